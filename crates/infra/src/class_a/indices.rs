@@ -1,0 +1,131 @@
+//! Hands out the indices of a table, and hands one out again only when no reader can still hold it.
+
+use crate::quiesce::{Domain, Mark};
+use std::{collections::VecDeque, fmt};
+
+/// A table has no room: all of its indices are in use, or an index lies beyond its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// How many entries the table can hold.
+    pub capacity: u32,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table full: it holds at most {} entries", self.capacity)
+    }
+}
+
+impl std::error::Error for Full {}
+
+pub(super) struct Indices {
+    domain: Domain,
+    capacity: u32,
+    /// Indices from here on were never used.
+    next: u32,
+    used: Vec<bool>,
+    len: u32,
+    /// Released indices, oldest first; `None` for those that were skipped and never used.
+    released: VecDeque<(Option<Mark>, u32)>,
+}
+
+impl Indices {
+    pub fn new(domain: Domain, capacity: u32) -> Self {
+        Self { domain, capacity, next: 0, used: Vec::new(), len: 0, released: VecDeque::new() }
+    }
+
+    pub fn full(&self) -> Full {
+        Full { capacity: self.capacity }
+    }
+
+    /// One past the highest index ever used.
+    pub fn end(&self) -> u32 {
+        self.next
+    }
+
+    /// How many indices are in use.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Takes a free index: one released a grace period ago, or the lowest that was never used.
+    pub fn take(&mut self) -> Result<u32, Full> {
+        if let Some(&(mark, idx)) = self.released.front()
+            && mark.is_none_or(|m| self.domain.passed(m))
+        {
+            self.released.pop_front();
+            self.set_used(idx);
+            return Ok(idx);
+        }
+        let idx = self.next;
+        self.claim(idx)?;
+        Ok(idx)
+    }
+
+    /// Takes this very index, unless it is in use already.
+    pub fn claim(&mut self, idx: u32) -> Result<(), Full> {
+        if idx >= self.capacity {
+            return Err(self.full());
+        }
+        if idx >= self.next {
+            let more = (idx + 1 - self.next) as usize;
+            // Room for all indices in `released` too, so that releasing one cannot fail.
+            self.used.try_reserve(more).map_err(|_| self.full())?;
+            let room = (idx as usize + 1).saturating_sub(self.released.len());
+            self.released.try_reserve(room).map_err(|_| self.full())?;
+            self.used.resize(idx as usize + 1, false);
+            self.released.extend((self.next..idx).map(|skipped| (None, skipped)));
+            self.next = idx + 1;
+        } else if !self.used[idx as usize] {
+            self.released.retain(|&(_, r)| r != idx);
+        } else {
+            return Ok(());
+        }
+        self.set_used(idx);
+        Ok(())
+    }
+
+    /// Gives an index back. Call it after the index's value is out of the readers' reach.
+    pub fn release(&mut self, idx: u32) {
+        if let Some(used) = self.used.get_mut(idx as usize).filter(|used| **used) {
+            *used = false;
+            self.len -= 1;
+            self.released.push_back((Some(self.domain.mark()), idx));
+        }
+    }
+
+    fn set_used(&mut self, idx: u32) {
+        self.used[idx as usize] = true;
+        self.len += 1;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reuses_an_index_only_after_a_grace_period() {
+        let d = Domain::new();
+        let mut reader = d.register();
+        let mut t = Indices::new(d, 4);
+        assert_eq!((t.take(), t.take()), (Ok(0), Ok(1)));
+        let mut section = reader.enter();
+        t.release(0);
+        t.release(0);
+        assert_eq!((t.len(), t.take()), (1, Ok(2)));
+        section.quiescent();
+        assert_eq!((t.take(), t.take(), t.take()), (Ok(0), Ok(3), Err(Full { capacity: 4 })));
+    }
+
+    #[test]
+    fn claimed_indices_and_the_gaps_below_them() {
+        let mut t = Indices::new(Domain::new(), 8);
+        t.claim(3).unwrap();
+        t.claim(1).unwrap();
+        t.claim(3).unwrap();
+        assert_eq!((t.len(), t.end()), (2, 4));
+        assert_eq!((t.take(), t.take(), t.take()), (Ok(0), Ok(2), Ok(4)));
+        assert_eq!(t.claim(8), Err(Full { capacity: 8 }));
+    }
+}

@@ -1,0 +1,112 @@
+//! One value that a writer replaces as a whole.
+
+use crate::{
+    quiesce::{Domain, Guard},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicPtr,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+};
+
+/// Owns the current value. Dropped with the last handle; even then a reader may still look at the value, so that
+/// it is retired, not freed.
+struct Shared<T: Send + Sync + 'static> {
+    current: AtomicPtr<T>,
+    domain: Domain,
+}
+
+impl<T: Send + Sync + 'static> Shared<T> {
+    fn retire(&self, old: *mut T) {
+        // SAFETY: `old` came from Box::into_raw and was taken out of `current`, so this is its only owner; readers
+        // that still see it are inside of sections of the domain, which keeps it until they have passed.
+        self.domain.retire(unsafe { Box::from_raw(old) });
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Shared<T> {
+    fn drop(&mut self) {
+        self.retire(self.current.load(Relaxed));
+    }
+}
+
+/// Publishes `value` to the readers of `domain`.
+pub fn published<T: Send + Sync + 'static>(domain: &Domain, value: T) -> (Writer<T>, Reader<T>) {
+    let current = AtomicPtr::new(Box::into_raw(Box::new(value)));
+    let reader = Reader { domain: domain.id(), shared: Arc::new(Shared { current, domain: domain.clone() }) };
+    (Writer { reader: reader.clone() }, reader)
+}
+
+/// The one handle that may replace the value.
+pub struct Writer<T: Send + Sync + 'static> {
+    reader: Reader<T>,
+}
+
+impl<T: Send + Sync + 'static> Writer<T> {
+    /// The current value.
+    pub fn get(&self) -> &T {
+        // SAFETY: only set() takes the value away, and it needs &mut self.
+        unsafe { &*self.reader.shared.current.load(Relaxed) }
+    }
+
+    /// Replaces the value; readers see the new one from now on, the old one is retired.
+    pub fn set(&mut self, value: T) {
+        let new = Box::into_raw(Box::new(value));
+        let shared = &self.reader.shared;
+        let old = shared.current.load(Relaxed);
+        shared.current.store(new, Release);
+        shared.retire(old);
+    }
+
+    /// Another handle for readers.
+    pub fn reader(&self) -> Reader<T> {
+        self.reader.clone()
+    }
+}
+
+/// A handle to read the value; cheap to clone.
+pub struct Reader<T: Send + Sync + 'static> {
+    shared: Arc<Shared<T>>,
+    domain: u64,
+}
+
+impl<T: Send + Sync + 'static> Clone for Reader<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), domain: self.domain }
+    }
+}
+
+impl<T: Send + Sync + 'static> Reader<T> {
+    /// The value as it is now; it stays valid as long as the guard's borrow.
+    #[inline(always)]
+    pub fn get<'g>(&self, guard: &'g Guard) -> &'g T {
+        guard.check(self.domain);
+        // SAFETY: `current` always points to a value; whoever takes it out retires it in this domain, and the
+        // guard says that a section of this domain is online for 'g.
+        unsafe { &*self.shared.current.load(Acquire) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_value_lives_as_long_as_its_reader_looks() {
+        let d = Domain::new();
+        let mut p = d.register();
+        let (mut w, r) = published(&d, String::from("old"));
+        let s = p.enter();
+        let old = r.get(s.guard());
+        w.set("new".into());
+        d.collect();
+        assert_eq!((old.as_str(), r.get(s.guard()).as_str(), w.get().as_str()), ("old", "new", "new"));
+        drop((w, r));
+        d.collect();
+        assert_eq!(old, "old");
+        drop(s);
+        assert_eq!(d.collect(), 2);
+    }
+}

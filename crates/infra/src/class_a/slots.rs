@@ -1,0 +1,177 @@
+//! Values by index.
+
+use super::indices::{Full, Indices};
+use crate::{
+    mem::{SharedZeroed, Zeroed},
+    quiesce::{Domain, Guard},
+    sync::atomic::{
+        AtomicPtr,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use std::{io, ptr};
+
+/// A table of up to `capacity` values that readers of `domain` can look up by index. It takes 8 bytes of address
+/// space per index, and memory only for the indices used.
+///
+/// # Errors
+/// When the kernel refuses the address range.
+pub fn slots<T: Send + Sync + 'static>(
+    domain: &Domain,
+    capacity: u32,
+) -> io::Result<(SlotWriter<T>, SlotReader<T>)> {
+    let reader = SlotReader { slots: Zeroed::new(capacity as usize)?.share(), domain: domain.id() };
+    let indices = Indices::new(domain.clone(), capacity);
+    Ok((SlotWriter { reader: reader.clone(), indices, domain: domain.clone() }, reader))
+}
+
+/// The one handle that may change the table. Dropping it empties the table.
+pub struct SlotWriter<T: Send + Sync + 'static> {
+    reader: SlotReader<T>,
+    indices: Indices,
+    domain: Domain,
+}
+
+impl<T: Send + Sync + 'static> SlotWriter<T> {
+    /// Puts `value` at a free index. An index is reused only after a grace period, so a reader never finds a new
+    /// value at an index that it took from an old one.
+    ///
+    /// # Errors
+    /// When no index is free.
+    pub fn insert(&mut self, value: T) -> Result<u32, Full> {
+        let idx = self.indices.take()?;
+        self.put(idx, Some(value));
+        Ok(idx)
+    }
+
+    /// Takes a free index without a value, to be [`set`](Self::set) later, or given back by
+    /// [`remove`](Self::remove).
+    ///
+    /// # Errors
+    /// When no index is free.
+    pub fn reserve(&mut self) -> Result<u32, Full> {
+        self.indices.take()
+    }
+
+    /// Puts `value` at `idx`, in use or not; a former value is retired.
+    ///
+    /// # Errors
+    /// When `idx` lies beyond the capacity.
+    pub fn set(&mut self, idx: u32, value: T) -> Result<(), Full> {
+        self.indices.claim(idx)?;
+        self.put(idx, Some(value));
+        Ok(())
+    }
+
+    /// Empties `idx` and gives it back; the value is retired. Returns whether there was one.
+    pub fn remove(&mut self, idx: u32) -> bool {
+        let had = self.put(idx, None);
+        self.indices.release(idx);
+        had
+    }
+
+    /// The value at `idx`.
+    pub fn get(&self, idx: u32) -> Option<&T> {
+        let value = self.reader.slots.get(idx as usize)?.load(Relaxed);
+        // SAFETY: null or a value of this table; only methods on &mut self take values out.
+        unsafe { value.as_ref() }
+    }
+
+    /// All values with their indices, in order of the indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..self.indices.end()).filter_map(|idx| Some((idx, self.get(idx)?)))
+    }
+
+    /// How many indices are in use, reserved ones included.
+    pub fn len(&self) -> usize {
+        self.indices.len() as usize
+    }
+
+    /// Whether no index is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Another handle for readers.
+    pub fn reader(&self) -> SlotReader<T> {
+        self.reader.clone()
+    }
+
+    /// Publishes a value or emptiness, and retires what was there. Returns whether something was.
+    fn put(&mut self, idx: u32, value: Option<T>) -> bool {
+        let Some(slot) = self.reader.slots.get(idx as usize) else { return false };
+        let old = slot.load(Relaxed);
+        slot.store(value.map_or(ptr::null_mut(), |v| Box::into_raw(Box::new(v))), Release);
+        if old.is_null() {
+            return false;
+        }
+        // SAFETY: `old` came from Box::into_raw and is out of the table now, so this is its only owner; readers that
+        // still see it are inside of sections of the domain, which keeps it until they have passed.
+        self.domain.retire(unsafe { Box::from_raw(old) });
+        true
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for SlotWriter<T> {
+    fn drop(&mut self) {
+        for idx in 0..self.indices.end() {
+            self.put(idx, None);
+        }
+    }
+}
+
+/// A handle to look up values; cheap to clone.
+pub struct SlotReader<T: Send + Sync + 'static> {
+    slots: SharedZeroed<AtomicPtr<T>>,
+    domain: u64,
+}
+
+impl<T: Send + Sync + 'static> Clone for SlotReader<T> {
+    fn clone(&self) -> Self {
+        Self { slots: self.slots.clone(), domain: self.domain }
+    }
+}
+
+impl<T: Send + Sync + 'static> SlotReader<T> {
+    /// The value at `idx`, if there is one; it stays valid as long as the guard's borrow.
+    #[inline(always)]
+    pub fn get<'g>(&self, guard: &'g Guard, idx: u32) -> Option<&'g T> {
+        guard.check(self.domain);
+        let value = self.slots.get(idx as usize)?.load(Acquire);
+        // SAFETY: null or a published value; whoever takes it out retires it in this domain, and the guard says
+        // that a section of this domain is online for 'g.
+        unsafe { value.as_ref() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_change_and_go() {
+        let d = Domain::new();
+        let mut p = d.register();
+        let (mut w, r) = slots::<String>(&d, 3).unwrap();
+        let (a, b) = (w.insert("a".into()).unwrap(), w.reserve().unwrap());
+        let s = p.enter();
+        let seen = r.get(s.guard(), a).unwrap();
+        assert!(
+            r.get(s.guard(), b).is_none() && r.get(s.guard(), 3).is_none() && r.get(s.guard(), !0).is_none()
+        );
+        w.set(b, "b".into()).unwrap();
+        w.set(a, "c".into()).unwrap();
+        assert_eq!(w.iter().collect::<Vec<_>>(), [(0, &"c".into()), (1, &"b".into())]);
+        assert!(w.remove(a) && !w.remove(a) && !w.remove(7));
+        assert_eq!((w.len(), w.get(a), r.get(s.guard(), a)), (1, None, None));
+        d.collect();
+        assert_eq!(seen, "a");
+        assert_eq!(w.insert("d".into()), Ok(2));
+        assert_eq!(w.insert("e".into()), Err(Full { capacity: 3 }));
+        drop(s);
+        assert_eq!(w.insert("e".into()), Ok(a));
+        assert_eq!(w.set(3, "f".into()), Err(Full { capacity: 3 }));
+        drop(w);
+        assert_eq!(d.collect(), 5);
+    }
+}

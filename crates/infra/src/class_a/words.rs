@@ -1,0 +1,119 @@
+//! 64-bit values by index, stored in the table itself.
+
+use super::indices::{Full, Indices};
+use crate::{
+    mem::{SharedZeroed, Zeroed},
+    quiesce::Domain,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Release},
+    },
+};
+use std::io;
+
+/// A table of up to `capacity` words. It takes 8 bytes of address space per index, and memory only for the
+/// indices used. The domain decides when an index may be reused.
+///
+/// # Errors
+/// When the kernel refuses the address range.
+pub fn words(domain: &Domain, capacity: u32) -> io::Result<(WordWriter, WordReader)> {
+    let reader = WordReader { words: Zeroed::new(capacity as usize)?.share() };
+    Ok((WordWriter { reader: reader.clone(), indices: Indices::new(domain.clone(), capacity) }, reader))
+}
+
+/// The one handle that may change the table.
+pub struct WordWriter {
+    reader: WordReader,
+    indices: Indices,
+}
+
+impl WordWriter {
+    /// Puts `word` at a free index. An index is reused only after a grace period.
+    ///
+    /// # Errors
+    /// When no index is free.
+    pub fn insert(&mut self, word: u64) -> Result<u32, Full> {
+        let idx = self.indices.take()?;
+        self.put(idx, word);
+        Ok(idx)
+    }
+
+    /// Puts `word` at `idx`, in use or not.
+    ///
+    /// # Errors
+    /// When `idx` lies beyond the capacity.
+    pub fn set(&mut self, idx: u32, word: u64) -> Result<(), Full> {
+        self.indices.claim(idx)?;
+        self.put(idx, word);
+        Ok(())
+    }
+
+    /// Makes the word 0 and gives the index back. Returns the former word.
+    pub fn remove(&mut self, idx: u32) -> u64 {
+        let old = self.get(idx);
+        self.put(idx, 0);
+        self.indices.release(idx);
+        old
+    }
+
+    /// The word at `idx`; 0 beyond the capacity.
+    pub fn get(&self, idx: u32) -> u64 {
+        self.reader.get(idx)
+    }
+
+    /// How many indices are in use.
+    pub fn len(&self) -> usize {
+        self.indices.len() as usize
+    }
+
+    /// Whether no index is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Another handle for readers.
+    pub fn reader(&self) -> WordReader {
+        self.reader.clone()
+    }
+
+    fn put(&mut self, idx: u32, word: u64) {
+        if let Some(slot) = self.reader.words.get(idx as usize) {
+            slot.store(word, Release);
+        }
+    }
+}
+
+/// A handle to look up words; cheap to clone. Words are values, so no guard is needed.
+#[derive(Clone)]
+pub struct WordReader {
+    words: SharedZeroed<AtomicU64>,
+}
+
+impl WordReader {
+    /// The word at `idx`; 0 where none was set and beyond the capacity.
+    #[inline(always)]
+    pub fn get(&self, idx: u32) -> u64 {
+        self.words.get(idx as usize).map_or(0, |word| word.load(Acquire))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_change_and_go() {
+        let d = Domain::new();
+        let mut p = d.register();
+        let (mut w, r) = words(&d, 3).unwrap();
+        assert_eq!((w.insert(10), w.insert(11)), (Ok(0), Ok(1)));
+        let s = p.enter();
+        assert_eq!((w.remove(0), w.remove(0), w.remove(9)), (10, 0, 0));
+        assert_eq!((w.insert(12), w.insert(13)), (Ok(2), Err(Full { capacity: 3 })));
+        drop(s);
+        assert_eq!(w.insert(13), Ok(0));
+        assert_eq!(w.set(3, 1), Err(Full { capacity: 3 }));
+        w.set(1, 21).unwrap();
+        assert_eq!([0, 1, 2, 3, u32::MAX].map(|i| r.get(i)), [13, 21, 12, 0, 0]);
+    }
+}

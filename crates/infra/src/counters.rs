@@ -1,0 +1,207 @@
+//! Counters that each worker writes alone and anyone may read.
+//!
+//! A [`CounterSet`] is an array of entries of `N` numbers (packets and bytes, say), indexed by interface, by
+//! adjacency, by reason. Every worker writes its own [`Lane`] with plain loads and stores; a reader sums the
+//! lanes. To clear is to remember what was counted until then: the workers never notice.
+
+use crate::{
+    mem::{SharedZeroed, Zeroed},
+    sync::{
+        Arc, Mutex,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Relaxed, Release},
+        },
+        lock,
+    },
+};
+use std::{array, io, ops::Range};
+
+struct LaneMemory {
+    worker: usize,
+    /// Whether a [`Lane`] on this memory exists.
+    owned: AtomicBool,
+    counted: SharedZeroed<AtomicU64>,
+    /// What `counted` was when it was last cleared.
+    baseline: Zeroed<AtomicU64>,
+}
+
+impl LaneMemory {
+    /// The cells in `range` (cut to what exists), each with its baseline.
+    fn cells(&self, range: Range<usize>) -> impl Iterator<Item = (&AtomicU64, &AtomicU64)> {
+        let range = range.start..range.end.min(self.counted.len());
+        let counted = self.counted.get(range.clone()).unwrap_or_default();
+        counted.iter().zip(self.baseline.get(range).unwrap_or_default())
+    }
+}
+
+struct Set {
+    name: String,
+    capacity: u32,
+    lanes: Mutex<Vec<Arc<LaneMemory>>>,
+}
+
+/// An array of entries of `N` counters each. Clones are handles on the same counters.
+pub struct CounterSet<const N: usize>(Arc<Set>);
+
+impl<const N: usize> Clone for CounterSet<N> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<const N: usize> CounterSet<N> {
+    /// A set named `name` (as `/if/rx`) for indices below `capacity`. Address space for all of them is reserved
+    /// per worker; memory is taken only for those that count.
+    pub fn new(name: impl Into<String>, capacity: u32) -> Self {
+        Self(Arc::new(Set { name: name.into(), capacity, lanes: Mutex::new(Vec::new()) }))
+    }
+
+    /// The name it was made with.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Indices from here on are counted together, in a spill entry.
+    pub fn capacity(&self) -> u32 {
+        self.0.capacity
+    }
+
+    /// A lane for `worker` to write. What an earlier lane of that worker counted stays counted.
+    ///
+    /// # Errors
+    /// When the kernel refuses the address range.
+    pub fn lane(&self, worker: usize) -> io::Result<Lane<N>> {
+        let mut lanes = lock(&self.0.lanes);
+        let own = |l: &&Arc<LaneMemory>| l.worker == worker && !l.owned.swap(true, AcqRel);
+        let memory = match lanes.iter().find(own) {
+            Some(memory) => memory.clone(),
+            None => {
+                let cells = (self.0.capacity as usize + 1) * N;
+                let (counted, baseline) = (Zeroed::new(cells)?.share(), Zeroed::new(cells)?);
+                let memory = Arc::new(LaneMemory { worker, owned: AtomicBool::new(true), counted, baseline });
+                lanes.push(memory.clone());
+                memory
+            }
+        };
+        Ok(Lane { counted: memory.counted.clone(), spill: self.0.capacity as usize, memory })
+    }
+
+    /// What all workers counted at `idx` since it was cleared. Beyond the capacity: what went to the spill entry.
+    pub fn read(&self, idx: u32) -> [u64; N] {
+        self.sum(idx, |_| true)
+    }
+
+    /// What one worker counted at `idx` since it was cleared.
+    pub fn read_worker(&self, worker: usize, idx: u32) -> [u64; N] {
+        self.sum(idx, |lane| lane.worker == worker)
+    }
+
+    fn sum(&self, idx: u32, of: impl Fn(&LaneMemory) -> bool) -> [u64; N] {
+        let mut total = [0u64; N];
+        let at = idx.min(self.0.capacity) as usize * N;
+        for lane in lock(&self.0.lanes).iter().filter(|l| of(l)) {
+            for (total, (counted, baseline)) in total.iter_mut().zip(lane.cells(at..at + N)) {
+                *total = total.wrapping_add(counted.load(Relaxed).wrapping_sub(baseline.load(Relaxed)));
+            }
+        }
+        total
+    }
+
+    /// Makes the entry at `idx` read as zero.
+    pub fn clear(&self, idx: u32) {
+        let at = idx.min(self.0.capacity) as usize * N;
+        self.clear_cells(at..at + N);
+    }
+
+    /// Makes every entry read as zero.
+    pub fn clear_all(&self) {
+        self.clear_cells(0..usize::MAX);
+    }
+
+    fn clear_cells(&self, range: Range<usize>) {
+        for lane in lock(&self.0.lanes).iter() {
+            for (counted, baseline) in lane.cells(range.clone()) {
+                let now = counted.load(Relaxed);
+                // Only where something changed: an untouched page of the baseline must stay untouched.
+                if baseline.load(Relaxed) != now {
+                    baseline.store(now, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// One worker's share of a [`CounterSet`]. There is one for each piece of memory, so only its owner writes.
+pub struct Lane<const N: usize> {
+    counted: SharedZeroed<AtomicU64>,
+    /// Index of the spill entry, the last one.
+    spill: usize,
+    memory: Arc<LaneMemory>,
+}
+
+impl<const N: usize> Lane<N> {
+    /// Adds to the counters at `idx`, or to the spill entry when `idx` is beyond the capacity.
+    #[inline(always)]
+    pub fn add(&mut self, idx: u32, amounts: [u64; N]) {
+        let at = (idx as usize).min(self.spill) * N;
+        let cells: [&AtomicU64; N] = array::from_fn(|k| {
+            // SAFETY: the array has (spill + 1) * N cells, and at <= spill * N.
+            unsafe { self.counted.get_unchecked(at + k) }
+        });
+        for (cell, amount) in cells.into_iter().zip(amounts) {
+            // No read-modify-write: nobody else writes this cell.
+            cell.store(cell.load(Relaxed).wrapping_add(amount), Relaxed);
+        }
+    }
+}
+
+impl<const N: usize> Drop for Lane<N> {
+    fn drop(&mut self) {
+        self.memory.owned.store(false, Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_lanes_since_the_last_clear() {
+        let set = CounterSet::<2>::new("/test", 10);
+        let (mut a, mut b) = (set.lane(0).unwrap(), set.lane(1).unwrap());
+        a.add(3, [1, 64]);
+        a.add(3, [2, 128]);
+        b.add(3, [10, 1000]);
+        b.add(4, [5, 5]);
+        assert_eq!((set.read(3), set.read(4), set.read(5)), ([13, 1192], [5, 5], [0, 0]));
+        assert_eq!((set.read_worker(0, 3), set.read_worker(1, 3)), ([3, 192], [10, 1000]));
+        set.clear(3);
+        a.add(3, [1, 1]);
+        assert_eq!((set.read(3), set.read(4)), ([1, 1], [5, 5]));
+        set.clear_all();
+        assert_eq!((set.read(3), set.read(4)), ([0, 0], [0, 0]));
+    }
+
+    #[test]
+    fn beyond_the_capacity_goes_to_the_spill_entry() {
+        let set = CounterSet::<1>::new("/test", 2);
+        let mut lane = set.lane(0).unwrap();
+        lane.add(1, [1]);
+        lane.add(2, [10]);
+        lane.add(u32::MAX, [100]);
+        assert_eq!((set.read(0), set.read(1), set.read(2), set.read(99)), ([0], [1], [110], [110]));
+    }
+
+    #[test]
+    fn a_worker_that_returns_gets_its_lane_back_but_never_twice() {
+        let set = CounterSet::<1>::new("/test", 4);
+        let mut first = set.lane(7).unwrap();
+        let mut second = set.lane(7).unwrap();
+        first.add(0, [1]);
+        second.add(0, [2]);
+        drop(first);
+        set.lane(7).unwrap().add(0, [4]);
+        assert_eq!((set.read(0), lock(&set.0.lanes).len()), ([7], 2));
+    }
+}

@@ -1,0 +1,13 @@
+//! Memory that does not move: address ranges filled with hugepages, and zeroed arrays that cost nothing until used.
+//!
+//! Under miri, which knows no `mmap` of files or fixed addresses, both are backed by the allocator; under loom,
+//! whose atomics are not plain words, zeroed arrays are built element by element.
+
+mod reserve;
+mod zeroed;
+
+pub use reserve::{PageSize, Reserve, Segment};
+pub use zeroed::{SharedZeroed, ZeroValid, Zeroed};
+
+/// Size and alignment of a huge page, in bytes.
+pub const HUGE: usize = 2 << 20;

@@ -1,0 +1,304 @@
+//! One reserved address range, filled piece by piece with shareable memory.
+
+use crate::sync::{Mutex, lock};
+use std::{
+    io,
+    ops::Range,
+    os::fd::{AsRawFd, OwnedFd},
+    ptr::NonNull,
+};
+
+use super::HUGE;
+
+/// What kind of pages a [`Segment`] got, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PageSize {
+    /// Pages of 2 MiB from the hugetlb pool (`vm.nr_hugepages`).
+    Huge2M,
+    /// Transparent huge pages.
+    Transparent,
+    /// Pages of 4 KiB: lookups in large memory get slower, so the operator should hear of it.
+    Small,
+}
+
+/// A committed piece of a [`Reserve`]. The memory itself belongs to the `Reserve` and stays mapped with it; what
+/// the segment owns is the file behind it, to be handed to others (AF_XDP, memif).
+#[derive(Debug)]
+pub struct Segment {
+    /// The memory as a file that others can map; `None` only under miri.
+    pub fd: Option<OwnedFd>,
+    /// Offset from the reserve's base, in bytes.
+    pub at: usize,
+    /// Length in bytes.
+    pub len: usize,
+    /// The kind of pages that were to be had.
+    pub page: PageSize,
+}
+
+/// A range of addresses without memory, in which segments of memory are committed. It never moves, and nothing in
+/// it is unmapped before it is dropped.
+#[derive(Debug)]
+pub struct Reserve {
+    base: NonNull<u8>,
+    len: usize,
+    /// What to give back on drop: the range before it was cut to alignment.
+    whole: (NonNull<u8>, usize),
+    committed: Mutex<Vec<Range<usize>>>,
+}
+
+// SAFETY: Reserve owns its address range, hands out only raw pointers to it, and guards its list by a lock.
+unsafe impl Send for Reserve {}
+// SAFETY: as above.
+unsafe impl Sync for Reserve {}
+
+impl Reserve {
+    /// Reserves `len` bytes of addresses (rounded up to 2 MiB), aligned to 2 MiB. Costs no memory.
+    ///
+    /// # Errors
+    /// When the kernel refuses the range.
+    pub fn new(len: usize) -> io::Result<Self> {
+        let len = len.max(1).checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let (whole, whole_len) = backend::reserve(len)?;
+        let skip = whole.as_ptr().align_offset(HUGE);
+        // SAFETY: backend::reserve returns HUGE bytes more than len, or an aligned range of len.
+        let base = unsafe { whole.add(skip) };
+        Ok(Self { base, len, whole: (whole, whole_len), committed: Mutex::new(Vec::new()) })
+    }
+
+    /// The first address. Memory is there only where segments were committed.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Length of the range in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Always false: a reserve has at least one huge page of addresses.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Fills `len` bytes at offset `at` (both multiples of 2 MiB) with zeroed shared memory, preferably on NUMA
+    /// node `numa`, with the largest pages to be had, all present at once.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the piece is misaligned, outside of the range or overlaps an earlier one; the
+    /// kernel's error when there is not enough memory. The range stays usable after an error.
+    pub fn commit(&self, at: usize, len: usize, numa: Option<u32>) -> io::Result<Segment> {
+        let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()));
+        let Some(end) = at.checked_add(len).filter(|&end| end <= self.len) else {
+            return invalid("the segment lies outside of the reserved range");
+        };
+        if len == 0 || !at.is_multiple_of(HUGE) || !len.is_multiple_of(HUGE) {
+            return invalid("a segment starts and ends at a multiple of 2 MiB");
+        }
+        let mut committed = lock(&self.committed);
+        if committed.iter().any(|c| at < c.end && c.start < end) {
+            return invalid("the segment overlaps one that is there already");
+        }
+        // SAFETY: at + len lies inside of the range.
+        let to = unsafe { self.base.add(at) };
+        // SAFETY: the piece is ours, aligned, and not committed, so nobody has memory there to lose.
+        let (fd, page) = unsafe { backend::commit(to, len, numa)? };
+        committed.push(at..end);
+        Ok(Segment { fd, at, len, page })
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        // SAFETY: this is what backend::reserve gave; who still uses a pointer into it broke base()'s terms.
+        unsafe { backend::release(self.whole.0, self.whole.1) };
+    }
+}
+
+#[cfg(not(miri))]
+mod backend {
+    use super::*;
+    use std::os::fd::FromRawFd;
+
+    /// `MADV_COLLAPSE`, Linux 6.1: make huge pages of a range now, whatever the system-wide policy.
+    const MADV_COLLAPSE: libc::c_int = 25;
+
+    fn map(to: *mut libc::c_void, len: usize, prot: i32, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
+        // SAFETY: callers pass either no address, or a piece of a reserve that holds no memory in use.
+        let p = unsafe { libc::mmap(to, len, prot, flags, fd, 0) };
+        if p == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        NonNull::new(p.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    const NOTHING: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
+    pub fn reserve(len: usize) -> io::Result<(NonNull<u8>, usize)> {
+        let len = len.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok((map(std::ptr::null_mut(), len, libc::PROT_NONE, NOTHING, -1)?, len))
+    }
+
+    /// # Safety
+    /// `base` and `len` come from `reserve`, and nothing uses the range any more.
+    pub unsafe fn release(base: NonNull<u8>, len: usize) {
+        // SAFETY: by the contract above.
+        unsafe { libc::munmap(base.as_ptr().cast(), len) };
+    }
+
+    /// # Safety
+    /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, in which no memory is in use.
+    pub unsafe fn commit(
+        to: NonNull<u8>,
+        len: usize,
+        numa: Option<u32>,
+    ) -> io::Result<(Option<OwnedFd>, PageSize)> {
+        if let Ok(fd) = fill(to, len, numa, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
+            return Ok((Some(fd), PageSize::Huge2M));
+        }
+        let fd = fill(to, len, numa, 0)?;
+        // SAFETY: the range was mapped by fill. The call changes only what pages back it.
+        let collapsed = unsafe { libc::madvise(to.as_ptr().cast(), len, MADV_COLLAPSE) } == 0;
+        Ok((Some(fd), if collapsed { PageSize::Transparent } else { PageSize::Small }))
+    }
+
+    /// Maps a fresh memory file over the piece and makes all of it present; leaves the piece empty on failure.
+    fn fill(to: NonNull<u8>, len: usize, numa: Option<u32>, kind: libc::c_uint) -> io::Result<OwnedFd> {
+        // SAFETY: the name is a C string; the call touches no memory of ours.
+        let fd = unsafe { libc::memfd_create(c"volley".as_ptr(), libc::MFD_CLOEXEC | kind) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: memfd_create just returned it; nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: plain system call on a descriptor that we own.
+        if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let at = to.as_ptr().cast();
+        let rw = libc::PROT_READ | libc::PROT_WRITE;
+        let present = map(at, len, rw, libc::MAP_SHARED | libc::MAP_FIXED, fd.as_raw_fd()).and_then(|_| {
+            if let Some(node) = numa {
+                prefer(to, len, node);
+            }
+            // SAFETY: the range was mapped above. Both calls only bring pages in.
+            let rc = unsafe {
+                libc::madvise(at, len, libc::MADV_HUGEPAGE);
+                libc::madvise(at, len, libc::MADV_POPULATE_WRITE)
+            };
+            if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        });
+        if let Err(error) = present {
+            // A failed fixed mapping may have left a hole that a later mmap of anyone could take: close it.
+            map(at, len, libc::PROT_NONE, NOTHING | libc::MAP_FIXED, -1)?;
+            return Err(error);
+        }
+        Ok(fd)
+    }
+
+    /// Asks for the range's pages on `node` if it has any. Only a preference, so a failure is not an error.
+    fn prefer(at: NonNull<u8>, len: usize, node: u32) {
+        const MPOL_PREFERRED: libc::c_int = 1;
+        let mask = 1u64.checked_shl(node).unwrap_or(0);
+        // SAFETY: mbind reads 64 bits of mask and changes only the policy of a range that we own.
+        unsafe {
+            libc::syscall(libc::SYS_mbind, at.as_ptr(), len, MPOL_PREFERRED, &raw const mask, 65usize, 0usize)
+        };
+    }
+}
+
+#[cfg(miri)]
+mod backend {
+    use super::*;
+    use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+
+    fn layout(len: usize) -> io::Result<Layout> {
+        Layout::from_size_align(len, HUGE).map_err(|_| io::ErrorKind::OutOfMemory.into())
+    }
+
+    pub fn reserve(len: usize) -> io::Result<(NonNull<u8>, usize)> {
+        let layout = layout(len)?;
+        // SAFETY: len is at least HUGE.
+        let p = unsafe { alloc_zeroed(layout) };
+        Ok((NonNull::new(p).unwrap_or_else(|| handle_alloc_error(layout)), len))
+    }
+
+    /// # Safety
+    /// `base` and `len` come from `reserve`, and nothing uses the range any more.
+    pub unsafe fn release(base: NonNull<u8>, len: usize) {
+        if let Ok(layout) = layout(len) {
+            // SAFETY: by the contract above.
+            unsafe { dealloc(base.as_ptr(), layout) };
+        }
+    }
+
+    /// # Safety
+    /// As the mapped backend's; here the memory is there from the start.
+    pub unsafe fn commit(
+        _to: NonNull<u8>,
+        _len: usize,
+        _numa: Option<u32>,
+    ) -> io::Result<(Option<OwnedFd>, PageSize)> {
+        Ok((None, PageSize::Small))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_memory_is_zeroed_writable_and_stays() {
+        let r = Reserve::new(4 * HUGE).unwrap();
+        assert!(r.len() == 4 * HUGE && r.base().as_ptr().addr().is_multiple_of(HUGE));
+        let s = r.commit(HUGE, 2 * HUGE, None).unwrap();
+        assert_eq!((s.at, s.len), (HUGE, 2 * HUGE));
+        drop(s);
+        // SAFETY: the last byte of the committed piece.
+        unsafe {
+            let last = r.base().add(3 * HUGE - 1);
+            assert_eq!(last.read(), 0);
+            last.write(9);
+            assert_eq!(last.read(), 9);
+        }
+    }
+
+    #[test]
+    fn bad_pieces_are_refused() {
+        let r = Reserve::new(3 * HUGE).unwrap();
+        r.commit(HUGE, HUGE, Some(0)).unwrap();
+        for (at, len) in [
+            (HUGE, HUGE),
+            (0, 2 * HUGE),
+            (0, 3 * HUGE),
+            (1, HUGE),
+            (0, 4096),
+            (0, 0),
+            (3 * HUGE, HUGE),
+            (usize::MAX - HUGE + 1, HUGE),
+        ] {
+            assert_eq!(
+                r.commit(at, len, None).unwrap_err().kind(),
+                io::ErrorKind::InvalidInput,
+                "{at} {len}"
+            );
+        }
+        r.commit(0, HUGE, None).unwrap();
+        r.commit(2 * HUGE, HUGE, None).unwrap();
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn the_file_is_the_same_memory() {
+        use std::os::unix::fs::FileExt;
+        let r = Reserve::new(HUGE).unwrap();
+        let s = r.commit(0, HUGE, None).unwrap();
+        // SAFETY: inside of the committed piece.
+        unsafe { r.base().add(100).write(42) };
+        if s.page != PageSize::Huge2M {
+            let mut byte = [0];
+            std::fs::File::from(s.fd.unwrap()).read_exact_at(&mut byte, 100).unwrap();
+            assert_eq!(byte, [42]);
+        }
+    }
+}

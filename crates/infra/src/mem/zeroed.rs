@@ -1,0 +1,214 @@
+//! Zeroed arrays whose pages appear when they are first touched.
+
+use crate::sync::{Arc, atomic};
+use std::{io, ops::Deref, ptr::NonNull};
+
+/// Types for which memory of all zero bytes is a valid value, equal to [`zero`](Self::zero).
+///
+/// # Safety
+/// All zero bytes must be a valid value of the type, and the type must not need `Drop`. (Under loom the array is
+/// built from `zero()` instead, so loom's atomics may implement this.)
+pub unsafe trait ZeroValid: Sized + 'static {
+    /// The value that zeroed memory holds.
+    fn zero() -> Self;
+}
+
+macro_rules! zero_valid {
+    ($($t:ty),*) => { $(
+        // SAFETY: plain integers, or atomics that have the layout of plain integers; zero is valid; no Drop.
+        unsafe impl ZeroValid for $t {
+            fn zero() -> Self {
+                Self::default()
+            }
+        }
+    )* };
+}
+zero_valid!(u8, u16, u32, u64, usize);
+zero_valid!(atomic::AtomicU8, atomic::AtomicU16, atomic::AtomicU32, atomic::AtomicU64, atomic::AtomicUsize);
+
+// SAFETY: AtomicPtr has the layout of a pointer, for which null is valid; it does not drop what it points to.
+unsafe impl<T: 'static> ZeroValid for atomic::AtomicPtr<T> {
+    fn zero() -> Self {
+        Self::new(std::ptr::null_mut())
+    }
+}
+
+/// An array of `n` zeroed `T` that never moves. A page of it takes memory only when it is first written; a large
+/// array uses huge pages where the kernel gives them.
+pub struct Zeroed<T> {
+    base: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: Zeroed owns its elements exactly as a Box<[T]> does.
+unsafe impl<T: Send> Send for Zeroed<T> {}
+// SAFETY: as above; a shared Zeroed gives out only &[T].
+unsafe impl<T: Sync> Sync for Zeroed<T> {}
+
+#[cfg(not(any(miri, loom)))]
+impl<T: ZeroValid> Zeroed<T> {
+    /// Reserves an array of `n` elements.
+    ///
+    /// # Errors
+    /// When the size overflows or the kernel refuses the address range.
+    pub fn new(n: usize) -> io::Result<Self> {
+        const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= 4096) };
+        let bytes = Self::bytes(n).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice touches nothing of ours.
+        let p = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if p == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if bytes >= super::HUGE {
+            // SAFETY: the range was mapped above. Only advice: a failure changes nothing but speed.
+            unsafe { libc::madvise(p, bytes, libc::MADV_HUGEPAGE) };
+        }
+        let base = NonNull::new(p.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, len: n })
+    }
+}
+
+#[cfg(not(any(miri, loom)))]
+impl<T> Zeroed<T> {
+    /// Size of the mapping for `n` elements: at least one byte, because an empty mapping is an error.
+    fn bytes(n: usize) -> Option<usize> {
+        n.checked_mul(size_of::<T>()).map(|b| b.max(1)).filter(|&b| b <= isize::MAX as usize)
+    }
+}
+
+#[cfg(not(any(miri, loom)))]
+impl<T> Drop for Zeroed<T> {
+    fn drop(&mut self) {
+        if let Some(bytes) = Self::bytes(self.len) {
+            // SAFETY: new() mapped exactly this range; nothing borrows from self any more. T needs no Drop.
+            unsafe { libc::munmap(self.base.as_ptr().cast(), bytes) };
+        }
+    }
+}
+
+#[cfg(any(miri, loom))]
+impl<T: ZeroValid> Zeroed<T> {
+    /// Allocates an array of `n` elements.
+    ///
+    /// # Errors
+    /// None with this backend; the signature is that of the mapped one.
+    pub fn new(n: usize) -> io::Result<Self> {
+        let elements: Box<[T]> = std::iter::repeat_with(T::zero).take(n).collect();
+        let base = NonNull::from(Box::leak(elements)).cast();
+        Ok(Self { base, len: n })
+    }
+}
+
+#[cfg(any(miri, loom))]
+impl<T> Drop for Zeroed<T> {
+    fn drop(&mut self) {
+        // SAFETY: new() leaked exactly this boxed slice; nothing borrows from self any more.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.len)) });
+    }
+}
+
+impl<T: ZeroValid> Zeroed<T> {
+    /// Turns the array into a handle that can be cloned, for several threads to share it.
+    pub fn share(self) -> SharedZeroed<T> {
+        SharedZeroed { base: self.base, len: self.len, _owner: Arc::new(self) }
+    }
+}
+
+impl<T> Deref for Zeroed<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: base points to len valid elements that live as long as self; &mut only through &mut self.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+}
+
+impl<T> std::ops::DerefMut for Zeroed<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in deref; &mut self proves that nobody else looks.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    }
+}
+
+/// A shared handle on a [`Zeroed`] array. It holds the address itself, so that an access takes one load, not two.
+pub struct SharedZeroed<T> {
+    base: NonNull<T>,
+    len: usize,
+    _owner: Arc<Zeroed<T>>,
+}
+
+impl<T> Clone for SharedZeroed<T> {
+    fn clone(&self) -> Self {
+        Self { base: self.base, len: self.len, _owner: self._owner.clone() }
+    }
+}
+
+// SAFETY: as Arc<[T]>: handles on several threads give out &T.
+unsafe impl<T: Send + Sync> Send for SharedZeroed<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for SharedZeroed<T> {}
+
+impl<T> Deref for SharedZeroed<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the owner keeps the elements alive and in place, and nobody has &mut to a shared array.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    #[test]
+    fn starts_zeroed_and_keeps_what_is_written() {
+        let mut a = Zeroed::<u32>::new(1000).unwrap();
+        assert!(a.len() == 1000 && a.iter().all(|&x| x == 0));
+        a[999] = 7;
+        assert_eq!(a[999], 7);
+        assert!(Zeroed::<u64>::new(0).unwrap().is_empty());
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_large_array_takes_no_memory_until_touched() {
+        let resident = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        let a = Zeroed::<AtomicU64>::new(1 << 30).unwrap();
+        a[1 << 29].store(1, Relaxed);
+        assert!(resident() - before < 64 << 20);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn an_impossible_size_is_an_error() {
+        assert!(Zeroed::<u64>::new(usize::MAX / 4).is_err());
+        assert!(Zeroed::<u64>::new(1 << 59).is_err());
+    }
+
+    #[test]
+    fn handles_share_one_array() {
+        let a = Zeroed::<AtomicU64>::new(4).unwrap().share();
+        let b = a.clone();
+        a[1].store(5, Relaxed);
+        drop(a);
+        assert_eq!(b[1].load(Relaxed), 5);
+    }
+}

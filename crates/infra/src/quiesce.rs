@@ -1,0 +1,304 @@
+//! Quiescent-state-based reclamation: what a writer took out of a table is freed once every reader has passed a
+//! point where it holds nothing of it.
+//!
+//! A reader (a worker) is a [`Participant`]. While it is inside of a [`Section`] it may hold references into
+//! tables; between two vectors it calls [`Section::quiescent`], and before it sleeps it leaves the section, so
+//! that reclamation never waits for a sleeper. The borrow checker proves that no reference outlives either.
+//!
+//! Each retirement gets a [`Mark`], the next value of the domain's epoch. A reader announces the epoch that it
+//! saw at its last quiescent point: once it announces the mark or a later one, it has also seen what the writer
+//! did before it drew the mark.
+
+use crate::sync::{
+    Arc, Mutex,
+    atomic::{
+        AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+        fence,
+    },
+    lock, thread,
+};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// What a participant announces while it is outside of any section.
+const OFFLINE: u64 = 0;
+
+/// A participant's announcement, on a pair of cache lines of its own because its owner writes it every loop.
+#[repr(align(128))]
+struct Announced(AtomicU64);
+
+struct State {
+    participants: Vec<Arc<Announced>>,
+    /// In order of their marks.
+    retired: VecDeque<(Mark, Box<dyn Send>)>,
+}
+
+struct Inner {
+    id: u64,
+    epoch: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// A point in the history of a domain; see [`Domain::mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(u64);
+
+/// A group of readers and of the tables that they read. Clones are handles on the same domain.
+#[derive(Clone)]
+pub struct Domain(Arc<Inner>);
+
+impl Default for Domain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Domain {
+    /// A domain without readers.
+    pub fn new() -> Self {
+        // Not the facade's atomic: loom has none in statics, and nothing is ordered by this one.
+        static IDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        Self(Arc::new(Inner {
+            id: IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            epoch: AtomicU64::new(1),
+            state: Mutex::new(State { participants: Vec::new(), retired: VecDeque::new() }),
+        }))
+    }
+
+    /// Identifies the domain among all of the process.
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Adds a reader, which starts outside of any section.
+    pub fn register(&self) -> Participant {
+        let announced = Arc::new(Announced(AtomicU64::new(OFFLINE)));
+        lock(&self.0.state).participants.push(announced.clone());
+        Participant { domain: self.clone(), announced }
+    }
+
+    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. It must be out of every
+    /// reader's reach already.
+    pub fn retire(&self, garbage: Box<dyn Send>) {
+        let mut state = lock(&self.0.state);
+        // Drawn under the lock, so that the queue is in order.
+        let mark = self.mark();
+        state.retired.push_back((mark, garbage));
+    }
+
+    /// Calls `f` in a later [`collect`](Self::collect), after a grace period.
+    pub fn defer(&self, f: impl FnOnce() + Send + 'static) {
+        self.retire(Box::new(OnDrop(Some(f))));
+    }
+
+    /// Marks this moment. Once the mark has [`passed`](Self::passed), no reader holds a reference that it could
+    /// not take now.
+    pub fn mark(&self) -> Mark {
+        Mark(self.0.epoch.fetch_add(1, AcqRel) + 1)
+    }
+
+    /// Whether every reader was quiescent or offline since `mark` was drawn.
+    pub fn passed(&self, mark: Mark) -> bool {
+        mark <= Self::reached(&lock(&self.0.state))
+    }
+
+    /// The latest mark that every reader has passed.
+    fn reached(state: &State) -> Mark {
+        // Pairs with the fence in enter(): either the reader sees what was unpublished before, or this sees that
+        // the reader is online.
+        fence(SeqCst);
+        let online = state.participants.iter().map(|a| a.0.load(Acquire)).filter(|&seen| seen != OFFLINE);
+        Mark(online.min().unwrap_or(u64::MAX))
+    }
+
+    /// Frees what every reader has passed, and returns how many retired things that were.
+    pub fn collect(&self) -> usize {
+        let free: Vec<_> = {
+            let mut state = lock(&self.0.state);
+            let reached = Self::reached(&state);
+            let n = state.retired.partition_point(|&(mark, _)| mark <= reached);
+            state.retired.drain(..n).collect()
+        };
+        // Dropped outside of the lock: a drop may retire more.
+        free.len()
+    }
+
+    /// How many retired things wait.
+    pub fn pending(&self) -> usize {
+        lock(&self.0.state).retired.len()
+    }
+
+    /// Waits until every reader has passed this moment, then collects. Returns false when `timeout` ran out
+    /// first. The calling thread must not be inside of a section itself, or it waits for itself.
+    pub fn synchronize(&self, timeout: Duration) -> bool {
+        let mark = self.mark();
+        let start = Instant::now();
+        while !self.passed(mark) {
+            if start.elapsed() >= timeout {
+                return false;
+            }
+            thread::yield_now();
+        }
+        self.collect();
+        true
+    }
+}
+
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(f) = self.0.take() {
+            f();
+        }
+    }
+}
+
+/// A reader of a domain's tables. Dropping it takes it out of the domain.
+pub struct Participant {
+    domain: Domain,
+    announced: Arc<Announced>,
+}
+
+impl Participant {
+    /// Goes online: until the section is dropped, the tables keep what this reader can see.
+    pub fn enter(&mut self) -> Section<'_> {
+        self.announced.0.store(self.domain.0.epoch.load(Acquire), Relaxed);
+        // The announcement must be visible before the first table is read; see reached().
+        fence(SeqCst);
+        let guard = Guard { domain: self.domain.id() };
+        Section { participant: self, guard }
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        lock(&self.domain.0.state).participants.retain(|a| !Arc::ptr_eq(a, &self.announced));
+    }
+}
+
+/// A stretch of time in which a reader is online. Dropping it takes the reader offline.
+pub struct Section<'p> {
+    participant: &'p mut Participant,
+    guard: Guard,
+}
+
+impl Section<'_> {
+    /// The proof of being online that tables ask for. What they give lives as long as this borrow.
+    #[inline(always)]
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Says that this reader holds no reference into any table now. (`&mut` proves it.)
+    #[inline]
+    pub fn quiescent(&mut self) {
+        let announced = &self.participant.announced.0;
+        let epoch = self.participant.domain.0.epoch.load(Acquire);
+        // The owner alone writes it, so the load costs nothing, and an idle domain keeps its line shared.
+        if announced.load(Relaxed) != epoch {
+            announced.store(epoch, Release);
+        }
+    }
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        self.participant.announced.0.store(OFFLINE, Release);
+    }
+}
+
+/// Proof that the current section is online. Whoever holds `&'g Guard` may hold `&'g T` into the domain's tables.
+pub struct Guard {
+    domain: u64,
+}
+
+impl Guard {
+    /// Stops the program when a table of another domain is read with this guard: it would protect nothing.
+    #[inline(always)]
+    pub(crate) fn check(&self, domain: u64) {
+        if self.domain != domain {
+            wrong_domain();
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_domain() -> ! {
+    panic!("a table was read under the guard of another quiescence domain");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::AtomicUsize;
+
+    fn counted(domain: &Domain) -> Arc<AtomicUsize> {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let f = freed.clone();
+        domain.defer(move || {
+            f.fetch_add(1, Relaxed);
+        });
+        freed
+    }
+
+    #[test]
+    fn waits_for_online_readers_only() {
+        let d = Domain::new();
+        let (mut a, mut b, _never_online) = (d.register(), d.register(), d.register());
+        let mut sa = a.enter();
+        let sb = b.enter();
+        let freed = counted(&d);
+        assert_eq!((d.collect(), d.pending(), freed.load(Relaxed)), (0, 1, 0));
+        sa.quiescent();
+        assert_eq!(d.collect(), 0);
+        drop(sb);
+        assert_eq!((d.collect(), d.pending(), freed.load(Relaxed)), (1, 0, 1));
+        let later = counted(&d);
+        assert_eq!(d.collect(), 0);
+        drop(sa);
+        drop(a);
+        assert_eq!((d.collect(), later.load(Relaxed)), (1, 1));
+    }
+
+    #[test]
+    fn a_reader_that_enters_later_does_not_hold_up() {
+        let d = Domain::new();
+        let mut p = d.register();
+        let freed = counted(&d);
+        let _s = p.enter();
+        d.collect();
+        assert_eq!(freed.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn synchronize_times_out_or_succeeds() {
+        let d = Domain::new();
+        let mut p = d.register();
+        let s = p.enter();
+        assert!(!d.synchronize(Duration::from_millis(2)));
+        drop(s);
+        assert!(d.synchronize(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn garbage_may_retire_more() {
+        let d = Domain::new();
+        let inner = d.clone();
+        d.defer(move || inner.retire(Box::new(0)));
+        assert_eq!((d.collect(), d.pending()), (1, 1));
+        assert_eq!((d.collect(), d.pending()), (1, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "another quiescence domain")]
+    fn a_foreign_guard_is_refused() {
+        let (a, b) = (Domain::new(), Domain::new());
+        let mut p = a.register();
+        p.enter().guard().check(b.id());
+    }
+}
