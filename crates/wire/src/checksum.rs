@@ -1,0 +1,177 @@
+//! The internet checksum (RFC 1071) and its incremental update (RFC 1624).
+//!
+//! The checksum of data is the ones' complement of the ones' complement sum of its 16-bit words; an odd last byte
+//! counts as the upper half of a word. Data that carries its own checksum sums up to 0xffff.
+
+/// A ones' complement sum in the making.
+///
+/// It is kept in the order of memory, not of the host: the sum does not depend on byte order (RFC 1071 section 2), so
+/// whole machine words can be added as they lie, and only the result is turned.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// The sum of nothing.
+    pub const ZERO: Sum = Sum(0);
+
+    /// The sum of `bytes`, of any length and alignment.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Sum {
+        // Halves of 64-bit words go into two sums that cannot overflow before 2^32 words, so there are no carries to
+        // look after and the compiler can use vector additions.
+        let (mut low, mut high) = (0u64, 0u64);
+        let mut words = bytes.chunks_exact(8);
+        for w in &mut words {
+            let w = u64::from_ne_bytes([w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]]);
+            low += w & 0xffff_ffff;
+            high += w >> 32;
+        }
+        let mut last = [0; 8];
+        for (to, from) in last.iter_mut().zip(words.remainder()) {
+            *to = *from;
+        }
+        Sum(low).plus(Sum(high)).plus(Sum(u64::from_ne_bytes(last)))
+    }
+
+    /// The sum of one word, given in host order.
+    #[inline(always)]
+    pub const fn of_u16(word: u16) -> Sum {
+        Sum(word.to_be() as u64)
+    }
+
+    /// The sum of a few 32-bit words, given in host order.
+    #[inline(always)]
+    pub const fn of_u32s<const N: usize>(words: [u32; N]) -> Sum {
+        const { assert!(N < 1 << 16) };
+        let mut sum = 0;
+        let mut i = 0;
+        while i < N {
+            sum += words[i].to_be() as u64;
+            i += 1;
+        }
+        Sum(sum)
+    }
+
+    /// The sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, bytes of transport header
+    /// and payload (RFC 768, RFC 9293 section 3.1).
+    #[inline(always)]
+    pub const fn of_ipv4_pseudo(src: u32, dst: u32, protocol: u8, length: u16) -> Sum {
+        Sum::of_u32s([src, dst, (protocol as u32) << 16 | length as u32])
+    }
+
+    /// The sum of both parts, each an even number of bytes long, or the last.
+    #[inline(always)]
+    pub const fn plus(self, other: Sum) -> Sum {
+        let (sum, carry) = self.0.overflowing_add(other.0);
+        Sum(sum + carry as u64)
+    }
+
+    /// What this part counts when it starts at an odd offset: its bytes change halves.
+    #[inline(always)]
+    pub const fn at_odd_offset(self) -> Sum {
+        Sum(self.folded().swap_bytes() as u64)
+    }
+
+    /// The sum in 16 bits, in the order of memory.
+    #[inline(always)]
+    const fn folded(self) -> u16 {
+        // Each line adds the upper half to the lower; the carry of one line is the upper half of the next.
+        let s = (self.0 >> 32) + (self.0 & 0xffff_ffff);
+        let s = (s >> 32) + (s & 0xffff_ffff);
+        let s = (s >> 16) + (s & 0xffff);
+        let s = (s >> 16) + (s & 0xffff);
+        s as u16
+    }
+
+    /// The sum in 16 bits, in host order: what a partial checksum field holds.
+    #[inline(always)]
+    pub const fn fold(self) -> u16 {
+        u16::from_be(self.folded())
+    }
+
+    /// The checksum: what the checksum field must hold, in host order.
+    #[inline(always)]
+    pub const fn checksum(self) -> u16 {
+        !self.fold()
+    }
+
+    /// The checksum for UDP, where 0 says that there is none: 0xffff stands for it (RFC 768).
+    #[inline(always)]
+    pub const fn checksum_nonzero(self) -> u16 {
+        nonzero(self.checksum())
+    }
+
+    /// Whether data that includes its checksum is intact.
+    #[inline(always)]
+    pub const fn is_valid(self) -> bool {
+        self.folded() == 0xffff
+    }
+}
+
+/// The value that a UDP checksum field holds for `checksum`.
+#[inline(always)]
+pub const fn nonzero(checksum: u16) -> u16 {
+    if checksum == 0 { 0xffff } else { checksum }
+}
+
+/// The checksum of `bytes`, in which the checksum field is 0.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    Sum::of(bytes).checksum()
+}
+
+/// The checksum after a word of the data has changed (RFC 1624, equation 3).
+///
+/// It equals what a full computation gives, unless all of the data is zero afterwards (which a header never is).
+#[inline(always)]
+pub const fn update16(checksum: u16, old: u16, new: u16) -> u16 {
+    !fold32(!checksum as u32 + !old as u32 + new as u32)
+}
+
+/// As [`update16`], for two adjacent words at an even offset, such as an address.
+#[inline(always)]
+pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
+    !fold32(!checksum as u32 + halves(!old) + halves(new))
+}
+
+/// A partial checksum (the bare sum of the pseudo header) after two adjacent words of the pseudo header have changed.
+#[inline(always)]
+pub const fn update_partial32(sum: u16, old: u32, new: u32) -> u16 {
+    fold32(sum as u32 + halves(!old) + halves(new))
+}
+
+/// Sums up the transport layer of a packet whose checksum field holds a partial checksum, and stores the result.
+///
+/// `start` is where the summing starts, `offset` where the field is from there (as in [`crate::VirtioNetHeader`]).
+/// The packet is `head` and then the `tail` segments; the field must be in `head`. Gives whether it is; if not,
+/// nothing is changed.
+pub fn finish_partial<'a>(
+    head: &mut [u8],
+    tail: impl IntoIterator<Item = &'a [u8]>,
+    start: usize,
+    offset: usize,
+) -> bool {
+    let Some(summed) = head.get_mut(start..) else { return false };
+    let mut sum = Sum::of(summed);
+    let mut odd = summed.len() % 2 == 1;
+    let Some(field) = summed.get_mut(offset..).and_then(|f| f.first_chunk_mut::<2>()) else { return false };
+    for part in tail {
+        let s = Sum::of(part);
+        sum = sum.plus(if odd { s.at_odd_offset() } else { s });
+        odd ^= part.len() % 2 == 1;
+    }
+    // 0xffff for 0 is required for UDP and allowed for everything else.
+    *field = sum.checksum_nonzero().to_be_bytes();
+    true
+}
+
+#[inline(always)]
+const fn halves(n: u32) -> u32 {
+    (n >> 16) + (n & 0xffff)
+}
+
+#[inline(always)]
+const fn fold32(s: u32) -> u16 {
+    let s = (s >> 16) + (s & 0xffff);
+    ((s >> 16) + (s & 0xffff)) as u16
+}

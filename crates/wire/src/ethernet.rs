@@ -1,0 +1,149 @@
+//! Ethernet II (IEEE 802.3 clause 3.2) and VLAN tags (IEEE 802.1Q clause 9).
+
+use crate::field::{get16, get48, put};
+use crate::mac::Mac;
+
+/// What follows an Ethernet header or a VLAN tag.
+pub mod ethertype {
+    /// IPv4 (RFC 894).
+    pub const IPV4: u16 = 0x0800;
+    /// ARP (RFC 826).
+    pub const ARP: u16 = 0x0806;
+    /// IPv6 (RFC 2464).
+    pub const IPV6: u16 = 0x86dd;
+    /// Customer VLAN tag, 802.1Q.
+    pub const VLAN: u16 = 0x8100;
+    /// Service VLAN tag, 802.1ad.
+    pub const QINQ: u16 = 0x88a8;
+    /// Outer tag of equipment older than 802.1ad.
+    pub const QINQ_LEGACY: u16 = 0x9100;
+    /// The smallest value that is a type; smaller ones are the length of an 802.3 frame (IEEE 802.3 clause 3.2.6).
+    pub const MIN: u16 = 0x0600;
+
+    /// Whether a VLAN tag follows.
+    #[inline(always)]
+    pub const fn is_vlan(value: u16) -> bool {
+        matches!(value, VLAN | QINQ | QINQ_LEGACY)
+    }
+}
+
+/// The smallest frame on the wire, without the frame check sequence (IEEE 802.3 clause 4.2.3.3).
+pub const MIN_FRAME: usize = 60;
+
+header! {
+    /// Destination, source and type of a frame.
+    EthernetHeader, 14
+}
+
+impl EthernetHeader {
+    /// A header with these fields.
+    #[inline(always)]
+    pub fn new(dst: Mac, src: Mac, ethertype: u16) -> Self {
+        let mut h = Self::zeroed();
+        h.set_dst(dst);
+        h.set_src(src);
+        h.set_ethertype(ethertype);
+        h
+    }
+
+    /// Destination address.
+    #[inline(always)]
+    pub const fn dst(&self) -> Mac {
+        Mac(get48::<0, _>(&self.0))
+    }
+
+    /// Source address.
+    #[inline(always)]
+    pub const fn src(&self) -> Mac {
+        Mac(get48::<6, _>(&self.0))
+    }
+
+    /// What follows, see [`ethertype`].
+    #[inline(always)]
+    pub const fn ethertype(&self) -> u16 {
+        get16::<12, _>(&self.0)
+    }
+
+    /// Sets the destination address.
+    #[inline(always)]
+    pub fn set_dst(&mut self, mac: Mac) {
+        put::<0, 6, _>(&mut self.0, mac.0);
+    }
+
+    /// Sets the source address.
+    #[inline(always)]
+    pub fn set_src(&mut self, mac: Mac) {
+        put::<6, 6, _>(&mut self.0, mac.0);
+    }
+
+    /// Sets what follows.
+    #[inline(always)]
+    pub fn set_ethertype(&mut self, value: u16) {
+        put::<12, 2, _>(&mut self.0, value.to_be_bytes());
+    }
+}
+
+header! {
+    /// A VLAN tag as it lies behind the type that announces it: the tag control information, then the type of what
+    /// follows the tag.
+    VlanTag, 4
+}
+
+impl VlanTag {
+    /// A tag with priority 0 in front of `inner`. Of `vid` the lower 12 bits count.
+    #[inline(always)]
+    pub fn new(vid: u16, inner: u16) -> Self {
+        Self::with_tci(vid & 0x0fff, inner)
+    }
+
+    /// A tag with this tag control information in front of `inner`.
+    #[inline(always)]
+    pub fn with_tci(tci: u16, inner: u16) -> Self {
+        let mut tag = Self::zeroed();
+        tag.set_tci(tci);
+        tag.set_ethertype(inner);
+        tag
+    }
+
+    /// Tag control information: priority (3 bits), drop eligible (1), VLAN identifier (12).
+    #[inline(always)]
+    pub const fn tci(&self) -> u16 {
+        get16::<0, _>(&self.0)
+    }
+
+    /// VLAN identifier; 0 means that the tag carries a priority only.
+    #[inline(always)]
+    pub const fn vid(&self) -> u16 {
+        self.tci() & 0x0fff
+    }
+
+    /// Priority code point, 0 to 7.
+    #[inline(always)]
+    pub const fn pcp(&self) -> u8 {
+        self.0[0] >> 5
+    }
+
+    /// Drop eligible indicator.
+    #[inline(always)]
+    pub const fn dei(&self) -> bool {
+        self.0[0] & 0x10 != 0
+    }
+
+    /// What follows the tag, see [`ethertype`].
+    #[inline(always)]
+    pub const fn ethertype(&self) -> u16 {
+        get16::<2, _>(&self.0)
+    }
+
+    /// Sets the tag control information.
+    #[inline(always)]
+    pub fn set_tci(&mut self, tci: u16) {
+        put::<0, 2, _>(&mut self.0, tci.to_be_bytes());
+    }
+
+    /// Sets what follows the tag.
+    #[inline(always)]
+    pub fn set_ethertype(&mut self, value: u16) {
+        put::<2, 2, _>(&mut self.0, value.to_be_bytes());
+    }
+}

@@ -1,0 +1,75 @@
+//! How header views are declared, and how their fields are read and written.
+//!
+//! The place of a field is a constant that the compiler checks against the length of the header, so each access is
+//! a plain load or store.
+
+/// Reads the big-endian 16-bit field at `AT`.
+#[inline(always)]
+pub(crate) const fn get16<const AT: usize, const N: usize>(b: &[u8; N]) -> u16 {
+    const { assert!(AT + 2 <= N) };
+    u16::from_be_bytes([b[AT], b[AT + 1]])
+}
+
+/// Reads the big-endian 32-bit field at `AT`.
+#[inline(always)]
+pub(crate) const fn get32<const AT: usize, const N: usize>(b: &[u8; N]) -> u32 {
+    const { assert!(AT + 4 <= N) };
+    u32::from_be_bytes([b[AT], b[AT + 1], b[AT + 2], b[AT + 3]])
+}
+
+/// Reads the six bytes at `AT`.
+#[inline(always)]
+pub(crate) const fn get48<const AT: usize, const N: usize>(b: &[u8; N]) -> [u8; 6] {
+    const { assert!(AT + 6 <= N) };
+    [b[AT], b[AT + 1], b[AT + 2], b[AT + 3], b[AT + 4], b[AT + 5]]
+}
+
+/// Writes `value` at `AT`; integers come as `to_be_bytes`.
+#[inline(always)]
+pub(crate) fn put<const AT: usize, const L: usize, const N: usize>(b: &mut [u8; N], value: [u8; L]) {
+    const { assert!(AT + L <= N) };
+    b[AT..AT + L].copy_from_slice(&value);
+}
+
+/// Declares a header view: `header! { /// docs  Name, length }`.
+macro_rules! header {
+    ($(#[$meta:meta])* $name:ident, $len:literal) => {
+        $(#[$meta])*
+        #[derive(
+            Clone, Copy, PartialEq, Eq,
+            zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout,
+            zerocopy::Immutable, zerocopy::Unaligned,
+        )]
+        #[repr(transparent)]
+        pub struct $name(pub [u8; $len]);
+
+        impl $name {
+            /// Length in bytes.
+            pub const LEN: usize = $len;
+
+            /// A header whose bytes are all zero.
+            #[inline(always)]
+            pub const fn zeroed() -> Self {
+                Self([0; $len])
+            }
+
+            /// Views the front of `bytes` as this header; gives it and what follows, or `None` if `bytes` is shorter.
+            #[inline(always)]
+            pub fn split(bytes: &[u8]) -> Option<(&Self, &[u8])> {
+                zerocopy::FromBytes::ref_from_prefix(bytes).ok()
+            }
+
+            /// As [`split`](Self::split), to be changed in place.
+            #[inline(always)]
+            pub fn split_mut(bytes: &mut [u8]) -> Option<(&mut Self, &mut [u8])> {
+                zerocopy::FromBytes::mut_from_prefix(bytes).ok()
+            }
+
+            /// The header's bytes.
+            #[inline(always)]
+            pub const fn as_bytes(&self) -> &[u8; $len] {
+                &self.0
+            }
+        }
+    };
+}

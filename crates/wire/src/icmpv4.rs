@@ -1,0 +1,187 @@
+//! ICMP (RFC 792; what a router must do with it: RFC 1812 section 4.3; next-hop MTU: RFC 1191).
+
+use crate::checksum::Sum;
+use crate::field::{get16, get32, put};
+use crate::ipv4::{self, Ipv4Header, protocol};
+
+/// Message types.
+pub mod kind {
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 0;
+    /// Destination unreachable, an error.
+    pub const UNREACHABLE: u8 = 3;
+    /// Source quench, an error (deprecated, RFC 6633).
+    pub const SOURCE_QUENCH: u8 = 4;
+    /// Redirect, an error.
+    pub const REDIRECT: u8 = 5;
+    /// Echo request.
+    pub const ECHO_REQUEST: u8 = 8;
+    /// Time exceeded, an error.
+    pub const TIME_EXCEEDED: u8 = 11;
+    /// Parameter problem, an error.
+    pub const PARAMETER_PROBLEM: u8 = 12;
+    /// Timestamp request.
+    pub const TIMESTAMP_REQUEST: u8 = 13;
+    /// Timestamp reply.
+    pub const TIMESTAMP_REPLY: u8 = 14;
+}
+
+/// Codes of [`kind::UNREACHABLE`].
+pub mod unreachable {
+    /// No route to the network.
+    pub const NET: u8 = 0;
+    /// The host does not answer.
+    pub const HOST: u8 = 1;
+    /// The host does not speak the protocol.
+    pub const PROTOCOL: u8 = 2;
+    /// Nobody listens on the port.
+    pub const PORT: u8 = 3;
+    /// Too long for the next hop, and DF is set.
+    pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// Forbidden by an operator (RFC 1812 section 5.2.7.1).
+    pub const ADMIN_PROHIBITED: u8 = 13;
+}
+
+/// Codes of [`kind::TIME_EXCEEDED`].
+pub mod exceeded {
+    /// The TTL ran out.
+    pub const TTL: u8 = 0;
+    /// Fragments were missing for too long.
+    pub const REASSEMBLY: u8 = 1;
+}
+
+/// The longest error message, its IP header included (RFC 1812 section 4.3.2.3).
+pub const MAX_ERROR_LEN: usize = 576;
+
+/// How many bytes of the packet it is about an error message carries: as many as fit into 576 bytes in all.
+#[inline(always)]
+pub const fn quote_len(original_len: usize) -> usize {
+    const ROOM: usize = MAX_ERROR_LEN - Ipv4Header::LEN - IcmpHeader::LEN;
+    if original_len < ROOM { original_len } else { ROOM }
+}
+
+/// Whether messages of this type report errors; no error may be sent about one (RFC 1812 section 4.3.2.7).
+#[inline(always)]
+pub const fn is_error(kind: u8) -> bool {
+    matches!(
+        kind,
+        kind::UNREACHABLE
+            | kind::SOURCE_QUENCH
+            | kind::REDIRECT
+            | kind::TIME_EXCEEDED
+            | kind::PARAMETER_PROBLEM
+    )
+}
+
+/// Whether an error may be sent about a packet, as far as its bytes tell (RFC 1812 section 4.3.2.7): not about an ICMP
+/// error, a multicast or limited broadcast, a later fragment, or a packet whose source is no single host.
+///
+/// `l3` begins with the IPv4 header. Link-layer and directed broadcasts are for the caller to know.
+pub fn may_report(l3: &[u8]) -> bool {
+    let Some((ip, _)) = Ipv4Header::split(l3) else { return false };
+    let (src, dst) = (ip.src_u32(), ip.dst_u32());
+    if ipv4::is_martian_source(src) || ipv4::is_unspecified(src) || ip.fragment_offset() != 0 {
+        return false;
+    }
+    if ipv4::is_multicast(dst) || ipv4::is_broadcast(dst) {
+        return false;
+    }
+    // An ICMP packet too short to tell what it is might be an error.
+    ip.protocol() != protocol::ICMP || l3.get(ip.header_len()).is_some_and(|&kind| !is_error(kind))
+}
+
+header! {
+    /// Type, code, checksum, and four bytes whose meaning depends on the type.
+    IcmpHeader, 8
+}
+
+impl IcmpHeader {
+    /// A header with a correct checksum in front of `body`.
+    pub fn new(kind: u8, code: u8, rest: u32, body: &[u8]) -> Self {
+        let mut h = Self::zeroed();
+        h.0[0] = kind;
+        h.0[1] = code;
+        h.set_rest(rest);
+        h.set_checksum(Sum::of(&h.0).plus(Sum::of(body)).checksum());
+        h
+    }
+
+    /// An echo request in front of `body`.
+    pub fn echo_request(id: u16, seq: u16, body: &[u8]) -> Self {
+        Self::new(kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
+    }
+
+    /// "Fragmentation needed" in front of the quoted packet, with the MTU that would have been small enough
+    /// (RFC 1191 section 4).
+    pub fn fragmentation_needed(mtu: u16, quote: &[u8]) -> Self {
+        Self::new(kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, mtu as u32, quote)
+    }
+
+    /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body stays as it is.
+    #[inline(always)]
+    pub fn make_echo_reply(&mut self) {
+        let old = get16::<0, _>(&self.0);
+        self.0[0] = kind::ECHO_REPLY;
+        self.set_checksum(crate::checksum::update16(self.checksum(), old, get16::<0, _>(&self.0)));
+    }
+
+    /// Message type, see [`kind`].
+    #[inline(always)]
+    pub const fn kind(&self) -> u8 {
+        self.0[0]
+    }
+
+    /// Code within the type.
+    #[inline(always)]
+    pub const fn code(&self) -> u8 {
+        self.0[1]
+    }
+
+    /// Checksum over header and body.
+    #[inline(always)]
+    pub const fn checksum(&self) -> u16 {
+        get16::<2, _>(&self.0)
+    }
+
+    /// The four bytes whose meaning depends on the type.
+    #[inline(always)]
+    pub const fn rest(&self) -> u32 {
+        get32::<4, _>(&self.0)
+    }
+
+    /// Identifier of an echo.
+    #[inline(always)]
+    pub const fn echo_id(&self) -> u16 {
+        get16::<4, _>(&self.0)
+    }
+
+    /// Sequence number of an echo.
+    #[inline(always)]
+    pub const fn echo_seq(&self) -> u16 {
+        get16::<6, _>(&self.0)
+    }
+
+    /// Next-hop MTU of "fragmentation needed"; 0 from routers older than RFC 1191.
+    #[inline(always)]
+    pub const fn next_hop_mtu(&self) -> u16 {
+        get16::<6, _>(&self.0)
+    }
+
+    /// Whether the checksum over this header and `body` is right.
+    #[inline]
+    pub fn checksum_ok(&self, body: &[u8]) -> bool {
+        Sum::of(&self.0).plus(Sum::of(body)).is_valid()
+    }
+
+    /// Sets the checksum.
+    #[inline(always)]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put::<2, 2, _>(&mut self.0, checksum.to_be_bytes());
+    }
+
+    /// Sets the four bytes whose meaning depends on the type; leaves the checksum as it is.
+    #[inline(always)]
+    pub fn set_rest(&mut self, rest: u32) {
+        put::<4, 4, _>(&mut self.0, rest.to_be_bytes());
+    }
+}

@@ -1,0 +1,356 @@
+//! IPv4 (RFC 791; router requirements RFC 1812).
+
+use std::net::Ipv4Addr;
+
+use crate::checksum::{self, Sum};
+use crate::field::{get16, get32, put};
+
+/// What follows an IPv4 header.
+pub mod protocol {
+    /// ICMP (RFC 792).
+    pub const ICMP: u8 = 1;
+    /// IGMP (RFC 2236).
+    pub const IGMP: u8 = 2;
+    /// IPv4 in IPv4 (RFC 2003).
+    pub const IPIP: u8 = 4;
+    /// TCP (RFC 9293).
+    pub const TCP: u8 = 6;
+    /// UDP (RFC 768).
+    pub const UDP: u8 = 17;
+    /// DCCP (RFC 4340).
+    pub const DCCP: u8 = 33;
+    /// IPv6 in IPv4 (RFC 4213).
+    pub const IPV6: u8 = 41;
+    /// GRE (RFC 2784).
+    pub const GRE: u8 = 47;
+    /// ESP (RFC 4303).
+    pub const ESP: u8 = 50;
+    /// AH (RFC 4302).
+    pub const AH: u8 = 51;
+    /// OSPF (RFC 2328).
+    pub const OSPF: u8 = 89;
+    /// VRRP (RFC 9568).
+    pub const VRRP: u8 = 112;
+    /// SCTP (RFC 9260).
+    pub const SCTP: u8 = 132;
+    /// UDP-Lite (RFC 3828).
+    pub const UDP_LITE: u8 = 136;
+    /// For experiments (RFC 3692).
+    pub const EXPERIMENT: u8 = 253;
+
+    /// Whether the transport header begins with a source and a destination port of 16 bits each.
+    #[inline(always)]
+    pub const fn has_ports(protocol: u8) -> bool {
+        matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
+    }
+}
+
+/// The smallest MTU of a link: what every host must take in one piece is larger (RFC 791 section 3.2).
+pub const MIN_MTU: u16 = 68;
+
+/// Whether no packet may come from this source: loopback (127/8), "this network" (0/8), multicast (224/4), reserved
+/// (240/4) and limited broadcast (RFC 1812 sections 4.2.2.11 and 5.3.7). 0.0.0.0 is not among them: a host without an
+/// address sends from it, see [`is_unspecified`]. Nothing else is, benchmark networks (198.18/15) least of all.
+#[inline(always)]
+pub const fn is_martian_source(addr: u32) -> bool {
+    let net = addr >> 24;
+    net == 127 || net >= 224 || (net == 0 && addr != 0)
+}
+
+/// Whether this is 0.0.0.0, the source of a host that has no address yet (RFC 2131); never to be forwarded.
+#[inline(always)]
+pub const fn is_unspecified(addr: u32) -> bool {
+    addr == 0
+}
+
+/// Whether this is a group address, 224/4.
+#[inline(always)]
+pub const fn is_multicast(addr: u32) -> bool {
+    addr >> 28 == 0xe
+}
+
+/// Whether this is the limited broadcast address, 255.255.255.255.
+#[inline(always)]
+pub const fn is_broadcast(addr: u32) -> bool {
+    addr == u32::MAX
+}
+
+/// Whether this is a loopback address, 127/8.
+#[inline(always)]
+pub const fn is_loopback(addr: u32) -> bool {
+    addr >> 24 == 127
+}
+
+header! {
+    /// The fixed part of an IPv4 header; options follow when [`header_len`](Ipv4Header::header_len) is larger.
+    Ipv4Header, 20
+}
+
+impl Ipv4Header {
+    /// A header without options, with TTL 64 and a correct checksum, in front of `payload_len` bytes.
+    ///
+    /// A payload longer than a packet can carry gives the largest length there is: check before.
+    pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload_len: usize) -> Self {
+        let mut h = Self::zeroed();
+        h.0[0] = 0x45;
+        h.set_total_len(u16::try_from(payload_len.saturating_add(Self::LEN)).unwrap_or(u16::MAX));
+        h.set_ttl(64);
+        h.set_protocol(protocol);
+        h.set_src(src);
+        h.set_dst(dst);
+        h.set_checksum(h.compute_checksum());
+        h
+    }
+
+    /// IP version; 4 in a valid header.
+    #[inline(always)]
+    pub const fn version(&self) -> u8 {
+        self.0[0] >> 4
+    }
+
+    /// Internet header length in 32-bit words; at least 5 in a valid header.
+    #[inline(always)]
+    pub const fn ihl(&self) -> u8 {
+        self.0[0] & 0x0f
+    }
+
+    /// Version and header length in one byte: 0x45 is IPv4 without options.
+    #[inline(always)]
+    pub const fn version_ihl(&self) -> u8 {
+        self.0[0]
+    }
+
+    /// Length of the header with its options in bytes; less than 20 in an invalid header.
+    #[inline(always)]
+    pub const fn header_len(&self) -> usize {
+        self.ihl() as usize * 4
+    }
+
+    /// Length of the options in bytes; 0 in an invalid header.
+    #[inline(always)]
+    pub const fn options_len(&self) -> usize {
+        self.header_len().saturating_sub(Self::LEN)
+    }
+
+    /// Type of service: DSCP and ECN.
+    #[inline(always)]
+    pub const fn tos(&self) -> u8 {
+        self.0[1]
+    }
+
+    /// Differentiated services code point (RFC 2474).
+    #[inline(always)]
+    pub const fn dscp(&self) -> u8 {
+        self.0[1] >> 2
+    }
+
+    /// Explicit congestion notification: 0 not capable, 1 and 2 capable, 3 congestion experienced (RFC 3168).
+    #[inline(always)]
+    pub const fn ecn(&self) -> u8 {
+        self.0[1] & 3
+    }
+
+    /// Length of header and payload in bytes.
+    #[inline(always)]
+    pub const fn total_len(&self) -> u16 {
+        get16::<2, _>(&self.0)
+    }
+
+    /// Identification, which the fragments of a packet share.
+    #[inline(always)]
+    pub const fn id(&self) -> u16 {
+        get16::<4, _>(&self.0)
+    }
+
+    /// Flags (3 bits) and fragment offset in units of 8 bytes (13 bits).
+    #[inline(always)]
+    pub const fn flags_fragment(&self) -> u16 {
+        get16::<6, _>(&self.0)
+    }
+
+    /// Whether the packet must not be fragmented (DF).
+    #[inline(always)]
+    pub const fn dont_fragment(&self) -> bool {
+        self.flags_fragment() & 0x4000 != 0
+    }
+
+    /// Whether fragments follow this one (MF).
+    #[inline(always)]
+    pub const fn more_fragments(&self) -> bool {
+        self.flags_fragment() & 0x2000 != 0
+    }
+
+    /// Where in the original payload this fragment belongs, in bytes.
+    #[inline(always)]
+    pub const fn fragment_offset(&self) -> u16 {
+        (self.flags_fragment() & 0x1fff) * 8
+    }
+
+    /// Whether this is a piece of a packet, the first piece included.
+    #[inline(always)]
+    pub const fn is_fragment(&self) -> bool {
+        self.flags_fragment() & 0x3fff != 0
+    }
+
+    /// Time to live, in hops.
+    #[inline(always)]
+    pub const fn ttl(&self) -> u8 {
+        self.0[8]
+    }
+
+    /// What follows, see [`protocol`].
+    #[inline(always)]
+    pub const fn protocol(&self) -> u8 {
+        self.0[9]
+    }
+
+    /// Header checksum.
+    #[inline(always)]
+    pub const fn checksum(&self) -> u16 {
+        get16::<10, _>(&self.0)
+    }
+
+    /// Source address.
+    #[inline(always)]
+    pub const fn src(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.src_u32())
+    }
+
+    /// Source address in host order.
+    #[inline(always)]
+    pub const fn src_u32(&self) -> u32 {
+        get32::<12, _>(&self.0)
+    }
+
+    /// Destination address.
+    #[inline(always)]
+    pub const fn dst(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.dst_u32())
+    }
+
+    /// Destination address in host order.
+    #[inline(always)]
+    pub const fn dst_u32(&self) -> u32 {
+        get32::<16, _>(&self.0)
+    }
+
+    /// The sum of these 20 bytes, to be completed by that of the options if there are any.
+    #[inline(always)]
+    pub const fn sum(&self) -> Sum {
+        let h = &self.0;
+        Sum::of_u32s([
+            get32::<0, _>(h),
+            get32::<4, _>(h),
+            get32::<8, _>(h),
+            get32::<12, _>(h),
+            get32::<16, _>(h),
+        ])
+    }
+
+    /// Whether the checksum of a header without options is right.
+    #[inline(always)]
+    pub const fn checksum_ok(&self) -> bool {
+        self.sum().is_valid()
+    }
+
+    /// The checksum that a header without options must have; what the field holds now does not matter.
+    #[inline(always)]
+    pub const fn compute_checksum(&self) -> u16 {
+        // Taking the field out: a word and its complement add up to 0xffff, the other zero of ones' complement.
+        self.sum().plus(Sum::of_u16(!self.checksum())).checksum()
+    }
+
+    /// Counts the TTL down and updates the checksum (RFC 1624, equation 3). The TTL must be at least 1.
+    #[inline(always)]
+    pub fn decrement_ttl(&mut self) {
+        let old = get16::<8, _>(&self.0);
+        let new = old.wrapping_sub(0x0100);
+        self.set_checksum(checksum::update16(self.checksum(), old, new));
+        put::<8, 2, _>(&mut self.0, new.to_be_bytes());
+    }
+
+    /// The sum of the pseudo header of UDP and TCP, for `length` bytes of transport header and payload.
+    #[inline(always)]
+    pub const fn pseudo_sum(&self, length: u16) -> Sum {
+        Sum::of_ipv4_pseudo(self.src_u32(), self.dst_u32(), self.protocol(), length)
+    }
+
+    /// Sets version 4 and the header length in 32-bit words (lower 4 bits).
+    #[inline(always)]
+    pub fn set_ihl(&mut self, words: u8) {
+        self.0[0] = 0x40 | words & 0x0f;
+    }
+
+    /// Sets the type of service. This and the setters below leave the checksum as it is.
+    #[inline(always)]
+    pub fn set_tos(&mut self, tos: u8) {
+        self.0[1] = tos;
+    }
+
+    /// Sets the length of header and payload.
+    #[inline(always)]
+    pub fn set_total_len(&mut self, len: u16) {
+        put::<2, 2, _>(&mut self.0, len.to_be_bytes());
+    }
+
+    /// Sets the identification.
+    #[inline(always)]
+    pub fn set_id(&mut self, id: u16) {
+        put::<4, 2, _>(&mut self.0, id.to_be_bytes());
+    }
+
+    /// Sets flags (3 bits) and fragment offset in units of 8 bytes (13 bits).
+    #[inline(always)]
+    pub fn set_flags_fragment(&mut self, value: u16) {
+        put::<6, 2, _>(&mut self.0, value.to_be_bytes());
+    }
+
+    /// Sets or clears DF.
+    #[inline(always)]
+    pub fn set_dont_fragment(&mut self, on: bool) {
+        self.set_flags_fragment(self.flags_fragment() & !0x4000 | (on as u16) << 14);
+    }
+
+    /// Sets the time to live.
+    #[inline(always)]
+    pub fn set_ttl(&mut self, ttl: u8) {
+        self.0[8] = ttl;
+    }
+
+    /// Sets what follows.
+    #[inline(always)]
+    pub fn set_protocol(&mut self, protocol: u8) {
+        self.0[9] = protocol;
+    }
+
+    /// Sets the header checksum.
+    #[inline(always)]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put::<10, 2, _>(&mut self.0, checksum.to_be_bytes());
+    }
+
+    /// Sets the source address.
+    #[inline(always)]
+    pub fn set_src(&mut self, addr: Ipv4Addr) {
+        put::<12, 4, _>(&mut self.0, addr.octets());
+    }
+
+    /// Sets the destination address.
+    #[inline(always)]
+    pub fn set_dst(&mut self, addr: Ipv4Addr) {
+        put::<16, 4, _>(&mut self.0, addr.octets());
+    }
+}
+
+/// Stores the right checksum into the header at the front of `bytes`, its options included, and gives whether there
+/// is a whole one.
+pub fn write_checksum(bytes: &mut [u8]) -> bool {
+    let Some((header, _)) = Ipv4Header::split_mut(bytes) else { return false };
+    header.set_checksum(0);
+    let len = header.header_len().max(Ipv4Header::LEN);
+    let Some(sum) = bytes.get(..len).map(Sum::of) else { return false };
+    if let Some((header, _)) = Ipv4Header::split_mut(bytes) {
+        header.set_checksum(sum.checksum());
+    }
+    true
+}

@@ -1,0 +1,128 @@
+//! Ethernet (EUI-48) addresses.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An Ethernet address, in the order of transmission.
+#[derive(
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    zerocopy::FromBytes,
+    zerocopy::IntoBytes,
+    zerocopy::KnownLayout,
+    zerocopy::Immutable,
+    zerocopy::Unaligned,
+)]
+#[repr(transparent)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// `ff:ff:ff:ff:ff:ff`.
+    pub const BROADCAST: Mac = Mac([0xff; 6]);
+    /// `00:00:00:00:00:00`, which no station has.
+    pub const ZERO: Mac = Mac([0; 6]);
+
+    /// Whether this is a group address (the broadcast address is one).
+    #[inline(always)]
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// Whether this is the broadcast address.
+    #[inline(always)]
+    pub const fn is_broadcast(self) -> bool {
+        self.to_u64() == 0xffff_ffff_ffff
+    }
+
+    /// Whether a station can have this address: neither a group nor all zero.
+    #[inline(always)]
+    pub const fn is_unicast(self) -> bool {
+        !self.is_multicast() && self.to_u64() != 0
+    }
+
+    /// The address as a number below 2^48, the first byte sent being the most significant.
+    #[inline(always)]
+    pub const fn to_u64(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
+    /// The inverse of [`to_u64`](Self::to_u64); the upper 16 bits are ignored.
+    #[inline(always)]
+    pub const fn from_u64(value: u64) -> Mac {
+        let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    /// A locally administered unicast address made from `seed`: the same seed gives the same address, and seeds that
+    /// are near give addresses that are not.
+    pub const fn random_local(seed: u64) -> Mac {
+        // The finalizer of SplitMix64: a bijection in which each bit of the seed reaches every bit of the result.
+        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mut mac = Mac::from_u64(z ^ (z >> 31));
+        mac.0[0] = mac.0[0] & !1 | 2;
+        mac
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is no Ethernet address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacParseError;
+
+impl fmt::Display for MacParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected an Ethernet address such as 02:fe:00:00:00:01 or 02fe.0000.0001")
+    }
+}
+
+impl std::error::Error for MacParseError {}
+
+impl FromStr for Mac {
+    type Err = MacParseError;
+
+    /// Takes six groups of one or two hexadecimal digits between colons or dashes (`2:fe:0:0:0:1`), or three groups of
+    /// four between dots (`02fe.0000.0001`).
+    fn from_str(text: &str) -> Result<Mac, MacParseError> {
+        let (separator, groups, shortest, longest) = match text.chars().find(|c| !c.is_ascii_hexdigit()) {
+            Some('.') => ('.', 3, 4, 4),
+            Some(c @ (':' | '-')) => (c, 6, 1, 2),
+            _ => return Err(MacParseError),
+        };
+        let bits = 48 / groups;
+        let mut value = 0u64;
+        let mut seen = 0;
+        for group in text.split(separator) {
+            // from_str_radix alone would let a sign through.
+            if !(shortest..=longest).contains(&group.len()) || !group.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(MacParseError);
+            }
+            seen += 1;
+            if seen > groups {
+                return Err(MacParseError);
+            }
+            value = value << bits | u64::from_str_radix(group, 16).map_err(|_| MacParseError)?;
+        }
+        if seen == groups { Ok(Mac::from_u64(value)) } else { Err(MacParseError) }
+    }
+}

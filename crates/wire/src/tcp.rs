@@ -1,0 +1,208 @@
+//! TCP (RFC 9293).
+
+use std::fmt;
+
+use crate::checksum::{self, Sum};
+use crate::field::{get16, get32, put};
+use crate::ipv4::Ipv4Header;
+
+/// The control bits of a segment.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push: hand the data to the application now.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgment number counts.
+    pub const ACK: Flags = Flags(0x10);
+    /// The urgent pointer counts.
+    pub const URG: Flags = Flags(0x20);
+    /// Echo of congestion experienced (RFC 3168).
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Whether any bit of `other` is set.
+    #[inline(always)]
+    pub const fn any(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both sets together.
+    #[inline(always)]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// This set without `other`.
+    #[inline(always)]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+}
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+        let mut gap = "";
+        for (bit, name) in NAMES.iter().enumerate() {
+            if self.0 >> bit & 1 != 0 {
+                write!(f, "{gap}{name}")?;
+                gap = " ";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flags({self})")
+    }
+}
+
+header! {
+    /// The fixed part of a TCP header; options follow when [`header_len`](TcpHeader::header_len) is larger.
+    TcpHeader, 20
+}
+
+impl TcpHeader {
+    /// A header without options, with a window of 65,535 and checksum 0.
+    pub fn new(src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: Flags) -> Self {
+        let mut h = Self::zeroed();
+        h.set_src_port(src_port);
+        h.set_dst_port(dst_port);
+        h.set_seq(seq);
+        put::<8, 4, _>(&mut h.0, ack.to_be_bytes());
+        h.0[12] = 5 << 4;
+        h.set_flags(flags);
+        put::<14, 2, _>(&mut h.0, u16::MAX.to_be_bytes());
+        h
+    }
+
+    /// Source port.
+    #[inline(always)]
+    pub const fn src_port(&self) -> u16 {
+        get16::<0, _>(&self.0)
+    }
+
+    /// Destination port.
+    #[inline(always)]
+    pub const fn dst_port(&self) -> u16 {
+        get16::<2, _>(&self.0)
+    }
+
+    /// Sequence number of the first byte of data (of the SYN, if set).
+    #[inline(always)]
+    pub const fn seq(&self) -> u32 {
+        get32::<4, _>(&self.0)
+    }
+
+    /// Acknowledgment number: the next sequence number expected.
+    #[inline(always)]
+    pub const fn ack(&self) -> u32 {
+        get32::<8, _>(&self.0)
+    }
+
+    /// Data offset in 32-bit words; at least 5 in a valid header.
+    #[inline(always)]
+    pub const fn data_offset(&self) -> u8 {
+        self.0[12] >> 4
+    }
+
+    /// Length of the header with its options in bytes; less than 20 in an invalid header.
+    #[inline(always)]
+    pub const fn header_len(&self) -> usize {
+        self.data_offset() as usize * 4
+    }
+
+    /// Control bits.
+    #[inline(always)]
+    pub const fn flags(&self) -> Flags {
+        Flags(self.0[13])
+    }
+
+    /// Window, unscaled.
+    #[inline(always)]
+    pub const fn window(&self) -> u16 {
+        get16::<14, _>(&self.0)
+    }
+
+    /// Checksum.
+    #[inline(always)]
+    pub const fn checksum(&self) -> u16 {
+        get16::<16, _>(&self.0)
+    }
+
+    /// Urgent pointer.
+    #[inline(always)]
+    pub const fn urgent(&self) -> u16 {
+        get16::<18, _>(&self.0)
+    }
+
+    /// The checksum for this header in front of `rest` (options and payload) behind `ip`; what the field holds now
+    /// does not matter.
+    pub fn compute_checksum(&self, ip: &Ipv4Header, rest: &[u8]) -> u16 {
+        self.sum(ip, rest).plus(Sum::of_u16(!self.checksum())).checksum()
+    }
+
+    /// Whether the checksum is right. `rest` is options and payload.
+    pub fn checksum_ok(&self, ip: &Ipv4Header, rest: &[u8]) -> bool {
+        self.sum(ip, rest).is_valid()
+    }
+
+    fn sum(&self, ip: &Ipv4Header, rest: &[u8]) -> Sum {
+        // A packet's length fits 16 bits, and so does what is in it; anything longer fails the comparison.
+        let len = u16::try_from(rest.len() + Self::LEN).unwrap_or(u16::MAX);
+        ip.pseudo_sum(len).plus(Sum::of(&self.0)).plus(Sum::of(rest))
+    }
+
+    /// Updates the checksum for a word of segment or pseudo header that has changed.
+    #[inline(always)]
+    pub fn update_checksum16(&mut self, old: u16, new: u16) {
+        self.set_checksum(checksum::update16(self.checksum(), old, new));
+    }
+
+    /// As [`update_checksum16`](Self::update_checksum16), for an address or a sequence number.
+    #[inline(always)]
+    pub fn update_checksum32(&mut self, old: u32, new: u32) {
+        self.set_checksum(checksum::update32(self.checksum(), old, new));
+    }
+
+    /// Sets the source port. This and the setters below leave the checksum as it is.
+    #[inline(always)]
+    pub fn set_src_port(&mut self, port: u16) {
+        put::<0, 2, _>(&mut self.0, port.to_be_bytes());
+    }
+
+    /// Sets the destination port.
+    #[inline(always)]
+    pub fn set_dst_port(&mut self, port: u16) {
+        put::<2, 2, _>(&mut self.0, port.to_be_bytes());
+    }
+
+    /// Sets the sequence number.
+    #[inline(always)]
+    pub fn set_seq(&mut self, seq: u32) {
+        put::<4, 4, _>(&mut self.0, seq.to_be_bytes());
+    }
+
+    /// Sets the control bits.
+    #[inline(always)]
+    pub fn set_flags(&mut self, flags: Flags) {
+        self.0[13] = flags.0;
+    }
+
+    /// Sets the checksum.
+    #[inline(always)]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put::<16, 2, _>(&mut self.0, checksum.to_be_bytes());
+    }
+}

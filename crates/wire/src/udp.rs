@@ -1,0 +1,99 @@
+//! UDP (RFC 768).
+
+use crate::checksum::{self, Sum};
+use crate::field::{get16, put};
+use crate::ipv4::Ipv4Header;
+
+header! {
+    /// Ports, length and checksum.
+    UdpHeader, 8
+}
+
+impl UdpHeader {
+    /// A header without a checksum (0) in front of `payload_len` bytes.
+    ///
+    /// A payload longer than a datagram can carry gives the largest length there is: check before.
+    pub fn new(src_port: u16, dst_port: u16, payload_len: usize) -> Self {
+        let mut h = Self::zeroed();
+        h.set_src_port(src_port);
+        h.set_dst_port(dst_port);
+        h.set_length(u16::try_from(payload_len.saturating_add(Self::LEN)).unwrap_or(u16::MAX));
+        h
+    }
+
+    /// Source port.
+    #[inline(always)]
+    pub const fn src_port(&self) -> u16 {
+        get16::<0, _>(&self.0)
+    }
+
+    /// Destination port.
+    #[inline(always)]
+    pub const fn dst_port(&self) -> u16 {
+        get16::<2, _>(&self.0)
+    }
+
+    /// Length of header and payload in bytes; at least 8 in a valid header.
+    #[inline(always)]
+    pub const fn length(&self) -> u16 {
+        get16::<4, _>(&self.0)
+    }
+
+    /// Checksum; 0 if the sender made none.
+    #[inline(always)]
+    pub const fn checksum(&self) -> u16 {
+        get16::<6, _>(&self.0)
+    }
+
+    /// The checksum for this header in front of `payload` behind `ip`; what the field holds now does not matter.
+    pub fn compute_checksum(&self, ip: &Ipv4Header, payload: &[u8]) -> u16 {
+        let header = Sum::of(&self.0).plus(Sum::of_u16(!self.checksum()));
+        ip.pseudo_sum(self.length()).plus(header).plus(Sum::of(payload)).checksum_nonzero()
+    }
+
+    /// Whether the checksum is right, or there is none. `payload` is as long as the header says.
+    pub fn checksum_ok(&self, ip: &Ipv4Header, payload: &[u8]) -> bool {
+        self.checksum() == 0
+            || ip.pseudo_sum(self.length()).plus(Sum::of(&self.0)).plus(Sum::of(payload)).is_valid()
+    }
+
+    /// Updates the checksum for a word of datagram or pseudo header that has changed; none stays none.
+    #[inline(always)]
+    pub fn update_checksum16(&mut self, old: u16, new: u16) {
+        if self.checksum() != 0 {
+            self.set_checksum(checksum::nonzero(checksum::update16(self.checksum(), old, new)));
+        }
+    }
+
+    /// As [`update_checksum16`](Self::update_checksum16), for an address.
+    #[inline(always)]
+    pub fn update_checksum32(&mut self, old: u32, new: u32) {
+        if self.checksum() != 0 {
+            self.set_checksum(checksum::nonzero(checksum::update32(self.checksum(), old, new)));
+        }
+    }
+
+    /// Sets the source port. This and the setters below leave the checksum as it is.
+    #[inline(always)]
+    pub fn set_src_port(&mut self, port: u16) {
+        put::<0, 2, _>(&mut self.0, port.to_be_bytes());
+    }
+
+    /// Sets the destination port.
+    #[inline(always)]
+    pub fn set_dst_port(&mut self, port: u16) {
+        put::<2, 2, _>(&mut self.0, port.to_be_bytes());
+    }
+
+    /// Sets the length of header and payload.
+    #[inline(always)]
+    pub fn set_length(&mut self, len: u16) {
+        put::<4, 2, _>(&mut self.0, len.to_be_bytes());
+    }
+
+    /// Sets the checksum.
+    #[inline(always)]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put::<6, 2, _>(&mut self.0, checksum.to_be_bytes());
+    }
+}
