@@ -13,8 +13,12 @@
 mod field;
 
 pub mod arp;
+pub mod builder;
 pub mod checksum;
+pub mod describe;
 pub mod ethernet;
+pub mod flow;
+pub mod gso;
 pub mod icmpv4;
 pub mod ipv4;
 pub mod mac;
