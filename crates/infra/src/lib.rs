@@ -1,9 +1,19 @@
-//! What everything else stands on: memory, quiescence, tables that one thread writes and many read, counters.
+//! What everything else stands on: memory, quiescence, tables that one thread writes and many read, counters,
+//! rings, longest-prefix match, time and CPU topology.
 //!
-//! This crate knows nothing of packets. Its `unsafe` is confined to the modules that own raw memory; what they
-//! offer is safe to use from crates that forbid `unsafe`.
+//! This crate knows nothing of packets. Its `unsafe` is confined to the modules that own raw memory or call the
+//! kernel; what they offer is safe to use from crates that forbid `unsafe`.
 pub mod class_a;
+pub mod clock;
 pub mod counters;
+pub mod cpu;
+pub mod doorbell;
+pub mod hash;
+pub mod lpm;
 pub mod mem;
 pub mod quiesce;
+pub mod ring;
 pub mod sync;
+
+#[cfg(all(test, loom))]
+mod loom_tests;

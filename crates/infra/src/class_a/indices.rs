@@ -18,7 +18,7 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-pub(super) struct Indices {
+pub(crate) struct Indices {
     domain: Domain,
     capacity: u32,
     /// Indices from here on were never used.

@@ -14,6 +14,7 @@ mod slots;
 mod words;
 
 pub use indices::Full;
+pub(crate) use indices::Indices;
 pub use published::{Reader, Writer, published};
 pub use slots::{SlotReader, SlotWriter, slots};
 pub use words::{WordReader, WordWriter, words};

@@ -152,17 +152,19 @@ mod backend {
         len: usize,
         numa: Option<u32>,
     ) -> io::Result<(Option<OwnedFd>, PageSize)> {
-        if let Ok(fd) = fill(to, len, numa, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
-            return Ok((Some(fd), PageSize::Huge2M));
-        }
-        let fd = fill(to, len, numa, 0)?;
-        // SAFETY: the range was mapped by fill. The call changes only what pages back it.
-        let collapsed = unsafe { libc::madvise(to.as_ptr().cast(), len, MADV_COLLAPSE) } == 0;
-        Ok((Some(fd), if collapsed { PageSize::Transparent } else { PageSize::Small }))
+        let (fd, page) = fill(to, len, numa, true).or_else(|_| fill(to, len, numa, false))?;
+        Ok((Some(fd), page))
     }
 
-    /// Maps a fresh memory file over the piece and makes all of it present; leaves the piece empty on failure.
-    fn fill(to: NonNull<u8>, len: usize, numa: Option<u32>, kind: libc::c_uint) -> io::Result<OwnedFd> {
+    /// Maps a fresh memory file over the piece, of hugetlb pages or of ordinary ones, and makes all of it present;
+    /// leaves the piece empty on failure.
+    fn fill(
+        to: NonNull<u8>,
+        len: usize,
+        numa: Option<u32>,
+        hugetlb: bool,
+    ) -> io::Result<(OwnedFd, PageSize)> {
+        let kind = if hugetlb { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
         // SAFETY: the name is a C string; the call touches no memory of ours.
         let fd = unsafe { libc::memfd_create(c"volley".as_ptr(), libc::MFD_CLOEXEC | kind) };
         if fd < 0 {
@@ -175,25 +177,46 @@ mod backend {
         if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let at = to.as_ptr().cast();
         let rw = libc::PROT_READ | libc::PROT_WRITE;
-        let present = map(at, len, rw, libc::MAP_SHARED | libc::MAP_FIXED, fd.as_raw_fd()).and_then(|_| {
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let present = map(to.as_ptr().cast(), len, rw, flags, fd.as_raw_fd()).and_then(|_| {
             if let Some(node) = numa {
                 prefer(to, len, node);
             }
-            // SAFETY: the range was mapped above. Both calls only bring pages in.
-            let rc = unsafe {
-                libc::madvise(at, len, libc::MADV_HUGEPAGE);
-                libc::madvise(at, len, libc::MADV_POPULATE_WRITE)
+            let page = match hugetlb {
+                true => PageSize::Huge2M,
+                false if collapse(to, len).is_ok() => PageSize::Transparent,
+                false => PageSize::Small,
             };
-            if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+            advise(to, len, libc::MADV_POPULATE_WRITE)?;
+            Ok(page)
         });
-        if let Err(error) = present {
-            // A failed fixed mapping may have left a hole that a later mmap of anyone could take: close it.
-            map(at, len, libc::PROT_NONE, NOTHING | libc::MAP_FIXED, -1)?;
-            return Err(error);
+        match present {
+            Ok(page) => Ok((fd, page)),
+            Err(error) => {
+                // A failed fixed mapping may have left a hole that anyone's next mmap could take: close it.
+                map(to.as_ptr().cast(), len, libc::PROT_NONE, NOTHING | libc::MAP_FIXED, -1)?;
+                Err(error)
+            }
         }
-        Ok(fd)
+    }
+
+    /// Makes transparent huge pages of a freshly mapped piece. The kernel collapses only where something is, and
+    /// the less there is the less it copies: hence one small page in each.
+    fn collapse(at: NonNull<u8>, len: usize) -> io::Result<()> {
+        advise(at, len, libc::MADV_HUGEPAGE)?;
+        for offset in (0..len).step_by(HUGE) {
+            // SAFETY: offset is less than len.
+            advise(unsafe { at.add(offset) }, 1, libc::MADV_POPULATE_WRITE)?;
+        }
+        advise(at, len, MADV_COLLAPSE)
+    }
+
+    /// Gives the kernel one of the kinds of advice used here, none of which changes what the memory holds.
+    fn advise(at: NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
+        // SAFETY: the range belongs to a reserve; the advice only brings pages in, or exchanges their size.
+        let rc = unsafe { libc::madvise(at.as_ptr().cast(), len, advice) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Asks for the range's pages on `node` if it has any. Only a preference, so a failure is not an error.

@@ -1,0 +1,123 @@
+//! Every interleaving of the concurrent parts, explored by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test -p infra --release loom_`
+
+use crate::{
+    class_a::{published, slots, words},
+    quiesce::Domain,
+    ring::spsc,
+    sync::{Arc, UnsafeCell, thread},
+};
+
+/// Where loom watches accesses. It outlives the value that is watched, so that a reader that comes too late is a
+/// report, not a crash.
+struct Witness(UnsafeCell<()>);
+
+// SAFETY: the cell holds nothing; loom reports the races that the tests look for.
+unsafe impl Sync for Witness {}
+
+/// A value whose drop counts as a write.
+struct Tracked(u32, Arc<Witness>);
+
+impl Tracked {
+    fn new(value: u32) -> Self {
+        Self(value, Arc::new(Witness(UnsafeCell::new(()))))
+    }
+
+    fn read(&self) -> u32 {
+        self.1.0.with(|_| self.0)
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.1.0.with_mut(|_| ());
+    }
+}
+
+#[test]
+fn loom_ring_keeps_order_and_drops_what_is_left() {
+    loom::model(|| {
+        let (mut tx, mut rx) = spsc(2);
+        let producer = thread::spawn(move || (0..3).take_while(|&i| tx.push(Box::new(i)).is_ok()).count());
+        let mut popped = 0;
+        for _ in 0..2 {
+            match rx.pop() {
+                Some(item) => {
+                    assert_eq!(*item, popped);
+                    popped += 1;
+                }
+                None => thread::yield_now(),
+            }
+        }
+        let pushed = producer.join().unwrap();
+        assert!(pushed >= 2 && rx.len() == pushed - popped);
+    });
+}
+
+#[test]
+fn loom_published_value_outlives_its_readers() {
+    loom::model(|| {
+        let domain = Domain::new();
+        let mut worker = domain.register();
+        let old = Tracked::new(1);
+        let _witness = old.1.clone();
+        let (mut writer, reader) = published(&domain, old);
+        let looking = thread::spawn(move || {
+            let mut section = worker.enter();
+            let first = reader.get(section.guard()).read();
+            section.quiescent();
+            let second = reader.get(section.guard()).read();
+            assert!(first <= second);
+        });
+        writer.set(Tracked::new(2));
+        domain.collect();
+        looking.join().unwrap();
+        domain.collect();
+        assert_eq!(domain.pending(), 0);
+    });
+}
+
+#[test]
+fn loom_slot_outlives_its_readers() {
+    loom::model(|| {
+        let domain = Domain::new();
+        let mut worker = domain.register();
+        let (mut writer, reader) = slots(&domain, 1).unwrap();
+        let value = Tracked::new(1);
+        let _witness = value.1.clone();
+        writer.insert(value).unwrap();
+        let looking = thread::spawn(move || {
+            let section = worker.enter();
+            if let Some(value) = reader.get(section.guard(), 0) {
+                assert_eq!(value.read(), 1);
+            }
+        });
+        writer.remove(0);
+        domain.collect();
+        looking.join().unwrap();
+    });
+}
+
+/// A reader that took an index from a table never finds another owner's word at it.
+#[test]
+fn loom_index_is_not_reused_under_a_reader() {
+    loom::model(|| {
+        let domain = Domain::new();
+        let mut worker = domain.register();
+        let (mut route_writer, route) = words(&domain, 1).unwrap();
+        let (mut objects, object) = words(&domain, 1).unwrap();
+        let idx = objects.insert(7).unwrap();
+        route_writer.set(0, u64::from(idx) + 1).unwrap();
+        let looking = thread::spawn(move || {
+            let _section = worker.enter();
+            if let Some(idx) = route.get(0).checked_sub(1) {
+                assert!([0, 7].contains(&object.get(idx as u32)));
+            }
+        });
+        route_writer.set(0, 0).unwrap();
+        objects.remove(idx);
+        let _ = objects.insert(8);
+        looking.join().unwrap();
+        assert!(objects.get(0) == 8 || objects.insert(8).is_ok());
+    });
+}

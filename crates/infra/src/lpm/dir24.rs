@@ -1,0 +1,269 @@
+//! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998): one entry
+//! for each /24, and for a /24 with longer prefixes in it a group of 256 entries.
+//!
+//! An entry is a leaf, 0 where no prefix of length 1 or more covers it, or, with its top bit set, the index of a
+//! group. The default route lies beside the entries: where they say 0, it decides; changing it is one store.
+//! Every change of an entry goes from one right answer to another, in one store: a group is complete before it
+//! is linked, and an entry whose route goes away gets the covering route's leaf in its place. A group that is no
+//! longer linked is used again only after a grace period, because a reader may still be on its way to it.
+//!
+//! What length the prefix behind an entry has is the writer's business and lies in arrays of its own, as do the
+//! routes themselves.
+
+use super::{
+    Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE,
+    routes::{Routes, canonical},
+};
+use crate::{
+    class_a::Indices,
+    mem::{HUGE, SharedZeroed, Zeroed},
+    quiesce::Domain,
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use std::{io, ops::Range};
+
+/// Set in an entry of the first table that holds the index of a group.
+const GROUP: u32 = 1 << 31;
+/// Entries of the first table, one for each /24.
+const ENTRIES: usize = 1 << 24;
+/// Where the default route lies: behind the entries.
+const DEFAULT: usize = ENTRIES;
+/// Entries of the first table in one huge page.
+const PER_HUGE: usize = HUGE / size_of::<u32>();
+
+/// Makes an empty table with room for `groups` /24s that have longer prefixes in them (at most 2^24). It takes 64 MiB of
+/// address space and 1,280 bytes a group, but memory only as routes touch it.
+///
+/// # Errors
+/// When the kernel refuses the address space.
+pub fn dir24(domain: &Domain, groups: u32) -> io::Result<(Dir24Writer, Dir24Reader)> {
+    let groups = groups.min(ENTRIES as u32);
+    let group_entries = groups as usize * 256;
+    let reader =
+        Dir24Reader { first: Zeroed::new(ENTRIES + 1)?.share(), second: Zeroed::new(group_entries)?.share() };
+    let writer = Dir24Writer {
+        reader: reader.clone(),
+        first_len: Zeroed::new(ENTRIES)?,
+        second_len: Zeroed::new(group_entries)?,
+        members: Zeroed::new(groups as usize)?,
+        groups: Indices::new(domain.clone(), groups),
+        routes: Routes::new(),
+        touched: [false; ENTRIES / PER_HUGE],
+    };
+    Ok((writer, reader))
+}
+
+/// A handle to look up addresses; cheap to clone.
+#[derive(Clone)]
+pub struct Dir24Reader {
+    /// [`ENTRIES`] entries and the default route.
+    first: SharedZeroed<AtomicU32>,
+    /// 256 entries for each group.
+    second: SharedZeroed<AtomicU32>,
+}
+
+impl Dir24Reader {
+    /// What an entry of the first table means for `addr`.
+    #[inline(always)]
+    fn resolve(&self, entry: u32, addr: u32) -> u32 {
+        let mut leaf = entry;
+        if entry & GROUP != 0 {
+            let at = ((entry & !GROUP) as usize) << 8 | (addr & 0xff) as usize;
+            // SAFETY: the writer links only groups below the capacity, for which `second` has 256 entries each.
+            leaf = unsafe { self.second.get_unchecked(at) }.load(Acquire);
+        }
+        if leaf == NO_ROUTE {
+            // SAFETY: `first` has one entry behind the last /24's.
+            leaf = unsafe { self.first.get_unchecked(DEFAULT) }.load(Acquire);
+        }
+        leaf
+    }
+
+    #[inline(always)]
+    fn entry(&self, addr: u32) -> u32 {
+        // SAFETY: a shift by 8 leaves 24 bits, and `first` has more than 2^24 entries.
+        unsafe { self.first.get_unchecked((addr >> 8) as usize) }.load(Acquire)
+    }
+}
+
+impl LpmLookup for Dir24Reader {
+    type Addr = u32;
+
+    #[inline(always)]
+    fn lookup(&self, addr: u32) -> u32 {
+        self.resolve(self.entry(addr), addr)
+    }
+
+    /// In two stages, so that the misses in the first table overlap.
+    #[inline(always)]
+    fn lookup_many(&self, addrs: &[u32], leaves: &mut [u32]) {
+        let mut all_leaves = true;
+        for (addr, leaf) in addrs.iter().zip(leaves.iter_mut()) {
+            *leaf = self.entry(*addr);
+            all_leaves &= (1..=MAX_LEAF).contains(leaf);
+        }
+        if !all_leaves {
+            for (addr, leaf) in addrs.iter().zip(leaves) {
+                *leaf = self.resolve(*leaf, *addr);
+            }
+        }
+    }
+}
+
+/// The one handle that may change the table.
+pub struct Dir24Writer {
+    reader: Dir24Reader,
+    /// Length of the prefix behind each entry of the first table that is no group; 0 where there is none.
+    first_len: Zeroed<u8>,
+    /// The same for the second table.
+    second_len: Zeroed<u8>,
+    /// How many prefixes longer than /24 each group holds.
+    members: Zeroed<u16>,
+    groups: Indices,
+    routes: Routes,
+    /// Huge pages of the first table that were written to.
+    touched: [bool; ENTRIES / PER_HUGE],
+}
+
+impl Dir24Writer {
+    /// Another handle for readers.
+    pub fn reader(&self) -> Dir24Reader {
+        self.reader.clone()
+    }
+
+    /// Gives `leaf` to the entries of the first table in `range`, and of groups linked there, whose present
+    /// prefix `replaces` says to give way, and notes `len` as the new prefix's length.
+    fn paint_first(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool + Copy) {
+        for page in range.start / PER_HUGE..range.end.div_ceil(PER_HUGE) {
+            self.touched[page] = true;
+        }
+        for at in range {
+            let entry = self.reader.first[at].load(Relaxed);
+            if entry & GROUP != 0 {
+                let start = ((entry & !GROUP) as usize) << 8;
+                self.paint_second(start..start + 256, leaf, len, replaces);
+            } else if replaces(self.first_len[at]) {
+                self.reader.first[at].store(leaf, Release);
+                self.first_len[at] = len;
+            }
+        }
+    }
+
+    fn paint_second(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool) {
+        let entries = self.reader.second[range.clone()].iter();
+        for (entry, entry_len) in entries.zip(&mut self.second_len[range]) {
+            if replaces(*entry_len) {
+                entry.store(leaf, Release);
+                *entry_len = len;
+            }
+        }
+    }
+
+    /// Adds a prefix longer than /24 that was not there.
+    fn add_long(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<(), LpmFull> {
+        let at = (prefix >> 8) as usize;
+        let entry = self.reader.first[at].load(Relaxed);
+        if entry & GROUP != 0 {
+            let group = entry & !GROUP;
+            self.members[group as usize] += 1;
+            self.paint_second(within(group, prefix, len), leaf, len, |old| old <= len);
+            return Ok(());
+        }
+        let group = self.groups.take().map_err(|full| LpmFull::Groups(full.capacity))?;
+        self.members[group as usize] = 1;
+        self.touched[at / PER_HUGE] = true;
+        let start = (group as usize) << 8;
+        self.paint_second(start..start + 256, entry, self.first_len[at], |_| true);
+        self.paint_second(within(group, prefix, len), leaf, len, |_| true);
+        // The group is complete: readers may come.
+        self.reader.first[at].store(GROUP | group, Release);
+        Ok(())
+    }
+
+    /// Takes away a prefix longer than /24; `cover` and its length stand behind it.
+    fn remove_long(&mut self, prefix: u32, len: u8, cover: u32, cover_len: u8) {
+        let at = (prefix >> 8) as usize;
+        let entry = self.reader.first[at].load(Relaxed);
+        let group = entry & !GROUP;
+        self.members[group as usize] -= 1;
+        if self.members[group as usize] > 0 {
+            self.paint_second(within(group, prefix, len), cover, cover_len, |old| old == len);
+            return;
+        }
+        // The last one: what is left is the one route that covers the whole /24, which is this one's cover.
+        self.first_len[at] = cover_len;
+        self.reader.first[at].store(cover, Release);
+        self.groups.release(group);
+    }
+}
+
+/// The entries of `group` that a prefix longer than /24 covers.
+fn within(group: u32, prefix: u32, len: u8) -> Range<usize> {
+    let start = (group as usize) << 8 | (prefix & 0xff) as usize;
+    start..start + (1 << (32 - len))
+}
+
+/// The entries of the first table that a prefix of 1 to 24 bits covers.
+fn covered(prefix: u32, len: u8) -> Range<usize> {
+    let start = (prefix >> 8) as usize;
+    start..start + (1 << (24 - len))
+}
+
+impl Lpm for Dir24Writer {
+    type Addr = u32;
+
+    fn insert(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<Option<u32>, LpmFull> {
+        let (prefix, len) = canonical(prefix, len);
+        if leaf == NO_ROUTE || leaf > MAX_LEAF {
+            return Err(LpmFull::Leaf(leaf));
+        }
+        self.routes.make_room(len)?;
+        let old = self.routes.get(prefix, len);
+        match len {
+            0 => self.reader.first[DEFAULT].store(leaf, Release),
+            1..=24 => self.paint_first(covered(prefix, len), leaf, len, |old| old <= len),
+            _ if old.is_none() => self.add_long(prefix, len, leaf)?,
+            _ => {
+                let group = self.reader.first[(prefix >> 8) as usize].load(Relaxed) & !GROUP;
+                self.paint_second(within(group, prefix, len), leaf, len, |old| old == len);
+            }
+        }
+        self.routes.insert(prefix, len, leaf);
+        Ok(old)
+    }
+
+    fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
+        let (prefix, len) = canonical(prefix, len);
+        let old = self.routes.remove(prefix, len)?;
+        let (cover, cover_len) = self.routes.cover(prefix, len);
+        match len {
+            0 => self.reader.first[DEFAULT].store(NO_ROUTE, Release),
+            1..=24 => self.paint_first(covered(prefix, len), cover, cover_len, |old| old == len),
+            _ => self.remove_long(prefix, len, cover, cover_len),
+        }
+        Some(old)
+    }
+
+    fn exact(&self, prefix: u32, len: u8) -> Option<u32> {
+        let (prefix, len) = canonical(prefix, len);
+        self.routes.get(prefix, len)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, u8, u32)> {
+        self.routes.iter()
+    }
+
+    fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let pages = self.touched.iter().filter(|&&t| t).count();
+        let groups = self.groups.end() as usize * 256;
+        // An entry of either table takes four bytes, and one for the length.
+        5 * (pages * PER_HUGE + groups) + self.routes.memory_bytes()
+    }
+}

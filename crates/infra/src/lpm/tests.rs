@@ -1,0 +1,214 @@
+use super::*;
+use crate::{
+    quiesce::Domain,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+use proptest::prelude::*;
+use std::{collections::BTreeSet, time::Instant};
+
+fn ip(a: u8, b: u8, c: u8, d: u8) -> u32 {
+    u32::from_be_bytes([a, b, c, d])
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u32, u8, u32),
+    Remove(u32, u8),
+}
+
+/// Addresses from a small set, so that prefixes nest, repeat and share /24s.
+fn address() -> impl Strategy<Value = u32> {
+    let byte = || prop::sample::select(vec![0u8, 1, 127, 128, 254, 255]);
+    let high = prop::sample::select(vec![(0u8, 0u8), (10, 0), (10, 1), (255, 255)]);
+    (high, byte(), byte()).prop_map(|((a, b), c, d)| ip(a, b, c, d))
+}
+
+fn length() -> impl Strategy<Value = u8> {
+    prop_oneof![1 => Just(0u8), 1 => 6u8..16, 6 => 16u8..=24, 10 => 25u8..=32, 1 => 33u8..=255]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (address(), length(), 1u32..9).prop_map(|(p, l, leaf)| Op::Insert(p, l, leaf)),
+        (address(), length()).prop_map(|(p, l)| Op::Remove(p, l)),
+    ]
+}
+
+/// The first and last address of every prefix in `ops`, and their neighbours: where answers change.
+fn corners(ops: &[Op]) -> Vec<u32> {
+    let corners = |op: &Op| {
+        let (Op::Insert(p, l, _) | Op::Remove(p, l)) = *op;
+        let host = u32::MAX.checked_shr(l.min(32).into()).unwrap_or(0);
+        let (first, last) = (p & !host, p | host);
+        [first, last, first.wrapping_sub(1), last.wrapping_add(1), p]
+    };
+    ops.iter().flat_map(corners).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn assert_same(writer: &Dir24Writer, reader: &Dir24Reader, oracle: &NaiveLpm, addrs: &[u32]) {
+    let mut leaves = vec![u32::MAX; addrs.len()];
+    reader.lookup_many(addrs, &mut leaves);
+    for (&addr, &leaf) in addrs.iter().zip(&leaves) {
+        assert_eq!(reader.lookup(addr), oracle.lookup(addr), "{addr:08x}");
+        assert_eq!(leaf, oracle.lookup(addr), "{addr:08x} by lookup_many");
+    }
+    assert_eq!(writer.len(), oracle.len());
+    let routes: BTreeSet<_> = writer.iter().collect();
+    assert_eq!(routes, oracle.iter().collect());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_the_oracle(ops in prop::collection::vec(op(), 1..60)) {
+        let (mut writer, reader) = dir24(&Domain::new(), 64).unwrap();
+        let mut oracle = NaiveLpm::new();
+        let addrs = corners(&ops);
+        for op in ops {
+            match op {
+                Op::Insert(p, l, leaf) => {
+                    prop_assert_eq!(writer.insert(p, l, leaf), oracle.insert(p, l, leaf));
+                    prop_assert_eq!(writer.exact(p, l), Some(leaf));
+                }
+                Op::Remove(p, l) => {
+                    prop_assert_eq!(writer.remove(p, l), oracle.remove(p, l));
+                    prop_assert_eq!(writer.exact(p, l), None);
+                }
+            }
+            assert_same(&writer, &reader, &oracle, &addrs);
+        }
+        // Emptied, it forgets everything and gives all groups back.
+        for (p, l, _) in oracle.iter() {
+            writer.remove(p, l);
+        }
+        assert_same(&writer, &reader, &NaiveLpm::new(), &addrs);
+        for group in 0..64 {
+            prop_assert_eq!(writer.insert(group << 8, 32, 1), Ok(None));
+        }
+    }
+}
+
+#[test]
+fn refuses_what_does_not_fit_and_changes_nothing() {
+    let d = Domain::new();
+    let mut worker = d.register();
+    let (mut w, r) = dir24(&d, 1).unwrap();
+    for leaf in [0, MAX_LEAF + 1, u32::MAX] {
+        assert_eq!(w.insert(ip(10, 0, 0, 0), 8, leaf), Err(LpmFull::Leaf(leaf)));
+    }
+    w.insert(ip(10, 0, 0, 0), 8, MAX_LEAF).unwrap();
+    w.insert(ip(10, 0, 0, 1), 32, 1).unwrap();
+    assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Err(LpmFull::Groups(1)));
+    assert_eq!((r.lookup(ip(10, 0, 1, 1)), w.exact(ip(10, 0, 1, 1), 32), w.len()), (MAX_LEAF, None, 2));
+    // The one group becomes free only when the worker has passed.
+    let mut section = worker.enter();
+    w.remove(ip(10, 0, 0, 1), 32).unwrap();
+    assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Err(LpmFull::Groups(1)));
+    section.quiescent();
+    assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Ok(None));
+    assert_eq!((r.lookup(ip(10, 0, 0, 1)), r.lookup(ip(10, 0, 1, 1))), (MAX_LEAF, 2));
+}
+
+#[test]
+fn the_widest_prefixes() {
+    let (mut w, r) = dir24(&Domain::new(), 4).unwrap();
+    w.insert(0, 1, 1).unwrap();
+    w.insert(u32::MAX, 1, 2).unwrap();
+    w.insert(0, 0, 3).unwrap();
+    w.insert(ip(128, 0, 0, 0), 2, 4).unwrap();
+    assert_eq!([0, u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 1, 4, 2, 2]);
+    w.remove(1 << 31, 1).unwrap();
+    assert_eq!([u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 4, 3, 3]);
+    w.remove(0, 0).unwrap();
+    assert_eq!([u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 4, 0, 0]);
+}
+
+/// While routes of all lengths come, change and go, in groups that are made, dropped and reused, a reader always
+/// finds one of the leaves that the address had before and after a change: never none, never another's.
+#[test]
+fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
+    let d = Domain::new();
+    let (mut w, r) = dir24(&d, 3).unwrap();
+    w.insert(ip(10, 0, 0, 0), 8, 1).unwrap();
+    // For each third octet, leaves of its own: 100 + n for its /24, 200 + n for its longer prefixes.
+    const NETS: u32 = 8;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut worker = d.register();
+        let (stop, reader) = (&stop, &r);
+        let checks = scope.spawn(move || {
+            let mut seen = BTreeSet::new();
+            let mut section = worker.enter();
+            for n in (0..NETS).cycle() {
+                let addrs = [1, 130, 255].map(|host| ip(10, 0, n as u8, host));
+                let mut leaves = [0; 3];
+                reader.lookup_many(&addrs, &mut leaves);
+                for (addr, leaf) in
+                    addrs.iter().zip(leaves).chain(addrs.iter().map(|a| (a, reader.lookup(*a))))
+                {
+                    assert!([1, 2, 3, 100 + n, 200 + n].contains(&leaf), "{addr:08x} -> {leaf}");
+                    seen.insert(leaf);
+                }
+                section.quiescent();
+                if stop.load(Relaxed) {
+                    return seen;
+                }
+            }
+            unreachable!()
+        });
+        let start = Instant::now();
+        let mut round = 0u32;
+        while start.elapsed().as_millis() < 400 {
+            let n = round % NETS;
+            let net = ip(10, 0, n as u8, 0);
+            w.insert(net, 24, 100 + n).unwrap();
+            // The groups may all be waiting for the reader: a refusal is right then.
+            for (host, len) in [(0, 25), (128, 25), (130, 32), (255, 32), (0, 26)] {
+                let _ = w.insert(net + host, len, 200 + n);
+            }
+            w.insert(ip(10, 0, 0, 0), 8, 1 + round % 3).unwrap();
+            w.remove(net, 24).unwrap();
+            for (host, len) in [(128, 25), (130, 32), (0, 26), (0, 25), (255, 32)] {
+                w.remove(net + host, len);
+            }
+            round += 1;
+        }
+        stop.store(true, Relaxed);
+        let seen = checks.join().unwrap();
+        assert!(
+            seen.range(200..).next().is_some() && seen.range(100..200).next().is_some(),
+            "{round}: {seen:?}"
+        );
+    });
+}
+
+/// A change of the default route is seen as the old or the new one, also through a group's empty entries.
+#[test]
+fn the_default_route_reaches_everything_that_nothing_else_covers() {
+    let (mut w, r) = dir24(&Domain::new(), 4).unwrap();
+    w.insert(ip(192, 0, 2, 1), 32, 5).unwrap();
+    let addrs = [ip(192, 0, 2, 1), ip(192, 0, 2, 2), ip(203, 0, 113, 1)];
+    assert_eq!(addrs.map(|a| r.lookup(a)), [5, 0, 0]);
+    assert_eq!(w.insert(0, 0, 7), Ok(None));
+    assert_eq!(addrs.map(|a| r.lookup(a)), [5, 7, 7]);
+    assert_eq!(w.insert(ip(1, 2, 3, 4), 0, 8), Ok(Some(7)));
+    assert_eq!(addrs.map(|a| r.lookup(a)), [5, 8, 8]);
+    w.remove(ip(192, 0, 2, 1), 32).unwrap();
+    assert_eq!(addrs.map(|a| r.lookup(a)), [8, 8, 8]);
+    assert_eq!(w.remove(0, 0), Some(8));
+    assert_eq!(addrs.map(|a| r.lookup(a)), [0, 0, 0]);
+}
+
+#[test]
+fn memory_is_what_routes_touch() {
+    let (mut w, _) = dir24(&Domain::new(), 1 << 16).unwrap();
+    assert_eq!(w.memory_bytes(), 0);
+    w.insert(0, 0, 1).unwrap();
+    w.insert(ip(10, 0, 0, 0), 24, 1).unwrap();
+    assert!(w.memory_bytes() < 3 << 20, "{}", w.memory_bytes());
+    for n in 0..1 << 16 {
+        w.insert(n << 16, 24, 1).unwrap();
+    }
+    assert!(w.memory_bytes() > 64 << 20);
+}

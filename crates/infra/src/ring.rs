@@ -1,0 +1,204 @@
+//! A bounded ring from one producer to one consumer: hand-over between workers, injection and punt.
+
+use crate::sync::{
+    Arc, UnsafeCell,
+    atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use std::mem::MaybeUninit;
+
+/// An index on a pair of cache lines of its own: its writer and its reader are different cores.
+#[repr(align(128))]
+struct Index(AtomicUsize);
+
+/// Indices count up and wrap; `tail - head` is the number of items, and an index's low bits are its cell.
+struct Ring<T> {
+    /// Next to pop; written by the consumer.
+    head: Index,
+    /// Next to push; written by the producer.
+    tail: Index,
+    cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+// SAFETY: a cell is accessed by the producer while it is outside of head..tail, and by the consumer while it is
+// inside; the Release stores and Acquire loads of the indices order the two. Items only move between threads.
+unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    fn cell(&self, index: usize) -> &UnsafeCell<MaybeUninit<T>> {
+        // SAFETY: the number of cells is a power of two, and not zero.
+        unsafe { self.cells.get_unchecked(index & (self.cells.len() - 1)) }
+    }
+
+    fn len(&self) -> usize {
+        // The head first: the tail only moves away from it, so that the difference is never negative. A push
+        // between the two loads may make it exceed what was there at any moment.
+        let head = self.head.0.load(Acquire);
+        self.tail.0.load(Acquire).wrapping_sub(head).min(self.cells.len())
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        let (mut head, tail) = (self.head.0.load(Relaxed), self.tail.0.load(Relaxed));
+        while head != tail {
+            // SAFETY: cells in head..tail hold items, and both ends are gone.
+            self.cell(head).with_mut(|p| unsafe { (*p).assume_init_drop() });
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+/// Makes a ring for at least `capacity` items (rounded up to a power of two).
+pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let cells =
+        (0..capacity.max(1).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let ring = Arc::new(Ring { head: Index(AtomicUsize::new(0)), tail: Index(AtomicUsize::new(0)), cells });
+    (Producer { ring: ring.clone(), tail: 0, head: 0 }, Consumer { ring, head: 0, tail: 0 })
+}
+
+/// The end that pushes.
+pub struct Producer<T> {
+    ring: Arc<Ring<T>>,
+    tail: usize,
+    /// What the head was when last looked at; the true head is this or later, so that room seen is room.
+    head: usize,
+}
+
+impl<T> Producer<T> {
+    /// Appends `item`, or gives it back when the ring is full.
+    #[inline]
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        let capacity = self.ring.cells.len();
+        if self.tail.wrapping_sub(self.head) == capacity {
+            self.head = self.ring.head.0.load(Acquire);
+            if self.tail.wrapping_sub(self.head) == capacity {
+                return Err(item);
+            }
+        }
+        // SAFETY: the cell is outside of head..tail, and the consumer is done with it (Acquire above).
+        self.ring.cell(self.tail).with_mut(|p| unsafe { (*p).write(item) });
+        self.tail = self.tail.wrapping_add(1);
+        self.ring.tail.0.store(self.tail, Release);
+        Ok(())
+    }
+
+    /// How many items wait, more or less: the consumer goes on meanwhile.
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Whether no item waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many items fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.cells.len()
+    }
+}
+
+/// The end that pops.
+pub struct Consumer<T> {
+    ring: Arc<Ring<T>>,
+    head: usize,
+    /// What the tail was when last looked at.
+    tail: usize,
+}
+
+impl<T> Consumer<T> {
+    /// Takes the oldest item.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.head == self.tail {
+            self.tail = self.ring.tail.0.load(Acquire);
+            if self.head == self.tail {
+                return None;
+            }
+        }
+        // SAFETY: the cell is inside of head..tail, so the producer wrote it (Acquire above) and stays away.
+        let item = self.ring.cell(self.head).with_mut(|p| unsafe { (*p).assume_init_read() });
+        self.head = self.head.wrapping_add(1);
+        self.ring.head.0.store(self.head, Release);
+        Some(item)
+    }
+
+    /// How many items wait, more or less: the producer goes on meanwhile.
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Whether no item waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_bounded_queue(capacity in 1usize..9, ops in prop::collection::vec(any::<bool>(), 0..200)) {
+            let (mut tx, mut rx) = spsc(capacity);
+            let bound = capacity.next_power_of_two();
+            prop_assert_eq!(tx.capacity(), bound);
+            let mut oracle = VecDeque::new();
+            for (i, push) in ops.into_iter().enumerate() {
+                // Boxed, so that a leak or a double drop shows under miri.
+                if push {
+                    let full = oracle.len() == bound;
+                    prop_assert_eq!(tx.push(Box::new(i)), if full { Err(Box::new(i)) } else { Ok(()) });
+                    if !full {
+                        oracle.push_back(Box::new(i));
+                    }
+                } else {
+                    prop_assert_eq!(rx.pop(), oracle.pop_front());
+                }
+                prop_assert_eq!((tx.len(), rx.len(), rx.is_empty()), (oracle.len(), oracle.len(), oracle.is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_dropped() {
+        let item = Arc::new(());
+        let (mut tx, rx) = spsc(4);
+        tx.push(item.clone()).unwrap();
+        tx.push(item.clone()).unwrap();
+        drop((tx, rx));
+        assert_eq!(Arc::strong_count(&item), 1);
+    }
+
+    #[test]
+    fn order_holds_between_threads() {
+        let n = if cfg!(miri) { 200 } else { 200_000 };
+        let (mut tx, mut rx) = spsc(16);
+        let producer = std::thread::spawn(move || {
+            for mut i in 0..n {
+                while let Err(back) = tx.push(i) {
+                    i = back;
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for expected in 0..n {
+            let got = loop {
+                match rx.pop() {
+                    Some(got) => break got,
+                    None => std::thread::yield_now(),
+                }
+            };
+            assert_eq!(got, expected);
+        }
+        producer.join().unwrap();
+    }
+}
