@@ -1,1 +1,29 @@
-//! stub
+//! The graph: nodes, the edges between them, and the worker that runs frames of packets through it. It knows no
+//! protocol.
+//!
+//! A node is a struct and one trait impl in one file ([`node`]). Its edges and drop reasons are enums ([`edge`]).
+//! A [`Builder`] collects nodes, arcs and features, and resolves every name into a [`Blueprint`]; each [`Worker`] has
+//! nodes of its own, made from that. [`worker`] is the engine: read [`Worker::turn`] first.
+
+pub mod arc;
+pub mod build;
+mod builtin;
+pub mod edge;
+pub mod node;
+mod pending;
+mod rank;
+pub mod run;
+pub mod stats;
+pub mod trace;
+pub mod worker;
+
+pub use arc::{ArcControl, ArcKey, CONTINUE};
+pub use build::{Blueprint, Builder, GraphError, NodeId};
+pub use builtin::{INJECT, Inject, PUNT, PuntInfo, PuntReason, Punted};
+pub use edge::{EdgeId, Edges, NoNext, NoReason, ReasonInfo, Reasons, Severity, Verdict};
+pub use node::{Cx, FrameNode, InputNode, More, Out, PacketNode, Setup, WaitSet};
+pub use run::{Runner, WorkerPort};
+pub use worker::Worker;
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ pub mod mem;
 pub mod quiesce;
 pub mod ring;
 pub mod sync;
+pub mod wait;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -1,0 +1,125 @@
+//! The one address range that holds every buffer of the process.
+//!
+//! An index is a distance in cache lines from its start, so 32 bits reach 256 GiB and an index turns into an
+//! address with one shift and one addition, whichever pool the buffer came from.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use infra::mem::{Reserve, Segment};
+
+use crate::layout::{COLD, Cold, LINE, STRIDE};
+
+/// Address space reserved (not memory): 64 GiB, room for 26 million buffers.
+const RESERVED: usize = if cfg!(miri) { 64 << 20 } else { 64 << 30 };
+/// Pools start at multiples of the huge page size.
+const ALIGN: usize = 2 << 20;
+
+static BASE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static ARENA: OnceLock<Arena> = OnceLock::new();
+
+struct Arena {
+    reserve: Reserve,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// First byte that no region has used yet. Byte 0 is never handed out: index 0 stays invalid.
+    end: usize,
+    /// Regions whose pool is gone with all its buffers at home, to be used again.
+    spare: Vec<Region>,
+}
+
+/// A mapped piece of the arena, divided into buffers.
+pub(crate) struct Region {
+    pub(crate) segment: Segment,
+    pub(crate) buffers: usize,
+}
+
+impl Region {
+    /// The indexes of the region's buffers.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = u32> + use<> {
+        let first = self.segment.at / LINE;
+        (0..self.buffers).map(move |i| (first + i * (STRIDE / LINE)) as u32)
+    }
+}
+
+fn arena() -> io::Result<&'static Arena> {
+    if let Some(a) = ARENA.get() {
+        return Ok(a);
+    }
+    let reserve = Reserve::new(RESERVED)?;
+    let a =
+        ARENA.get_or_init(|| Arena { reserve, state: Mutex::new(State { end: ALIGN, spare: Vec::new() }) });
+    BASE.store(a.reserve.base().as_ptr(), Ordering::Release);
+    Ok(a)
+}
+
+/// Maps room for at least `buffers` buffers.
+pub(crate) fn map(buffers: usize) -> io::Result<Region> {
+    let arena = arena()?;
+    let mut state = arena.state.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(i) = state.spare.iter().position(|r| r.buffers == buffers) {
+        return Ok(state.spare.swap_remove(i));
+    }
+    let len = (buffers * STRIDE).next_multiple_of(ALIGN);
+    if state.end + len > arena.reserve.len() {
+        return Err(io::Error::other(format!(
+            "no address space left for {buffers} more buffers ({} GiB are reserved)",
+            RESERVED >> 30
+        )));
+    }
+    let segment = arena.reserve.commit(state.end, len, None)?;
+    state.end += len;
+    Ok(Region { segment, buffers })
+}
+
+/// Takes back a region that no packet uses any more.
+pub(crate) fn give_back(region: Region) {
+    if let Ok(arena) = arena() {
+        arena.state.lock().unwrap_or_else(|e| e.into_inner()).spare.push(region);
+    }
+}
+
+/// Start of the arena.
+///
+/// Whoever holds a buffer index got it from a pool, and a pool exists only after `BASE` was stored, so a relaxed
+/// load is enough: the hand-over of the index ordered the two.
+#[inline(always)]
+pub(crate) fn base() -> *mut u8 {
+    BASE.load(Ordering::Relaxed)
+}
+
+/// Address of a buffer's first byte.
+///
+/// # Safety
+/// `index` came from a pool (see the crate's argument), which implies that `base` is set.
+#[inline(always)]
+pub(crate) unsafe fn at(base: *mut u8, index: u32) -> NonNull<u8> {
+    // SAFETY: a pool's index lies within the reserved range, so the address does not wrap and is not null.
+    unsafe { NonNull::new_unchecked(base.add(index as usize * LINE)) }
+}
+
+/// Where the cold header of a buffer lies. Shared tails are read and counted through this, never borrowed.
+///
+/// # Safety
+/// `index` came from a pool.
+#[inline(always)]
+pub(crate) unsafe fn cold_ptr(index: u32) -> *mut Cold {
+    // SAFETY: every buffer has its cold header at COLD, aligned to 64.
+    unsafe { at(base(), index).as_ptr().add(COLD).cast() }
+}
+
+/// The cold header of a buffer.
+///
+/// # Safety
+/// `index` came from a pool, and the caller owns the buffer alone.
+#[inline(always)]
+pub(crate) unsafe fn cold<'a>(index: u32) -> &'a mut Cold {
+    // SAFETY: the memory was mapped zeroed, and any bits are a valid `Cold` (plain integers). Ownership makes the
+    // reference unique.
+    unsafe { &mut *cold_ptr(index) }
+}

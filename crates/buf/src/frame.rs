@@ -1,0 +1,361 @@
+//! Frames: up to 256 packets that a node is given at once.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::arena;
+use crate::packet::Packet;
+use crate::pool::{self, BATCH, Cache};
+use crate::record::{Flags, NO_INTERFACE, Record, Snapshot};
+
+/// Packets that a frame holds at most.
+pub const FRAME_SIZE: usize = 256;
+
+const _: () = assert!(FRAME_SIZE <= BATCH);
+
+/// Up to 256 packets, with what is known of all of them.
+///
+/// The facts are gathered on the way: [`any`](Frame::any) may name a flag that no packet has any more, never miss
+/// one that a packet has; [`uniform_rx`](Frame::uniform_rx) may be `None` for packets that do share an interface.
+#[repr(C, align(64))]
+pub struct Frame {
+    n: u32,
+    any: Flags,
+    /// The interface that all packets came in by, or `NO_INTERFACE`.
+    rx_if: u32,
+    records: [MaybeUninit<Record>; FRAME_SIZE],
+}
+
+impl Default for Frame {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Frame {
+    /// A frame without packets.
+    pub fn new() -> Frame {
+        Frame {
+            n: 0,
+            any: Flags::NONE,
+            rx_if: NO_INTERFACE,
+            records: [const { MaybeUninit::uninit() }; FRAME_SIZE],
+        }
+    }
+
+    /// Number of packets, at most [`FRAME_SIZE`].
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        // The minimum tells the compiler what the setters already keep, and costs one instruction a frame.
+        (self.n as usize).min(FRAME_SIZE)
+    }
+
+    /// Whether there is no packet.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// How many more packets fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        FRAME_SIZE - self.len()
+    }
+
+    /// Every flag that some packet of the frame may have.
+    #[inline(always)]
+    pub fn any(&self) -> Flags {
+        self.any
+    }
+
+    /// The interface that all packets came in by, where that is known.
+    #[inline(always)]
+    pub fn uniform_rx(&self) -> Option<u32> {
+        (self.rx_if != NO_INTERFACE).then_some(self.rx_if)
+    }
+
+    /// Says that every packet of this frame came in by `interface`, and writes it into the records.
+    pub fn set_rx(&mut self, interface: u32) {
+        self.rx_if = interface;
+        self.records_mut().iter_mut().for_each(|r| r.rx_if = interface);
+    }
+
+    /// Marks the packets of `range` as traced.
+    pub fn set_traced(&mut self, range: Range<usize>, first_trace: u32) {
+        for (k, i) in range.enumerate() {
+            if let Some(mut p) = self.get(i) {
+                p.set_flags(p.flags() | Flags::TRACED);
+                p.cold_mut().trace = first_trace.wrapping_add(k as u32);
+            }
+        }
+        self.any |= Flags::TRACED;
+    }
+
+    /// The packet at `i`.
+    #[inline(always)]
+    pub fn get(&mut self, i: usize) -> Option<Packet<'_>> {
+        let base = arena::base();
+        self.records_mut().get_mut(i).map(|r| Packet::new(r, base))
+    }
+
+    /// All packets in order.
+    #[inline(always)]
+    pub fn packets(&mut self) -> impl ExactSizeIterator<Item = Packet<'_>> {
+        let base = arena::base();
+        self.records_mut().iter_mut().map(move |r| Packet::new(r, base))
+    }
+
+    /// What is known of the packet at `i`, without borrowing it.
+    pub fn snapshot(&self, i: usize) -> Option<Snapshot> {
+        self.records().get(i).map(Record::snapshot)
+    }
+
+    /// Notes a flag that a node gave to one of the packets.
+    ///
+    /// [`Packet::set_flags`] cannot reach the frame, so whoever sets a flag that others look for by frame
+    /// (`TRACED`, `CHAINED`, `GSO`, `CSUM_PARTIAL`) notes it here.
+    #[inline(always)]
+    pub fn note(&mut self, flags: Flags) {
+        self.any |= flags;
+    }
+
+    /// Appends up to `n` new, empty packets; returns how many there were buffers and room for.
+    pub fn alloc(&mut self, cache: &mut Cache, n: usize) -> usize {
+        let n = cache.prepare(n.min(self.room()));
+        for _ in 0..n {
+            match cache.take() {
+                Some(record) => self.push_record(record),
+                None => break,
+            }
+        }
+        self.rx_if = NO_INTERFACE;
+        n
+    }
+
+    /// Appends a packet.
+    ///
+    /// # Errors
+    /// Gives the packet back when the frame is full.
+    #[inline]
+    pub fn push(&mut self, held: Held) -> Result<(), Held> {
+        if self.room() == 0 {
+            return Err(held);
+        }
+        let record = held.into_record();
+        if self.n == 0 {
+            self.rx_if = record.rx_if;
+        } else if self.rx_if != record.rx_if {
+            self.rx_if = NO_INTERFACE;
+        }
+        self.push_record(record);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn push_record(&mut self, record: Record) {
+        self.any |= record.flags;
+        self.records[self.n as usize & (FRAME_SIZE - 1)].write(record);
+        self.n += 1;
+    }
+
+    /// Takes the last packet out.
+    pub fn pop(&mut self) -> Option<Held> {
+        self.n = (self.len() as u32).checked_sub(1)?;
+        // SAFETY: the record at n was one of the valid ones, and is none any more.
+        Some(Held::new(unsafe { self.records[self.n as usize].assume_init_read() }))
+    }
+
+    /// Takes every packet out, in order.
+    pub fn drain(&mut self, mut each: impl FnMut(Held)) {
+        let n = self.len();
+        self.set_len(0);
+        for slot in &self.records[..n] {
+            // SAFETY: the first n records were valid, and each is read once; the frame counts none of them any more.
+            each(Held::new(unsafe { slot.assume_init_read() }));
+        }
+    }
+
+    /// Moves all packets that fit from `other` to the end of this frame.
+    pub fn append(&mut self, other: &mut Frame) {
+        let n = other.len().min(self.room());
+        self.merge_facts(other);
+        let (at, left) = (self.len(), other.len() - n);
+        // SAFETY: the first n records of `other` are valid, there is room for them behind `at`, and after the move
+        // they no longer count in `other`; the rest is moved to its front.
+        unsafe {
+            let from = other.records.as_mut_ptr();
+            std::ptr::copy_nonoverlapping(from, self.records.as_mut_ptr().add(at), n);
+            std::ptr::copy(from.add(n), from, left);
+        }
+        self.n += n as u32;
+        other.set_len(left);
+    }
+
+    #[inline(always)]
+    pub(crate) fn merge_facts(&mut self, other: &Frame) {
+        if self.n == 0 {
+            self.rx_if = other.rx_if;
+        } else if self.rx_if != other.rx_if {
+            self.rx_if = NO_INTERFACE;
+        }
+        self.any |= other.any;
+    }
+
+    /// Frees every packet.
+    pub fn free(&mut self, cache: &mut Cache) {
+        self.free_front(self.len(), cache);
+    }
+
+    /// Frees the first `n` packets; the others move to the front.
+    pub fn free_front(&mut self, n: usize, cache: &mut Cache) {
+        let n = n.min(self.len());
+        if self.any.any(Flags::CHAINED) {
+            for r in &self.records()[..n] {
+                if r.flags.any(Flags::CHAINED) {
+                    cache.free_tail(r.buf);
+                }
+            }
+        }
+        // SAFETY: the first n records are valid, and forgotten by the lines below.
+        unsafe { cache.free_plain(self.records.as_ptr().cast(), n) };
+        let left = self.len() - n;
+        if left > 0 {
+            // SAFETY: the n..n+left records are valid; they move to the front, where nothing valid is any more.
+            unsafe {
+                let p = self.records.as_mut_ptr();
+                std::ptr::copy(p.add(n), p, left);
+            }
+        }
+        self.set_len(left);
+    }
+
+    /// Frees the last packets so that `n` remain.
+    pub fn truncate(&mut self, n: usize, cache: &mut Cache) {
+        while self.len() > n {
+            if let Some(held) = self.pop() {
+                held.free(cache);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn set_len(&mut self, n: usize) {
+        self.n = n as u32;
+        if n == 0 {
+            self.any = Flags::NONE;
+            self.rx_if = NO_INTERFACE;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn records(&self) -> &[Record] {
+        // SAFETY: the first `len` records are initialised: only `push_record`, `append` and `raw` raise `n`.
+        unsafe { std::slice::from_raw_parts(self.records.as_ptr().cast(), self.len()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn records_mut(&mut self) -> &mut [Record] {
+        // SAFETY: as in `records`; the borrow of the frame is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.records.as_mut_ptr().cast(), self.len()) }
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        for record in self.records() {
+            pool::free_far(record, true);
+        }
+    }
+}
+
+/// One packet out of a frame: waiting in a queue, on its way between threads, or just made.
+///
+/// It goes back into a frame ([`Frame::push`]) or is freed ([`Held::free`]). One that goes out of scope instead is
+/// freed all the same, but counted as lost: packets leave by a reason.
+pub struct Held(MaybeUninit<Record>);
+
+// SAFETY: a record is plain integers and the unique ownership of a buffer, whose memory every thread can reach.
+unsafe impl Send for Held {}
+// SAFETY: as for Held; a frame is records and plain integers.
+unsafe impl Send for Frame {}
+
+impl Held {
+    #[inline(always)]
+    pub(crate) fn new(record: Record) -> Held {
+        Held(MaybeUninit::new(record))
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_record(self) -> Record {
+        // SAFETY: a Held always has its record; `forget` keeps it from being freed by the drop.
+        let record = unsafe { self.0.assume_init_read() };
+        std::mem::forget(self);
+        record
+    }
+
+    /// A new, empty packet, `None` when no buffer is free.
+    pub fn alloc(cache: &mut Cache) -> Option<Held> {
+        cache.take().map(Held::new)
+    }
+
+    /// The packet.
+    pub fn packet(&mut self) -> Packet<'_> {
+        // SAFETY: a Held always has its record, and the borrow is unique.
+        Packet::new(unsafe { self.0.assume_init_mut() }, arena::base())
+    }
+
+    /// Gives the buffers back.
+    pub fn free(self, cache: &mut Cache) {
+        cache.free(self.into_record());
+    }
+
+    /// Gives the buffers back from a thread without a cache.
+    pub fn discard(self) {
+        pool::free_far(&self.into_record(), false);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: a Held always has its record.
+        pool::free_far(unsafe { self.0.assume_init_ref() }, true);
+    }
+}
+
+/// Raw access to frames, for the routines of the `kernels` crate that move records between them.
+pub mod raw {
+    use super::{Flags, Frame, Record};
+
+    /// Bytes of a record.
+    pub const RECORD: usize = size_of::<Record>();
+
+    /// Where the records of a frame lie: [`FRAME_SIZE`](super::FRAME_SIZE) times [`RECORD`] bytes, the first
+    /// `len` of them valid.
+    #[inline(always)]
+    pub fn records(frame: &mut Frame) -> *mut [u8; RECORD] {
+        frame.records.as_mut_ptr().cast()
+    }
+
+    /// Says that the first `n` records of a frame are valid, and takes over what is known of the frame that they
+    /// were moved from.
+    ///
+    /// # Safety
+    /// The first `n` ≤ 256 records of `to` are valid; those beyond its old length were moved from `from`, which is
+    /// told by [`clear`] before anyone looks at it again.
+    #[inline(always)]
+    pub unsafe fn moved(to: &mut Frame, n: usize, from: &Frame) {
+        to.merge_facts(from);
+        to.n = n as u32;
+    }
+
+    /// Forgets the records of a frame: they all were moved elsewhere.
+    ///
+    /// # Safety
+    /// No record of the frame is the only owner of its buffer any more.
+    #[inline(always)]
+    pub unsafe fn clear(frame: &mut Frame) {
+        frame.n = 0;
+        frame.any = Flags::NONE;
+        frame.rx_if = super::NO_INTERFACE;
+    }
+}

@@ -1,0 +1,353 @@
+//! The cursor over one packet: its record, and the bytes of its buffers.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::arena;
+use crate::frame::Held;
+use crate::layout::{Cold, FEATURE, HEADROOM, MAX_OFFSET, PEEK, STRIDE};
+use crate::pool::Cache;
+use crate::record::{Flags, Record, Snapshot};
+
+/// One packet. It borrows its record, and with it owns the packet's head buffer for that time.
+///
+/// Lengths: [`len`](Packet::len) counts the first segment from the current offset; [`total_len`](Packet::total_len)
+/// all segments. Headers are always whole in the first segment (its first 128 bytes are contiguous).
+pub struct Packet<'a> {
+    record: &'a mut Record,
+    base: *mut u8,
+    buffer: PhantomData<&'a mut [u8]>,
+}
+
+macro_rules! field {
+    ($(#[$doc:meta])* $get:ident, $set:ident, $field:ident, $t:ty) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $get(&self) -> $t {
+            self.record.$field
+        }
+        #[doc = concat!("Sets what [`", stringify!($get), "`](Packet::", stringify!($get), ") gives.")]
+        #[inline(always)]
+        pub fn $set(&mut self, value: $t) {
+            self.record.$field = value;
+        }
+    };
+}
+
+impl<'a> Packet<'a> {
+    #[inline(always)]
+    pub(crate) fn new(record: &'a mut Record, base: *mut u8) -> Packet<'a> {
+        Packet { record, base, buffer: PhantomData }
+    }
+
+    field!(/// Facts, one bit each.
+        flags, set_flags, flags, Flags);
+    field!(/// The forwarding table (VRF) to look up in.
+        fib, set_fib, fib, u16);
+    field!(/// Index of the interface that the packet came in by.
+        rx_if, set_rx_if, rx_if, u32);
+    field!(/// Index of the interface that the packet goes out by.
+        tx_if, set_tx_if, tx_if, u32);
+    field!(/// What the lookup found: a forwarding object, then an adjacency; a reason once dropped or punted.
+        fwd, set_fwd, fwd, u32);
+    field!(/// Flow hash; 0 while none was computed.
+        hash, set_hash, hash, u32);
+    field!(/// Bytes from the network header to the transport header; 0 while unknown.
+        l4_offset, set_l4_offset, l4, u8);
+
+    /// Address of the byte at `off` from the start of the head buffer.
+    #[inline(always)]
+    fn ptr(&self, off: usize) -> *mut u8 {
+        // SAFETY: the record came from a pool; every caller passes an offset within the buffer.
+        unsafe { arena::at(self.base, self.record.buf).as_ptr().add(off) }
+    }
+
+    /// Bytes of the first segment from the current offset.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.record.len as usize
+    }
+
+    /// Bytes of all segments from the current offset.
+    #[inline(always)]
+    pub fn total_len(&self) -> usize {
+        if self.record.flags.any(Flags::CHAINED) {
+            self.len() + self.cold().tail_len as usize
+        } else {
+            self.len()
+        }
+    }
+
+    /// A header at the current offset, if the first segment is long enough for it.
+    #[inline(always)]
+    pub fn head<T: Header>(&mut self) -> Option<&mut T> {
+        if size_of::<T>() <= self.len() { Some(self.peek()) } else { None }
+    }
+
+    /// A header at the current offset, without looking at the length: what lies behind a short packet is some bytes
+    /// of its buffer, never another packet's. For nodes behind the one that checked.
+    #[inline(always)]
+    pub fn peek<T: Header>(&mut self) -> &mut T {
+        self.peek_at(0)
+    }
+
+    /// A header that begins `AT..` bytes behind the current offset, without looking at the length.
+    #[inline(always)]
+    pub fn peek_at<T: Header>(&mut self, at: usize) -> &mut T {
+        const { assert!(size_of::<T>() <= PEEK / 2, "headers are at most 64 bytes") };
+        let at = at.min(PEEK / 2);
+        // SAFETY: offset ≤ MAX_OFFSET = STRIDE - PEEK and at + size ≤ PEEK, so T lies within the buffer; its bytes
+        // are initialised (the pool's memory is mapped zeroed); T takes any bytes and has no alignment; the record
+        // is borrowed uniquely through self.
+        unsafe { &mut *self.ptr(self.record.off as usize + at).cast::<T>() }
+    }
+
+    /// The bytes of the first segment.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `off + len <= STRIDE` is kept by the setters; the bytes are initialised, and ours.
+        unsafe { std::slice::from_raw_parts(self.ptr(self.record.off as usize), self.len()) }
+    }
+
+    /// The bytes of the first segment, to be changed.
+    #[inline(always)]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and self is borrowed uniquely.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr(self.record.off as usize), self.len()) }
+    }
+
+    /// All room of the buffer from the current offset, whatever the length is. For drivers that fill it.
+    #[inline(always)]
+    pub fn room_mut(&mut self) -> &mut [u8] {
+        let off = self.record.off as usize;
+        // SAFETY: off ≤ MAX_OFFSET < STRIDE; otherwise as in `bytes_mut`.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr(off), STRIDE - off) }
+    }
+
+    /// Sets the length of the first segment, at most what the buffer has room for.
+    #[inline(always)]
+    pub fn set_len(&mut self, len: usize) {
+        self.record.len = len.min(STRIDE - self.record.off as usize) as u16;
+    }
+
+    /// Fills the packet with these bytes, in one segment; `false` (and nothing changed) when they do not fit.
+    pub fn fill(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.room_mut().get_mut(..bytes.len()) else { return false };
+        room.copy_from_slice(bytes);
+        self.set_len(bytes.len());
+        true
+    }
+
+    /// Moves the start `n` bytes on; `false` (and nothing changed) when the first segment has not that many.
+    #[inline(always)]
+    #[must_use]
+    pub fn advance(&mut self, n: usize) -> bool {
+        let off = self.record.off as usize + n;
+        if n > self.len() || off > MAX_OFFSET {
+            return false;
+        }
+        self.record.off = off as u16;
+        self.record.len -= n as u16;
+        true
+    }
+
+    /// Moves the start `n` bytes back, so that a header can be written there; `false` (and nothing changed) when the
+    /// headroom is used up.
+    #[inline(always)]
+    #[must_use]
+    pub fn push(&mut self, n: usize) -> bool {
+        let off = self.record.off as usize;
+        if n > off - HEADROOM.min(off) || self.len() + n > STRIDE {
+            return false;
+        }
+        self.record.off = (off - n) as u16;
+        self.record.len += n as u16;
+        true
+    }
+
+    /// Says that the network header begins at the current offset, with `l2_len` bytes of link header before it.
+    #[inline(always)]
+    pub fn mark_l3(&mut self, l2_len: u8) {
+        self.record.l3 = self.record.off;
+        self.record.l2_len = l2_len;
+    }
+
+    /// Bytes of the link header in front of the network header.
+    #[inline(always)]
+    pub fn l2_len(&self) -> u8 {
+        self.record.l2_len
+    }
+
+    /// Moves the start back to the link header; a packet without a marked one stays as it is.
+    pub fn rewind_to_l2(&mut self) {
+        let l2 = (self.record.l3 as usize).saturating_sub(self.record.l2_len as usize).max(HEADROOM);
+        self.move_to(l2);
+    }
+
+    /// Moves the start to the network header.
+    pub fn rewind_to_l3(&mut self) {
+        self.move_to(self.record.l3 as usize);
+    }
+
+    fn move_to(&mut self, off: usize) {
+        let end = self.record.off as usize + self.len();
+        let off = off.min(MAX_OFFSET).min(end);
+        self.record.off = off as u16;
+        self.record.len = (end - off) as u16;
+    }
+
+    /// The cold header.
+    #[inline(always)]
+    pub fn cold(&self) -> &Cold {
+        // SAFETY: the packet owns its head buffer while it borrows the record.
+        unsafe { arena::cold(self.record.buf) }
+    }
+
+    /// The cold header, to be changed.
+    #[inline(always)]
+    pub fn cold_mut(&mut self) -> &mut Cold {
+        // SAFETY: as in `cold`, and self is borrowed uniquely.
+        unsafe { arena::cold(self.record.buf) }
+    }
+
+    /// The 64 bytes that features register fields in.
+    #[inline(always)]
+    pub fn feature_bytes_mut(&mut self) -> &mut [u8; 64] {
+        // SAFETY: every buffer has its feature bytes at FEATURE; they are ours with the head buffer.
+        unsafe { &mut *self.ptr(FEATURE).cast() }
+    }
+
+    /// What is known of the packet, without ownership.
+    pub fn snapshot(&self) -> Snapshot {
+        self.record.snapshot()
+    }
+
+    /// The bytes of all segments, one slice a segment.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let (mut next, mut left) = if self.record.flags.any(Flags::CHAINED) {
+            (self.cold().next, self.cold().tail_len)
+        } else {
+            (0, 0)
+        };
+        let base = self.base;
+        std::iter::once(self.bytes()).chain(std::iter::from_fn(move || {
+            if next == 0 || left == 0 {
+                return None;
+            }
+            // SAFETY: `next` was written by `fill_chained` with a buffer of the pool that this packet owns, perhaps
+            // shared; a tail is never written once it is linked. seg_off + seg_len were taken from a record, so
+            // they lie within the buffer.
+            unsafe {
+                let cold = arena::cold_ptr(next);
+                let len = u32::from((*cold).seg_len).min(left);
+                let first = arena::at(base, next).as_ptr().add((*cold).seg_off as usize);
+                next = (*cold).next;
+                left -= len;
+                Some(std::slice::from_raw_parts(first, len as usize))
+            }
+        }))
+    }
+
+    /// Copies all segments into `out`; `None` when they do not fit, else how many bytes there are.
+    pub fn copy_to(&self, out: &mut [u8]) -> Option<usize> {
+        let mut at = 0;
+        for s in self.segments() {
+            out.get_mut(at..at + s.len())?.copy_from_slice(s);
+            at += s.len();
+        }
+        Some(at)
+    }
+
+    /// Fills the packet with these bytes, in as many segments as it takes; `false` when buffers ran out (what there
+    /// is of the packet then stays whole, and is to be freed).
+    ///
+    /// The caller [notes](crate::Frame::note) `CHAINED` in the frame.
+    pub fn fill_chained(&mut self, bytes: &[u8], cache: &mut Cache) -> bool {
+        let first = self.room_mut().len().min(bytes.len());
+        let (head, mut rest) = bytes.split_at(first);
+        if !self.fill(head) {
+            return false;
+        }
+        if rest.is_empty() {
+            return true;
+        }
+        let mut last = self.record.buf;
+        while !rest.is_empty() {
+            let Some(mut record) = cache.take() else { return false };
+            let mut segment = Packet::new(&mut record, self.base);
+            let n = segment.room_mut().len().min(rest.len());
+            let (now, after) = rest.split_at(n);
+            segment.fill(now);
+            rest = after;
+            // SAFETY: `last` and the new buffer are both owned by this packet.
+            let (cold, new) = unsafe { (arena::cold(last), arena::cold(record.buf)) };
+            new.next = 0;
+            new.shares = 1;
+            new.seg_off = record.off;
+            new.seg_len = record.len;
+            cold.next = record.buf;
+            last = record.buf;
+            if !self.record.flags.any(Flags::CHAINED) {
+                self.record.flags |= Flags::CHAINED;
+                self.cold_mut().tail_len = 0;
+            }
+            self.cold_mut().tail_len += n as u32;
+        }
+        true
+    }
+
+    /// Cuts the packet to `len` bytes in all, and frees the segments that are not needed then.
+    ///
+    /// The Ethernet padding behind an IP packet goes this way, and what is too long to be quoted in an ICMP error.
+    pub fn truncate(&mut self, len: usize, cache: &mut Cache) {
+        if self.record.flags.any(Flags::CHAINED) {
+            if let Some(tail) = len.checked_sub(self.len()).filter(|&t| t > 0) {
+                // The tail may be shared, so its segments stay as they are: the head says how much of them counts.
+                let cold = self.cold_mut();
+                cold.tail_len = cold.tail_len.min(tail as u32);
+                return;
+            }
+            cache.free_tail(self.record.buf);
+            self.record.flags = self.record.flags & !Flags::CHAINED;
+        }
+        self.record.len = self.record.len.min(len as u16);
+    }
+
+    /// A second packet with the same bytes and the same record: the head (with its link header and feature bytes) is
+    /// copied, the tail shared. `None` when no buffer is free.
+    pub fn duplicate(&self, cache: &mut Cache) -> Option<Held> {
+        let record = cache.take()?;
+        let copy = Record { buf: record.buf, ..*self.record };
+        let first =
+            (copy.l3 as usize).saturating_sub(copy.l2_len as usize).clamp(HEADROOM, copy.off as usize);
+        let last = copy.off as usize + self.len();
+        // SAFETY: both heads are owned (ours, and the one just taken), so they do not overlap; both ranges lie
+        // within a buffer. The cold header of the copy keeps its own pool and state.
+        unsafe {
+            let to = arena::at(self.base, copy.buf).as_ptr();
+            std::ptr::copy_nonoverlapping(self.ptr(first), to.add(first), last - first);
+            std::ptr::copy_nonoverlapping(self.ptr(FEATURE), to.add(FEATURE), 64);
+            let own = arena::cold(copy.buf);
+            let (pool, allocated) = (own.pool, own.allocated);
+            *own = *self.cold();
+            (own.pool, own.allocated) = (pool, allocated);
+        }
+        if copy.flags.any(Flags::CHAINED) {
+            // SAFETY: the first tail segment stands for the whole tail; it is counted atomically because other
+            // threads may hold or let go of it.
+            unsafe {
+                let shares = AtomicU32::from_ptr(&raw mut (*arena::cold_ptr(self.cold().next)).shares);
+                let _ = shares.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+                shares.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        Some(Held::new(copy))
+    }
+}
+
+/// A plain header that [`Packet::head`] and [`Packet::peek`] can give: any bytes are valid, no alignment.
+pub trait Header: FromBytes + IntoBytes + KnownLayout + Unaligned + Immutable {}
+impl<T: FromBytes + IntoBytes + KnownLayout + Unaligned + Immutable> Header for T {}

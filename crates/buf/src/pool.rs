@@ -1,0 +1,348 @@
+//! Pools of buffers, and each thread's cache of them.
+//!
+//! A [`Pool`] is what the operator sizes; it grows by adding regions. Threads take and give through a [`Cache`]: a
+//! stack, last in first out, so that the buffer handed out next is the one whose lines are still in the cache. The
+//! shared depot behind it is locked once per [`BATCH`] buffers. Any thread may free any buffer.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+use infra::mem::PageSize;
+
+use crate::arena::{self, Region};
+use crate::layout::DATA;
+use crate::record::{Flags, NO_INTERFACE, Record};
+
+/// Buffers that move between a cache and the depot at once.
+pub const BATCH: usize = 256;
+/// Buffers that a cache keeps at most.
+const CACHE: usize = 2 * BATCH;
+
+/// Pools by number, so that a buffer dropped far from any cache finds its way home.
+static POOLS: OnceLock<Mutex<Vec<Weak<Shared>>>> = OnceLock::new();
+/// Packets that were dropped by going out of scope instead of by a reason.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Packets that left without a reason since the start: a defect if it is not 0 while the router runs.
+pub fn lost() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
+struct Shared {
+    number: u32,
+    depot: Mutex<Vec<u32>>,
+    regions: Mutex<Vec<Region>>,
+    total: AtomicUsize,
+    refused: AtomicU64,
+    /// Fill of each cache, written by its owner after each batch of work.
+    cached: Mutex<Vec<Weak<AtomicUsize>>>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held leaves plain integers behind, never a broken structure.
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A pool of buffers. Clones are the same pool.
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+/// What `show buffers` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Buffers there are.
+    pub total: usize,
+    /// Buffers that lie in the depot.
+    pub free: usize,
+    /// Buffers that lie in threads' caches.
+    pub cached: usize,
+    /// Buffers that packets occupy.
+    pub used: usize,
+    /// Allocations refused because no buffer was free.
+    pub refused: u64,
+    /// The worst kind of pages in the pool's memory.
+    pub page: PageSize,
+}
+
+impl Pool {
+    /// A pool of `buffers` buffers, its memory touched already.
+    ///
+    /// # Errors
+    /// When the memory or the address space cannot be had.
+    pub fn new(buffers: usize) -> io::Result<Pool> {
+        let mut pools = lock(POOLS.get_or_init(Default::default));
+        let number = pools.iter().position(|p| p.strong_count() == 0).unwrap_or(pools.len());
+        let shared = Arc::new(Shared {
+            number: number as u32,
+            depot: Mutex::default(),
+            regions: Mutex::default(),
+            total: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
+            cached: Mutex::default(),
+        });
+        let weak = Arc::downgrade(&shared);
+        if number == pools.len() {
+            pools.push(weak);
+        } else {
+            pools[number] = weak;
+        }
+        drop(pools);
+        let pool = Pool(shared);
+        pool.grow(buffers)?;
+        Ok(pool)
+    }
+
+    /// Adds `buffers` buffers.
+    ///
+    /// # Errors
+    /// When the memory or the address space cannot be had; the pool then stays as it was.
+    pub fn grow(&self, buffers: usize) -> io::Result<()> {
+        let region = arena::map(buffers)?;
+        let mut depot = lock(&self.0.depot);
+        depot.reserve(buffers + CACHE);
+        for index in region.indexes() {
+            // SAFETY: the region was mapped just now for this pool; nobody else knows its indexes.
+            let cold = unsafe { arena::cold(index) };
+            cold.pool = self.0.number;
+            cold.allocated = 0;
+            depot.push(index);
+        }
+        self.0.total.fetch_add(buffers, Ordering::Relaxed);
+        lock(&self.0.regions).push(region);
+        Ok(())
+    }
+
+    /// A cache for one thread.
+    pub fn cache(&self) -> Cache {
+        let fill = Arc::new(AtomicUsize::new(0));
+        let mut cached = lock(&self.0.cached);
+        cached.retain(|w| w.strong_count() > 0);
+        cached.push(Arc::downgrade(&fill));
+        drop(cached);
+        Cache { pool: self.clone(), stack: Vec::with_capacity(CACHE + BATCH), fill }
+    }
+
+    /// How full the pool is. Exact while no packet moves.
+    pub fn stats(&self) -> PoolStats {
+        let s = &*self.0;
+        let total = s.total.load(Ordering::Relaxed);
+        let free = lock(&s.depot).len();
+        let cached =
+            lock(&s.cached).iter().filter_map(Weak::upgrade).map(|c| c.load(Ordering::Relaxed)).sum();
+        let page = lock(&s.regions).iter().map(|r| r.segment.page).max().unwrap_or(PageSize::Small);
+        PoolStats {
+            total,
+            free,
+            cached,
+            used: total.saturating_sub(free + cached),
+            refused: s.refused.load(Ordering::Relaxed),
+            page,
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The address range is used again only when every buffer is at home, each once. Otherwise a packet somewhere
+        // still owns one, and the memory stays mapped for ever rather than get two owners.
+        let depot = std::mem::take(self.depot.get_mut().unwrap_or_else(|e| e.into_inner()));
+        let regions = std::mem::take(self.regions.get_mut().unwrap_or_else(|e| e.into_inner()));
+        let mut home = depot;
+        home.sort_unstable();
+        let mut own: Vec<u32> = regions.iter().flat_map(|r| r.indexes()).collect();
+        own.sort_unstable();
+        if home == own {
+            regions.into_iter().for_each(arena::give_back);
+        } else {
+            regions.into_iter().for_each(std::mem::forget);
+        }
+    }
+}
+
+/// One thread's stack of free buffers.
+pub struct Cache {
+    pool: Pool,
+    stack: Vec<u32>,
+    fill: Arc<AtomicUsize>,
+}
+
+impl Cache {
+    /// The pool behind this cache.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Takes one buffer, `None` (and counted) when the pool is empty.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Record> {
+        if self.stack.is_empty() {
+            self.refill();
+        }
+        let Some(index) = self.stack.pop() else {
+            self.pool.0.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        debug_mark(index, true);
+        Some(fresh(index))
+    }
+
+    /// Makes sure that `n` ≤ [`BATCH`] buffers are in the cache if the pool has them; returns how many are.
+    #[inline]
+    pub(crate) fn prepare(&mut self, n: usize) -> usize {
+        if self.stack.len() < n {
+            self.refill();
+            if self.stack.len() < n {
+                self.pool.0.refused.fetch_add((n - self.stack.len()) as u64, Ordering::Relaxed);
+            }
+        }
+        self.stack.len().min(n)
+    }
+
+    /// Publishes how many buffers lie here. Called once per turn, not per packet.
+    pub fn publish(&self) {
+        self.fill.store(self.stack.len(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn refill(&mut self) {
+        let mut depot = lock(&self.pool.0.depot);
+        let keep = depot.len() - depot.len().min(BATCH);
+        self.stack.extend(depot.drain(keep..));
+        drop(depot);
+        self.publish();
+    }
+
+    #[cold]
+    fn spill(&mut self) {
+        // The bottom of the stack is the coldest.
+        let n = self.stack.len() - BATCH;
+        lock(&self.pool.0.depot).extend(self.stack.drain(..n));
+        self.publish();
+    }
+
+    /// Gives a packet's buffers back.
+    #[inline]
+    pub(crate) fn free(&mut self, record: Record) {
+        let (buf, flags) = (record.buf, record.flags);
+        if flags.any(Flags::CHAINED) {
+            self.free_tail(buf);
+        }
+        self.put(buf);
+    }
+
+    #[inline(always)]
+    pub(crate) fn put(&mut self, index: u32) {
+        debug_mark(index, false);
+        self.stack.push(index);
+        if self.stack.len() >= CACHE {
+            self.spill();
+        }
+    }
+
+    /// Frees `n` plain (unchained) packets whose records lie at `records`.
+    ///
+    /// # Safety
+    /// `records[..n]` are valid, and the caller forgets them: their buffers belong to the pool after this.
+    pub(crate) unsafe fn free_plain(&mut self, records: *const Record, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller vouches for the first n records.
+            let index = unsafe { (*records.add(i)).buf };
+            debug_mark(index, false);
+            self.stack.push(index);
+        }
+        if self.stack.len() >= CACHE {
+            self.spill();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn free_tail(&mut self, head: u32) {
+        walk_tail(head, |index| self.put(index));
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        lock(&self.pool.0.depot).append(&mut self.stack);
+        self.publish();
+    }
+}
+
+/// A record for a buffer that was just taken.
+#[inline(always)]
+pub(crate) fn fresh(index: u32) -> Record {
+    Record {
+        buf: index,
+        off: DATA as u16,
+        len: 0,
+        flags: Flags::NONE,
+        fib: 0,
+        rx_if: NO_INTERFACE,
+        tx_if: NO_INTERFACE,
+        fwd: 0,
+        hash: 0,
+        l3: DATA as u16,
+        l2_len: 0,
+        l4: 0,
+    }
+}
+
+/// Visits the segments behind a head for the last time: `each` gets those that nobody else shares.
+fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
+    // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
+    let mut next = unsafe { arena::cold(head) }.next;
+    while next != 0 {
+        // SAFETY: as above. The count is atomic because two chains on two threads may let go of a tail at once.
+        let (after, last) = unsafe {
+            let cold = arena::cold_ptr(next);
+            let shares = AtomicU32::from_ptr(&raw mut (*cold).shares);
+            let last = shares.load(Ordering::Acquire) <= 1 || shares.fetch_sub(1, Ordering::AcqRel) == 1;
+            ((*cold).next, last)
+        };
+        if !last {
+            // Whoever shares this segment shares everything behind it.
+            return;
+        }
+        each(next);
+        next = after;
+    }
+}
+
+/// Frees a record far from any cache: it finds its pool by number.
+#[cold]
+pub(crate) fn free_far(record: &Record, lost: bool) {
+    if lost {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut all = Vec::new();
+    if record.flags.any(Flags::CHAINED) {
+        walk_tail(record.buf, |i| all.push(i));
+    }
+    all.push(record.buf);
+    for index in all {
+        debug_mark(index, false);
+        // SAFETY: the record owned the buffer until now.
+        let number = unsafe { arena::cold(index) }.pool as usize;
+        let pool = POOLS.get().and_then(|p| lock(p).get(number).and_then(Weak::upgrade));
+        if let Some(shared) = pool {
+            lock(&shared.depot).push(index);
+        }
+    }
+}
+
+/// Debug builds know whether a buffer is out or at home, and stop at the second free.
+#[inline(always)]
+fn debug_mark(index: u32, out: bool) {
+    if cfg!(debug_assertions) {
+        // SAFETY: the caller owns the buffer: it was just taken from, or is just given to, a pool.
+        let cold = unsafe { arena::cold(index) };
+        assert_eq!(
+            cold.allocated,
+            !out as u8,
+            "buffer {index} is {} twice",
+            if out { "taken" } else { "freed" }
+        );
+        cold.allocated = out as u8;
+    }
+}

@@ -1,0 +1,50 @@
+//! What a driver is to the rest: queues that packets come from and go to.
+
+use std::os::fd::BorrowedFd;
+
+use crate::frame::Frame;
+use crate::pool::Cache;
+
+/// The device behind a queue is gone, for good or until it is opened again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone(pub String);
+
+/// A queue that packets come in by. One worker at a time polls it.
+pub trait RxQueue: Send {
+    /// Appends what has come, at most as many packets as the frame has room for. Each begins with its Ethernet
+    /// header (or its IP header for devices of layer 3). Never blocks.
+    ///
+    /// # Errors
+    /// [`Gone`] when the device vanished; the queue is not polled again.
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone>;
+
+    /// What to sleep on until packets come; `None` for a queue that has to be polled.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Packets that the device dropped before this queue saw them, since the start.
+    fn missed(&mut self) -> u64 {
+        0
+    }
+}
+
+/// What a transmit queue can do for the packets given to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxCaps {
+    /// Takes packets with `GSO` (larger than the MTU, to be cut by whoever receives or sends them).
+    pub gso: bool,
+    /// Takes packets with `CSUM_PARTIAL`.
+    pub csum: bool,
+}
+
+/// A queue that packets go out by. Locked once a frame where workers share it.
+pub trait TxQueue: Send {
+    /// Sends packets from the front of the frame and frees what was sent. What the device has no room for stays in
+    /// the frame.
+    ///
+    /// # Errors
+    /// [`Gone`] when the device vanished; the packets stay in the frame.
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone>;
+
+    /// What it can do.
+    fn caps(&self) -> TxCaps;
+}

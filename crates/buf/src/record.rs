@@ -1,0 +1,164 @@
+//! The packet record: everything that nodes read and write for every packet, in 32 bytes.
+//!
+//! The set of fields is closed. What fewer packets need lives in the buffer's cold header.
+
+use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
+
+/// The interface index that means "none".
+pub const NO_INTERFACE: u32 = u32::MAX;
+
+/// Facts about a packet, one bit each.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(pub(crate) u16);
+
+impl Flags {
+    /// None of them.
+    pub const NONE: Flags = Flags(0);
+    /// The packet has more than one segment.
+    pub const CHAINED: Flags = Flags(1 << 0);
+    /// The packet is being traced.
+    pub const TRACED: Flags = Flags(1 << 1);
+    /// The packet is larger than it may be on the wire; it is cut on transmission.
+    pub const GSO: Flags = Flags(1 << 2);
+    /// The layer 4 checksum holds the sum of the pseudo header only.
+    pub const CSUM_PARTIAL: Flags = Flags(1 << 3);
+    /// The Ethernet destination was the broadcast address.
+    pub const L2_BROADCAST: Flags = Flags(1 << 4);
+    /// The Ethernet destination was a multicast address (not broadcast).
+    pub const L2_MULTICAST: Flags = Flags(1 << 5);
+    /// This router made the packet: its TTL is not counted down.
+    pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
+    /// The packet has passed a tunnel of this router; the cold header counts how often.
+    pub const RECIRCULATED: Flags = Flags(1 << 7);
+
+    /// Whether any bit of `other` is set.
+    #[inline(always)]
+    pub fn any(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether no bit is set.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    #[inline(always)]
+    fn bitor(self, o: Flags) -> Flags {
+        Flags(self.0 | o.0)
+    }
+}
+impl BitOrAssign for Flags {
+    #[inline(always)]
+    fn bitor_assign(&mut self, o: Flags) {
+        self.0 |= o.0;
+    }
+}
+impl BitAnd for Flags {
+    type Output = Flags;
+    #[inline(always)]
+    fn bitand(self, o: Flags) -> Flags {
+        Flags(self.0 & o.0)
+    }
+}
+impl Not for Flags {
+    type Output = Flags;
+    #[inline(always)]
+    fn not(self) -> Flags {
+        Flags(!self.0)
+    }
+}
+
+impl std::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const NAMES: [&str; 8] = [
+            "chained",
+            "traced",
+            "gso",
+            "csum-partial",
+            "l2-broadcast",
+            "l2-multicast",
+            "local-origin",
+            "recirculated",
+        ];
+        let mut first = true;
+        for (bit, name) in NAMES.iter().enumerate() {
+            if self.0 & (1 << bit) != 0 {
+                f.write_str(if first { "" } else { " " })?;
+                f.write_str(name)?;
+                first = false;
+            }
+        }
+        if first { f.write_str("-") } else { Ok(()) }
+    }
+}
+
+/// One packet's record. It owns its buffer, so it is neither `Copy` nor `Clone`.
+#[repr(C, align(32))]
+pub(crate) struct Record {
+    /// The head buffer: its distance from the start of the arena in cache lines.
+    pub(crate) buf: u32,
+    /// First byte of what the next node looks at, from the start of the buffer.
+    pub(crate) off: u16,
+    /// Bytes of the first segment from `off`.
+    pub(crate) len: u16,
+    pub(crate) flags: Flags,
+    /// The forwarding table (VRF) to look up in.
+    pub(crate) fib: u16,
+    pub(crate) rx_if: u32,
+    pub(crate) tx_if: u32,
+    /// Forwarding index: what the lookup found, then the adjacency; a reason once the packet is dropped or punted.
+    pub(crate) fwd: u32,
+    pub(crate) hash: u32,
+    /// First byte of the network header, from the start of the buffer.
+    pub(crate) l3: u16,
+    /// Bytes of the link header in front of `l3`.
+    pub(crate) l2_len: u8,
+    /// Bytes from `l3` to the transport header; 0 while unknown.
+    pub(crate) l4: u8,
+}
+
+const _: () = assert!(size_of::<Record>() == 32);
+
+/// What is known of a record, for traces and tests: a copy without ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Buffer index.
+    pub buffer: u32,
+    /// First byte that the node looks at, from the start of the buffer.
+    pub offset: u16,
+    /// Bytes of the first segment.
+    pub len: u16,
+    /// Facts.
+    pub flags: Flags,
+    /// Forwarding table.
+    pub fib: u16,
+    /// Interface the packet came in by.
+    pub rx_if: u32,
+    /// Interface it goes out by.
+    pub tx_if: u32,
+    /// Forwarding index or reason.
+    pub fwd: u32,
+    /// Flow hash.
+    pub hash: u32,
+}
+
+impl Record {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            buffer: self.buf,
+            offset: self.off,
+            len: self.len,
+            flags: self.flags,
+            fib: self.fib,
+            rx_if: self.rx_if,
+            tx_if: self.tx_if,
+            fwd: self.fwd,
+            hash: self.hash,
+        }
+    }
+}

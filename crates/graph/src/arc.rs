@@ -1,0 +1,153 @@
+//! Feature arcs: named, ordered places where optional nodes are switched on per interface.
+//!
+//! An arc is entered by an edge that bears its name instead of a node's, and ends at one node. Between the two lie
+//! the features, in an order that is fixed when the graph is built. Which of them a packet meets depends on its
+//! interface alone, so a packet carries no state of the arc: for each place (an entry, or a feature) there is a
+//! **row** with one byte per interface, the edge to take from there. An arc without enabled features costs one test
+//! a frame.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use infra::class_a::Writer;
+
+/// The name of the edge by which a feature passes a packet on along its arc.
+pub const CONTINUE: &str = "next-feature";
+
+/// In a row: no feature, go to the end of the arc.
+pub(crate) const TO_END: u8 = u8::MAX;
+
+/// Which interface of a packet decides about the features of an arc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArcKey {
+    /// The one it came in by.
+    Rx,
+    /// The one it goes out by.
+    Tx,
+}
+
+/// One place of an arc.
+#[derive(Clone)]
+pub(crate) struct Row {
+    /// Whether any interface has a feature from here on.
+    pub(crate) any: bool,
+    pub(crate) key: ArcKey,
+    /// The edge by interface, or `TO_END`.
+    pub(crate) by_interface: Vec<u8>,
+}
+
+impl Row {
+    #[inline(always)]
+    pub(crate) fn edge(&self, interface: u32, end: u8) -> u8 {
+        match self.by_interface.get(interface as usize) {
+            Some(&e) if e != TO_END => e,
+            _ => end,
+        }
+    }
+}
+
+/// The rows of all arcs.
+#[derive(Clone, Default)]
+pub(crate) struct Rows(pub(crate) Vec<Row>);
+
+/// A place as the control side knows it.
+pub(crate) struct Place {
+    pub(crate) row: usize,
+    /// Features from this position on can be reached from here.
+    pub(crate) first: usize,
+    /// The edge from here to each of those features.
+    pub(crate) edges: Vec<u8>,
+}
+
+/// An arc as the control side knows it.
+pub(crate) struct ArcPlan {
+    pub(crate) name: &'static str,
+    pub(crate) features: Vec<&'static str>,
+    pub(crate) places: Vec<Place>,
+}
+
+/// Switches features on and off. Owned by the main thread.
+pub struct ArcControl {
+    arcs: Vec<ArcPlan>,
+    /// Enabled features by arc and interface, one bit a position.
+    enabled: BTreeMap<(usize, u32), u64>,
+    rows: Writer<Rows>,
+}
+
+/// Why a feature could not be switched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArcError {
+    /// There is no such arc.
+    NoArc(String),
+    /// The arc has no such feature.
+    NoFeature(String, String),
+}
+
+impl fmt::Display for ArcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArcError::NoArc(a) => write!(f, "there is no feature arc \"{a}\""),
+            ArcError::NoFeature(a, n) => write!(f, "feature arc \"{a}\" has no feature \"{n}\""),
+        }
+    }
+}
+impl std::error::Error for ArcError {}
+
+impl ArcControl {
+    pub(crate) fn new(arcs: Vec<ArcPlan>, rows: Writer<Rows>) -> ArcControl {
+        ArcControl { arcs, enabled: BTreeMap::new(), rows }
+    }
+
+    /// Switches a feature on or off for an interface.
+    ///
+    /// # Errors
+    /// When there is no such arc or feature.
+    pub fn enable(&mut self, arc: &str, feature: &str, interface: u32, on: bool) -> Result<(), ArcError> {
+        let a = self.arcs.iter().position(|p| p.name == arc).ok_or_else(|| ArcError::NoArc(arc.into()))?;
+        let plan = &self.arcs[a];
+        let position = plan.features.iter().position(|f| *f == feature);
+        let position = position.ok_or_else(|| ArcError::NoFeature(arc.into(), feature.into()))?;
+        let set = self.enabled.entry((a, interface)).or_default();
+        let bit = 1u64 << position;
+        *set = if on { *set | bit } else { *set & !bit };
+        let set = *set;
+        let mut rows = self.rows.get().clone();
+        for place in &plan.places {
+            let row = &mut rows.0[place.row];
+            let i = interface as usize;
+            if row.by_interface.len() <= i {
+                row.by_interface.resize(i + 1, TO_END);
+            }
+            let next = (place.first..plan.features.len()).find(|p| set & (1 << p) != 0);
+            row.by_interface[i] = next.map_or(TO_END, |p| place.edges[p - place.first]);
+            row.any = row.by_interface.iter().any(|&e| e != TO_END);
+        }
+        self.rows.set(rows);
+        Ok(())
+    }
+
+    /// Switches all features off for an interface that goes away.
+    pub fn forget(&mut self, interface: u32) {
+        let on: Vec<(usize, u64)> =
+            self.enabled.iter().filter(|((_, i), _)| *i == interface).map(|((a, _), s)| (*a, *s)).collect();
+        for (a, set) in on {
+            let (arc, features) = (self.arcs[a].name, self.arcs[a].features.clone());
+            for (_, feature) in features.iter().enumerate().filter(|(p, _)| set & (1 << p) != 0) {
+                // Both names come from the plan itself, so this cannot fail.
+                let _ = self.enable(arc, feature, interface, false);
+            }
+        }
+        self.enabled.retain(|(_, i), _| *i != interface);
+    }
+
+    /// Every arc with its features in order, and those that are on for `interface`.
+    pub fn show(&self, interface: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
+        let arcs = self.arcs.iter().enumerate();
+        arcs.map(|(a, plan)| {
+            let set = self.enabled.get(&(a, interface)).copied().unwrap_or(0);
+            let features = plan.features.iter().enumerate().map(|(p, f)| (*f, set & (1 << p) != 0));
+            (plan.name, features.collect())
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,440 @@
+//! Building the graph: names become numbers, or the start stops with a clear error.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use buf::Frame;
+use infra::class_a::{Reader, published};
+use infra::quiesce::Domain;
+use kernels::Codes;
+
+use crate::arc::{ArcControl, ArcKey, ArcPlan, CONTINUE, Place, Row, Rows};
+use crate::builtin::{self, PuntInfo, PuntReason};
+use crate::edge::{EdgeId, Edges, FIRST_REASON, ReasonInfo, Reasons};
+use crate::node::{Cx, FrameNode, InputNode, More, Out, Outcome, PacketNode, Setup, WaitSet};
+use crate::rank;
+use crate::stats::Stats;
+use crate::trace::{TraceFn, Tracer};
+use crate::worker::Sink;
+
+/// A node's number in the graph: its place in the order in which nodes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// What stops the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphError(pub String);
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the graph cannot be built: {}", self.0)
+    }
+}
+impl std::error::Error for GraphError {}
+
+/// A node behind its type.
+pub(crate) trait Erased: Send {
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome;
+    fn held(&mut self, _cx: &mut Cx<'_>, _packet: buf::Held, _codes: &mut Codes, _sink: Sink<'_>) {}
+    fn poll(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _frame: &mut Frame,
+        _codes: &mut Codes,
+        _sink: Sink<'_>,
+    ) -> (Outcome, More) {
+        (Outcome::Mixed, More::No)
+    }
+    fn wait<'a>(&'a self, _wait: &mut WaitSet<'a>) {}
+}
+
+struct OfPacket<T>(T);
+struct OfFrame<T>(T);
+struct OfInput<T>(T);
+
+fn out<'o, N, D>(codes: &'o mut Codes, sink: Sink<'o>) -> Out<'o, N, D> {
+    Out { codes, outcome: Outcome::Mixed, sink, types: PhantomData }
+}
+
+impl<T: PacketNode> Erased for OfPacket<T> {
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome {
+        let mut out: Out<'_, T::Next, T::Drop> = out(codes, sink);
+        out.each(frame, |_, p| self.0.one(cx, p));
+        out.outcome
+    }
+}
+
+impl<T: FrameNode> Erased for OfFrame<T> {
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome {
+        let mut out = out(codes, sink);
+        self.0.run(cx, frame, &mut out);
+        out.outcome
+    }
+    fn held(&mut self, cx: &mut Cx<'_>, packet: buf::Held, codes: &mut Codes, sink: Sink<'_>) {
+        self.0.held(cx, packet, &mut out(codes, sink));
+    }
+}
+
+impl<T: InputNode> Erased for OfInput<T> {
+    fn run(&mut self, _: &mut Cx<'_>, _: &mut Frame, _: &mut Codes, _: Sink<'_>) -> Outcome {
+        Outcome::Mixed
+    }
+    fn poll(
+        &mut self,
+        cx: &mut Cx<'_>,
+        frame: &mut Frame,
+        codes: &mut Codes,
+        sink: Sink<'_>,
+    ) -> (Outcome, More) {
+        let mut out = out(codes, sink);
+        let more = self.0.poll(cx, frame, &mut out);
+        (out.outcome, more)
+    }
+    fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
+        self.0.wait(wait);
+    }
+}
+
+pub(crate) type Make = Box<dyn Fn(&mut Setup) -> io::Result<Box<dyn Erased>> + Send + Sync>;
+
+struct Def {
+    name: &'static str,
+    input: bool,
+    edges: Vec<String>,
+    reasons: &'static [ReasonInfo],
+    trace: TraceFn,
+    make: Make,
+}
+
+struct ArcDef {
+    name: &'static str,
+    end: &'static str,
+    key: ArcKey,
+}
+
+struct FeatureDef {
+    arc: &'static str,
+    node: &'static str,
+    after: Vec<&'static str>,
+    before: Vec<&'static str>,
+}
+
+/// Where an edge leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) node: u32,
+    /// The row of the arc that is entered here, or `NO_ROW`.
+    pub(crate) row: u16,
+}
+
+pub(crate) const NO_ROW: u16 = u16::MAX;
+
+/// What is known of a built node, for those who show it.
+#[derive(Clone, Debug)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it brings packets in.
+    pub input: bool,
+    /// Names of its edges: nodes, arcs, features.
+    pub edges: Vec<String>,
+    /// Its drop reasons.
+    pub reasons: &'static [ReasonInfo],
+    /// The number of its first reason among all.
+    pub first_reason: u32,
+    pub(crate) trace: TraceFn,
+    pub(crate) targets: Vec<Target>,
+    /// Edges that enter an arc.
+    pub(crate) arc_edges: Vec<u8>,
+}
+
+/// Collects what the graph is made of.
+#[derive(Default)]
+pub struct Builder {
+    defs: Vec<Def>,
+    arcs: Vec<ArcDef>,
+    features: Vec<FeatureDef>,
+    punt_reasons: Vec<PuntInfo>,
+}
+
+impl Builder {
+    /// A graph with the nodes that every graph has: `drop`, `punt` and `inject`.
+    pub fn new() -> Builder {
+        let mut b = Builder::default();
+        builtin::install(&mut b);
+        b
+    }
+
+    /// Adds a node that works packet by packet; `make` is called once a worker.
+    pub fn packet<T: PacketNode>(
+        &mut self,
+        make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
+    ) {
+        self.add::<T::Next, T::Drop>(
+            T::NAME,
+            false,
+            T::TRACE,
+            Box::new(move |s| Ok(Box::new(OfPacket(make(s)?)))),
+        );
+    }
+
+    /// Adds a node that works on frames.
+    pub fn frame<T: FrameNode>(
+        &mut self,
+        make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
+    ) {
+        self.add::<T::Next, T::Drop>(
+            T::NAME,
+            false,
+            T::TRACE,
+            Box::new(move |s| Ok(Box::new(OfFrame(make(s)?)))),
+        );
+    }
+
+    /// Adds a node that brings packets in. Its name is given here, since one type may serve several drivers.
+    pub fn input<T: InputNode>(
+        &mut self,
+        name: &'static str,
+        make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
+    ) {
+        self.add::<T::Next, T::Drop>(
+            name,
+            true,
+            T::TRACE,
+            Box::new(move |s| Ok(Box::new(OfInput(make(s)?)))),
+        );
+    }
+
+    fn add<N: Edges, D: Reasons>(&mut self, name: &'static str, input: bool, trace: TraceFn, make: Make) {
+        let edges = N::NAMES.iter().map(|n| n.to_string()).collect();
+        self.defs.push(Def { name, input, edges, reasons: D::INFO, trace, make });
+    }
+
+    /// Declares an arc: packets that enter it come to the node `end` unless a feature takes them.
+    pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
+        self.arcs.push(ArcDef { name, end, key });
+    }
+
+    /// Puts a node on an arc, behind and before others. Its way on is the edge [`CONTINUE`].
+    pub fn feature(
+        &mut self,
+        arc: &'static str,
+        node: &'static str,
+        after: &[&'static str],
+        before: &[&'static str],
+    ) {
+        self.features.push(FeatureDef { arc, node, after: after.to_vec(), before: before.to_vec() });
+    }
+
+    /// Declares why packets go to the main thread, and how many a second one worker passes on.
+    pub fn punt_reason(&mut self, name: &'static str, rate: u32) -> PuntReason {
+        self.punt_reasons.push(PuntInfo { name, rate });
+        PuntReason(self.punt_reasons.len() as u32 - 1)
+    }
+
+    /// Adds an edge to a node that was added before.
+    ///
+    /// # Errors
+    /// When there is no such node, or it has no room for another edge.
+    pub fn edge(&mut self, from: &str, to: &str) -> Result<EdgeId, GraphError> {
+        let def = self.defs.iter_mut().find(|d| d.name == from);
+        let def = def.ok_or_else(|| {
+            GraphError(format!("an edge to \"{to}\" starts at \"{from}\", which is no node"))
+        })?;
+        Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
+    }
+
+    /// Resolves all names.
+    ///
+    /// # Errors
+    /// A name that nobody bears, or that two bear; a cycle in the order of an arc.
+    pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
+        let Builder { mut defs, arcs, features, punt_reasons } = self;
+        let mut by_name: HashMap<&str, usize> = HashMap::new();
+        for (i, d) in defs.iter().enumerate() {
+            if by_name.insert(d.name, i).is_some() {
+                return Err(GraphError(format!("there are two nodes \"{}\"", d.name)));
+            }
+            if d.reasons.len() > usize::from(u8::MAX - FIRST_REASON - 2) {
+                return Err(GraphError(format!("node \"{}\" has too many drop reasons", d.name)));
+            }
+        }
+        let node = |name: &str, who: &str| {
+            by_name
+                .get(name)
+                .copied()
+                .ok_or_else(|| GraphError(format!("{who} leads to \"{name}\", which is no node")))
+        };
+
+        let mut rows = Rows::default();
+        let mut plans = Vec::new();
+        // Edges that enter an arc: the row by (node, edge). The edge's own target is the end of the arc.
+        let mut entries: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        let mut ends: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for f in &features {
+            if !arcs.iter().any(|a| a.name == f.arc) {
+                return Err(GraphError(format!(
+                    "feature \"{}\" is for the arc \"{}\", which is none",
+                    f.node, f.arc
+                )));
+            }
+        }
+        for arc in &arcs {
+            let end = node(arc.end, &format!("arc \"{}\"", arc.name))?;
+            let order = sort_features(arc.name, features.iter().filter(|f| f.arc == arc.name).collect())?;
+            if order.len() > 64 {
+                return Err(GraphError(format!("arc \"{}\" has more than 64 features", arc.name)));
+            }
+            let mut starts: Vec<(usize, usize, usize)> = Vec::new();
+            for (n, d) in defs.iter().enumerate() {
+                if let Some(e) = d.edges.iter().position(|e| e == arc.name) {
+                    starts.push((n, e, 0));
+                }
+            }
+            for (position, name) in order.iter().enumerate() {
+                let n = node(name, &format!("arc \"{}\"", arc.name))?;
+                let e = defs[n].edges.iter().position(|e| e == CONTINUE).ok_or_else(|| {
+                    GraphError(format!("\"{name}\" is a feature, but has no edge \"{CONTINUE}\""))
+                })?;
+                starts.push((n, e, position + 1));
+            }
+            let mut places = Vec::new();
+            for (n, e, first) in starts {
+                let mut edges = Vec::new();
+                for f in &order[first..] {
+                    edges.push(push_edge(defs[n].name, &mut defs[n].edges, f)?);
+                }
+                if entries.insert((n, e), rows.0.len()).is_some() {
+                    return Err(GraphError(format!("\"{}\" is on two places of the arcs", defs[n].name)));
+                }
+                ends.insert((n, e), end);
+                places.push(Place { row: rows.0.len(), first, edges });
+                rows.0.push(Row { any: false, key: arc.key, by_interface: Vec::new() });
+            }
+            plans.push(ArcPlan { name: arc.name, features: order, places });
+        }
+
+        let mut targets: Vec<Vec<(usize, u16)>> = Vec::new();
+        for (n, d) in defs.iter().enumerate() {
+            let mut of_node = Vec::new();
+            for (e, name) in d.edges.iter().enumerate() {
+                of_node.push(match (entries.get(&(n, e)), ends.get(&(n, e))) {
+                    (Some(&row), Some(&end)) => (end, row as u16),
+                    _ => (node(name, &format!("node \"{}\"", d.name))?, NO_ROW),
+                });
+            }
+            targets.push(of_node);
+        }
+
+        let order = rank::order(&targets.iter().map(|t| t.iter().map(|x| x.0).collect()).collect::<Vec<_>>());
+        let mut place = vec![0u32; defs.len()];
+        for (rank, &n) in order.iter().enumerate() {
+            place[n] = rank as u32;
+        }
+        let mut slots: Vec<Option<Def>> = defs.into_iter().map(Some).collect();
+        let (mut infos, mut makes, mut first_reason) = (Vec::new(), Vec::new(), 0);
+        for &n in &order {
+            let Some(def) = slots[n].take() else { continue };
+            let of_node: Vec<Target> =
+                targets[n].iter().map(|&(node, row)| Target { node: place[node], row }).collect();
+            let arc_edges = (0..of_node.len() as u8).filter(|&e| of_node[e as usize].row != NO_ROW).collect();
+            infos.push(NodeInfo {
+                name: def.name,
+                input: def.input,
+                edges: def.edges,
+                reasons: def.reasons,
+                first_reason,
+                trace: def.trace,
+                targets: of_node,
+                arc_edges,
+            });
+            first_reason += def.reasons.len() as u32;
+            makes.push(def.make);
+        }
+        let (writer, reader) = published(domain, rows);
+        let nodes: Arc<[NodeInfo]> = infos.into();
+        let blueprint = Blueprint {
+            stats: Stats::new(&nodes, first_reason),
+            tracer: Tracer::new(nodes.clone()),
+            nodes,
+            makes,
+            rows: reader,
+            punt_reasons: punt_reasons.into(),
+            domain: domain.clone(),
+        };
+        Ok((blueprint, ArcControl::new(plans, writer)))
+    }
+}
+
+/// Adds an edge unless it is there already.
+fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result<u8, GraphError> {
+    if let Some(e) = edges.iter().position(|e| e == to) {
+        return Ok(e as u8);
+    }
+    if edges.len() >= usize::from(FIRST_REASON) {
+        return Err(GraphError(format!("node \"{node}\" has more than {FIRST_REASON} edges")));
+    }
+    edges.push(to.to_string());
+    Ok((edges.len() - 1) as u8)
+}
+
+/// The features of an arc in an order that keeps every `after` and `before`; ties keep the order of declaration.
+fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static str>, GraphError> {
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let free = left.iter().position(|f| {
+            left.iter()
+                .all(|g| f.node == g.node || (!f.after.contains(&g.node) && !g.before.contains(&f.node)))
+        });
+        let Some(i) = free else {
+            let names: Vec<&str> = left.iter().map(|f| f.node).collect();
+            return Err(GraphError(format!(
+                "the order of arc \"{arc}\" is a cycle among {}",
+                names.join(", ")
+            )));
+        };
+        order.push(left.remove(i).node);
+    }
+    Ok(order)
+}
+
+/// A built graph, from which workers are made.
+pub struct Blueprint {
+    pub(crate) nodes: Arc<[NodeInfo]>,
+    pub(crate) makes: Vec<Make>,
+    pub(crate) rows: Reader<Rows>,
+    pub(crate) punt_reasons: Arc<[PuntInfo]>,
+    pub(crate) domain: Domain,
+    pub(crate) stats: Stats,
+    pub(crate) tracer: Tracer,
+}
+
+impl Blueprint {
+    /// The nodes in the order in which they run.
+    pub fn nodes(&self) -> &[NodeInfo] {
+        &self.nodes
+    }
+
+    /// The node with this name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
+    }
+
+    /// Run-time statistics and drop counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Punt reasons in the order of their numbers.
+    pub fn punt_reasons(&self) -> &[PuntInfo] {
+        &self.punt_reasons
+    }
+
+    /// Packet traces.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+}

@@ -1,0 +1,226 @@
+//! The nodes that every graph has: `error-drop` and `drop`, `error-punt` and `punt`, and `inject`.
+//!
+//! Dropped packets pass the arc `drop`, punted ones the arc `punt`; features there see them (captures, mirrors). A
+//! packet's forwarding index is then its reason: a drop reason's number, or a [`PuntReason`].
+
+use std::io;
+use std::sync::Arc;
+
+use buf::{Frame, Held, Packet};
+use infra::counters::Lane;
+use infra::doorbell::Doorbell;
+use infra::ring::{Consumer, Producer};
+
+use crate::arc::ArcKey;
+use crate::build::{Builder, GraphError};
+use crate::edge::{EdgeId, NoNext, NoReason, Verdict};
+use crate::node::{Cx, FrameNode, InputNode, More, Out, PacketNode, WaitSet};
+
+/// Name of the node that takes what is to be punted.
+pub const PUNT: &str = "error-punt";
+/// Name of the node that takes what is dropped.
+pub(crate) const DROP: &str = "error-drop";
+/// Name of the node that brings in the main thread's packets.
+pub const INJECT: &str = "inject";
+
+/// Why a packet goes to the main thread; from [`Builder::punt_reason`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PuntReason(pub u32);
+
+/// A punt reason as it was declared.
+#[derive(Clone, Copy, Debug)]
+pub struct PuntInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Packets a second that one worker passes on.
+    pub rate: u32,
+}
+
+/// A packet for the main thread.
+pub struct Punted {
+    /// Why.
+    pub reason: PuntReason,
+    /// The packet, at the offset where its node left it.
+    pub packet: Held,
+}
+
+/// A packet from the main thread.
+pub struct Inject {
+    /// An edge of the [`INJECT`] node, from [`Builder::inject_to`].
+    pub edge: EdgeId,
+    /// The packet.
+    pub packet: Held,
+}
+
+/// A worker's ends of the rings between it and the main thread.
+pub(crate) struct Rings {
+    pub(crate) punt: Producer<Punted>,
+    pub(crate) punted: Lane<2>,
+    pub(crate) wake_main: Arc<Doorbell>,
+    pub(crate) inject: Consumer<Inject>,
+    pub(crate) wake: Arc<Doorbell>,
+    pub(crate) reasons: Arc<[PuntInfo]>,
+}
+
+pub(crate) fn install(b: &mut Builder) {
+    b.packet(|_| Ok(DropStart));
+    b.frame(|_| Ok(Drop));
+    b.arc(Drop::NAME, Drop::NAME, ArcKey::Rx);
+    b.packet(|_| Ok(PuntStart));
+    b.frame(|s| {
+        let second = || io::Error::other("a worker has one punt node");
+        let (punt, punted, wake_main) = s.punt.take().ok_or_else(second)?;
+        let police = s.punt_reasons.iter().map(|r| Police::new(r.rate)).collect();
+        Ok(Punt { punt, punted, wake_main, police })
+    });
+    b.arc(Punt::NAME, Punt::NAME, ArcKey::Rx);
+    b.input(INJECT, |s| {
+        let second = || io::Error::other("a worker has one inject node");
+        let (inject, wake) = s.inject.take().ok_or_else(second)?;
+        Ok(InjectNode { inject, wake })
+    });
+}
+
+impl Builder {
+    /// Lets the main thread send packets to `node`.
+    ///
+    /// # Errors
+    /// When the inject node has no room for another edge.
+    pub fn inject_to(&mut self, node: &str) -> Result<EdgeId, GraphError> {
+        self.edge(INJECT, node)
+    }
+}
+
+/// `error-drop`: where every dropped packet comes to.
+struct DropStart;
+crate::edges! { enum DropNext { Drop = "drop" } }
+impl PacketNode for DropStart {
+    const NAME: &'static str = DROP;
+    type Next = DropNext;
+    type Drop = NoReason;
+    #[inline(always)]
+    fn one(&mut self, _: &Cx<'_>, _: &mut Packet<'_>) -> Verdict<DropNext, NoReason> {
+        Verdict::Next(DropNext::Drop)
+    }
+}
+
+/// `drop`: frees the buffers. The reason was counted when the packet left its node.
+struct Drop;
+impl FrameNode for Drop {
+    const NAME: &'static str = "drop";
+    type Next = NoNext;
+    type Drop = NoReason;
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, _: &mut Out<'_, NoNext, NoReason>) {
+        frame.free(cx.bufs);
+    }
+}
+
+/// `error-punt`: where packets for the main thread come to.
+struct PuntStart;
+crate::edges! { enum PuntNext { Punt = "punt" } }
+impl PacketNode for PuntStart {
+    const NAME: &'static str = PUNT;
+    type Next = PuntNext;
+    type Drop = NoReason;
+    #[inline(always)]
+    fn one(&mut self, _: &Cx<'_>, _: &mut Packet<'_>) -> Verdict<PuntNext, NoReason> {
+        Verdict::Next(PuntNext::Punt)
+    }
+}
+
+/// `punt`: hands packets to the main thread, as many a second as their reason allows.
+struct Punt {
+    punt: Producer<Punted>,
+    /// Passed and policed, by reason.
+    punted: Lane<2>,
+    wake_main: Arc<Doorbell>,
+    police: Vec<Police>,
+}
+
+crate::reasons! {
+    enum PuntDrop {
+        Policed = "punt-policed", Warn, "more packets for the main thread than the policer of their reason lets pass";
+        RingFull = "punt-ring-full", Warn, "the main thread does not keep up with the packets for it";
+    }
+}
+
+impl FrameNode for Punt {
+    const NAME: &'static str = "punt";
+    type Next = NoNext;
+    type Drop = PuntDrop;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, PuntDrop>) {
+        let now = cx.now;
+        out.each(frame, |_, p| {
+            let reason = p.fwd();
+            let pass = self.police.get_mut(reason as usize).is_some_and(|police| police.pass(now));
+            self.punted.add(reason, [pass as u64, !pass as u64]);
+            if pass { Verdict::Hold } else { Verdict::Drop(PuntDrop::Policed) }
+        });
+    }
+
+    fn held(&mut self, _: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, PuntDrop>) {
+        let reason = PuntReason(packet.packet().fwd());
+        // The main thread sleeps only after it saw the ring empty, so the first packet is the one that wakes it.
+        let first = self.punt.is_empty();
+        match self.punt.push(Punted { reason, packet }) {
+            Ok(()) if first => self.wake_main.ring(),
+            Ok(()) => {}
+            Err(back) => out.drop(PuntDrop::RingFull, back.packet),
+        }
+    }
+}
+
+/// Lets packets pass at a rate, with a burst of a tenth of a second (the generic cell rate algorithm: one time stamp).
+struct Police {
+    interval: u64,
+    /// When the next packet would be due if all came evenly.
+    due: u64,
+}
+
+impl Police {
+    const BURST_NS: u64 = 100_000_000;
+
+    fn new(rate: u32) -> Police {
+        Police { interval: 1_000_000_000 / u64::from(rate.max(1)), due: 0 }
+    }
+
+    fn pass(&mut self, now: u64) -> bool {
+        let due = self.due.max(now);
+        if due - now > Self::BURST_NS {
+            return false;
+        }
+        self.due = due + self.interval;
+        true
+    }
+}
+
+/// `inject`: brings in packets from the main thread.
+struct InjectNode {
+    inject: Consumer<Inject>,
+    wake: Arc<Doorbell>,
+}
+
+impl InputNode for InjectNode {
+    type Next = NoNext;
+    type Drop = NoReason;
+
+    fn poll(&mut self, _: &mut Cx<'_>, _: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) -> More {
+        // Emitted one by one: each has its own edge, and they are few.
+        for _ in 0..buf::FRAME_SIZE {
+            match self.inject.pop() {
+                Some(i) => out.emit_edge(i.edge, i.packet),
+                None => break,
+            }
+        }
+        More::No
+    }
+
+    fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
+        use std::os::fd::AsFd;
+        wait.fd(self.wake.as_fd());
+        if !self.inject.is_empty() {
+            wait.poll();
+        }
+    }
+}

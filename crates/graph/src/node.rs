@@ -1,0 +1,193 @@
+//! The three shapes of a node, cheapest to write first, and what they are given.
+//!
+//! | shape | for | the author writes |
+//! |---|---|---|
+//! | [`PacketNode`] | what is decided packet by packet | `one(packet) → verdict` |
+//! | [`FrameNode`] | staged lookups, counting by runs, whatever is not one-to-one | `run(frame, out)` |
+//! | [`InputNode`] | what brings packets in | `poll(frame, out)` |
+
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use buf::{Cache, Frame, Held, Packet};
+use infra::counters::Lane;
+use infra::doorbell::Doorbell;
+use infra::quiesce::Guard;
+use infra::ring::{Consumer, Producer};
+use kernels::{Codes, Kernels};
+
+use crate::builtin::{Inject, PuntInfo, Punted};
+use crate::edge::{EdgeId, Edges, FIRST_REASON, Reasons, Verdict};
+use crate::trace::{TraceFn, plain};
+use crate::worker::Sink;
+
+/// What every node is given beside its packets.
+pub struct Cx<'w> {
+    /// The right to read tables of class A until the end of this turn.
+    pub guard: &'w Guard,
+    /// This worker's free buffers.
+    pub bufs: &'w mut Cache,
+    /// Time of this turn, nanoseconds of the monotonic clock. Nodes never read a clock.
+    pub now: u64,
+    /// The routines for this CPU.
+    pub kernels: &'static Kernels,
+    /// Number of this worker, from 0.
+    pub worker: usize,
+}
+
+/// A node that decides packet by packet. The runtime supplies loop, split and counters.
+pub trait PacketNode: Send + 'static {
+    /// The node's name in the graph.
+    const NAME: &'static str;
+    /// Where packets go.
+    type Next: Edges;
+    /// Why packets are dropped.
+    type Drop: Reasons;
+    /// How the node describes its work on a packet in a trace.
+    const TRACE: TraceFn = plain;
+
+    /// Works on one packet. Marked `#[inline(always)]` by whoever implements it.
+    fn one(&mut self, cx: &Cx<'_>, packet: &mut Packet<'_>) -> Verdict<Self::Next, Self::Drop>;
+}
+
+/// A node that is given the frame as a whole.
+pub trait FrameNode: Send + 'static {
+    /// The node's name in the graph.
+    const NAME: &'static str;
+    /// Where packets go.
+    type Next: Edges;
+    /// Why packets are dropped.
+    type Drop: Reasons;
+    /// How the node describes its work on a packet in a trace.
+    const TRACE: TraceFn = plain;
+
+    /// Works on the frame, and says through `out` what becomes of each packet: by [`Out::each`] or [`Out::all`] for
+    /// those that stay in the frame. A node may also empty the frame (a driver that took the packets).
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
+
+    /// Is given each packet that `run` left with [`Verdict::Hold`], in order.
+    fn held(&mut self, _cx: &mut Cx<'_>, packet: Held, _out: &mut Out<'_, Self::Next, Self::Drop>) {
+        drop(packet);
+    }
+}
+
+/// Whether an input node has more to do in this turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// Call again before other nodes have their turn.
+    Yes,
+    /// Not in this turn.
+    No,
+}
+
+/// A node that brings packets in. It is called in every turn.
+pub trait InputNode: Send + 'static {
+    /// Where packets go.
+    type Next: Edges;
+    /// Why packets are dropped.
+    type Drop: Reasons;
+    /// How the node describes its work on a packet in a trace.
+    const TRACE: TraceFn = plain;
+
+    /// Puts packets into the frame, which is empty, and says by `out` where they go. What was put in runs through the
+    /// graph before the next call.
+    fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>)
+    -> More;
+
+    /// Says what the worker may sleep on.
+    fn wait<'a>(&'a self, wait: &mut WaitSet<'a>);
+}
+
+/// What a worker without work may sleep on.
+#[derive(Default)]
+pub struct WaitSet<'a> {
+    pub(crate) fds: Vec<BorrowedFd<'a>>,
+    pub(crate) busy: bool,
+    pub(crate) until: Option<u64>,
+}
+
+impl<'a> WaitSet<'a> {
+    /// Wake when this can be read.
+    pub fn fd(&mut self, fd: BorrowedFd<'a>) {
+        self.fds.push(fd);
+    }
+
+    /// Do not sleep: there is a queue that has to be polled.
+    pub fn poll(&mut self) {
+        self.busy = true;
+    }
+
+    /// Wake at this time at the latest (nanoseconds of the monotonic clock).
+    pub fn until(&mut self, time: u64) {
+        self.until = Some(self.until.map_or(time, |u| u.min(time)));
+    }
+}
+
+/// What a node is made with.
+pub struct Setup {
+    /// Number of the worker, from 0.
+    pub worker: usize,
+    pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
+    pub(crate) inject: Option<(Consumer<Inject>, Arc<Doorbell>)>,
+    pub(crate) punt_reasons: Arc<[PuntInfo]>,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Every packet that is still in the frame has this code.
+    All(u8),
+    /// Each has the code in the code bytes.
+    Mixed,
+}
+
+/// How a frame node says what becomes of its packets.
+pub struct Out<'o, N, D> {
+    pub(crate) codes: &'o mut Codes,
+    pub(crate) outcome: Outcome,
+    pub(crate) sink: Sink<'o>,
+    pub(crate) types: PhantomData<(N, D)>,
+}
+
+impl<N: Edges, D: Reasons> Out<'_, N, D> {
+    /// Every packet of the frame has this verdict.
+    #[inline(always)]
+    pub fn all(&mut self, verdict: Verdict<N, D>) {
+        self.outcome = Outcome::All(verdict.code());
+    }
+
+    /// Asks for the verdict on each packet of the frame, in order.
+    #[inline(always)]
+    pub fn each(&mut self, frame: &mut Frame, mut f: impl FnMut(usize, &mut Packet<'_>) -> Verdict<N, D>) {
+        // Whether all agree is gathered in registers: reading the bytes back at once would stall on the stores.
+        let (mut any, mut all) = (0u8, u8::MAX);
+        for ((i, mut packet), code) in frame.packets().enumerate().zip(&mut self.codes.0) {
+            let c = f(i, &mut packet).code();
+            *code = c;
+            any |= c;
+            all &= c;
+        }
+        self.outcome = if any == all { Outcome::All(any) } else { Outcome::Mixed };
+    }
+
+    /// Sends a further packet by an edge.
+    pub fn emit(&mut self, edge: N, packet: Held) {
+        self.sink.emit(edge.code(), packet);
+    }
+
+    /// Sends a further packet by an edge that was added when the graph was built.
+    pub fn emit_edge(&mut self, edge: EdgeId, packet: Held) {
+        self.sink.emit(edge.0, packet);
+    }
+
+    /// Drops a packet that is not in the frame (one that was held).
+    pub fn drop(&mut self, reason: D, packet: Held) {
+        self.sink.emit(FIRST_REASON | reason.code(), packet);
+    }
+
+    /// Counts `n` packets as dropped for this reason that never became packets here (refused by a ring, say).
+    pub fn count(&mut self, reason: D, n: u64) {
+        self.sink.count(reason.code(), n);
+    }
+}

@@ -1,0 +1,90 @@
+//! Frames that wait for their node, lowest rank first.
+
+use std::collections::VecDeque;
+
+use buf::Frame;
+
+/// Frames made in advance, so that the packet path allocates none in the steady state.
+const SPARE: usize = 64;
+
+pub(crate) struct Pending {
+    queues: Vec<VecDeque<Box<Frame>>>,
+    /// One bit a node that has frames.
+    bits: Vec<u64>,
+    frames: usize,
+    spare: Vec<Box<Frame>>,
+}
+
+impl Pending {
+    pub(crate) fn new(nodes: usize) -> Pending {
+        Pending {
+            queues: (0..nodes).map(|_| VecDeque::with_capacity(4)).collect(),
+            bits: vec![0; nodes.div_ceil(64)],
+            frames: 0,
+            spare: (0..SPARE).map(|_| Box::new(Frame::new())).collect(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// An empty frame.
+    #[inline(always)]
+    pub(crate) fn spare(&mut self) -> Box<Frame> {
+        self.spare.pop().unwrap_or_else(|| Box::new(Frame::new()))
+    }
+
+    /// Takes back a frame that is not needed any more; it must be empty.
+    #[inline(always)]
+    pub(crate) fn recycle(&mut self, frame: Box<Frame>) {
+        debug_assert!(frame.is_empty(), "a frame with packets is not to be recycled");
+        self.spare.push(frame);
+    }
+
+    /// A frame of `node` with room for `count` more packets: the last one that waits there, if they fit.
+    #[inline]
+    pub(crate) fn frame_for(&mut self, node: u32, count: usize) -> &mut Frame {
+        let n = node as usize;
+        let fits = self.queues[n].back().is_some_and(|f| f.room() >= count);
+        if !fits {
+            let frame = self.spare();
+            self.queues[n].push_back(frame);
+            self.bits[n / 64] |= 1 << (n % 64);
+            self.frames += 1;
+        }
+        let queue = &mut self.queues[n];
+        let last = queue.len() - 1;
+        &mut queue[last]
+    }
+
+    /// Hands a whole frame to `node`; it merges with the one that waits there if both fit into one.
+    #[inline]
+    pub(crate) fn push(&mut self, node: u32, mut frame: Box<Frame>) {
+        let n = node as usize;
+        if let Some(last) = self.queues[n].back_mut()
+            && last.room() >= frame.len()
+        {
+            last.append(&mut frame);
+            self.recycle(frame);
+            return;
+        }
+        self.queues[n].push_back(frame);
+        self.bits[n / 64] |= 1 << (n % 64);
+        self.frames += 1;
+    }
+
+    /// The oldest frame of the node with the lowest rank.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(u32, Box<Frame>)> {
+        let word = self.bits.iter().position(|&w| w != 0)?;
+        let n = word * 64 + self.bits[word].trailing_zeros() as usize;
+        let frame = self.queues[n].pop_front()?;
+        if self.queues[n].is_empty() {
+            self.bits[word] &= !(1 << (n % 64));
+        }
+        self.frames -= 1;
+        Some((n as u32, frame))
+    }
+}

@@ -1,0 +1,77 @@
+//! The order in which nodes run: a node comes before those it leads to. The graph is cyclic (tunnels), so the order
+//! is that of the strongly connected components (Tarjan, "Depth-first search and linear graph algorithms", 1972).
+
+/// The nodes in the order in which they run; `edges[n]` lists where node `n` leads.
+pub(crate) fn order(edges: &[Vec<usize>]) -> Vec<usize> {
+    let n = edges.len();
+    let mut s = Search {
+        edges,
+        index: vec![usize::MAX; n],
+        low: vec![0; n],
+        on_stack: vec![false; n],
+        stack: Vec::new(),
+        components: Vec::new(),
+        next: 0,
+    };
+    for v in 0..n {
+        if s.index[v] == usize::MAX {
+            s.visit(v);
+        }
+    }
+    // Tarjan closes a component only after all that it leads to: the last one closed runs first.
+    s.components.reverse();
+    s.components.iter_mut().for_each(|c| c.sort_unstable());
+    s.components.concat()
+}
+
+struct Search<'e> {
+    edges: &'e [Vec<usize>],
+    index: Vec<usize>,
+    low: Vec<usize>,
+    on_stack: Vec<bool>,
+    stack: Vec<usize>,
+    components: Vec<Vec<usize>>,
+    next: usize,
+}
+
+impl Search<'_> {
+    fn visit(&mut self, v: usize) {
+        self.index[v] = self.next;
+        self.low[v] = self.next;
+        self.next += 1;
+        self.stack.push(v);
+        self.on_stack[v] = true;
+        let edges = self.edges;
+        for &w in &edges[v] {
+            if self.index[w] == usize::MAX {
+                self.visit(w);
+                self.low[v] = self.low[v].min(self.low[w]);
+            } else if self.on_stack[w] {
+                self.low[v] = self.low[v].min(self.index[w]);
+            }
+        }
+        if self.low[v] == self.index[v] {
+            let first = self.stack.iter().position(|&w| w == v).unwrap_or(0);
+            let component = self.stack.split_off(first);
+            component.iter().for_each(|&w| self.on_stack[w] = false);
+            self.components.push(component);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order;
+
+    #[test]
+    fn a_node_runs_before_those_it_leads_to() {
+        // 3 → 1 → 2 → 0, and 1 → 0.
+        assert_eq!(order(&[vec![], vec![2, 0], vec![0], vec![1]]), [3, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_cycle_stays_together() {
+        // 0 → 1 → 2 → 1, 2 → 3.
+        assert_eq!(order(&[vec![1], vec![2], vec![1, 3], vec![]]), [0, 1, 2, 3]);
+    }
+}

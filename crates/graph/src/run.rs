@@ -1,0 +1,156 @@
+//! Running a worker on a thread of its own, and the main thread's ends of the rings to it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use buf::{Held, Pool};
+use infra::doorbell::Doorbell;
+use infra::quiesce::Participant;
+use infra::ring::{Consumer, Producer, spsc};
+use infra::{cpu, wait};
+
+use crate::build::Blueprint;
+use crate::builtin::{Inject, Punted, Rings};
+use crate::edge::EdgeId;
+use crate::node::WaitSet;
+use crate::worker::Worker;
+
+/// Packets that wait for the main thread, and from it, at most.
+const RING: usize = 1024;
+/// Turns without a packet after which a worker thinks of sleeping.
+const IDLE_TURNS: u32 = 64;
+/// The longest sleep: bounds how late a worker hears of anything that rings no bell.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// The main thread's ends of the rings to one worker.
+pub struct WorkerPort {
+    /// The worker's number.
+    pub number: usize,
+    punted: Consumer<Punted>,
+    inject: Producer<Inject>,
+    wake: Arc<Doorbell>,
+}
+
+impl WorkerPort {
+    /// The next packet that the worker punted.
+    pub fn punted(&mut self) -> Option<Punted> {
+        self.punted.pop()
+    }
+
+    /// Sends a packet into the worker's graph by an edge of the inject node.
+    ///
+    /// # Errors
+    /// Gives the packet back when the ring is full.
+    pub fn inject(&mut self, edge: EdgeId, packet: Held) -> Result<(), Held> {
+        self.inject.push(Inject { edge, packet }).map_err(|i| i.packet)?;
+        self.wake.ring();
+        Ok(())
+    }
+
+    /// Wakes the worker if it sleeps: something that it reads has changed.
+    pub fn wake(&self) {
+        self.wake.ring();
+    }
+}
+
+impl Blueprint {
+    /// Makes worker `number`, and the main thread's ends of its rings; it rings `wake_main` when it punts.
+    ///
+    /// # Errors
+    /// When a node cannot be made, or memory is not to be had.
+    pub fn worker(
+        &self,
+        number: usize,
+        pool: &Pool,
+        wake_main: &Arc<Doorbell>,
+    ) -> io::Result<(Worker, WorkerPort)> {
+        let wake = Arc::new(Doorbell::new()?);
+        let (punt, punted) = spsc(RING);
+        let (inject, injected) = spsc(RING);
+        let rings = Rings {
+            punt,
+            punted: self.stats.punted.lane(number)?,
+            wake_main: wake_main.clone(),
+            inject: injected,
+            wake: wake.clone(),
+            reasons: self.punt_reasons.clone(),
+        };
+        let worker = Worker::new(self, number, pool.cache(), rings)?;
+        Ok((worker, WorkerPort { number, punted, inject, wake }))
+    }
+}
+
+/// A worker on its thread.
+pub struct Runner {
+    stop: Arc<AtomicBool>,
+    wake: Arc<Doorbell>,
+    thread: Option<JoinHandle<Worker>>,
+}
+
+impl Runner {
+    /// Starts the worker, pinned to `core` if one is given.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(worker: Worker, port: &WorkerPort, core: Option<usize>) -> io::Result<Runner> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let wake = port.wake.clone();
+        let (stopped, bell) = (stop.clone(), wake.clone());
+        let participant = worker.domain().register();
+        let thread =
+            std::thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
+                if let Some(core) = core
+                    && let Err(e) = cpu::pin_current(core)
+                {
+                    tracing::warn!("worker {} cannot be pinned to core {core}: {e}", worker.number());
+                }
+                run(worker, participant, &stopped, &bell)
+            })?;
+        Ok(Runner { stop, wake, thread: Some(thread) })
+    }
+
+    /// Stops the worker after its turn, and gives it back; `None` if its thread panicked.
+    pub fn stop(mut self) -> Option<Worker> {
+        self.halt()
+    }
+
+    fn halt(&mut self) -> Option<Worker> {
+        self.stop.store(true, Ordering::Release);
+        self.wake.ring();
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+/// Turns and sleeps until told to stop. Offline for the quiescence while it sleeps, so that nobody waits for it.
+fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake: &Doorbell) -> Worker {
+    while !stop.load(Ordering::Acquire) {
+        let mut section = participant.enter();
+        let mut idle = 0;
+        while idle < IDLE_TURNS && !stop.load(Ordering::Acquire) {
+            idle = if worker.turn(section.guard()) > 0 { 0 } else { idle + 1 };
+            section.quiescent();
+        }
+        drop(section);
+        let mut set = WaitSet::default();
+        worker.wait(&mut set);
+        if set.busy {
+            continue;
+        }
+        let longest = set.until.map_or(LONGEST_SLEEP, |t| {
+            LONGEST_SLEEP.min(Duration::from_nanos(t.saturating_sub(worker.now())))
+        });
+        // Whoever rings after this point is seen by the poll; what came before was seen by `wait`.
+        let _ = wait::any(&set.fds, longest);
+        wake.clear();
+    }
+    worker
+}

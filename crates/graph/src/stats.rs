@@ -1,0 +1,122 @@
+//! Run-time statistics: what `show runtime` and `show errors` read.
+
+use std::sync::Arc;
+
+use infra::counters::CounterSet;
+
+use crate::build::NodeInfo;
+use crate::edge::ReasonInfo;
+
+/// Calls, packets, packets of timed calls, clocks of timed calls.
+pub(crate) const CALLS: usize = 0;
+pub(crate) const PACKETS: usize = 1;
+pub(crate) const TIMED: usize = 2;
+pub(crate) const CLOCKS: usize = 3;
+
+/// Counters of a graph, all workers together or one by one.
+#[derive(Clone)]
+pub struct Stats {
+    nodes: Arc<[NodeInfo]>,
+    pub(crate) runtime: CounterSet<4>,
+    pub(crate) reasons: CounterSet<1>,
+    /// Passed to the main thread, policed; by punt reason.
+    pub(crate) punted: CounterSet<2>,
+}
+
+/// What a node did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeRuntime {
+    /// Its name.
+    pub name: &'static str,
+    /// How often it ran.
+    pub calls: u64,
+    /// Packets that it was given, or that it brought in.
+    pub packets: u64,
+    /// TSC clocks a packet, over the calls that were timed.
+    pub clocks_per_packet: f64,
+}
+
+impl NodeRuntime {
+    /// Packets a call.
+    pub fn packets_per_call(&self) -> f64 {
+        if self.calls == 0 { 0.0 } else { self.packets as f64 / self.calls as f64 }
+    }
+}
+
+/// How many packets a node dropped for a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The node.
+    pub node: &'static str,
+    /// The reason.
+    pub reason: &'static ReasonInfo,
+    /// Packets.
+    pub packets: u64,
+}
+
+impl Stats {
+    pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32) -> Stats {
+        Stats {
+            nodes: nodes.clone(),
+            runtime: CounterSet::new("/node/runtime", nodes.len() as u32),
+            reasons: CounterSet::new("/err", reasons),
+            punted: CounterSet::new("/punt", 256),
+        }
+    }
+
+    /// What each node did; `worker` for one worker alone.
+    pub fn runtime(&self, worker: Option<usize>) -> Vec<NodeRuntime> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .map(|(i, n)| {
+                let c = match worker {
+                    Some(w) => self.runtime.read_worker(w, i as u32),
+                    None => self.runtime.read(i as u32),
+                };
+                let clocks = if c[TIMED] == 0 { 0.0 } else { c[CLOCKS] as f64 / c[TIMED] as f64 };
+                NodeRuntime { name: n.name, calls: c[CALLS], packets: c[PACKETS], clocks_per_packet: clocks }
+            })
+            .collect()
+    }
+
+    /// Every reason of every node with its count, zeros included.
+    pub fn dropped(&self) -> Vec<Dropped> {
+        let nodes = self.nodes.iter();
+        nodes
+            .flat_map(|n| {
+                n.reasons.iter().enumerate().map(|(i, reason)| Dropped {
+                    node: n.name,
+                    reason,
+                    packets: self.reasons.read(n.first_reason + i as u32)[0],
+                })
+            })
+            .collect()
+    }
+
+    /// How many packets `node` dropped for the reason of this short name; `None` when there is no such reason.
+    pub fn dropped_for(&self, node: &str, reason: &str) -> Option<u64> {
+        self.dropped().iter().find(|d| d.node == node && d.reason.name == reason).map(|d| d.packets)
+    }
+
+    /// Packets passed to the main thread, and policed, for a punt reason.
+    pub fn punted(&self, reason: crate::builtin::PuntReason) -> [u64; 2] {
+        self.punted.read(reason.0)
+    }
+
+    /// The node and reason behind the number that a dropped packet carries.
+    pub fn reason(&self, number: u32) -> Option<(&'static str, &'static ReasonInfo)> {
+        let n = self.nodes.iter().find(|n| number.wrapping_sub(n.first_reason) < n.reasons.len() as u32)?;
+        Some((n.name, &n.reasons[(number - n.first_reason) as usize]))
+    }
+
+    /// Starts the run-time statistics anew.
+    pub fn clear_runtime(&self) {
+        self.runtime.clear_all();
+    }
+
+    /// Starts the drop counters anew.
+    pub fn clear_errors(&self) {
+        self.reasons.clear_all();
+        self.punted.clear_all();
+    }
+}

@@ -1,0 +1,253 @@
+//! Packet traces: what each node did to a chosen packet.
+//!
+//! `trace add NODE N` marks the next N packets that the input node NODE brings in. The mark is a flag in the record, so
+//! every node behind is recorded by the runtime, after the node, with the packet before and after it. Copies and
+//! packets made from a traced one keep its number. The logs are bounded, and locked only for frames that hold a
+//! traced packet.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use buf::record::Snapshot;
+
+use crate::build::{NodeId, NodeInfo};
+use crate::edge::ReasonInfo;
+
+/// Entries that one worker keeps at most.
+const ENTRIES: usize = 64 * 1024;
+/// Bytes of a packet that an entry keeps.
+pub const BYTES: usize = 96;
+
+/// One node's work on one traced packet.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Which traced packet.
+    pub trace: u32,
+    /// The node.
+    pub node: NodeId,
+    /// Time of the turn, nanoseconds of the monotonic clock.
+    pub time: u64,
+    /// The record before the node; `None` for an input node.
+    pub before: Option<Snapshot>,
+    /// The record after the node; `None` when the node gave the packet away.
+    pub after: Option<Snapshot>,
+    /// Where the packet went.
+    pub fate: Fate,
+    /// Bytes of all segments.
+    pub total_len: u32,
+    bytes_before: [u8; BYTES],
+    bytes_after: [u8; BYTES],
+    kept: [u8; 2],
+}
+
+impl Entry {
+    /// The first bytes of the packet as the node found it (as it brought it in, for an input node).
+    pub fn bytes_before(&self) -> &[u8] {
+        &self.bytes_before[..self.kept[0] as usize]
+    }
+
+    /// The first bytes of the packet as the node left it; as it found it if it gave it away.
+    pub fn bytes_after(&self) -> &[u8] {
+        &self.bytes_after[..self.kept[1] as usize]
+    }
+}
+
+/// Where a packet went from a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// By an edge, to this node.
+    Next(NodeId),
+    /// Dropped.
+    Dropped(&'static ReasonInfo),
+    /// The node keeps it.
+    Held,
+    /// The node took it (sent it, or used it up).
+    Taken,
+}
+
+/// Writes a node's lines of a trace, without the line that names the node.
+pub type TraceFn = fn(&Entry, &mut String);
+
+/// For nodes with nothing to add.
+pub fn plain(_: &Entry, _: &mut String) {}
+
+/// The traces of a graph.
+#[derive(Clone)]
+pub struct Tracer(Arc<Shared>);
+
+struct Shared {
+    nodes: Arc<[NodeInfo]>,
+    /// Packets still to be marked, by node.
+    wanted: Vec<AtomicU32>,
+    next: AtomicU32,
+    logs: Mutex<Vec<Arc<Log>>>,
+}
+
+/// One worker's entries.
+#[derive(Default)]
+pub(crate) struct Log(Mutex<Vec<Entry>>);
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Tracer {
+    pub(crate) fn new(nodes: Arc<[NodeInfo]>) -> Tracer {
+        let wanted = nodes.iter().map(|_| AtomicU32::new(0)).collect();
+        Tracer(Arc::new(Shared { nodes, wanted, next: AtomicU32::new(1), logs: Mutex::default() }))
+    }
+
+    /// Traces the next `n` packets that `node` brings in; `false` when it is not an input node.
+    pub fn add(&self, node: NodeId, n: u32) -> bool {
+        match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
+            (Some(info), Some(wanted)) if info.input => {
+                wanted.fetch_add(n, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets all traces, and marks no more packets.
+    pub fn clear(&self) {
+        self.0.wanted.iter().for_each(|w| w.store(0, Ordering::Relaxed));
+        lock(&self.0.logs).iter().for_each(|l| lock(&l.0).clear());
+    }
+
+    /// Every entry, by packet and within it by the way it went.
+    pub fn entries(&self) -> Vec<Entry> {
+        let mut all: Vec<Entry> = Vec::new();
+        for log in lock(&self.0.logs).iter() {
+            all.extend(lock(&log.0).iter().cloned());
+        }
+        all.sort_by_key(|e| (e.trace, e.time));
+        all
+    }
+
+    /// The name of a node.
+    pub fn node_name(&self, node: NodeId) -> &'static str {
+        self.0.nodes.get(node.0 as usize).map_or("?", |n| n.name)
+    }
+
+    /// One entry as text: the node, its own lines, and the fate where it is an end.
+    pub fn describe(&self, entry: &Entry) -> String {
+        let mut text = String::new();
+        let s = entry.time / 1_000_000_000;
+        let us = entry.time % 1_000_000_000 / 1000;
+        let name = self.node_name(entry.node);
+        let _ = writeln!(text, "{:02}:{:02}:{:02}:{us:06}: {name}", s / 3600, s / 60 % 60, s % 60);
+        if let Some(info) = self.0.nodes.get(entry.node.0 as usize) {
+            let mut own = String::new();
+            (info.trace)(entry, &mut own);
+            for line in own.lines() {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+        match entry.fate {
+            Fate::Dropped(reason) => {
+                let _ = writeln!(text, "  dropped: {} ({})", reason.text, reason.name);
+            }
+            Fate::Held => text.push_str("  held\n"),
+            Fate::Next(_) | Fate::Taken => {}
+        }
+        text
+    }
+
+    pub(crate) fn log(&self) -> Arc<Log> {
+        let log = Arc::new(Log::default());
+        lock(&self.0.logs).push(log.clone());
+        log
+    }
+
+    /// How many of `n` packets that `node` just brought in are to be marked, and the first one's number.
+    #[inline(always)]
+    pub(crate) fn take(&self, node: u32, n: usize) -> Option<(usize, u32)> {
+        let wanted = &self.0.wanted[node as usize];
+        if wanted.load(Ordering::Relaxed) == 0 { None } else { self.take_some(wanted, n) }
+    }
+
+    #[cold]
+    fn take_some(&self, wanted: &AtomicU32, n: usize) -> Option<(usize, u32)> {
+        let mut k = 0;
+        let _ = wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |w| {
+            k = w.min(n as u32);
+            Some(w - k)
+        });
+        (k > 0).then(|| (k as usize, self.0.next.fetch_add(k, Ordering::Relaxed)))
+    }
+}
+
+/// A packet on its way through a node that is being recorded.
+pub(crate) struct Before {
+    pub(crate) at: usize,
+    pub(crate) trace: u32,
+    snapshot: Option<Snapshot>,
+    bytes: [u8; BYTES],
+    kept: u8,
+    total_len: u32,
+}
+
+fn keep(from: &[u8]) -> ([u8; BYTES], u8) {
+    let mut bytes = [0; BYTES];
+    let n = from.len().min(BYTES);
+    bytes[..n].copy_from_slice(&from[..n]);
+    (bytes, n as u8)
+}
+
+/// Notes the traced packets of a frame before a node has it.
+#[cold]
+pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>) {
+    into.clear();
+    for (at, p) in frame.packets().enumerate() {
+        if p.flags().any(buf::Flags::TRACED) {
+            let (bytes, kept) = keep(p.bytes());
+            let snapshot = (!input).then(|| p.snapshot());
+            into.push(Before {
+                at,
+                trace: p.cold().trace,
+                snapshot,
+                bytes,
+                kept,
+                total_len: p.total_len() as u32,
+            });
+        }
+    }
+}
+
+/// Records what a node did to the packets noted before it.
+#[cold]
+pub(crate) fn record(
+    log: &Log,
+    node: NodeId,
+    time: u64,
+    frame: &mut buf::Frame,
+    noted: &[Before],
+    fate: impl Fn(usize) -> Fate,
+) {
+    let mut entries = lock(&log.0);
+    for b in noted {
+        if entries.len() >= ENTRIES {
+            return;
+        }
+        let mut entry = Entry {
+            trace: b.trace,
+            node,
+            time,
+            before: b.snapshot,
+            after: None,
+            fate: Fate::Taken,
+            total_len: b.total_len,
+            bytes_before: b.bytes,
+            bytes_after: b.bytes,
+            kept: [b.kept; 2],
+        };
+        if let Some(p) = frame.get(b.at) {
+            (entry.bytes_after, entry.kept[1]) = keep(p.bytes());
+            entry.after = Some(p.snapshot());
+            entry.total_len = p.total_len() as u32;
+            entry.fate = fate(b.at);
+        }
+        entries.push(entry);
+    }
+}

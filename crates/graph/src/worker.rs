@@ -1,0 +1,461 @@
+//! The engine: one worker's turn through the graph.
+
+use std::io;
+use std::sync::Arc;
+
+use buf::{Cache, Flags, Frame, Held};
+use infra::class_a::Reader;
+use infra::clock::{Clock, tsc};
+use infra::counters::Lane;
+use infra::quiesce::{Domain, Guard};
+use kernels::{Codes, Kernels};
+
+use crate::arc::{ArcKey, Row, Rows};
+use crate::build::{Blueprint, Erased, NO_ROW, NodeId, Target};
+use crate::builtin::{self, Rings};
+use crate::edge::{CONSUMED, FIRST_REASON, HELD};
+use crate::node::{Cx, More, Outcome, Setup, WaitSet};
+use crate::pending::Pending;
+use crate::stats::Stats;
+use crate::trace::{self, Fate, Log, Tracer};
+
+/// Frames of at least this many packets are always timed. Shorter ones in one turn of [`SAMPLE`], since reading the
+/// clock costs about 13 clocks.
+const TIMED_LEN: usize = 32;
+const SAMPLE: u64 = 16;
+
+/// One worker: its nodes, its pending frames, its counters.
+pub struct Worker {
+    number: usize,
+    domain: Domain,
+    nodes: Vec<Slot>,
+    inputs: Vec<u32>,
+    drop_node: u32,
+    pending: Pending,
+    rows: Reader<Rows>,
+    bufs: Cache,
+    kernels: &'static Kernels,
+    clock: Clock,
+    codes: Box<Codes>,
+    runtime: Lane<4>,
+    reasons: Lane<1>,
+    tracer: Tracer,
+    log: Arc<Log>,
+    noted: Vec<trace::Before>,
+    turns: u64,
+}
+
+/// A node and where its edges lead.
+struct Slot {
+    node: Box<dyn Erased>,
+    targets: Vec<Target>,
+    arc_edges: Vec<u8>,
+    first_reason: u32,
+    reasons: &'static [crate::ReasonInfo],
+}
+
+impl Worker {
+    /// Worker `number` of a graph, with nodes, counters and buffers of its own.
+    ///
+    /// # Errors
+    /// When a node cannot be made, or memory for counters is not to be had.
+    pub(crate) fn new(blueprint: &Blueprint, number: usize, bufs: Cache, rings: Rings) -> io::Result<Worker> {
+        let Rings { punt, punted, wake_main, inject, wake, reasons } = rings;
+        let mut setup = Setup {
+            worker: number,
+            punt: Some((punt, punted, wake_main)),
+            inject: Some((inject, wake)),
+            punt_reasons: reasons,
+        };
+        let mut nodes = Vec::new();
+        for (make, info) in blueprint.makes.iter().zip(blueprint.nodes.iter()) {
+            let failed = |e: io::Error| io::Error::new(e.kind(), format!("node \"{}\": {e}", info.name));
+            nodes.push(Slot {
+                node: make(&mut setup).map_err(failed)?,
+                targets: info.targets.clone(),
+                arc_edges: info.arc_edges.clone(),
+                first_reason: info.first_reason,
+                reasons: info.reasons,
+            });
+        }
+        let Stats { runtime, reasons, .. } = blueprint.stats();
+        let named =
+            |name| blueprint.node(name).ok_or_else(|| io::Error::other(format!("no node \"{name}\"")));
+        let inputs = blueprint.nodes.iter().enumerate().filter(|(_, n)| n.input).map(|(i, _)| i as u32);
+        Ok(Worker {
+            number,
+            domain: blueprint.domain.clone(),
+            pending: Pending::new(nodes.len()),
+            nodes,
+            inputs: inputs.collect(),
+            drop_node: named(builtin::DROP)?.0,
+            rows: blueprint.rows.clone(),
+            bufs,
+            kernels: kernels::best(),
+            clock: Clock::new(),
+            codes: Box::default(),
+            runtime: runtime.lane(number)?,
+            reasons: reasons.lane(number)?,
+            tracer: blueprint.tracer.clone(),
+            log: blueprint.tracer.log(),
+            noted: Vec::with_capacity(buf::FRAME_SIZE),
+            turns: 0,
+        })
+    }
+
+    /// The worker's number, from 0.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The quiescence that this worker takes part in.
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Nanoseconds of the monotonic clock.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Takes another table of kernels than the best: for tests, and for comparing CPU levels.
+    pub fn set_kernels(&mut self, kernels: &'static Kernels) {
+        self.kernels = kernels;
+    }
+
+    /// One turn: every input node is polled, and what it brings in runs through the graph to its end before the next
+    /// is polled. Returns how many packets came in.
+    pub fn turn(&mut self, guard: &Guard) -> usize {
+        let now = self.clock.now_ns();
+        self.turn_at(guard, now)
+    }
+
+    /// As [`turn`](Self::turn), at a given time in nanoseconds: for tests on virtual time.
+    pub fn turn_at(&mut self, guard: &Guard, now: u64) -> usize {
+        self.turns += 1;
+        let mut came = 0;
+        for i in 0..self.inputs.len() {
+            let input = self.inputs[i];
+            loop {
+                let (packets, more) = self.poll(guard, now, input);
+                came += packets;
+                self.run_pending(guard, now);
+                if more == More::No {
+                    break;
+                }
+            }
+        }
+        self.bufs.publish();
+        came
+    }
+
+    /// Polls an input node once, and sends on what it brought.
+    fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
+        let mut frame = self.pending.spare();
+        let start = tsc();
+        let rows = self.rows.get(guard);
+        let slot = &mut self.nodes[input as usize];
+        let mut cx = Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number };
+        let sink = Sink {
+            pending: &mut self.pending,
+            targets: &slot.targets,
+            rows,
+            reasons: &mut self.reasons,
+            first_reason: slot.first_reason,
+            drop_node: self.drop_node,
+        };
+        let (outcome, more) = slot.node.poll(&mut cx, &mut frame, &mut self.codes, sink);
+        let n = frame.len();
+        if n == 0 {
+            self.runtime.add(input, [1, 0, 0, 0]);
+            self.pending.recycle(frame);
+            return (if self.pending.is_empty() { 0 } else { 1 }, more);
+        }
+        if self.timed(n) {
+            self.runtime.add(input, [1, n as u64, n as u64, tsc() - start]);
+        } else {
+            self.runtime.add(input, [1, n as u64, 0, 0]);
+        }
+        if let Some((k, first)) = self.tracer.take(input, n) {
+            frame.set_traced(0..k, first);
+            trace::before(&mut frame, true, &mut self.noted);
+            self.record(guard, now, input, &mut frame, outcome);
+        }
+        if let Some((next, frame)) = self.leave(guard, now, input, frame, outcome) {
+            self.run(guard, now, next, frame);
+        }
+        (n, more)
+    }
+
+    /// Runs nodes until no frame waits.
+    fn run_pending(&mut self, guard: &Guard, now: u64) {
+        while let Some((node, frame)) = self.pending.pop() {
+            self.run(guard, now, node, frame);
+        }
+    }
+
+    fn timed(&self, n: usize) -> bool {
+        n >= TIMED_LEN || self.turns.is_multiple_of(SAMPLE)
+    }
+
+    /// Runs `node` on `frame`, and on and on along the edge while the frame leaves whole and nothing else waits.
+    fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
+        let mut start = tsc();
+        let rows = self.rows.get(guard);
+        loop {
+            let n = frame.len();
+            let traced = frame.any().any(Flags::TRACED);
+            if traced {
+                trace::before(&mut frame, false, &mut self.noted);
+            }
+            let slot = &mut self.nodes[node as usize];
+            let mut cx = Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number };
+            let sink = Sink {
+                pending: &mut self.pending,
+                targets: &slot.targets,
+                rows,
+                reasons: &mut self.reasons,
+                first_reason: slot.first_reason,
+                drop_node: self.drop_node,
+            };
+            let outcome = slot.node.run(&mut cx, &mut frame, &mut self.codes, sink);
+            if self.timed(n) {
+                let end = tsc();
+                self.runtime.add(node, [1, n as u64, n as u64, end - start]);
+                start = end;
+            } else {
+                self.runtime.add(node, [1, n as u64, 0, 0]);
+            }
+            debug_assert!(
+                frame.is_empty() || frame.len() == n,
+                "a node takes all packets of a frame or none"
+            );
+            if traced {
+                self.record(guard, now, node, &mut frame, outcome);
+            }
+            match self.leave(guard, now, node, frame, outcome) {
+                Some(next) => (node, frame) = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Sends a frame on from `node`. Gives it back with the next node when it leaves whole and nothing else waits.
+    #[inline(always)]
+    fn leave(
+        &mut self,
+        guard: &Guard,
+        now: u64,
+        node: u32,
+        mut frame: Box<Frame>,
+        outcome: Outcome,
+    ) -> Option<(u32, Box<Frame>)> {
+        let n = frame.len();
+        if n == 0 {
+            self.pending.recycle(frame);
+            return None;
+        }
+        let slot = &self.nodes[node as usize];
+        let mut outcome = outcome;
+        if !slot.arc_edges.is_empty() {
+            outcome = enter_arcs(slot, self.rows.get(guard), &mut frame, &mut self.codes, outcome);
+        }
+        if let Outcome::All(code) = outcome
+            && let Some(target) = slot.targets.get(usize::from(code))
+        {
+            if self.pending.is_empty() {
+                return Some((target.node, frame));
+            }
+            self.pending.push(target.node, frame);
+            return None;
+        }
+        self.split(guard, now, node, frame, outcome);
+        None
+    }
+
+    /// Splits a frame whose packets go different ways, or no way at all.
+    fn split(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>, outcome: Outcome) {
+        if let Outcome::All(code) = outcome {
+            self.codes.0[..frame.len()].fill(code);
+        }
+        let slot = &mut self.nodes[node as usize];
+        let mut held = None;
+        let mut ways = Ways {
+            targets: &slot.targets,
+            first_reason: slot.first_reason,
+            reason_count: slot.reasons.len(),
+            drop_node: self.drop_node,
+            pending: &mut self.pending,
+            reasons: &mut self.reasons,
+            bufs: &mut self.bufs,
+            held: &mut held,
+        };
+        self.codes.split(self.kernels, &mut frame, &mut ways);
+        self.pending.recycle(frame);
+        let Some(mut held) = held else { return };
+        let rows = self.rows.get(guard);
+        held.drain(|packet| {
+            let mut cx = Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number };
+            let sink = Sink {
+                pending: &mut self.pending,
+                targets: &slot.targets,
+                rows,
+                reasons: &mut self.reasons,
+                first_reason: slot.first_reason,
+                drop_node: self.drop_node,
+            };
+            slot.node.held(&mut cx, packet, &mut self.codes, sink);
+        });
+        self.pending.recycle(held);
+    }
+
+    #[cold]
+    fn record(&mut self, guard: &Guard, now: u64, node: u32, frame: &mut Frame, outcome: Outcome) {
+        let slot = &self.nodes[node as usize];
+        let rows = self.rows.get(guard);
+        let mut codes = Codes(self.codes.0);
+        if let Outcome::All(code) = outcome {
+            codes.0.fill(code);
+        }
+        enter_arcs(slot, rows, frame, &mut codes, Outcome::Mixed);
+        let fate = |at: usize| match codes.0[at] {
+            HELD => Fate::Held,
+            CONSUMED => Fate::Taken,
+            code if code >= FIRST_REASON => {
+                slot.reasons.get(usize::from(code - FIRST_REASON)).map_or(Fate::Taken, Fate::Dropped)
+            }
+            code => slot.targets.get(usize::from(code)).map_or(Fate::Taken, |t| Fate::Next(NodeId(t.node))),
+        };
+        trace::record(&self.log, NodeId(node), now, frame, &self.noted, fate);
+    }
+
+    /// What this worker may sleep on when there is nothing to do.
+    pub fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
+        for &i in &self.inputs {
+            self.nodes[i as usize].node.wait(wait);
+        }
+    }
+}
+
+/// Packets that enter an arc take the edge that the arc has for their interface.
+fn enter_arcs(slot: &Slot, rows: &Rows, frame: &mut Frame, codes: &mut Codes, outcome: Outcome) -> Outcome {
+    let mut outcome = outcome;
+    for &edge in &slot.arc_edges {
+        let Some(row) = rows.0.get(usize::from(slot.targets[usize::from(edge)].row)) else { continue };
+        if !row.any {
+            continue;
+        }
+        match outcome {
+            Outcome::All(code) if code != edge => continue,
+            Outcome::All(_) => {
+                if row.key == ArcKey::Rx
+                    && let Some(interface) = frame.uniform_rx()
+                {
+                    return Outcome::All(row.edge(interface, edge));
+                }
+                codes.0[..frame.len()].fill(edge);
+                outcome = Outcome::Mixed;
+            }
+            Outcome::Mixed => {}
+        }
+        for (code, p) in codes.0.iter_mut().zip(frame.packets()) {
+            if *code == edge {
+                *code = row.edge(key(row, &p), edge);
+            }
+        }
+    }
+    outcome
+}
+
+#[inline(always)]
+fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
+    match row.key {
+        ArcKey::Rx => p.rx_if(),
+        ArcKey::Tx => p.tx_if(),
+    }
+}
+
+/// Where the packets of a split go.
+struct Ways<'a> {
+    targets: &'a [Target],
+    first_reason: u32,
+    reason_count: usize,
+    drop_node: u32,
+    pending: &'a mut Pending,
+    reasons: &'a mut Lane<1>,
+    bufs: &'a mut Cache,
+    held: &'a mut Option<Box<Frame>>,
+}
+
+impl kernels::Target for Ways<'_> {
+    fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame)) {
+        match code {
+            HELD => fill(self.held.get_or_insert_with(|| self.pending.spare())),
+            code if code < FIRST_REASON && usize::from(code) < self.targets.len() => {
+                fill(self.pending.frame_for(self.targets[usize::from(code)].node, count));
+            }
+            code if usize::from(code.wrapping_sub(FIRST_REASON)) < self.reason_count => {
+                let reason = self.first_reason + u32::from(code - FIRST_REASON);
+                self.reasons.add(reason, [count as u64]);
+                let frame = self.pending.frame_for(self.drop_node, count);
+                let first = frame.len();
+                fill(frame);
+                frame.packets().skip(first).for_each(|mut p| p.set_fwd(reason));
+            }
+            CONSUMED => {
+                let mut done = self.pending.spare();
+                fill(&mut done);
+                done.free(self.bufs);
+                self.pending.recycle(done);
+            }
+            // A number that names no edge: the packets are freed and counted as lost, which is never right.
+            _ => {
+                let mut stray = Frame::new();
+                fill(&mut stray);
+            }
+        }
+    }
+}
+
+/// Where a node's further packets go: those that are not in its frame.
+pub struct Sink<'o> {
+    pending: &'o mut Pending,
+    targets: &'o [Target],
+    rows: &'o Rows,
+    reasons: &'o mut Lane<1>,
+    first_reason: u32,
+    drop_node: u32,
+}
+
+impl Sink<'_> {
+    pub(crate) fn emit(&mut self, code: u8, mut packet: Held) {
+        if code >= FIRST_REASON {
+            let reason = self.first_reason + u32::from(code - FIRST_REASON);
+            self.reasons.add(reason, [1]);
+            packet.packet().set_fwd(reason);
+            self.put(self.drop_node, packet);
+            return;
+        }
+        // An edge that the node does not have: the packet goes out of scope, which frees it and counts it as lost.
+        let Some(&target) = self.targets.get(usize::from(code)) else { return };
+        let row = if target.row == NO_ROW { None } else { self.rows.0.get(usize::from(target.row)) };
+        let code = match row {
+            Some(row) if row.any => row.edge(key(row, &packet.packet()), code),
+            _ => code,
+        };
+        if let Some(target) = self.targets.get(usize::from(code)) {
+            self.put(target.node, packet);
+        }
+    }
+
+    fn put(&mut self, node: u32, packet: Held) {
+        if let Err(packet) = self.pending.frame_for(node, 1).push(packet) {
+            // `frame_for` gave a frame with room for one, so this does not happen.
+            drop(packet);
+        }
+    }
+
+    pub(crate) fn count(&mut self, reason: u8, n: u64) {
+        self.reasons.add(self.first_reason + u32::from(reason), [n]);
+    }
+}

@@ -1,0 +1,214 @@
+//! Splitting a frame: each packet has a code of one byte, and packets of one code leave together.
+
+use buf::frame::raw;
+use buf::{FRAME_SIZE, Frame};
+
+use crate::Kernels;
+
+/// Words of a mask with one bit a packet.
+const WORDS: usize = FRAME_SIZE / 64;
+
+/// One code a packet.
+pub type CodeBytes = [u8; FRAME_SIZE];
+
+/// One bit a packet.
+pub type Mask = [u64; WORDS];
+
+/// Which of the 256 codes equal `code`.
+///
+/// # Safety
+/// The CPU has the features of the level.
+pub(crate) type EqualFn = unsafe fn(codes: &CodeBytes, code: u8) -> Mask;
+
+/// Copies the records named by `mask` to `to`, in order.
+///
+/// # Safety
+/// The CPU has the features of the level; every record in the mask is valid; `to` has room for them, and overlaps
+/// none of them.
+pub(crate) type PickFn = unsafe fn(from: *const [u8; raw::RECORD], mask: &Mask, to: *mut [u8; raw::RECORD]);
+
+/// The codes of the packets of a frame.
+#[repr(C, align(64))]
+pub struct Codes(pub CodeBytes);
+
+impl Default for Codes {
+    fn default() -> Self {
+        Codes([0; FRAME_SIZE])
+    }
+}
+
+/// Where the packets of a split go.
+pub trait Target {
+    /// Calls `fill` with a frame that has room for `count` more packets, for the packets of `code`.
+    fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame));
+}
+
+impl Codes {
+    /// Moves all packets out of `from`: for each different code, in the order of first appearance, `target` is asked
+    /// for a frame. Order within a code is kept.
+    pub fn split(&self, kernels: &Kernels, from: &mut Frame, target: &mut impl Target) {
+        let n = from.len();
+        let mut left: Mask = std::array::from_fn(|w| match n.saturating_sub(w * 64) {
+            64.. => u64::MAX,
+            valid => (1 << valid) - 1,
+        });
+        // The first packet that has not moved names the next code.
+        while let Some(w) = left.iter().position(|&m| m != 0) {
+            let code = self.0[w * 64 + left[w].trailing_zeros() as usize];
+            // SAFETY: the table was chosen for this CPU.
+            let mut mask = unsafe { (kernels.equal)(&self.0, code) };
+            let mut count = 0;
+            for (m, l) in mask.iter_mut().zip(&mut left) {
+                *m &= *l;
+                *l &= !*m;
+                count += m.count_ones() as usize;
+            }
+            target.with(code, count, |to| {
+                let at = to.len();
+                assert!(to.room() >= count, "the target of a split has no room");
+                // SAFETY: the mask names valid records of `from`, each for the first time; `to` is another frame (both
+                // are borrowed uniquely) with room for `count` records behind its own.
+                unsafe {
+                    (kernels.pick)(raw::records(from), &mask, raw::records(to).add(at));
+                    raw::moved(to, at + count, from);
+                }
+            });
+        }
+        // SAFETY: the masks of all codes together covered each of the first n records once, so all were moved. A target
+        // that does not call `fill` leaks packets, which is safe.
+        unsafe { raw::clear(from) };
+    }
+}
+
+/// The plain version, and the oracle of the others.
+pub(crate) fn equal_v2(codes: &CodeBytes, code: u8) -> Mask {
+    std::array::from_fn(|w| (0..64).map(|b| u64::from(codes[w * 64 + b] == code) << b).sum())
+}
+
+/// # Safety
+/// As for [`PickFn`].
+#[inline(always)]
+pub(crate) unsafe fn pick_v2(from: *const [u8; raw::RECORD], mask: &Mask, mut to: *mut [u8; raw::RECORD]) {
+    for (w, &word) in mask.iter().enumerate() {
+        let mut m = word;
+        while m != 0 {
+            // SAFETY: the caller vouches for every record in the mask, and for the room.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.add(w * 64 + m.trailing_zeros() as usize), to, 1);
+                to = to.add(1);
+            }
+            m &= m - 1;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::*;
+
+    /// # Safety
+    /// As for [`EqualFn`]: AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(crate) unsafe fn equal_v3(codes: &CodeBytes, code: u8) -> Mask {
+        let wanted = _mm256_set1_epi8(code as i8);
+        // SAFETY: the eight loads cover the 256 bytes of the array.
+        let half = |i: usize| unsafe {
+            let bytes = _mm256_loadu_si256(codes.as_ptr().add(i * 32).cast());
+            u64::from(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, wanted)) as u32)
+        };
+        [half(0) | half(1) << 32, half(2) | half(3) << 32, half(4) | half(5) << 32, half(6) | half(7) << 32]
+    }
+
+    /// # Safety
+    /// As for [`EqualFn`]: AVX-512BW.
+    #[target_feature(enable = "avx512bw,avx512vl,bmi1,bmi2")]
+    pub(crate) unsafe fn equal_v4(codes: &CodeBytes, code: u8) -> Mask {
+        let wanted = _mm512_set1_epi8(code as i8);
+        // SAFETY: the four loads cover the 256 bytes of the array.
+        let word = |i: usize| unsafe {
+            _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(codes.as_ptr().add(i * 64).cast()), wanted)
+        };
+        [word(0), word(1), word(2), word(3)]
+    }
+
+    /// One 32-byte register a record, and cheap bit tricks.
+    ///
+    /// # Safety
+    /// As for [`PickFn`]: AVX2 and BMI.
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    pub(crate) unsafe fn pick_v3(from: *const [u8; raw::RECORD], mask: &Mask, to: *mut [u8; raw::RECORD]) {
+        // SAFETY: the same contract.
+        unsafe { pick_v2(from, mask, to) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use buf::Pool;
+    use infra::cpu::Level;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Collects the packets of each code in frames of its own.
+    struct Collect(BTreeMap<u8, Vec<Frame>>);
+
+    impl Target for Collect {
+        fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame)) {
+            let frames = self.0.entry(code).or_default();
+            if frames.last().is_none_or(|f| f.room() < count) {
+                frames.push(Frame::new());
+            }
+            if let Some(f) = frames.last_mut() {
+                fill(f);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        /// Every level puts each packet where a plain loop over the codes would, in order, and loses none.
+        #[test]
+        fn split_agrees_with_a_plain_loop(codes in prop::collection::vec(0u8..12, 0..=256), wide in any::<bool>()) {
+            let pool = Pool::new(512)?;
+            for level in [Level::V2, Level::V3, Level::V4] {
+                let mut cache = pool.cache();
+                let mut frame = Frame::new();
+                prop_assert_eq!(frame.alloc(&mut cache, codes.len()), codes.len());
+                let mut all = Codes::default();
+                let mut expected: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
+                for (i, mut p) in frame.packets().enumerate() {
+                    let code = if wide { codes[i].wrapping_mul(97) } else { codes[i] };
+                    all.0[i] = code;
+                    p.set_fwd(i as u32);
+                    expected.entry(code).or_default().push(i as u32);
+                }
+                let mut out = Collect(BTreeMap::new());
+                all.split(crate::at_most(level), &mut frame, &mut out);
+                prop_assert!(frame.is_empty());
+                let found: BTreeMap<u8, Vec<u32>> = out.0.iter_mut()
+                    .map(|(c, fs)| (*c, fs.iter_mut().flat_map(|f| f.packets().map(|p| p.fwd()).collect::<Vec<_>>()).collect()))
+                    .collect();
+                prop_assert_eq!(found, expected);
+                out.0.values_mut().flatten().for_each(|f| f.free(&mut cache));
+                drop(cache);
+                prop_assert_eq!(pool.stats().used, 0);
+            }
+        }
+
+        /// The masks of all levels agree for any bytes.
+        #[test]
+        fn equal_agrees(codes in prop::collection::vec(any::<u8>(), 256), code in any::<u8>()) {
+            let codes: CodeBytes = codes.try_into().unwrap_or([0; FRAME_SIZE]);
+            for level in [Level::V3, Level::V4] {
+                // SAFETY: `at_most` gives only what this CPU has.
+                let mask = unsafe { (crate::at_most(level).equal)(&codes, code) };
+                prop_assert_eq!(mask, equal_v2(&codes, code));
+            }
+        }
+    }
+}
