@@ -71,5 +71,11 @@ macro_rules! header {
                 &self.0
             }
         }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!(stringify!($name), "({:02x?})"), self.0)
+            }
+        }
     };
 }

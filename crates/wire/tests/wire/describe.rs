@@ -1,0 +1,137 @@
+use proptest::prelude::*;
+use wire::builder::{PacketBuilder, arp_frame};
+use wire::describe::{detail, detail_ipv4, line, line_ipv4};
+use wire::icmpv4::{kind, unreachable};
+use wire::tcp::Flags;
+use wire::{ArpPacket, Mac, ethertype};
+
+const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const B: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+fn packet() -> PacketBuilder {
+    PacketBuilder::ipv4([10, 0, 0, 1].into(), [10, 0, 1, 2].into()).ethernet(A, B)
+}
+
+#[test]
+fn lines() {
+    let udp = packet().udp(1234, 80).payload(&[0; 36]);
+    let macs = "02:00:00:00:00:01 -> 02:00:00:00:00:02";
+    for (frame, expected) in [
+        (udp.build(), "IP4: MACS, 10.0.0.1 -> 10.0.1.2 UDP 1234 -> 80 len 64 ttl 64"),
+        (
+            udp.clone().tag(ethertype::QINQ, 0x600a).vlan(20).build(),
+            "IP4: MACS 802.1ad vlan 10 priority 3 802.1q vlan 20, 10.0.0.1 -> 10.0.1.2 UDP 1234 -> 80 len 64 ttl 64",
+        ),
+        (
+            udp.clone().id(7).fragment(185, true).build(),
+            "IP4: MACS, 10.0.0.1 -> 10.0.1.2 UDP len 64 ttl 64 fragment id 0x0007 offset 1480+",
+        ),
+        (
+            packet().ttl(1).tcp(1, 2, 3, 4, Flags::SYN.with(Flags::ACK)).build(),
+            "IP4: MACS, 10.0.0.1 -> 10.0.1.2 TCP 1 -> 2 [SYN ACK] len 40 ttl 1",
+        ),
+        (
+            packet().echo_request(9, 3).build(),
+            "IP4: MACS, 10.0.0.1 -> 10.0.1.2 ICMP echo_request id 9 seq 3 len 28 ttl 64",
+        ),
+        (packet().protocol(200).build(), "IP4: MACS, 10.0.0.1 -> 10.0.1.2 protocol 200 len 20 ttl 64"),
+        (
+            arp_frame(A, B, &ArpPacket::request(A, [10, 0, 0, 1].into(), [10, 0, 0, 2].into())),
+            "ARP: MACS, who has 10.0.0.2? tell 10.0.0.1",
+        ),
+        (udp.build()[..20].to_vec(), "IP4: MACS, truncated IPv4 header (6 bytes)"),
+        (udp.build()[..5].to_vec(), "truncated Ethernet (5 bytes)"),
+        (udp.vlan(1).build()[..16].to_vec(), "0x8100: MACS truncated VLAN tag (2 bytes)"),
+    ] {
+        assert_eq!(line(&frame).to_string(), expected.replace("MACS", macs));
+    }
+}
+
+#[test]
+fn details() {
+    let frame = packet().tos(0xb8).id(0x1234).dont_fragment().udp(1234, 80).payload(&[0; 36]).build();
+    assert_eq!(
+        detail(&frame).to_string(),
+        "IP4: 02:00:00:00:00:01 -> 02:00:00:00:00:02
+  UDP: 10.0.0.1 -> 10.0.1.2
+    tos 0xb8, ttl 64, length 64, checksum 0x12bf dscp EF ecn NON_ECT
+    fragment id 0x1234, flags DONT_FRAGMENT
+  UDP: 1234 -> 80
+    length 44, checksum 0xe571"
+    );
+    let l3 = packet().tcp(1, 2, 3, 4, Flags::SYN).build()[14..].to_vec();
+    assert_eq!(
+        detail_ipv4(&l3).to_string(),
+        "TCP: 10.0.0.1 -> 10.0.1.2
+  tos 0x00, ttl 64, length 40, checksum 0x65ce dscp CS0 ecn NON_ECT
+  fragment id 0x0000
+TCP: 1 -> 2
+  seq. 0x00000003 ack 0x00000004
+  flags SYN, tcp header: 20 bytes
+  window 65535, checksum 0x9ad6"
+    );
+    let arp = arp_frame(A, B, &ArpPacket::request(A, [10, 0, 0, 1].into(), [10, 0, 0, 2].into()));
+    assert_eq!(
+        detail(&arp).to_string(),
+        "ARP: 02:00:00:00:00:01 -> 02:00:00:00:00:02
+  request, type ethernet/IP4, address size 6/4
+  02:00:00:00:00:01/10.0.0.1 -> 00:00:00:00:00:00/10.0.0.2"
+    );
+    let needed = packet().icmp(kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, 1400).build();
+    assert!(detail(&needed).to_string().contains("\n  ICMP fragmentation_needed checksum 0x"));
+    assert!(detail(&needed).to_string().ends_with(" mtu 1400"));
+}
+
+#[test]
+fn code_points() {
+    for (dscp, name) in [
+        (0, "CS0"),
+        (8, "CS1"),
+        (10, "AF11"),
+        (38, "AF43"),
+        (46, "EF"),
+        (44, "VA"),
+        (56, "CS7"),
+        (1, "1"),
+        (42, "42"),
+    ] {
+        let l3 = &packet().tos(dscp << 2).build()[14..];
+        let text = detail_ipv4(l3).to_string();
+        assert!(text.contains(&format!(" dscp {name} ecn ")), "{dscp}: {text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_be_described(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        for text in [line(&bytes).to_string(), line_ipv4(&bytes).to_string()] {
+            prop_assert!(!text.is_empty() && !text.contains('\n'), "{}", text);
+        }
+        prop_assert!(!detail(&bytes).to_string().is_empty() && !detail_ipv4(&bytes).to_string().is_empty());
+    }
+
+    /// Damaged packets reach deeper than noise does.
+    #[test]
+    fn damaged_packets_can_be_described(
+        which in 0..5,
+        tags in 0usize..3,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        len in any::<prop::sample::Index>(),
+    ) {
+        let b = (0..tags).fold(packet().options(&[1; 4]), |b, v| b.vlan(v as u16));
+        let mut frame = match which {
+            0 => b.udp(1, 2).build(),
+            1 => b.tcp(1, 2, 3, 4, Flags::ACK).build(),
+            2 => b.echo_request(1, 2).build(),
+            3 => b.icmp(3, 4, 1400).build(),
+            _ => arp_frame(A, B, &ArpPacket::gratuitous(A, [1; 4].into())),
+        };
+        for (at, value) in damage {
+            let at = at.index(frame.len());
+            frame[at] = value;
+        }
+        frame.truncate(len.index(frame.len() + 1));
+        prop_assert!(!line(&frame).to_string().contains('\n'));
+        prop_assert!(!detail(&frame).to_string().is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+use proptest::prelude::*;
+use wire::builder::PacketBuilder;
+use wire::flow::{FiveTuple, five_tuple, hash_words};
+use wire::protocol;
+
+fn any_tuple() -> impl Strategy<Value = FiveTuple> {
+    any::<(u32, u32, u16, u16, u8)>().prop_map(|(src, dst, src_port, dst_port, protocol)| FiveTuple {
+        src,
+        dst,
+        src_port,
+        dst_port,
+        protocol,
+    })
+}
+
+#[test]
+fn fragments_of_a_datagram_are_one_flow() {
+    let packet = PacketBuilder::ipv4([10, 0, 0, 1].into(), [10, 0, 1, 1].into()).udp(1234, 80);
+    let whole = five_tuple(&packet.build()).unwrap();
+    assert_eq!((whole.src_port, whole.dst_port, whole.protocol), (1234, 80, protocol::UDP));
+    let first = five_tuple(&packet.clone().fragment(0, true).build()).unwrap();
+    let last = five_tuple(&packet.fragment(10, false).build()).unwrap();
+    assert_eq!(first, last);
+    assert_eq!((first.src_port, first.dst_port), (0, 0));
+}
+
+#[test]
+fn only_some_protocols_have_ports() {
+    for proto in 0..=255 {
+        let packet = PacketBuilder::ipv4([1; 4].into(), [2; 4].into()).protocol(proto).payload(&[1, 2, 3, 4]);
+        let expected = if [6, 17, 33, 132, 136].contains(&proto) { (0x0102, 0x0304) } else { (0, 0) };
+        let t = five_tuple(&packet.build()).unwrap();
+        assert_eq!((t.src_port, t.dst_port), expected, "protocol {proto}");
+        let with_options = five_tuple(&packet.options(&[1, 1, 1, 1]).build()).unwrap();
+        assert_eq!(with_options, t);
+    }
+}
+
+/// Each input bit changes half of the output bits, also where the inputs are neighbours, as addresses and ports are.
+#[test]
+fn every_bit_reaches_every_bit() {
+    const SAMPLES: u64 = 4000;
+    let input = |i: u64| -> [u32; 4] {
+        [6, 0x0a00_0000 + i as u32, 0xc612_0000 + (i as u32 >> 4), (1024 + i as u32) << 16 | 80]
+    };
+    for bit in 0..(8 + 3 * 32) {
+        let mut flips = [0u32; 32];
+        for i in 0..SAMPLES {
+            let [s, a, b, c] = input(i);
+            let mut other = [s, a, b, c];
+            if bit < 8 {
+                other[0] ^= 1 << bit;
+            } else {
+                other[1 + (bit - 8) / 32] ^= 1 << ((bit - 8) % 32);
+            }
+            let diff = hash_words(s, a, b, c) ^ hash_words(other[0], other[1], other[2], other[3]);
+            for (out, n) in flips.iter_mut().enumerate() {
+                *n += diff >> out & 1;
+            }
+        }
+        for (out, &n) in flips.iter().enumerate() {
+            let share = f64::from(n) / SAMPLES as f64;
+            assert!(
+                (0.42..0.58).contains(&share),
+                "input bit {bit} flips output bit {out} in {share} of cases"
+            );
+        }
+    }
+}
+
+/// Flows that differ in the source port only spread over 1,024 shards as random ones would.
+#[test]
+fn ports_spread() {
+    let mut shards = vec![0u32; 1024];
+    for port in 0..=u16::MAX {
+        let t = FiveTuple { src: 0x0a00_0001, dst: 0x0a00_0101, src_port: port, dst_port: 80, protocol: 6 };
+        shards[(t.hash() % 1024) as usize] += 1;
+    }
+    // 64 on average; seven standard deviations are 56.
+    assert!(shards.iter().all(|n| (8..=120).contains(n)), "{:?}", (shards.iter().min(), shards.iter().max()));
+}
+
+proptest! {
+    #[test]
+    fn directions(t in any_tuple()) {
+        prop_assert_eq!(t.reversed().reversed(), t);
+        prop_assert_eq!(t.symmetric_hash(), t.reversed().symmetric_hash());
+        prop_assert!([t.hash(), t.reversed().hash()].contains(&t.symmetric_hash()));
+        if t != t.reversed() {
+            // Two in 2^32 would be alike by chance.
+            prop_assert_ne!(t.hash(), t.reversed().hash());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let t = five_tuple(&bytes);
+        prop_assert!(t.is_none() || bytes.len() >= 20);
+    }
+
+    #[test]
+    fn agrees_with_etherparse(
+        t in any_tuple(), tcp in any::<bool>(),
+        options in prop::collection::vec(Just(1u8), 0..40),
+        cut in 0usize..80,
+    ) {
+        let b = PacketBuilder::ipv4(t.src.into(), t.dst.into()).options(&options);
+        let b = if tcp { b.tcp(t.src_port, t.dst_port, 1, 2, wire::tcp::Flags::ACK) } else { b.udp(t.src_port, t.dst_port) };
+        let l3 = b.build();
+        let parsed = etherparse::SlicedPacket::from_ip(&l3).unwrap();
+        let ports = match parsed.transport {
+            Some(etherparse::TransportSlice::Tcp(h)) => (h.source_port(), h.destination_port()),
+            Some(etherparse::TransportSlice::Udp(h)) => (h.source_port(), h.destination_port()),
+            other => panic!("neither TCP nor UDP: {other:?}"),
+        };
+        let expected = FiveTuple { src_port: ports.0, dst_port: ports.1, protocol: if tcp { 6 } else { 17 }, ..t };
+        prop_assert_eq!(five_tuple(&l3), Some(expected));
+        // Cut short: no header, no tuple; no ports, none in the tuple.
+        let short = &l3[..cut.min(l3.len())];
+        let header_len = usize::from(l3[0] & 15) * 4;
+        match five_tuple(short) {
+            None => prop_assert!(short.len() < header_len),
+            Some(t) if short.len() < header_len + 4 => prop_assert_eq!((t.src_port, t.dst_port), (0, 0)),
+            Some(t) => prop_assert_eq!(t, expected),
+        }
+    }
+}

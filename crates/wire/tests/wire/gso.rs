@@ -1,0 +1,156 @@
+use proptest::prelude::*;
+use wire::builder::PacketBuilder;
+use wire::checksum::finish_partial;
+use wire::gso::{GsoError, Kind, Segmentation};
+use wire::tcp::Flags;
+use wire::{Ipv4Header, Mac, TcpHeader, UdpHeader};
+
+use crate::{plain_checksum, plain_transport_checksum};
+
+/// Cuts a frame as a transmit path does, and gives whole frames.
+fn cut(plan: &Segmentation, frame: &[u8]) -> Vec<Vec<u8>> {
+    let payload = &frame[plan.header_len()..];
+    plan.segments()
+        .map(|s| {
+            let mut out = vec![0xaa; plan.header_len() + s.len];
+            assert!(plan.write_headers(frame, &s, &mut out));
+            out[plan.header_len()..].copy_from_slice(&payload[s.start..][..s.len]);
+            assert!(finish_partial(&mut out, [], plan.csum_start(), plan.csum_offset()));
+            out
+        })
+        .collect()
+}
+
+fn builder(tags: usize, options: &[u8]) -> PacketBuilder {
+    let b = PacketBuilder::ipv4([10, 0, 0, 1].into(), [10, 0, 1, 1].into())
+        .ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]))
+        .options(options)
+        .dont_fragment()
+        .partial_checksum();
+    (0..tags).fold(b, |b, vid| b.vlan(vid as u16 + 1))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn tcp_segments_make_up_the_packet(
+        payload in prop::collection::vec(any::<u8>(), 0..5000),
+        size in 1u16..3000,
+        (seq, id, flags) in any::<(u32, u16, u8)>(),
+        tags in 0usize..3,
+        options in prop::collection::vec(Just(1u8), 0..40),
+        tcp_words in 0usize..=10,
+    ) {
+        let l3 = 14 + 4 * tags;
+        let b = builder(tags, &options).id(id).tcp(1234, 80, seq, 99, Flags(flags));
+        let l4 = b.header_len() - 20;
+        // TCP options are the front of what the builder takes for payload.
+        let with_options = [&vec![1; tcp_words * 4][..], &payload].concat();
+        let mut frame = b.payload(&with_options).build();
+        frame[l4 + 12] = (5 + tcp_words as u8) << 4;
+        let headers = l4 + 20 + tcp_words * 4;
+
+        // All that is known are the headers.
+        let plan = Segmentation::new(Kind::TcpV4, &frame[..headers], l3, payload.len(), size).unwrap();
+        prop_assert_eq!(plan.header_len(), headers);
+        let segments = cut(&plan, &frame);
+        prop_assert_eq!(segments.len(), plan.count());
+        prop_assert_eq!(plan.count(), payload.len().div_ceil(size.into()).max(1));
+
+        let mut reassembled = Vec::<u8>::new();
+        for (i, s) in segments.iter().enumerate() {
+            let (ip, _) = Ipv4Header::split(&s[l3..]).unwrap();
+            prop_assert_eq!(usize::from(ip.total_len()), s.len() - l3);
+            prop_assert!(usize::from(ip.total_len()) <= plan.packet_len());
+            prop_assert_eq!(ip.id(), id.wrapping_add(i as u16));
+            prop_assert!(ip.dont_fragment());
+            prop_assert_eq!(plain_checksum(&s[l3..l4]), 0);
+            prop_assert_eq!(plain_transport_checksum(&s[l3..]), 0);
+            let (tcp, _) = TcpHeader::split(&s[l4..]).unwrap();
+            prop_assert_eq!(tcp.seq(), seq.wrapping_add(reassembled.len() as u32));
+            let mut expected = flags;
+            if i > 0 { expected &= !0x80 }
+            if i + 1 < segments.len() { expected &= !0x09 }
+            prop_assert_eq!(tcp.flags().0, expected);
+            prop_assert_eq!((tcp.ack(), tcp.window()), (99, 65_535));
+            prop_assert_eq!(&s[..l3], &frame[..l3]);
+            prop_assert_eq!(&s[l4 + 20..headers], &frame[l4 + 20..headers]);
+            reassembled.extend(&s[headers..]);
+        }
+        prop_assert_eq!(reassembled, payload);
+        prop_assert_eq!(segments.iter().map(|s| s.len() - l3).max(), Some(plan.packet_len()));
+    }
+
+    #[test]
+    fn udp_datagrams_make_up_the_packet(payload in prop::collection::vec(any::<u8>(), 0..5000), size in 1u16..3000) {
+        let frame = builder(0, &[]).udp(1, 2).payload(&payload).build();
+        let plan = Segmentation::new(Kind::UdpV4, &frame, 14, payload.len(), size).unwrap();
+        let mut reassembled = Vec::<u8>::new();
+        for s in cut(&plan, &frame) {
+            prop_assert_eq!(plain_checksum(&s[14..34]), 0);
+            prop_assert_eq!(plain_transport_checksum(&s[14..]), 0);
+            let (udp, data) = UdpHeader::split(&s[34..]).unwrap();
+            prop_assert_eq!(usize::from(udp.length()), 8 + data.len());
+            prop_assert_ne!(udp.checksum(), 0);
+            reassembled.extend(data);
+        }
+        prop_assert_eq!(reassembled, payload);
+    }
+
+    #[test]
+    fn any_bytes_are_cut_or_refused(
+        noise in prop::collection::vec(any::<u8>(), 0..120),
+        valid in any::<bool>(),
+        (at, value) in (any::<prop::sample::Index>(), any::<u8>()),
+        (l3, payload_len, size) in (0usize..40, 0usize..70_000, any::<u16>()),
+        tcp in any::<bool>(),
+    ) {
+        let mut frame = if valid { builder(0, &[]).tcp(1, 2, 3, 4, Flags::ACK).build() } else { noise };
+        if !frame.is_empty() {
+            let at = at.index(frame.len());
+            frame[at] = value;
+        }
+        let kind = if tcp { Kind::TcpV4 } else { Kind::UdpV4 };
+        let l3 = if valid { 14 } else { l3 };
+        if let Ok(plan) = Segmentation::new(kind, &frame, l3, payload_len, size) {
+            prop_assert!(plan.header_len() <= frame.len());
+            let total: usize = plan.segments().map(|s| s.len).sum();
+            prop_assert_eq!(total, payload_len);
+            let mut out = vec![0; plan.header_len()];
+            for s in plan.segments().take(3) {
+                prop_assert!(plan.write_headers(&frame, &s, &mut out));
+                prop_assert!(!plan.write_headers(&frame, &s, &mut out[1..]));
+                prop_assert!(!plan.write_headers(&frame[..plan.header_len() - 1], &s, &mut out));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_cut() {
+    let tcp = builder(0, &[]).tcp(1, 2, 3, 4, Flags::ACK);
+    let frame = tcp.build();
+    let new = |kind, frame: &[u8], size| Segmentation::new(kind, frame, 14, 5000, size).map(|_| ());
+    assert_eq!(new(Kind::TcpV4, &frame, 1448), Ok(()));
+    assert_eq!(new(Kind::TcpV4, &frame, 65_495), Ok(()));
+    assert_eq!(new(Kind::TcpV4, &frame, 65_496), Err(GsoError::Size));
+    assert_eq!(new(Kind::TcpV4, &frame, 0), Err(GsoError::Size));
+    assert_eq!(new(Kind::UdpV4, &frame, 1448), Err(GsoError::Kind));
+    assert_eq!(new(Kind::TcpV4, &tcp.fragment(0, true).build(), 1448), Err(GsoError::Kind));
+    assert_eq!(new(Kind::TcpV4, &frame[..53], 1448), Err(GsoError::Header));
+    let mut bad = frame.clone();
+    bad[14 + 20 + 12] = 4 << 4;
+    assert_eq!(new(Kind::TcpV4, &bad, 1448), Err(GsoError::Header));
+    bad[14 + 20 + 12] = 6 << 4;
+    assert_eq!(new(Kind::TcpV4, &bad, 1448), Err(GsoError::Header));
+    let mut six = frame;
+    six[14] = 0x65;
+    assert_eq!(new(Kind::TcpV4, &six, 1448), Err(GsoError::Kind));
+}
+
+#[test]
+fn kinds_of_virtio() {
+    let kinds: Vec<_> = (0..8).map(Kind::from_virtio).collect();
+    assert_eq!(kinds, [None, Some(Kind::TcpV4), None, None, None, Some(Kind::UdpV4), None, None]);
+}
