@@ -26,11 +26,19 @@ impl Sum {
             low += w & 0xffff_ffff;
             high += w >> 32;
         }
-        let mut last = [0; 8];
-        for (to, from) in last.iter_mut().zip(words.remainder()) {
-            *to = *from;
+        let mut rest = words.remainder();
+        if let Some((&w, behind)) = rest.split_first_chunk::<4>() {
+            low += u64::from(u32::from_ne_bytes(w));
+            rest = behind;
         }
-        Sum(low).plus(Sum(high)).plus(Sum(u64::from_ne_bytes(last)))
+        if let Some((&w, behind)) = rest.split_first_chunk::<2>() {
+            high += u64::from(u16::from_ne_bytes(w));
+            rest = behind;
+        }
+        if let Some(&byte) = rest.first() {
+            high += u64::from(u16::from_ne_bytes([byte, 0]));
+        }
+        Sum(low).plus(Sum(high))
     }
 
     /// The sum of one word, given in host order.
@@ -39,24 +47,24 @@ impl Sum {
         Sum(word.to_be() as u64)
     }
 
-    /// The sum of a few 32-bit words, given in host order.
+    /// The sum of the two words of a number, given in host order.
     #[inline(always)]
-    pub const fn of_u32s<const N: usize>(words: [u32; N]) -> Sum {
-        const { assert!(N < 1 << 16) };
-        let mut sum = 0;
-        let mut i = 0;
-        while i < N {
-            sum += words[i].to_be() as u64;
-            i += 1;
-        }
-        Sum(sum)
+    pub const fn of_u32(number: u32) -> Sum {
+        Sum(number.to_be() as u64)
+    }
+
+    /// The sum of the four words of a number, given in host order.
+    #[inline(always)]
+    pub const fn of_u64(number: u64) -> Sum {
+        Sum(number.to_be())
     }
 
     /// The sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, bytes of transport header
     /// and payload (RFC 768, RFC 9293 section 3.1).
     #[inline(always)]
     pub const fn of_ipv4_pseudo(src: u32, dst: u32, protocol: u8, length: u16) -> Sum {
-        Sum::of_u32s([src, dst, (protocol as u32) << 16 | length as u32])
+        let addresses = Sum::of_u64((src as u64) << 32 | dst as u64);
+        addresses.plus(Sum::of_u32((protocol as u32) << 16 | length as u32))
     }
 
     /// The sum of both parts, each an even number of bytes long, or the last.
@@ -75,12 +83,9 @@ impl Sum {
     /// The sum in 16 bits, in the order of memory.
     #[inline(always)]
     const fn folded(self) -> u16 {
-        // Each line adds the upper half to the lower; the carry of one line is the upper half of the next.
-        let s = (self.0 >> 32) + (self.0 & 0xffff_ffff);
-        let s = (s >> 32) + (s & 0xffff_ffff);
-        let s = (s >> 16) + (s & 0xffff);
-        let s = (s >> 16) + (s & 0xffff);
-        s as u16
+        // A number plus itself with its halves exchanged has in its upper half the sum of the halves, and the carry that
+        // comes up from the lower half is the one that has to go around.
+        fold32((self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32)
     }
 
     /// The sum in 16 bits, in host order: what a partial checksum field holds.
@@ -170,8 +175,8 @@ const fn halves(n: u32) -> u32 {
     (n >> 16) + (n & 0xffff)
 }
 
+/// The two words of `s` in one, as above.
 #[inline(always)]
 const fn fold32(s: u32) -> u16 {
-    let s = (s >> 16) + (s & 0xffff);
-    ((s >> 16) + (s & 0xffff)) as u16
+    (s.wrapping_add(s.rotate_left(16)) >> 16) as u16
 }

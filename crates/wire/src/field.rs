@@ -17,6 +17,13 @@ pub(crate) const fn get32<const AT: usize, const N: usize>(b: &[u8; N]) -> u32 {
     u32::from_be_bytes([b[AT], b[AT + 1], b[AT + 2], b[AT + 3]])
 }
 
+/// Reads the big-endian 64-bit field at `AT`.
+#[inline(always)]
+pub(crate) const fn get64<const AT: usize, const N: usize>(b: &[u8; N]) -> u64 {
+    const { assert!(AT + 8 <= N) };
+    u64::from_be_bytes([b[AT], b[AT + 1], b[AT + 2], b[AT + 3], b[AT + 4], b[AT + 5], b[AT + 6], b[AT + 7]])
+}
+
 /// Reads the six bytes at `AT`.
 #[inline(always)]
 pub(crate) const fn get48<const AT: usize, const N: usize>(b: &[u8; N]) -> [u8; 6] {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::checksum::{self, Sum};
-use crate::field::{get16, get32, put};
+use crate::field::{get16, get32, get64, put};
 
 /// What follows an IPv4 header.
 pub mod protocol {
@@ -237,14 +237,8 @@ impl Ipv4Header {
     /// The sum of these 20 bytes, to be completed by that of the options if there are any.
     #[inline(always)]
     pub const fn sum(&self) -> Sum {
-        let h = &self.0;
-        Sum::of_u32s([
-            get32::<0, _>(h),
-            get32::<4, _>(h),
-            get32::<8, _>(h),
-            get32::<12, _>(h),
-            get32::<16, _>(h),
-        ])
+        let first = Sum::of_u64(get64::<0, _>(&self.0)).plus(Sum::of_u64(get64::<8, _>(&self.0)));
+        first.plus(Sum::of_u32(get32::<16, _>(&self.0)))
     }
 
     /// Whether the checksum of a header without options is right.
@@ -263,10 +257,9 @@ impl Ipv4Header {
     /// Counts the TTL down and updates the checksum (RFC 1624, equation 3). The TTL must be at least 1.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
-        let old = get16::<8, _>(&self.0);
-        let new = old.wrapping_sub(0x0100);
-        self.set_checksum(checksum::update16(self.checksum(), old, new));
-        put::<8, 2, _>(&mut self.0, new.to_be_bytes());
+        // The TTL is the upper byte of its word. Only the difference of old and new counts, and that is always the same.
+        self.set_checksum(checksum::update16(self.checksum(), 0x0100, 0));
+        self.set_ttl(self.ttl().wrapping_sub(1));
     }
 
     /// The sum of the pseudo header of UDP and TCP, for `length` bytes of transport header and payload.

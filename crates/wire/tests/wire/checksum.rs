@@ -83,7 +83,8 @@ proptest! {
     fn numbers_sum_as_their_bytes(a in any::<u16>(), b in any::<u32>(), c in any::<u32>(), proto in any::<u8>()) {
         prop_assert_eq!(Sum::of_u16(a).checksum(), plain_checksum(&a.to_be_bytes()));
         let mut bytes = [b.to_be_bytes(), c.to_be_bytes()].concat();
-        prop_assert_eq!(Sum::of_u32s([b, c]).checksum(), plain_checksum(&bytes));
+        prop_assert_eq!(Sum::of_u32(b).checksum(), plain_checksum(&b.to_be_bytes()));
+        prop_assert_eq!(Sum::of_u64(u64::from(b) << 32 | u64::from(c)).checksum(), plain_checksum(&bytes));
         bytes.extend([0, proto]);
         bytes.extend(a.to_be_bytes());
         prop_assert_eq!(Sum::of_ipv4_pseudo(b, c, proto, a).checksum(), plain_checksum(&bytes));
