@@ -46,12 +46,11 @@ impl AsFd for Doorbell {
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use crate::wait;
+    use std::time::Duration;
 
     fn readable(bell: &Doorbell) -> bool {
-        let mut poll = libc::pollfd { fd: bell.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+        wait::any(&[bell.as_fd()], Duration::ZERO).unwrap()
     }
 
     #[test]

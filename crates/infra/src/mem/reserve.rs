@@ -1,12 +1,7 @@
 //! One reserved address range, filled piece by piece with shareable memory.
 
 use crate::sync::{Mutex, lock};
-use std::{
-    io,
-    ops::Range,
-    os::fd::{AsRawFd, OwnedFd},
-    ptr::NonNull,
-};
+use std::{io, ops::Range, os::fd::OwnedFd, ptr::NonNull};
 
 use super::HUGE;
 
@@ -117,7 +112,7 @@ impl Drop for Reserve {
 #[cfg(not(miri))]
 mod backend {
     use super::*;
-    use std::os::fd::FromRawFd;
+    use std::os::fd::{AsRawFd, FromRawFd};
 
     /// `MADV_COLLAPSE`, Linux 6.1: make huge pages of a range now, whatever the system-wide policy.
     const MADV_COLLAPSE: libc::c_int = 25;
