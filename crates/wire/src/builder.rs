@@ -3,7 +3,6 @@
 use std::net::Ipv4Addr;
 
 use crate::arp::ArpPacket;
-use crate::checksum::Sum;
 use crate::ethernet::{EthernetHeader, VlanTag, ethertype};
 use crate::icmpv4::IcmpHeader;
 use crate::ipv4::{self, Ipv4Header, protocol};
@@ -193,8 +192,8 @@ impl PacketBuilder {
 
         let mut out = Vec::with_capacity(link_len + total_len);
         if let Some((src, dst)) = self.link {
-            let types = self.tags.iter().map(|t| t.0).chain([ethertype::IPV4]);
-            let mut types = types.collect::<Vec<_>>().into_iter();
+            // Each type stands in front of what it announces: the first in the Ethernet header, the next in the first tag.
+            let mut types = self.tags.iter().map(|t| t.0).chain([ethertype::IPV4]);
             out.extend(EthernetHeader::new(dst, src, types.next().unwrap_or(ethertype::IPV4)).0);
             for (&(_, tci), inner) in self.tags.iter().zip(types) {
                 out.extend(VlanTag::with_tci(tci, inner).0);
@@ -213,12 +212,8 @@ impl PacketBuilder {
                 out.extend(udp.0);
             }
             Transport::Tcp(mut tcp) => {
-                let partial: Sum = ip.pseudo_sum((TcpHeader::LEN + payload.len()) as u16);
-                tcp.set_checksum(if self.partial {
-                    partial.fold()
-                } else {
-                    tcp.compute_checksum(&ip, payload)
-                });
+                let partial = ip.pseudo_sum((TcpHeader::LEN + payload.len()) as u16).fold();
+                tcp.set_checksum(if self.partial { partial } else { tcp.compute_checksum(&ip, payload) });
                 out.extend(tcp.0);
             }
             Transport::Icmp(icmp) => {

@@ -8,7 +8,6 @@
 
 use std::fmt;
 
-use crate::checksum::Sum;
 use crate::ipv4::{self, Ipv4Header, protocol};
 use crate::tcp::{Flags, TcpHeader};
 use crate::udp::UdpHeader;
@@ -205,7 +204,7 @@ impl Segmentation {
         let Some((ip, _)) = Ipv4Header::split_mut(packet) else { return false };
         ip.set_total_len(total_len);
         ip.set_id(segment.id);
-        let pseudo: Sum = ip.pseudo_sum(transport_len);
+        let partial = ip.pseudo_sum(transport_len).fold();
         if !ipv4::write_checksum(packet) {
             return false;
         }
@@ -214,12 +213,12 @@ impl Segmentation {
                 let Some((tcp, _)) = TcpHeader::split_mut(transport) else { return false };
                 tcp.set_seq(segment.seq);
                 tcp.set_flags(segment.flags);
-                tcp.set_checksum(pseudo.fold());
+                tcp.set_checksum(partial);
             }
             Kind::UdpV4 => {
                 let Some((udp, _)) = UdpHeader::split_mut(transport) else { return false };
                 udp.set_length(transport_len);
-                udp.set_checksum(pseudo.fold());
+                udp.set_checksum(partial);
             }
         }
         true

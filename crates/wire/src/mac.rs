@@ -118,9 +118,6 @@ impl FromStr for Mac {
                 return Err(MacParseError);
             }
             seen += 1;
-            if seen > groups {
-                return Err(MacParseError);
-            }
             value = value << bits | u64::from_str_radix(group, 16).map_err(|_| MacParseError)?;
         }
         if seen == groups { Ok(Mac::from_u64(value)) } else { Err(MacParseError) }

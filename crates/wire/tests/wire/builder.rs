@@ -66,6 +66,7 @@ fn lengths() {
     let b = PacketBuilder::ipv4([1; 4].into(), [2; 4].into()).udp(1, 2);
     assert_eq!(b.build().len(), 28);
     assert_eq!(b.clone().payload(&[0; 70_000]).build().len(), 65_535);
+    assert_eq!(b.clone().options(&[1; 60]).build().len(), 68);
     let b = b.ethernet(Mac::ZERO, Mac::BROADCAST).tag(ethertype::QINQ, 0x600a).vlan(20);
     let frame = b.clone().frame_len(60).build();
     assert_eq!(frame.len(), 60);

@@ -54,6 +54,26 @@ fn ttl_with_every_checksum() {
     assert!(!seen[0xffff]);
 }
 
+/// A UDP checksum that comes out as 0 is sent as 0xffff, since 0 says that there is none (RFC 768).
+#[test]
+fn udp_checksum_is_never_none() {
+    let ip = Ipv4Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, 10);
+    let mut udp = UdpHeader::new(1, 2, 2);
+    // With a payload of the checksum of the rest, everything adds up to zero.
+    let payload = udp.compute_checksum(&ip, &[0, 0]).to_be_bytes();
+    udp.set_checksum(udp.compute_checksum(&ip, &payload));
+    assert_eq!(udp.checksum(), 0xffff);
+    assert!(udp.checksum_ok(&ip, &payload));
+    udp.update_checksum16(1, 3);
+    udp.update_checksum32(3, 1);
+    assert_eq!(udp.checksum(), 0xffff);
+
+    udp.set_checksum(ip.pseudo_sum(10).fold());
+    let mut datagram = [&udp.0[..], &payload].concat();
+    assert!(finish_partial(&mut datagram, [], 0, 6));
+    assert_eq!(datagram[6..8], [0xff, 0xff]);
+}
+
 proptest! {
     #[test]
     fn sum_agrees(bytes in prop::collection::vec(any::<u8>(), 0..2100), from in 0usize..16) {

@@ -77,6 +77,9 @@ TCP: 1 -> 2
   request, type ethernet/IP4, address size 6/4
   02:00:00:00:00:01/10.0.0.1 -> 00:00:00:00:00:00/10.0.0.2"
     );
+    let later = packet().id(7).fragment(185, false).udp(1234, 80).build();
+    let text = detail(&later).to_string();
+    assert!(text.ends_with("\n    fragment id 0x0007 offset 1480"), "{text}");
     let needed = packet().icmp(kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, 1400).build();
     assert!(detail(&needed).to_string().contains("\n  ICMP fragmentation_needed checksum 0x"));
     assert!(detail(&needed).to_string().ends_with(" mtu 1400"));

@@ -36,6 +36,41 @@ fn only_some_protocols_have_ports() {
     }
 }
 
+#[test]
+fn what_has_no_five_tuple() {
+    let l3 = PacketBuilder::ipv4([1; 4].into(), [2; 4].into()).udp(1, 2).build();
+    assert!(five_tuple(&l3).is_some());
+    for first in [0x44, 0x65, 0x35, 0x05, 0x4f] {
+        let bad = [&[first], &l3[1..]].concat();
+        assert_eq!(five_tuple(&bad), None, "0x{first:02x}");
+    }
+}
+
+/// MurmurHash3 of any bytes, as its author describes it.
+fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
+    let scramble = |k: u32| k.wrapping_mul(0xcc9e2d51).rotate_left(15).wrapping_mul(0x1b873593);
+    let mut h = seed;
+    let mut words = bytes.chunks_exact(4);
+    for w in &mut words {
+        h ^= scramble(u32::from_le_bytes(w.try_into().unwrap()));
+        h = h.rotate_left(13).wrapping_mul(5).wrapping_add(0xe6546b64);
+    }
+    let tail = words.remainder().iter().rev().fold(0, |k, &b| k << 8 | u32::from(b));
+    h ^= scramble(tail);
+    h ^= bytes.len() as u32;
+    h = (h ^ h >> 16).wrapping_mul(0x85ebca6b);
+    h = (h ^ h >> 13).wrapping_mul(0xc2b2ae35);
+    h ^ h >> 16
+}
+
+#[test]
+fn the_oracle_gives_published_values() {
+    assert_eq!(murmur3(0, b""), 0);
+    assert_eq!(murmur3(1, b""), 0x514e28b7);
+    assert_eq!(murmur3(0, b"test"), 0xba6bd213);
+    assert_eq!(murmur3(0, b"Hello, world!"), 0xc0363e43);
+}
+
 /// Each input bit changes half of the output bits, also where the inputs are neighbours, as addresses and ports are.
 #[test]
 fn every_bit_reaches_every_bit() {
@@ -81,6 +116,14 @@ fn ports_spread() {
 }
 
 proptest! {
+    #[test]
+    fn hash_agrees(t in any_tuple()) {
+        let ports = u32::from(t.src_port) << 16 | u32::from(t.dst_port);
+        let bytes = [t.src, t.dst, ports].map(u32::to_le_bytes).concat();
+        prop_assert_eq!(t.hash(), murmur3(t.protocol.into(), &bytes));
+        prop_assert_eq!(t.hash(), hash_words(t.protocol.into(), t.src, t.dst, ports));
+    }
+
     #[test]
     fn directions(t in any_tuple()) {
         prop_assert_eq!(t.reversed().reversed(), t);
