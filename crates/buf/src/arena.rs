@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 
 use infra::mem::{Reserve, Segment};
 
-use crate::layout::{COLD, Cold, LINE, STRIDE};
+use crate::layout::{LINE, LINK, Link, STRIDE};
 
 /// Address space reserved (not memory): 64 GiB, room for 26 million buffers.
 const RESERVED: usize = if cfg!(miri) { 64 << 20 } else { 64 << 30 };
@@ -52,10 +52,11 @@ fn arena() -> io::Result<&'static Arena> {
         return Ok(a);
     }
     let reserve = Reserve::new(RESERVED)?;
-    let a =
-        ARENA.get_or_init(|| Arena { reserve, state: Mutex::new(State { end: ALIGN, spare: Vec::new() }) });
-    BASE.store(a.reserve.base().as_ptr(), Ordering::Release);
-    Ok(a)
+    // The base is stored before anyone can get hold of the arena, and so before there is an index.
+    Ok(ARENA.get_or_init(|| {
+        BASE.store(reserve.base().as_ptr(), Ordering::Release);
+        Arena { reserve, state: Mutex::new(State { end: ALIGN, spare: Vec::new() }) }
+    }))
 }
 
 /// Maps room for at least `buffers` buffers.
@@ -65,13 +66,14 @@ pub(crate) fn map(buffers: usize) -> io::Result<Region> {
     if let Some(i) = state.spare.iter().position(|r| r.buffers == buffers) {
         return Ok(state.spare.swap_remove(i));
     }
-    let len = (buffers * STRIDE).next_multiple_of(ALIGN);
-    if state.end + len > arena.reserve.len() {
+    let room = arena.reserve.len() - state.end;
+    let len = buffers.checked_mul(STRIDE).and_then(|n| n.checked_next_multiple_of(ALIGN));
+    let Some(len) = len.filter(|&n| n <= room) else {
         return Err(io::Error::other(format!(
             "no address space left for {buffers} more buffers ({} GiB are reserved)",
             RESERVED >> 30
         )));
-    }
+    };
     let segment = arena.reserve.commit(state.end, len, None)?;
     state.end += len;
     Ok(Region { segment, buffers })
@@ -103,23 +105,23 @@ pub(crate) unsafe fn at(base: *mut u8, index: u32) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(base.add(index as usize * LINE)) }
 }
 
-/// Where the cold header of a buffer lies. Shared tails are read and counted through this, never borrowed.
+/// Where the link of a buffer lies. Shared tails are read and counted through this, never borrowed.
 ///
 /// # Safety
 /// `index` came from a pool.
 #[inline(always)]
-pub(crate) unsafe fn cold_ptr(index: u32) -> *mut Cold {
-    // SAFETY: every buffer has its cold header at COLD, aligned to 64.
-    unsafe { at(base(), index).as_ptr().add(COLD).cast() }
+pub(crate) unsafe fn link_ptr(index: u32) -> *mut Link {
+    // SAFETY: every buffer has its link at LINK, aligned to 64.
+    unsafe { at(base(), index).as_ptr().add(LINK).cast() }
 }
 
-/// The cold header of a buffer.
+/// The link of a buffer.
 ///
 /// # Safety
-/// `index` came from a pool, and the caller owns the buffer alone.
+/// `index` came from a pool, and the caller owns the buffer alone and lets nobody else at its link meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn cold<'a>(index: u32) -> &'a mut Cold {
-    // SAFETY: the memory was mapped zeroed, and any bits are a valid `Cold` (plain integers). Ownership makes the
+pub(crate) unsafe fn link<'a>(index: u32) -> &'a mut Link {
+    // SAFETY: the memory was mapped zeroed, and any bits are a valid `Link` (plain integers). Ownership makes the
     // reference unique.
-    unsafe { &mut *cold_ptr(index) }
+    unsafe { &mut *link_ptr(index) }
 }

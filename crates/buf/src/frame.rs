@@ -15,15 +15,30 @@ const _: () = assert!(FRAME_SIZE <= BATCH);
 
 /// Up to 256 packets, with what is known of all of them.
 ///
-/// The facts are gathered on the way: [`any`](Frame::any) may name a flag that no packet has any more, never miss
-/// one that a packet has; [`uniform_rx`](Frame::uniform_rx) may be `None` for packets that do share an interface.
+/// The facts are gathered on the way: [`any`](Frame::any) may name a flag that no packet has any more, but does not
+/// miss one that others look for by frame; [`uniform_rx`](Frame::uniform_rx) may be `None` for packets that do share
+/// an interface. A node that changes a single [`Packet`] so that they become wrong says so by [`note`](Frame::note)
+/// or [`forget_uniform_rx`](Frame::forget_uniform_rx); debug builds check that it did.
 #[repr(C, align(64))]
 pub struct Frame {
     n: u32,
+    facts: Facts,
+    records: [MaybeUninit<Record>; FRAME_SIZE],
+}
+
+/// What is known of all packets of a frame.
+#[derive(Clone, Copy)]
+pub struct Facts {
     any: Flags,
     /// The interface that all packets came in by, or `NO_INTERFACE`.
     rx_if: u32,
-    records: [MaybeUninit<Record>; FRAME_SIZE],
+}
+
+impl Facts {
+    const NONE: Facts = Facts { any: Flags::NONE, rx_if: NO_INTERFACE };
+    /// The flags that others look for by frame.
+    const LOOKED_FOR: Flags =
+        Flags(Flags::CHAINED.0 | Flags::TRACED.0 | Flags::GSO.0 | Flags::CSUM_PARTIAL.0);
 }
 
 impl Default for Frame {
@@ -35,12 +50,7 @@ impl Default for Frame {
 impl Frame {
     /// A frame without packets.
     pub fn new() -> Frame {
-        Frame {
-            n: 0,
-            any: Flags::NONE,
-            rx_if: NO_INTERFACE,
-            records: [const { MaybeUninit::uninit() }; FRAME_SIZE],
-        }
+        Frame { n: 0, facts: Facts::NONE, records: [const { MaybeUninit::uninit() }; FRAME_SIZE] }
     }
 
     /// Number of packets, at most [`FRAME_SIZE`].
@@ -62,22 +72,39 @@ impl Frame {
         FRAME_SIZE - self.len()
     }
 
-    /// Every flag that some packet of the frame may have.
+    /// Which of `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` some packet of the frame may have; of the other flags,
+    /// those that packets had when they came into the frame.
     #[inline(always)]
     pub fn any(&self) -> Flags {
-        self.any
+        debug_assert!(
+            self.records().iter().all(|r| (r.flags & Facts::LOOKED_FOR & !self.facts.any).is_empty()),
+            "a packet was given a flag that was not noted in its frame (Frame::note)"
+        );
+        self.facts.any
     }
 
     /// The interface that all packets came in by, where that is known.
     #[inline(always)]
     pub fn uniform_rx(&self) -> Option<u32> {
-        (self.rx_if != NO_INTERFACE).then_some(self.rx_if)
+        let rx_if = self.facts.rx_if;
+        debug_assert!(
+            rx_if == NO_INTERFACE || self.records().iter().all(|r| r.rx_if == rx_if),
+            "a packet was given another receive interface without Frame::forget_uniform_rx"
+        );
+        (rx_if != NO_INTERFACE).then_some(rx_if)
     }
 
     /// Says that every packet of this frame came in by `interface`, and writes it into the records.
     pub fn set_rx(&mut self, interface: u32) {
-        self.rx_if = interface;
+        self.facts.rx_if = interface;
         self.records_mut().iter_mut().for_each(|r| r.rx_if = interface);
+    }
+
+    /// Says that the packets may have come in by different interfaces: a node gave some of them to a sub-interface or a
+    /// tunnel ([`Packet::set_rx_if`] cannot reach the frame).
+    #[inline(always)]
+    pub fn forget_uniform_rx(&mut self) {
+        self.facts.rx_if = NO_INTERFACE;
     }
 
     /// Marks the packets of `range` as traced.
@@ -88,7 +115,7 @@ impl Frame {
                 p.cold_mut().trace = first_trace.wrapping_add(k as u32);
             }
         }
-        self.any |= Flags::TRACED;
+        self.note(Flags::TRACED);
     }
 
     /// The packet at `i`.
@@ -116,7 +143,7 @@ impl Frame {
     /// (`TRACED`, `CHAINED`, `GSO`, `CSUM_PARTIAL`) notes it here.
     #[inline(always)]
     pub fn note(&mut self, flags: Flags) {
-        self.any |= flags;
+        self.facts.any |= flags;
     }
 
     /// Appends up to `n` new, empty packets; returns how many there were buffers and room for.
@@ -128,7 +155,7 @@ impl Frame {
                 None => break,
             }
         }
-        self.rx_if = NO_INTERFACE;
+        self.forget_uniform_rx();
         n
     }
 
@@ -142,27 +169,23 @@ impl Frame {
             return Err(held);
         }
         let record = held.into_record();
-        if self.n == 0 {
-            self.rx_if = record.rx_if;
-        } else if self.rx_if != record.rx_if {
-            self.rx_if = NO_INTERFACE;
-        }
+        self.merge_facts(Facts { any: record.flags, rx_if: record.rx_if });
         self.push_record(record);
         Ok(())
     }
 
     #[inline(always)]
     fn push_record(&mut self, record: Record) {
-        self.any |= record.flags;
         self.records[self.n as usize & (FRAME_SIZE - 1)].write(record);
         self.n += 1;
     }
 
     /// Takes the last packet out.
     pub fn pop(&mut self) -> Option<Held> {
-        self.n = (self.len() as u32).checked_sub(1)?;
-        // SAFETY: the record at n was one of the valid ones, and is none any more.
-        Some(Held::new(unsafe { self.records[self.n as usize].assume_init_read() }))
+        let last = self.len().checked_sub(1)?;
+        self.set_len(last);
+        // SAFETY: the last record was one of the valid ones, and is none any more.
+        Some(Held::new(unsafe { self.records[last].assume_init_read() }))
     }
 
     /// Takes every packet out, in order.
@@ -178,7 +201,7 @@ impl Frame {
     /// Moves all packets that fit from `other` to the end of this frame.
     pub fn append(&mut self, other: &mut Frame) {
         let n = other.len().min(self.room());
-        self.merge_facts(other);
+        self.merge_facts(other.facts);
         let (at, left) = (self.len(), other.len() - n);
         // SAFETY: the first n records of `other` are valid, there is room for them behind `at`, and after the move
         // they no longer count in `other`; the rest is moved to its front.
@@ -192,13 +215,13 @@ impl Frame {
     }
 
     #[inline(always)]
-    pub(crate) fn merge_facts(&mut self, other: &Frame) {
+    fn merge_facts(&mut self, other: Facts) {
         if self.n == 0 {
-            self.rx_if = other.rx_if;
-        } else if self.rx_if != other.rx_if {
-            self.rx_if = NO_INTERFACE;
+            self.facts.rx_if = other.rx_if;
+        } else if self.facts.rx_if != other.rx_if {
+            self.facts.rx_if = NO_INTERFACE;
         }
-        self.any |= other.any;
+        self.facts.any |= other.any;
     }
 
     /// Frees every packet.
@@ -209,7 +232,7 @@ impl Frame {
     /// Frees the first `n` packets; the others move to the front.
     pub fn free_front(&mut self, n: usize, cache: &mut Cache) {
         let n = n.min(self.len());
-        if self.any.any(Flags::CHAINED) {
+        if self.any().any(Flags::CHAINED) {
             for r in &self.records()[..n] {
                 if r.flags.any(Flags::CHAINED) {
                     cache.free_tail(r.buf);
@@ -242,14 +265,14 @@ impl Frame {
     fn set_len(&mut self, n: usize) {
         self.n = n as u32;
         if n == 0 {
-            self.any = Flags::NONE;
-            self.rx_if = NO_INTERFACE;
+            self.facts = Facts::NONE;
         }
     }
 
     #[inline(always)]
     pub(crate) fn records(&self) -> &[Record] {
-        // SAFETY: the first `len` records are initialised: only `push_record`, `append` and `raw` raise `n`.
+        // SAFETY: the first `len` records are initialised: only `push_record`, `append` and
+        // `raw` raise `n`.
         unsafe { std::slice::from_raw_parts(self.records.as_ptr().cast(), self.len()) }
     }
 
@@ -274,10 +297,12 @@ impl Drop for Frame {
 /// freed all the same, but counted as lost: packets leave by a reason.
 pub struct Held(MaybeUninit<Record>);
 
-// SAFETY: a record is plain integers and the unique ownership of a buffer, whose memory every thread can reach.
-unsafe impl Send for Held {}
-// SAFETY: as for Held; a frame is records and plain integers.
-unsafe impl Send for Frame {}
+// A record is plain integers, and its buffer's memory can be reached by every thread.
+const _: () = {
+    const fn send<T: Send>() {}
+    send::<Held>();
+    send::<Frame>();
+};
 
 impl Held {
     #[inline(always)]
@@ -324,7 +349,8 @@ impl Drop for Held {
 
 /// Raw access to frames, for the routines of the `kernels` crate that move records between them.
 pub mod raw {
-    use super::{Flags, Frame, Record};
+    pub use super::Facts;
+    use super::{Frame, Record};
 
     /// Bytes of a record.
     pub const RECORD: usize = size_of::<Record>();
@@ -336,26 +362,24 @@ pub mod raw {
         frame.records.as_mut_ptr().cast()
     }
 
-    /// Says that the first `n` records of a frame are valid, and takes over what is known of the frame that they
-    /// were moved from.
-    ///
-    /// # Safety
-    /// The first `n` ≤ 256 records of `to` are valid; those beyond its old length were moved from `from`, which is
-    /// told by [`clear`] before anyone looks at it again.
+    /// Empties a frame whose records are about to be moved elsewhere, and returns what was known of them. The records
+    /// stay where they are until something is put into the frame. It is emptied first, so that none of them has two
+    /// owners at any moment, not even when the caller panics half way.
     #[inline(always)]
-    pub unsafe fn moved(to: &mut Frame, n: usize, from: &Frame) {
-        to.merge_facts(from);
-        to.n = n as u32;
+    pub fn take(frame: &mut Frame) -> Facts {
+        let facts = frame.facts;
+        frame.set_len(0);
+        facts
     }
 
-    /// Forgets the records of a frame: they all were moved elsewhere.
+    /// Says that the first `n` records of a frame are valid.
     ///
     /// # Safety
-    /// No record of the frame is the only owner of its buffer any more.
+    /// The first `n` ≤ 256 records of `to` are valid; those beyond its old length were moved there from frames that
+    /// were emptied by [`take`], which gave `facts`, and are read from there only once.
     #[inline(always)]
-    pub unsafe fn clear(frame: &mut Frame) {
-        frame.n = 0;
-        frame.any = Flags::NONE;
-        frame.rx_if = super::NO_INTERFACE;
+    pub unsafe fn moved(to: &mut Frame, n: usize, facts: Facts) {
+        to.merge_facts(facts);
+        to.n = n as u32;
     }
 }

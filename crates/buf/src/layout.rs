@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!    0 ..  128   room for a DPDK mbuf
-//!  128 ..  192   cold header: what few packets need, valid by flag
+//!  128 ..  160   link: how the buffer is chained, and whose it is
+//!  160 ..  192   cold header: what few packets need, valid by flag
 //!  192 ..  256   feature fields
 //!  256 ..  512   headroom
 //!  512 .. 2624   data
@@ -13,8 +14,10 @@
 
 /// Bytes from one buffer to the next.
 pub const STRIDE: usize = 2624;
+/// Where the link begins.
+pub(crate) const LINK: usize = 128;
 /// Where the cold header begins.
-pub const COLD: usize = 128;
+pub const COLD: usize = 160;
 /// Where the feature fields begin.
 pub const FEATURE: usize = 192;
 /// Where the headroom begins: the lowest offset that a packet can have.
@@ -32,7 +35,7 @@ pub const DATA_ROOM: usize = STRIDE - DATA;
 pub const LINE: usize = 64;
 
 const _: () = assert!(STRIDE.is_multiple_of(LINE) && (STRIDE / LINE) % 2 == 1);
-const _: () = assert!(size_of::<Cold>() == FEATURE - COLD);
+const _: () = assert!(size_of::<Link>() == COLD - LINK && size_of::<Cold>() == FEATURE - COLD);
 
 /// How a packet that is larger than the link's MTU is to be cut (the words of the virtio-net header).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,18 +62,29 @@ pub struct Gso {
     pub header_len: u16,
 }
 
+/// How a buffer hangs together with others. Ownership rests on it, so nobody outside of this crate gets to see it.
+#[repr(C)]
+pub(crate) struct Link {
+    /// The next segment's buffer; 0 behind the last (`CHAINED`).
+    pub(crate) next: u32,
+    /// Where this buffer's data lies when it is a later segment.
+    pub(crate) seg_off: u16,
+    pub(crate) seg_len: u16,
+    /// Bytes of all segments behind the first, in the head (`CHAINED`).
+    pub(crate) tail_len: u32,
+    /// How many chains share this buffer as a later segment.
+    pub(crate) shares: u32,
+    /// Which pool the buffer belongs to.
+    pub(crate) pool: u32,
+    /// In debug builds: 1 while the buffer is out of its pool.
+    pub(crate) allocated: u8,
+    _reserved: [u8; 11],
+}
+
 /// The cold header: fields that few packets need. Each is valid only while the record's flag says so.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Cold {
-    /// Next segment's buffer, and this buffer's own data when it is a later segment (`CHAINED`).
-    pub(crate) next: u32,
-    pub(crate) seg_off: u16,
-    pub(crate) seg_len: u16,
-    /// Bytes of all segments behind the first (`CHAINED`).
-    pub(crate) tail_len: u32,
-    /// How many chains share this buffer as a tail; 0 and 1 both mean one.
-    pub(crate) shares: u32,
     /// Which trace this packet belongs to (`TRACED`).
     pub trace: u32,
     /// Where the partial checksum starts, from the first byte of the packet's Ethernet header (`CSUM_PARTIAL`).
@@ -83,10 +97,7 @@ pub struct Cold {
     gso_ecn: u8,
     /// Passes through the graph's tunnels so far (`RECIRCULATED`).
     pub recirculations: u8,
-    pub(crate) allocated: u8,
-    /// Which pool the buffer belongs to.
-    pub(crate) pool: u32,
-    _reserved: [u32; 7],
+    _reserved: [u8; 17],
 }
 
 impl Cold {

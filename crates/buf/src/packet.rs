@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::arena;
 use crate::frame::Held;
-use crate::layout::{Cold, FEATURE, HEADROOM, MAX_OFFSET, PEEK, STRIDE};
+use crate::layout::{COLD, Cold, FEATURE, HEADROOM, Link, MAX_OFFSET, PEEK, STRIDE};
 use crate::pool::Cache;
 use crate::record::{Flags, Record, Snapshot};
 
@@ -42,8 +42,6 @@ impl<'a> Packet<'a> {
         Packet { record, base, buffer: PhantomData }
     }
 
-    field!(/// Facts, one bit each.
-        flags, set_flags, flags, Flags);
     field!(/// The forwarding table (VRF) to look up in.
         fib, set_fib, fib, u16);
     field!(/// Index of the interface that the packet came in by.
@@ -56,6 +54,19 @@ impl<'a> Packet<'a> {
         hash, set_hash, hash, u32);
     field!(/// Bytes from the network header to the transport header; 0 while unknown.
         l4_offset, set_l4_offset, l4, u8);
+
+    /// Facts, one bit each.
+    #[inline(always)]
+    pub fn flags(&self) -> Flags {
+        self.record.flags
+    }
+
+    /// Sets what [`flags`](Packet::flags) gives, except for `CHAINED`: whether there are more segments is not a matter
+    /// of opinion, and buffers are freed by it.
+    #[inline(always)]
+    pub fn set_flags(&mut self, value: Flags) {
+        self.record.flags = (value & !Flags::CHAINED) | (self.record.flags & Flags::CHAINED);
+    }
 
     /// Address of the byte at `off` from the start of the head buffer.
     #[inline(always)]
@@ -75,7 +86,7 @@ impl<'a> Packet<'a> {
     #[inline(always)]
     pub fn total_len(&self) -> usize {
         if self.record.flags.any(Flags::CHAINED) {
-            self.len() + self.cold().tail_len as usize
+            self.len() + self.link().tail_len as usize
         } else {
             self.len()
         }
@@ -133,7 +144,7 @@ impl<'a> Packet<'a> {
         self.record.len = len.min(STRIDE - self.record.off as usize) as u16;
     }
 
-    /// Fills the packet with these bytes, in one segment; `false` (and nothing changed) when they do not fit.
+    /// Fills the first segment with these bytes; `false` (and nothing changed) when they do not fit.
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.room_mut().get_mut(..bytes.len()) else { return false };
         room.copy_from_slice(bytes);
@@ -141,15 +152,15 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Moves the start `n` bytes on; `false` (and nothing changed) when the first segment has not that many.
+    /// Moves the start `n` bytes on; `false` (and nothing changed) when the first segment has not that many, or the
+    /// start would pass [`MAX_OFFSET`].
     #[inline(always)]
     #[must_use]
     pub fn advance(&mut self, n: usize) -> bool {
-        let off = self.record.off as usize + n;
-        if n > self.len() || off > MAX_OFFSET {
+        if n > self.len() || self.record.off as usize + n > MAX_OFFSET {
             return false;
         }
-        self.record.off = off as u16;
+        self.record.off += n as u16;
         self.record.len -= n as u16;
         true
     }
@@ -159,12 +170,29 @@ impl<'a> Packet<'a> {
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, n: usize) -> bool {
-        let off = self.record.off as usize;
-        if n > off - HEADROOM.min(off) || self.len() + n > STRIDE {
+        if n > self.record.off as usize - HEADROOM {
             return false;
         }
-        self.record.off = (off - n) as u16;
+        self.record.off -= n as u16;
         self.record.len += n as u16;
+        true
+    }
+
+    /// Moves the start `len` bytes back, and writes the last `len` bytes of `header` there; `false` (and nothing changed)
+    /// when the headroom is used up.
+    ///
+    /// Always 32 bytes are written, two stores: what lies before the new start is headroom, where nothing is kept.
+    #[inline(always)]
+    #[must_use]
+    pub fn prepend(&mut self, header: &[u8; 32], len: usize) -> bool {
+        let off = self.record.off as usize;
+        if off < HEADROOM + header.len() || len > header.len() || self.len() + len > STRIDE {
+            return false;
+        }
+        // SAFETY: HEADROOM ≤ off - 32, so the 32 bytes lie within the buffer; they are ours.
+        unsafe { self.ptr(off - header.len()).cast::<[u8; 32]>().write_unaligned(*header) };
+        self.record.off = (off - len) as u16;
+        self.record.len += len as u16;
         true
     }
 
@@ -181,36 +209,51 @@ impl<'a> Packet<'a> {
         self.record.l2_len
     }
 
-    /// Moves the start back to the link header; a packet without a marked one stays as it is.
+    /// Moves the start to the link header; a packet without a marked network header stays as it is.
     pub fn rewind_to_l2(&mut self) {
-        let l2 = (self.record.l3 as usize).saturating_sub(self.record.l2_len as usize).max(HEADROOM);
-        self.move_to(l2);
+        self.move_to(self.record.l3.saturating_sub(u16::from(self.record.l2_len)));
     }
 
-    /// Moves the start to the network header.
+    /// Moves the start to the network header; a packet without a marked one stays as it is.
     pub fn rewind_to_l3(&mut self) {
-        self.move_to(self.record.l3 as usize);
+        self.move_to(self.record.l3);
     }
 
-    fn move_to(&mut self, off: usize) {
-        let end = self.record.off as usize + self.len();
-        let off = off.min(MAX_OFFSET).min(end);
-        self.record.off = off as u16;
-        self.record.len = (end - off) as u16;
+    fn move_to(&mut self, off: u16) {
+        if self.record.l3 == 0 {
+            return;
+        }
+        let end = self.record.off + self.record.len;
+        // Neither before the headroom nor behind the end; the marks lay within both when they were made.
+        self.record.off = off.max(HEADROOM as u16).min(end).min(MAX_OFFSET as u16);
+        self.record.len = end - self.record.off;
     }
 
     /// The cold header.
     #[inline(always)]
     pub fn cold(&self) -> &Cold {
-        // SAFETY: the packet owns its head buffer while it borrows the record.
-        unsafe { arena::cold(self.record.buf) }
+        // SAFETY: every buffer has its cold header at COLD; any bits are a valid `Cold` (plain integers). The packet
+        // owns its head buffer while it borrows the record.
+        unsafe { &*self.ptr(COLD).cast() }
     }
 
     /// The cold header, to be changed.
     #[inline(always)]
     pub fn cold_mut(&mut self) -> &mut Cold {
         // SAFETY: as in `cold`, and self is borrowed uniquely.
-        unsafe { arena::cold(self.record.buf) }
+        unsafe { &mut *self.ptr(COLD).cast() }
+    }
+
+    #[inline(always)]
+    fn link(&self) -> &Link {
+        // SAFETY: as in `cold`, for the link at LINK.
+        unsafe { &*arena::link_ptr(self.record.buf) }
+    }
+
+    #[inline(always)]
+    fn link_mut(&mut self) -> &mut Link {
+        // SAFETY: as in `link`, and self is borrowed uniquely.
+        unsafe { arena::link(self.record.buf) }
     }
 
     /// The 64 bytes that features register fields in.
@@ -228,7 +271,7 @@ impl<'a> Packet<'a> {
     /// The bytes of all segments, one slice a segment.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let (mut next, mut left) = if self.record.flags.any(Flags::CHAINED) {
-            (self.cold().next, self.cold().tail_len)
+            (self.link().next, self.link().tail_len)
         } else {
             (0, 0)
         };
@@ -241,10 +284,10 @@ impl<'a> Packet<'a> {
             // shared; a tail is never written once it is linked. seg_off + seg_len were taken from a record, so
             // they lie within the buffer.
             unsafe {
-                let cold = arena::cold_ptr(next);
-                let len = u32::from((*cold).seg_len).min(left);
-                let first = arena::at(base, next).as_ptr().add((*cold).seg_off as usize);
-                next = (*cold).next;
+                let link = arena::link_ptr(next);
+                let len = u32::from((*link).seg_len).min(left);
+                let first = arena::at(base, next).as_ptr().add((*link).seg_off as usize);
+                next = (*link).next;
                 left -= len;
                 Some(std::slice::from_raw_parts(first, len as usize))
             }
@@ -261,11 +304,12 @@ impl<'a> Packet<'a> {
         Some(at)
     }
 
-    /// Fills the packet with these bytes, in as many segments as it takes; `false` when buffers ran out (what there
-    /// is of the packet then stays whole, and is to be freed).
+    /// Fills the packet with these bytes, in as many segments as it takes, in place of what it held; `false` when
+    /// buffers ran out (what there is of the packet then stays whole, and is to be freed).
     ///
     /// The caller [notes](crate::Frame::note) `CHAINED` in the frame.
     pub fn fill_chained(&mut self, bytes: &[u8], cache: &mut Cache) -> bool {
+        self.cut_tail(cache);
         let first = self.room_mut().len().min(bytes.len());
         let (head, mut rest) = bytes.split_at(first);
         if !self.fill(head) {
@@ -283,37 +327,46 @@ impl<'a> Packet<'a> {
             segment.fill(now);
             rest = after;
             // SAFETY: `last` and the new buffer are both owned by this packet.
-            let (cold, new) = unsafe { (arena::cold(last), arena::cold(record.buf)) };
+            let (before, new) = unsafe { (arena::link(last), arena::link(record.buf)) };
             new.next = 0;
             new.shares = 1;
             new.seg_off = record.off;
             new.seg_len = record.len;
-            cold.next = record.buf;
+            before.next = record.buf;
             last = record.buf;
             if !self.record.flags.any(Flags::CHAINED) {
                 self.record.flags |= Flags::CHAINED;
-                self.cold_mut().tail_len = 0;
+                self.link_mut().tail_len = 0;
             }
-            self.cold_mut().tail_len += n as u32;
+            self.link_mut().tail_len += n as u32;
         }
         true
+    }
+
+    /// Frees the segments behind the first.
+    #[inline(always)]
+    fn cut_tail(&mut self, cache: &mut Cache) {
+        if self.record.flags.any(Flags::CHAINED) {
+            cache.free_tail(self.record.buf);
+            self.record.flags = self.record.flags & !Flags::CHAINED;
+        }
     }
 
     /// Cuts the packet to `len` bytes in all, and frees the segments that are not needed then.
     ///
     /// The Ethernet padding behind an IP packet goes this way, and what is too long to be quoted in an ICMP error.
     pub fn truncate(&mut self, len: usize, cache: &mut Cache) {
-        if self.record.flags.any(Flags::CHAINED) {
-            if let Some(tail) = len.checked_sub(self.len()).filter(|&t| t > 0) {
+        if len > self.len() {
+            if self.record.flags.any(Flags::CHAINED) {
                 // The tail may be shared, so its segments stay as they are: the head says how much of them counts.
-                let cold = self.cold_mut();
-                cold.tail_len = cold.tail_len.min(tail as u32);
-                return;
+                let tail = len - self.len();
+                let link = self.link_mut();
+                link.tail_len = tail.min(link.tail_len as usize) as u32;
             }
-            cache.free_tail(self.record.buf);
-            self.record.flags = self.record.flags & !Flags::CHAINED;
+            return;
         }
-        self.record.len = self.record.len.min(len as u16);
+        self.cut_tail(cache);
+        self.record.len = len as u16;
     }
 
     /// A second packet with the same bytes and the same record: the head (with its link header and feature bytes) is
@@ -321,26 +374,25 @@ impl<'a> Packet<'a> {
     pub fn duplicate(&self, cache: &mut Cache) -> Option<Held> {
         let record = cache.take()?;
         let copy = Record { buf: record.buf, ..*self.record };
-        let first =
-            (copy.l3 as usize).saturating_sub(copy.l2_len as usize).clamp(HEADROOM, copy.off as usize);
+        let first = match copy.l3 {
+            0 => copy.off as usize,
+            l3 => (l3 as usize).saturating_sub(copy.l2_len as usize).clamp(HEADROOM, copy.off as usize),
+        };
         let last = copy.off as usize + self.len();
         // SAFETY: both heads are owned (ours, and the one just taken), so they do not overlap; both ranges lie
-        // within a buffer. The cold header of the copy keeps its own pool and state.
+        // within a buffer. The link of the copy keeps its own pool and state.
         unsafe {
             let to = arena::at(self.base, copy.buf).as_ptr();
             std::ptr::copy_nonoverlapping(self.ptr(first), to.add(first), last - first);
-            std::ptr::copy_nonoverlapping(self.ptr(FEATURE), to.add(FEATURE), 64);
-            let own = arena::cold(copy.buf);
-            let (pool, allocated) = (own.pool, own.allocated);
-            *own = *self.cold();
-            (own.pool, own.allocated) = (pool, allocated);
+            std::ptr::copy_nonoverlapping(self.ptr(COLD), to.add(COLD), HEADROOM - COLD);
+            let link = arena::link(copy.buf);
+            (link.next, link.tail_len) = (self.link().next, self.link().tail_len);
         }
         if copy.flags.any(Flags::CHAINED) {
             // SAFETY: the first tail segment stands for the whole tail; it is counted atomically because other
             // threads may hold or let go of it.
             unsafe {
-                let shares = AtomicU32::from_ptr(&raw mut (*arena::cold_ptr(self.cold().next)).shares);
-                let _ = shares.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+                let shares = AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares);
                 shares.fetch_add(1, Ordering::AcqRel);
             }
         }

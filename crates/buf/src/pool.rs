@@ -2,11 +2,13 @@
 //!
 //! A [`Pool`] is what the operator sizes; it grows by adding regions. Threads take and give through a [`Cache`]: a
 //! stack, last in first out, so that the buffer handed out next is the one whose lines are still in the cache. The
-//! shared depot behind it is locked once per [`BATCH`] buffers. Any thread may free any buffer.
+//! shared depot behind it is locked once per [`BATCH`] buffers. Any thread may free any buffer. A buffer that is
+//! freed into a cache of another pool stays there: looking where it belongs would cost a cache miss a packet.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use infra::mem::PageSize;
 
@@ -19,8 +21,10 @@ pub const BATCH: usize = 256;
 /// Buffers that a cache keeps at most.
 const CACHE: usize = 2 * BATCH;
 
-/// Pools by number, so that a buffer dropped far from any cache finds its way home.
-static POOLS: OnceLock<Mutex<Vec<Weak<Shared>>>> = OnceLock::new();
+/// Pools by number, so that a buffer dropped far from any cache finds its way home. Numbers are never used again: a
+/// packet may outlive its pool.
+static POOLS: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+static NEXT: AtomicU32 = AtomicU32::new(1);
 /// Packets that were dropped by going out of scope instead of by a reason.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
@@ -35,6 +39,7 @@ struct Shared {
     regions: Mutex<Vec<Region>>,
     total: AtomicUsize,
     refused: AtomicU64,
+    lost: AtomicU64,
     /// Fill of each cache, written by its owner after each batch of work.
     cached: Mutex<Vec<Weak<AtomicUsize>>>,
 }
@@ -61,6 +66,8 @@ pub struct PoolStats {
     pub used: usize,
     /// Allocations refused because no buffer was free.
     pub refused: u64,
+    /// Packets that left without a reason: a defect if it is not 0.
+    pub lost: u64,
     /// The worst kind of pages in the pool's memory.
     pub page: PageSize,
 }
@@ -71,23 +78,17 @@ impl Pool {
     /// # Errors
     /// When the memory or the address space cannot be had.
     pub fn new(buffers: usize) -> io::Result<Pool> {
-        let mut pools = lock(POOLS.get_or_init(Default::default));
-        let number = pools.iter().position(|p| p.strong_count() == 0).unwrap_or(pools.len());
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(Shared {
-            number: number as u32,
+            number,
             depot: Mutex::default(),
             regions: Mutex::default(),
             total: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             cached: Mutex::default(),
         });
-        let weak = Arc::downgrade(&shared);
-        if number == pools.len() {
-            pools.push(weak);
-        } else {
-            pools[number] = weak;
-        }
-        drop(pools);
+        lock(&POOLS).insert(number, Arc::downgrade(&shared));
         let pool = Pool(shared);
         pool.grow(buffers)?;
         Ok(pool)
@@ -103,9 +104,9 @@ impl Pool {
         depot.reserve(buffers + CACHE);
         for index in region.indexes() {
             // SAFETY: the region was mapped just now for this pool; nobody else knows its indexes.
-            let cold = unsafe { arena::cold(index) };
-            cold.pool = self.0.number;
-            cold.allocated = 0;
+            let link = unsafe { arena::link(index) };
+            link.pool = self.0.number;
+            link.allocated = 0;
             depot.push(index);
         }
         self.0.total.fetch_add(buffers, Ordering::Relaxed);
@@ -137,6 +138,7 @@ impl Pool {
             cached,
             used: total.saturating_sub(free + cached),
             refused: s.refused.load(Ordering::Relaxed),
+            lost: s.lost.load(Ordering::Relaxed),
             page,
         }
     }
@@ -144,6 +146,7 @@ impl Pool {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        lock(&POOLS).remove(&self.number);
         // The address range is used again only when every buffer is at home, each once. Otherwise a packet somewhere
         // still owns one, and the memory stays mapped for ever rather than get two owners.
         let depot = std::mem::take(self.depot.get_mut().unwrap_or_else(|e| e.into_inner()));
@@ -282,7 +285,7 @@ pub(crate) fn fresh(index: u32) -> Record {
         tx_if: NO_INTERFACE,
         fwd: 0,
         hash: 0,
-        l3: DATA as u16,
+        l3: 0,
         l2_len: 0,
         l4: 0,
     }
@@ -291,19 +294,19 @@ pub(crate) fn fresh(index: u32) -> Record {
 /// Visits the segments behind a head for the last time: `each` gets those that nobody else shares.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
-    let mut next = unsafe { arena::cold(head) }.next;
+    let mut next = unsafe { arena::link(head) }.next;
     while next != 0 {
-        // SAFETY: as above. The count is atomic because two chains on two threads may let go of a tail at once.
-        let (after, last) = unsafe {
-            let cold = arena::cold_ptr(next);
-            let shares = AtomicU32::from_ptr(&raw mut (*cold).shares);
-            let last = shares.load(Ordering::Acquire) <= 1 || shares.fetch_sub(1, Ordering::AcqRel) == 1;
-            ((*cold).next, last)
+        // SAFETY: the chain holds a share of the segment. The count is atomic because two chains on two threads may
+        // let go of it at once; whoever is not the last does not touch it again.
+        let after = unsafe {
+            let link = arena::link_ptr(next);
+            let shares = AtomicU32::from_ptr(&raw mut (*link).shares);
+            if shares.load(Ordering::Acquire) > 1 && shares.fetch_sub(1, Ordering::AcqRel) > 1 {
+                // Whoever shares this segment shares everything behind it.
+                return;
+            }
+            (*link).next
         };
-        if !last {
-            // Whoever shares this segment shares everything behind it.
-            return;
-        }
         each(next);
         next = after;
     }
@@ -323,9 +326,11 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
     for index in all {
         debug_mark(index, false);
         // SAFETY: the record owned the buffer until now.
-        let number = unsafe { arena::cold(index) }.pool as usize;
-        let pool = POOLS.get().and_then(|p| lock(p).get(number).and_then(Weak::upgrade));
+        let number = unsafe { arena::link(index) }.pool;
+        let pool = lock(&POOLS).get(&number).and_then(Weak::upgrade);
+        // A buffer that outlived its pool stays out, and with it the pool's memory.
         if let Some(shared) = pool {
+            shared.lost.fetch_add(u64::from(lost && index == record.buf), Ordering::Relaxed);
             lock(&shared.depot).push(index);
         }
     }
@@ -336,13 +341,13 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
 fn debug_mark(index: u32, out: bool) {
     if cfg!(debug_assertions) {
         // SAFETY: the caller owns the buffer: it was just taken from, or is just given to, a pool.
-        let cold = unsafe { arena::cold(index) };
+        let link = unsafe { arena::link(index) };
         assert_eq!(
-            cold.allocated,
+            link.allocated,
             !out as u8,
             "buffer {index} is {} twice",
             if out { "taken" } else { "freed" }
         );
-        cold.allocated = out as u8;
+        link.allocated = out as u8;
     }
 }

@@ -48,6 +48,7 @@ impl Codes {
     /// for a frame. Order within a code is kept.
     pub fn split(&self, kernels: &Kernels, from: &mut Frame, target: &mut impl Target) {
         let n = from.len();
+        let facts = raw::take(from);
         let mut left: Mask = std::array::from_fn(|w| match n.saturating_sub(w * 64) {
             64.. => u64::MAX,
             valid => (1 << valid) - 1,
@@ -66,17 +67,15 @@ impl Codes {
             target.with(code, count, |to| {
                 let at = to.len();
                 assert!(to.room() >= count, "the target of a split has no room");
-                // SAFETY: the mask names valid records of `from`, each for the first time; `to` is another frame (both
-                // are borrowed uniquely) with room for `count` records behind its own.
+                // SAFETY: the mask names records of `from` that were valid when it was emptied, each for the first time;
+                // `to` is another frame (both are borrowed uniquely) with room for `count` records behind its own.
                 unsafe {
                     (kernels.pick)(raw::records(from), &mask, raw::records(to).add(at));
-                    raw::moved(to, at + count, from);
+                    raw::moved(to, at + count, facts);
                 }
             });
+            // A target that does not call `fill` leaks the packets, which is safe.
         }
-        // SAFETY: the masks of all codes together covered each of the first n records once, so all were moved. A target
-        // that does not call `fill` leaks packets, which is safe.
-        unsafe { raw::clear(from) };
     }
 }
 
