@@ -1,1 +1,19 @@
-//! stub
+//! The protocols: one folder a feature. Inside each the same names recur: `mod.rs` (what it does and how, then
+//! `install`), one file a node, `table.rs` (the state, free of graph types), `config.rs` (what the operator may ask
+//! for), `show.rs` (what the operator sees), `tests.rs`.
+//!
+//! [`Router`](router::Router) is the control side of all of them: the main thread owns one, and everything that changes
+//! goes through it. [`Tables`] is the workers' side: read handles, cloned into every node.
+
+#![forbid(unsafe_code)]
+
+pub mod adjacency;
+pub mod ethernet;
+pub mod icmp;
+pub mod interface;
+pub mod ip;
+pub mod router;
+pub mod tables;
+pub mod trace;
+
+pub use tables::Tables;

@@ -48,13 +48,11 @@ pub mod protocol {
 /// The smallest MTU of a link: what every host must take in one piece is larger (RFC 791 section 3.2).
 pub const MIN_MTU: u16 = 68;
 
-/// Whether no packet may come from this source: loopback (127/8), "this network" (0/8), multicast (224/4), reserved
-/// (240/4) and limited broadcast (RFC 1812 sections 4.2.2.11 and 5.3.7). 0.0.0.0 is not among them: a host without an
-/// address sends from it, see [`is_unspecified`]. Nothing else is, benchmark networks (198.18/15) least of all.
+/// Whether no packet may come from this source: loopback (127/8), multicast (224/4) and limited broadcast (RFC 1812
+/// sections 4.2.2.11 and 5.3.7). Nothing else is a martian, benchmark networks (198.18/15) least of all.
 #[inline(always)]
 pub const fn is_martian_source(addr: u32) -> bool {
-    let net = addr >> 24;
-    net == 127 || net >= 224 || (net == 0 && addr != 0)
+    addr >> 24 == 127 || addr >> 28 == 0xe || addr == u32::MAX
 }
 
 /// Whether this is 0.0.0.0, the source of a host that has no address yet (RFC 2131); never to be forwarded.

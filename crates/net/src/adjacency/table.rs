@@ -1,0 +1,150 @@
+//! The records, and who owns which.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use infra::class_a::{Full, SlotWriter};
+use infra::counters::CounterSet;
+use wire::Mac;
+use wire::ethernet::ethertype;
+
+use crate::ethernet::{HEADER, TAG, Tags};
+use crate::interface::Interface;
+
+/// Packets and bytes sent over each adjacency.
+pub type AdjacencyCounters = CounterSet<2>;
+
+/// A link header, ready to be written in front of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The header, at the end of the array.
+    pub bytes: [u8; 32],
+    /// Its length in bytes.
+    pub len: u8,
+}
+
+impl Rewrite {
+    /// The header of packets from `src` to `dst` with these VLAN tags.
+    pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Rewrite {
+        let mut header = Vec::with_capacity(HEADER + 2 * TAG);
+        header.extend_from_slice(&dst.0);
+        header.extend_from_slice(&src.0);
+        if let Some(t) = tags {
+            let outer = if t.outer_service { ethertype::QINQ } else { ethertype::VLAN };
+            header.extend_from_slice(&outer.to_be_bytes());
+            header.extend_from_slice(&t.outer.to_be_bytes());
+            if let Some(inner) = t.inner {
+                header.extend_from_slice(&ethertype::VLAN.to_be_bytes());
+                header.extend_from_slice(&inner.to_be_bytes());
+            }
+        }
+        header.extend_from_slice(&ethertype.to_be_bytes());
+        let mut bytes = [0; 32];
+        let len = header.len();
+        bytes[32 - len..].copy_from_slice(&header);
+        Rewrite { bytes, len: len as u8 }
+    }
+
+    /// The header.
+    pub fn header(&self) -> &[u8] {
+        &self.bytes[32 - usize::from(self.len)..]
+    }
+}
+
+/// How to reach a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub struct Adjacency {
+    /// The link header; `None` while the neighbour's address is not known.
+    pub rewrite: Option<Rewrite>,
+    /// The interface to send by.
+    pub interface: u32,
+    /// The largest network packet that may be sent, in bytes.
+    pub mtu: u16,
+    /// The neighbour.
+    pub next_hop: Ipv4Addr,
+}
+
+/// The main thread's side: adjacencies by neighbour, counted by their users.
+pub struct Adjacencies {
+    records: SlotWriter<Adjacency>,
+    by_neighbor: HashMap<(u32, Ipv4Addr), Entry>,
+    counters: AdjacencyCounters,
+}
+
+struct Entry {
+    index: u32,
+    users: u32,
+    mac: Option<Mac>,
+}
+
+impl Adjacencies {
+    /// No adjacencies yet.
+    pub fn new(records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
+        Adjacencies { records, by_neighbor: HashMap::new(), counters }
+    }
+
+    /// The adjacency to a neighbour, made if there is none (incomplete without `mac`); the caller becomes one of its
+    /// users.
+    ///
+    /// # Errors
+    /// When there is no room for another one.
+    pub fn acquire(
+        &mut self,
+        interface: u32,
+        next_hop: Ipv4Addr,
+        mac: Option<Mac>,
+        via: &Interface,
+        tags: Option<Tags>,
+    ) -> Result<u32, Full> {
+        if let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) {
+            e.users += 1;
+            return Ok(e.index);
+        }
+        let rewrite = mac.map(|dst| Rewrite::ethernet(dst, via.mac, tags, ethertype::IPV4));
+        let index = self.records.insert(Adjacency { rewrite, interface, mtu: via.mtu, next_hop })?;
+        self.counters.clear(index);
+        self.by_neighbor.insert((interface, next_hop), Entry { index, users: 1, mac });
+        Ok(index)
+    }
+
+    /// One user less for the adjacency at `index`; the last one takes it away.
+    pub fn release(&mut self, index: u32) {
+        let Some(record) = self.records.get(index) else { return };
+        let key = (record.interface, record.next_hop);
+        let Some(e) = self.by_neighbor.get_mut(&key) else { return };
+        e.users -= 1;
+        if e.users == 0 {
+            self.records.remove(e.index);
+            self.by_neighbor.remove(&key);
+        }
+    }
+
+    /// The neighbour's address is now known, has changed, or is lost. Does nothing for a neighbour that nobody uses.
+    pub fn set_mac(&mut self, interface: u32, next_hop: Ipv4Addr, mac: Option<Mac>, via: &Interface, tags: Option<Tags>) {
+        let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return };
+        e.mac = mac;
+        let rewrite = mac.map(|dst| Rewrite::ethernet(dst, via.mac, tags, ethertype::IPV4));
+        // The index is in use, so it lies within the capacity.
+        let _ = self.records.set(e.index, Adjacency { rewrite, interface, mtu: via.mtu, next_hop });
+    }
+
+    /// The interface's own address, MTU or tags changed: its adjacencies follow.
+    pub fn refresh(&mut self, interface: u32, via: &Interface, tags: Option<Tags>) {
+        let of: Vec<(Ipv4Addr, Option<Mac>)> =
+            self.by_neighbor.iter().filter(|(k, _)| k.0 == interface).map(|(k, e)| (k.1, e.mac)).collect();
+        for (next_hop, mac) in of {
+            self.set_mac(interface, next_hop, mac, via, tags);
+        }
+    }
+
+    /// The adjacency at `index`.
+    pub fn get(&self, index: u32) -> Option<&Adjacency> {
+        self.records.get(index)
+    }
+
+    /// Every adjacency with its index, and how many use it.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
+        self.by_neighbor.values().filter_map(|e| Some((e.index, self.records.get(e.index)?, e.users)))
+    }
+}

@@ -1,0 +1,138 @@
+//! `ethernet-input`: the MAC filter, VLAN tags, and the way to the network layer.
+
+use std::io;
+
+use buf::{Flags, Frame, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use infra::quiesce::Guard;
+use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
+
+use super::{HEADER, TAG, Tags};
+use crate::Tables;
+use crate::interface::{Interface, Lanes};
+
+edges! { pub enum Next { Ip4 = "ip4-input", Arp = "arp-input" } }
+reasons! {
+    pub enum Reason {
+        Runt = "runt", Error, "the frame is shorter than an Ethernet header";
+        NotForUs = "not-for-us", Info, "the destination address is neither the interface's nor a group's";
+        UnknownType = "unknown-ethertype", Info, "no protocol of this router has this Ethernet type";
+        UnknownVlan = "unknown-vlan", Info, "no sub-interface takes the frame's VLAN tags";
+        Down = "interface-down", Info, "the interface that the frame came in by is down";
+    }
+}
+
+pub struct EthernetInput {
+    interfaces: SlotReader<Interface>,
+    /// Counts what comes in by sub-interfaces; devices are counted by their input nodes.
+    sub_rx: Lanes,
+}
+
+/// What the filter needs of an interface.
+#[derive(Clone, Copy)]
+struct Port {
+    interface: u32,
+    mac: u64,
+    fib: u16,
+    up: bool,
+}
+
+impl EthernetInput {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
+        Ok(EthernetInput { interfaces: t.interfaces.clone(), sub_rx: Lanes::new(&t.counters.rx, worker)? })
+    }
+
+    fn port(&self, guard: &Guard, interface: u32) -> Port {
+        match self.interfaces.get(guard, interface) {
+            Some(i) => Port { interface, mac: i.mac.to_u64(), fib: i.fib, up: i.up },
+            None => Port { interface, mac: 0, fib: 0, up: false },
+        }
+    }
+
+    /// A packet with VLAN tags: finds its sub-interface and skips the tags.
+    fn tagged(&mut self, guard: &Guard, p: &mut Packet<'_>, outer: u16) -> Verdict<Next, Reason> {
+        let device = p.rx_if();
+        let bytes = p.total_len();
+        if p.len() < HEADER + TAG {
+            return Verdict::Drop(Reason::Runt);
+        }
+        let tag = *p.peek_at::<VlanTag>(HEADER);
+        let mut tags = Tags {
+            outer_service: outer != ethertype::VLAN,
+            outer: tag.vid(),
+            inner: None,
+        };
+        let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
+        if inner_type == ethertype::VLAN && p.len() >= HEADER + 2 * TAG {
+            let tag = *p.peek_at::<VlanTag>(HEADER + TAG);
+            tags.inner = Some(tag.vid());
+            (inner_type, header) = (tag.ethertype(), HEADER + 2 * TAG);
+        }
+        let found = self.interfaces.get(guard, device).and_then(|d| d.vlans.get(tags));
+        let Some(sub) = found else { return Verdict::Drop(Reason::UnknownVlan) };
+        let port = self.port(guard, sub);
+        if !port.up {
+            return Verdict::Drop(Reason::Down);
+        }
+        p.set_rx_if(sub);
+        self.sub_rx.packet(sub, bytes);
+        filter(p, port, inner_type, header)
+    }
+}
+
+/// Marks groups, drops what is for other stations, and sends the rest to its protocol.
+#[inline(always)]
+fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
+    let dst = p.peek::<EthernetHeader>().dst();
+    if dst.to_u64() != port.mac {
+        if !dst.is_multicast() {
+            return Verdict::Drop(Reason::NotForUs);
+        }
+        let flag = if dst.is_broadcast() { Flags::L2_BROADCAST } else { Flags::L2_MULTICAST };
+        p.set_flags(p.flags() | flag);
+    }
+    let next = match ethertype {
+        ethertype::IPV4 => Next::Ip4,
+        ethertype::ARP => Next::Arp,
+        _ => return Verdict::Drop(Reason::UnknownType),
+    };
+    if !p.advance(header) {
+        return Verdict::Drop(Reason::Runt);
+    }
+    p.mark_l3(header as u8);
+    p.set_fib(port.fib);
+    Verdict::Next(next)
+}
+
+impl FrameNode for EthernetInput {
+    const NAME: &'static str = "ethernet-input";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let Some(first) = frame.get(0) else { return };
+        let mut port = self.port(cx.guard, first.rx_if());
+        let mut vlans = false;
+        out.each(frame, |_, p| {
+            if p.rx_if() != port.interface {
+                port = self.port(cx.guard, p.rx_if());
+            }
+            if !port.up {
+                return Verdict::Drop(Reason::Down);
+            }
+            let Some(header) = p.head::<EthernetHeader>() else { return Verdict::Drop(Reason::Runt) };
+            let kind = header.ethertype();
+            if ethertype::is_vlan(kind) {
+                vlans = true;
+                return self.tagged(cx.guard, p, kind);
+            }
+            filter(p, port, kind, HEADER)
+        });
+        if vlans {
+            self.sub_rx.flush();
+            frame.forget_uniform_rx();
+        }
+    }
+}

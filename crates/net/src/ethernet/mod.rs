@@ -1,0 +1,25 @@
+//! Ethernet: which packets are for this router, and for which of its interfaces.
+//!
+//! Packets with VLAN tags belong to the device's sub-interface that matches them ([`Vlans`]), others to the device's
+//! own interface.
+
+mod input;
+mod vlan;
+
+use graph::{ArcKey, Builder};
+
+pub use vlan::{Tags, Vlans};
+
+use crate::Tables;
+
+/// Bytes of an Ethernet header without tags.
+pub const HEADER: usize = 14;
+/// Bytes of a VLAN tag.
+pub const TAG: usize = 4;
+
+/// Adds the nodes and arcs of this feature.
+pub fn install(b: &mut Builder, t: &Tables) {
+    let tables = t.clone();
+    b.frame(move |s| input::EthernetInput::new(&tables, s.worker));
+    b.arc("ethernet-input", "ethernet-input", ArcKey::Rx);
+}

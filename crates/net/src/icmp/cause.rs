@@ -1,0 +1,50 @@
+//! Why a packet is reported to its source.
+
+/// Why a packet could not be delivered. Rides in the packet's forwarding index to the node that reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The time to live was used up.
+    TtlExpired,
+    /// No route covers the destination.
+    NoRoute,
+    /// The route says `unreachable`, or its next hop cannot be reached.
+    HostUnreachable,
+    /// The route says `prohibit`.
+    Prohibited,
+    /// This router does not speak the packet's protocol.
+    ProtocolUnreachable,
+    /// Nobody listens at the packet's port.
+    PortUnreachable,
+    /// The packet is larger than this MTU (bytes), and must not be fragmented.
+    FragmentationNeeded(u16),
+}
+
+impl Cause {
+    /// As a forwarding index: the kind in the low byte, the MTU in the high half.
+    #[inline(always)]
+    pub fn to_raw(self) -> u32 {
+        match self {
+            Cause::TtlExpired => 0,
+            Cause::NoRoute => 1,
+            Cause::HostUnreachable => 2,
+            Cause::Prohibited => 3,
+            Cause::ProtocolUnreachable => 4,
+            Cause::PortUnreachable => 5,
+            Cause::FragmentationNeeded(mtu) => 6 | u32::from(mtu) << 16,
+        }
+    }
+
+    /// The cause behind a forwarding index; one that nobody wrote counts as "no route".
+    #[inline(always)]
+    pub fn from_raw(raw: u32) -> Cause {
+        match raw & 0xff {
+            0 => Cause::TtlExpired,
+            2 => Cause::HostUnreachable,
+            3 => Cause::Prohibited,
+            4 => Cause::ProtocolUnreachable,
+            5 => Cause::PortUnreachable,
+            6 => Cause::FragmentationNeeded((raw >> 16) as u16),
+            _ => Cause::NoRoute,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! ICMPv4: what is reported to sources, and echo.
+
+mod cause;
+
+pub use cause::Cause;

@@ -1,0 +1,34 @@
+//! Interfaces. A device has one, and so has each sub-interface on it and each loopback; they share one index space.
+//!
+//! Interfaces are data, not nodes: one input node a driver ([`input`]), one [`output`] and one [`tx`] node serve them
+//! all, so that creating an interface touches no graph.
+//!
+//! ```text
+//! <driver>-input → (arc device-input) → ethernet-input … interface-output → (arc interface-output) → interface-tx
+//! ```
+
+mod input;
+mod output;
+mod table;
+mod tx;
+
+use drivers::INPUT_NODES;
+use graph::{ArcKey, Builder};
+
+pub use table::{Interface, InterfaceCounters, Kind, Lanes, Placement, RxSlot, TxPort};
+
+use crate::Tables;
+
+/// Adds the nodes and arcs of this feature.
+pub fn install(b: &mut Builder, t: &Tables) {
+    for name in INPUT_NODES {
+        let tables = t.clone();
+        b.input(name, move |s| input::DeviceInput::new(&tables, name, s.worker));
+    }
+    b.arc("device-input", "ethernet-input", ArcKey::Rx);
+    let tables = t.clone();
+    b.frame(move |s| output::InterfaceOutput::new(&tables, s.worker));
+    b.arc("interface-output", "interface-tx", ArcKey::Tx);
+    let tables = t.clone();
+    b.frame(move |s| tx::InterfaceTx::new(&tables, s.worker));
+}

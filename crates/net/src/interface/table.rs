@@ -1,0 +1,209 @@
+//! Interfaces as the workers see them, their queues, and what they count.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use buf::{Gone, RxQueue, TxCaps, TxQueue};
+use infra::counters::{CounterSet, Lane};
+use wire::Mac;
+
+use crate::ethernet::Vlans;
+
+/// What an interface is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A device with queues.
+    Device,
+    /// Packets with certain VLAN tags on a device.
+    SubInterface,
+    /// No device at all: what is sent out of it is dropped.
+    Loopback,
+}
+
+/// An interface as the workers see it: immutable, replaced as a whole.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// What it is.
+    pub kind: Kind,
+    /// Index of the device's interface that carries it; its own for a device.
+    pub device: u32,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Whether packets may pass: it is up, and so is its device.
+    pub up: bool,
+    /// The VRF it is bound to.
+    pub fib: u16,
+    /// The largest network packet it sends, in bytes.
+    pub mtu: u16,
+    /// The sub-interfaces of a device.
+    pub vlans: Vlans,
+}
+
+/// What interfaces count: packets and bytes each way, on every interface. Drops are counted by the graph.
+#[derive(Clone)]
+pub struct InterfaceCounters {
+    /// Received.
+    pub rx: CounterSet<2>,
+    /// Sent, as far as this router knows.
+    pub tx: CounterSet<2>,
+    /// Not sent because the device had no room.
+    pub tx_full: CounterSet<1>,
+}
+
+impl InterfaceCounters {
+    /// Counters for indexes below `capacity`.
+    pub fn new(capacity: u32) -> InterfaceCounters {
+        InterfaceCounters {
+            rx: CounterSet::new("/if/rx", capacity),
+            tx: CounterSet::new("/if/tx", capacity),
+            tx_full: CounterSet::new("/if/tx-full", capacity),
+        }
+    }
+
+    /// Starts the counters of one interface anew.
+    pub fn clear(&self, interface: u32) {
+        self.rx.clear(interface);
+        self.tx.clear(interface);
+        self.tx_full.clear(interface);
+    }
+}
+
+/// A worker's lane of a counter of packets and bytes, which adds once per run of packets with the same index.
+pub struct Lanes {
+    lane: Lane<2>,
+    index: u32,
+    run: [u64; 2],
+}
+
+impl Lanes {
+    /// The lane of `worker`.
+    ///
+    /// # Errors
+    /// When memory for it is not to be had.
+    pub fn new(set: &CounterSet<2>, worker: usize) -> io::Result<Lanes> {
+        Ok(Lanes { lane: set.lane(worker)?, index: u32::MAX, run: [0; 2] })
+    }
+
+    /// Counts a packet.
+    #[inline(always)]
+    pub fn packet(&mut self, index: u32, bytes: usize) {
+        if index != self.index {
+            self.flush();
+            self.index = index;
+        }
+        self.run[0] += 1;
+        self.run[1] += bytes as u64;
+    }
+
+    /// Adds what was counted since the last flush. Called at the end of every frame.
+    #[inline(always)]
+    pub fn flush(&mut self) {
+        if self.run[0] > 0 {
+            self.lane.add(self.index, self.run);
+            self.run = [0; 2];
+        }
+    }
+}
+
+/// A device's transmit queues. Worker `w` uses queue `w` modulo their number, and locks it once a frame.
+pub struct TxPort {
+    queues: Vec<Mutex<Box<dyn TxQueue>>>,
+    /// What all the queues can do.
+    pub caps: TxCaps,
+    gone: AtomicBool,
+}
+
+impl TxPort {
+    /// The port of a device; `None` when it has no queue.
+    pub fn new(queues: Vec<Box<dyn TxQueue>>) -> Option<TxPort> {
+        let caps = queues.first()?.caps();
+        let queues = queues.into_iter().map(Mutex::new).collect();
+        Some(TxPort { queues, caps, gone: AtomicBool::new(false) })
+    }
+
+    /// The queue of a worker.
+    pub fn queue(&self, worker: usize) -> MutexGuard<'_, Box<dyn TxQueue>> {
+        // A panic in a driver leaves its queue as it was between two packets at worst.
+        self.queues[worker % self.queues.len()].lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Notes that the device vanished.
+    pub fn set_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the device vanished.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+}
+
+/// A receive queue, and who polls it.
+pub struct RxSlot {
+    /// Index of the device's interface.
+    pub interface: u32,
+    /// The worker that polls it.
+    pub worker: usize,
+    /// The input node that polls it.
+    pub node: &'static str,
+    /// What to sleep on; `None`: the queue has to be polled.
+    pub fd: Option<OwnedFd>,
+    queue: Mutex<Box<dyn RxQueue>>,
+    gone: Mutex<Option<Gone>>,
+}
+
+impl RxSlot {
+    /// A queue of `interface`, polled by `worker`.
+    ///
+    /// # Errors
+    /// When its file cannot be duplicated.
+    pub fn new(
+        interface: u32,
+        worker: usize,
+        node: &'static str,
+        queue: Box<dyn RxQueue>,
+    ) -> io::Result<RxSlot> {
+        let fd = queue.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
+        Ok(RxSlot { interface, worker, node, fd, queue: Mutex::new(queue), gone: Mutex::new(None) })
+    }
+
+    /// The queue; uncontended but while it moves from one worker to another.
+    pub fn queue(&self) -> MutexGuard<'_, Box<dyn RxQueue>> {
+        self.queue.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Notes that the device vanished.
+    pub fn set_gone(&self, why: Gone) {
+        *self.gone.lock().unwrap_or_else(|e| e.into_inner()) = Some(why);
+    }
+
+    /// Why the device vanished, if it did.
+    pub fn gone(&self) -> Option<Gone> {
+        self.gone.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+}
+
+/// All receive queues. Input nodes keep a copy of their share, and look for a newer one once a turn.
+#[derive(Clone, Default)]
+pub struct Placement(Arc<(AtomicU64, Mutex<Vec<Arc<RxSlot>>>)>);
+
+impl Placement {
+    /// Counts the changes: a cheap way to see that there was one.
+    #[inline(always)]
+    pub fn version(&self) -> u64 {
+        self.0.0.load(Ordering::Acquire)
+    }
+
+    /// The queues now.
+    pub fn slots(&self) -> Vec<Arc<RxSlot>> {
+        self.0.1.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Changes the queues.
+    pub fn change(&self, f: impl FnOnce(&mut Vec<Arc<RxSlot>>)) {
+        f(&mut self.0.1.lock().unwrap_or_else(|e| e.into_inner()));
+        self.0.0.fetch_add(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,116 @@
+//! `interface-tx`: hands packets to the device's transmit queue.
+
+use buf::Frame;
+use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
+use infra::class_a::SlotReader;
+use infra::counters::Lane;
+use kernels::{Codes, Target};
+
+use super::table::{Interface, TxPort};
+use crate::Tables;
+
+/// Devices that one frame is split to at once; packets for further ones wait for the next round.
+const PORTS: usize = 16;
+/// Code of packets whose device has no place in this round.
+const LATER: u8 = PORTS as u8;
+
+reasons! {
+    pub enum Reason {
+        Full = "tx-queue-full", Warn, "the device did not take the packet: its transmit queue is full";
+        NoQueue = "tx-no-queue", Warn, "the device has no transmit queue any more";
+    }
+}
+
+pub struct InterfaceTx {
+    interfaces: SlotReader<Interface>,
+    ports: SlotReader<TxPort>,
+    full: Lane<1>,
+    codes: Box<Codes>,
+    /// One frame a device, and one for those that come later.
+    split: Vec<Frame>,
+}
+
+impl InterfaceTx {
+    pub fn new(t: &Tables, worker: usize) -> std::io::Result<InterfaceTx> {
+        Ok(InterfaceTx {
+            interfaces: t.interfaces.clone(),
+            ports: t.ports.clone(),
+            full: t.counters.tx_full.lane(worker)?,
+            codes: Box::default(),
+            split: (0..=PORTS).map(|_| Frame::new()).collect(),
+        })
+    }
+
+    /// Sends a frame for one device. What the device does not take stays in the frame.
+    fn send(&mut self, cx: &mut Cx<'_>, device: u32, frame: &mut Frame) -> Reason {
+        let Some(port) = self.ports.get(cx.guard, device) else { return Reason::NoQueue };
+        if port.queue(cx.worker).send(frame, cx.bufs).is_err() {
+            port.set_gone();
+            return Reason::NoQueue;
+        }
+        self.full.add(device, [frame.len() as u64]);
+        Reason::Full
+    }
+}
+
+struct ToSplit<'f>(&'f mut [Frame]);
+impl Target for ToSplit<'_> {
+    fn with(&mut self, code: u8, _: usize, fill: impl FnOnce(&mut Frame)) {
+        // Codes are at most LATER, and each frame is empty before the split.
+        if let Some(frame) = self.0.get_mut(usize::from(code)) {
+            fill(frame);
+        }
+    }
+}
+
+impl FrameNode for InterfaceTx {
+    const NAME: &'static str = "interface-tx";
+    type Next = NoNext;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
+        let device = |interface: u32, i: &SlotReader<Interface>| {
+            i.get(cx.guard, interface).map_or(u32::MAX, |i| i.device)
+        };
+        let mut devices = [u32::MAX; PORTS];
+        let mut used = 0;
+        let (mut last_interface, mut last_code) = (u32::MAX, 0u8);
+        for (p, code) in frame.packets().zip(&mut self.codes.0) {
+            if p.tx_if() != last_interface || used == 0 {
+                last_interface = p.tx_if();
+                let d = device(last_interface, &self.interfaces);
+                last_code = match devices[..used].iter().position(|&k| k == d) {
+                    Some(k) => k as u8,
+                    None if used < PORTS => {
+                        devices[used] = d;
+                        used += 1;
+                        used as u8 - 1
+                    }
+                    None => LATER,
+                };
+            }
+            *code = last_code;
+        }
+        if used == 1 {
+            let reason = self.send(cx, devices[0], frame);
+            out.all(Verdict::Drop(reason));
+            return;
+        }
+        self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
+        let mut split = std::mem::take(&mut self.split);
+        for (to, &device) in split.iter_mut().zip(&devices[..used]) {
+            let reason = self.send(cx, device, to);
+            to.drain(|packet| out.drop(reason, packet));
+        }
+        if let Some(later) = split.get_mut(PORTS)
+            && !later.is_empty()
+        {
+            frame.append(later);
+            self.split = split;
+            self.run(cx, frame, out);
+            return;
+        }
+        self.split = split;
+    }
+}

@@ -1,0 +1,131 @@
+//! `ip4-lookup`: the longest prefix that covers the destination, and what it says.
+//!
+//! Two stages over the vector: leaves first, then the objects behind them, so that the misses of a large table overlap.
+
+use buf::{FRAME_SIZE, Frame};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::{Reader, WordReader};
+use infra::lpm::{Dir24Reader, LpmLookup, NO_ROUTE};
+use wire::ipv4::Ipv4Header;
+
+use super::Object;
+use crate::Tables;
+
+/// Lookups through other VRFs that one packet may take.
+const MAX_HOPS: usize = 8;
+
+/// The lookup table of each VRF, by number.
+#[derive(Clone, Default)]
+pub struct Fibs(pub Vec<Option<Dir24Reader>>);
+
+impl Fibs {
+    #[inline(always)]
+    fn get(&self, fib: u16) -> Option<&Dir24Reader> {
+        self.0.get(usize::from(fib))?.as_ref()
+    }
+}
+
+edges! {
+    pub enum Next {
+        Rewrite = "ip4-rewrite",
+        Arp = "ip4-arp",
+        Local = "ip4-local",
+        Report = "ip4-icmp-error",
+    }
+}
+reasons! {
+    pub enum Reason {
+        Blackhole = "blackhole", Info, "the route says to drop packets to this destination";
+        NoTable = "no-table", Error, "the packet's VRF has no table";
+        TableLoop = "table-loop", Error, "routes send the packet from VRF to VRF in a circle";
+    }
+}
+
+pub struct Ip4Lookup {
+    fibs: Reader<Fibs>,
+    objects: WordReader,
+    addresses: Box<[u32; FRAME_SIZE]>,
+    leaves: Box<[u32; FRAME_SIZE]>,
+}
+
+impl Ip4Lookup {
+    pub fn new(t: &Tables) -> Ip4Lookup {
+        let (fibs, objects) = (t.fibs.clone(), t.objects.clone());
+        Ip4Lookup { fibs, objects, addresses: Box::new([0; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
+    }
+
+    /// Fills `leaves`.
+    #[inline(always)]
+    fn leaves(&mut self, fibs: &Fibs, frame: &mut Frame) {
+        let n = frame.len();
+        let Some(first) = frame.get(0) else { return };
+        let fib = first.fib();
+        let mut same = true;
+        for (address, mut p) in self.addresses.iter_mut().zip(frame.packets()) {
+            *address = p.peek::<Ipv4Header>().dst_u32();
+            same &= p.fib() == fib;
+        }
+        if let (true, Some(table)) = (same, fibs.get(fib)) {
+            table.lookup_many(&self.addresses[..n], &mut self.leaves[..n]);
+            return;
+        }
+        for ((address, leaf), p) in self.addresses.iter().zip(self.leaves.iter_mut()).zip(frame.packets()) {
+            *leaf = fibs.get(p.fib()).map_or(NO_ROUTE, |t| t.lookup(*address));
+        }
+    }
+
+    /// Follows objects that name another VRF.
+    #[cold]
+    fn through_tables(&self, fibs: &Fibs, address: u32, mut fib: u16) -> Result<Object, Reason> {
+        for _ in 0..MAX_HOPS {
+            let table = fibs.get(fib).ok_or(Reason::NoTable)?;
+            match Object::from_word(self.objects.get(table.lookup(address))) {
+                Object::Table(next) => fib = next,
+                other => return Ok(other),
+            }
+        }
+        Err(Reason::TableLoop)
+    }
+}
+
+impl FrameNode for Ip4Lookup {
+    const NAME: &'static str = "ip4-lookup";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::lookup;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let fibs = self.fibs.get(cx.guard);
+        self.leaves(fibs, frame);
+        out.each(frame, |i, p| {
+            let leaf = self.leaves[i & (FRAME_SIZE - 1)];
+            let mut object = Object::from_word(self.objects.get(leaf));
+            if let Object::Table(fib) = object {
+                object = match self.through_tables(fibs, self.addresses[i & (FRAME_SIZE - 1)], fib) {
+                    Ok(object) => object,
+                    Err(reason) => return Verdict::Drop(reason),
+                };
+            }
+            match object {
+                Object::Adjacency(adjacency) => {
+                    p.set_fwd(adjacency);
+                    Verdict::Next(Next::Rewrite)
+                }
+                Object::Glean(interface) => {
+                    p.set_tx_if(interface);
+                    p.set_fwd(self.addresses[i & (FRAME_SIZE - 1)]);
+                    Verdict::Next(Next::Arp)
+                }
+                Object::Local => Verdict::Next(Next::Local),
+                Object::Drop => Verdict::Drop(Reason::Blackhole),
+                Object::Report(cause) => {
+                    p.set_fwd(cause.to_raw());
+                    Verdict::Next(Next::Report)
+                }
+                // `through_tables` follows these to their end.
+                Object::Table(_) => Verdict::Drop(Reason::TableLoop),
+            }
+        });
+    }
+}
+

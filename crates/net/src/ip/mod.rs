@@ -1,0 +1,45 @@
+//! IPv4 forwarding.
+//!
+//! ```text
+//! ip4-input → (arc ip4-unicast) → ip4-lookup → ip4-rewrite → (arc ip4-output) → interface-output
+//!     └ (arc ip4-multicast) → ip4-multicast    ├ ip4-arp (resolve, hold)
+//!                                              ├ (arc ip4-local) → ip4-local → icmp, udp, …
+//!                                              └ ip4-icmp-error
+//! ```
+//!
+//! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
+//! with the same path share one object.
+
+mod input;
+mod lookup;
+mod multicast;
+mod object;
+mod own;
+mod prefix;
+mod rewrite;
+mod table;
+
+use graph::{ArcKey, Builder};
+
+pub use lookup::Fibs;
+pub use object::Object;
+pub use own::OwnAddresses;
+pub use prefix::Prefix4;
+pub use table::{Path, PathState, Resolver, RouteError, Routes, Source};
+
+use crate::Tables;
+
+/// Adds the nodes and arcs of this feature.
+pub fn install(b: &mut Builder, t: &Tables) {
+    let tables = t.clone();
+    b.packet(move |_| Ok(input::Ip4Input::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |_| Ok(lookup::Ip4Lookup::new(&tables)));
+    b.packet(|_| Ok(multicast::Ip4Multicast));
+    let tables = t.clone();
+    b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));
+    b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
+    b.arc("ip4-multicast", "ip4-multicast", ArcKey::Rx);
+    b.arc("ip4-local", "ip4-local", ArcKey::Rx);
+    b.arc("ip4-output", "interface-output", ArcKey::Tx);
+}

@@ -1,0 +1,58 @@
+//! Forwarding objects: what the leaf of a lookup stands for.
+
+use crate::icmp::Cause;
+
+/// What to do with packets to a destination. One word in the table of objects, so that it is replaced in one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// Send over this adjacency.
+    Adjacency(u32),
+    /// The destination is on the link of this interface: resolve it.
+    Glean(u32),
+    /// The destination is this router.
+    Local,
+    /// Drop without a word (blackhole).
+    Drop,
+    /// Drop, and report it to the source.
+    Report(Cause),
+    /// Look up again in another VRF.
+    Table(u16),
+}
+
+const ADJACENCY: u64 = 1;
+const GLEAN: u64 = 2;
+const LOCAL: u64 = 3;
+const DROP: u64 = 4;
+const REPORT: u64 = 5;
+const TABLE: u64 = 6;
+
+impl Object {
+    /// The word: kind in the low byte, value in the high half.
+    #[inline(always)]
+    pub fn to_word(self) -> u64 {
+        let (kind, value) = match self {
+            Object::Adjacency(a) => (ADJACENCY, a),
+            Object::Glean(i) => (GLEAN, i),
+            Object::Local => (LOCAL, 0),
+            Object::Drop => (DROP, 0),
+            Object::Report(c) => (REPORT, c.to_raw()),
+            Object::Table(t) => (TABLE, u32::from(t)),
+        };
+        kind | u64::from(value) << 32
+    }
+
+    /// The object behind a word; a word that nobody wrote (0: no route) is reported as no route.
+    #[inline(always)]
+    pub fn from_word(word: u64) -> Object {
+        let value = (word >> 32) as u32;
+        match word & 0xff {
+            ADJACENCY => Object::Adjacency(value),
+            GLEAN => Object::Glean(value),
+            LOCAL => Object::Local,
+            DROP => Object::Drop,
+            REPORT => Object::Report(Cause::from_raw(value)),
+            TABLE => Object::Table(value as u16),
+            _ => Object::Report(Cause::NoRoute),
+        }
+    }
+}

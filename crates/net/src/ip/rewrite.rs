@@ -1,0 +1,100 @@
+//! `ip4-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
+
+use std::io;
+
+use buf::{Flags, Frame, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use wire::ipv4::Ipv4Header;
+
+use crate::Tables;
+use crate::adjacency::Adjacency;
+use crate::icmp::Cause;
+use crate::interface::Lanes;
+
+edges! {
+    pub enum Next {
+        Output = "ip4-output",
+        Arp = "ip4-arp",
+        Report = "ip4-icmp-error",
+    }
+}
+reasons! {
+    pub enum Reason {
+        Stale = "stale-adjacency", Info, "the neighbour went away while the packet was on its way";
+        TooBig = "too-big", Warn, "the packet is larger than the MTU, and fragmentation is not built yet";
+        NoHeadroom = "no-headroom", Error, "there is no room for the link header in front of the packet";
+    }
+}
+
+pub struct Ip4Rewrite {
+    adjacencies: SlotReader<Adjacency>,
+    counters: Lanes,
+}
+
+impl Ip4Rewrite {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<Ip4Rewrite> {
+        let counters = Lanes::new(&t.adjacency_counters, worker)?;
+        Ok(Ip4Rewrite { adjacencies: t.adjacencies.clone(), counters })
+    }
+}
+
+impl FrameNode for Ip4Rewrite {
+    const NAME: &'static str = "ip4-rewrite";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::rewrite;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        out.each(frame, |_, p| {
+            let index = p.fwd();
+            let Some(adjacency) = self.adjacencies.get(cx.guard, index) else {
+                return Verdict::Drop(Reason::Stale);
+            };
+            p.set_tx_if(adjacency.interface);
+            let Some(rewrite) = &adjacency.rewrite else {
+                p.set_fwd(adjacency.next_hop.to_bits());
+                return Verdict::Next(Next::Arp);
+            };
+            let len = p.total_len();
+            if !p.flags().any(Flags::LOCAL_ORIGIN) {
+                let h = p.peek::<Ipv4Header>();
+                if h.ttl() <= 1 {
+                    p.set_fwd(Cause::TtlExpired.to_raw());
+                    return Verdict::Next(Next::Report);
+                }
+                h.decrement_ttl();
+            }
+            if len > usize::from(adjacency.mtu)
+                && let Some(verdict) = too_big(p, adjacency.mtu)
+            {
+                return verdict;
+            }
+            if !p.prepend(&rewrite.bytes, usize::from(rewrite.len)) {
+                return Verdict::Drop(Reason::NoHeadroom);
+            }
+            self.counters.packet(index, len + usize::from(rewrite.len));
+            Verdict::Next(Next::Output)
+        });
+        self.counters.flush();
+    }
+}
+
+/// What becomes of a packet that is larger than the MTU; `None` when it will be cut to segments that fit.
+#[cold]
+fn too_big(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
+    if p.flags().any(Flags::GSO)
+        && let Some(gso) = p.cold().gso()
+    {
+        // Header length counts from the Ethernet header, which came with the packet.
+        let headers = usize::from(gso.header_len).saturating_sub(usize::from(p.l2_len()));
+        if headers + usize::from(gso.size) <= usize::from(mtu) {
+            return None;
+        }
+    }
+    if !p.peek::<Ipv4Header>().dont_fragment() {
+        return Some(Verdict::Drop(Reason::TooBig));
+    }
+    p.set_fwd(Cause::FragmentationNeeded(mtu).to_raw());
+    Some(Verdict::Next(Next::Report))
+}

@@ -1,0 +1,209 @@
+//! The control side: one [`Router`], owned by the main thread, through which everything changes.
+//!
+//! [`Router::poll`] is its turn: packets that workers punted, and timers. Between turns the owner calls the methods that
+//! change things, each of which is complete when it returns: workers see the change at once, or not at all when it
+//! was refused.
+
+mod interfaces;
+mod poll;
+mod routes;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use buf::{Cache, Pool};
+use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
+use infra::doorbell::Doorbell;
+use infra::quiesce::Domain;
+
+use crate::adjacency::Adjacencies;
+use crate::interface::{Interface, TxPort};
+use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
+use crate::tables::{self, Tables, Writers};
+
+pub use interfaces::{Address, DeviceState, InterfaceInfo};
+pub use poll::{Hooks, PuntHandler};
+
+/// Why the router did not do what was asked; nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterError(pub String);
+
+impl fmt::Display for RouterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for RouterError {}
+
+impl From<crate::ip::RouteError> for RouterError {
+    fn from(e: crate::ip::RouteError) -> Self {
+        RouterError(e.to_string())
+    }
+}
+impl From<infra::class_a::Full> for RouterError {
+    fn from(e: infra::class_a::Full) -> Self {
+        RouterError(e.to_string())
+    }
+}
+impl From<io::Error> for RouterError {
+    fn from(e: io::Error) -> Self {
+        RouterError(e.to_string())
+    }
+}
+
+/// What this version of a router can do: the list of features lives with the binary.
+pub type Install = fn(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError>;
+
+/// How big a router is made.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Buffers.
+    pub buffers: usize,
+    /// Worker threads.
+    pub workers: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { buffers: 16_384, workers: 1 }
+    }
+}
+
+/// A router: the control side of everything.
+pub struct Router {
+    domain: Domain,
+    tables: Tables,
+    blueprint: Blueprint,
+    arcs: ArcControl,
+    hooks: Hooks,
+    pool: Pool,
+    bufs: Cache,
+    wake: Arc<Doorbell>,
+    ports: Vec<WorkerPort>,
+    runners: Vec<Runner>,
+    tx_ports: infra::class_a::SlotWriter<TxPort>,
+    own: infra::class_a::Writer<OwnAddresses>,
+    /// Interfaces, adjacencies and neighbours: what resolves paths.
+    near: Neighborhood,
+    routes: Routes,
+    /// Routes that follow from interface addresses, by interface.
+    connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
+}
+
+/// What resolves paths: interfaces and adjacencies.
+pub(crate) struct Neighborhood {
+    pub(crate) records: infra::class_a::SlotWriter<Interface>,
+    pub(crate) interfaces: BTreeMap<u32, InterfaceInfo>,
+    pub(crate) adjacencies: Adjacencies,
+}
+
+/// A router with its workers not yet on threads: for tests and benchmarks, which turn them by hand.
+pub struct Parts {
+    /// The control side.
+    pub router: Router,
+    /// The workers.
+    pub workers: Vec<graph::Worker>,
+}
+
+impl Router {
+    /// Builds the graph, the tables and the workers.
+    ///
+    /// # Errors
+    /// When the graph does not fit together, or memory is not to be had.
+    pub fn build(install: Install, sizes: &Sizes) -> Result<Parts, RouterError> {
+        let domain = Domain::new();
+        let (writers, tables) = tables::tables(&domain)?;
+        let mut builder = Builder::new();
+        let mut hooks = Hooks::default();
+        install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
+        let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;
+        let pool = Pool::new(sizes.buffers)?;
+        let wake = Arc::new(Doorbell::new()?);
+        let (mut workers, mut ports) = (Vec::new(), Vec::new());
+        for number in 0..sizes.workers.max(1) {
+            let (worker, port) = blueprint.worker(number, &pool, &wake)?;
+            workers.push(worker);
+            ports.push(port);
+        }
+        let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own } = writers;
+        let router = Router {
+            near: Neighborhood {
+                records: interfaces,
+                interfaces: BTreeMap::new(),
+                adjacencies: Adjacencies::new(adjacencies, tables.adjacency_counters.clone()),
+            },
+            routes: Routes::new(&domain, objects, fibs)?,
+            connected: BTreeMap::new(),
+            domain,
+            tables,
+            blueprint,
+            arcs,
+            hooks,
+            bufs: pool.cache(),
+            pool,
+            wake,
+            ports,
+            runners: Vec::new(),
+            tx_ports,
+            own,
+        };
+        Ok(Parts { router, workers })
+    }
+
+    /// Puts the workers on threads, each pinned to a core if `cores` has one for it.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start(&mut self, workers: Vec<graph::Worker>, cores: &[usize]) -> Result<(), RouterError> {
+        for (i, (worker, port)) in workers.into_iter().zip(&self.ports).enumerate() {
+            self.runners.push(Runner::start(worker, port, cores.get(i).copied())?);
+        }
+        Ok(())
+    }
+
+    /// Rings when a worker has something for [`poll`](Self::poll).
+    pub fn doorbell(&self) -> &Arc<Doorbell> {
+        &self.wake
+    }
+
+    /// Read handles on every table.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The graph: statistics, traces, node names.
+    pub fn graph(&self) -> &Blueprint {
+        &self.blueprint
+    }
+
+    /// Feature arcs.
+    pub fn arcs(&mut self) -> &mut ArcControl {
+        &mut self.arcs
+    }
+
+    /// The buffer pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Routes and VRFs, to be looked at.
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Adjacencies, to be looked at.
+    pub fn adjacencies(&self) -> &Adjacencies {
+        &self.near.adjacencies
+    }
+
+    /// Frees what no worker can see any more. Called now and then.
+    pub fn collect(&self) -> usize {
+        self.domain.collect()
+    }
+}
+
+/// The longest that [`Router::poll`] may be put off.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,0 +1,96 @@
+//! The router's turn: what workers punted, what is due.
+
+use std::collections::HashMap;
+
+use buf::Held;
+use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
+
+use super::Router;
+
+/// Punted packets handled in one turn, so that commands are not kept waiting.
+const TURN: usize = 256;
+
+/// What a feature does with a packet that was punted for its reason. The packet is the handler's.
+pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, Held);
+
+/// How features and the main thread meet: filled while the graph is built.
+#[derive(Default)]
+pub struct Hooks {
+    handlers: HashMap<PuntReason, PuntHandler>,
+    inject: HashMap<&'static str, EdgeId>,
+}
+
+impl Hooks {
+    /// Declares why packets are punted, how many a second one worker lets through, and who handles them.
+    pub fn punt(&mut self, b: &mut Builder, name: &'static str, rate: u32, handler: PuntHandler) -> PuntReason {
+        let reason = b.punt_reason(name, rate);
+        self.handlers.insert(reason, handler);
+        reason
+    }
+
+    /// Lets the main thread send packets to `node` (see [`Router::send`]).
+    ///
+    /// # Errors
+    /// When there are too many such nodes.
+    pub fn inject(&mut self, b: &mut Builder, node: &'static str) -> Result<(), GraphError> {
+        self.inject.insert(node, b.inject_to(node)?);
+        Ok(())
+    }
+}
+
+impl Router {
+    /// Handles what workers punted and what is due at `now` (nanoseconds of the monotonic clock). Returns whether there
+    /// may be more to do at once.
+    pub fn poll(&mut self, now: u64) -> bool {
+        self.wake.clear();
+        let mut handled = 0;
+        for worker in 0..self.ports.len() {
+            while handled < TURN
+                && let Some(Punted { reason, packet }) = self.ports[worker].punted()
+            {
+                handled += 1;
+                match self.hooks.handlers.get(&reason) {
+                    Some(handler) => handler(self, now, worker, packet),
+                    None => packet.free(&mut self.bufs),
+                }
+            }
+        }
+        self.handle_timeouts(now);
+        self.domain.collect();
+        self.bufs.publish();
+        handled >= TURN
+    }
+
+    /// Sends a packet into a worker's graph, at a node that some feature named in [`Hooks::inject`]; one that cannot go
+    /// is freed, and `false` returned.
+    pub fn send(&mut self, worker: usize, node: &str, packet: Held) -> bool {
+        let (Some(edge), Some(port)) = (self.hooks.inject.get(node), self.ports.get_mut(worker)) else {
+            packet.free(&mut self.bufs);
+            return false;
+        };
+        match port.inject(*edge, packet) {
+            Ok(()) => true,
+            Err(packet) => {
+                packet.free(&mut self.bufs);
+                false
+            }
+        }
+    }
+
+    /// A packet of the router's own with these bytes; `None` when no buffer is free or they do not fit in one.
+    pub fn packet(&mut self, bytes: &[u8]) -> Option<Held> {
+        let mut held = Held::alloc(&mut self.bufs)?;
+        let mut p = held.packet();
+        p.set_flags(buf::Flags::LOCAL_ORIGIN);
+        if p.fill(bytes) {
+            return Some(held);
+        }
+        held.free(&mut self.bufs);
+        None
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.ports.len()
+    }
+}

@@ -1,0 +1,81 @@
+//! Routes, and what resolves them.
+
+use std::net::Ipv4Addr;
+
+use super::{Neighborhood, Router, RouterError};
+use crate::ip::{Object, Path, Prefix4, Resolver, Source};
+
+impl Neighborhood {
+    /// The interface whose connected network `address` is on, in this VRF.
+    pub(crate) fn connected(&self, fib: u16, address: Ipv4Addr) -> Option<u32> {
+        let up = self.interfaces.values().filter(|i| i.fib == fib && self.usable(i.index));
+        let on = up.flat_map(|i| i.addresses.iter().map(move |a| (a, i.index)));
+        on.filter(|(a, _)| a.network().contains(address)).max_by_key(|(a, _)| a.len).map(|(_, i)| i)
+    }
+}
+
+impl Resolver for Neighborhood {
+    fn resolve(&mut self, fib: u16, path: Path) -> Option<Object> {
+        match path {
+            Path::Attached(interface) => self.usable(interface).then_some(Object::Glean(interface)),
+            Path::Via { next_hop, interface } => {
+                let interface = match interface {
+                    Some(i) => i,
+                    None => self.connected(fib, next_hop)?,
+                };
+                if !self.usable(interface) {
+                    return None;
+                }
+                let record = self.records.get(interface)?;
+                let tags = self.interfaces.get(&interface)?.tags;
+                let mac = self.mac_of(interface, next_hop);
+                let index = self.adjacencies.acquire(interface, next_hop, mac, record, tags);
+                match index {
+                    Ok(index) => Some(Object::Adjacency(index)),
+                    Err(e) => {
+                        tracing::error!("no adjacency for {next_hop}: {e}");
+                        None
+                    }
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn release(&mut self, object: Object) {
+        if let Object::Adjacency(index) = object {
+            self.adjacencies.release(index);
+        }
+    }
+}
+
+impl Router {
+    /// Adds a VRF; one that exists stays as it is.
+    ///
+    /// # Errors
+    /// When memory for its lookup table is not to be had.
+    pub fn add_table(&mut self, fib: u16) -> Result<(), RouterError> {
+        Ok(self.routes.add_table(fib)?)
+    }
+
+    /// Adds the operator's route, or changes its path.
+    ///
+    /// # Errors
+    /// When there is no such VRF, or no more room.
+    pub fn add_route(&mut self, fib: u16, prefix: Prefix4, path: Path) -> Result<(), RouterError> {
+        Ok(self.routes.add(fib, prefix, Source::Static, path, &mut self.near)?)
+    }
+
+    /// Removes the operator's route; returns the path that it had.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<Path, RouterError> {
+        Ok(self.routes.remove(fib, prefix, Source::Static, &mut self.near)?)
+    }
+
+    /// Interfaces came, went, or changed: every path is asked again what it means.
+    pub(crate) fn resolve_again(&mut self) {
+        self.routes.resolve_again(&mut self.near);
+    }
+}

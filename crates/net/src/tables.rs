@@ -1,0 +1,89 @@
+//! What the nodes read: one handle a table, all of class A (one writer, the main thread).
+
+use std::io;
+
+use infra::class_a::{Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words};
+use infra::quiesce::Domain;
+
+use crate::adjacency::{Adjacency, AdjacencyCounters};
+use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
+use crate::ip::{Fibs, OwnAddresses};
+
+/// Interfaces (devices, sub-interfaces, loopbacks) at most.
+pub const MAX_INTERFACES: u32 = 1 << 16;
+/// Adjacencies at most.
+pub const MAX_ADJACENCIES: u32 = 1 << 20;
+/// Forwarding objects at most.
+pub const MAX_OBJECTS: u32 = 1 << 22;
+
+/// The workers' side of every table. Cheap to clone.
+#[derive(Clone)]
+pub struct Tables {
+    /// Interfaces by index.
+    pub interfaces: SlotReader<Interface>,
+    /// What interfaces count.
+    pub counters: InterfaceCounters,
+    /// Transmit queues by the index of the device's interface.
+    pub ports: SlotReader<TxPort>,
+    /// Receive queues, and who polls them.
+    pub placement: Placement,
+    /// Adjacencies by index.
+    pub adjacencies: SlotReader<Adjacency>,
+    /// What adjacencies count.
+    pub adjacency_counters: AdjacencyCounters,
+    /// Forwarding objects by index: what a lookup's leaf means.
+    pub objects: WordReader,
+    /// IPv4 lookup tables by VRF.
+    pub fibs: Reader<Fibs>,
+    /// The router's own IPv4 addresses.
+    pub own: Reader<OwnAddresses>,
+}
+
+/// The main thread's side of the same tables.
+pub struct Writers {
+    /// See [`Tables::interfaces`].
+    pub interfaces: SlotWriter<Interface>,
+    /// See [`Tables::ports`].
+    pub ports: SlotWriter<TxPort>,
+    /// See [`Tables::adjacencies`].
+    pub adjacencies: SlotWriter<Adjacency>,
+    /// See [`Tables::objects`].
+    pub objects: WordWriter,
+    /// See [`Tables::fibs`].
+    pub fibs: Writer<Fibs>,
+    /// See [`Tables::own`].
+    pub own: Writer<OwnAddresses>,
+}
+
+/// Makes the tables, all empty.
+///
+/// # Errors
+/// When the address space for them is not to be had.
+pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
+    let (interfaces_w, interfaces) = slots(domain, MAX_INTERFACES)?;
+    let (ports_w, ports) = slots(domain, MAX_INTERFACES)?;
+    let (adjacencies_w, adjacencies) = slots(domain, MAX_ADJACENCIES)?;
+    let (objects_w, objects) = words(domain, MAX_OBJECTS)?;
+    let (fibs_w, fibs) = published(domain, Fibs::default());
+    let (own_w, own) = published(domain, OwnAddresses::default());
+    let writers = Writers {
+        interfaces: interfaces_w,
+        ports: ports_w,
+        adjacencies: adjacencies_w,
+        objects: objects_w,
+        fibs: fibs_w,
+        own: own_w,
+    };
+    let tables = Tables {
+        interfaces,
+        counters: InterfaceCounters::new(MAX_INTERFACES),
+        ports,
+        placement: Placement::default(),
+        adjacencies,
+        adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),
+        objects,
+        fibs,
+        own,
+    };
+    Ok((writers, tables))
+}

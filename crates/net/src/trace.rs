@@ -1,0 +1,33 @@
+//! What the nodes add to a trace.
+
+use std::fmt::Write;
+
+use graph::trace::Entry;
+
+
+/// A packet that begins with its Ethernet header where the node found it (or left it, if it wrote the header).
+pub fn ethernet(e: &Entry, text: &mut String) {
+    let _ = write!(text, "{}", wire::describe::line(e.bytes_before()));
+}
+
+/// A packet that begins with its IPv4 header.
+pub fn ip4(e: &Entry, text: &mut String) {
+    let _ = write!(text, "{}", wire::describe::detail_ipv4(e.bytes_before()));
+}
+
+/// A lookup: the table, and what it found.
+pub fn lookup(e: &Entry, text: &mut String) {
+    if let Some(s) = e.after {
+        let _ = write!(text, "fib {} fwd-idx {} flow hash: 0x{:08x}\n", s.fib, s.fwd, s.hash);
+    }
+    ip4(e, text);
+}
+
+/// A rewrite: the adjacency's interface, and the packet as it will be sent.
+pub fn rewrite(e: &Entry, text: &mut String) {
+    if let (Some(before), Some(after)) = (e.before, e.after) {
+        let _ = write!(text, "tx-if-idx {} adj-idx {}\n", after.tx_if, before.fwd);
+    }
+    let _ = write!(text, "{}", wire::describe::detail(e.bytes_after()));
+}
+
