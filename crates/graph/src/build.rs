@@ -1,6 +1,6 @@
 //! Building the graph: names become numbers, or the start stops with a clear error.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use kernels::Codes;
 
 use crate::arc::{ArcControl, ArcKey, ArcPlan, CONTINUE, Place, Row, Rows};
 use crate::builtin::{self, PuntInfo, PuntReason};
-use crate::edge::{EdgeId, Edges, FIRST_REASON, ReasonInfo, Reasons};
+use crate::edge::{EdgeId, Edges, FIRST_REASON, ReasonInfo, Reasons, UNSAID};
 use crate::node::{Cx, FrameNode, InputNode, More, Out, Outcome, PacketNode, Setup, WaitSet};
 use crate::rank;
 use crate::stats::Stats;
@@ -35,6 +35,20 @@ impl fmt::Display for GraphError {
 }
 impl std::error::Error for GraphError {}
 
+/// A name that is still without its bearer; see [`Builder::missing`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Missing {
+    /// An edge or an arc leads to this node.
+    Node(String),
+    /// The order of an arc names this feature.
+    Feature {
+        /// The arc.
+        arc: &'static str,
+        /// The feature.
+        node: &'static str,
+    },
+}
+
 /// A node behind its type.
 pub(crate) trait Erased: Send {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome;
@@ -46,7 +60,7 @@ pub(crate) trait Erased: Send {
         _codes: &mut Codes,
         _sink: Sink<'_>,
     ) -> (Outcome, More) {
-        (Outcome::Mixed, More::No)
+        (Outcome::All(UNSAID), More::No)
     }
     fn wait<'a>(&'a self, _wait: &mut WaitSet<'a>) {}
 }
@@ -56,7 +70,7 @@ struct OfFrame<T>(T);
 struct OfInput<T>(T);
 
 fn out<'o, N, D>(codes: &'o mut Codes, sink: Sink<'o>) -> Out<'o, N, D> {
-    Out { codes, outcome: Outcome::Mixed, sink, types: PhantomData }
+    Out { codes, outcome: Outcome::All(UNSAID), sink, types: PhantomData }
 }
 
 impl<T: PacketNode> Erased for OfPacket<T> {
@@ -80,7 +94,7 @@ impl<T: FrameNode> Erased for OfFrame<T> {
 
 impl<T: InputNode> Erased for OfInput<T> {
     fn run(&mut self, _: &mut Cx<'_>, _: &mut Frame, _: &mut Codes, _: Sink<'_>) -> Outcome {
-        Outcome::Mixed
+        Outcome::All(UNSAID)
     }
     fn poll(
         &mut self,
@@ -186,8 +200,17 @@ impl Builder {
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
     ) {
+        self.frame_as(T::NAME, make);
+    }
+
+    /// Adds a node that works on frames under another name than its own: one of several of a type.
+    pub fn frame_as<T: FrameNode>(
+        &mut self,
+        name: &'static str,
+        make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
+    ) {
         self.add::<T::Next, T::Drop>(
-            T::NAME,
+            name,
             false,
             T::TRACE,
             Box::new(move |s| Ok(Box::new(OfFrame(make(s)?)))),
@@ -216,6 +239,16 @@ impl Builder {
     /// Declares an arc: packets that enter it come to the node `end` unless a feature takes them.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
+    }
+
+    /// Lets an arc end at another node than it was declared with (what captures drops in place of `drop`, say).
+    ///
+    /// # Errors
+    /// When there is no such arc.
+    pub fn end_arc_at(&mut self, arc: &str, end: &'static str) -> Result<(), GraphError> {
+        let def = self.arcs.iter_mut().find(|a| a.name == arc);
+        def.ok_or_else(|| GraphError(format!("there is no arc \"{arc}\" to end at \"{end}\"")))?.end = end;
+        Ok(())
     }
 
     /// Puts a node on an arc, behind and before others. Its way on is the edge [`CONTINUE`].
@@ -247,10 +280,27 @@ impl Builder {
         Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
     }
 
+    /// What is still to be added before the graph can be built.
+    pub fn missing(&self) -> BTreeSet<Missing> {
+        let is_node = |name: &str| self.defs.iter().any(|d| d.name == name);
+        let is_arc = |name: &str| self.arcs.iter().any(|a| a.name == name);
+        let edges = self.defs.iter().flat_map(|d| d.edges.iter().map(String::as_str));
+        let edges = edges.filter(|e| *e != CONTINUE && !is_arc(e));
+        let ends = self.arcs.iter().map(|a| a.end);
+        let nodes = edges.chain(ends).filter(|n| !is_node(n)).map(|n| Missing::Node(n.to_string()));
+        let on_arc = |arc: &str, node: &str| self.features.iter().any(|f| f.arc == arc && f.node == node);
+        let features = self.features.iter().flat_map(|f| {
+            let own = Some(&f.node).filter(|n| !is_node(n));
+            let others = f.after.iter().chain(&f.before).filter(|n| !on_arc(f.arc, n));
+            own.into_iter().chain(others).map(|n| Missing::Feature { arc: f.arc, node: n })
+        });
+        nodes.chain(features).collect()
+    }
+
     /// Resolves all names.
     ///
     /// # Errors
-    /// A name that nobody bears, or that two bear; a cycle in the order of an arc.
+    /// A name that nobody bears, or that two bear; an order of an arc that cannot be kept; an edge to an input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
         let Builder { mut defs, arcs, features, punt_reasons } = self;
         let mut by_name: HashMap<&str, usize> = HashMap::new();
@@ -261,12 +311,17 @@ impl Builder {
             if d.reasons.len() > usize::from(u8::MAX - FIRST_REASON - 2) {
                 return Err(GraphError(format!("node \"{}\" has too many drop reasons", d.name)));
             }
+            if d.edges.len() > usize::from(FIRST_REASON) {
+                return Err(GraphError(format!("node \"{}\" has more than {FIRST_REASON} edges", d.name)));
+            }
         }
-        let node = |name: &str, who: &str| {
-            by_name
-                .get(name)
-                .copied()
-                .ok_or_else(|| GraphError(format!("{who} leads to \"{name}\", which is no node")))
+        let inputs: Vec<bool> = defs.iter().map(|d| d.input).collect();
+        let node = |name: &str, who: &str| match by_name.get(name) {
+            Some(&n) if inputs[n] => Err(GraphError(format!(
+                "{who} leads to \"{name}\", which is an input node: nothing can be sent there"
+            ))),
+            Some(&n) => Ok(n),
+            None => Err(GraphError(format!("{who} leads to \"{name}\", which is no node"))),
         };
 
         let mut rows = Rows::default();
@@ -281,8 +336,20 @@ impl Builder {
                     f.node, f.arc
                 )));
             }
+            let ordered = f.after.iter().map(|n| (n, "after")).chain(f.before.iter().map(|n| (n, "before")));
+            for (other, side) in ordered {
+                if !features.iter().any(|g| g.arc == f.arc && g.node == *other) {
+                    return Err(GraphError(format!(
+                        "feature \"{}\" is to come {side} \"{other}\", which is not on arc \"{}\"",
+                        f.node, f.arc
+                    )));
+                }
+            }
         }
-        for arc in &arcs {
+        for (i, arc) in arcs.iter().enumerate() {
+            if arcs[..i].iter().any(|a| a.name == arc.name) {
+                return Err(GraphError(format!("there are two arcs \"{}\"", arc.name)));
+            }
             let end = node(arc.end, &format!("arc \"{}\"", arc.name))?;
             let order = sort_features(arc.name, features.iter().filter(|f| f.arc == arc.name).collect())?;
             if order.len() > 64 {
@@ -290,9 +357,8 @@ impl Builder {
             }
             let mut starts: Vec<(usize, usize, usize)> = Vec::new();
             for (n, d) in defs.iter().enumerate() {
-                if let Some(e) = d.edges.iter().position(|e| e == arc.name) {
-                    starts.push((n, e, 0));
-                }
+                let into = d.edges.iter().enumerate().filter(|(_, e)| *e == arc.name);
+                starts.extend(into.map(|(e, _)| (n, e, 0)));
             }
             for (position, name) in order.iter().enumerate() {
                 let n = node(name, &format!("arc \"{}\"", arc.name))?;
@@ -323,6 +389,12 @@ impl Builder {
             for (e, name) in d.edges.iter().enumerate() {
                 of_node.push(match (entries.get(&(n, e)), ends.get(&(n, e))) {
                     (Some(&row), Some(&end)) => (end, row as u16),
+                    _ if name == CONTINUE => {
+                        return Err(GraphError(format!(
+                            "node \"{}\" has the edge \"{CONTINUE}\", but is on no arc",
+                            d.name
+                        )));
+                    }
                     _ => (node(name, &format!("node \"{}\"", d.name))?, NO_ROW),
                 });
             }

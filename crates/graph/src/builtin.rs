@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use buf::{Frame, Held, Packet};
 use infra::counters::Lane;
@@ -77,7 +78,7 @@ pub(crate) fn install(b: &mut Builder) {
     b.input(INJECT, |s| {
         let second = || io::Error::other("a worker has one inject node");
         let (inject, wake) = s.inject.take().ok_or_else(second)?;
-        Ok(InjectNode { inject, wake })
+        Ok(InjectNode { inject, wake, edges: Vec::with_capacity(buf::FRAME_SIZE) })
     });
 }
 
@@ -161,12 +162,15 @@ impl FrameNode for Punt {
 
     fn held(&mut self, _: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, PuntDrop>) {
         let reason = PuntReason(packet.packet().fwd());
-        // The main thread sleeps only after it saw the ring empty, so the first packet is the one that wakes it.
-        let first = self.punt.is_empty();
-        match self.punt.push(Punted { reason, packet }) {
-            Ok(()) if first => self.wake_main.ring(),
-            Ok(()) => {}
-            Err(back) => out.drop(PuntDrop::RingFull, back.packet),
+        if let Err(back) = self.punt.push(Punted { reason, packet }) {
+            return out.drop(PuntDrop::RingFull, back.packet);
+        }
+        // The main thread may sleep once it saw the ring empty, and then the packet that ends this wakes it. Together
+        // with the fence in `WorkerPort::punted`, either this sees that all before were taken, or the main thread sees
+        // this packet.
+        fence(Ordering::SeqCst);
+        if self.punt.len() <= 1 {
+            self.wake_main.ring();
         }
     }
 }
@@ -199,20 +203,23 @@ impl Police {
 struct InjectNode {
     inject: Consumer<Inject>,
     wake: Arc<Doorbell>,
+    /// The edge of each packet of the frame.
+    edges: Vec<EdgeId>,
 }
 
 impl InputNode for InjectNode {
     type Next = NoNext;
     type Drop = NoReason;
 
-    fn poll(&mut self, _: &mut Cx<'_>, _: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) -> More {
-        // Emitted one by one: each has its own edge, and they are few.
-        for _ in 0..buf::FRAME_SIZE {
-            match self.inject.pop() {
-                Some(i) => out.emit_edge(i.edge, i.packet),
-                None => break,
-            }
+    fn poll(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) -> More {
+        self.edges.clear();
+        while frame.room() > 0
+            && let Some(Inject { edge, packet }) = self.inject.pop()
+            && frame.push(packet).is_ok()
+        {
+            self.edges.push(edge);
         }
+        out.each(frame, |i, _| Verdict::Edge(self.edges[i]));
         More::No
     }
 

@@ -4,6 +4,8 @@
 pub(crate) const FIRST_REASON: u8 = 128;
 /// The node has done with the packet; its buffers are freed without a reason (something else went on in its place).
 pub(crate) const CONSUMED: u8 = 253;
+/// The node said nothing: the packet is freed and counted as lost, which is a defect of the node.
+pub(crate) const UNSAID: u8 = 254;
 /// The node keeps the packet.
 pub(crate) const HELD: u8 = 255;
 

@@ -4,6 +4,7 @@
 //! A node is a struct and one trait impl in one file ([`node`]). Its edges and drop reasons are enums ([`edge`]).
 //! A [`Builder`] collects nodes, arcs and features, and resolves every name into a [`Blueprint`]; each [`Worker`] has
 //! nodes of its own, made from that. [`worker`] is the engine: read [`Worker::turn`] first.
+#![forbid(unsafe_code)]
 
 pub mod arc;
 pub mod build;
@@ -18,7 +19,7 @@ pub mod trace;
 pub mod worker;
 
 pub use arc::{ArcControl, ArcKey, CONTINUE};
-pub use build::{Blueprint, Builder, GraphError, NodeId};
+pub use build::{Blueprint, Builder, GraphError, Missing, NodeId};
 pub use builtin::{INJECT, Inject, PUNT, PuntInfo, PuntReason, Punted};
 pub use edge::{EdgeId, Edges, NoNext, NoReason, ReasonInfo, Reasons, Severity, Verdict};
 pub use node::{Cx, FrameNode, InputNode, More, Out, PacketNode, Setup, WaitSet};

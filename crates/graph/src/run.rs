@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,9 +35,14 @@ pub struct WorkerPort {
 }
 
 impl WorkerPort {
-    /// The next packet that the worker punted.
+    /// The next packet that the worker punted. Whoever got `None` may sleep until the worker rings the main thread's
+    /// bell; that is to be cleared before the first call, not after the last.
     pub fn punted(&mut self) -> Option<Punted> {
-        self.punted.pop()
+        self.punted.pop().or_else(|| {
+            // See the fence in the punt node.
+            fence(Ordering::SeqCst);
+            self.punted.pop()
+        })
     }
 
     /// Sends a packet into the worker's graph by an edge of the inject node.
