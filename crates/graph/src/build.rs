@@ -40,12 +40,14 @@ impl std::error::Error for GraphError {}
 pub enum Missing {
     /// An edge or an arc leads to this node.
     Node(String),
-    /// The order of an arc names this feature.
-    Feature {
+    /// This node is a feature of an arc.
+    Feature(&'static str),
+    /// A feature is to come before or after this one.
+    Order {
         /// The arc.
         arc: &'static str,
-        /// The feature.
-        node: &'static str,
+        /// The feature that the arc lacks.
+        feature: &'static str,
     },
 }
 
@@ -289,12 +291,12 @@ impl Builder {
         let ends = self.arcs.iter().map(|a| a.end);
         let nodes = edges.chain(ends).filter(|n| !is_node(n)).map(|n| Missing::Node(n.to_string()));
         let on_arc = |arc: &str, node: &str| self.features.iter().any(|f| f.arc == arc && f.node == node);
-        let features = self.features.iter().flat_map(|f| {
-            let own = Some(&f.node).filter(|n| !is_node(n));
+        let features = self.features.iter().filter(|f| !is_node(f.node)).map(|f| Missing::Feature(f.node));
+        let orders = self.features.iter().flat_map(|f| {
             let others = f.after.iter().chain(&f.before).filter(|n| !on_arc(f.arc, n));
-            own.into_iter().chain(others).map(|n| Missing::Feature { arc: f.arc, node: n })
+            others.map(|n| Missing::Order { arc: f.arc, feature: n })
         });
-        nodes.chain(features).collect()
+        nodes.chain(features).chain(orders).collect()
     }
 
     /// Resolves all names.

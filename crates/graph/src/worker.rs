@@ -1,7 +1,7 @@
 //! The engine: one worker's turn through the graph.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use buf::{Cache, Flags, Frame, Held};
 use infra::class_a::Reader;
@@ -23,6 +23,12 @@ use crate::trace::{self, Fate, Log, Tracer};
 /// clock costs about 13 clocks.
 const TIMED_LEN: usize = 32;
 const SAMPLE: u64 = 16;
+
+/// The clock of all workers. Calibrated once, so that their times compare.
+fn clock() -> Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    *CLOCK.get_or_init(Clock::new)
+}
 
 /// One worker: its nodes, its pending frames, its counters.
 pub struct Worker {
@@ -92,7 +98,7 @@ impl Worker {
             rows: blueprint.rows.clone(),
             bufs,
             kernels: kernels::best(),
-            clock: Clock::new(),
+            clock: clock(),
             codes: Box::default(),
             runtime: runtime.lane(number)?,
             reasons: reasons.lane(number)?,

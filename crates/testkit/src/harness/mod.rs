@@ -1,0 +1,256 @@
+//! Bytes in → edge, bytes and counters out, for the nodes of a graph.
+//!
+//! A [`Harness`] builds a graph from the nodes under test. Whatever else they lead to is filled with nodes that capture
+//! what comes, so a test sees by which edge each packet left. Time is virtual. Every packet sent is traced, and a test
+//! that fails prints the trace; one that ends well has lost no packet and leaked no buffer, or fails after all.
+
+mod sink;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use buf::record::Snapshot;
+use buf::{Cache, Cold, Flags, Frame, Held, Packet, Pool};
+use graph::stats::Stats;
+use graph::{ArcControl, Blueprint, Builder, Missing, Worker, WorkerPort};
+use infra::doorbell::Doorbell;
+use infra::quiesce::{Domain, Participant};
+
+use sink::{Captured, PassOn};
+
+/// Buffers of a harness's pool.
+const BUFFERS: usize = 2048;
+/// Name of the node that takes the place of `drop`.
+const DROPPED: &str = "harness-drop";
+
+/// A packet that left the nodes under test.
+#[derive(Clone, Debug)]
+pub struct Out {
+    /// Where it ended: the node that it was sent to, the node that dropped it, or `punt`.
+    pub node: String,
+    /// Why it was dropped or punted: the reason's short name.
+    pub reason: Option<&'static str>,
+    /// The bytes of all its segments, from where its last node left the start.
+    pub bytes: Vec<u8>,
+    /// Its record.
+    pub record: Snapshot,
+    /// Its cold header; each field is valid by flag.
+    pub cold: Cold,
+    /// Which of the packets of this [`send`](Harness::send) it was, or was copied from.
+    pub from: Option<usize>,
+}
+
+/// A graph under test with one worker, on virtual time that starts at one hour.
+pub struct Harness {
+    blueprint: Blueprint,
+    arcs: ArcControl,
+    domain: Domain,
+    participant: Participant,
+    pool: Pool,
+    cache: Option<Cache>,
+    worker: Option<Worker>,
+    port: Option<WorkerPort>,
+    captured: Captured,
+    now: Duration,
+    next_trace: u32,
+}
+
+impl Harness {
+    /// A graph of what `install` adds to the builder, with tables in a domain of its own.
+    ///
+    /// # Panics
+    /// When the graph cannot be built.
+    pub fn new(install: impl FnOnce(&mut Builder)) -> Harness {
+        Harness::in_domain(&Domain::new(), install)
+    }
+
+    /// As [`new`](Harness::new), for nodes that read tables of `domain`.
+    ///
+    /// # Panics
+    /// When the graph cannot be built.
+    pub fn in_domain(domain: &Domain, install: impl FnOnce(&mut Builder)) -> Harness {
+        let captured = Captured::default();
+        let mut builder = Builder::new();
+        install(&mut builder);
+        for missing in builder.missing() {
+            match missing {
+                Missing::Node(name) => captured.sink(&mut builder, name.leak()),
+                Missing::Feature(node) => builder.frame_as(node, |_| Ok(PassOn)),
+                Missing::Order { arc, feature } => {
+                    builder.frame_as(feature, |_| Ok(PassOn));
+                    builder.feature(arc, feature, &[], &[]);
+                }
+            }
+        }
+        captured.sink(&mut builder, DROPPED);
+        let built = builder.end_arc_at("drop", DROPPED).and_then(|()| builder.build(domain));
+        let (blueprint, arcs) = built.unwrap_or_else(|e| panic!("{e}"));
+        let pool = Pool::new(BUFFERS).expect("buffers for the harness");
+        let bell = Arc::new(Doorbell::new().expect("a doorbell for the harness"));
+        let (worker, port) = blueprint.worker(0, &pool, &bell).expect("a worker for the harness");
+        Harness {
+            blueprint,
+            arcs,
+            domain: domain.clone(),
+            participant: domain.register(),
+            cache: Some(pool.cache()),
+            pool,
+            worker: Some(worker),
+            port: Some(port),
+            captured,
+            now: Duration::from_secs(3600),
+            next_trace: 1,
+        }
+    }
+
+    /// Sends packets to `node`, in frames of up to 256, and returns what came of them, in the order in which it left
+    /// the nodes under test, what was punted last. `set` is given each packet (by its index) to fill in what earlier nodes would have, as
+    /// the receive interface; the packet begins with the first byte given.
+    ///
+    /// # Panics
+    /// When there is no such node, or no buffer is free.
+    pub fn send(
+        &mut self,
+        node: &str,
+        packets: &[impl AsRef<[u8]>],
+        mut set: impl FnMut(usize, &mut Packet<'_>),
+    ) -> Vec<Out> {
+        let id = self.blueprint.node(node).unwrap_or_else(|| panic!("there is no node \"{node}\""));
+        let first = self.next_trace;
+        for (chunk, packets) in packets.chunks(buf::FRAME_SIZE).enumerate() {
+            let mut frame = Frame::new();
+            for (i, bytes) in packets.iter().enumerate() {
+                let i = chunk * buf::FRAME_SIZE + i;
+                let mut held = self.held(bytes.as_ref());
+                let mut packet = held.packet();
+                set(i, &mut packet);
+                packet.set_flags(packet.flags() | Flags::TRACED);
+                packet.cold_mut().trace = self.next_trace;
+                self.next_trace += 1;
+                assert!(frame.push(held).is_ok(), "a chunk of packets fits into a frame");
+            }
+            let section = self.participant.enter();
+            if let Some(worker) = &mut self.worker {
+                worker.feed(section.guard(), self.now.as_nanos() as u64, id, &mut frame);
+            }
+            assert!(frame.is_empty(), "\"{node}\" is an input node: nothing can be sent there");
+        }
+        self.outputs(first)
+    }
+
+    /// Lets the worker take one turn, in which the input nodes are polled, and returns what came of it.
+    pub fn turn(&mut self) -> Vec<Out> {
+        let section = self.participant.enter();
+        if let Some(worker) = &mut self.worker {
+            worker.turn_at(section.guard(), self.now.as_nanos() as u64);
+        }
+        drop(section);
+        self.outputs(self.next_trace)
+    }
+
+    /// A packet of these bytes, for a node under test to bring in or for a table to hold.
+    ///
+    /// # Panics
+    /// When no buffer is free.
+    pub fn held(&mut self, bytes: &[u8]) -> Held {
+        let cache = self.cache.as_mut().expect("the harness has its cache until it is dropped");
+        let mut held = Held::alloc(cache).expect("the harness has run out of buffers");
+        assert!(held.packet().fill_chained(bytes, cache), "the harness has run out of buffers");
+        held
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// The virtual time, as nodes see it in `Cx::now`, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.now.as_nanos() as u64
+    }
+
+    /// Switches features on and off.
+    pub fn arcs(&mut self) -> &mut ArcControl {
+        &mut self.arcs
+    }
+
+    /// The graph under test: its nodes, punt reasons and traces.
+    pub fn blueprint(&self) -> &Blueprint {
+        &self.blueprint
+    }
+
+    /// Run-time statistics and drop counters.
+    pub fn stats(&self) -> &Stats {
+        self.blueprint.stats()
+    }
+
+    /// How many packets `node` dropped for the reason of this short name.
+    ///
+    /// # Panics
+    /// When there is no such reason.
+    pub fn dropped(&self, node: &str, reason: &str) -> u64 {
+        let n = self.stats().dropped_for(node, reason);
+        n.unwrap_or_else(|| panic!("node \"{node}\" has no drop reason \"{reason}\""))
+    }
+
+    /// The buffers that packets come from.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The trace of every packet sent so far, as text.
+    pub fn trace(&self) -> String {
+        let tracer = self.blueprint.tracer();
+        let mut text = String::new();
+        let mut packet = None;
+        for entry in tracer.entries() {
+            if packet.replace(entry.trace) != Some(entry.trace) {
+                text.push_str(&format!("packet {}\n", entry.trace));
+            }
+            text.push_str(&tracer.describe(&entry));
+        }
+        text
+    }
+
+    /// What was captured and punted, with the numbers of traces from `first` on as indexes.
+    fn outputs(&mut self, first: u32) -> Vec<Out> {
+        let mut all = self.captured.take();
+        while let Some(p) = self.port.as_mut().and_then(WorkerPort::punted) {
+            let mut held = p.packet;
+            let mut out = sink::capture("punt", &held.packet());
+            out.reason = self.blueprint.punt_reasons().get(p.reason.0 as usize).map(|r| r.name);
+            all.push(out);
+            held.discard();
+        }
+        for out in &mut all {
+            if out.node == DROPPED
+                && let Some((node, reason)) = self.stats().reason(out.record.fwd)
+            {
+                (out.node, out.reason) = (node.to_string(), Some(reason.name));
+            }
+            let traced = out.record.flags.any(Flags::TRACED);
+            out.from = out.cold.trace.checked_sub(first).filter(|_| traced).map(|i| i as usize);
+        }
+        all
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("what the nodes did to the packets sent:\n{}", self.trace());
+            return;
+        }
+        // Packets that nodes still hold are discarded by their drops; retired tables may hold some too.
+        self.worker = None;
+        self.port = None;
+        self.cache = None;
+        self.domain.collect();
+        let stats = self.pool.stats();
+        assert_eq!(stats.lost, 0, "packets left without a reason\n{}", self.trace());
+        assert_eq!(stats.used, 0, "buffers leaked: {stats:?}\n{}", self.trace());
+    }
+}
