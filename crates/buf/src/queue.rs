@@ -18,8 +18,15 @@ pub trait RxQueue: Send {
     /// [`Gone`] when the device vanished; the queue is not polled again.
     fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone>;
 
-    /// What to sleep on until packets come; `None` for a queue that has to be polled.
+    /// What to sleep on until packets come; `None` for a queue that has to be polled while it is
+    /// [active](RxQueue::active).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether a queue without an `fd` may have packets: if not, it keeps no worker awake. Whoever makes it active
+    /// again wakes the worker.
+    fn active(&self) -> bool {
+        true
+    }
 
     /// Packets that the device dropped before this queue saw them, since the start.
     fn missed(&mut self) -> u64 {
