@@ -71,8 +71,13 @@ impl<'a> Packet<'a> {
     /// Address of the byte at `off` from the start of the head buffer.
     #[inline(always)]
     fn ptr(&self, off: usize) -> *mut u8 {
-        // SAFETY: the record came from a pool; every caller passes an offset within the buffer.
-        unsafe { arena::at(self.base, self.record.buf).as_ptr().add(off) }
+        // SAFETY: the record came from a pool; every caller passes an offset within the buffer, so the address does not
+        // wrap. Saying that it is not null keeps the compiler from testing it wherever a reference becomes an option.
+        unsafe {
+            let p = arena::at(self.base, self.record.buf).as_ptr().add(off);
+            std::hint::assert_unchecked(!p.is_null());
+            p
+        }
     }
 
     /// Bytes of the first segment from the current offset.

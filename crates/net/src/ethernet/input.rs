@@ -84,8 +84,9 @@ impl EthernetInput {
 /// Marks groups, drops what is for other stations, and sends the rest to its protocol.
 #[inline(always)]
 fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
-    let dst = p.peek::<EthernetHeader>().dst();
-    if dst.to_u64() != port.mac {
+    let h = p.peek::<EthernetHeader>();
+    if h.dst_u64() != port.mac {
+        let dst = h.dst();
         if !dst.is_multicast() {
             return Verdict::Drop(Reason::NotForUs);
         }

@@ -4,6 +4,7 @@ use buf::Frame;
 use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
+use infra::quiesce::Guard;
 use kernels::{Codes, Target};
 
 use super::table::{Interface, TxPort};
@@ -53,6 +54,11 @@ impl InterfaceTx {
     }
 }
 
+/// The device that carries an interface.
+fn device(interfaces: &SlotReader<Interface>, guard: &Guard, interface: u32) -> u32 {
+    interfaces.get(guard, interface).map_or(u32::MAX, |i| i.device)
+}
+
 struct ToSplit<'f>(&'f mut [Frame]);
 impl Target for ToSplit<'_> {
     fn with(&mut self, code: u8, _: usize, fill: impl FnOnce(&mut Frame)) {
@@ -70,16 +76,21 @@ impl FrameNode for InterfaceTx {
     const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
-        let device = |interface: u32, i: &SlotReader<Interface>| {
-            i.get(cx.guard, interface).map_or(u32::MAX, |i| i.device)
-        };
+        let Some(first) = frame.get(0) else { return };
+        let interface = first.tx_if();
+        if frame.packets().all(|p| p.tx_if() == interface) {
+            let device = device(&self.interfaces, cx.guard, interface);
+            let reason = self.send(cx, device, frame);
+            out.all(Verdict::Drop(reason));
+            return;
+        }
         let mut devices = [u32::MAX; PORTS];
         let mut used = 0;
         let (mut last_interface, mut last_code) = (u32::MAX, 0u8);
         for (p, code) in frame.packets().zip(&mut self.codes.0) {
             if p.tx_if() != last_interface || used == 0 {
                 last_interface = p.tx_if();
-                let d = device(last_interface, &self.interfaces);
+                let d = device(&self.interfaces, cx.guard, last_interface);
                 last_code = match devices[..used].iter().position(|&k| k == d) {
                     Some(k) => k as u8,
                     None if used < PORTS => {
@@ -91,11 +102,6 @@ impl FrameNode for InterfaceTx {
                 };
             }
             *code = last_code;
-        }
-        if used == 1 {
-            let reason = self.send(cx, devices[0], frame);
-            out.all(Verdict::Drop(reason));
-            return;
         }
         self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
         let mut split = std::mem::take(&mut self.split);

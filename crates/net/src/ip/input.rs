@@ -1,12 +1,15 @@
 //! `ip4-input`: is this an IPv4 packet that may be forwarded? (RFC 1812 sections 4.2.2 and 5.2.2)
 
-use buf::Packet;
-use graph::{Cx, PacketNode, Verdict, edges, reasons};
+use buf::{Frame, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::Reader;
 use wire::ipv4::{self, Ipv4Header};
 
 use super::OwnAddresses;
 use crate::Tables;
+
+/// Version 4, and a header without options.
+const PLAIN: u8 = 0x45;
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast" } }
 reasons! {
@@ -30,52 +33,58 @@ impl Ip4Input {
     }
 }
 
-impl PacketNode for Ip4Input {
+impl FrameNode for Ip4Input {
     const NAME: &'static str = "ip4-input";
     type Next = Next;
     type Drop = Reason;
     const TRACE: graph::trace::TraceFn = crate::trace::ip4;
 
-    #[inline(always)]
-    fn one(&mut self, cx: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
-        let (len, total, fib) = (p.len(), p.total_len(), p.fib());
-        let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
-        let said = usize::from(h.total_len());
-        if h.version_ihl() == 0x45 {
-            if !h.checksum_ok() {
-                return Verdict::Drop(Reason::Checksum);
-            }
-        } else if let Some(reason) = with_options(h.version_ihl(), len, p.bytes()) {
-            return Verdict::Drop(reason);
-        }
-        let h = p.peek::<Ipv4Header>();
-        if said > total || said < h.header_len() {
-            return Verdict::Drop(Reason::Length);
-        }
-        let (src, dst) = (h.src_u32(), h.dst_u32());
-        if ipv4::is_martian_source(src) {
-            return Verdict::Drop(Reason::Martian);
-        }
-        if self.own.get(cx.guard).contains(fib, src) {
-            return Verdict::Drop(Reason::OwnSource);
-        }
-        if said < len {
-            // Ethernet padding goes no further.
-            p.set_len(said);
-        }
-        if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let own = self.own.get(cx.guard);
+        out.each(frame, |_, p| check(own, p));
     }
 }
 
-/// The checks of a header that is not the plain 20 bytes.
+#[inline(always)]
+fn check(own: &OwnAddresses, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+    let (len, total, fib) = (p.len(), p.total_len(), p.fib());
+    let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
+    // The checksum first: it loads the header in three words, and all that follows is taken from those.
+    let sum_ok = h.checksum_ok();
+    let (plain, said) = (h.version_ihl() == PLAIN, usize::from(h.total_len()));
+    let (src, dst) = (h.src_u32(), h.dst_u32());
+    if !(plain && sum_ok && said >= Ipv4Header::LEN)
+        && let Some(reason) = unusual(p.bytes(), said)
+    {
+        return Verdict::Drop(reason);
+    }
+    if said > total {
+        return Verdict::Drop(Reason::Length);
+    }
+    if ipv4::is_martian_source(src) {
+        return Verdict::Drop(Reason::Martian);
+    }
+    if own.contains(fib, src) {
+        return Verdict::Drop(Reason::OwnSource);
+    }
+    if said < len {
+        // Ethernet padding goes no further.
+        p.set_len(said);
+    }
+    if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
+}
+
+/// The checks of a header that is not a good one of 20 bytes.
 #[cold]
-fn with_options(version_ihl: u8, len: usize, bytes: &[u8]) -> Option<Reason> {
-    let header = usize::from(version_ihl & 0xf) * 4;
-    if version_ihl >> 4 != 4 || header < Ipv4Header::LEN {
+#[inline(never)]
+fn unusual(bytes: &[u8], said: usize) -> Option<Reason> {
+    let first = bytes.first().copied().unwrap_or(0);
+    let header = usize::from(first & 0xf) * 4;
+    if first >> 4 != 4 || header < Ipv4Header::LEN {
         return Some(Reason::Version);
     }
-    if header > len {
-        return Some(Reason::Length);
+    match bytes.get(..header) {
+        Some(h) if said >= header => (wire::checksum::checksum(h) != 0).then_some(Reason::Checksum),
+        _ => Some(Reason::Length),
     }
-    (wire::checksum::checksum(&bytes[..header]) != 0).then_some(Reason::Checksum)
 }

@@ -2,7 +2,7 @@
 //!
 //! Two stages over the vector: leaves first, then the objects behind them, so that the misses of a large table overlap.
 
-use buf::{FRAME_SIZE, Frame};
+use buf::{FRAME_SIZE, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, WordReader};
 use infra::lpm::{Dir24Reader, LpmLookup, NO_ROUTE};
@@ -74,6 +74,37 @@ impl Ip4Lookup {
         }
     }
 
+    /// What becomes of a packet that does not go over an adjacency.
+    #[cold]
+    fn other(&self, fibs: &Fibs, p: &mut Packet<'_>, address: u32, word: u64) -> Verdict<Next, Reason> {
+        let mut object = Object::from_word(word);
+        if let Object::Table(fib) = object {
+            object = match self.through_tables(fibs, address, fib) {
+                Ok(object) => object,
+                Err(reason) => return Verdict::Drop(reason),
+            };
+        }
+        match object {
+            Object::Adjacency(adjacency) => {
+                p.set_fwd(adjacency);
+                Verdict::Next(Next::Rewrite)
+            }
+            Object::Glean(interface) => {
+                p.set_tx_if(interface);
+                p.set_fwd(address);
+                Verdict::Next(Next::Arp)
+            }
+            Object::Local => Verdict::Next(Next::Local),
+            Object::Drop => Verdict::Drop(Reason::Blackhole),
+            Object::Report(cause) => {
+                p.set_fwd(cause.to_raw());
+                Verdict::Next(Next::Report)
+            }
+            // `through_tables` follows these to their end.
+            Object::Table(_) => Verdict::Drop(Reason::TableLoop),
+        }
+    }
+
     /// Follows objects that name another VRF.
     #[cold]
     fn through_tables(&self, fibs: &Fibs, address: u32, mut fib: u16) -> Result<Object, Reason> {
@@ -98,34 +129,13 @@ impl FrameNode for Ip4Lookup {
         let fibs = self.fibs.get(cx.guard);
         self.leaves(fibs, frame);
         out.each(frame, |i, p| {
-            let leaf = self.leaves[i & (FRAME_SIZE - 1)];
-            let mut object = Object::from_word(self.objects.get(leaf));
-            if let Object::Table(fib) = object {
-                object = match self.through_tables(fibs, self.addresses[i & (FRAME_SIZE - 1)], fib) {
-                    Ok(object) => object,
-                    Err(reason) => return Verdict::Drop(reason),
-                };
+            let at = i & (FRAME_SIZE - 1);
+            let word = self.objects.get(self.leaves[at]);
+            if let Some(adjacency) = Object::adjacency(word) {
+                p.set_fwd(adjacency);
+                return Verdict::Next(Next::Rewrite);
             }
-            match object {
-                Object::Adjacency(adjacency) => {
-                    p.set_fwd(adjacency);
-                    Verdict::Next(Next::Rewrite)
-                }
-                Object::Glean(interface) => {
-                    p.set_tx_if(interface);
-                    p.set_fwd(self.addresses[i & (FRAME_SIZE - 1)]);
-                    Verdict::Next(Next::Arp)
-                }
-                Object::Local => Verdict::Next(Next::Local),
-                Object::Drop => Verdict::Drop(Reason::Blackhole),
-                Object::Report(cause) => {
-                    p.set_fwd(cause.to_raw());
-                    Verdict::Next(Next::Report)
-                }
-                // `through_tables` follows these to their end.
-                Object::Table(_) => Verdict::Drop(Reason::TableLoop),
-            }
+            self.other(fibs, p, self.addresses[at], word)
         });
     }
 }
-

@@ -32,7 +32,7 @@ use crate::Tables;
 /// Adds the nodes and arcs of this feature.
 pub fn install(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
-    b.packet(move |_| Ok(input::Ip4Input::new(&tables)));
+    b.frame(move |_| Ok(input::Ip4Input::new(&tables)));
     let tables = t.clone();
     b.frame(move |_| Ok(lookup::Ip4Lookup::new(&tables)));
     b.packet(|_| Ok(multicast::Ip4Multicast));

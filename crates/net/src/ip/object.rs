@@ -41,6 +41,12 @@ impl Object {
         kind | u64::from(value) << 32
     }
 
+    /// The adjacency behind a word, if that is what it means: nearly always, so that it is asked first.
+    #[inline(always)]
+    pub fn adjacency(word: u64) -> Option<u32> {
+        (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)
+    }
+
     /// The object behind a word; a word that nobody wrote (0: no route) is reported as no route.
     #[inline(always)]
     pub fn from_word(word: u64) -> Object {

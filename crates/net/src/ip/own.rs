@@ -32,6 +32,12 @@ impl OwnAddresses {
     #[inline(always)]
     pub fn contains(&self, fib: u16, address: u32) -> bool {
         let (word, mask) = bit(address);
-        self.filter[word & 7] & mask != 0 && self.exact.contains(&(fib, address))
+        self.filter[word & 7] & mask != 0 && self.contains_exactly(fib, address)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn contains_exactly(&self, fib: u16, address: u32) -> bool {
+        self.exact.contains(&(fib, address))
     }
 }
