@@ -1,1 +1,14 @@
-//! stub
+//! Drivers: where packets come from and go to. Each gives a [`Device`]: its queues, and a handle to control it.
+//!
+//! * [`pktgen`]: a generator and a sink inside the process.
+//!
+//! A driver knows frames and bytes, no protocol: partial checksums and segments that are still to be cut are passed on
+//! as the virtio header names them.
+
+pub mod device;
+pub mod pktgen;
+
+pub use device::{Device, DeviceControl, Link};
+
+/// Names of the nodes that poll the devices of this crate, one a kind of device.
+pub const INPUT_NODES: [&str; 3] = ["af-packet-input", "tap-input", "pg-input"];

@@ -1,0 +1,250 @@
+//! From the description of a stream to what makes its packets: everything that can be checked or computed once is.
+
+use std::ops::Range;
+
+use buf::layout::DATA_ROOM;
+use infra::hash::mix64;
+use wire::checksum::Sum;
+
+use super::stream::{Field, Mode, Stream, StreamError, Template};
+
+/// Where the IPv4 header of a packet without tags is, and in it the checksum.
+const IP4: usize = 14;
+const IP4_CHECKSUM: Range<usize> = IP4 + 10..IP4 + 12;
+
+/// Random numbers (SplitMix64): quick, and good enough that destinations look truly random.
+struct Random(u64);
+
+impl Random {
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix64(self.0)
+    }
+
+    /// Any number from 0 to `max`.
+    #[inline(always)]
+    fn up_to(&mut self, max: u64) -> u64 {
+        // The product is less than 2^128, because both factors are at most 2^64.
+        ((u128::from(self.next()) * (u128::from(max) + 1)) >> 64) as u64
+    }
+}
+
+/// A field as it is written. `min + more` is the greatest value.
+struct Vary {
+    at: usize,
+    width: usize,
+    value: Value,
+    /// Part of the checksum: whether the last byte is the upper half of a word.
+    summed: Option<bool>,
+}
+
+enum Value {
+    Increment { now: u64, min: u64, max: u64, step: u64 },
+    Random { min: u64, more: u64 },
+    Size { less: usize },
+}
+
+/// A template as packets are made of it.
+struct Mold {
+    /// As long as the longest packet.
+    bytes: Box<[u8]>,
+    least: usize,
+    fields: Box<[Vary]>,
+    /// The sum over the IPv4 header without its checksum and without the fields that it follows.
+    header: Option<Sum>,
+}
+
+/// Makes the packets of a stream.
+pub(super) struct Maker {
+    molds: Box<[Mold]>,
+    /// For each mold the weights of all up to it; empty when there is only one.
+    cumulated: Box<[u64]>,
+    random: Random,
+}
+
+impl Maker {
+    pub(super) fn new(stream: &Stream) -> Result<Maker, StreamError> {
+        let wrong = |what: &str| Err(StreamError(format!("stream {}: {what}", stream.name)));
+        if stream.templates.is_empty() {
+            return wrong("it has no template: add one");
+        }
+        if !(1..=buf::FRAME_SIZE).contains(&stream.vector) {
+            return wrong(&format!("a vector has 1 to {} packets, not {}", buf::FRAME_SIZE, stream.vector));
+        }
+        if stream.rate_pps.is_some_and(|r| !r.is_finite() || r <= 0.0) {
+            return wrong("the rate must be more than 0 packets a second");
+        }
+        let mut molds = Vec::new();
+        for (i, template) in stream.templates.iter().enumerate() {
+            let named = |e: String| StreamError(format!("stream {}, template {i}: {e}", stream.name));
+            molds.push(Mold::new(template).map_err(named)?);
+        }
+        let mut total = 0;
+        let weigh = |t: &Template| {
+            total += u64::from(t.weight);
+            total
+        };
+        let cumulated =
+            if molds.len() > 1 { stream.templates.iter().map(weigh).collect() } else { Box::default() };
+        Ok(Maker { molds: molds.into(), cumulated, random: Random(stream.seed) })
+    }
+
+    /// Makes the next packet at the front of `room`, which holds at least [`DATA_ROOM`] bytes; gives its length.
+    #[inline]
+    pub(super) fn make(&mut self, room: &mut [u8]) -> usize {
+        let chosen = match self.cumulated.last() {
+            Some(&total) => {
+                let at = self.random.up_to(total - 1);
+                self.cumulated.partition_point(|&c| c <= at)
+            }
+            None => 0,
+        };
+        match self.molds.get_mut(chosen) {
+            Some(mold) => mold.make(&mut self.random, room),
+            None => 0,
+        }
+    }
+}
+
+impl Mold {
+    fn new(t: &Template) -> Result<Mold, String> {
+        let (least, most) = (*t.size.start(), *t.size.end());
+        if least > most || least < IP4 || most > DATA_ROOM {
+            return Err(format!(
+                "sizes are {IP4} to {DATA_ROOM} bytes, the least first, not {least} to {most}"
+            ));
+        }
+        if t.weight == 0 {
+            return Err(
+                "a weight of 0 means that it is never chosen: leave it out, or give at least 1".into()
+            );
+        }
+        let mut bytes = t.bytes.clone();
+        bytes.resize(most, 0);
+
+        let mut fields = Vec::new();
+        let mut taken: Vec<Range<usize>> = Vec::new();
+        for (i, f) in t.fields.iter().enumerate() {
+            let field = check(f, least, most, &bytes).map_err(|e| format!("field {i}: {e}"))?;
+            let place = f.offset..f.offset + f.width;
+            if let Some(k) = taken.iter().position(|p| p.start < place.end && place.start < p.end) {
+                return Err(format!("field {i}: it lies on field {k}"));
+            }
+            taken.push(place);
+            fields.push(field);
+        }
+        let header = fields.iter().any(|f| f.summed.is_some()).then(|| {
+            let mut blank = bytes.clone();
+            for f in fields.iter().filter(|f| f.summed.is_some()) {
+                blank[f.at..f.at + f.width].fill(0);
+            }
+            blank[IP4_CHECKSUM].fill(0);
+            Sum::of(&blank[ip4_header(&bytes).unwrap_or(IP4..IP4)])
+        });
+        Ok(Mold { bytes: bytes.into(), least, fields: fields.into(), header })
+    }
+
+    #[inline(always)]
+    fn make(&mut self, random: &mut Random, room: &mut [u8]) -> usize {
+        let more = self.bytes.len() - self.least;
+        let len = self.least + if more == 0 { 0 } else { random.up_to(more as u64) as usize };
+        let (Some(from), Some(out)) = (self.bytes.get(..len), room.get_mut(..len)) else { return 0 };
+        out.copy_from_slice(from);
+        let mut sum = self.header;
+        for f in &mut self.fields {
+            let value = match &mut f.value {
+                Value::Increment { now, min, max, step } => {
+                    let value = *now;
+                    *now = value.checked_add(*step).filter(|next| next <= max).unwrap_or(*min);
+                    value
+                }
+                Value::Random { min, more } => *min + random.up_to(*more),
+                Value::Size { less } => (len - *less) as u64,
+            };
+            put(out, f.at, f.width, value);
+            if let (Some(sum), Some(upper)) = (&mut sum, f.summed) {
+                let part = Sum::of_u64(value);
+                *sum = sum.plus(if upper { part.at_odd_offset() } else { part });
+            }
+        }
+        if let (Some(sum), Some(field)) = (sum, out.get_mut(IP4_CHECKSUM)) {
+            field.copy_from_slice(&sum.checksum().to_be_bytes());
+        }
+        len
+    }
+}
+
+/// Writes the last `width` bytes of `value` at `at`.
+#[inline(always)]
+fn put(out: &mut [u8], at: usize, width: usize, value: u64) {
+    #[inline(always)]
+    fn fixed<const N: usize>(out: &mut [u8], at: usize, value: u64) {
+        if let (Some(to), Some(from)) = (out.get_mut(at..at + N), value.to_be_bytes().last_chunk::<N>()) {
+            to.copy_from_slice(from);
+        }
+    }
+    // A copy of constant length is one store, any other a call.
+    match width {
+        1 => fixed::<1>(out, at, value),
+        2 => fixed::<2>(out, at, value),
+        3 => fixed::<3>(out, at, value),
+        4 => fixed::<4>(out, at, value),
+        5 => fixed::<5>(out, at, value),
+        6 => fixed::<6>(out, at, value),
+        7 => fixed::<7>(out, at, value),
+        _ => fixed::<8>(out, at, value),
+    }
+}
+
+/// Where the IPv4 header of a packet is, if it has one at [`IP4`].
+fn ip4_header(bytes: &[u8]) -> Option<Range<usize>> {
+    let first = *bytes.get(IP4)?;
+    let end = IP4 + usize::from(first & 15) * 4;
+    (bytes.get(12..14)? == [8, 0] && first >> 4 == 4 && end >= IP4 + 20 && end <= bytes.len())
+        .then_some(IP4..end)
+}
+
+fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, String> {
+    if !(1..=8).contains(&f.width) {
+        return Err(format!("it can have 1 to 8 bytes, not {}", f.width));
+    }
+    let end = f.offset.saturating_add(f.width);
+    if end > least {
+        return Err(format!("it ends at byte {end}, behind the end of the shortest packet ({least})"));
+    }
+    let top = u64::MAX >> (64 - 8 * f.width);
+    let value = match f.mode {
+        Mode::Increment { step: 0, .. } => return Err("a step of 0 varies nothing".into()),
+        Mode::Increment { min, max, .. } | Mode::Random { min, max } if min > max || max > top => {
+            return Err(format!("{min} to {max} is no range of values of {} bytes", f.width));
+        }
+        Mode::Size { less } if less > least || (most - less) as u64 > top => {
+            return Err(format!(
+                "packets of {least} to {most} bytes less {less} do not fit {} bytes",
+                f.width
+            ));
+        }
+        Mode::Increment { min, max, step } => Value::Increment { now: min, min, max, step },
+        Mode::Random { min, max } => Value::Random { min, more: max - min },
+        Mode::Size { less } => Value::Size { less },
+    };
+    let mut summed = None;
+    if f.ip4_checksum {
+        let header = ip4_header(&bytes[..least])
+            .ok_or("the IPv4 checksum cannot follow it: the packet has no IPv4 header at byte 14")?;
+        // The header's first byte says how long it is.
+        if f.offset <= header.start || end > header.end {
+            return Err(format!(
+                "the IPv4 checksum cannot follow it: it is not in bytes {} to {}",
+                header.start + 1,
+                header.end - 1
+            ));
+        }
+        if f.offset < IP4_CHECKSUM.end && IP4_CHECKSUM.start < end {
+            return Err("it lies on the IPv4 checksum, which cannot follow itself".into());
+        }
+        summed = Some(end % 2 == 1);
+    }
+    Ok(Vary { at: f.offset, width: f.width, value, summed })
+}

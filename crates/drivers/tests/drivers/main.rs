@@ -1,0 +1,5 @@
+//! Tests of the drivers from outside: what a worker sees of their queues.
+//!
+//! Those over real links need root or a user namespace, and say `SKIPPED` where there is neither.
+
+mod pktgen;
