@@ -1,0 +1,80 @@
+//! `ip4-arp`: keeps packets whose next hop's Ethernet address is not known, and asks the main thread for it.
+//!
+//! In comes: the transmit interface, the next hop (IPv4, host order) in the forwarding index, the start at the IPv4
+//! header, TTL not yet counted down. Packets to a next hop that did not answer a moment ago go to `ip4-icmp-error` at
+//! once.
+
+use buf::{Frame, Held};
+use graph::{Cx, FrameNode, Out, PuntReason, Verdict, edges, reasons};
+
+use super::message;
+use super::queue::{NextHop, Shared};
+use crate::icmp::Cause;
+
+edges! { pub enum Next { Punt = "error-punt", Report = "ip4-icmp-error" } }
+reasons! {
+    pub enum Reason {
+        Displaced = "hold-next-hop-full", Warn, "the oldest of too many packets that wait for one unresolved next hop";
+        Recycled = "hold-too-many-next-hops", Warn, "the packet's next hop was the oldest of too many unresolved ones";
+        Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
+        Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
+        NoBuffer = "no-buffer", Error, "no buffer was free to ask for a next hop (no packet is lost by that)";
+    }
+}
+
+pub struct Ip4Arp {
+    queue: Shared,
+    resolve: PuntReason,
+}
+
+impl Ip4Arp {
+    pub fn new(queue: Shared, resolve: PuntReason) -> Ip4Arp {
+        Ip4Arp { queue, resolve }
+    }
+
+    /// A packet that asks the main thread.
+    fn ask(&self, cx: &mut Cx<'_>, (interface, next_hop): NextHop) -> Option<Held> {
+        let mut ask = Held::alloc(cx.bufs)?;
+        let mut p = ask.packet();
+        message::write_ask(&mut p, interface, next_hop);
+        p.set_fwd(self.resolve.0);
+        Some(ask)
+    }
+}
+
+impl FrameNode for Ip4Arp {
+    const NAME: &'static str = "ip4-arp";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let mut queue = self.queue.lock();
+        queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
+        out.each(frame, |_, p| {
+            if queue.failed(cx.now, (p.tx_if(), p.fwd())) {
+                p.set_fwd(Cause::HostUnreachable.to_raw());
+                return Verdict::Next(Next::Report);
+            }
+            Verdict::Hold
+        });
+    }
+
+    fn held(&mut self, cx: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, Next, Reason>) {
+        let mut p = packet.packet();
+        let key = (p.tx_if(), p.fwd());
+        // It looks up again when it goes on: what was found is not valid beyond this turn.
+        p.set_fwd(0);
+        let mut queue = self.queue.lock();
+        if !queue.hold(cx.now, key, packet, |reason, packet| out.drop(reason, packet)) {
+            return;
+        }
+        match self.ask(cx, key) {
+            Some(ask) => {
+                queue.asked(cx.now, key);
+                out.emit(Next::Punt, ask);
+            }
+            None => out.count(Reason::NoBuffer, 1),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `arp-input`: checks ARP packets (RFC 826), and sends what concerns this router to the main thread.
+
+use std::fmt::Write;
+
+use buf::Packet;
+use graph::trace::Entry;
+use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
+use infra::class_a::{Reader, SlotReader};
+use wire::arp::{ArpError, ArpPacket, Operation};
+use wire::ipv4;
+
+use crate::Tables;
+use crate::interface::Interface;
+use crate::ip::OwnAddresses;
+
+edges! { pub enum Next { Punt = "error-punt" } }
+reasons! {
+    pub enum Reason {
+        Short = "too-short", Error, "the packet is shorter than an ARP packet";
+        Hardware = "bad-hardware", Error, "the hardware is not Ethernet, or its address length is not 6";
+        Protocol = "bad-protocol", Error, "the protocol is not IPv4, or its address length is not 4";
+        Operation = "bad-operation", Error, "the packet is neither a request nor a reply";
+        BadMac = "bad-sender-mac", Error, "the sender's Ethernet address is a group's, or zero";
+        BadIp = "bad-sender-ip", Error, "no host can have the sender's IPv4 address (127/8, multicast, broadcast)";
+        Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
+        NotForUs = "not-for-us", Info, "a request for an address that is not this router's";
+    }
+}
+
+/// Why ARP packets go to the main thread; apart, so that a flood of one kind does not keep out the others.
+#[derive(Clone, Copy)]
+pub struct Punts {
+    /// Requests for an address of this router.
+    pub request: PuntReason,
+    /// Replies and announcements.
+    pub reply: PuntReason,
+    /// Another station claims an address of this router.
+    pub conflict: PuntReason,
+}
+
+pub struct ArpInput {
+    interfaces: SlotReader<Interface>,
+    own: Reader<OwnAddresses>,
+    punts: Punts,
+}
+
+impl ArpInput {
+    pub fn new(t: &Tables, punts: Punts) -> ArpInput {
+        ArpInput { interfaces: t.interfaces.clone(), own: t.own.clone(), punts }
+    }
+}
+
+impl PacketNode for ArpInput {
+    const NAME: &'static str = "arp-input";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = trace;
+
+    #[inline(always)]
+    fn one(&mut self, cx: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+        let (rx_if, fib) = (p.rx_if(), p.fib());
+        let Some(arp) = p.head::<ArpPacket>() else { return Verdict::Drop(Reason::Short) };
+        let op = match arp.check() {
+            Ok(op) => op,
+            Err(ArpError::Hardware) => return Verdict::Drop(Reason::Hardware),
+            Err(ArpError::Protocol) => return Verdict::Drop(Reason::Protocol),
+            Err(ArpError::Operation) => return Verdict::Drop(Reason::Operation),
+        };
+        if !arp.sender_mac().is_unicast() {
+            return Verdict::Drop(Reason::BadMac);
+        }
+        let (sender, target) = (arp.sender_ip_u32(), arp.target_ip_u32());
+        if ipv4::is_martian_source(sender) {
+            return Verdict::Drop(Reason::BadIp);
+        }
+        if self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.mac == arp.sender_mac()) {
+            return Verdict::Drop(Reason::Echo);
+        }
+        let own = self.own.get(cx.guard);
+        let reason = if own.contains(fib, sender) {
+            self.punts.conflict
+        } else if op == Operation::Reply || arp.is_gratuitous() {
+            self.punts.reply
+        } else if own.contains(fib, target) {
+            self.punts.request
+        } else {
+            return Verdict::Drop(Reason::NotForUs);
+        };
+        p.set_fwd(reason.0);
+        Verdict::Next(Next::Punt)
+    }
+}
+
+fn trace(e: &Entry, text: &mut String) {
+    let Some((arp, _)) = ArpPacket::split(e.bytes_before()) else { return };
+    let what = match arp.check() {
+        Ok(Operation::Request) => "request".to_string(),
+        Ok(Operation::Reply) => "reply".to_string(),
+        Err(e) => e.to_string(),
+    };
+    let (sender, target) = ((arp.sender_mac(), arp.sender_ip()), (arp.target_mac(), arp.target_ip()));
+    let _ = write!(text, "{what}\n{}/{} -> {}/{}", sender.0, sender.1, target.0, target.1);
+}

@@ -1,0 +1,50 @@
+//! Neighbours: which Ethernet address a next hop has (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
+//!
+//! ```text
+//! ethernet-input → arp-input → punt ┐                        ┌ ARP packets → interface-output
+//! ip4-lookup, ip4-rewrite → ip4-arp ┴→ main thread: Neighbors┤ adjacencies, host routes
+//!                              └ holds packets               └ arp-release → ip4-lookup, ip4-icmp-error
+//! ```
+//!
+//! Workers check, hold packets and ask; the protocol itself runs on the main thread.
+
+mod hold;
+mod input;
+mod message;
+mod queue;
+mod release;
+
+use graph::{Builder, GraphError};
+
+pub use message::{Outcome, Release, read_ask};
+
+use crate::Tables;
+use crate::router::{Hooks, Router};
+
+/// Next hops a second that one worker may ask for: more than it can hold packets for.
+const ASK_RATE: u32 = 20_000;
+/// ARP requests, and replies, a second that one worker passes on.
+const ARP_RATE: u32 = 5_000;
+/// Claims to addresses of this router a second that one worker passes on.
+const CONFLICT_RATE: u32 = 10;
+
+/// Adds the nodes of this feature.
+///
+/// # Errors
+/// When the main thread can reach no more nodes.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let punts = input::Punts {
+        request: hooks.punt(b, "arp-request", ARP_RATE, Router::punted_arp),
+        reply: hooks.punt(b, "arp-reply", ARP_RATE, Router::punted_arp),
+        conflict: hooks.punt(b, "arp-conflict", CONFLICT_RATE, Router::punted_arp),
+    };
+    let resolve = hooks.punt(b, "ip4-resolve", ASK_RATE, Router::punted_ask);
+    let tables = t.clone();
+    b.packet(move |_| Ok(input::ArpInput::new(&tables, punts)));
+    let queues = queue::Queues::default();
+    let of = queues.clone();
+    b.frame(move |s| Ok(hold::Ip4Arp::new(of.of(s.worker), resolve)));
+    b.frame(move |s| Ok(release::ArpRelease::new(queues.of(s.worker))));
+    hooks.inject(b, "arp-release")?;
+    hooks.inject(b, "interface-output")
+}

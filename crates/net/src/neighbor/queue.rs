@@ -1,0 +1,302 @@
+//! Packets of one worker that wait for their next hop's Ethernet address.
+//!
+//! Bounded in every direction, and all memory is set aside at the start: a scan of a large network can fill it, but
+//! not more. What is full recycles its oldest: see [`HoldQueue::hold`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use buf::Held;
+
+use super::hold::Reason;
+
+/// Interface and IPv4 address (host order) of a next hop.
+pub type NextHop = (u32, u32);
+
+const SECOND: u64 = 1_000_000_000;
+/// The main thread is asked for the same next hop once in this time at most, nanoseconds.
+const ASK_INTERVAL: u64 = SECOND;
+/// Packets to a next hop that did not answer are refused for this time without asking, nanoseconds.
+const FAILED_FOR: u64 = SECOND;
+/// A packet waits no longer than this, nanoseconds: more than the main thread takes to give up.
+pub const LIFE: u64 = 5 * SECOND;
+/// Time between two looks for packets that waited too long, nanoseconds.
+const SWEEP: u64 = SECOND / 10;
+const NONE: u32 = u32::MAX;
+
+/// How much a [`HoldQueue`] holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Packets for one next hop.
+    pub per_hop: u32,
+    /// Next hops.
+    pub hops: u32,
+    /// Packets in all.
+    pub packets: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { per_hop: 64, hops: 1024, packets: 4096 }
+    }
+}
+
+/// A place for a packet, in the list of its next hop or in that of the free places.
+struct Place {
+    packet: Option<Held>,
+    next: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Hop {
+    key: NextHop,
+    used: bool,
+    head: u32,
+    tail: u32,
+    len: u32,
+    /// When the list became non-empty.
+    since: u64,
+    /// Until then the main thread is not asked again.
+    asked_until: u64,
+    /// Until then packets are refused: the next hop did not answer.
+    failed_until: u64,
+}
+
+const UNUSED: Hop = Hop {
+    key: (0, 0),
+    used: false,
+    head: NONE,
+    tail: NONE,
+    len: 0,
+    since: 0,
+    asked_until: 0,
+    failed_until: 0,
+};
+
+/// The packets that wait on one worker.
+pub struct HoldQueue {
+    limits: Limits,
+    places: Vec<Place>,
+    free_place: u32,
+    hops: Vec<Hop>,
+    free_hops: Vec<u32>,
+    index: HashMap<NextHop, u32>,
+    /// The next hop whose place is taken when all are in use.
+    victim: usize,
+    next_sweep: u64,
+}
+
+impl HoldQueue {
+    /// An empty queue. Its memory is reserved now, and touched as it is used.
+    pub fn new(limits: Limits) -> HoldQueue {
+        HoldQueue {
+            places: Vec::with_capacity(limits.packets as usize),
+            free_place: NONE,
+            hops: Vec::with_capacity(limits.hops as usize),
+            free_hops: Vec::with_capacity(limits.hops as usize),
+            // Twice as large as needed, so that removals never make it grow.
+            index: HashMap::with_capacity(2 * limits.hops as usize),
+            victim: 0,
+            next_sweep: 0,
+            limits,
+        }
+    }
+
+    /// Packets that wait.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.hops.iter().map(|h| h.len as usize).sum()
+    }
+
+    fn hop_mut(&mut self, key: NextHop) -> Option<(u32, &mut Hop)> {
+        let at = *self.index.get(&key)?;
+        Some((at, self.hops.get_mut(at as usize)?))
+    }
+
+    /// Whether the next hop is known not to answer.
+    pub fn failed(&self, now: u64, key: NextHop) -> bool {
+        let hop = self.index.get(&key).and_then(|at| self.hops.get(*at as usize));
+        hop.is_some_and(|h| h.failed_until > now)
+    }
+
+    /// Keeps a packet until its next hop is known. `refuse` is given what there is no room for: the oldest packet of a
+    /// next hop that has too many, all packets of a next hop when there are too many of those, or this packet when
+    /// there are too many in all. Returns whether the main thread is to be [asked](Self::asked).
+    pub fn hold(
+        &mut self,
+        now: u64,
+        key: NextHop,
+        packet: Held,
+        mut refuse: impl FnMut(Reason, Held),
+    ) -> bool {
+        let Some(at) = self.hop_for(key, &mut refuse) else {
+            refuse(Reason::Full, packet);
+            return false;
+        };
+        if self.hops[at as usize].len >= self.limits.per_hop
+            && let Some(oldest) = self.pop(at)
+        {
+            refuse(Reason::Displaced, oldest);
+        }
+        match self.place_for(packet) {
+            Ok(place) => self.append(now, at, place),
+            Err(packet) => refuse(Reason::Full, packet),
+        }
+        self.hops[at as usize].asked_until <= now
+    }
+
+    /// Notes that the main thread was asked for a next hop.
+    pub fn asked(&mut self, now: u64, key: NextHop) {
+        if let Some((_, hop)) = self.hop_mut(key) {
+            hop.asked_until = now + ASK_INTERVAL;
+        }
+    }
+
+    /// Gives every packet that waits for the next hop to `each`, in order. The next hop itself stays known for as long
+    /// as the main thread is not to be asked again.
+    pub fn release(&mut self, key: NextHop, mut each: impl FnMut(Held)) {
+        let Some((at, hop)) = self.hop_mut(key) else { return };
+        hop.failed_until = 0;
+        while let Some(packet) = self.pop(at) {
+            each(packet);
+        }
+    }
+
+    /// As [`release`](Self::release), for a next hop that did not answer: further packets are refused for a while.
+    pub fn fail(&mut self, now: u64, key: NextHop, each: impl FnMut(Held)) {
+        self.release(key, each);
+        if let Some((_, hop)) = self.hop_mut(key) {
+            hop.failed_until = now + FAILED_FOR;
+            hop.asked_until = hop.failed_until;
+        }
+    }
+
+    /// Gives packets that have waited too long to `each`, and forgets next hops that mean nothing any more.
+    pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + SWEEP;
+        for at in 0..self.hops.len() as u32 {
+            let hop = self.hops[at as usize];
+            if hop.len > 0 && now >= hop.since + LIFE {
+                while let Some(packet) = self.pop(at) {
+                    each(packet);
+                }
+            }
+            let hop = self.hops[at as usize];
+            if hop.used && hop.len == 0 && hop.asked_until.max(hop.failed_until) <= now {
+                self.forget(at);
+            }
+        }
+    }
+
+    fn hop_for(&mut self, key: NextHop, refuse: &mut impl FnMut(Reason, Held)) -> Option<u32> {
+        if let Some(at) = self.index.get(&key) {
+            return Some(*at);
+        }
+        if self.free_hops.is_empty() {
+            if self.hops.len() < self.limits.hops as usize {
+                self.free_hops.push(self.hops.len() as u32);
+                self.hops.push(UNUSED);
+            } else {
+                // Places are handed out in turn, so the one whose turn it is was handed out long ago.
+                let victim = self.victim as u32;
+                self.victim = (self.victim + 1) % self.hops.len().max(1);
+                while let Some(packet) = self.pop(victim) {
+                    refuse(Reason::Recycled, packet);
+                }
+                self.forget(victim);
+            }
+        }
+        let at = self.free_hops.pop()?;
+        *self.hops.get_mut(at as usize)? = Hop { key, used: true, ..UNUSED };
+        self.index.insert(key, at);
+        Some(at)
+    }
+
+    fn forget(&mut self, at: u32) {
+        if let Some(hop) = self.hops.get_mut(at as usize)
+            && hop.used
+        {
+            self.index.remove(&hop.key);
+            *hop = UNUSED;
+            self.free_hops.push(at);
+        }
+    }
+
+    fn place_for(&mut self, packet: Held) -> Result<u32, Held> {
+        if let Some(place) = self.places.get_mut(self.free_place as usize) {
+            let at = std::mem::replace(&mut self.free_place, place.next);
+            (place.packet, place.next) = (Some(packet), NONE);
+            return Ok(at);
+        }
+        if self.places.len() >= self.limits.packets as usize {
+            return Err(packet);
+        }
+        self.places.push(Place { packet: Some(packet), next: NONE });
+        Ok(self.places.len() as u32 - 1)
+    }
+
+    fn append(&mut self, now: u64, at: u32, place: u32) {
+        let hop = &mut self.hops[at as usize];
+        hop.len += 1;
+        let last = std::mem::replace(&mut hop.tail, place);
+        if last == NONE {
+            (hop.head, hop.since) = (place, now);
+        } else {
+            self.places[last as usize].next = place;
+        }
+    }
+
+    fn pop(&mut self, at: u32) -> Option<Held> {
+        let hop = self.hops.get_mut(at as usize)?;
+        let place = self.places.get_mut(hop.head as usize)?;
+        let at = std::mem::replace(&mut hop.head, place.next);
+        hop.len -= 1;
+        if hop.head == NONE {
+            hop.tail = NONE;
+        }
+        place.next = std::mem::replace(&mut self.free_place, at);
+        place.packet.take()
+    }
+}
+
+impl Drop for HoldQueue {
+    fn drop(&mut self) {
+        self.places.drain(..).filter_map(|p| p.packet).for_each(Held::discard);
+    }
+}
+
+/// A worker's queue, shared by its two nodes that use it.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<HoldQueue>>);
+
+impl Shared {
+    /// A queue of its own.
+    pub fn new(limits: Limits) -> Shared {
+        Shared(Arc::new(Mutex::new(HoldQueue::new(limits))))
+    }
+
+    /// The queue. The two nodes run on the same worker, so nobody waits here.
+    pub fn lock(&self) -> MutexGuard<'_, HoldQueue> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// The queues by worker, while the nodes are made.
+#[derive(Clone, Default)]
+pub struct Queues(Arc<Mutex<HashMap<usize, Weak<Mutex<HoldQueue>>>>>);
+
+impl Queues {
+    /// The queue of a worker: made for the first node that asks, and gone with the last one that has it.
+    pub fn of(&self, worker: usize) -> Shared {
+        let mut queues = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(queue) = queues.get(&worker).and_then(Weak::upgrade) {
+            return Shared(queue);
+        }
+        let shared = Shared::new(Limits::default());
+        queues.insert(worker, Arc::downgrade(&shared.0));
+        shared
+    }
+}
