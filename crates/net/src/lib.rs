@@ -8,9 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adjacency;
-pub mod checksum;
 pub mod ethernet;
-pub mod gso;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
@@ -18,6 +16,5 @@ pub mod neighbor;
 pub mod router;
 pub mod tables;
 pub mod trace;
-pub mod udp;
 
 pub use tables::Tables;

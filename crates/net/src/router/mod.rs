@@ -5,7 +5,6 @@
 //! was refused.
 
 mod interfaces;
-pub(crate) mod ping;
 mod neighbors;
 mod poll;
 mod routes;
@@ -27,7 +26,6 @@ use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
 use crate::tables::{self, Tables, Writers};
 
 pub use interfaces::{Address, DeviceState, InterfaceInfo};
-pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
 
 /// Why the router did not do what was asked; nothing has changed then.
@@ -94,7 +92,6 @@ pub struct Router {
     routes: Routes,
     /// Routes that follow from interface addresses, by interface.
     connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
-    pings: ping::Pings,
 }
 
 /// What resolves paths: interfaces and adjacencies.
@@ -141,7 +138,6 @@ impl Router {
             },
             routes: Routes::new(&domain, objects, fibs)?,
             connected: BTreeMap::new(),
-            pings: ping::Pings::default(),
             domain,
             tables,
             blueprint,
