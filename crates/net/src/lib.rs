@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod adjacency;
+pub mod checksum;
 pub mod ethernet;
+pub mod gso;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
@@ -16,5 +18,6 @@ pub mod neighbor;
 pub mod router;
 pub mod tables;
 pub mod trace;
+pub mod udp;
 
 pub use tables::Tables;

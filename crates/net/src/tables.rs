@@ -2,12 +2,14 @@
 
 use std::io;
 
-use infra::class_a::{Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words};
+use infra::class_a::{
+    Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words,
+};
 use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
-use crate::ip::{Fibs, OwnAddresses};
+use crate::ip::{self, Fibs, OwnAddresses, Registry};
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
 pub const MAX_INTERFACES: u32 = 1 << 16;
@@ -37,6 +39,10 @@ pub struct Tables {
     pub fibs: Reader<Fibs>,
     /// The router's own IPv4 addresses.
     pub own: Reader<OwnAddresses>,
+    /// Who takes packets for this router, by IP protocol.
+    pub protocols: Registry,
+    /// Who takes datagrams for this router, by UDP port.
+    pub udp_ports: Registry,
 }
 
 /// The main thread's side of the same tables.
@@ -84,6 +90,8 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         objects,
         fibs,
         own,
+        protocols: Registry::new(ip::LOCAL, 1 << 8),
+        udp_ports: Registry::new(crate::udp::NODE, 1 << 16),
     };
     Ok((writers, tables))
 }

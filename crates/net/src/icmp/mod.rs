@@ -1,5 +1,38 @@
 //! ICMPv4: what is reported to sources, and echo.
+//!
+//! ```text
+//! (whoever cannot deliver) → ip4-icmp-error ───────────────────┐
+//! ip4-local → icmp4-input → icmp4-echo-request → ip4-lookup ←──┘
+//!                  └ error-punt (echo replies, for the router's own pings)
+//! ```
 
 mod cause;
+mod echo;
+mod error;
+mod input;
+mod limit;
+
+use graph::{Builder, GraphError};
+use wire::protocol;
 
 pub use cause::Cause;
+
+use crate::Tables;
+use crate::router::{Hooks, ping};
+
+/// Echo replies a second that one worker passes to the main thread.
+const REPLIES: u32 = 1000;
+
+/// Adds the nodes of this feature; behind `ip`.
+///
+/// # Errors
+/// When another feature takes ICMP.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let tables = t.clone();
+    b.frame(move |_| Ok(error::Ip4IcmpError::new(&tables)));
+    let reply = hooks.punt(b, "icmp-echo-reply", REPLIES, ping::reply);
+    b.packet(move |_| Ok(input::Icmp4Input::new(reply)));
+    b.packet(|_| Ok(echo::Icmp4EchoRequest::default()));
+    t.protocols.register(b, u16::from(protocol::ICMP), "icmp4-input")?;
+    hooks.inject(b, ping::SEND)
+}

@@ -1,6 +1,7 @@
 //! Interfaces as the workers see them, their queues, and what they count.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,6 +40,8 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
+    /// Its primary address: what reports about packets that came in by it are sent from.
+    pub ip4: Option<Ipv4Addr>,
 }
 
 /// What interfaces count: packets and bytes each way, on every interface. Drops are counted by the graph.

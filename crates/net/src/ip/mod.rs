@@ -11,11 +11,13 @@
 //! with the same path share one object.
 
 mod input;
+mod local;
 mod lookup;
 mod multicast;
 mod object;
 mod own;
 mod prefix;
+mod registry;
 mod rewrite;
 mod table;
 
@@ -25,9 +27,13 @@ pub use lookup::Fibs;
 pub use object::Object;
 pub use own::OwnAddresses;
 pub use prefix::Prefix4;
+pub use registry::Registry;
 pub use table::{Path, PathState, Resolver, RouteError, Routes, Source};
 
 use crate::Tables;
+
+/// The node that sorts packets for this router by protocol.
+pub(crate) const LOCAL: &str = "ip4-local";
 
 /// Adds the nodes and arcs of this feature.
 pub fn install(b: &mut Builder, t: &Tables) {
@@ -35,6 +41,8 @@ pub fn install(b: &mut Builder, t: &Tables) {
     b.frame(move |_| Ok(input::Ip4Input::new(&tables)));
     let tables = t.clone();
     b.frame(move |_| Ok(lookup::Ip4Lookup::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |_| Ok(local::Ip4Local::new(&tables)));
     b.packet(|_| Ok(multicast::Ip4Multicast));
     let tables = t.clone();
     b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));

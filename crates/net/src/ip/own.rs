@@ -1,11 +1,14 @@
 //! The router's own addresses, as the input check reads them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
 
 /// The router's own IPv4 addresses by VRF. A packet that claims to come from one of them is a martian.
 #[derive(Clone, Default)]
 pub struct OwnAddresses {
     exact: HashSet<(u16, u32)>,
+    /// The lowest address by VRF.
+    first: HashMap<u16, Ipv4Addr>,
     /// One bit by the hash of an address: most packets need no more than this.
     filter: [u64; 8],
 }
@@ -20,12 +23,19 @@ impl OwnAddresses {
     /// The set of these addresses.
     pub fn new(addresses: impl IntoIterator<Item = (u16, u32)>) -> OwnAddresses {
         let exact: HashSet<(u16, u32)> = addresses.into_iter().collect();
-        let mut filter = [0; 8];
-        for (_, address) in &exact {
-            let (word, mask) = bit(*address);
+        let (mut filter, mut first) = ([0; 8], HashMap::new());
+        for &(fib, address) in &exact {
+            let (word, mask) = bit(address);
             filter[word] |= mask;
+            let address = Ipv4Addr::from_bits(address);
+            first.entry(fib).and_modify(|a: &mut Ipv4Addr| *a = address.min(*a)).or_insert(address);
         }
-        OwnAddresses { exact, filter }
+        OwnAddresses { exact, first, filter }
+    }
+
+    /// The router's lowest address in VRF `fib`, for whoever needs one and has no better.
+    pub fn first(&self, fib: u16) -> Option<Ipv4Addr> {
+        self.first.get(&fib).copied()
     }
 
     /// Whether `address` is the router's own in VRF `fib`.

@@ -61,6 +61,8 @@ pub struct InterfaceInfo {
     pub tags: Option<Tags>,
     /// The device, for interfaces that have one.
     pub device: Option<DeviceState>,
+    /// Address and MTU that it began with.
+    pub initial: (Mac, u16),
 }
 
 /// A device in use.
@@ -112,6 +114,7 @@ impl Neighborhood {
             fib: i.fib,
             mtu: i.mtu,
             vlans: Vlans::new(vlans),
+            ip4: i.addresses.first().map(|a| a.address),
         };
         let tags = i.tags;
         self.adjacencies.refresh(index, &record, tags);
@@ -175,6 +178,7 @@ impl Router {
             parent: index,
             tags: None,
             device: None,
+            initial: (Mac::ZERO, LOOPBACK_MTU),
         };
         self.near.interfaces.insert(index, info);
         Ok(index)
@@ -185,29 +189,54 @@ impl Router {
     /// # Errors
     /// When the name is taken, or there is no room.
     pub fn add_device(&mut self, name: &str, device: Device) -> Result<u32, RouterError> {
-        let Device { kind: driver, input_node, rx, tx, mac, mtu, mut control } = device;
-        let port = TxPort::new(tx).ok_or_else(|| RouterError(format!("{name} has no transmit queue")))?;
         let index = self.new_info(name, Kind::Device)?;
+        let (mac, mtu) = (Mac(device.mac), device.mtu);
+        if let Err(e) = self.attach(index, device) {
+            self.near.interfaces.remove(&index);
+            self.near.records.remove(index);
+            return Err(e);
+        }
+        let info = self.info_mut(index)?;
+        (info.mac, info.mtu, info.initial) = (mac, mtu, (mac, mtu));
+        self.near.publish(index)?;
+        Ok(index)
+    }
+
+    /// Connects the queues of a device to an interface.
+    fn attach(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
+        let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;
+        let port = TxPort::new(tx).ok_or_else(|| RouterError("the device has no transmit queue".into()))?;
         let mut queues = Vec::new();
         for (q, queue) in rx.into_iter().enumerate() {
-            match RxSlot::new(index, q % self.ports.len(), input_node, queue) {
-                Ok(slot) => queues.push(Arc::new(slot)),
-                Err(e) => {
-                    self.near.interfaces.remove(&index);
-                    self.near.records.remove(index);
-                    return Err(e.into());
-                }
-            }
+            queues.push(Arc::new(RxSlot::new(index, q % self.ports.len(), input_node, queue)?));
         }
         self.tx_ports.set(index, port)?;
         let link = control.link();
-        let info = self.info_mut(index)?;
-        (info.mac, info.mtu) = (Mac(mac), mtu);
-        info.device = Some(DeviceState { driver, control, link, queues: queues.clone() });
-        self.near.publish(index)?;
-        self.tables.placement.change(|slots| slots.extend(queues));
+        self.info_mut(index)?.device = Some(DeviceState { driver, control, link, queues: queues.clone() });
+        self.tables.placement.change(|slots| {
+            slots.retain(|s| s.interface != index);
+            slots.extend(queues);
+        });
         self.wake_workers();
-        Ok(index)
+        Ok(())
+    }
+
+    /// Gives an interface whose device vanished another one, set as the interface is.
+    ///
+    /// # Errors
+    /// When the device cannot be set so; the interface then stays without a device.
+    pub fn replace_device(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
+        let own_mac = Mac(device.mac);
+        self.attach(index, device)?;
+        let info = self.info_mut(index)?;
+        let (mtu, up) = (info.mtu, info.admin_up);
+        // An address that the operator did not set is the device's own, which may be another one now.
+        let mac = if info.mac == info.initial.0 { own_mac } else { info.mac };
+        info.initial.0 = own_mac;
+        info.admin_up = false;
+        self.set_mac(index, mac)?;
+        self.set_mtu(index, mtu)?;
+        self.set_admin(index, up)
     }
 
     /// Adds a loopback interface.
@@ -216,7 +245,8 @@ impl Router {
     /// When the name is taken, or there is no room.
     pub fn add_loopback(&mut self, name: &str, mac: Mac) -> Result<u32, RouterError> {
         let index = self.new_info(name, Kind::Loopback)?;
-        self.info_mut(index)?.mac = mac;
+        let info = self.info_mut(index)?;
+        (info.mac, info.initial.0) = (mac, mac);
         self.near.publish(index)?;
         Ok(index)
     }
@@ -237,7 +267,8 @@ impl Router {
         }
         let index = self.new_info(name, Kind::SubInterface)?;
         let info = self.info_mut(index)?;
-        (info.mac, info.mtu, info.parent, info.tags) = (mac, mtu, parent, Some(tags));
+        (info.mac, info.mtu, info.initial) = (mac, mtu, (mac, mtu));
+        (info.parent, info.tags) = (parent, Some(tags));
         self.near.publish(parent)?;
         Ok(index)
     }
@@ -283,7 +314,8 @@ impl Router {
             return Ok(());
         }
         if let Some(device) = &mut info.device {
-            let failed = |e| RouterError(format!("{}: the device cannot be set {}: {e}", info.name, word(up)));
+            let failed =
+                |e| RouterError(format!("{}: the device cannot be set {}: {e}", info.name, word(up)));
             device.control.set_admin(up).map_err(failed)?;
             device.link = device.control.link();
         }
@@ -297,12 +329,17 @@ impl Router {
     /// When it is out of range, larger than the parent's, or the device refuses it.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> Result<(), RouterError> {
         if mtu < wire::ipv4::MIN_MTU {
-            return Err(RouterError(format!("an MTU of {mtu} is less than {}, the least of IPv4", wire::ipv4::MIN_MTU)));
+            return Err(RouterError(format!(
+                "an MTU of {mtu} is less than {}, the least of IPv4",
+                wire::ipv4::MIN_MTU
+            )));
         }
         let parent = self.interface(index)?.parent;
         let of_parent = self.interface(parent)?.mtu;
         if parent != index && mtu > of_parent {
-            return Err(RouterError(format!("an MTU of {mtu} is more than {of_parent}, the MTU of its device")));
+            return Err(RouterError(format!(
+                "an MTU of {mtu} is more than {of_parent}, the MTU of its device"
+            )));
         }
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
@@ -322,7 +359,9 @@ impl Router {
     /// When it is a group's or zero, or the device refuses it.
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> Result<(), RouterError> {
         if !mac.is_unicast() {
-            return Err(RouterError(format!("{mac} cannot be an interface's address: it is a group's, or zero")));
+            return Err(RouterError(format!(
+                "{mac} cannot be an interface's address: it is a group's, or zero"
+            )));
         }
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
@@ -487,7 +526,11 @@ fn check_address(a: Address) -> Result<(), RouterError> {
     }
     let ends = a.address == a.network().address() || a.address == a.network().last();
     if a.len < 31 && ends {
-        return Err(RouterError(format!("{} is the first or last address of {}, not a host's", a.address, a.network())));
+        return Err(RouterError(format!(
+            "{} is the first or last address of {}, not a host's",
+            a.address,
+            a.network()
+        )));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod interfaces;
 mod neighbors;
+pub(crate) mod ping;
 mod poll;
 mod routes;
 
@@ -26,6 +27,7 @@ use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
 use crate::tables::{self, Tables, Writers};
 
 pub use interfaces::{Address, DeviceState, InterfaceInfo};
+pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
 
 /// Why the router did not do what was asked; nothing has changed then.
@@ -92,6 +94,7 @@ pub struct Router {
     routes: Routes,
     /// Routes that follow from interface addresses, by interface.
     connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
+    pings: ping::Pings,
 }
 
 /// What resolves paths: interfaces and adjacencies.
@@ -138,6 +141,7 @@ impl Router {
             },
             routes: Routes::new(&domain, objects, fibs)?,
             connected: BTreeMap::new(),
+            pings: ping::Pings::default(),
             domain,
             tables,
             blueprint,

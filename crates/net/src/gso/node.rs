@@ -1,0 +1,187 @@
+//! `gso`: cuts large TCP and UDP packets into segments, and completes partial checksums.
+//!
+//! The packets begin with their link header. Each segment gets a buffer of its own, with a copy of its payload.
+
+use buf::{Cache, Flags, Frame, GsoKind, Held, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use wire::checksum::finish_partial;
+use wire::gso::{Kind, Segmentation};
+use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype};
+
+use crate::checksum::sum;
+
+edges! { pub enum Next { Tx = "interface-output" } }
+reasons! {
+    pub enum Reason {
+        Kind = "unknown-kind", Warn, "this router does not cut packets of this kind into segments";
+        Headers = "bad-headers", Error, "the headers of the packet are not what its segmentation needs";
+        TooMany = "too-many-segments", Warn, "the packet would be cut into more segments than fit in a frame";
+        TooLarge = "segment-too-large", Warn, "a segment would be larger than a buffer";
+        NoBuffer = "no-buffer", Warn, "not enough buffers were free for the segments";
+        Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
+    }
+}
+
+/// The node. `segments` is empty between two packets.
+#[derive(Default)]
+pub struct GsoNode {
+    segments: Box<Frame>,
+}
+
+impl FrameNode for GsoNode {
+    const NAME: &'static str = "gso";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        if frame.any().any(Flags::GSO) {
+            // All are held, not only those that are cut: `held` sees them in order, and flows stay in order.
+            out.all(Verdict::Hold);
+        } else {
+            out.each(frame, |_, p| match complete(p) {
+                Ok(()) => Verdict::Next(Next::Tx),
+                Err(reason) => Verdict::Drop(reason),
+            });
+        }
+    }
+
+    fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
+        let mut p = held.packet();
+        if !p.flags().any(Flags::GSO) {
+            return match complete(&mut p) {
+                Ok(()) => out.emit(Next::Tx, held),
+                Err(reason) => out.drop(reason, held),
+            };
+        }
+        match cut(&p, &mut self.segments, cx.bufs) {
+            Ok(()) => {
+                self.segments.drain(|segment| out.emit(Next::Tx, segment));
+                held.free(cx.bufs);
+            }
+            Err(reason) => {
+                self.segments.free(cx.bufs);
+                out.drop(reason, held);
+            }
+        }
+    }
+}
+
+/// Bytes of the link header that a frame begins with; `None` when it is cut off.
+fn link_len(frame: &[u8]) -> Option<usize> {
+    let (ethernet, mut rest) = EthernetHeader::split(frame)?;
+    let (mut kind, mut len) = (ethernet.ethertype(), EthernetHeader::LEN);
+    while ethertype::is_vlan(kind) {
+        let (tag, behind) = VlanTag::split(rest)?;
+        (kind, rest, len) = (tag.ethertype(), behind, len + VlanTag::LEN);
+    }
+    Some(len)
+}
+
+/// Completes the checksum of a packet that has a partial one.
+fn complete(p: &mut Packet<'_>) -> Result<(), Reason> {
+    if !p.flags().any(Flags::CSUM_PARTIAL) {
+        return Ok(());
+    }
+    let l3 = link_len(p.bytes()).ok_or(Reason::Headers)?;
+    // The place counts from the link header that the packet came with, which may not be as long as the one it has now.
+    let start = (l3 + usize::from(p.cold().csum_start))
+        .checked_sub(usize::from(p.l2_len()))
+        .ok_or(Reason::Checksum)?;
+    let at = start + usize::from(p.cold().csum_offset);
+    let value = sum(p, start, usize::MAX).checksum_nonzero();
+    let field = p.bytes_mut().get_mut(at..at + 2).ok_or(Reason::Checksum)?;
+    field.copy_from_slice(&value.to_be_bytes());
+    p.set_flags(p.flags() & !Flags::CSUM_PARTIAL);
+    Ok(())
+}
+
+/// How the packet is to be cut.
+fn plan(p: &Packet<'_>) -> Result<Segmentation, Reason> {
+    let gso = p.cold().gso().ok_or(Reason::Headers)?;
+    let kind = match gso.kind {
+        GsoKind::Tcp4 => Kind::TcpV4,
+        GsoKind::UdpL4 => Kind::UdpV4,
+        GsoKind::Tcp6 => return Err(Reason::Kind),
+    };
+    let frame = p.bytes();
+    let l3 = link_len(frame).ok_or(Reason::Headers)?;
+    let (ip, _) = frame.get(l3..).and_then(Ipv4Header::split).ok_or(Reason::Headers)?;
+    let end = p.total_len().min(l3 + usize::from(ip.total_len()));
+    let plan = |payload| Segmentation::new(kind, frame, l3, payload, gso.size).map_err(|_| Reason::Headers);
+    let headers = plan(0)?.header_len();
+    plan(end.checked_sub(headers).ok_or(Reason::Headers)?)
+}
+
+/// Cuts a packet into segments, each whole in one buffer, checksums complete. After an error `segments` holds some that
+/// are to be freed.
+fn cut(p: &Packet<'_>, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Reason> {
+    let plan = plan(p)?;
+    if plan.count() > segments.room() {
+        return Err(Reason::TooMany);
+    }
+    if segments.alloc(bufs, plan.count()) < plan.count() {
+        return Err(Reason::NoBuffer);
+    }
+    let headers = plan.header_len();
+    let mut payload = Payload::behind(p.segments(), headers);
+    let kept = p.flags() & !(Flags::GSO | Flags::CSUM_PARTIAL | Flags::CHAINED);
+    for (mut to, segment) in segments.packets().zip(plan.segments()) {
+        let len = headers + segment.len;
+        let room = to.room_mut().get_mut(..len).ok_or(Reason::TooLarge)?;
+        let (_, body) = room.split_at_mut_checked(headers).ok_or(Reason::Headers)?;
+        let whole = payload.copy(body)
+            && plan.write_headers(p.bytes(), &segment, room)
+            && finish_partial(room, [], plan.csum_start(), plan.csum_offset());
+        if !whole {
+            return Err(Reason::Headers);
+        }
+        to.set_len(len);
+        to.set_flags(kept);
+        to.set_fib(p.fib());
+        to.set_rx_if(p.rx_if());
+        to.set_tx_if(p.tx_if());
+        to.set_fwd(p.fwd());
+        to.set_hash(p.hash());
+        to.cold_mut().trace = p.cold().trace;
+    }
+    segments.note(kept);
+    Ok(())
+}
+
+/// Reads the bytes of a packet in order, over all its segments.
+struct Payload<'a, I> {
+    now: &'a [u8],
+    rest: I,
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
+    /// From `skip` bytes behind the start.
+    fn behind(mut rest: I, mut skip: usize) -> Payload<'a, I> {
+        for s in &mut rest {
+            match s.get(skip..) {
+                Some(now) => return Payload { now, rest },
+                None => skip -= s.len(),
+            }
+        }
+        Payload { now: &[], rest }
+    }
+
+    /// Fills `to` with the next bytes; `false` when there are not that many.
+    fn copy(&mut self, mut to: &mut [u8]) -> bool {
+        while !to.is_empty() {
+            if self.now.is_empty() {
+                match self.rest.next() {
+                    Some(s) => self.now = s,
+                    None => return false,
+                }
+            }
+            let n = to.len().min(self.now.len());
+            let (now, later) = self.now.split_at(n);
+            let (front, back) = std::mem::take(&mut to).split_at_mut(n);
+            front.copy_from_slice(now);
+            (self.now, to) = (later, back);
+        }
+        true
+    }
+}

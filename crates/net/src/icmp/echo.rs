@@ -1,0 +1,87 @@
+//! `icmp4-echo-request`: answers pings in place (RFC 1812 section 4.3.3.6).
+//!
+//! The reply is the request with its addresses exchanged: same data, same options (a recorded route stays whole), same
+//! type of service. It takes its own way through the lookup of the VRF that the request came in by.
+
+use buf::{Flags, Packet};
+use graph::{Cx, PacketNode, Verdict, edges, reasons};
+use wire::icmpv4::kind;
+use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
+
+use super::limit::{Bucket, Rate};
+
+/// Replies of one worker: enough for a host's flood ping, little against what a worker forwards.
+const RATE: Rate = Rate::new(20_000, 2_000);
+/// Time to live of replies.
+const TTL: u8 = 64;
+
+edges! { pub enum Next { Lookup = "ip4-lookup" } }
+reasons! {
+    pub enum Reason {
+        Group = "echo-to-group", Info, "an echo request to a broadcast or multicast address, which is not answered";
+        SourceRoute = "source-route", Warn, "an echo request with a source route, which this router does not follow";
+        Limit = "echo-limit", Warn, "more echo requests than this router answers in a second";
+    }
+}
+
+#[derive(Default)]
+pub struct Icmp4EchoRequest {
+    replies: Bucket,
+}
+
+/// Whether an IPv4 header has a loose (131) or strict (137) source route among its options (RFC 791 section 3.1).
+fn source_routed(options: &[u8]) -> bool {
+    let mut rest = options;
+    loop {
+        rest = match *rest {
+            [131 | 137, ..] => return true,
+            [0, ..] => return false,
+            [1, ref after @ ..] => after,
+            [_, len, ..] => match rest.get(usize::from(len.max(2))..) {
+                Some(after) => after,
+                None => return false,
+            },
+            _ => return false,
+        };
+    }
+}
+
+impl PacketNode for Icmp4EchoRequest {
+    const NAME: &'static str = "icmp4-echo-request";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+
+    #[inline(always)]
+    fn one(&mut self, cx: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+        let l4 = usize::from(p.l4_offset());
+        let dst = p.peek::<Ipv4Header>().dst_u32();
+        let group = ipv4::is_multicast(dst) || ipv4::is_broadcast(dst);
+        if group || p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
+            return Verdict::Drop(Reason::Group);
+        }
+        if p.bytes().get(Ipv4Header::LEN..l4).is_some_and(source_routed) {
+            return Verdict::Drop(Reason::SourceRoute);
+        }
+        if !self.replies.pass(RATE, cx.now) {
+            return Verdict::Drop(Reason::Limit);
+        }
+        let ip = p.peek::<Ipv4Header>();
+        let (src, dst) = (ip.src(), ip.dst());
+        ip.set_src(dst);
+        ip.set_dst(src);
+        // The exchange changes no sum; the TTL is the upper half of its word.
+        let (old, new) = (u16::from(ip.ttl()) << 8, u16::from(TTL) << 8);
+        ip.set_ttl(TTL);
+        ip.set_checksum(checksum::update16(ip.checksum(), old, new));
+        let partial = p.flags().any(Flags::CSUM_PARTIAL);
+        let icmp = p.peek_at::<IcmpHeader>(l4);
+        if partial {
+            icmp.0[0] = kind::ECHO_REPLY;
+        } else {
+            icmp.make_echo_reply();
+        }
+        p.set_flags(p.flags() | Flags::LOCAL_ORIGIN);
+        Verdict::Next(Next::Lookup)
+    }
+}

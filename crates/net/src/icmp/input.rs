@@ -1,0 +1,65 @@
+//! `icmp4-input`: checks ICMP messages for this router (RFC 1812 section 4.3), and sorts them.
+
+use buf::{Flags, Packet};
+use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
+use wire::IcmpHeader;
+use wire::icmpv4::kind;
+
+use crate::checksum::sum;
+
+edges! { pub enum Next { EchoRequest = "icmp4-echo-request", Punt = "error-punt" } }
+reasons! {
+    pub enum Reason {
+        Short = "too-short", Error, "the message is shorter than an ICMP header";
+        Checksum = "bad-checksum", Error, "the ICMP checksum is wrong";
+        Unreachable = "unreachable-received", Info, "a report that a destination is unreachable, which nobody waits for";
+        Exceeded = "time-exceeded-received", Info, "a report that a packet's time was exceeded, which nobody waits for";
+        Parameter = "parameter-problem-received", Info, "a report of a parameter problem, which nobody waits for";
+        Quench = "source-quench-received", Info, "a source quench, which is to be ignored (RFC 6633)";
+        Redirect = "redirect-received", Info, "a redirect, which a router ignores";
+        Unknown = "unknown-type", Info, "an ICMP message of a type that this router does not answer";
+    }
+}
+
+pub struct Icmp4Input {
+    reply: PuntReason,
+}
+
+impl Icmp4Input {
+    /// Echo replies are punted for the reason `reply`.
+    pub fn new(reply: PuntReason) -> Icmp4Input {
+        Icmp4Input { reply }
+    }
+}
+
+impl PacketNode for Icmp4Input {
+    const NAME: &'static str = "icmp4-input";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+
+    #[inline(always)]
+    fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+        let l4 = usize::from(p.l4_offset());
+        if p.len() < l4 + IcmpHeader::LEN {
+            return Verdict::Drop(Reason::Short);
+        }
+        // A partial checksum has not been on a wire yet.
+        if !p.flags().any(Flags::CSUM_PARTIAL) && !sum(p, l4, usize::MAX).is_valid() {
+            return Verdict::Drop(Reason::Checksum);
+        }
+        match p.peek_at::<IcmpHeader>(l4).kind() {
+            kind::ECHO_REQUEST => Verdict::Next(Next::EchoRequest),
+            kind::ECHO_REPLY => {
+                p.set_fwd(self.reply.0);
+                Verdict::Next(Next::Punt)
+            }
+            kind::UNREACHABLE => Verdict::Drop(Reason::Unreachable),
+            kind::TIME_EXCEEDED => Verdict::Drop(Reason::Exceeded),
+            kind::PARAMETER_PROBLEM => Verdict::Drop(Reason::Parameter),
+            kind::SOURCE_QUENCH => Verdict::Drop(Reason::Quench),
+            kind::REDIRECT => Verdict::Drop(Reason::Redirect),
+            _ => Verdict::Drop(Reason::Unknown),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `ip4-local`: packets for this router (RFC 1812 section 5.2.3), to whoever takes their protocol.
+//!
+//! The nodes behind find the packet at its IPv4 header, exactly as long as the header says, with a whole IPv4 header in
+//! the first segment and the transport header `l4_offset` bytes on.
+
+use buf::{Cache, Frame, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use wire::ipv4::Ipv4Header;
+
+use super::Registry;
+use crate::Tables;
+use crate::icmp::Cause;
+
+edges! { pub enum Next { Report = "ip4-icmp-error" } }
+reasons! {
+    pub enum Reason {
+        Length = "bad-length", Error, "the IPv4 header and the packet do not agree about lengths";
+        Fragment = "fragment", Warn, "a fragment for this router itself, which does not reassemble yet";
+    }
+}
+
+pub struct Ip4Local {
+    protocols: Registry,
+}
+
+impl Ip4Local {
+    pub fn new(t: &Tables) -> Ip4Local {
+        Ip4Local { protocols: t.protocols.clone() }
+    }
+
+    #[inline(always)]
+    fn one(&self, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+        let (len, total) = (p.len(), p.total_len());
+        let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Length) };
+        let (header, said) = (h.header_len(), usize::from(h.total_len()));
+        let (fragment, protocol) = (h.is_fragment(), h.protocol());
+        if header < Ipv4Header::LEN || header > len || said < header || said > total {
+            return Verdict::Drop(Reason::Length);
+        }
+        if fragment {
+            return Verdict::Drop(Reason::Fragment);
+        }
+        if said < total {
+            p.truncate(said, bufs);
+        }
+        p.set_l4_offset(header as u8);
+        match self.protocols.get(u16::from(protocol)) {
+            Some(edge) => Verdict::Edge(edge),
+            None => {
+                p.set_fwd(Cause::ProtocolUnreachable.to_raw());
+                Verdict::Next(Next::Report)
+            }
+        }
+    }
+}
+
+impl FrameNode for Ip4Local {
+    const NAME: &'static str = super::LOCAL;
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        out.each(frame, |_, p| self.one(cx.bufs, p));
+    }
+}
