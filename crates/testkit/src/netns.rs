@@ -1,0 +1,255 @@
+//! A lab of network namespaces that leaves nothing behind.
+//!
+//! A [`Lab`] is a process that holds a mount namespace with a `/run` of its own, in which `ip netns` keeps its
+//! names. The process ends when the test does, however that happens: its standard input is a pipe from the test,
+//! and the kernel closes that. With its last process the mount namespace goes, with it the network namespaces, and
+//! with them the links. So there is nothing to sweep up, no name can clash, and the machine's own network is never
+//! touched.
+//!
+//! It works for root, and for everybody else where the system allows user namespaces; where neither is the case,
+//! [`Lab::new`] says `SKIPPED` on standard error and gives `None`.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::process::{Finished, Process};
+
+/// How long a command of [`Host::run`] may take.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// An ordinary user's `PATH` has no sbin, where Debian keeps `ip` and `ethtool`.
+const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+
+/// What the holder does: a private `/run`, a sign that it is there, and then it waits for the end of its input.
+const HOLD: &str =
+    "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && echo held && exec cat";
+
+/// Network namespaces and the processes in them.
+#[derive(Debug)]
+pub struct Lab {
+    holder: Child,
+    user_namespace: bool,
+    dir: TempDir,
+}
+
+impl Lab {
+    /// A new, empty lab; `None`, with a line on standard error that a test was skipped, where that is not allowed.
+    ///
+    /// # Panics
+    /// When namespaces are allowed, but the lab cannot be set up.
+    pub fn new() -> Option<Arc<Lab>> {
+        let Some(user_namespace) = privilege() else {
+            skipped("needs root or a user namespace");
+            return None;
+        };
+        let dir = tempfile::Builder::new().prefix("volley-lab-").tempdir().expect("a temporary directory");
+        let holder = hold(user_namespace).expect("a namespace, as a moment ago");
+        Some(Arc::new(Lab { holder, user_namespace, dir }))
+    }
+
+    /// A directory for this lab's files, removed with it.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Makes a namespace: a host with a loopback interface and no IPv6, so that a link is silent until a test talks.
+    pub fn host(self: &Arc<Lab>, name: &str) -> Host {
+        self.run(&format!("ip netns add {name}"));
+        let host = Host { lab: Arc::clone(self), name: name.to_owned() };
+        host.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
+        host.run("ip link set lo up");
+        host
+    }
+
+    /// Lays a veth cable between two hosts and brings both ends up.
+    pub fn link(&self, (a, a_name): (&Host, &str), (b, b_name): (&Host, &str)) {
+        let (a_ns, b_ns) = (&a.name, &b.name);
+        self.run(&format!("ip -n {a_ns} link add {a_name} type veth peer name {b_name} netns {b_ns}"));
+        a.run(&format!("ip link set {a_name} up"));
+        b.run(&format!("ip link set {b_name} up"));
+    }
+
+    /// Runs a command in the lab, outside of its hosts.
+    fn run(&self, command: &str) -> String {
+        let mut inside = self.enter();
+        inside.args(command.split_whitespace());
+        self.start(command, inside).finish(LIMIT).expect_ok()
+    }
+
+    fn start(&self, label: &str, command: Command) -> Process {
+        Process::start(label, command, self.dir()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// `nsenter` into the holder's namespaces; the program to run there is still to be added.
+    fn enter(&self) -> Command {
+        let mut command = Command::new("nsenter");
+        command.env("PATH", path()).env("LC_ALL", "C");
+        command.arg(format!("--target={}", self.holder.id()));
+        if self.user_namespace {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.args(["--mount", "--net", "--wdns=/", "--"]);
+        command
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // The end of its input ends the holder.
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
+
+/// One network namespace of a [`Lab`]. A clone is the same host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    lab: Arc<Lab>,
+    name: String,
+}
+
+impl Host {
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The lab that it is part of.
+    pub fn lab(&self) -> &Arc<Lab> {
+        &self.lab
+    }
+
+    /// Runs a command that must succeed within [`LIMIT`], and gives its standard output. Words are separated by
+    /// white space; there is no quoting.
+    ///
+    /// # Panics
+    /// When it fails, with all that it wrote.
+    pub fn run(&self, command: &str) -> String {
+        self.attempt(command, LIMIT).expect_ok()
+    }
+
+    /// Runs a command that may fail, for at most `limit`.
+    pub fn attempt(&self, command: &str, limit: Duration) -> Finished {
+        self.spawn(command).finish(limit)
+    }
+
+    /// Starts a command in the background; it is killed when the result is dropped, and with the test.
+    pub fn spawn(&self, command: &str) -> Process {
+        self.spawn_args(command.split_whitespace())
+    }
+
+    /// As [`Host::spawn`], for words that hold white space.
+    pub fn spawn_args(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Process {
+        let mut inside = self.lab.enter();
+        // `ip netns exec` gives the namespace its own /sys as well; `setpriv` ends the program with the test.
+        inside.args(["ip", "netns", "exec", &self.name, "setpriv", "--pdeathsig", "KILL", "--"]);
+        let mut label = format!("[{}]", self.name);
+        for word in words {
+            label.push(' ');
+            label.push_str(&word.as_ref().to_string_lossy());
+            inside.arg(word);
+        }
+        self.lab.start(&label, inside)
+    }
+
+    /// Whether this host may make tap devices: `/dev/net/tun` can be closed to users, namespaces or not. If not,
+    /// a line on standard error says that a test was skipped.
+    pub fn can_tap(&self) -> bool {
+        let can = self.attempt("ip tuntap add mode tap name probe0", LIMIT).ok();
+        if can {
+            self.run("ip tuntap del mode tap name probe0");
+        } else {
+            skipped("needs access to /dev/net/tun");
+        }
+        can
+    }
+}
+
+/// Says that the running test was skipped. Not with `eprintln!`, which the test runner keeps to itself for tests
+/// that pass: who reads the summary has to see what was not tested.
+pub fn skipped(why: &str) {
+    let thread = std::thread::current();
+    let _ = writeln!(io::stderr(), "SKIPPED: {}: {why}", thread.name().unwrap_or("test"));
+}
+
+fn path() -> String {
+    format!("{}:{SBIN}", std::env::var("PATH").unwrap_or_default())
+}
+
+/// Whether a lab needs a user namespace of its own; `None` when there can be none at all.
+fn privilege() -> Option<bool> {
+    static PRIVILEGE: OnceLock<Option<bool>> = OnceLock::new();
+    *PRIVILEGE.get_or_init(|| {
+        [false, true].into_iter().find(|&user_namespace| match hold(user_namespace) {
+            Ok(mut holder) => {
+                drop(holder.stdin.take());
+                holder.wait().is_ok()
+            }
+            Err(_) => false,
+        })
+    })
+}
+
+/// Starts a holder and waits until its namespaces are there.
+fn hold(user_namespace: bool) -> io::Result<Child> {
+    let mut command = Command::new("unshare");
+    command.env("PATH", path());
+    if user_namespace {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--mount", "--net", "--", "sh", "-c", HOLD]);
+    let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut line = String::new();
+    if let Some(stdout) = holder.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    if line.trim() == "held" {
+        return Ok(holder);
+    }
+    holder.wait()?;
+    Err(io::Error::from(io::ErrorKind::PermissionDenied))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_reach_each_other_and_nothing_else() {
+        let Some(lab) = Lab::new() else { return };
+        let (a, b) = (lab.host("a"), lab.host("b"));
+        lab.link((&a, "eth0"), (&b, "eth0"));
+        a.run("ip addr add 10.0.0.1/24 dev eth0");
+        b.run("ip addr add 10.0.0.2/24 dev eth0");
+        a.run("ping -q -c 1 -W 1 10.0.0.2");
+        assert!(!a.attempt("ping -q -c 1 -W 1 10.0.1.2", LIMIT).ok());
+        let links: Vec<_> = a.run("ls /sys/class/net").split_whitespace().map(str::to_owned).collect();
+        assert_eq!(links, ["eth0", "lo"]);
+    }
+
+    #[test]
+    fn labs_do_not_see_each_other() {
+        let (Some(one), Some(two)) = (Lab::new(), Lab::new()) else { return };
+        let (a, _same_name) = (one.host("a"), two.host("a"));
+        assert_eq!(one.run("ip netns list").trim(), "a");
+        assert_ne!(a.run("readlink /proc/self/ns/net"), two.run("readlink /proc/self/ns/net"));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_dropped_lab() {
+        let Some(lab) = Lab::new() else { return };
+        let host = lab.host("a");
+        let program = host.spawn("sleep 60");
+        let processes = [lab.holder.id(), program.id()];
+        let dir = lab.dir().to_owned();
+        drop((program, host, lab));
+        assert!(processes.iter().all(|id| !Path::new(&format!("/proc/{id}")).exists()));
+        assert!(!dir.exists());
+    }
+}

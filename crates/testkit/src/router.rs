@@ -1,0 +1,198 @@
+//! The router under test: the `volley` binary in a namespace of a [`Lab`](crate::netns::Lab).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::netns::{Host, LIMIT};
+use crate::process::{Finished, Process, poll};
+
+/// How long a router may take from its start until it forwards, and to end when asked to. (The promise is one
+/// second; a test machine that is busy gets more, so that a slow start fails where it is measured, not everywhere.)
+pub const START: Duration = Duration::from_secs(10);
+
+/// The `volley` binary: `$VOLLEY_BIN`, or else the one that cargo builds now from these sources.
+///
+/// # Panics
+/// When it does not build.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("VOLLEY_BIN") {
+        Some(path) => {
+            fs::canonicalize(&path).unwrap_or_else(|e| panic!("VOLLEY_BIN={}: {e}", path.display()))
+        }
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let out = Command::new(cargo)
+        .args(["build", "--quiet", "--package=volley", "--message-format=json-render-diagnostics"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(out.status.success(), "volley does not build:\n{}", String::from_utf8_lossy(&out.stderr));
+    out.stdout
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .expect("cargo names the binary it has built")
+}
+
+/// A running router. Dropped by a test that fails, it first prints what it knows: packet trace, drop reasons,
+/// interfaces and log.
+#[derive(Debug)]
+pub struct Router {
+    host: Host,
+    process: Process,
+    socket: PathBuf,
+}
+
+impl Router {
+    /// Starts a router on `host` that runs `commands` (CLI, one a line) and waits until it forwards.
+    ///
+    /// # Panics
+    /// When it ends, or is not ready within [`START`], with its log.
+    pub fn start(host: &Host, commands: &str) -> Router {
+        let router = Router::spawn(host, commands);
+        router.wait_ready()
+    }
+
+    /// Starts a router and does not wait.
+    pub fn spawn(host: &Host, commands: &str) -> Router {
+        let socket = host.lab().dir().join(format!("{}.sock", host.name()));
+        let config = write_config(host, commands, &socket);
+        let process = host.spawn(&format!("{} run -c {}", binary().display(), config.display()));
+        Router { host: host.clone(), process, socket }
+    }
+
+    /// Runs `volley run` with this startup.conf, for a start that is expected to fail.
+    pub fn refused(host: &Host, startup: &str) -> Finished {
+        let config = host.lab().dir().join("refused.conf");
+        write(&config, startup);
+        host.attempt(&format!("{} run -c {}", binary().display(), config.display()), START)
+    }
+
+    fn wait_ready(mut self) -> Router {
+        let ready = poll(START, || match self.process.running() {
+            true => self.process.stderr().contains("volley: ready").then_some(true),
+            false => Some(false),
+        });
+        assert_eq!(ready, Some(true), "the router is not ready; its log:\n{}", self.process.stderr());
+        self
+    }
+
+    /// The socket of its CLI.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.process.stderr()
+    }
+
+    /// Whether it has not ended.
+    pub fn running(&mut self) -> bool {
+        self.process.running()
+    }
+
+    /// Runs one CLI command through `volley ctl`; it may fail.
+    pub fn attempt(&self, command: &str) -> Finished {
+        self.host
+            .attempt(&format!("{} ctl -s {} {command}", binary().display(), self.socket.display()), LIMIT)
+    }
+
+    /// Runs one CLI command that must succeed, and gives its output.
+    ///
+    /// # Panics
+    /// When it fails, with its message.
+    pub fn ctl(&self, command: &str) -> String {
+        self.attempt(command).expect_ok()
+    }
+
+    /// Runs CLI commands, one a line, in one `volley ctl -`; all must succeed.
+    ///
+    /// # Panics
+    /// When one fails, with its message.
+    pub fn script(&self, commands: &str) -> String {
+        self.script_in_background(commands).finish(LIMIT).expect_ok()
+    }
+
+    /// As [`Router::script`], but does not wait for the end.
+    pub fn script_in_background(&self, commands: &str) -> Process {
+        let file = self.host.lab().dir().join(format!("{}.script", self.host.name()));
+        write(&file, commands);
+        let ctl =
+            format!("exec {} ctl -s {} - < {}", binary().display(), self.socket.display(), file.display());
+        self.host.spawn_args(["sh", "-c", &ctl])
+    }
+
+    /// A `show` command's result as JSON.
+    ///
+    /// # Panics
+    /// When it fails, or does not print JSON.
+    pub fn json(&self, show: &str) -> Value {
+        let text = self.ctl(&format!("{show} --json"));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("`{show} --json` is not JSON: {e}\n{text}"))
+    }
+
+    /// Kills it with SIGKILL: it cannot tidy up.
+    pub fn kill(mut self) {
+        self.process.signal(Signal::KILL);
+        self.process.finish(START);
+    }
+
+    /// Asks it to end, with SIGTERM.
+    ///
+    /// # Panics
+    /// When it does not end within [`START`], or not with success.
+    pub fn stop(mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.finish(START).expect_ok();
+    }
+
+    fn report(&self) {
+        for show in ["show trace", "show errors", "show interface", "show ip neighbors", "show ip fib"] {
+            eprintln!("=== {show}\n{}", self.attempt(show).stdout);
+        }
+        eprintln!("=== log of the router\n{}", self.log());
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.report();
+        }
+        self.process.signal(Signal::TERM);
+        // A router that does not end by then is killed with its `Process`.
+        self.process.finish(Duration::from_secs(2));
+    }
+}
+
+/// Writes a startup.conf for a router on `host`, and the file of commands that it names.
+fn write_config(host: &Host, commands: &str, socket: &Path) -> PathBuf {
+    let dir = host.lab().dir();
+    let exec = dir.join(format!("{}.cli", host.name()));
+    let config = dir.join(format!("{}.conf", host.name()));
+    write(&exec, commands);
+    let (socket, exec) = (socket.display(), exec.display());
+    write(&config, &format!("unix {{\n  nodaemon\n  cli-listen {socket}\n  exec {exec}\n}}\n"));
+    config
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
