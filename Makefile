@@ -1,0 +1,29 @@
+# What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
+.DEFAULT_GOAL := help
+.PHONY: help setup build test lint bench demo loom
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
+		printf '  make %-8s %s\n' "$$target" "$$what"; done
+
+setup: ## Install what building and testing need, if it is missing
+	@scripts/setup.sh
+
+build: setup ## Build the release binary, target/release/volley
+	@. scripts/env.sh && cargo build --release --package volley
+
+test: ## Run every check and test, with a summary
+	@scripts/test.sh
+
+lint: setup ## Check the format, the lints, the documentation and the layers, without running tests
+	@scripts/test.sh lint
+
+bench: setup ## Measure clocks per packet; a table, and target/bench/graph.json
+	@. scripts/env.sh && cargo bench --package volley --bench graph
+
+demo: ## Route between two hosts in namespaces, and show what happens
+	@scripts/demo.sh
+
+loom: setup ## Try every interleaving of the lock-free parts
+	@. scripts/env.sh && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$$target_dir/loom" \
+		cargo test --release --package infra --lib loom_

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Installs what building, testing and showing Volley need, if it is missing (Debian 12; needs root or sudo for that).
+# Does nothing, in a few milliseconds, when everything is there.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+need=""
+want() { # want PROGRAM PACKAGE
+    command -v "$1" >/dev/null 2>&1 || need="$need $2"
+}
+want cc build-essential
+want ip iproute2
+want unshare util-linux
+want ping iputils-ping
+want traceroute traceroute
+want iperf3 iperf3
+want ethtool ethtool
+want python3 python3
+rust_missing=no
+command -v cargo >/dev/null 2>&1 || rust_missing=yes
+[ $rust_missing = no ] || want curl "curl ca-certificates"
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+if [ -n "$need" ]; then
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup: missing:$need. This system has no apt-get: install them with its own package manager." >&2
+        exit 1
+    fi
+    if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
+        echo "setup: missing, and only root can install them. Run as root:  apt-get install$need" >&2
+        exit 1
+    fi
+    echo "setup: installing Debian packages:$need"
+    # The package lists are fetched only when those at hand do not do.
+    # shellcheck disable=SC2086
+    install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $need >/dev/null; }
+    install 2>/dev/null || { as_root apt-get update -qq && install; }
+fi
+
+if [ $rust_missing = yes ]; then
+    echo "setup: installing Rust (stable, minimal profile, for this user only) with rustup from https://sh.rustup.rs"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+        sh -s -- -y --quiet --no-modify-path --profile minimal --component clippy,rustfmt
+fi
+
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+have=$(rustc --version | cut -d' ' -f2)
+if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n1)" != "$wanted" ]; then
+    echo "setup: Rust $wanted or newer is needed, this is $have. Run:  rustup update stable" >&2
+    exit 1
+fi

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs the checks and the tests, each phase with its time, and ends with one line: "N passed, N failed, N skipped".
+# `test.sh lint` stops after the checks. A phase that fails does not keep the next one from running.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+failed=()
+report=()
+phase() { # phase NAME COMMAND…
+    local name=$1 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" || failed+=("$name")
+    report+=("$(printf '%5d s  %s' $((SECONDS - start)) "$name")")
+}
+
+documents() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+tests() {
+    VOLLEY_BIN="$PWD/$target_dir/debug/volley"
+    case $target_dir in /*) VOLLEY_BIN="$target_dir/debug/volley" ;; esac
+    export VOLLEY_BIN
+    cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"
+}
+interleavings() {
+    make --no-print-directory loom 2>&1 | tee -a "$log"
+}
+
+phase "setup" scripts/setup.sh
+phase "format" cargo fmt --all --check
+phase "layers" scripts/check-layers
+phase "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
+phase "documentation" documents
+if [ "${1:-all}" = all ]; then
+    phase "build" cargo build --workspace --all-targets
+    phase "tests" tests
+    phase "interleavings" interleavings
+fi
+
+printf '\n== summary\n'
+printf '%s\n' "${report[@]}"
+[ ${#failed[@]} = 0 ] || printf 'failed: %s\n' "${failed[@]}"
+if [ "${1:-all}" = all ]; then
+    # Tests that could not run say so themselves, once or more; cargo counts them as passed.
+    awk '
+        /^test .* FAILED$/ { print }
+        match($0, /SKIPPED: .*/) { line = substr($0, RSTART); if (!seen[line]++) { print line; skipped++ } }
+        /^test result: / { passed += $4; failed += $6; ignored += $8 }
+        END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped + ignored }
+    ' "$log"
+fi
+[ ${#failed[@]} = 0 ]
