@@ -1,0 +1,28 @@
+//! Property tests of buffers, packets and frames against plain models.
+
+mod frame;
+mod packet;
+mod pool;
+
+use crate::{Cache, Held};
+
+/// A packet of these bytes in as many segments as it takes.
+fn packet_of(bytes: &[u8], cache: &mut Cache) -> Option<Held> {
+    let mut held = Held::alloc(cache)?;
+    if held.packet().fill_chained(bytes, cache) {
+        Some(held)
+    } else {
+        held.free(cache);
+        None
+    }
+}
+
+/// All bytes of a packet.
+fn bytes_of(held: &mut Held) -> Vec<u8> {
+    held.packet().segments().flatten().copied().collect()
+}
+
+/// Bytes that tell packets apart.
+fn pattern(seed: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (seed.wrapping_mul(2_654_435_761).wrapping_add(i * 97) >> 7) as u8).collect()
+}

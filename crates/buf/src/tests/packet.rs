@@ -1,0 +1,319 @@
+//! The cursor against a model: a buffer is an array of bytes, with two ends that move.
+
+use proptest::prelude::*;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{bytes_of, packet_of, pattern};
+use crate::layout::{DATA, DATA_ROOM, HEADROOM, MAX_OFFSET, STRIDE};
+use crate::record::{Flags, NO_INTERFACE};
+use crate::{Gso, GsoKind, Held, Pool};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Advance(usize),
+    Push(usize),
+    SetLen(usize),
+    Truncate(usize),
+    Fill(Vec<u8>),
+    FillChained(usize),
+    Write(usize, u8),
+    Mark(u8),
+    RewindL2,
+    RewindL3,
+    Duplicate,
+}
+
+/// Small steps, and the edges of the buffer.
+fn step() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        4 => 0..100usize,
+        2 => 0..STRIDE + 10,
+        1 => Just(usize::MAX),
+        1 => Just(DATA - HEADROOM),
+        1 => Just(MAX_OFFSET - DATA),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => step().prop_map(Op::Advance),
+        4 => step().prop_map(Op::Push),
+        2 => step().prop_map(Op::SetLen),
+        2 => prop_oneof![step(), 0..3 * STRIDE].prop_map(Op::Truncate),
+        1 => prop::collection::vec(any::<u8>(), 0..STRIDE).prop_map(Op::Fill),
+        2 => (0..3 * STRIDE).prop_map(Op::FillChained),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(i, b)| Op::Write(i, b)),
+        2 => any::<u8>().prop_map(Op::Mark),
+        1 => Just(Op::RewindL2),
+        1 => Just(Op::RewindL3),
+        1 => Just(Op::Duplicate),
+    ]
+}
+
+/// What a packet should be.
+#[derive(Clone)]
+struct Model {
+    /// The head buffer.
+    memory: Vec<u8>,
+    start: usize,
+    end: usize,
+    tail: Vec<u8>,
+    /// Network and link header.
+    mark: Option<(usize, usize)>,
+}
+
+impl Model {
+    fn rewind(&mut self, to: usize) {
+        self.start = to.max(HEADROOM).min(self.end).min(MAX_OFFSET);
+    }
+    fn all(&self) -> Vec<u8> {
+        [&self.memory[self.start..self.end], &self.tail].concat()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_cursor_agrees_with_the_model(ops in prop::collection::vec(op(), 1..60)) {
+        let pool = Pool::new(64)?;
+        let mut cache = pool.cache();
+        let mut held = Held::alloc(&mut cache).ok_or(TestCaseError::fail("no buffer"))?;
+        // What the memory holds is left over from others: all of it becomes known.
+        let mut model =
+            Model { memory: vec![0; STRIDE], start: DATA, end: DATA, tail: Vec::new(), mark: None };
+        while held.packet().push(1) {}
+        held.packet().room_mut().fill(0);
+        prop_assert!(held.packet().advance(DATA - HEADROOM));
+        let mut others = Vec::new();
+        for op in ops {
+            let mut p = held.packet();
+            let m = &mut model;
+            let len = m.end - m.start;
+            match op.clone() {
+                Op::Advance(n) => {
+                    let fits = n <= len && m.start + n <= MAX_OFFSET;
+                    prop_assert_eq!(p.advance(n), fits);
+                    m.start += if fits { n } else { 0 };
+                }
+                Op::Push(n) => {
+                    let fits = n <= m.start - HEADROOM;
+                    prop_assert_eq!(p.push(n), fits);
+                    m.start -= if fits { n } else { 0 };
+                }
+                Op::SetLen(n) => {
+                    p.set_len(n);
+                    m.end = m.start + n.min(STRIDE - m.start);
+                }
+                Op::Truncate(n) => {
+                    p.truncate(n, &mut cache);
+                    if n > len {
+                        m.tail.truncate(n - len);
+                    } else {
+                        m.end = m.start + n;
+                        m.tail.clear();
+                    }
+                }
+                Op::Fill(bytes) => {
+                    let fits = bytes.len() <= STRIDE - m.start;
+                    prop_assert_eq!(p.fill(&bytes), fits);
+                    if fits {
+                        m.end = m.start + bytes.len();
+                        m.memory[m.start..m.end].copy_from_slice(&bytes);
+                    }
+                }
+                Op::FillChained(n) => {
+                    let bytes = pattern(n as u32, n);
+                    prop_assert!(p.fill_chained(&bytes, &mut cache));
+                    let first = n.min(STRIDE - m.start);
+                    m.end = m.start + first;
+                    m.memory[m.start..m.end].copy_from_slice(&bytes[..first]);
+                    m.tail = bytes[first..].to_vec();
+                }
+                Op::Write(i, b) => {
+                    if len > 0 {
+                        p.bytes_mut()[i % len] = b;
+                        m.memory[m.start + i % len] = b;
+                    }
+                }
+                Op::Mark(l2) => {
+                    p.mark_l3(l2);
+                    prop_assert_eq!(p.l2_len(), l2);
+                    m.mark = Some((m.start, m.start.saturating_sub(usize::from(l2))));
+                }
+                Op::RewindL2 => {
+                    p.rewind_to_l2();
+                    if let Some((_, l2)) = m.mark {
+                        m.rewind(l2);
+                    }
+                }
+                Op::RewindL3 => {
+                    p.rewind_to_l3();
+                    if let Some((l3, _)) = m.mark {
+                        m.rewind(l3);
+                    }
+                }
+                Op::Duplicate => {
+                    // The test goes on with the copy; the original must not notice.
+                    let Some(copy) = p.duplicate(&mut cache) else { continue };
+                    let old = std::mem::replace(&mut held, copy);
+                    let copied = m.mark.map_or(m.start, |(_, l2)| l2.clamp(HEADROOM, m.start))..m.end;
+                    others.push((old, m.all()));
+                    // Outside of the copied bytes the copy's buffer holds anything: make it known.
+                    let mut p = held.packet();
+                    let (start, len) = (m.start, p.len());
+                    prop_assert!(p.push(start - HEADROOM));
+                    let room = p.room_mut();
+                    for (at, byte) in m.memory.iter().enumerate().skip(HEADROOM) {
+                        if !copied.contains(&at) {
+                            room[at - HEADROOM] = *byte;
+                        }
+                    }
+                    prop_assert!(p.advance(start - HEADROOM));
+                    prop_assert_eq!(p.len(), len);
+                }
+            }
+            let mut p = held.packet();
+            let m = &model;
+            let s = p.snapshot();
+            prop_assert_eq!((s.offset as usize, p.len()), (m.start, m.end - m.start), "after {:?}", op);
+            prop_assert!((HEADROOM..=MAX_OFFSET).contains(&m.start) && m.end <= STRIDE);
+            prop_assert_eq!(p.bytes(), &m.memory[m.start..m.end]);
+            prop_assert_eq!(p.total_len(), m.all().len());
+            // Cut to nothing behind the first segment, a packet may still have a tail that does not count.
+            prop_assert!(p.flags().any(Flags::CHAINED) || m.tail.is_empty());
+            prop_assert_eq!(p.room_mut().len(), STRIDE - m.start);
+            let all = m.all();
+            let mut out = vec![0; all.len()];
+            prop_assert_eq!(p.copy_to(&mut out), Some(all.len()));
+            prop_assert!(out == all, "the segments differ after {:?}", op);
+            if let Some(short) = all.len().checked_sub(1) {
+                prop_assert_eq!(p.copy_to(&mut out[..short]), None);
+            }
+            for (other, bytes) in &mut others {
+                prop_assert!(bytes_of(other) == *bytes, "a copy's packet changed by {:?}", op);
+            }
+        }
+        held.free(&mut cache);
+        others.into_iter().for_each(|(h, _)| h.free(&mut cache));
+        drop(cache);
+        prop_assert_eq!(pool.stats().used, 0);
+    }
+
+    #[test]
+    fn headers_are_where_the_bytes_are(
+        (len, at) in (0..100usize, 0..100usize),
+        advance in prop_oneof![0..100usize, Just(MAX_OFFSET - DATA)],
+    ) {
+        let pool = Pool::new(8)?;
+        let mut cache = pool.cache();
+        let bytes = pattern(3, DATA_ROOM);
+        let mut held = packet_of(&bytes, &mut cache).ok_or(TestCaseError::fail("no buffer"))?;
+        let mut p = held.packet();
+        prop_assert!(p.advance(advance));
+        p.set_len(len);
+        let whole = len >= size_of::<Words>();
+        prop_assert_eq!(p.head::<Words>().is_some(), whole);
+        prop_assert_eq!(&p.peek::<Words>().0[..], &bytes[advance..][..9]);
+        // Beyond 64 bytes a header is not looked for, so that it cannot leave the buffer.
+        prop_assert_eq!(&p.peek_at::<Words>(at).0[..], &bytes[advance + at.min(64)..][..9]);
+        p.peek_at::<Words>(usize::MAX).0 = [0xaa; 9];
+        p.set_len(STRIDE);
+        prop_assert_eq!(&p.bytes()[64..73], &[0xaa; 9]);
+        held.free(&mut cache);
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(transparent)]
+struct Words([u8; 9]);
+
+#[test]
+fn a_copy_has_its_own_head_fields() -> std::io::Result<()> {
+    let pool = Pool::new(8)?;
+    let mut cache = pool.cache();
+    let mut held = packet_of(b"bytes", &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    let mut p = held.packet();
+    let gso = Gso { kind: GsoKind::Tcp4, ecn: true, size: 1448, header_len: 54 };
+    p.set_flags(Flags::GSO | Flags::RECIRCULATED);
+    p.cold_mut().set_gso(gso);
+    p.cold_mut().recirculations = 3;
+    p.feature_bytes_mut().fill(7);
+    p.set_fib(4);
+    p.set_rx_if(5);
+    p.set_tx_if(6);
+    p.set_fwd(7);
+    p.set_hash(8);
+    p.set_l4_offset(20);
+    let mut copy = p.duplicate(&mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    p.feature_bytes_mut().fill(9);
+    p.cold_mut().recirculations = 0;
+    p.set_fib(0);
+    let mut c = copy.packet();
+    assert_eq!((c.cold().gso(), c.cold().recirculations), (Some(gso), 3));
+    assert_eq!(c.feature_bytes_mut(), &[7; 64]);
+    let s = c.snapshot();
+    assert_eq!((s.fib, s.rx_if, s.tx_if, s.fwd, s.hash, c.l4_offset()), (4, 5, 6, 7, 8, 20));
+    held.free(&mut cache);
+    copy.free(&mut cache);
+    Ok(())
+}
+
+#[test]
+fn a_new_packet_knows_nothing_of_the_last() -> std::io::Result<()> {
+    let pool = Pool::new(1)?;
+    let mut cache = pool.cache();
+    let mut held = packet_of(b"old", &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    let mut p = held.packet();
+    p.set_flags(Flags::TRACED | Flags::GSO);
+    p.set_rx_if(1);
+    p.set_tx_if(1);
+    p.set_fwd(1);
+    p.set_fib(1);
+    p.mark_l3(14);
+    held.free(&mut cache);
+    let mut held = Held::alloc(&mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    let mut p = held.packet();
+    let s = p.snapshot();
+    assert!(s.flags.is_empty());
+    assert_eq!((s.rx_if, s.tx_if, s.fwd, s.fib, s.len), (NO_INTERFACE, NO_INTERFACE, 0, 0, 0));
+    assert!(p.push(10), "there is headroom");
+    p.rewind_to_l2();
+    p.rewind_to_l3();
+    assert_eq!(p.len(), 10, "without a mark, rewinding does nothing");
+    held.free(&mut cache);
+    Ok(())
+}
+
+#[test]
+fn whether_there_are_more_segments_cannot_be_said() -> std::io::Result<()> {
+    let pool = Pool::new(8)?;
+    let mut cache = pool.cache();
+    let mut one = packet_of(b"x", &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    let mut two = packet_of(&pattern(1, STRIDE), &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    one.packet().set_flags(!Flags::NONE);
+    two.packet().set_flags(Flags::NONE);
+    assert!(!one.packet().flags().any(Flags::CHAINED) && one.packet().flags().any(Flags::TRACED));
+    assert!(two.packet().flags() == Flags::CHAINED);
+    // Nor can the link be exchanged: the cold header holds nothing of it.
+    std::mem::swap(one.packet().cold_mut(), two.packet().cold_mut());
+    assert_eq!(two.packet().total_len(), STRIDE);
+    one.free(&mut cache);
+    two.free(&mut cache);
+    drop(cache);
+    assert_eq!(pool.stats().used, 0);
+    Ok(())
+}
+
+#[test]
+fn a_chain_that_finds_no_buffer_stays_whole() -> std::io::Result<()> {
+    let pool = Pool::new(3)?;
+    let mut cache = pool.cache();
+    let mut held = Held::alloc(&mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    assert!(!held.packet().fill_chained(&pattern(1, 10 * DATA_ROOM), &mut cache));
+    assert_eq!(bytes_of(&mut held).len(), held.packet().total_len());
+    held.free(&mut cache);
+    drop(cache);
+    assert_eq!(pool.stats().used, 0);
+    Ok(())
+}
