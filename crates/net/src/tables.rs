@@ -5,6 +5,7 @@ use std::io;
 use infra::class_a::{
     Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words,
 };
+use infra::counters::CounterSet;
 use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
@@ -43,6 +44,8 @@ pub struct Tables {
     pub protocols: Registry,
     /// Who takes datagrams for this router, by UDP port.
     pub udp_ports: Registry,
+    /// What the feature `ip4-count` counts: packets and bytes by interface.
+    pub ip4_count: CounterSet<2>,
 }
 
 /// The main thread's side of the same tables.
@@ -90,6 +93,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         objects,
         fibs,
         own,
+        ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         protocols: Registry::new(ip::LOCAL, 1 << 8),
         udp_ports: Registry::new(crate::udp::NODE, 1 << 16),
     };

@@ -10,8 +10,9 @@
 //! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
 //! with the same path share one object.
 
+mod count;
 mod input;
-mod local;
+pub(crate) mod local;
 mod lookup;
 mod multicast;
 mod object;
@@ -46,7 +47,10 @@ pub fn install(b: &mut Builder, t: &Tables) {
     b.packet(|_| Ok(multicast::Ip4Multicast));
     let tables = t.clone();
     b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));
+    let tables = t.clone();
+    b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
+    b.feature("ip4-unicast", "ip4-count", &[], &[]);
     b.arc("ip4-multicast", "ip4-multicast", ArcKey::Rx);
     b.arc("ip4-local", "ip4-local", ArcKey::Rx);
     b.arc("ip4-output", "interface-output", ArcKey::Tx);

@@ -29,4 +29,3 @@ impl PacketNode for Ip4Multicast {
         }
     }
 }
-

@@ -136,8 +136,13 @@ impl Routes {
     pub fn new(domain: &Domain, mut objects: WordWriter, published: Writer<Fibs>) -> io::Result<Routes> {
         // Leaf 0 means "no route", so index 0 stays what its word says: nothing.
         objects.set(0, 0).map_err(io::Error::other)?;
-        let mut routes =
-            Routes { domain: domain.clone(), vrfs: BTreeMap::new(), paths: HashMap::new(), objects, published };
+        let mut routes = Routes {
+            domain: domain.clone(),
+            vrfs: BTreeMap::new(),
+            paths: HashMap::new(),
+            objects,
+            published,
+        };
         routes.add_table(0)?;
         Ok(routes)
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use buf::{Cache, Pool};
 use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
 use infra::doorbell::Doorbell;
-use infra::quiesce::Domain;
+use infra::quiesce::{Domain, Participant};
 
 use crate::adjacency::Adjacencies;
 use crate::interface::{Interface, TxPort};
@@ -202,6 +202,11 @@ impl Router {
     /// Adjacencies, to be looked at.
     pub fn adjacencies(&self) -> &Adjacencies {
         &self.near.adjacencies
+    }
+
+    /// A part in the quiescence of this router's tables, for those who turn its workers by hand.
+    pub fn participant(&self) -> Participant {
+        self.domain.register()
     }
 
     /// Frees what no worker can see any more. Called now and then.

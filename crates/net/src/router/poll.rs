@@ -22,7 +22,13 @@ pub struct Hooks {
 
 impl Hooks {
     /// Declares why packets are punted, how many a second one worker lets through, and who handles them.
-    pub fn punt(&mut self, b: &mut Builder, name: &'static str, rate: u32, handler: PuntHandler) -> PuntReason {
+    pub fn punt(
+        &mut self,
+        b: &mut Builder,
+        name: &'static str,
+        rate: u32,
+        handler: PuntHandler,
+    ) -> PuntReason {
         let reason = b.punt_reason(name, rate);
         self.handlers.insert(reason, handler);
         reason

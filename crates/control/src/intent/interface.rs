@@ -1,0 +1,180 @@
+//! Interfaces and sub-interfaces.
+
+use drivers::{af_packet, tap};
+use net::ethernet::Tags;
+use wire::Mac;
+
+use super::{Key, Refused, Value, View, refuse};
+use crate::system::System;
+
+/// What an interface is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spec {
+    /// A Linux interface (`create host-interface`).
+    Host(af_packet::Config),
+    /// A tap (`create tap`).
+    Tap(tap::Config),
+    /// A packet generator and sink (`create packet-generator interface`).
+    Generator(u32),
+    /// A loopback (`create loopback interface`).
+    Loopback(u32),
+    /// A sub-interface (`create sub-interfaces`).
+    Sub {
+        /// The device's interface.
+        parent: String,
+        /// Number of the sub-interface.
+        id: u32,
+        /// Its tags.
+        tags: Tags,
+    },
+}
+
+/// An interface and what is set on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// What it is made of.
+    pub spec: Spec,
+    /// Whether it is to be up.
+    pub up: bool,
+    /// The largest network packet in bytes, where it is not the device's own.
+    pub mtu: Option<u16>,
+    /// The Ethernet address, where it is not the device's own.
+    pub mac: Option<Mac>,
+    /// The VRF.
+    pub table: u16,
+}
+
+impl Interface {
+    /// An interface with nothing set.
+    pub fn new(spec: Spec) -> Interface {
+        Interface { spec, up: false, mtu: None, mac: None, table: 0 }
+    }
+
+    pub(super) fn validate(&self, name: &str, view: &View<'_>) -> Result<(), Refused> {
+        if self.table != 0 && view.get(&Key::Table(self.table)).is_none() {
+            return refuse(format!("there is no table {}", self.table));
+        }
+        let Spec::Sub { parent, tags, .. } = &self.spec else { return Ok(()) };
+        let over = view.must_have_interface(parent)?;
+        if matches!(over.spec, Spec::Sub { .. } | Spec::Loopback(_)) {
+            return refuse(format!("{parent} cannot have sub-interfaces: it is no device"));
+        }
+        if let (Some(mine), Some(theirs)) = (self.mtu, over.mtu)
+            && mine > theirs
+        {
+            return refuse(format!("the MTU of {name} ({mine}) is more than that of {parent} ({theirs})"));
+        }
+        for vid in [Some(tags.outer), tags.inner].into_iter().flatten() {
+            if !(1..=4094).contains(&vid) {
+                return refuse(format!("a VLAN is 1 to 4094, not {vid}"));
+            }
+        }
+        for (key, value) in view.iter() {
+            if let (Key::SubInterface(other), Value::Interface(i)) = (key, value)
+                && other != name
+                && matches!(&i.spec, Spec::Sub { parent: p, tags: t, .. } if p == parent && t == tags)
+            {
+                return refuse(format!("{other} takes packets with these tags already"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
+        let fresh = match old {
+            Some(old) if old.spec == self.spec => false,
+            Some(_) => return refuse(format!("{name} is of another kind: delete it first")),
+            None => {
+                system.create(name, &self.spec)?;
+                true
+            }
+        };
+        let result = self.settings(name, old, system);
+        if fresh && result.is_err() {
+            let index = system.index(name)?;
+            system.router.remove_interface(index)?;
+        }
+        result
+    }
+
+    fn settings(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
+        let index = system.index(name)?;
+        let before = Interface::new(self.spec.clone());
+        let old = old.unwrap_or(&before);
+        let r = &mut system.router;
+        // What is not set is as the device had it.
+        let (own_mac, own_mtu) = r.interface(index)?.initial;
+        if self.table != old.table {
+            r.set_table(index, self.table)?;
+        }
+        if self.mac != old.mac {
+            r.set_mac(index, self.mac.unwrap_or(own_mac))?;
+        }
+        if self.mtu != old.mtu {
+            r.set_mtu(index, self.mtu.unwrap_or(own_mtu))?;
+        }
+        if self.up != old.up {
+            r.set_admin(index, self.up)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn withdraw(name: &str, system: &mut System) -> Result<(), Refused> {
+        system.delete(name)
+    }
+
+    pub(super) fn dump(&self, name: &str) -> Vec<String> {
+        let mut lines = vec![match &self.spec {
+            Spec::Host(c) => {
+                let mut s = format!("create host-interface name {}", c.name);
+                for (on, word) in [(c.shared, " shared"), (c.force, " force")] {
+                    s += if on { word } else { "" };
+                }
+                s += if c.mode == af_packet::Mode::V3 { " v3" } else { "" };
+                s
+            }
+            Spec::Tap(c) => dump_tap(c),
+            Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
+            Spec::Loopback(n) => format!("create loopback interface instance {n}"),
+            Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
+                (false, None) if u32::from(tags.outer) == *id => format!("create sub-interfaces {parent} {id}"),
+                (service, inner) => {
+                    let outer = if service { "dot1ad" } else { "dot1q" };
+                    let inner = inner.map(|i| format!(" inner-dot1q {i}")).unwrap_or_default();
+                    format!("create sub-interfaces {parent} {id} {outer} {}{inner} exact-match", tags.outer)
+                }
+            },
+        }];
+        if self.table != 0 {
+            lines.push(format!("set interface ip table {name} {}", self.table));
+        }
+        if let Some(mac) = self.mac {
+            lines.push(format!("set interface mac address {name} {mac}"));
+        }
+        if let Some(mtu) = self.mtu {
+            lines.push(format!("set interface mtu {mtu} {name}"));
+        }
+        if self.up {
+            lines.push(format!("set interface state {name} up"));
+        }
+        lines
+    }
+}
+
+/// The command that makes a tap.
+fn dump_tap(c: &tap::Config) -> String {
+    let mut s = format!("create tap id {}", c.id);
+    if let Some(name) = &c.host_name {
+        s += &format!(" host-if-name {name}");
+    }
+    if let Some(ns) = &c.host_ns {
+        s += &format!(" host-ns {ns}");
+    }
+    if let Some(mac) = &c.host_mac {
+        s += &format!(" host-mac-addr {}", Mac(*mac));
+    }
+    if let Some((ip, len)) = &c.host_ip4 {
+        s += &format!(" host-ip4-addr {ip}/{len}");
+    }
+    s + if c.gso { " gso" } else { "" }
+}

@@ -1,0 +1,126 @@
+//! Intent: what the operator asked for, as a typed tree keyed by names. The truth from which everything follows.
+//!
+//! There is one way to change it: a [`transaction`](Store::transact). It validates all changes against the tree as it
+//! would be, applies them in the order of their dependencies, and when one fails takes back those before it. A command
+//! is a transaction of one change, or of the few that belong together.
+//!
+//! Each type of object has a file here, and in it the same five: `validate`, `apply` (with the former value, so that only
+//! what differs is touched), `withdraw`, `dump` (the commands that would make it), and comparison, which is `PartialEq`.
+//! The inverse of a change is the change back to the former value.
+
+mod address;
+mod interface;
+mod neighbor;
+mod route;
+mod store;
+mod table;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use net::ip::Prefix4;
+use net::router::{Address, RouterError};
+
+pub use interface::{Interface, Spec};
+pub use neighbor::Neighbor;
+pub use route::{Route, Via};
+pub use store::{Change, Store, View};
+
+use crate::system::System;
+
+/// Names an object. The order is that of dependency: what comes later may need what comes before.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A VRF by number.
+    Table(u16),
+    /// An interface that stands on its own, by name.
+    Interface(String),
+    /// A sub-interface by name.
+    SubInterface(String),
+    /// An address of an interface.
+    Address(String, Address),
+    /// A static neighbour on an interface.
+    Neighbor(String, Ipv4Addr),
+    /// A route of a VRF.
+    Route(u16, Prefix4),
+}
+
+/// An object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// See [`Key::Table`].
+    Table,
+    /// See [`Key::Interface`] and [`Key::SubInterface`].
+    Interface(Box<Interface>),
+    /// See [`Key::Address`].
+    Address,
+    /// See [`Key::Neighbor`].
+    Neighbor(Neighbor),
+    /// See [`Key::Route`].
+    Route(Route),
+}
+
+/// Why a change was refused. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for Refused {}
+
+impl From<RouterError> for Refused {
+    fn from(e: RouterError) -> Self {
+        Refused(e.0)
+    }
+}
+
+pub(crate) fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused(why.into()))
+}
+
+/// Whether the object can be what `view`, the tree as it would be, says.
+fn validate(key: &Key, value: &Value, view: &View<'_>) -> Result<(), Refused> {
+    match (key, value) {
+        (Key::Table(_), Value::Table) => Ok(()),
+        (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
+        (Key::Address(interface, a), Value::Address) => address::validate(interface, *a, view),
+        (Key::Neighbor(interface, ip), Value::Neighbor(_)) => neighbor::validate(interface, *ip, view),
+        (Key::Route(table, prefix), Value::Route(r)) => r.validate(*table, *prefix, view),
+        _ => refuse(format!("{key:?} cannot be {value:?}")),
+    }
+}
+
+/// Makes the system what the change says; `old` is the former value.
+fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut System) -> Result<(), Refused> {
+    match (key, old, new) {
+        (Key::Table(t), _, Some(Value::Table)) => table::apply(*t, system),
+        (Key::Table(t), _, None) => table::withdraw(*t, system),
+        (Key::Interface(n) | Key::SubInterface(n), old, Some(Value::Interface(i))) => {
+            let old = old.and_then(|v| if let Value::Interface(i) = v { Some(&**i) } else { None });
+            i.apply(n, old, system)
+        }
+        (Key::Interface(n) | Key::SubInterface(n), _, None) => Interface::withdraw(n, system),
+        (Key::Address(i, a), None, Some(_)) => address::apply(i, *a, system),
+        (Key::Address(i, a), Some(_), None) => address::withdraw(i, *a, system),
+        (Key::Neighbor(i, ip), _, Some(Value::Neighbor(n))) => n.apply(i, *ip, system),
+        (Key::Neighbor(i, ip), _, None) => Neighbor::withdraw(i, *ip, system),
+        (Key::Route(t, p), _, Some(Value::Route(r))) => r.apply(*t, *p, system),
+        (Key::Route(t, p), _, None) => Route::withdraw(*t, *p, system),
+        _ => Ok(()),
+    }
+}
+
+/// The commands that would make the object.
+pub fn dump(key: &Key, value: &Value) -> Vec<String> {
+    match (key, value) {
+        (Key::Table(t), _) => vec![format!("ip table add {t}")],
+        (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n),
+        (Key::Address(i, a), _) => vec![format!("set interface ip address {i} {a}")],
+        (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(i, *ip)],
+        (Key::Route(t, p), Value::Route(r)) => vec![r.dump(*t, *p)],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,108 @@
+//! What intent is applied to: the router, and the devices that this process opens for it.
+
+use std::collections::BTreeMap;
+
+use drivers::pktgen::{self, Generator, Sink};
+use drivers::{Device, af_packet, tap};
+use net::router::Router;
+use wire::Mac;
+
+use crate::intent::{Refused, Spec, refuse};
+
+/// The router and what is opened for it.
+pub struct System {
+    /// The control side of the data plane.
+    pub router: Router,
+    /// Packet generators by the name of their interface.
+    pub generators: BTreeMap<String, (Generator, Sink)>,
+    /// How each device is opened again when it comes back.
+    specs: BTreeMap<String, Spec>,
+}
+
+impl System {
+    /// A router without interfaces.
+    pub fn new(router: Router) -> System {
+        System { router, generators: BTreeMap::new(), specs: BTreeMap::new() }
+    }
+
+    /// Index of the interface with this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn index(&self, name: &str) -> Result<u32, Refused> {
+        match self.router.interface_named(name) {
+            Some(i) => Ok(i.index),
+            None => refuse(format!("there is no interface {name}")),
+        }
+    }
+
+    /// Makes an interface, down and with nothing set.
+    pub(crate) fn create(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
+        match spec {
+            Spec::Loopback(n) => {
+                self.router.add_loopback(name, Mac([0xde, 0xad, 0, 0, (n >> 8) as u8, *n as u8]))?;
+            }
+            Spec::Sub { parent, tags, .. } => {
+                let parent = self.index(parent)?;
+                self.router.add_subinterface(name, parent, *tags)?;
+            }
+            Spec::Generator(_) => {
+                let (device, generator, sink) = pktgen::open(&pktgen::Config::default());
+                self.router.add_device(name, device)?;
+                self.generators.insert(name.to_string(), (generator, sink));
+            }
+            Spec::Host(_) | Spec::Tap(_) => {
+                let device = open(spec)?;
+                self.router.add_device(name, device)?;
+            }
+        }
+        self.specs.insert(name.to_string(), spec.clone());
+        Ok(())
+    }
+
+    /// Removes an interface.
+    pub(crate) fn delete(&mut self, name: &str) -> Result<(), Refused> {
+        let index = self.index(name)?;
+        self.router.remove_interface(index)?;
+        self.specs.remove(name);
+        self.generators.remove(name);
+        Ok(())
+    }
+
+    /// Looks after the devices: notices those that vanished, and opens those that came back. Called once a second.
+    pub fn look_after_devices(&mut self) {
+        for index in self.router.poll_links() {
+            let Ok(i) = self.router.interface(index) else { continue };
+            match &i.device {
+                Some(d) if !d.link.present => {
+                    tracing::warn!("{}: the device vanished; its routes are withdrawn until it returns", i.name);
+                }
+                Some(d) => tracing::info!("{}: carrier {}", i.name, if d.link.carrier { "up" } else { "down" }),
+                None => {}
+            }
+        }
+        let absent: Vec<(u32, String)> = self
+            .router
+            .interfaces()
+            .filter(|i| i.device.as_ref().is_some_and(|d| !d.link.present))
+            .map(|i| (i.index, i.name.clone()))
+            .collect();
+        for (index, name) in absent {
+            let Some(spec) = self.specs.get(&name) else { continue };
+            // Absent is the normal answer here, asked once a second: no word about it.
+            let Ok(device) = open(spec) else { continue };
+            match self.router.replace_device(index, device) {
+                Ok(()) => tracing::info!("{name}: the device is back"),
+                Err(e) => tracing::error!("{name}: the device is back, but cannot be used: {e}"),
+            }
+        }
+    }
+}
+
+fn open(spec: &Spec) -> Result<Device, Refused> {
+    match spec {
+        Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
+        Spec::Tap(config) => tap::open(config).or_else(|e| refuse(e.to_string())),
+        _ => refuse("there is no device behind this interface"),
+    }
+}
