@@ -168,6 +168,48 @@ mod tests {
         }
     }
 
+    /// Each level that this CPU has is a table of its own, and the best of them is the default.
+    #[test]
+    fn a_level_is_what_the_cpu_has() {
+        for level in [Level::V2, Level::V3, Level::V4] {
+            let table = crate::at_most(level);
+            assert_eq!(table.level, level.min(infra::cpu::level()));
+            let own = level == Level::V2 || level > infra::cpu::level() || {
+                let lower = if level == Level::V4 { Level::V3 } else { Level::V2 };
+                !std::ptr::fn_addr_eq(table.equal, crate::at_most(lower).equal)
+            };
+            assert!(own, "{level:?} runs what a lower level runs");
+        }
+        assert_eq!(crate::best().level, infra::cpu::level());
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(infra::cpu::level() == Level::V4, is_x86_feature_detected!("avx512bw"));
+    }
+
+    /// A target that panics half way leaves each packet with one owner, or with none.
+    #[test]
+    fn a_panic_half_way_frees_nothing_twice() -> std::io::Result<()> {
+        struct Fails(Frame);
+        impl Target for Fails {
+            fn with(&mut self, code: u8, _: usize, fill: impl FnOnce(&mut Frame)) {
+                assert!(code != 1, "half way");
+                fill(&mut self.0);
+            }
+        }
+        let pool = Pool::new(64)?;
+        let (mut cache, mut frame) = (pool.cache(), Frame::new());
+        assert_eq!(frame.alloc(&mut cache, 32), 32);
+        let mut codes = Codes::default();
+        codes.0[16..].fill(1);
+        let mut target = Fails(Frame::new());
+        let split = std::panic::AssertUnwindSafe(|| codes.split(crate::best(), &mut frame, &mut target));
+        assert!(std::panic::catch_unwind(split).is_err());
+        assert_eq!((frame.len(), target.0.len()), (0, 16));
+        target.0.free(&mut cache);
+        cache.publish();
+        assert_eq!((pool.stats().used, pool.stats().lost), (16, 0));
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         /// Every level puts each packet where a plain loop over the codes would, in order, and loses none.
