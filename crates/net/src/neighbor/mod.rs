@@ -8,15 +8,24 @@
 //!
 //! Workers check, hold packets and ask; the protocol itself runs on the main thread.
 
+mod config;
+mod entries;
 mod hold;
 mod input;
 mod message;
 mod queue;
 mod release;
+mod show;
+mod table;
 
 use graph::{Builder, GraphError};
 
-pub use message::{Outcome, Release, read_ask};
+pub use config::Config;
+pub use entries::{Entries, Entry, Key, State};
+pub(crate) use message::{Outcome, Release, read_ask};
+pub(crate) use queue::LIFE as HOLD_LIFE;
+pub use show::NeighborView;
+pub use table::{Action, Counters, Event, Neighbors};
 
 use crate::Tables;
 use crate::router::{Hooks, Router};

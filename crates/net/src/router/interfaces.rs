@@ -95,11 +95,6 @@ impl Neighborhood {
         i.admin_up && present && (i.parent == index || self.usable(i.parent))
     }
 
-    /// The neighbour's address, if it is known.
-    pub(crate) fn mac_of(&self, _interface: u32, _address: Ipv4Addr) -> Option<Mac> {
-        None
-    }
-
     /// Writes what workers see of an interface, and of those on it.
     fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(&index) else { return Ok(()) };
@@ -289,6 +284,7 @@ impl Router {
             self.remove_address(index, address)?;
         }
         self.arcs.forget(index);
+        self.neighbors_gone(index);
         let Some(info) = self.near.interfaces.remove(&index) else { return Ok(()) };
         self.tables.placement.change(|slots| slots.retain(|s| s.interface != index));
         self.wake_workers();
@@ -440,13 +436,15 @@ impl Router {
         self.sync_connected(index)?;
         let children: Vec<u32> =
             self.interfaces().filter(|i| i.parent == index && i.index != index).map(|i| i.index).collect();
-        for child in children {
+        for &child in &children {
             self.sync_connected(child)?;
         }
         let own = self.interfaces().flat_map(|i| i.addresses.iter().map(|a| (i.fib, a.address.to_bits())));
         let own = OwnAddresses::new(own);
         self.own.set(own);
         self.resolve_again();
+        self.neighbors_follow(index);
+        children.into_iter().for_each(|child| self.neighbors_follow(child));
         Ok(())
     }
 

@@ -24,6 +24,7 @@ use infra::quiesce::{Domain, Participant};
 use crate::adjacency::Adjacencies;
 use crate::interface::{Interface, TxPort};
 use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
+use crate::neighbor::Neighbors;
 use crate::tables::{self, Tables, Writers};
 
 pub use interfaces::{Address, DeviceState, InterfaceInfo};
@@ -94,14 +95,16 @@ pub struct Router {
     routes: Routes,
     /// Routes that follow from interface addresses, by interface.
     connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
+    arp: neighbors::Arp,
     pings: ping::Pings,
 }
 
-/// What resolves paths: interfaces and adjacencies.
+/// What resolves paths: interfaces, adjacencies and neighbours.
 pub(crate) struct Neighborhood {
     pub(crate) records: infra::class_a::SlotWriter<Interface>,
     pub(crate) interfaces: BTreeMap<u32, InterfaceInfo>,
     pub(crate) adjacencies: Adjacencies,
+    pub(crate) neighbors: Neighbors,
 }
 
 /// A router with its workers not yet on threads: for tests and benchmarks, which turn them by hand.
@@ -138,9 +141,11 @@ impl Router {
                 records: interfaces,
                 interfaces: BTreeMap::new(),
                 adjacencies: Adjacencies::new(adjacencies, tables.adjacency_counters.clone()),
+                neighbors: Neighbors::default(),
             },
             routes: Routes::new(&domain, objects, fibs)?,
             connected: BTreeMap::new(),
+            arp: neighbors::Arp::default(),
             pings: ping::Pings::default(),
             domain,
             tables,
