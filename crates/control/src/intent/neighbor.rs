@@ -22,7 +22,7 @@ pub(super) fn validate(interface: &str, _: Ipv4Addr, view: &View<'_>) -> Result<
 impl Neighbor {
     pub(super) fn apply(&self, interface: &str, ip: Ipv4Addr, system: &mut System) -> Result<(), Refused> {
         let index = system.index(interface)?;
-        Ok(system.router.add_neighbor(index, ip, self.mac)?)
+        Ok(system.router.add_neighbor(index, ip, self.mac, true)?)
     }
 
     pub(super) fn withdraw(interface: &str, ip: Ipv4Addr, system: &mut System) -> Result<(), Refused> {

@@ -48,6 +48,14 @@ impl Route {
         }
     }
 
+    /// The interface that the route names, if it does.
+    pub fn interface(&self) -> Option<&String> {
+        match &self.via {
+            Via::NextHop(_, Some(i)) | Via::Attached(i) => Some(i),
+            _ => None,
+        }
+    }
+
     pub(super) fn apply(&self, table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
         let path = match &self.via {
             Via::NextHop(next_hop, interface) => {

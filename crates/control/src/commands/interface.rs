@@ -1,0 +1,220 @@
+//! Making and setting interfaces.
+
+use std::net::Ipv4Addr;
+
+use drivers::{af_packet, tap};
+use net::ethernet::Tags;
+use wire::Mac;
+
+use super::{Context, address, table};
+use crate::cli::{Args, CliError, Output, Registry};
+use crate::intent::{Change, Interface, Key, Spec, Value};
+
+type Done = Result<Output, CliError>;
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add(
+        "create host-interface name <name:word> [hw-addr <mac:mac>] [shared] [v3] [force]",
+        "Take a Linux interface; it becomes host-NAME.",
+        create_host,
+    );
+    r.add("delete host-interface name <name:word>", "Give a Linux interface back.", |c, a| {
+        delete(c, &format!("host-{}", a.need::<String>("name")?))
+    });
+    r.add(
+        "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
+         [host-ip4-addr <host-ip:prefix4>] [hw-addr <mac:mac>] [gso]",
+        "Make a tap, whose other end is an interface of this host.",
+        create_tap,
+    );
+    r.add("delete tap <interface:interface>", "Remove a tap.", |c, a| delete(c, &a.need::<String>("interface")?));
+    r.add(
+        "create loopback interface [mac <mac:mac>] [instance <instance:u32>]",
+        "Make a loopback interface.",
+        create_loopback,
+    );
+    r.add("delete loopback interface intfc <interface:interface>", "Remove a loopback interface.", |c, a| {
+        delete(c, &a.need::<String>("interface")?)
+    });
+    r.add(
+        "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
+         [inner-dot1q <inner:u16>] [exact-match]",
+        "Make an interface for packets with these VLAN tags; without tags given, its number is the VLAN.",
+        create_sub,
+    );
+    r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
+        delete(c, &a.need::<String>("interface")?)
+    });
+    r.add(
+        "create packet-generator interface <name:word>",
+        "Make a packet generator and sink; names are pg0, pg1, ….",
+        create_generator,
+    );
+    r.add("delete packet-generator interface <interface:interface>", "Remove a packet generator.", |c, a| {
+        delete(c, &a.need::<String>("interface")?)
+    });
+    r.add("set interface state <interface:interface> {up | down}", "Bring an interface up or down.", |c, a| {
+        let up = a.has("up");
+        change(c, a, |i| i.up = up)
+    });
+    r.add("set interface mtu [packet] <mtu:u16> <interface:interface>", "Set the largest packet, bytes.", |c, a| {
+        let mtu = Some(a.need::<u16>("mtu")?);
+        change(c, a, |i| i.mtu = mtu)
+    });
+    r.add("set interface mac address <interface:interface> <mac:mac>", "Set the Ethernet address.", |c, a| {
+        let mac = Some(a.need::<Mac>("mac")?);
+        change(c, a, |i| i.mac = mac)
+    });
+    r.add("set interface ip table <interface:interface> <table:u32>", "Bind an interface to a VRF.", |c, a| {
+        let table = table(a, "table");
+        change(c, a, |i| i.table = table)
+    });
+    r.add(
+        "set interface ip address [del] <interface:interface> <address:prefix4>",
+        "Give an interface an address, or take it away.",
+        |c, a| {
+            let key = Key::Address(a.need::<String>("interface")?, address(a, "address")?);
+            let value = if a.has("del") { None } else { Some(Value::Address) };
+            done(c, vec![Change { key, value }])
+        },
+    );
+    r.add(
+        "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
+        "Switch a feature of an arc on or off for an interface.",
+        |c, a| {
+            let index = c.system.index(&a.need::<String>("interface")?).map_err(|e| CliError::new(e.to_string()))?;
+            let (arc, feature) = (a.need::<String>("arc")?, a.need::<String>("feature")?);
+            let result = c.system.router.arcs().enable(&arc, &feature, index, !a.has("disable"));
+            result.map(|()| Output::none()).map_err(|e| CliError::new(e.to_string()))
+        },
+    );
+}
+
+fn done(c: &mut Context, changes: Vec<Change>) -> Done {
+    c.transact(changes)?;
+    Ok(Output::none())
+}
+
+/// Makes an interface and says its name.
+fn create(c: &mut Context, key: Key, interface: Interface) -> Done {
+    let name = match &key {
+        Key::Interface(n) | Key::SubInterface(n) => n.clone(),
+        _ => return Err(CliError::new("not an interface")),
+    };
+    if c.store.get(&key).is_some() {
+        return Err(CliError::new(format!("there is an interface {name} already")));
+    }
+    c.transact(vec![Change::set(key, Value::Interface(Box::new(interface)))])?;
+    Ok(Output::text(format!("{name}\n")))
+}
+
+fn create_host(c: &mut Context, a: &Args) -> Done {
+    let name = a.need::<String>("name")?;
+    let config = af_packet::Config {
+        name: name.clone(),
+        mode: if a.has("v3") { af_packet::Mode::V3 } else { af_packet::Mode::V2 },
+        shared: a.has("shared"),
+        force: a.has("force"),
+        ..af_packet::Config::default()
+    };
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Host(config)) };
+    create(c, Key::Interface(format!("host-{name}")), interface)
+}
+
+fn create_tap(c: &mut Context, a: &Args) -> Done {
+    let id = match a.get::<u32>("id") {
+        Some(id) => id,
+        None => free_number(c, "tap"),
+    };
+    let config = tap::Config {
+        id,
+        host_name: a.get::<String>("host"),
+        host_ns: a.get::<String>("ns"),
+        host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
+        host_ip4: a.get::<(Ipv4Addr, u8)>("host-ip"),
+        gso: a.has("gso"),
+        ..tap::Config::default()
+    };
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(config)) };
+    create(c, Key::Interface(format!("tap{id}")), interface)
+}
+
+fn create_loopback(c: &mut Context, a: &Args) -> Done {
+    let instance = a.get::<u32>("instance").unwrap_or_else(|| free_number(c, "loop"));
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Loopback(instance)) };
+    create(c, Key::Interface(format!("loop{instance}")), interface)
+}
+
+fn create_generator(c: &mut Context, a: &Args) -> Done {
+    let name = a.need::<String>("name")?;
+    let Some(number) = name.strip_prefix("pg").and_then(|n| n.parse().ok()) else {
+        return Err(CliError::new(format!("\"{name}\" is no name for a packet generator: they are pg0, pg1, …")));
+    };
+    create(c, Key::Interface(name), Interface::new(Spec::Generator(number)))
+}
+
+fn create_sub(c: &mut Context, a: &Args) -> Done {
+    let (parent, id) = (a.need::<String>("interface")?, a.need::<u32>("id")?);
+    let (service, inner) = (a.get::<u16>("service"), a.get::<u16>("inner"));
+    let outer = match service.or(a.get::<u16>("vlan")) {
+        Some(vlan) => vlan,
+        None if inner.is_some() => {
+            return Err(a.fault("inner", "an inner tag needs an outer one: dot1q VLAN or dot1ad VLAN before it"));
+        }
+        None => u16::try_from(id).map_err(|_| a.fault("id", "without tags given, the number is the VLAN: 1 to 4094"))?,
+    };
+    let tags = Tags { outer_service: service.is_some(), outer, inner };
+    let name = format!("{parent}.{id}");
+    create(c, Key::SubInterface(name), Interface::new(Spec::Sub { parent, id, tags }))
+}
+
+/// The lowest number that no interface `PREFIXn` has.
+fn free_number(c: &Context, prefix: &str) -> u32 {
+    let taken = |n: &u32| c.system.router.interface_named(&format!("{prefix}{n}")).is_some();
+    (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
+}
+
+/// Changes what is set on an interface.
+fn change(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
+    let name = a.need::<String>("interface")?;
+    let (key, old) = find(c, &name)?;
+    let mut new = old;
+    f(&mut new);
+    done(c, vec![Change::set(key, Value::Interface(Box::new(new)))])
+}
+
+fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {
+    for key in [Key::Interface(name.to_string()), Key::SubInterface(name.to_string())] {
+        if let Some(Value::Interface(i)) = c.store.get(&key) {
+            return Ok((key, (**i).clone()));
+        }
+    }
+    Err(CliError::new(format!("there is no interface {name}")))
+}
+
+/// Removes an interface with all that depends on it: sub-interfaces, addresses, neighbours, routes by its name.
+fn delete(c: &mut Context, name: &str) -> Done {
+    let (key, _) = find(c, name)?;
+    let mut names = vec![name.to_string()];
+    let mut changes = vec![Change::remove(key)];
+    for (key, value) in c.store.iter() {
+        if let (Key::SubInterface(sub), Value::Interface(i)) = (key, value)
+            && matches!(&i.spec, Spec::Sub { parent, .. } if parent == name)
+        {
+            names.push(sub.clone());
+            changes.push(Change::remove(key.clone()));
+        }
+    }
+    for (key, value) in c.store.iter() {
+        let on = match (key, value) {
+            (Key::Address(i, _) | Key::Neighbor(i, _), _) => Some(i),
+            (Key::Route(..), Value::Route(route)) => route.interface(),
+            _ => None,
+        };
+        if on.is_some_and(|i| names.contains(i)) {
+            changes.push(Change::remove(key.clone()));
+        }
+    }
+    done(c, changes)
+}

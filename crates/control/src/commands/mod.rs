@@ -1,0 +1,103 @@
+//! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
+
+mod generator;
+mod interface;
+mod neighbor;
+mod ping;
+mod route;
+mod show;
+mod trace;
+
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+use infra::clock::Clock;
+use net::ip::Prefix4;
+use net::router::Address;
+
+use crate::cli::{Args, CliError, Registry, Values};
+use crate::intent::{Change, Store};
+use crate::system::System;
+
+/// What commands work on.
+pub struct Context {
+    /// The router and its devices.
+    pub system: System,
+    /// What the operator asked for.
+    pub store: Store,
+    /// When this instance started.
+    pub started: Instant,
+    /// Time, as the data plane has it.
+    pub clock: Clock,
+    /// The core of the main thread, if it is pinned.
+    pub main_core: Option<usize>,
+    /// The cores of the workers that are pinned.
+    pub worker_cores: Vec<usize>,
+}
+
+impl Context {
+    /// A router without configuration.
+    pub fn new(system: System) -> Context {
+        Context {
+            system,
+            store: Store::default(),
+            started: Instant::now(),
+            clock: Clock::new(),
+            main_core: None,
+            worker_cores: Vec::new(),
+        }
+    }
+
+    /// Nanoseconds of the monotonic clock.
+    pub fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Changes what the operator asked for, all or nothing.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
+        self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
+    }
+}
+
+impl Values for Context {
+    fn values(&self, kind: &str) -> Vec<String> {
+        match kind {
+            "interface" => self.system.router.interfaces().map(|i| i.name.clone()).collect(),
+            "node" => self.system.router.graph().nodes().iter().map(|n| n.name.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Every command.
+pub fn registry() -> Registry<Context> {
+    let mut r = Registry::new();
+    interface::register(&mut r);
+    route::register(&mut r);
+    neighbor::register(&mut r);
+    show::register(&mut r);
+    trace::register(&mut r);
+    generator::register(&mut r);
+    ping::register(&mut r);
+    r
+}
+
+/// An argument `a.b.c.d/len` as an interface's address.
+fn address(args: &Args, name: &str) -> Result<Address, CliError> {
+    let (address, len) = args.need::<(Ipv4Addr, u8)>(name)?;
+    Ok(Address { address, len })
+}
+
+/// An argument `a.b.c.d/len` as a prefix.
+fn prefix(args: &Args, name: &str) -> Result<Prefix4, CliError> {
+    let (address, len) = args.need::<(Ipv4Addr, u8)>(name)?;
+    Ok(Prefix4::new(address, len))
+}
+
+/// The VRF that an argument names; 0 if it is not given.
+fn table(args: &Args, name: &str) -> u16 {
+    args.get::<u32>(name).map_or(0, |t| t.min(u32::from(u16::MAX)) as u16)
+}

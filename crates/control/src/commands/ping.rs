@@ -1,0 +1,79 @@
+//! `ping` from the router.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::{Context, table};
+use crate::cli::{Args, CliError, Job, Output, Registry, Step};
+
+/// How long the last reply is waited for.
+const PATIENCE: u64 = 1_000_000_000;
+/// How often replies are looked for while waiting.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add(
+        "ping <destination:ip4> [source <source:ip4>] [table-id <table:u32>] [size <size:u32>] [repeat <n:u32>] \
+         [interval <milliseconds:u32>]",
+        "Send echo requests, and show the replies. The interval is in milliseconds.",
+        start,
+    );
+}
+
+fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let destination: Ipv4Addr = a.need("destination")?;
+    let size = a.get::<u32>("size").unwrap_or(56) as usize;
+    let source = a.get::<Ipv4Addr>("source");
+    let id = c.system.router.ping_start(table(a, "table"), destination, source, size);
+    let id = id.map_err(|e| CliError::new(e.to_string()))?;
+    Ok(Output::job(Ping {
+        id,
+        count: a.get::<u32>("n").unwrap_or(5).clamp(1, u32::from(u16::MAX)),
+        interval: u64::from(a.get::<u32>("milliseconds").unwrap_or(1000)) * 1_000_000,
+        sent: 0,
+        received: 0,
+        next: 0,
+    }))
+}
+
+struct Ping {
+    id: u16,
+    count: u32,
+    interval: u64,
+    sent: u32,
+    received: u32,
+    /// When the next request is due.
+    next: u64,
+}
+
+impl Job<Context> for Ping {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        let now = c.now();
+        for reply in c.system.router.ping_take_replies(self.id) {
+            self.received += 1;
+            let ms = reply.rtt as f64 / 1e6;
+            *out += &format!(
+                "{} bytes from {}: icmp_seq={} ttl={} time={ms:.4} ms\n",
+                reply.size, reply.from, reply.seq, reply.ttl
+            );
+        }
+        if self.sent < self.count && now >= self.next {
+            self.sent += 1;
+            if let Err(e) = c.system.router.ping_send(self.id, self.sent as u16, now) {
+                c.system.router.ping_stop(self.id);
+                return Step::Failed(CliError::new(e.to_string()));
+            }
+            self.next = now + self.interval;
+            return Step::After(LOOK);
+        }
+        let over = self.sent == self.count && (self.received >= self.sent || now >= self.next.max(PATIENCE) + PATIENCE);
+        if !over {
+            return Step::After(LOOK);
+        }
+        c.system.router.ping_stop(self.id);
+        let lost = 100.0 * f64::from(self.sent - self.received.min(self.sent)) / f64::from(self.sent);
+        *out += &format!("\nStatistics: {} sent, {} received, {lost:.0}% packet loss\n", self.sent, self.received);
+        Step::Done
+    }
+}

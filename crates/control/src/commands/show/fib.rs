@@ -1,0 +1,188 @@
+//! Routes and adjacencies.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use net::ip::{Object, Path, Prefix4, Source};
+use serde::Serialize;
+
+use super::super::Context;
+use crate::cli::{Args, CliError, Output, Registry, Table};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("show ip fib [table <table:u32>] [<prefix:prefix4>]", "Show routes.", show);
+    r.add("show ip fib [table <table:u32>] summary", "Count routes by the length of their prefix.", summary);
+    r.add("show ip table", "Show the VRFs.", tables);
+    r.add("show adj", "Show adjacencies with what was sent over them.", adjacencies);
+}
+
+#[derive(Serialize)]
+struct Route {
+    prefix: String,
+    installed: bool,
+    sources: Vec<RouteSource>,
+}
+
+#[derive(Serialize)]
+struct RouteSource {
+    source: &'static str,
+    path: String,
+    resolved: bool,
+}
+
+fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
+    let t = a.get::<u32>("table").unwrap_or(0);
+    let known = u16::try_from(t).ok().filter(|t| c.system.router.routes().tables().any(|k| k == *t));
+    known.ok_or_else(|| CliError::new(format!("there is no table {t}")))
+}
+
+fn interface_name(c: &Context, index: u32) -> String {
+    c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
+}
+
+fn path_text(c: &Context, path: Path, resolved: Option<Object>) -> String {
+    let mut text = match path {
+        Path::Via { next_hop, interface: Some(i) } => format!("via {next_hop} {}", interface_name(c, i)),
+        Path::Via { next_hop, interface: None } => format!("via {next_hop}"),
+        Path::Attached(i) => format!("ip4-glean: {}", interface_name(c, i)),
+        Path::Local => "dpo-receive".into(),
+        Path::Drop => "dpo-drop ip4".into(),
+        Path::Unreachable => "unreachable".into(),
+        Path::Prohibit => "prohibit".into(),
+        Path::Table(t) => format!("lookup in ip4 table {t}"),
+    };
+    if let Some(Object::Adjacency(index)) = resolved
+        && let Some(adj) = c.system.router.adjacencies().get(index)
+    {
+        let name = interface_name(c, adj.interface);
+        let header = match &adj.rewrite {
+            Some(r) => r.header().iter().map(|b| format!("{b:02x}")).collect(),
+            None => "arp-ipv4 (incomplete)".to_string(),
+        };
+        let _ = write!(text, " [adj {index}: {name} mtu:{} {header}]", adj.mtu);
+    }
+    text
+}
+
+fn route(c: &Context, table: u16, prefix: Prefix4, sources: &[(Source, Path)]) -> Route {
+    let routes = c.system.router.routes();
+    let sources: Vec<RouteSource> = sources
+        .iter()
+        .map(|(source, path)| {
+            let resolved = routes.path(table, *path).and_then(|p| p.resolved);
+            RouteSource { source: source.name(), path: path_text(c, *path, resolved), resolved: resolved.is_some() }
+        })
+        .collect();
+    Route { prefix: prefix.to_string(), installed: sources.iter().any(|s| s.resolved), sources }
+}
+
+fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table = table_of(c, a)?;
+    let routes = c.system.router.routes();
+    let mut text = format!("ipv4-VRF:{table}, fib_index:{table}\n");
+    let found: Vec<Route> = match a.get::<(Ipv4Addr, u8)>("prefix") {
+        None => routes.iter(table).map(|(p, s)| route(c, table, p, s)).collect(),
+        Some((address, 32)) => {
+            // An address: the route that packets to it take.
+            let taken = routes.lookup(table, address);
+            taken.map(|(p, ..)| route(c, table, p, routes.exact(table, p))).into_iter().collect()
+        }
+        Some((address, len)) => {
+            let prefix = Prefix4::new(address, len);
+            let sources = routes.exact(table, prefix);
+            if sources.is_empty() { Vec::new() } else { vec![route(c, table, prefix, sources)] }
+        }
+    };
+    if found.is_empty() && a.get::<(Ipv4Addr, u8)>("prefix").is_some() {
+        return Err(CliError::new("there is no such route"));
+    }
+    for r in &found {
+        let _ = writeln!(text, "{}", r.prefix);
+        let mut first = r.installed;
+        for s in &r.sources {
+            let state = match (s.resolved, first) {
+                (true, true) => "",
+                (true, false) => " (another source is preferred)",
+                (false, _) => " (unresolved)",
+            };
+            first &= !s.resolved;
+            let _ = writeln!(text, "  [{}] {}{state}", s.source, s.path);
+        }
+    }
+    Ok(Output::show(&found, text))
+}
+
+#[derive(Serialize)]
+struct Summary {
+    table: u16,
+    routes: usize,
+    by_length: BTreeMap<u8, usize>,
+    lookup_memory_bytes: usize,
+}
+
+fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table = table_of(c, a)?;
+    let routes = c.system.router.routes();
+    let mut by_length = BTreeMap::new();
+    for (prefix, _) in routes.iter(table) {
+        *by_length.entry(prefix.len()).or_insert(0) += 1;
+    }
+    let s = Summary {
+        table,
+        routes: by_length.values().sum(),
+        by_length,
+        lookup_memory_bytes: routes.memory_bytes(table),
+    };
+    let mut t = Table::new(&["Prefix length", "Count"]);
+    s.by_length.iter().for_each(|(len, n)| t.row(vec![len.to_string(), n.to_string()]));
+    let text = format!(
+        "ipv4-VRF:{table}, fib_index:{table}\n{t}{} routes, lookup table {:.1} MiB\n",
+        s.routes,
+        s.lookup_memory_bytes as f64 / f64::from(1 << 20)
+    );
+    Ok(Output::show(&s, text))
+}
+
+fn tables(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let all: Vec<u16> = c.system.router.routes().tables().collect();
+    let text = all.iter().map(|t| format!("[{t}] table_id:{t} ipv4-VRF:{t}\n")).collect();
+    Ok(Output::show(&all, text))
+}
+
+#[derive(Serialize)]
+struct Adjacency {
+    index: u32,
+    next_hop: Ipv4Addr,
+    interface: String,
+    complete: bool,
+    users: u32,
+    packets: u64,
+    bytes: u64,
+}
+
+fn adjacencies(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let counters = &c.system.router.tables().adjacency_counters;
+    let all = c.system.router.adjacencies().iter().map(|(index, a, users)| {
+        let [packets, bytes] = counters.read(index);
+        let interface = interface_name(c, a.interface);
+        Adjacency { index, next_hop: a.next_hop, interface, complete: a.rewrite.is_some(), users, packets, bytes }
+    });
+    let mut all: Vec<Adjacency> = all.collect();
+    all.sort_by_key(|a| a.index);
+    let mut t = Table::new(&["Adj", "Next hop", "Interface", "State", "Users", "Packets", "Bytes"]);
+    for a in &all {
+        let state = if a.complete { "complete" } else { "incomplete" };
+        t.row(vec![
+            a.index.to_string(),
+            a.next_hop.to_string(),
+            a.interface.clone(),
+            state.into(),
+            a.users.to_string(),
+            a.packets.to_string(),
+            a.bytes.to_string(),
+        ]);
+    }
+    Ok(Output::show(&all, t.to_string()))
+}

@@ -1,0 +1,208 @@
+//! Interfaces: state and counters, addresses, hardware, features.
+
+use std::fmt::Write;
+
+use net::interface::Kind;
+use net::router::InterfaceInfo;
+use serde::Serialize;
+
+use super::super::Context;
+use crate::cli::{Args, CliError, Output, Registry, Table};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("show interface [<interface:interface>]", "Show interfaces with state and counters.", show);
+    r.add("show interface addr [<interface:interface>]", "Show the addresses of interfaces.", addresses);
+    r.add("show interface features <interface:interface>", "Show the feature arcs of an interface.", features);
+    r.add("show hardware-interfaces [<interface:interface>]", "Show devices and links.", hardware);
+    r.add("clear interfaces", "Start the counters of all interfaces anew.", |c, _| {
+        let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
+        all.into_iter().for_each(|i| c.system.router.clear_interface(i));
+        super::none()
+    });
+}
+
+#[derive(Serialize)]
+struct Counter {
+    name: &'static str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Interface {
+    name: String,
+    index: u32,
+    admin_up: bool,
+    usable: bool,
+    mtu_bytes: u16,
+    table: u16,
+    mac: String,
+    counters: Vec<Counter>,
+}
+
+/// The interfaces that an argument names, or all.
+fn chosen<'c>(c: &'c Context, a: &Args) -> Result<Vec<&'c InterfaceInfo>, CliError> {
+    match a.get::<String>("interface") {
+        Some(name) => match c.system.router.interface_named(&name) {
+            Some(i) => Ok(vec![i]),
+            None => Err(CliError::new(format!("there is no interface {name}"))),
+        },
+        None => Ok(c.system.router.interfaces().collect()),
+    }
+}
+
+fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
+    let t = &c.system.router.tables().counters;
+    let (rx, tx) = (t.rx.read(i.index), t.tx.read(i.index));
+    let missed = i.device.as_ref().map_or(0, |d| d.missed());
+    let drops = c.system.router.graph().stats().drops_of(i.index);
+    let all = [
+        ("rx packets", rx[0]),
+        ("rx bytes", rx[1]),
+        ("tx packets", tx[0]),
+        ("tx bytes", tx[1]),
+        ("drops", drops),
+        ("rx-miss", missed),
+        ("tx-error", t.tx_full.read(i.index)[0]),
+    ];
+    all.into_iter().filter(|(_, n)| *n > 0).map(|(name, count)| Counter { name, count }).collect()
+}
+
+fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let mut all = Vec::new();
+    for i in chosen(c, a)? {
+        all.push(Interface {
+            name: i.name.clone(),
+            index: i.index,
+            admin_up: i.admin_up,
+            usable: c.system.router.usable(i.index),
+            mtu_bytes: i.mtu,
+            table: i.fib,
+            mac: i.mac.to_string(),
+            counters: counters(c, i),
+        });
+    }
+    let mut t = Table::new(&["Name", "Idx", "State", "MTU (L3/IP4/IP6/MPLS)", "Counter", "Count"]);
+    for i in &all {
+        let state = if i.admin_up { "up" } else { "down" };
+        let mut head = vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
+        if i.counters.is_empty() {
+            t.row(head.clone());
+        }
+        for k in &i.counters {
+            head.extend([k.name.to_string(), k.count.to_string()]);
+            t.row(std::mem::replace(&mut head, vec![String::new(); 4]));
+        }
+    }
+    Ok(Output::show(&all, t.to_string()))
+}
+
+#[derive(Serialize)]
+struct Addresses {
+    name: String,
+    admin_up: bool,
+    table: u16,
+    addresses: Vec<String>,
+}
+
+fn addresses(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let all: Vec<Addresses> = chosen(c, a)?
+        .into_iter()
+        .map(|i| Addresses {
+            name: i.name.clone(),
+            admin_up: i.admin_up,
+            table: i.fib,
+            addresses: i.addresses.iter().map(ToString::to_string).collect(),
+        })
+        .collect();
+    let mut text = String::new();
+    for i in &all {
+        let _ = writeln!(text, "{} ({}):", i.name, if i.admin_up { "up" } else { "dn" });
+        for address in &i.addresses {
+            let table = if i.table == 0 { String::new() } else { format!(" ip4 table-id {}", i.table) };
+            let _ = writeln!(text, "  L3 {address}{table}");
+        }
+    }
+    Ok(Output::show(&all, text))
+}
+
+#[derive(Serialize)]
+struct Arc {
+    arc: &'static str,
+    features: Vec<Feature>,
+}
+
+#[derive(Serialize)]
+struct Feature {
+    name: &'static str,
+    enabled: bool,
+}
+
+fn features(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let name = a.need::<String>("interface")?;
+    let index = c.system.index(&name).map_err(|e| CliError::new(e.to_string()))?;
+    let arcs: Vec<Arc> = c
+        .system
+        .router
+        .arcs()
+        .show(index)
+        .into_iter()
+        .map(|(arc, features)| Arc {
+            arc,
+            features: features.into_iter().map(|(name, enabled)| Feature { name, enabled }).collect(),
+        })
+        .collect();
+    let mut text = format!("Feature paths configured on {name}...\n");
+    for arc in &arcs {
+        let _ = writeln!(text, "\n{}:", arc.arc);
+        let on: Vec<&Feature> = arc.features.iter().filter(|f| f.enabled).collect();
+        if on.is_empty() {
+            text.push_str("  none configured\n");
+        }
+        on.iter().for_each(|f| text += &format!("  {}\n", f.name));
+        let off: Vec<&str> = arc.features.iter().filter(|f| !f.enabled).map(|f| f.name).collect();
+        if !off.is_empty() {
+            let _ = writeln!(text, "  (available: {})", off.join(", "));
+        }
+    }
+    Ok(Output::show(&arcs, text))
+}
+
+#[derive(Serialize)]
+struct Hardware {
+    name: String,
+    index: u32,
+    kind: &'static str,
+    carrier: bool,
+    present: bool,
+    speed_mbps: Option<u32>,
+    mac: String,
+    details: Vec<(&'static str, String)>,
+}
+
+fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let mut all = Vec::new();
+    for i in chosen(c, a)?.into_iter().filter(|i| i.kind != Kind::SubInterface) {
+        let d = i.device.as_ref();
+        all.push(Hardware {
+            name: i.name.clone(),
+            index: i.index,
+            kind: d.map_or("loopback", |d| d.driver),
+            carrier: d.is_none_or(|d| d.link.carrier),
+            present: d.is_none_or(|d| d.link.present),
+            speed_mbps: d.and_then(|d| d.link.speed_mbps),
+            mac: i.mac.to_string(),
+            details: d.map(|d| d.describe()).unwrap_or_default(),
+        });
+    }
+    let mut t = Table::new(&["Name", "Idx", "Link", "Hardware"]);
+    for h in &all {
+        let link = if !h.present { "gone" } else if h.carrier { "up" } else { "down" };
+        t.row(vec![h.name.clone(), h.index.to_string(), link.into(), h.kind.into()]);
+        let speed = h.speed_mbps.map_or("unknown".into(), |s| format!("{s} Mbit/s"));
+        t.note(format!("  Link speed: {speed}"));
+        t.note(format!("  Ethernet address {}", h.mac));
+        h.details.iter().for_each(|(name, value)| t.note(format!("  {name}: {value}")));
+    }
+    Ok(Output::show(&all, t.to_string()))
+}

@@ -1,0 +1,132 @@
+//! What the operator sees. Each command makes a value, which `--json` prints as it is, and its text in VPP's columns.
+
+mod fib;
+mod interface;
+mod runtime;
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::Context;
+use crate::cli::{CliError, Output, Registry, Table};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    interface::register(r);
+    fib::register(r);
+    runtime::register(r);
+    r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
+    r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
+    r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));
+    r.add("show ip neighbors [<interface:interface>]", "Show neighbours.", |c, a| {
+        Ok(neighbors(c, a.get::<String>("interface").as_deref()))
+    });
+    r.add("show config", "Show the commands that make the configuration as it is.", |c, _| {
+        let lines: Vec<String> = c.store.iter().flat_map(|(k, v)| crate::intent::dump(k, v)).collect();
+        let text = lines.iter().map(|l| format!("{l}\n")).collect();
+        Ok(Output::show(&lines, text))
+    });
+}
+
+#[derive(Serialize)]
+struct Version {
+    version: &'static str,
+    build: &'static str,
+    cpu_level: String,
+}
+
+fn version() -> Output {
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let cpu_level = format!("{:?}", infra::cpu::level());
+    let v = Version { version: env!("CARGO_PKG_VERSION"), build, cpu_level };
+    let text = format!("volley v{} ({} build, CPU level x86-64-{})\n", v.version, v.build, v.cpu_level.to_lowercase());
+    Output::show(&v, text)
+}
+
+#[derive(Serialize)]
+struct Buffers {
+    size_bytes: usize,
+    data_size_bytes: usize,
+    total: usize,
+    available: usize,
+    cached: usize,
+    used: usize,
+    refused: u64,
+    lost: u64,
+    pages: String,
+}
+
+fn buffers(c: &Context) -> Output {
+    let s = c.system.router.pool().stats();
+    let v = Buffers {
+        size_bytes: buf::layout::STRIDE,
+        data_size_bytes: buf::layout::DATA_ROOM,
+        total: s.total,
+        available: s.free,
+        cached: s.cached,
+        used: s.used,
+        refused: s.refused,
+        lost: buf::pool::lost(),
+        pages: match s.page {
+            infra::mem::PageSize::Huge2M => "2 MiB".into(),
+            infra::mem::PageSize::Transparent => "2 MiB, transparent".into(),
+            infra::mem::PageSize::Small => "4 KiB".into(),
+        },
+    };
+    let mut t = Table::new(&["Pool Name", "Index", "Size", "Data Size", "Total", "Avail", "Cached", "Used", "Refused"]);
+    let cells = [v.size_bytes, v.data_size_bytes, v.total, v.available, v.cached, v.used];
+    let mut row = vec!["default".to_string(), "0".to_string()];
+    row.extend(cells.iter().map(ToString::to_string));
+    row.push(v.refused.to_string());
+    t.row(row);
+    let mut text = t.to_string();
+    let _ = writeln!(text, "memory pages: {}", v.pages);
+    if v.lost > 0 {
+        let _ = writeln!(text, "{} packets were lost without a reason: this is a defect, please report it", v.lost);
+    }
+    Output::show(&v, text)
+}
+
+#[derive(Serialize)]
+struct Thread {
+    id: usize,
+    name: String,
+    kind: &'static str,
+    core: Option<usize>,
+}
+
+fn threads(c: &Context) -> Output {
+    let mut all = vec![Thread { id: 0, name: "volley_main".into(), kind: "main", core: c.main_core }];
+    for w in 0..c.system.router.workers() {
+        let core = c.worker_cores.get(w).copied();
+        all.push(Thread { id: w + 1, name: format!("volley_wk_{w}"), kind: "workers", core });
+    }
+    let mut t = Table::new(&["ID", "Name", "Type", "lcore"]);
+    for th in &all {
+        let core = th.core.map_or("any".into(), |c| c.to_string());
+        t.row(vec![th.id.to_string(), th.name.clone(), th.kind.into(), core]);
+    }
+    Output::show(&all, t.to_string())
+}
+
+fn neighbors(c: &Context, interface: Option<&str>) -> Output {
+    let all = c.system.router.neighbors();
+    let shown: Vec<_> = all.filter(|n| interface.is_none_or(|i| i == n.interface)).collect();
+    let mut t = Table::new(&["Age", "IP", "Flags", "Ethernet", "Interface"]);
+    for n in &shown {
+        t.row(vec![
+            format!("{:.4}", n.age),
+            n.ip.clone(),
+            n.flags.into(),
+            n.mac.clone().unwrap_or_else(|| "-".into()),
+            n.interface.clone(),
+        ]);
+    }
+    Output::show(&shown, t.to_string())
+}
+
+/// Done, and nothing to say.
+fn none() -> Result<Output, CliError> {
+    Ok(Output::none())
+}

@@ -1,0 +1,162 @@
+//! The graph: what nodes do and drop, and how they hang together.
+
+use std::fmt::Write;
+
+use graph::{Blueprint, Severity};
+use serde::Serialize;
+
+use super::super::Context;
+use crate::cli::{Args, CliError, Output, Registry, Table};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("show runtime [max]", "Show what each node did, by thread.", runtime);
+    r.add("show errors [all]", "Show drops by node and reason; \"all\" lists those that did not happen, too.", errors);
+    r.add("show node [<node:node>]", "Show the nodes, or one with its edges and drop reasons.", node);
+    r.add("clear runtime", "Start the run-time statistics anew.", |c, _| {
+        c.system.router.graph().stats().clear_runtime();
+        super::none()
+    });
+    r.add("clear errors", "Start the drop counters anew.", |c, _| {
+        c.system.router.graph().stats().clear_errors();
+        super::none()
+    });
+}
+
+#[derive(Serialize)]
+struct Thread {
+    thread: String,
+    nodes: Vec<Node>,
+}
+
+#[derive(Serialize)]
+struct Node {
+    name: &'static str,
+    state: &'static str,
+    calls: u64,
+    packets: u64,
+    clocks_per_packet: f64,
+    packets_per_call: f64,
+}
+
+fn runtime(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let graph = c.system.router.graph();
+    let mut text = String::new();
+    let mut threads = Vec::new();
+    for w in 0..c.system.router.workers() {
+        let inputs = graph.nodes().iter().map(|n| n.input);
+        let did = graph.stats().runtime(Some(w));
+        let nodes: Vec<Node> = did
+            .into_iter()
+            .zip(inputs)
+            .filter(|(n, _)| n.calls > 0)
+            .map(|(n, input)| Node {
+                name: n.name,
+                state: if input { "polling" } else { "active" },
+                calls: n.calls,
+                packets: n.packets,
+                clocks_per_packet: n.clocks_per_packet,
+                packets_per_call: n.packets_per_call(),
+            })
+            .collect();
+        let thread = Thread { thread: format!("volley_wk_{w}"), nodes };
+        let mut t = Table::new(&["Name", "State", "Calls", "Vectors", "Suspends", "Clocks", "Vectors/Call"]);
+        for n in &thread.nodes {
+            t.row(vec![
+                n.name.into(),
+                n.state.into(),
+                n.calls.to_string(),
+                n.packets.to_string(),
+                "0".into(),
+                format!("{:.2e}", n.clocks_per_packet),
+                format!("{:.2}", n.packets_per_call),
+            ]);
+        }
+        let _ = write!(text, "Thread {} {}\n{t}---------------\n", w + 1, thread.thread);
+        threads.push(thread);
+    }
+    Ok(Output::show(&threads, text))
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    count: u64,
+    node: &'static str,
+    name: &'static str,
+    reason: &'static str,
+    severity: &'static str,
+}
+
+fn severity(s: Severity) -> &'static str {
+    match s {
+        Severity::Info => "info",
+        Severity::Warn => "warn",
+        Severity::Error => "error",
+    }
+}
+
+fn errors(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let every = a.has("all");
+    let dropped = c.system.router.graph().stats().dropped();
+    let all: Vec<Dropped> = dropped
+        .into_iter()
+        .filter(|d| every || d.packets > 0)
+        .map(|d| Dropped {
+            count: d.packets,
+            node: d.node,
+            name: d.reason.name,
+            reason: d.reason.text,
+            severity: severity(d.reason.severity),
+        })
+        .collect();
+    let mut t = Table::new(&["Count", "Node", "Reason", "Severity", "What happened"]);
+    for d in &all {
+        t.row(vec![d.count.to_string(), d.node.into(), d.name.into(), d.severity.into(), d.reason.into()]);
+    }
+    Ok(Output::show(&all, t.to_string()))
+}
+
+#[derive(Serialize)]
+struct NodeInfo {
+    index: usize,
+    name: &'static str,
+    kind: &'static str,
+    next: Vec<String>,
+    previous: Vec<&'static str>,
+    reasons: Vec<(&'static str, &'static str)>,
+}
+
+fn info(graph: &Blueprint, index: usize) -> NodeInfo {
+    let n = &graph.nodes()[index];
+    let leads_here = |m: &&graph::build::NodeInfo| m.leads_to(index);
+    NodeInfo {
+        index,
+        name: n.name,
+        kind: if n.input { "input" } else { "internal" },
+        next: n.edges.clone(),
+        previous: graph.nodes().iter().filter(leads_here).map(|m| m.name).collect(),
+        reasons: n.reasons.iter().map(|r| (r.name, r.text)).collect(),
+    }
+}
+
+fn node(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let graph = c.system.router.graph();
+    let all: Vec<NodeInfo> = (0..graph.nodes().len()).map(|i| info(graph, i)).collect();
+    let Some(name) = a.get::<String>("node") else {
+        let mut t = Table::new(&["Idx", "Name", "Type", "Next nodes"]);
+        for n in &all {
+            t.row(vec![n.index.to_string(), n.name.into(), n.kind.into(), n.next.join(" ")]);
+        }
+        return Ok(Output::show(&all, t.to_string()));
+    };
+    let Some(n) = all.into_iter().find(|n| n.name == name) else {
+        return Err(CliError::new(format!("there is no node {name}")));
+    };
+    let mut text = format!("node {}, type {}, index {}\n  next nodes:\n", n.name, n.kind, n.index);
+    n.next.iter().for_each(|e| text += &format!("    {e}\n"));
+    text += "  previous nodes:\n";
+    n.previous.iter().for_each(|e| text += &format!("    {e}\n"));
+    text += "  drop reasons:\n";
+    n.reasons.iter().for_each(|(name, what)| text += &format!("    {name}: {what}\n"));
+    Ok(Output::show(&n, text))
+}
