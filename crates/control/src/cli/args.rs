@@ -1,0 +1,160 @@
+//! What a command's handler gets.
+
+use super::error::CliError;
+use super::registry::Call;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::path::PathBuf;
+use wire::Mac;
+
+/// What a word was read as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A keyword of the grammar.
+    Keyword,
+    /// A word, a text, a name or a path.
+    Text(String),
+    /// A number.
+    Number(u64),
+    /// An address.
+    Ip4(Ipv4Addr),
+    /// An address, host bits kept, with a prefix length of at most 32.
+    Prefix4(Ipv4Addr, u8),
+    /// An Ethernet address.
+    Mac(Mac),
+}
+
+/// A word that was taken: the name of the argument or the keyword in full, the value, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) name: String,
+    pub(super) value: Value,
+    pub(super) span: Range<usize>,
+}
+
+/// The words of a command, by the names that its syntax gives them.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    pub(super) line: String,
+    pub(super) taken: Vec<Taken>,
+    pub(super) call: Call,
+}
+
+/// A type that [`Args::get`] can give.
+pub trait FromArg: Sized {
+    /// `None` if the argument was declared with another type.
+    fn from_arg(value: &Value, call: &Call) -> Option<Self>;
+}
+
+impl Args {
+    fn find(&self, name: &str) -> Option<&Taken> {
+        self.taken.iter().find(|taken| taken.name == name)
+    }
+
+    /// Whether the keyword `name` (in full, however it was abbreviated), or an argument of that name, was given.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The argument `name`, if it was given: an `Ipv4Addr` for `ip4`, `(Ipv4Addr, u8)` for `prefix4`, a `Mac` for
+    /// `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
+    pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
+        // A keyword may have the name of the argument that follows it, as in `via <via:ip4>`.
+        self.taken.iter().filter(|t| t.name == name).find_map(|t| T::from_arg(&t.value, &self.call))
+    }
+
+    /// As [`get`](Args::get), for an argument without which the syntax does not match.
+    ///
+    /// # Errors
+    /// The syntax has no such argument of that type: a fault in the command's declaration.
+    pub fn need<T: FromArg>(&self, name: &str) -> Result<T, CliError> {
+        self.get(name).ok_or_else(|| CliError::new(format!("<{name}> is missing")))
+    }
+
+    /// An error about the argument `name`, which is marked in the line.
+    pub fn fault(&self, name: &str, message: impl Into<String>) -> CliError {
+        let error = CliError::new(message);
+        let of_name = |t: &&Taken| t.name == name;
+        let value = self.taken.iter().filter(of_name).find(|t| t.value != Value::Keyword);
+        match value.or(self.find(name)) {
+            Some(taken) => error.at(&self.line, taken.span.clone()),
+            None => error,
+        }
+    }
+
+    /// How the command was called.
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// Whether the client wants JSON: for jobs, which write their own output.
+    pub fn json(&self) -> bool {
+        self.call.json
+    }
+}
+
+impl FromArg for String {
+    fn from_arg(value: &Value, _: &Call) -> Option<String> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for PathBuf {
+    fn from_arg(value: &Value, call: &Call) -> Option<PathBuf> {
+        match value {
+            Value::Text(text) => Some(call.directory.join(text)),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for u64 {
+    fn from_arg(value: &Value, _: &Call) -> Option<u64> {
+        match value {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for u32 {
+    fn from_arg(value: &Value, call: &Call) -> Option<u32> {
+        u64::from_arg(value, call)?.try_into().ok()
+    }
+}
+
+impl FromArg for u16 {
+    fn from_arg(value: &Value, call: &Call) -> Option<u16> {
+        u64::from_arg(value, call)?.try_into().ok()
+    }
+}
+
+impl FromArg for Ipv4Addr {
+    fn from_arg(value: &Value, _: &Call) -> Option<Ipv4Addr> {
+        match value {
+            Value::Ip4(address) => Some(*address),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for (Ipv4Addr, u8) {
+    fn from_arg(value: &Value, _: &Call) -> Option<(Ipv4Addr, u8)> {
+        match value {
+            Value::Prefix4(address, len) => Some((*address, *len)),
+            _ => None,
+        }
+    }
+}
+
+impl FromArg for Mac {
+    fn from_arg(value: &Value, _: &Call) -> Option<Mac> {
+        match value {
+            Value::Mac(mac) => Some(*mac),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What can stand at a place of a line.
+
+use super::explain::leaves;
+use super::grammar::{Kind, Leaf};
+use super::lex::{Line, quote};
+use super::parse::{State, walk};
+use super::registry::Values;
+use super::table::Table;
+use serde::{Deserialize, Serialize};
+
+/// One thing that can stand at the end of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The word, or `<name>` for a value that must be thought of.
+    pub text: String,
+    /// What it is.
+    pub help: String,
+    /// Whether `text` only says what to write.
+    pub placeholder: bool,
+}
+
+/// What can stand at the end of a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    /// Where the word begins that a candidate replaces, in bytes.
+    pub from: usize,
+    /// The candidates.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Completes the last word of `line`, or the empty word after white space. `help` gives the help of a command.
+pub(super) fn complete<'g>(
+    start: Vec<State<'g>>,
+    line: &str,
+    values: &dyn Values,
+    help: impl Fn(usize) -> &'g str,
+) -> Completion {
+    let mut found = Line::read(line);
+    if found.end < line.len() {
+        return Completion { from: line.len(), candidates: Vec::new() };
+    }
+    let last = found.tokens.pop_if(|token| token.span.end == line.len());
+    let (from, begun) = last.map_or((line.len(), "".into()), |token| (token.span.start, token.text));
+    // After `help`, what can stand is what can stand at the beginning.
+    let topic = match found.tokens.as_slice() {
+        [first, topic @ ..] if first.text == "help" => topic,
+        all => all,
+    };
+    let Ok(states) = walk(start, line, topic, values) else { return Completion { from, candidates: Vec::new() } };
+    let mut candidates = Vec::new();
+    for leaf in leaves(&states) {
+        match leaf {
+            Leaf::Keyword(keyword) if keyword.starts_with(&*begun) => {
+                candidates.push(candidate(keyword, meaning(&states, leaf, &help), false));
+            }
+            Leaf::Keyword(_) => {}
+            Leaf::Arg { kind: Kind::Name(name), .. } => {
+                let names = values.values(name).into_iter().filter(|value| value.starts_with(&*begun));
+                candidates.extend(names.map(|value| candidate(&quote(&value), name, false)));
+            }
+            Leaf::Arg { name, kind } => candidates.push(candidate(&format!("<{name}>"), &kind.describe(), true)),
+        }
+    }
+    if states.iter().any(State::may_end) {
+        if begun.is_empty() {
+            candidates.push(candidate("<enter>", "the command is complete", true));
+        } else if "--json".starts_with(&*begun) {
+            candidates.push(candidate("--json", "answer as JSON", false));
+        }
+    }
+    Completion { from, candidates }
+}
+
+fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
+    Candidate { text: text.into(), help: help.into(), placeholder }
+}
+
+/// The help of the command that the keyword leads to, if it leads to only one.
+fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> &'g str {
+    let mut commands = states.iter().filter(|state| state.expects().contains(&leaf)).map(|state| state.command);
+    match commands.next() {
+        Some(first) if commands.all(|other| other == first) => help(first),
+        _ => "...",
+    }
+}
+
+/// The candidates as an aligned list.
+pub(super) fn list(candidates: &[Candidate]) -> String {
+    let mut table = Table::new(&["", ""]);
+    for candidate in candidates {
+        table.row([&candidate.text, &candidate.help]);
+    }
+    table.text().lines().skip(1).map(|line| format!("  {line}\n")).collect()
+}

@@ -1,0 +1,68 @@
+//! Why a line is no command, and what would fit.
+
+use super::error::{CliError, nearest};
+use super::grammar::{Kind, Leaf};
+use super::lex::Token;
+use super::parse::State;
+use super::registry::Values;
+
+/// How many of the things that would fit an error lists.
+pub(super) const LISTED: usize = 24;
+
+/// The error for a word that no state takes.
+pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn Values) -> CliError {
+    let leaves = leaves(states);
+    let word: &str = &token.text;
+    let message = match leaves.as_slice() {
+        [] => format!("nothing may follow here, but '{word}' does"),
+        [Leaf::Arg { kind: Kind::Name(kind), .. }] => format!("there is no {kind} '{word}'"),
+        _ if token.span.start == line.len() - line.trim_start().len() => format!("there is no command '{word}'"),
+        _ => format!("'{word}' does not fit here"),
+    };
+    let mut error = CliError::new(message).at(line, token.span.clone());
+    if leaves.is_empty() {
+        return error;
+    }
+    error = error.note(expected(states));
+    let names: Vec<String> = leaves
+        .iter()
+        .flat_map(|leaf| match leaf {
+            Leaf::Keyword(keyword) => vec![keyword.clone()],
+            Leaf::Arg { kind: Kind::Name(kind), .. } => values.values(kind),
+            Leaf::Arg { .. } => Vec::new(),
+        })
+        .collect();
+    match nearest(word, names.iter().map(String::as_str)) {
+        Some(name) => error.note(format!("did you mean '{name}'?")),
+        None => error,
+    }
+}
+
+/// What the states take next, each once, in order of declaration.
+pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
+    let mut list: Vec<&Leaf> = Vec::new();
+    for leaf in states.iter().flat_map(State::expects) {
+        if !list.contains(&leaf) {
+            list.push(leaf);
+        }
+    }
+    list
+}
+
+/// A line that lists what the states take next.
+pub(super) fn expected(states: &[State]) -> String {
+    let leaves = leaves(states);
+    let mut list: Vec<String> = leaves.iter().take(LISTED).map(|leaf| describe(leaf)).collect();
+    if leaves.len() > LISTED {
+        list.push("...".into());
+    }
+    let intro = if leaves.len() == 1 { "expected" } else { "expected one of" };
+    format!("{intro}: {}", list.join(", "))
+}
+
+fn describe(leaf: &Leaf) -> String {
+    match leaf {
+        Leaf::Keyword(keyword) => keyword.clone(),
+        Leaf::Arg { name, kind } => format!("<{name}> {}", kind.describe()),
+    }
+}

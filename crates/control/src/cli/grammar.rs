@@ -1,0 +1,240 @@
+//! The syntax in which commands are declared.
+//!
+//! ```text
+//! ip route add <prefix:prefix4> {via <via:ip4> [<interface:interface>] | drop} [table <table:u32>] [count <n:u32>]
+//! ```
+//!
+//! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. Optional
+//! groups that stand side by side may come in any order, each at most once. Every optional group and every
+//! alternative must begin to consume something, so `[[a]]` is refused. Types:
+//!
+//! | type | takes | value |
+//! |---|---|---|
+//! | `word` | one word, or a quoted text | `String` |
+//! | `text` | the rest of the line | `String` |
+//! | `path` | a file name, relative to where the client is | `PathBuf` |
+//! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
+//! | `ip4` | `192.0.2.1` | `Ipv4Addr` |
+//! | `prefix4` | `192.0.2.1/24`; the host bits are kept | `(Ipv4Addr, u8)` |
+//! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
+//! | `interface` | the name of an interface that exists | `String` |
+//! | `@kind` | a name that [`Values`](super::Values) knows under `kind` | `String` |
+
+/// What an argument takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One word.
+    Word,
+    /// The rest of the line.
+    Text,
+    /// A file name.
+    Path,
+    /// A number that is not above the limit.
+    Number(u64),
+    /// An IPv4 address.
+    Ip4,
+    /// An IPv4 address with a prefix length.
+    Prefix4,
+    /// An Ethernet address.
+    Mac,
+    /// A name that the router's state knows under this heading.
+    Name(String),
+}
+
+impl Kind {
+    fn parse(text: &str) -> Option<Kind> {
+        Some(match text {
+            "word" => Kind::Word,
+            "text" => Kind::Text,
+            "path" => Kind::Path,
+            "u16" => Kind::Number(u16::MAX.into()),
+            "u32" => Kind::Number(u32::MAX.into()),
+            "u64" => Kind::Number(u64::MAX),
+            "ip4" => Kind::Ip4,
+            "prefix4" => Kind::Prefix4,
+            "mac" => Kind::Mac,
+            "interface" => Kind::Name("interface".into()),
+            other => Kind::Name(other.strip_prefix('@').filter(|kind| !kind.is_empty())?.into()),
+        })
+    }
+
+    /// What the operator is told to give here.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Kind::Word => "a word".into(),
+            Kind::Text => "text".into(),
+            Kind::Path => "a file name".into(),
+            Kind::Number(limit) => format!("a number from 0 to {limit}"),
+            Kind::Ip4 => "an IPv4 address (such as 192.0.2.1)".into(),
+            Kind::Prefix4 => "an IPv4 prefix (such as 192.0.2.0/24)".into(),
+            Kind::Mac => "a MAC address (such as 02:00:00:00:00:01)".into(),
+            Kind::Name(kind) if kind.starts_with(['a', 'e', 'i', 'o', 'u']) => format!("the name of an {kind}"),
+            Kind::Name(kind) => format!("the name of a {kind}"),
+        }
+    }
+}
+
+/// One element that takes a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leaf {
+    /// The word itself, or a beginning of it.
+    Keyword(String),
+    /// A value.
+    Arg {
+        /// Under which the handler asks for it.
+        name: String,
+        /// What it takes.
+        kind: Kind,
+    },
+}
+
+/// A sequence of elements.
+pub(super) type Seq = Vec<Item>;
+
+/// An element of the grammar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// Takes one word (or, for text, the rest).
+    Leaf(Leaf),
+    /// Exactly one of these.
+    Choice(Vec<Seq>),
+    /// Each of these at most once, in any order.
+    Optional(Vec<Seq>),
+}
+
+/// Whether a sequence can match nothing.
+fn may_be_empty(seq: &[Item]) -> bool {
+    seq.iter().all(|item| match item {
+        Item::Leaf(_) => false,
+        Item::Choice(ways) => ways.iter().any(|way| may_be_empty(way)),
+        Item::Optional(_) => true,
+    })
+}
+
+/// Reads a declaration. The error says what is wrong with it.
+pub(super) fn parse(syntax: &str) -> Result<Seq, String> {
+    let symbols = split(syntax)?;
+    let mut rest = symbols.as_slice();
+    let seq = sequence(&mut rest)?;
+    if let Some(extra) = rest.first() {
+        return Err(format!("'{extra}' closes nothing"));
+    }
+    if may_be_empty(&seq) {
+        return Err("a command must begin with a word".into());
+    }
+    Ok(seq)
+}
+
+/// Cuts a declaration into brackets, bars, arguments and keywords.
+fn split(syntax: &str) -> Result<Vec<&str>, String> {
+    let mut symbols = Vec::new();
+    let mut rest = syntax.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let len = match first {
+            '[' | ']' | '{' | '}' | '|' => 1,
+            '<' => rest.find('>').ok_or("'<' without '>'")? + 1,
+            _ => rest.find(|c: char| c.is_whitespace() || "[]{}|<".contains(c)).unwrap_or(rest.len()),
+        };
+        let (symbol, after) = rest.split_at(len);
+        symbols.push(symbol);
+        rest = after.trim_start();
+    }
+    Ok(symbols)
+}
+
+/// Reads up to a closing bracket or a bar, which stays.
+fn sequence(rest: &mut &[&str]) -> Result<Seq, String> {
+    let mut seq = Seq::new();
+    while let Some((&symbol, after)) = rest.split_first() {
+        if matches!(symbol, "]" | "}" | "|") {
+            break;
+        }
+        *rest = after;
+        match symbol {
+            "[" => {
+                let group = group(rest, "]")?;
+                match seq.last_mut() {
+                    Some(Item::Optional(groups)) => groups.extend(group),
+                    _ => seq.push(Item::Optional(group)),
+                }
+            }
+            "{" => seq.push(Item::Choice(group(rest, "}")?)),
+            _ => seq.push(Item::Leaf(leaf(symbol)?)),
+        }
+    }
+    Ok(seq)
+}
+
+/// Reads alternatives up to and including `close`.
+fn group(rest: &mut &[&str], close: &str) -> Result<Vec<Seq>, String> {
+    let mut ways = Vec::new();
+    loop {
+        let way = sequence(rest)?;
+        if may_be_empty(&way) {
+            return Err(format!("a group before '{close}' can be empty"));
+        }
+        ways.push(way);
+        let (&symbol, after) = rest.split_first().ok_or_else(|| format!("'{close}' is missing"))?;
+        *rest = after;
+        match symbol {
+            "|" if close == "}" => {}
+            _ if symbol == close => return Ok(ways),
+            _ => return Err(format!("'{symbol}' where '{close}' should be")),
+        }
+    }
+}
+
+fn leaf(symbol: &str) -> Result<Leaf, String> {
+    let Some(inner) = symbol.strip_prefix('<').and_then(|s| s.strip_suffix('>')) else {
+        return Ok(Leaf::Keyword(symbol.into()));
+    };
+    let (name, kind) = inner.split_once(':').ok_or_else(|| format!("{symbol} lacks a type"))?;
+    let kind = Kind::parse(kind).ok_or_else(|| format!("{symbol} has an unknown type"))?;
+    Ok(Leaf::Arg { name: name.into(), kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keyword(text: &str) -> Item {
+        Item::Leaf(Leaf::Keyword(text.into()))
+    }
+
+    #[test]
+    fn groups_side_by_side_become_one() {
+        let seq = parse("a [b] [c {d|e}] f").unwrap();
+        let choice = Item::Choice(vec![vec![keyword("d")], vec![keyword("e")]]);
+        let optional = Item::Optional(vec![vec![keyword("b")], vec![keyword("c"), choice]]);
+        assert_eq!(seq, [keyword("a"), optional, keyword("f")]);
+    }
+
+    #[test]
+    fn arguments_have_types() {
+        let seq = parse("x <n:u16> <if:interface> <s:@stream>").unwrap();
+        let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
+        let name = |kind: &str| Kind::Name(kind.into());
+        assert_eq!(seq[1..], [arg("n", Kind::Number(65535)), arg("if", name("interface")), arg("s", name("stream"))]);
+    }
+
+    #[test]
+    fn faulty_declarations_are_refused() {
+        for (syntax, part) in [
+            ("", "begin"),
+            ("[a]", "begin"),
+            ("a [b", "missing"),
+            ("a b]", "closes nothing"),
+            ("a [b | c]", "'|' where"),
+            ("a {b]", "']' where"),
+            ("a [[b]]", "empty"),
+            ("a {b | }", "empty"),
+            ("a <b", "without"),
+            ("a <b>", "lacks a type"),
+            ("a <b:u7>", "unknown type"),
+            ("a <b:@>", "unknown type"),
+        ] {
+            let error = parse(syntax).unwrap_err();
+            assert!(error.contains(part), "{syntax}: {error}");
+        }
+    }
+}

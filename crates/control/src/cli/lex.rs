@@ -1,0 +1,141 @@
+//! A line cut into words.
+
+use super::error::CliError;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A word of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    /// The word without its quotes.
+    pub(super) text: Cow<'a, str>,
+    /// Where it stands in the line, quotes included, in bytes.
+    pub(super) span: Range<usize>,
+    /// A quoted word is a value, never a keyword.
+    pub(super) quoted: bool,
+}
+
+/// The words of a line, and what is left open at its end.
+#[derive(Debug, Default)]
+pub(super) struct Line<'a> {
+    /// In order.
+    pub(super) tokens: Vec<Token<'a>>,
+    /// Where the quote that nothing closes stands.
+    pub(super) open_quote: Option<usize>,
+    /// Where the comment begins, or the end of the line.
+    pub(super) end: usize,
+}
+
+impl<'a> Line<'a> {
+    /// Cuts `line` at white space. `"…"` and `'…'` hold a word together, within the former `\` takes the next
+    /// character as it is; a `#` that begins a word begins a comment.
+    pub(super) fn read(line: &'a str) -> Line<'a> {
+        let mut found = Line { end: line.len(), ..Line::default() };
+        let mut chars = line.char_indices().peekable();
+        while let Some(&(start, first)) = chars.peek() {
+            if first.is_whitespace() {
+                chars.next();
+                continue;
+            }
+            if first == '#' {
+                found.end = start;
+                break;
+            }
+            let mut quote: Option<(char, usize)> = None;
+            // Filled once the word is found to differ from what stands in the line.
+            let mut changed: Option<String> = None;
+            let mut end = start;
+            while let Some(&(at, c)) = chars.peek() {
+                if quote.is_none() && c.is_whitespace() {
+                    break;
+                }
+                chars.next();
+                end = at + c.len_utf8();
+                let prefix = || line.get(start..at).unwrap_or_default().to_owned();
+                match quote {
+                    Some((mark, _)) if c == mark => quote = None,
+                    Some(('"', _)) if c == '\\' => {
+                        if let Some((at, next)) = chars.next() {
+                            end = at + next.len_utf8();
+                            changed.get_or_insert_with(prefix).push(next);
+                        }
+                    }
+                    None if c == '"' || c == '\'' => {
+                        quote = Some((c, at));
+                        changed.get_or_insert_with(prefix);
+                    }
+                    _ => {
+                        if let Some(text) = &mut changed {
+                            text.push(c);
+                        }
+                    }
+                }
+            }
+            found.open_quote = quote.map(|(_, at)| at);
+            let quoted = changed.is_some();
+            let text = changed.map_or_else(|| Cow::Borrowed(line.get(start..end).unwrap_or_default()), Cow::Owned);
+            found.tokens.push(Token { text, span: start..end, quoted });
+        }
+        found
+    }
+
+    /// As [`read`](Line::read), for a line that should be whole.
+    pub(super) fn whole(line: &'a str) -> Result<Line<'a>, CliError> {
+        let found = Line::read(line);
+        match found.open_quote {
+            Some(at) => Err(CliError::new("this quote is not closed").at(line, at..at + 1)),
+            None => Ok(found),
+        }
+    }
+}
+
+/// `word` as it must be written in a line to be read as this one word.
+pub(super) fn quote(word: &str) -> Cow<'_, str> {
+    let plain = !word.is_empty() && !word.starts_with('#') && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+    if plain {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(line: &str) -> Vec<String> {
+        Line::whole(line).unwrap().tokens.into_iter().map(|t| t.text.into_owned()).collect()
+    }
+
+    #[test]
+    fn words_quotes_and_comments() {
+        assert_eq!(words("  set  int # no"), ["set", "int"]);
+        assert_eq!(words("a#b 'c d' \"e \\\"f\" g'h i'j ''"), ["a#b", "c d", "e \"f", "gh ij", ""]);
+        assert_eq!(words("# all"), [""; 0]);
+        assert_eq!(words("#"), [""; 0]);
+    }
+
+    #[test]
+    fn places_are_bytes_of_the_line() {
+        let line = "é 'b c' d";
+        let found = Line::read(line);
+        let parts: Vec<_> = found.tokens.iter().map(|t| (&line[t.span.clone()], t.quoted)).collect();
+        assert_eq!(parts, [("é", false), ("'b c'", true), ("d", false)]);
+        assert_eq!(Line::read("ab  # c").end, 4);
+    }
+
+    #[test]
+    fn an_open_quote_is_marked() {
+        let error = Line::whole("say 'it").unwrap_err();
+        assert_eq!(error.render(), "say 'it\n    ^\nthis quote is not closed");
+        assert!(Line::whole("say \"it\\").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_quoted_is_read_back(list in prop::collection::vec(".*", 0..5)) {
+            let line = list.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(words(&line), list);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! t
+/// x
+pub struct Listener;

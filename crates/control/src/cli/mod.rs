@@ -1,0 +1,32 @@
+//! The command line: one declaration a command, from which parsing, abbreviation, help and completion follow; the
+//! socket that serves it, and the client that talks to the socket.
+//!
+//! A [`Registry`] holds the commands of the router, each declared by its syntax (see [`grammar`]) and a function
+//! over the router's state. The server runs them one slice at a time between the router's other work.
+
+pub mod client;
+pub mod grammar;
+pub mod server;
+
+mod args;
+mod complete;
+mod editor;
+mod error;
+mod explain;
+mod lex;
+mod listen;
+mod output;
+mod parse;
+mod protocol;
+mod registry;
+mod script;
+mod table;
+
+pub use args::{Args, FromArg};
+pub use complete::Candidate;
+pub use error::CliError;
+pub use listen::Listener;
+pub use output::{Job, Output, Step};
+pub use registry::{Call, Handler, Registry, Values};
+pub use script::run_file;
+pub use table::{Align, Table};

@@ -1,0 +1,264 @@
+//! Which commands a line can be: all grammars are followed at once, word by word.
+//!
+//! A [`State`] is one way to read the words so far. For each word, every state says what it would take next; a
+//! keyword in full beats a value, and a value beats an abbreviated keyword. From the states that are left follow the
+//! parse, the completion and what an error says would have fitted.
+
+use super::args::{Taken, Value};
+use super::error::CliError;
+use super::explain::{LISTED, expected, misfit};
+use super::grammar::{Item, Kind, Leaf, Seq};
+use super::lex::{Line, Token};
+use super::registry::Values;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+/// What is still to be matched: the groups of which each may come once, or the items, and what follows them.
+struct Rest<'g> {
+    here: Here<'g>,
+    next: Next<'g>,
+}
+
+type Next<'g> = Option<Rc<Rest<'g>>>;
+
+enum Here<'g> {
+    Items(&'g [Item]),
+    Unordered(Vec<&'g [Item]>),
+}
+
+/// One way to read the words so far.
+#[derive(Clone)]
+pub(super) struct State<'g> {
+    /// The command's place in the registry.
+    pub(super) command: usize,
+    items: &'g [Item],
+    next: Next<'g>,
+    taken: Option<Rc<Link>>,
+}
+
+/// The words taken, the last one first; shared by the states that go on from it.
+struct Link {
+    taken: Taken,
+    before: Option<Rc<Link>>,
+}
+
+impl<'g> State<'g> {
+    /// Before the first word of a command.
+    pub(super) fn start(command: usize, grammar: &'g Seq) -> State<'g> {
+        State { command, items: grammar, next: None, taken: None }
+    }
+
+    /// Calls `visit` with each element that may take the next word and what follows it; with `None` if the command
+    /// may end here.
+    fn each(&self, visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>)) {
+        each_item(self.items, &self.next, visit);
+    }
+
+    /// What may take the next word.
+    pub(super) fn expects(&self) -> Vec<&'g Leaf> {
+        let mut leaves = Vec::new();
+        self.each(&mut |leaf, _, _| leaves.extend(leaf));
+        leaves
+    }
+
+    /// Whether the command is complete.
+    pub(super) fn may_end(&self) -> bool {
+        let mut may = false;
+        self.each(&mut |leaf, _, _| may |= leaf.is_none());
+        may
+    }
+
+    /// The words taken, in order.
+    pub(super) fn taken(&self) -> Vec<Taken> {
+        let mut list = Vec::new();
+        let mut link = &self.taken;
+        while let Some(here) = link {
+            list.push(here.taken.clone());
+            link = &here.before;
+        }
+        list.reverse();
+        list
+    }
+}
+
+fn each_item<'g>(
+    items: &'g [Item],
+    next: &Next<'g>,
+    visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>),
+) {
+    let Some((first, rest)) = items.split_first() else { return each_next(next, visit) };
+    let after = || match rest {
+        [] => next.clone(),
+        _ => Some(Rc::new(Rest { here: Here::Items(rest), next: next.clone() })),
+    };
+    match first {
+        Item::Leaf(leaf) => visit(Some(leaf), rest, next),
+        Item::Choice(ways) => {
+            let after = after();
+            ways.iter().for_each(|way| each_item(way, &after, visit));
+        }
+        Item::Optional(groups) => {
+            let groups: Vec<&[Item]> = groups.iter().map(Vec::as_slice).collect();
+            each_unordered(&groups, &after(), visit);
+        }
+    }
+}
+
+fn each_unordered<'g>(
+    groups: &[&'g [Item]],
+    next: &Next<'g>,
+    visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>),
+) {
+    for (chosen, group) in groups.iter().enumerate() {
+        let others: Vec<_> = groups.iter().enumerate().filter(|(i, _)| *i != chosen).map(|(_, g)| *g).collect();
+        let after = Some(Rc::new(Rest { here: Here::Unordered(others), next: next.clone() }));
+        each_item(group, &after, visit);
+    }
+    each_next(next, visit);
+}
+
+fn each_next<'g>(next: &Next<'g>, visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>)) {
+    match next.as_deref() {
+        None => visit(None, &[], &None),
+        Some(Rest { here: Here::Items(items), next }) => each_item(items, next, visit),
+        Some(Rest { here: Here::Unordered(groups), next }) => each_unordered(groups, next, visit),
+    }
+}
+
+/// How well a word fits an element, the best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Keyword,
+    Value,
+    Abbreviation,
+}
+
+/// The value as which `leaf` takes the first of `tokens`, if it does.
+fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option<(Fit, Value)> {
+    let token = tokens.first()?;
+    let word: &str = &token.text;
+    let value = match leaf {
+        Leaf::Keyword(keyword) => {
+            let fit = if keyword == word { Fit::Keyword } else { Fit::Abbreviation };
+            let fits = !token.quoted && !word.is_empty() && keyword.starts_with(word);
+            return fits.then_some((fit, Value::Keyword));
+        }
+        Leaf::Arg { kind, .. } => match kind {
+            Kind::Word | Kind::Path => Value::Text(word.to_owned()),
+            Kind::Text if tokens.len() == 1 => Value::Text(word.to_owned()),
+            Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
+            Kind::Number(limit) => Value::Number(number(word).filter(|n| n <= limit)?),
+            Kind::Ip4 => Value::Ip4(word.parse().ok()?),
+            Kind::Prefix4 => {
+                let (address, len) = word.split_once('/')?;
+                let len = number(len).and_then(|len| u8::try_from(len).ok()).filter(|len| *len <= 32)?;
+                Value::Prefix4(address.parse::<Ipv4Addr>().ok()?, len)
+            }
+            Kind::Mac => Value::Mac(word.parse().ok()?),
+            Kind::Name(kind) => Value::Text(values.has(kind, word).then(|| word.to_owned())?),
+        },
+    };
+    Some((Fit::Value, value))
+}
+
+fn number(word: &str) -> Option<u64> {
+    match word.strip_prefix("0x") {
+        Some(hex) if !hex.starts_with('+') => u64::from_str_radix(hex, 16).ok(),
+        _ if word.starts_with('+') => None,
+        _ => word.parse().ok(),
+    }
+}
+
+/// Follows `states` through all of `tokens`, words of `line`.
+///
+/// # Errors
+/// The word that nothing takes, with what would fit there.
+pub(super) fn walk<'g>(
+    mut states: Vec<State<'g>>,
+    line: &str,
+    tokens: &[Token],
+    values: &dyn Values,
+) -> Result<Vec<State<'g>>, CliError> {
+    let mut rest = tokens;
+    // Those of which the last argument took all that was left.
+    let mut done = Vec::new();
+    while let [token, after @ ..] = rest {
+        let mut best = Fit::Abbreviation;
+        let mut found: Vec<State<'g>> = Vec::new();
+        let mut ended: Vec<State<'g>> = Vec::new();
+        for state in &states {
+            state.each(&mut |leaf, items, next| {
+                let Some(leaf) = leaf else { return };
+                let Some((fit, value)) = fit(leaf, rest, line, values).filter(|(fit, _)| *fit <= best) else { return };
+                if fit < best {
+                    best = fit;
+                    found.clear();
+                    ended.clear();
+                }
+                let (name, takes_rest) = match leaf {
+                    Leaf::Keyword(keyword) => (keyword, false),
+                    Leaf::Arg { name, kind } => (name, *kind == Kind::Text),
+                };
+                let taken = Taken { name: name.clone(), value, span: token.span.clone() };
+                let taken = Some(Rc::new(Link { taken, before: state.taken.clone() }));
+                let went = if takes_rest { &mut ended } else { &mut found };
+                went.push(State { command: state.command, items, next: next.clone(), taken });
+            });
+        }
+        done.append(&mut ended);
+        if found.is_empty() && !done.is_empty() {
+            return Ok(done);
+        }
+        if found.is_empty() {
+            return Err(misfit(&states, line, token, values));
+        }
+        states = found;
+        rest = after;
+    }
+    states.append(&mut done);
+    Ok(states)
+}
+
+/// The one command, and the words it took, that `line` is.
+///
+/// # Errors
+/// No command is like this, or more than one is; `syntax` gives the declarations for the message.
+pub(super) fn decide<'g>(
+    states: Vec<State<'g>>,
+    line: &str,
+    found: &Line,
+    values: &dyn Values,
+    syntax: impl Fn(usize) -> &'g str,
+) -> Result<(usize, Vec<Taken>), CliError> {
+    let states = walk(states, line, &found.tokens, values)?;
+    let mut whole: Vec<(usize, Vec<Taken>)> = Vec::new();
+    for state in states.iter().filter(|state| state.may_end()) {
+        let reading = (state.command, state.taken());
+        if !whole.contains(&reading) {
+            whole.push(reading);
+        }
+    }
+    if whole.len() > 1 {
+        let span = first_difference(&whole);
+        let error = CliError::new("this can be more than one command; give more letters of").at(line, span);
+        let mut seen = Vec::new();
+        whole.iter().for_each(|(command, _)| {
+            if !seen.contains(command) {
+                seen.push(*command);
+            }
+        });
+        return Err(seen.into_iter().take(LISTED).fold(error, |e, command| e.note(format!("  {}", syntax(command)))));
+    }
+    whole.pop().ok_or_else(|| {
+        let end = found.tokens.last().map_or(0, |token| token.span.end + 1);
+        CliError::new("the command is not complete").at(line, end..end).note(expected(&states))
+    })
+}
+
+/// The place of the first word that the readings take differently.
+fn first_difference(readings: &[(usize, Vec<Taken>)]) -> std::ops::Range<usize> {
+    let Some((_, first)) = readings.first() else { return 0..0 };
+    let same = |i: usize, taken: &Taken| readings.iter().all(|(_, other)| other.get(i) == Some(taken));
+    let differs = first.iter().enumerate().find(|(i, taken)| !same(*i, taken));
+    differs.map(|(_, taken)| taken).or(first.last()).map_or(0..0, |taken| taken.span.clone())
+}

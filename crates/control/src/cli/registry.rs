@@ -1,0 +1,140 @@
+//! The commands that there are, and how a line becomes a call of one.
+
+use super::args::Args;
+use super::complete::{self, Completion};
+use super::error::CliError;
+use super::grammar::{self, Seq};
+use super::lex::Line;
+use super::output::Output;
+use super::parse::{self, State};
+use super::script::Script;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// The names that the router's state knows, for arguments that must be one of them.
+pub trait Values {
+    /// All names of a kind, such as `interface`.
+    fn values(&self, kind: &str) -> Vec<String>;
+
+    /// Whether `name` is one of them; worth a faster way where there are many.
+    fn has(&self, kind: &str, name: &str) -> bool {
+        self.values(kind).iter().any(|value| value == name)
+    }
+}
+
+/// How a command was called.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// JSON instead of text.
+    pub json: bool,
+    /// What relative paths are relative to: the directory of the client.
+    pub directory: PathBuf,
+    /// How many `exec` lead here.
+    pub depth: u8,
+}
+
+/// The function of a command.
+pub type Handler<C> = fn(&mut C, &Args) -> Result<Output<C>, CliError>;
+
+struct Command<C> {
+    syntax: &'static str,
+    help: &'static str,
+    grammar: Seq,
+    run: Run<C>,
+}
+
+enum Run<C> {
+    Handler(Handler<C>),
+    Help,
+    Exec,
+}
+
+/// The commands over a state `C`.
+pub struct Registry<C> {
+    commands: Vec<Command<C>>,
+}
+
+impl<C: Values + 'static> Default for Registry<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Values + 'static> Registry<C> {
+    /// A registry with `help` and `exec`.
+    pub fn new() -> Registry<C> {
+        let mut registry = Registry { commands: Vec::new() };
+        registry.insert("help [<command:text>]", "List the commands, or those that begin like this.", Run::Help);
+        registry.insert("exec <file:path>", "Run the commands in a file, up to the first that fails.", Run::Exec);
+        registry
+    }
+
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function.
+    ///
+    /// # Panics
+    /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
+    pub fn add(&mut self, syntax: &'static str, help: &'static str, handler: Handler<C>) {
+        self.insert(syntax, help, Run::Handler(handler));
+    }
+
+    fn insert(&mut self, syntax: &'static str, help: &'static str, run: Run<C>) {
+        match grammar::parse(syntax) {
+            Ok(grammar) => self.commands.push(Command { syntax, help, grammar, run }),
+            Err(fault) => panic!("the declaration '{syntax}' is faulty: {fault}"),
+        }
+    }
+
+    /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word asks for JSON, `?` for what can
+    /// stand there.
+    ///
+    /// # Errors
+    /// What is wrong with the line, or what the command says.
+    pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Output<C>, CliError> {
+        let mut found = Line::whole(line)?;
+        while let Some(last) = found.tokens.pop_if(|token| !token.quoted && (token.text == "--json" || token.text == "-j")) {
+            found.end = last.span.start;
+            call.json = true;
+        }
+        if let Some(last) = found.tokens.pop_if(|token| !token.quoted && token.text == "?") {
+            let before = line.get(..last.span.start).unwrap_or_default();
+            let completion = self.complete(cx, before);
+            let text = complete::list(&completion.candidates);
+            return Ok(Output::show(&completion.candidates, text));
+        }
+        if found.tokens.is_empty() {
+            return Ok(Output::none());
+        }
+        let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax);
+        let (index, taken) = parse::decide(self.start(), line, &found, cx, syntax)?;
+        let args = Args { line: line.to_owned(), taken, call };
+        match self.commands.get(index).map(|command| &command.run) {
+            Some(Run::Handler(handler)) => handler(cx, &args),
+            Some(Run::Help) => self.help(cx, &args),
+            Some(Run::Exec) => Script::exec(Rc::clone(self), &args),
+            None => Ok(Output::none()),
+        }
+    }
+
+    /// What can stand at the end of `line`.
+    pub fn complete(&self, cx: &C, line: &str) -> Completion {
+        complete::complete(self.start(), line, cx, |index| self.commands.get(index).map_or("", |c| c.help))
+    }
+
+    fn start(&self) -> Vec<State<'_>> {
+        self.commands.iter().enumerate().map(|(i, command)| State::start(i, &command.grammar)).collect()
+    }
+
+    fn help(&self, cx: &C, args: &Args) -> Result<Output<C>, CliError> {
+        let topic: String = args.get("command").unwrap_or_default();
+        let found = Line::whole(&topic)?;
+        let states = parse::walk(self.start(), &topic, &found.tokens, cx)?;
+        let mut indexes: Vec<usize> = states.iter().map(|state| state.command).collect();
+        indexes.dedup();
+        let mut list: Vec<&Command<C>> = indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
+        list.sort_by_key(|command| command.syntax);
+        let text: String = list.iter().map(|c| format!("{}\n    {}\n", c.syntax, c.help)).collect();
+        let data: Vec<_> =
+            list.iter().map(|c| serde_json::json!({ "syntax": c.syntax, "help": c.help })).collect();
+        Ok(Output::show(data, text))
+    }
+}

@@ -1,0 +1,202 @@
+//! Commands from a file.
+
+use super::args::Args;
+use super::error::CliError;
+use super::lex::Line;
+use super::output::{Job, Output, Step};
+use super::registry::{Call, Registry, Values};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long a command may be, in bytes.
+pub(super) const LONGEST: usize = 64 << 10;
+/// How deep files may `exec` files.
+const DEEPEST: u8 = 8;
+/// How long a slice runs before the others get their turn.
+const SLICE: Duration = Duration::from_micros(500);
+/// How much text a slice makes before it is sent.
+const CHUNK: usize = 64 << 10;
+
+/// Commands, one a line. A line goes on in the next one after a `\` at its end and while a `{` is open.
+pub(super) struct Commands<R> {
+    input: R,
+    line: usize,
+}
+
+impl<R: BufRead> Commands<R> {
+    pub(super) fn new(input: R) -> Commands<R> {
+        Commands { input, line: 0 }
+    }
+
+    /// The next command and the number of the line that it begins in; `None` at the end.
+    ///
+    /// # Errors
+    /// What stopped the reading, and the number of the line.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, String)>, (usize, CliError)> {
+        let mut command = String::new();
+        let mut begin = 0;
+        let mut open = 0;
+        loop {
+            let mut text = String::new();
+            let limit = (LONGEST - command.len()) as u64;
+            let read = (&mut self.input).take(limit).read_line(&mut text);
+            let read = read.map_err(|error| (self.line + 1, CliError::new(error.to_string())))?;
+            if read == 0 {
+                return match command.is_empty() {
+                    _ if limit == 0 => Err((begin, format!("the command is longer than {LONGEST} bytes").into())),
+                    true => Ok(None),
+                    false if open > 0 => Err((begin, "the '{' in this command is never closed".into())),
+                    false => Ok(Some((begin, command))),
+                };
+            }
+            self.line += 1;
+            let found = Line::read(&text);
+            open += found.tokens.iter().filter(|token| !token.quoted).map(|token| depth(&token.text)).sum::<i64>();
+            let part = text.get(..found.end).unwrap_or_default().trim_end();
+            let (part, goes_on) = part.strip_suffix('\\').map_or((part, false), |part| (part, true));
+            if command.is_empty() && part.is_empty() && !goes_on {
+                continue;
+            }
+            if command.is_empty() {
+                begin = self.line;
+            } else {
+                command.push(' ');
+            }
+            command += part;
+            if open <= 0 && !goes_on {
+                return Ok(Some((begin, command)));
+            }
+        }
+    }
+}
+
+/// How many braces a word opens, less those that it closes.
+fn depth(word: &str) -> i64 {
+    word.chars().map(|c| i64::from(c == '{') - i64::from(c == '}')).sum()
+}
+
+/// A file that is being run.
+pub(super) struct Script<C> {
+    registry: Rc<Registry<C>>,
+    commands: Commands<BufReader<File>>,
+    path: PathBuf,
+    call: Call,
+    /// The long command that runs now, and its line.
+    job: Option<(usize, Box<dyn Job<C>>)>,
+}
+
+impl<C: Values + 'static> Script<C> {
+    /// The built-in `exec`.
+    pub(super) fn exec(registry: Rc<Registry<C>>, args: &Args) -> Result<Output<C>, CliError> {
+        let path: PathBuf = args.need("file")?;
+        let script = Script::open(registry, &path, args.call()).map_err(|error| args.fault("file", error))?;
+        Ok(Output::job(script))
+    }
+
+    fn open(registry: Rc<Registry<C>>, path: &Path, call: &Call) -> Result<Script<C>, String> {
+        if call.depth >= DEEPEST {
+            return Err(format!("more than {DEEPEST} files that exec each other; is there a circle?"));
+        }
+        let fault = |error: io::Error| format!("cannot read {}: {error}", path.display());
+        // A pipe would stop the router until somebody writes to it.
+        if !path.metadata().map_err(fault)?.is_file() {
+            return Err(format!("{} is not a file", path.display()));
+        }
+        let commands = Commands::new(BufReader::new(File::open(path).map_err(fault)?));
+        let call = Call { depth: call.depth + 1, ..call.clone() };
+        Ok(Script { registry, commands, path: path.to_owned(), call, job: None })
+    }
+
+    fn fault(&self, line: usize, error: CliError) -> Step {
+        Step::Failed(error.within(format_args!("{}:{line}", self.path.display())))
+    }
+}
+
+impl<C: Values + 'static> Job<C> for Script<C> {
+    fn step(&mut self, cx: &mut C, out: &mut String) -> Step {
+        if let Some((line, mut job)) = self.job.take() {
+            match job.step(cx, out) {
+                Step::Done => {}
+                Step::Failed(error) => return self.fault(line, error),
+                wait => {
+                    self.job = Some((line, job));
+                    return wait;
+                }
+            }
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < SLICE && out.len() < CHUNK {
+            let (line, command) = match self.commands.next() {
+                Ok(Some(next)) => next,
+                Ok(None) => return Step::Done,
+                Err((line, error)) => return self.fault(line, error),
+            };
+            match self.registry.run(cx, &command, self.call.clone()) {
+                Ok(output) => {
+                    let (text, job) = output.render(self.call.json);
+                    out.push_str(&text);
+                    self.job = job.map(|job| (line, job));
+                }
+                Err(error) => return self.fault(line, error),
+            }
+            if self.job.is_some() {
+                break;
+            }
+        }
+        Step::Again
+    }
+}
+
+/// Runs the commands in the file `path`, as `exec` does, and gives what they print.
+///
+/// # Errors
+/// The first command that fails, with file and line; those before it have been carried out.
+pub async fn run_file<C: Values + 'static>(
+    registry: &Rc<Registry<C>>,
+    cx: &RefCell<C>,
+    path: &Path,
+) -> Result<String, CliError> {
+    let mut script = Script::open(Rc::clone(registry), path, &Call::default())?;
+    let mut out = String::new();
+    loop {
+        let mut text = String::new();
+        let step = script.step(&mut cx.borrow_mut(), &mut text);
+        out += &text;
+        match step {
+            Step::Again => tokio::task::yield_now().await,
+            Step::After(time) => tokio::time::sleep(time).await,
+            Step::Done => return Ok(out),
+            Step::Failed(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Vec<(usize, String)> {
+        let mut commands = Commands::new(text.as_bytes());
+        std::iter::from_fn(|| commands.next().unwrap()).collect()
+    }
+
+    #[test]
+    fn commands_may_span_lines() {
+        let text = "# head\n\na b # tail\npg new { # x\n  size 64\n} end\nlong \\\n line\nlast";
+        let expected = [(3, "a b"), (4, "pg new {   size 64 } end"), (7, "long   line"), (9, "last")];
+        assert_eq!(all(text), expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn what_cannot_be_a_command_is_refused_with_its_line() {
+        let fault = |text: &str| Commands::new(text.as_bytes()).next().unwrap_err();
+        assert_eq!(fault("\na {\nb\n"), (2, "the '{' in this command is never closed".into()));
+        let long = fault(&"x".repeat(LONGEST + 10));
+        assert!(long.1.to_string().contains("longer"), "{long:?}");
+        assert!(Commands::new(&b"a\xff\n"[..]).next().is_err());
+    }
+}
