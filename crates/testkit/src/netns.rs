@@ -11,12 +11,10 @@
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use tempfile::TempDir;
 
 use crate::process::{Finished, Process};
 
@@ -26,16 +24,20 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 /// An ordinary user's `PATH` has no sbin, where Debian keeps `ip` and `ethtool`.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
-/// What the holder does: a private `/run`, a sign that it is there, and then it waits for the end of its input.
-const HOLD: &str =
-    "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && echo held && exec cat";
+/// What the holder does: a private `/run`, a sign that it is there; at the end of its input it removes the lab's
+/// directory. It outlives a test that is interrupted or killed, so that this is done in any case.
+const HOLD: &str = "\
+    trap '' HUP INT TERM
+    mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && echo held || exit 1
+    cat >/dev/null
+    rm -rf \"$1\"";
 
 /// Network namespaces and the processes in them.
 #[derive(Debug)]
 pub struct Lab {
     holder: Child,
     user_namespace: bool,
-    dir: TempDir,
+    dir: PathBuf,
 }
 
 impl Lab {
@@ -48,14 +50,13 @@ impl Lab {
             skipped("needs root or a user namespace");
             return None;
         };
-        let dir = tempfile::Builder::new().prefix("volley-lab-").tempdir().expect("a temporary directory");
-        let holder = hold(user_namespace).expect("a namespace, as a moment ago");
+        let (holder, dir) = hold(user_namespace).expect("a namespace, as a moment ago");
         Some(Arc::new(Lab { holder, user_namespace, dir }))
     }
 
     /// A directory for this lab's files, removed with it.
     pub fn dir(&self) -> &Path {
-        self.dir.path()
+        &self.dir
     }
 
     /// Makes a namespace: a host with a loopback interface and no IPv6, so that a link is silent until a test talks.
@@ -101,9 +102,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // The end of its input ends the holder.
-        drop(self.holder.stdin.take());
-        let _ = self.holder.wait();
+        let _ = release(&mut self.holder);
     }
 }
 
@@ -187,33 +186,37 @@ fn privilege() -> Option<bool> {
     static PRIVILEGE: OnceLock<Option<bool>> = OnceLock::new();
     *PRIVILEGE.get_or_init(|| {
         [false, true].into_iter().find(|&user_namespace| match hold(user_namespace) {
-            Ok(mut holder) => {
-                drop(holder.stdin.take());
-                holder.wait().is_ok()
-            }
+            Ok((mut holder, _)) => release(&mut holder).is_ok(),
             Err(_) => false,
         })
     })
 }
 
-/// Starts a holder and waits until its namespaces are there.
-fn hold(user_namespace: bool) -> io::Result<Child> {
+/// Starts a holder with a directory to remove, and waits until its namespaces are there.
+fn hold(user_namespace: bool) -> io::Result<(Child, PathBuf)> {
+    let dir = tempfile::Builder::new().prefix("volley-lab-").tempdir()?;
     let mut command = Command::new("unshare");
     command.env("PATH", path());
     if user_namespace {
         command.args(["--user", "--map-root-user"]);
     }
-    command.args(["--mount", "--net", "--", "sh", "-c", HOLD]);
+    command.args(["--mount", "--net", "--", "sh", "-c", HOLD, "sh"]).arg(dir.path());
     let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut line = String::new();
     if let Some(stdout) = holder.stdout.take() {
         BufReader::new(stdout).read_line(&mut line)?;
     }
     if line.trim() == "held" {
-        return Ok(holder);
+        return Ok((holder, dir.keep()));
     }
     holder.wait()?;
     Err(io::Error::from(io::ErrorKind::PermissionDenied))
+}
+
+/// Ends a holder, which the end of its input does.
+fn release(holder: &mut Child) -> io::Result<ExitStatus> {
+    drop(holder.stdin.take());
+    holder.wait()
 }
 
 #[cfg(test)]

@@ -1,0 +1,54 @@
+//! What `iperf3` has to say.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::netns::{Host, LIMIT};
+use testkit::process::{Process, until};
+
+/// A run of `iperf3` from a client to a server.
+#[derive(Debug)]
+pub struct Iperf {
+    client: Process,
+    // Held so that it lives as long as the client.
+    _server: Process,
+}
+
+impl Iperf {
+    /// Starts a server on `server` that listens on `address`, and a client on `client` with these arguments.
+    ///
+    /// # Panics
+    /// When the server does not come up.
+    pub fn start(client: &Host, server: &Host, address: &str, arguments: &str) -> Iperf {
+        let mut listener = server.spawn(&format!("iperf3 -s -1 --forceflush -B {address}"));
+        until("iperf3 listens", LIMIT, || {
+            assert!(listener.running(), "iperf3 ended: {}", listener.stderr());
+            listener.stdout().contains("Server listening")
+        });
+        let client = client.spawn(&format!("iperf3 -J -c {address} {arguments}"));
+        Iperf { client, _server: listener }
+    }
+
+    /// Runs it to the end and gives the `end` part of its report.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn run(client: &Host, server: &Host, address: &str, arguments: &str) -> Value {
+        Iperf::start(client, server, address, arguments).finish()
+    }
+
+    /// Whether it is still under way.
+    pub fn running(&mut self) -> bool {
+        self.client.running()
+    }
+
+    /// Waits for the end and gives the `end` part of its report.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn finish(mut self) -> Value {
+        let text = self.client.finish(LIMIT + Duration::from_secs(10)).expect_ok();
+        let mut report: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        report["end"].take()
+    }
+}

@@ -1,0 +1,62 @@
+//! Scenarios: the `volley` binary in network namespaces, with Linux as its neighbour.
+//!
+//! Each file in `tests/` is a theme. Most scenarios start from [`Routed`]: two hosts with the router between them.
+#![forbid(unsafe_code)]
+
+mod iperf;
+mod ping;
+
+use testkit::netns::{Host, Lab};
+use testkit::router::Router;
+
+pub use iperf::Iperf;
+pub use ping::Ping;
+
+/// Takes both ports into service with their addresses.
+pub const TWO_PORTS: &str = "\
+create host-interface name eth0
+create host-interface name eth1
+set interface state host-eth0 up
+set interface state host-eth1 up
+set interface ip address host-eth0 10.0.0.1/24
+set interface ip address host-eth1 10.0.1.1/24
+";
+
+/// Host `a` (10.0.0.2) — router (10.0.0.1 on eth0, 10.0.1.1 on eth1) — host `b` (10.0.1.2), over veth.
+#[derive(Debug)]
+pub struct Routed {
+    /// The router; first, so that it ends while its links still stand.
+    pub router: Router,
+    /// The host at the router's eth0.
+    pub a: Host,
+    /// The host at the router's eth1.
+    pub b: Host,
+    /// The namespace that the router runs in.
+    pub r: Host,
+}
+
+impl Routed {
+    /// The topology with the router running; `None` where there can be no namespaces (which is reported).
+    pub fn new() -> Option<Routed> {
+        let (a, r, b) = cabled()?;
+        let router = Router::start(&r, TWO_PORTS);
+        Some(Routed { router, a, b, r })
+    }
+}
+
+/// The hosts of [`Routed`], cabled and with addresses, but no router yet: `(a, r, b)`.
+pub fn cabled() -> Option<(Host, Host, Host)> {
+    let lab = Lab::new()?;
+    let (a, r, b) = (lab.host("a"), lab.host("r"), lab.host("b"));
+    lab.link((&a, "eth0"), (&r, "eth0"));
+    lab.link((&b, "eth0"), (&r, "eth1"));
+    address(&a, "10.0.0.2/24", "10.0.0.1");
+    address(&b, "10.0.1.2/24", "10.0.1.1");
+    Some((a, r, b))
+}
+
+/// Gives a host's eth0 an address and a default route.
+pub fn address(host: &Host, address: &str, gateway: &str) {
+    host.run(&format!("ip addr add {address} dev eth0"));
+    host.run(&format!("ip route add default via {gateway}"));
+}

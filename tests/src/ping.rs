@@ -1,0 +1,73 @@
+//! What `ping` has to say.
+
+use std::time::Duration;
+
+use testkit::netns::{Host, LIMIT};
+use testkit::process::poll;
+
+/// The result of one run of `ping`.
+#[derive(Debug)]
+pub struct Ping {
+    /// Round-trip times of the replies, in milliseconds, in order of arrival.
+    pub rtts: Vec<f64>,
+    /// Requests sent.
+    pub sent: usize,
+    /// Replies that came twice.
+    pub duplicates: usize,
+    /// All that it printed, errors from routers included.
+    pub text: String,
+}
+
+impl Ping {
+    /// Runs `ping` on `host` with these arguments.
+    ///
+    /// # Panics
+    /// When it cannot run at all; a ping without answer is a result.
+    pub fn run(host: &Host, arguments: &str) -> Ping {
+        let done = host.attempt(&format!("ping -n {arguments}"), LIMIT);
+        let text = done.stdout.clone();
+        let Some(summary) = text.lines().find(|line| line.contains("packets transmitted")) else {
+            panic!("{done}");
+        };
+        let sent = summary.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        let replies = || text.lines().filter(|line| line.contains(" time="));
+        let rtts = replies()
+            .filter(|line| !line.contains("DUP!"))
+            .filter_map(|line| line.split(" time=").nth(1)?.split_whitespace().next()?.parse().ok());
+        Ping {
+            rtts: rtts.collect(),
+            sent,
+            duplicates: replies().filter(|line| line.contains("DUP!")).count(),
+            text: text.clone(),
+        }
+    }
+
+    /// Pings `target` once a time until it answers, for at most `limit`.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn until_answered(host: &Host, target: &str, limit: Duration) {
+        let answered = poll(limit, || Ping::answered(host, target).then_some(()));
+        assert!(answered.is_some(), "{target} does not answer {} within {limit:?}", host.name());
+    }
+
+    /// Whether `target` answers one request within a quarter of a second.
+    pub fn answered(host: &Host, target: &str) -> bool {
+        !Ping::run(host, &format!("-c 1 -W 0.25 {target}")).rtts.is_empty()
+    }
+
+    /// Whether every request was answered, once.
+    pub fn complete(&self) -> bool {
+        self.sent > 0 && self.rtts.len() == self.sent && self.duplicates == 0
+    }
+
+    /// The median round-trip time in microseconds.
+    ///
+    /// # Panics
+    /// When there was no reply.
+    pub fn median_us(&self) -> f64 {
+        let mut sorted = self.rtts.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2] * 1000.0
+    }
+}

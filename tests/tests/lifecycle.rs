@@ -1,0 +1,166 @@
+//! Starting, refusing to start, stopping and being killed.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use scenarios::{Ping, Routed, TWO_PORTS, cabled};
+use testkit::netns::Host;
+use testkit::process::until;
+use testkit::router::Router;
+
+/// What the kernel knows about a port and what could keep it from using it.
+fn port_state(host: &Host) -> [String; 4] {
+    // Counters and ages change by themselves; these do not.
+    [
+        "ip -o link show dev eth0",
+        "ip -o -4 addr show dev eth0",
+        "tc qdisc show dev eth0",
+        "sysctl net.ipv4.conf.eth0",
+    ]
+    .map(|command| host.run(command))
+}
+
+#[test]
+fn it_forwards_within_a_second_of_its_start() {
+    let Some((a, r, _b)) = cabled() else { return };
+    testkit::router::binary();
+    let times: Vec<_> = (0..3)
+        .map(|_| {
+            let start = Instant::now();
+            let router = Router::start(&r, TWO_PORTS);
+            Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
+            let time = start.elapsed();
+            router.stop();
+            time
+        })
+        .collect();
+    assert!(times.iter().any(|&time| time < Duration::from_secs(1)), "{times:?}");
+}
+
+#[test]
+fn a_second_instance_on_the_same_socket_is_refused() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    let socket = router.socket().display();
+    let second = Router::refused(&r, &format!("unix {{ nodaemon cli-listen {socket} }}\n"));
+    assert!(second.code().is_some_and(|code| code != 0), "{second}");
+    assert!(second.stderr.contains(&socket.to_string()), "it names the socket: {second}");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the first goes on");
+    router.ctl("show version");
+}
+
+#[test]
+fn the_socket_of_a_dead_instance_is_no_obstacle() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    router.kill();
+    let _again = Router::start(&r, TWO_PORTS);
+    Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(3));
+}
+
+/// The kernel has an address on a port of the router's: silent while the router runs, in use again when it ends.
+fn the_kernel_gets_its_port_back(end: fn(Router)) {
+    let Some((a, r, _b)) = cabled() else { return };
+    r.run("ip addr add 10.0.0.9/24 dev eth0");
+    let before = port_state(&r);
+    let router = Router::start(&r, TWO_PORTS);
+    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    end(router);
+    assert_eq!(port_state(&r), before);
+    Ping::until_answered(&a, "10.0.0.9", Duration::from_secs(3));
+    Ping::until_answered(&r, "10.0.0.2", Duration::from_secs(3));
+}
+
+#[test]
+fn after_sigkill_the_port_is_the_kernels_again() {
+    the_kernel_gets_its_port_back(Router::kill);
+}
+
+#[test]
+fn after_sigterm_the_port_is_the_kernels_again() {
+    the_kernel_gets_its_port_back(Router::stop);
+}
+
+#[test]
+fn a_wrong_startup_file_is_refused_with_the_place() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let refused = Router::refused(&r, "unix {\n  nodaemon\n  cli-lisen /tmp/x.sock\n}\n");
+    assert!(refused.code().is_some_and(|code| code != 0), "{refused}");
+    assert!(refused.stderr.contains("refused.conf:3:3:"), "{refused}");
+    assert!(refused.stderr.contains("cli-listen"), "it says what would fit: {refused}");
+}
+
+#[test]
+fn a_wrong_command_at_the_start_is_refused_with_the_place() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let mut router = Router::spawn(&r, &format!("{TWO_PORTS}set interface stat host-eth0 sideways\n"));
+    until("it ends", Duration::from_secs(5), || !router.running());
+    assert!(router.log().contains("r.cli:7"), "{}", router.log());
+    assert!(!Ping::answered(&a, "10.0.0.1"), "nothing is left half-configured");
+}
+
+#[test]
+fn the_port_of_the_default_route_is_taken_only_by_force() {
+    let Some((a, r, _b)) = cabled() else { return };
+    r.run("ip addr add 10.0.0.9/24 dev eth0");
+    r.run("ip route add default via 10.0.0.2");
+    let router = Router::start(&r, "");
+    let refused = router.attempt("create host-interface name eth0");
+    assert_eq!(refused.code(), Some(1), "{refused}");
+    assert!(refused.stderr.contains("default route") && refused.stderr.contains("force"), "{refused}");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.9").complete(), "the kernel still has it");
+    router.script(
+        "create host-interface name eth0 force
+        set interface state host-eth0 up
+        set interface ip address host-eth0 10.0.0.1/24",
+    );
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+}
+
+#[test]
+fn the_commands_printed_in_the_papers_run_as_they_stand() {
+    // Section V.C of the comparison of VPP with the Linux kernel, with other interface names. Its tester does not
+    // answer ARP: host b does not, either.
+    let Some((a, r, b)) = cabled() else { return };
+    a.run("ip addr replace 198.18.0.2/24 dev eth0");
+    b.run("ip addr replace 198.19.0.2/24 dev eth0");
+    a.run("ip link set eth0 address 24:6e:96:3b:fb:00");
+    b.run("ip link set eth0 address 24:6e:96:3b:fb:02");
+    let router = Router::start(&r, "create host-interface name eth0\ncreate host-interface name eth1\n");
+    router.script(
+        "set interface ip address \\
+host-eth0 198.18.0.1/24
+set interface ip address \\
+host-eth1 198.19.0.1/24
+set interface state host-eth0 up
+set interface state host-eth1 up
+set ip neighbor host-eth0 \\
+198.18.0.2 24:6e:96:3b:fb:00
+set ip neighbor host-eth1 \\
+198.19.0.2 24:6e:96:3b:fb:02
+",
+    );
+    a.run("ip route replace 198.19.0.0/24 via 198.18.0.1");
+    b.run("ip route replace 198.18.0.0/24 via 198.19.0.1");
+    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 -I 198.18.0.2 198.19.0.2").complete());
+}
+
+#[test]
+fn a_wrong_command_marks_the_place_and_changes_nothing() {
+    let Some(Routed { router, .. }) = Routed::new() else { return };
+    let before = router.ctl("show ip fib");
+    let wrong = router.attempt("ip route add 10.20.0.0/16 vai 10.0.1.2");
+    assert_eq!(wrong.code(), Some(1), "{wrong}");
+    assert!(wrong.stderr.contains('^') && wrong.stderr.contains("via"), "{wrong}");
+    assert_eq!(router.ctl("show ip fib"), before);
+}
+
+#[test]
+fn an_idle_router_is_small() {
+    let Some(Routed { router, .. }) = Routed::new() else { return };
+    let status = fs::read_to_string(format!("/proc/{}/status", router.id())).unwrap();
+    let anonymous = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .unwrap();
+    // Pools and port rings are shared memory and not in this figure; what is left holds code's data and tables.
+    assert!(anonymous < 150 * 1024, "{anonymous} kB");
+}

@@ -1,0 +1,89 @@
+//! Echo, through the router and to it: sizes, fragments, latency, TTL, traceroute.
+
+use scenarios::{Ping, Routed};
+use testkit::netns::LIMIT;
+
+#[test]
+fn every_size_passes() {
+    let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
+    // 1472 fills an Ethernet frame; what is larger goes as fragments.
+    for size in [0, 1, 17, 56, 512, 1471, 1472, 1473, 8000, 65507] {
+        let ping = Ping::run(&a, &format!("-c 3 -i 0.01 -W 2 -s {size} 10.0.1.2"));
+        assert_eq!((ping.sent, ping.duplicates), (3, 0), "{}", ping.text);
+        // Below 16 bytes there is no room for the time stamp that `rtts` counts.
+        assert!(ping.text.contains("3 received"), "size {size}: {}", ping.text);
+    }
+}
+
+#[test]
+fn the_router_answers_on_every_address() {
+    let Some(Routed { a, b, router: _router, .. }) = Routed::new() else { return };
+    for (host, target) in [(&a, "10.0.0.1"), (&a, "10.0.1.1"), (&b, "10.0.0.1"), (&b, "10.0.1.1")] {
+        let ping = Ping::run(host, &format!("-c 3 -i 0.01 -W 2 {target}"));
+        assert!(ping.complete(), "{}", ping.text);
+    }
+}
+
+#[test]
+fn the_router_pings_its_neighbours() {
+    let Some(net) = Routed::new() else { return };
+    let text = net.router.ctl("ping 10.0.1.2 repeat 3 interval 0.1");
+    assert!(text.contains("3 sent, 3 received, 0% packet loss"), "{text}");
+}
+
+#[test]
+fn the_router_adds_less_than_200_us() {
+    let Some(net) = Routed::new() else { return };
+    net.a.lab().link((&net.a, "eth1"), (&net.b, "eth1"));
+    net.a.run("ip addr add 10.0.9.1/24 dev eth1");
+    net.b.run("ip addr add 10.0.9.2/24 dev eth1");
+    // A machine that is busy with something else delays one round, not three.
+    let rounds = (0..3).map(|_| {
+        let median = |target| Ping::run(&net.a, &format!("-c 100 -i 0.01 -W 2 {target}")).median_us();
+        let direct = median("10.0.9.2");
+        median("10.0.1.2") - direct
+    });
+    let added: Vec<f64> = rounds.collect();
+    assert!(added.iter().any(|&us| us < 200.0), "added at the median, in µs: {added:?}");
+}
+
+#[test]
+fn a_packet_that_runs_out_of_hops_is_reported() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let ping = Ping::run(&a, "-c 1 -W 2 -t 1 10.0.1.2");
+    assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Time to live exceeded"), "{}", ping.text);
+    assert!(Ping::run(&a, "-c 1 -W 2 -t 2 10.0.1.2").complete());
+    assert!(router.ctl("show errors").to_lowercase().contains("ttl"), "the drop has its reason");
+}
+
+#[test]
+fn traceroute_sees_the_router() {
+    let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
+    for method in ["", "-I"] {
+        let text = a.run(&format!("traceroute -n -q 1 -w 2 {method} 10.0.1.2"));
+        let hops: Vec<_> = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(hops, ["10.0.0.1", "10.0.1.2"], "traceroute {method}: {text}");
+    }
+}
+
+#[test]
+fn what_has_no_route_is_reported() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let ping = Ping::run(&a, "-c 1 -W 2 192.0.2.1");
+    assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination Net Unreachable"), "{}", ping.text);
+    router.ctl("ip route add 192.0.2.0/24 drop");
+    let silent = Ping::run(&a, "-c 1 -W 0.5 192.0.2.1");
+    assert!(silent.rtts.is_empty() && !silent.text.contains("From"), "{}", silent.text);
+}
+
+#[test]
+fn benchmarking_addresses_pass() {
+    // 198.18/15 is what RFC 2544 tests with: no martian.
+    let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
+    router.ctl("ip route add 198.19.0.0/16 via 10.0.1.2");
+    router.ctl("ip route add 198.18.0.0/16 via 10.0.0.2");
+    a.run("ip addr add 198.18.0.2/32 dev lo");
+    b.run("ip addr add 198.19.0.2/32 dev lo");
+    let done = a.attempt("ping -n -c 2 -i 0.01 -W 2 -I 198.18.0.2 198.19.0.2", LIMIT);
+    assert!(done.ok(), "{done}");
+}

@@ -1,0 +1,62 @@
+//! Routes that change while packets use them.
+
+use scenarios::{Iperf, Routed};
+
+/// [`Routed`] with a second link from the router's eth2 (10.0.2.1) to host b's eth1 (10.0.2.2), and an address
+/// on host b, 10.9.0.1, that both links lead to.
+fn two_ways() -> Option<Routed> {
+    let net = Routed::new()?;
+    net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
+    net.b.run("ip addr add 10.0.2.2/24 dev eth1");
+    net.b.run("ip addr add 10.9.0.1/32 dev lo");
+    net.router.script(
+        "create host-interface name eth2
+        set interface state host-eth2 up
+        set interface ip address host-eth2 10.0.2.1/24
+        ip route add 10.9.0.0/16 via 10.0.1.2",
+    );
+    Some(net)
+}
+
+/// Moves 10.9/16 to the other link and back, so that there is a way at every moment: by a second path, and by a
+/// more specific route. Other routes come and go beside it.
+const CHURN: &str = "\
+ip route add 10.9.0.0/16 via 10.0.2.2
+ip route del 10.9.0.0/16 via 10.0.1.2
+ip route add 10.10.0.0/24 via 10.0.1.2 count 500
+ip route add 10.9.0.0/16 via 10.0.1.2
+ip route del 10.9.0.0/16 via 10.0.2.2
+ip route add 10.9.0.1/32 via 10.0.2.2
+ip route del 10.10.0.0/24 via 10.0.1.2 count 500
+ip route del 10.9.0.1/32 via 10.0.2.2
+";
+
+#[test]
+fn nothing_with_a_route_is_lost_while_routes_change() {
+    let Some(net) = two_ways() else { return };
+    let mut flow = Iperf::start(&net.a, &net.b, "10.9.0.1", "-u -b 16M -l 200 -t 2");
+    let mut changes = 0;
+    while flow.running() {
+        net.router.script(&CHURN.repeat(20));
+        changes += 20;
+    }
+    let sum = flow.finish()["sum"].take();
+    assert!(changes >= 40, "only {changes} changes in two seconds");
+    assert!(sum["packets"].as_u64().is_some_and(|packets| packets > 10_000), "{sum}");
+    assert_eq!(sum["lost_packets"].as_u64(), Some(0), "{sum}");
+    let fib = net.router.ctl("show ip fib");
+    assert!(fib.contains("10.9.0.0/16") && !fib.contains("10.10.0.0/24"), "{fib}");
+}
+
+#[test]
+fn a_batch_that_fails_names_the_line_and_keeps_what_went_before() {
+    let Some(Routed { router, .. }) = Routed::new() else { return };
+    let done = router
+        .script_in_background(
+            "ip route add 10.20.0.0/16 via 10.0.1.2\nip route add 10.21.0.0/99 via 10.0.1.2\n",
+        )
+        .finish(testkit::netns::LIMIT);
+    assert_eq!(done.code(), Some(1), "{done}");
+    assert!(done.stderr.contains("10.21.0.0/99"), "{done}");
+    assert!(router.ctl("show ip fib").contains("10.20.0.0/16"));
+}

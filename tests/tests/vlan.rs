@@ -1,0 +1,93 @@
+//! VLAN and QinQ: hosts behind tags, each a Linux stack whose frames `tools/vlan.py` tags and untags.
+
+use scenarios::{Ping, TWO_PORTS, cabled};
+use testkit::netns::{Host, LIMIT};
+use testkit::process::{Process, until};
+use testkit::router::Router;
+
+/// Gives `host` a VLAN device on eth0 with these tags, an address on it and a default route.
+fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/vlan.py");
+    let mut device = host.spawn(&format!("python3 {tool} eth0 {name} {tags}"));
+    until("the VLAN device is there", LIMIT, || {
+        assert!(device.running(), "vlan.py ended: {}", device.stderr());
+        device.stdout().contains("ready")
+    });
+    host.run(&format!("ip link set {name} up"));
+    host.run(&format!("ip addr add {address} dev {name}"));
+    device
+}
+
+#[test]
+fn tagged_hosts_reach_untagged_ones() {
+    let Some((a, r, b)) = cabled() else { return };
+    if !a.can_tap() {
+        return;
+    }
+    let router = Router::start(
+        &r,
+        &format!(
+            "{TWO_PORTS}
+            create sub-interfaces host-eth0 100
+            set interface state host-eth0.100 up
+            set interface ip address host-eth0.100 10.0.100.1/24"
+        ),
+    );
+    let _vlan = vlan(&a, "vlan100", "100", "10.0.100.2/24");
+    a.run("ip route replace default via 10.0.100.1");
+    let ping = Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2");
+    assert!(ping.complete(), "{}", ping.text);
+    assert!(Ping::run(&b, "-c 1 -W 2 -s 1472 10.0.100.2").complete(), "a full frame and its tag pass");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "untagged traffic on the same port goes on");
+    drop(router);
+}
+
+#[test]
+fn one_tag_to_two_tags_and_back() {
+    let Some((a, r, b)) = cabled() else { return };
+    if !a.can_tap() {
+        return;
+    }
+    let _router = Router::start(
+        &r,
+        &format!(
+            "{TWO_PORTS}
+            create sub-interfaces host-eth0 100
+            create sub-interfaces host-eth1 7 dot1q 200 inner-dot1q 300 exact-match
+            create sub-interfaces host-eth1 8 dot1ad 400 inner-dot1q 300 exact-match
+            set interface state host-eth0.100 up
+            set interface state host-eth1.7 up
+            set interface state host-eth1.8 up
+            set interface ip address host-eth0.100 10.0.100.1/24
+            set interface ip address host-eth1.7 10.0.7.1/24
+            set interface ip address host-eth1.8 10.0.8.1/24"
+        ),
+    );
+    let _devices = [
+        vlan(&a, "vlan100", "100", "10.0.100.2/24"),
+        vlan(&b, "qinq7", "200 300", "10.0.7.2/24"),
+        vlan(&b, "qinq8", "88a8:400 300", "10.0.8.2/24"),
+    ];
+    a.run("ip route add 10.0.7.0/24 via 10.0.100.1");
+    a.run("ip route add 10.0.8.0/24 via 10.0.100.1");
+    b.run("ip route add 10.0.100.0/24 via 10.0.7.1");
+    let ping = Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.7.2");
+    assert!(ping.complete(), "{}", ping.text);
+    b.run("ip route replace 10.0.100.0/24 via 10.0.8.1");
+    let ping = Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.8.2");
+    assert!(ping.complete(), "{}", ping.text);
+}
+
+#[test]
+fn an_unknown_tag_is_dropped_under_a_name() {
+    let Some((a, r, _b)) = cabled() else { return };
+    if !a.can_tap() {
+        return;
+    }
+    let router = Router::start(&r, TWO_PORTS);
+    let _vlan = vlan(&a, "vlan100", "100", "10.0.0.3/24");
+    a.run("ip route add 10.0.0.1/32 dev vlan100");
+    assert!(!Ping::answered(&a, "10.0.0.1"), "an untagged address does not answer on a VLAN");
+    let errors = router.ctl("show errors");
+    assert!(errors.to_lowercase().contains("vlan"), "{errors}");
+}
