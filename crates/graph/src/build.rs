@@ -167,6 +167,13 @@ pub struct NodeInfo {
     pub(crate) arc_edges: Vec<u8>,
 }
 
+impl NodeInfo {
+    /// Whether an edge leads to the node at `index` (of [`Blueprint::nodes`]).
+    pub fn leads_to(&self, index: usize) -> bool {
+        self.targets.iter().any(|t| t.node as usize == index)
+    }
+}
+
 /// Collects what the graph is made of.
 #[derive(Default)]
 pub struct Builder {

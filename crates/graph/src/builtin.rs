@@ -65,7 +65,7 @@ pub(crate) struct Rings {
 
 pub(crate) fn install(b: &mut Builder) {
     b.packet(|_| Ok(DropStart));
-    b.frame(|_| Ok(Drop));
+    b.frame(|s| Ok(Drop { by_interface: s.stats.drops.lane(s.worker)? }));
     b.arc(Drop::NAME, Drop::NAME, ArcKey::Rx);
     b.packet(|_| Ok(PuntStart));
     b.frame(|s| {
@@ -106,12 +106,17 @@ impl PacketNode for DropStart {
 }
 
 /// `drop`: frees the buffers. The reason was counted when the packet left its node.
-struct Drop;
+struct Drop {
+    by_interface: Lane<1>,
+}
 impl FrameNode for Drop {
     const NAME: &'static str = "drop";
     type Next = NoNext;
     type Drop = NoReason;
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, _: &mut Out<'_, NoNext, NoReason>) {
+        for p in frame.packets() {
+            self.by_interface.add(p.rx_if(), [1]);
+        }
         frame.free(cx.bufs);
     }
 }

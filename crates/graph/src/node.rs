@@ -19,6 +19,7 @@ use kernels::{Codes, Kernels};
 
 use crate::builtin::{Inject, PuntInfo, Punted};
 use crate::edge::{EdgeId, Edges, FIRST_REASON, Reasons, Verdict};
+use crate::stats::Stats;
 use crate::trace::{TraceFn, plain};
 use crate::worker::Sink;
 
@@ -128,6 +129,7 @@ impl<'a> WaitSet<'a> {
 pub struct Setup {
     /// Number of the worker, from 0.
     pub worker: usize,
+    pub(crate) stats: Stats,
     pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
     pub(crate) inject: Option<(Consumer<Inject>, Arc<Doorbell>)>,
     pub(crate) punt_reasons: Arc<[PuntInfo]>,

@@ -13,6 +13,9 @@ pub(crate) const PACKETS: usize = 1;
 pub(crate) const TIMED: usize = 2;
 pub(crate) const CLOCKS: usize = 3;
 
+/// Interfaces whose drops are counted each for itself.
+const INTERFACES: u32 = 1 << 16;
+
 /// Counters of a graph, all workers together or one by one.
 #[derive(Clone)]
 pub struct Stats {
@@ -21,6 +24,8 @@ pub struct Stats {
     pub(crate) reasons: CounterSet<1>,
     /// Passed to the main thread, policed; by punt reason.
     pub(crate) punted: CounterSet<2>,
+    /// Dropped, by the interface that the packets came in by.
+    pub(crate) drops: CounterSet<1>,
 }
 
 /// What a node did.
@@ -61,6 +66,7 @@ impl Stats {
             runtime: CounterSet::new("/node/runtime", nodes.len() as u32),
             reasons: CounterSet::new("/err", reasons),
             punted: CounterSet::new("/punt", 256),
+            drops: CounterSet::new("/if/drops", INTERFACES),
         }
     }
 
@@ -101,6 +107,16 @@ impl Stats {
     /// Packets passed to the main thread, and policed, for a punt reason.
     pub fn punted(&self, reason: crate::builtin::PuntReason) -> [u64; 2] {
         self.punted.read(reason.0)
+    }
+
+    /// Packets dropped that came in by `interface`.
+    pub fn drops_of(&self, interface: u32) -> u64 {
+        self.drops.read(interface)[0]
+    }
+
+    /// Starts the count of [`drops_of`](Self::drops_of) anew.
+    pub fn clear_drops_of(&self, interface: u32) {
+        self.drops.clear(interface);
     }
 
     /// The node and reason behind the number that a dropped packet carries.

@@ -69,6 +69,7 @@ impl Worker {
         let Rings { punt, punted, wake_main, inject, wake, reasons } = rings;
         let mut setup = Setup {
             worker: number,
+            stats: blueprint.stats.clone(),
             punt: Some((punt, punted, wake_main)),
             inject: Some((inject, wake)),
             punt_reasons: reasons,

@@ -1,0 +1,291 @@
+//! How packets go from node to node.
+
+use std::sync::{Arc, Mutex};
+
+use buf::{FRAME_SIZE, Frame, Packet};
+use infra::cpu::Level;
+
+use super::Rig;
+use super::toys::{
+    CONSUME, COPY, DROP, End, HOLD, KEEP, Kept, MAKE, SILENT, STRAY, Spec, Toy, free_kept, specs,
+};
+use crate::{Builder, Cx, EdgeId, FrameNode, NoNext, NoReason, NodeId, Out, PacketNode, Verdict};
+
+/// `source` → `a`, which leads to `left` (0), `right` (1) and itself (2).
+fn forked() -> (Rig, Kept) {
+    let kept = Kept::default();
+    let rig = Rig::new(|b, log| {
+        End::install(b, log, "left");
+        End::install(b, log, "right");
+        Toy::install(b, log, &kept, "a", &["left", "right", "a"]).expect("a toy");
+        b.edge("source", "a").expect("an edge");
+    });
+    (rig, kept)
+}
+
+fn spec(id: u32, bytes: &[u8]) -> Spec {
+    Spec { id, bytes: bytes.to_vec(), ..Spec::default() }
+}
+
+/// Where the frames lay that a node was given.
+type Seen = Arc<Mutex<Vec<usize>>>;
+
+/// A node per packet, which takes a byte off.
+struct Shorten;
+crate::edges! { enum ShortenNext { Look = "look" } }
+impl PacketNode for Shorten {
+    const NAME: &'static str = "shorten";
+    type Next = ShortenNext;
+    type Drop = NoReason;
+    #[inline(always)]
+    fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<ShortenNext, NoReason> {
+        assert!(p.advance(1));
+        Verdict::Next(ShortenNext::Look)
+    }
+}
+
+/// A node that notes where its frame lies, and what is known of it.
+struct Look(Seen);
+impl FrameNode for Look {
+    const NAME: &'static str = "look";
+    type Next = NoNext;
+    type Drop = NoReason;
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) {
+        self.0.lock().expect("a list").push(std::ptr::from_ref(frame).addr());
+        assert_eq!(frame.uniform_rx(), Some(7), "the facts are handed over too");
+        out.all(Verdict::Edge(EdgeId::from_raw(0)));
+    }
+}
+
+#[test]
+fn a_frame_that_stays_whole_is_handed_over() {
+    let seen = Seen::default();
+    let mut rig = Rig::new(|b: &mut Builder, log| {
+        b.edge("source", "look-first").expect("an edge");
+        let (first, second) = (seen.clone(), seen.clone());
+        b.frame_as("look-first", move |_| Ok(Look(first.clone())));
+        b.edge("look-first", "shorten").expect("an edge");
+        b.packet(|_| Ok(Shorten));
+        b.frame(move |_| Ok(Look(second.clone())));
+        b.edge("look", "end").expect("an edge");
+        End::install(b, log, "end");
+    });
+    for n in [1, 256] {
+        let mut batch = specs(n, b"xy");
+        batch.iter_mut().for_each(|s| s.rx = 7);
+        rig.source.push(batch);
+        rig.turn();
+        assert!(rig.log.at("end").into_iter().eq(0..n));
+        rig.log.clear();
+    }
+    let seen = seen.lock().expect("a list").clone();
+    assert!(seen.len() == 4 && seen[0] == seen[1] && seen[2] == seen[3], "copied: {seen:x?}");
+    assert_eq!((rig.ran("shorten"), rig.ran("end")), ((2, 257), (2, 257)));
+    rig.ends_clean();
+}
+
+#[test]
+fn every_level_splits_the_same_way() {
+    for level in [Level::V2, Level::V3, Level::V4] {
+        let (mut rig, _) = forked();
+        rig.worker.set_kernels(kernels::at_most(level));
+        let batch = (0..256).map(|id| spec(id, &[(id % 3 == 0) as u8])).collect();
+        rig.source.push(batch);
+        rig.turn();
+        assert!(rig.log.at("left").into_iter().eq((0..256).filter(|i| i % 3 != 0)));
+        assert!(rig.log.at("right").into_iter().eq((0..256).filter(|i| i % 3 == 0)));
+        assert_eq!((rig.ran("left"), rig.ran("right")), ((1, 170), (1, 86)));
+        rig.ends_clean();
+    }
+}
+
+/// `source` → `a` → `b0` … `b3` → `end`.
+fn diamond(kept: &Kept) -> Rig {
+    Rig::new(|b, log| {
+        b.edge("source", "a").expect("an edge");
+        Toy::install(b, log, kept, "a", &["b0", "b1", "b2", "b3"]).expect("a toy");
+        for name in ["b0", "b1", "b2", "b3"] {
+            Toy::install(b, log, kept, name, &["end"]).expect("a toy");
+        }
+        End::install(b, log, "end");
+    })
+}
+
+#[test]
+fn frames_for_one_node_merge_up_to_256() {
+    let mut rig = diamond(&Kept::default());
+    rig.source.push((0..256).map(|id| spec(id, &[(id % 4) as u8, 0])).collect());
+    rig.turn();
+    assert_eq!((rig.ran("b0"), rig.ran("b3"), rig.ran("end")), ((1, 64), (1, 64), (1, 256)));
+    // 320 packets out of 256 are more than one frame holds.
+    let way = |id: u32| if id < 64 { vec![COPY, 0, 0, 0] } else { vec![(id % 4) as u8, 0] };
+    rig.blueprint.stats().clear_runtime();
+    rig.source.push((0..256).map(|id| spec(id, &way(id))).collect());
+    rig.turn();
+    assert_eq!((rig.ran("b0"), rig.ran("end")), ((1, 176), (2, 320)));
+    rig.ends_clean();
+}
+
+#[test]
+fn order_within_a_flow_is_kept() {
+    let mut rig = diamond(&Kept::default());
+    // A flow is the packets of one way; ways split at `a` and meet at `end`; batches of odd sizes.
+    for batch in 0..6u32 {
+        let n = [256, 1, 17, 255, 100, 3][batch as usize];
+        rig.source.push((0..n).map(|i| spec(batch * 1000 + i, &[(i * 7 % 4) as u8, 0])).collect());
+    }
+    assert_eq!(rig.turn(), 632);
+    for way in ["b0", "b1", "b2", "b3"] {
+        let flow = rig.log.at(way);
+        let end: Vec<u32> = rig.log.at("end").into_iter().filter(|id| flow.contains(id)).collect();
+        assert!(end == flow && flow.is_sorted() && !flow.is_empty(), "{way}");
+    }
+    rig.ends_clean();
+}
+
+#[test]
+fn drops_are_counted_by_reason_and_freed() {
+    let (mut rig, _) = forked();
+    let mut batch: Vec<Spec> = (0..100).map(|id| spec(id, &[DROP + (id % 3) as u8])).collect();
+    batch.extend((100..110).map(|id| spec(id, &[0])));
+    rig.source.push(batch);
+    rig.turn();
+    assert_eq!(["empty", "one", "two"].map(|r| rig.dropped("a", r)), [34, 33, 33]);
+    assert_eq!((rig.ran("error-drop"), rig.ran("drop")), ((1, 100), (1, 100)));
+    assert_eq!(rig.pool.stats().used, 0, "dropped packets are freed in the same turn");
+    let stats = rig.blueprint.stats().clone();
+    assert_eq!(stats.dropped_for("a", "no-such"), None);
+    let (id, node) =
+        (0..).map_while(|i| Some((i, stats.reason(i)?))).find(|(_, r)| r.1.name == "two").expect("it");
+    assert_eq!((node.0, stats.reason(id).map(|r| r.1.text)), ("a", Some("the packet wanted it badly")));
+    assert_eq!(stats.reason(u32::MAX), None);
+    stats.clear_errors();
+    assert_eq!(rig.dropped("a", "one"), 0);
+    rig.ends_clean();
+}
+
+#[test]
+fn held_packets_go_on_kept_ones_stay() {
+    let (mut rig, kept) = forked();
+    let way = |id| match id % 4 {
+        0 => vec![HOLD, 1],
+        1 => vec![KEEP],
+        2 => vec![HOLD],
+        _ => vec![1],
+    };
+    rig.source.push((0..40).map(|id| spec(id, &way(id))).collect());
+    rig.turn();
+    let right = rig.log.at("right");
+    let of = |k| right.iter().copied().filter(move |id| id % 4 == k).collect::<Vec<u32>>();
+    assert!(of(0).into_iter().eq((0..40).step_by(4)) && of(3).into_iter().eq((3..40).step_by(4)));
+    assert_eq!(right.len(), 20);
+    assert_eq!(rig.dropped("a", "empty"), 10, "dropped from `held`");
+    assert_eq!((rig.pool.stats().used, free_kept(&kept)), (10, 10));
+    rig.ends_clean();
+}
+
+#[test]
+fn copies_and_made_packets_go_their_own_ways() {
+    let (mut rig, _) = forked();
+    rig.source.push(vec![
+        spec(1, &[COPY, 0, COPY, 0, 1]),
+        spec(2, &[MAKE, 2, 2, 1]),
+        spec(3, &[CONSUME]),
+        spec(4, &[0]),
+    ]);
+    rig.turn();
+    let sorted = |mut v: Vec<u32>| {
+        v.sort_unstable();
+        v
+    };
+    assert_eq!(sorted(rig.log.at("left")), [1, 1, 4]);
+    assert_eq!(sorted(rig.log.at("right")), [1, 2]);
+    assert_eq!(rig.log.way(2), ["a", "a", "a", "right"]);
+    assert_eq!(rig.pool.stats().used, 0);
+    rig.ends_clean();
+}
+
+#[test]
+fn what_a_node_gets_wrong_is_lost_visibly() {
+    let (mut rig, _) = forked();
+    rig.source.push(vec![spec(1, &[STRAY]), spec(2, &[0])]);
+    rig.turn();
+    assert_eq!(rig.pool.stats().lost, 1, "an edge that the node does not have");
+    // The node before said "left" for every packet; a silent node must not repeat that.
+    rig.log.clear();
+    rig.source.push(vec![spec(3, &[0]), spec(4, &[0])]);
+    rig.source.push(vec![spec(5, &[SILENT]), spec(6, &[SILENT])]);
+    rig.turn();
+    assert_eq!(rig.log.at("left"), [3, 4]);
+    assert_eq!(rig.pool.stats().lost, 3, "no verdict at all");
+    assert_eq!(rig.end().used, 0);
+}
+
+#[test]
+fn tunnels_run_in_rank_order() {
+    // out → encap → out: a cycle in the middle, entered at `in`, left at `end`.
+    let kept = Kept::default();
+    let mut rig = Rig::new(|b, log| {
+        End::install(b, log, "end");
+        Toy::install(b, log, &kept, "out", &["encap", "end"]).expect("a toy");
+        Toy::install(b, log, &kept, "encap", &["out"]).expect("a toy");
+        Toy::install(b, log, &kept, "in", &["out"]).expect("a toy");
+        b.edge("source", "in").expect("an edge");
+    });
+    let rank = |name: &str| rig.blueprint.node(name).expect("a node");
+    assert!(rank("source") < rank("in") && rank("in") < rank("out") && rank("encap") < rank("end"));
+    assert!(rank("end") > rank("out"), "what a cycle leads to comes behind the cycle");
+    rig.source.push((0..200).map(|id| spec(id, if id % 2 == 0 { &[0, 1] } else { &[0, 0, 0, 1] })).collect());
+    rig.turn();
+    assert_eq!((rig.ran("out").1, rig.ran("encap").1), (300, 100));
+    // Packets that come back from the tunnel meet the others before the end runs.
+    assert_eq!(rig.ran("end"), (1, 200));
+    assert_eq!(rig.log.way(1), ["in", "out", "encap", "out", "end"]);
+    rig.ends_clean();
+}
+
+#[test]
+fn a_part_of_the_graph_can_be_fed() {
+    let (mut rig, _) = forked();
+    let mut cache = rig.pool.cache();
+    let mut frame = Frame::new();
+    assert_eq!(frame.alloc(&mut cache, 5), 5);
+    let section = rig.participant.enter();
+    for wrong in [rig.blueprint.node("source").expect("a node"), NodeId(u32::MAX)] {
+        rig.worker.feed(section.guard(), 0, wrong, &mut frame);
+        assert_eq!(frame.len(), 5, "nothing happens");
+    }
+    rig.worker.feed(section.guard(), 0, rig.blueprint.node("a").expect("a node"), &mut frame);
+    drop(section);
+    assert!(frame.is_empty());
+    assert_eq!(rig.dropped("a", "empty"), 5);
+    drop(cache);
+    rig.ends_clean();
+}
+
+#[test]
+fn empty_turns_cost_no_frames() {
+    let (mut rig, _) = forked();
+    for _ in 0..1000 {
+        assert_eq!(rig.turn(), 0);
+    }
+    assert_eq!((rig.ran("source"), rig.ran("a")), ((1000, 0), (0, 0)));
+    rig.source.push(specs(FRAME_SIZE as u32, &[0]));
+    assert_eq!(rig.turn(), FRAME_SIZE);
+    rig.ends_clean();
+}
+
+#[test]
+fn times_are_measured_a_packet() {
+    let (mut rig, _) = forked();
+    rig.source.push(specs(256, &[0]));
+    rig.turn();
+    let stats = rig.blueprint.stats();
+    let all = stats.runtime(Some(0));
+    let a = all.iter().find(|n| n.name == "a").expect("a node");
+    assert!(a.clocks_per_packet > 0.0 && a.packets_per_call() == 256.0, "{a:?}");
+    assert!(stats.runtime(Some(1)).iter().all(|n| n.calls == 0), "the other worker did nothing");
+    stats.clear_runtime();
+    assert!(stats.runtime(None).iter().all(|n| n.calls == 0 && n.clocks_per_packet == 0.0));
+    rig.ends_clean();
+}

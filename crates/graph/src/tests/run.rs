@@ -1,0 +1,185 @@
+//! Workers on threads of their own.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use buf::{Held, Pool};
+use infra::doorbell::Doorbell;
+use infra::quiesce::Domain;
+use infra::wait;
+
+use super::toys::{Batches, End, Log, specs};
+use crate::{Blueprint, Builder, EdgeId, Punted, Runner, WorkerPort};
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// What the main thread sends comes back as punted.
+struct Echo {
+    blueprint: Blueprint,
+    domain: Domain,
+    pool: Pool,
+    bell: Arc<Doorbell>,
+    edge: EdgeId,
+    source: Batches,
+}
+
+impl Echo {
+    fn new() -> Echo {
+        let (mut b, source) = (Builder::new(), Batches::default());
+        let edge = b.inject_to("error-punt").expect("an edge");
+        source.install(&mut b, "source");
+        b.edge("source", "end").expect("an edge");
+        End::install(&mut b, &Log::default(), "end");
+        b.punt_reason("echo", u32::MAX);
+        let domain = Domain::new();
+        let (blueprint, _) = b.build(&domain).expect("a graph");
+        let pool = Pool::new(4096).expect("a pool");
+        Echo { blueprint, domain, pool, bell: Arc::new(Doorbell::new().expect("a doorbell")), edge, source }
+    }
+
+    fn start(&self, number: usize) -> (Runner, WorkerPort) {
+        let (worker, port) = self.blueprint.worker(number, &self.pool, &self.bell).expect("a worker");
+        (Runner::start(worker, &port, None).expect("a thread"), port)
+    }
+
+    /// Sleeps on the bell until a packet has come back.
+    fn punted(&self, port: &mut WorkerPort) -> Punted {
+        let start = Instant::now();
+        while start.elapsed() < LONG {
+            self.bell.clear();
+            if let Some(p) = port.punted() {
+                return p;
+            }
+            // Longer than a worker ever sleeps, and than any pause of the machine: a lost wake-up shows as a time-out.
+            let woken = wait::any(&[self.bell.as_fd()], Duration::from_secs(5)).expect("a wait");
+            assert!(woken || port.punted().is_none(), "a packet waited, and nobody rang");
+        }
+        panic!("the packet did not come back");
+    }
+}
+
+fn packet(pool: &Pool, id: u32) -> Held {
+    let mut held = Held::alloc(&mut pool.cache()).expect("a buffer");
+    held.packet().set_hash(id);
+    held
+}
+
+/// CPU time of the thread of this name, in nanoseconds.
+fn cpu_time(name: &str) -> u64 {
+    for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
+        let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        if read("comm").trim() == name {
+            let fields = read("schedstat");
+            return fields.split(' ').next().and_then(|f| f.parse().ok()).expect("a schedstat");
+        }
+    }
+    panic!("there is no thread {name}");
+}
+
+#[test]
+fn an_idle_worker_sleeps_and_wakes_when_it_is_sent_something() {
+    let echo = Echo::new();
+    let (runner, mut port) = echo.start(90);
+    for id in 0..3 {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(port.inject(echo.edge, packet(&echo.pool, id)).is_ok());
+        let mut p = echo.punted(&mut port);
+        assert_eq!(p.packet.packet().hash(), id);
+        p.packet.discard();
+    }
+    let (before, start) = (cpu_time("volley_wk_90"), Instant::now());
+    std::thread::sleep(Duration::from_millis(400));
+    let share = (cpu_time("volley_wk_90") - before) as f64 / start.elapsed().as_nanos() as f64;
+    assert!(share < 0.02, "an idle worker took {:.1} % of a core", share * 100.0);
+    let worker = runner.stop().expect("the worker comes back");
+    assert_eq!(worker.number(), 90);
+    drop((worker, port));
+    assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    let echo = Echo::new();
+    let (runner, mut port) = echo.start(0);
+    let mut next = 0;
+    for round in 0..3000u32 {
+        let burst = 1 + round % 3;
+        for id in next..next + burst {
+            assert!(port.inject(echo.edge, packet(&echo.pool, id)).is_ok());
+        }
+        for id in next..next + burst {
+            let mut p = echo.punted(&mut port);
+            assert_eq!(p.packet.packet().hash(), id);
+            p.packet.discard();
+        }
+        next += burst;
+    }
+    drop((runner.stop(), port));
+    assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
+}
+
+#[test]
+fn a_worker_can_be_stopped_and_started_again() {
+    let echo = Echo::new();
+    let (worker, mut port) = echo.blueprint.worker(1, &echo.pool, &echo.bell).expect("a worker");
+    let mut worker = Some(worker);
+    for id in 0..20 {
+        let runner = Runner::start(worker.take().expect("a worker"), &port, Some(0)).expect("a thread");
+        assert!(port.inject(echo.edge, packet(&echo.pool, id)).is_ok());
+        echo.punted(&mut port).packet.discard();
+        worker = runner.stop();
+    }
+    // A stopped worker is no reader, so that nothing waits for it.
+    assert!(echo.domain.synchronize(Duration::from_secs(5)));
+    let inject = echo.blueprint.stats().runtime(Some(1)).into_iter().find(|n| n.name == "inject");
+    assert_eq!(inject.map(|n| n.packets), Some(20));
+    drop((worker, port));
+    assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
+}
+
+#[test]
+fn two_workers_share_a_graph() {
+    let echo = Echo::new();
+    // Both poll the one source; whoever is first takes the batch.
+    let (one, mut port_one) = echo.start(0);
+    let (two, mut port_two) = echo.start(1);
+    for _ in 0..500 {
+        echo.source.push(specs(64, b"x"));
+        port_one.wake();
+        port_two.wake();
+    }
+    for port in [&mut port_one, &mut port_two] {
+        assert!(port.inject(echo.edge, packet(&echo.pool, 7)).is_ok());
+        echo.punted(port).packet.discard();
+    }
+    let of = |worker| {
+        let all = echo.blueprint.stats().runtime(worker);
+        all.iter().find(|n| n.name == "end").map_or(0, |n| n.packets)
+    };
+    let start = Instant::now();
+    while of(None) < 32_000 && start.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!((of(None), of(Some(0)) + of(Some(1))), (32_000, 32_000));
+    drop((one.stop(), two.stop(), port_one, port_two));
+    assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
+}
+
+#[test]
+fn a_sleeping_worker_holds_up_no_writer() {
+    let echo = Echo::new();
+    let (runner, port) = echo.start(0);
+    let mut waits: Vec<Duration> = (0..21)
+        .map(|_| {
+            // Long enough for the worker to fall asleep.
+            std::thread::sleep(Duration::from_millis(2));
+            let start = Instant::now();
+            assert!(echo.domain.synchronize(Duration::from_secs(5)));
+            start.elapsed()
+        })
+        .collect();
+    waits.sort_unstable();
+    assert!(waits[10] < Duration::from_millis(50), "writers wait as long as the worker sleeps: {waits:?}");
+    drop((runner.stop(), port));
+}
