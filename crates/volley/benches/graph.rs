@@ -74,7 +74,7 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     }
     for n in 0..b.next_hops {
         let (port, ip) = next_hop(b, n);
-        r.add_neighbor(ports[usize::from(port)].0, ip, Mac::from_u64(0x0200_0000_0000 | u64::from(n)))?;
+        r.add_neighbor(ports[usize::from(port)].0, ip, Mac::from_u64(0x0200_0000_0000 | u64::from(n)), true)?;
     }
     let mut prefix = Prefix4::new(Ipv4Addr::from_bits(FIRST), 24);
     for i in 0..b.routes {
