@@ -46,7 +46,9 @@ pub(super) fn complete<'g>(
         [first, topic @ ..] if first.text == "help" => topic,
         all => all,
     };
-    let Ok(states) = walk(start, line, topic, values) else { return Completion { from, candidates: Vec::new() } };
+    let Ok(states) = walk(start, line, topic, values) else {
+        return Completion { from, candidates: Vec::new() };
+    };
     let mut candidates = Vec::new();
     for leaf in leaves(&states) {
         match leaf {
@@ -58,7 +60,9 @@ pub(super) fn complete<'g>(
                 let names = values.values(name).into_iter().filter(|value| value.starts_with(&*begun));
                 candidates.extend(names.map(|value| candidate(&quote(&value), name, false)));
             }
-            Leaf::Arg { name, kind } => candidates.push(candidate(&format!("<{name}>"), &kind.describe(), true)),
+            Leaf::Arg { name, kind } => {
+                candidates.push(candidate(&format!("<{name}>"), &kind.describe(), true))
+            }
         }
     }
     if states.iter().any(State::may_end) {
@@ -77,7 +81,8 @@ fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
 
 /// The help of the command that the keyword leads to, if it leads to only one.
 fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> &'g str {
-    let mut commands = states.iter().filter(|state| state.expects().contains(&leaf)).map(|state| state.command);
+    let mut commands =
+        states.iter().filter(|state| state.expects().contains(&leaf)).map(|state| state.command);
     match commands.next() {
         Some(first) if commands.all(|other| other == first) => help(first),
         _ => "...",
@@ -88,7 +93,7 @@ fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g s
 pub(super) fn list(candidates: &[Candidate]) -> String {
     let mut table = Table::new(&["", ""]);
     for candidate in candidates {
-        table.row([&candidate.text, &candidate.help]);
+        table.row(vec![candidate.text.clone(), candidate.help.clone()]);
     }
-    table.text().lines().skip(1).map(|line| format!("  {line}\n")).collect()
+    table.to_string().lines().skip(1).map(|line| format!("  {line}\n")).collect()
 }

@@ -16,7 +16,9 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     let message = match leaves.as_slice() {
         [] => format!("nothing may follow here, but '{word}' does"),
         [Leaf::Arg { kind: Kind::Name(kind), .. }] => format!("there is no {kind} '{word}'"),
-        _ if token.span.start == line.len() - line.trim_start().len() => format!("there is no command '{word}'"),
+        _ if token.span.start == line.len() - line.trim_start().len() => {
+            format!("there is no command '{word}'")
+        }
         _ => format!("'{word}' does not fit here"),
     };
     let mut error = CliError::new(message).at(line, token.span.clone());

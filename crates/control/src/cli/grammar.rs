@@ -17,8 +17,7 @@
 //! | `ip4` | `192.0.2.1` | `Ipv4Addr` |
 //! | `prefix4` | `192.0.2.1/24`; the host bits are kept | `(Ipv4Addr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
-//! | `interface` | the name of an interface that exists | `String` |
-//! | `@kind` | a name that [`Values`](super::Values) knows under `kind` | `String` |
+//! | `interface`, `node` | a name that [`Values`](super::Values) knows under this heading | `String` |
 
 /// What an argument takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +52,8 @@ impl Kind {
             "ip4" => Kind::Ip4,
             "prefix4" => Kind::Prefix4,
             "mac" => Kind::Mac,
-            "interface" => Kind::Name("interface".into()),
-            other => Kind::Name(other.strip_prefix('@').filter(|kind| !kind.is_empty())?.into()),
+            "interface" | "node" => Kind::Name(text.into()),
+            _ => return None,
         })
     }
 
@@ -68,7 +67,9 @@ impl Kind {
             Kind::Ip4 => "an IPv4 address (such as 192.0.2.1)".into(),
             Kind::Prefix4 => "an IPv4 prefix (such as 192.0.2.0/24)".into(),
             Kind::Mac => "a MAC address (such as 02:00:00:00:00:01)".into(),
-            Kind::Name(kind) if kind.starts_with(['a', 'e', 'i', 'o', 'u']) => format!("the name of an {kind}"),
+            Kind::Name(kind) if kind.starts_with(['a', 'e', 'i', 'o', 'u']) => {
+                format!("the name of an {kind}")
+            }
             Kind::Name(kind) => format!("the name of a {kind}"),
         }
     }
@@ -211,10 +212,13 @@ mod tests {
 
     #[test]
     fn arguments_have_types() {
-        let seq = parse("x <n:u16> <if:interface> <s:@stream>").unwrap();
+        let seq = parse("x <n:u16> <if:interface> <s:node>").unwrap();
         let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
         let name = |kind: &str| Kind::Name(kind.into());
-        assert_eq!(seq[1..], [arg("n", Kind::Number(65535)), arg("if", name("interface")), arg("s", name("stream"))]);
+        assert_eq!(
+            seq[1..],
+            [arg("n", Kind::Number(65535)), arg("if", name("interface")), arg("s", name("node"))]
+        );
     }
 
     #[test]
@@ -231,7 +235,6 @@ mod tests {
             ("a <b", "without"),
             ("a <b>", "lacks a type"),
             ("a <b:u7>", "unknown type"),
-            ("a <b:@>", "unknown type"),
         ] {
             let error = parse(syntax).unwrap_err();
             assert!(error.contains(part), "{syntax}: {error}");

@@ -73,7 +73,8 @@ impl<'a> Line<'a> {
             }
             found.open_quote = quote.map(|(_, at)| at);
             let quoted = changed.is_some();
-            let text = changed.map_or_else(|| Cow::Borrowed(line.get(start..end).unwrap_or_default()), Cow::Owned);
+            let text =
+                changed.map_or_else(|| Cow::Borrowed(line.get(start..end).unwrap_or_default()), Cow::Owned);
             found.tokens.push(Token { text, span: start..end, quoted });
         }
         found
@@ -91,7 +92,9 @@ impl<'a> Line<'a> {
 
 /// `word` as it must be written in a line to be read as this one word.
 pub(super) fn quote(word: &str) -> Cow<'_, str> {
-    let plain = !word.is_empty() && !word.starts_with('#') && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+    let plain = !word.is_empty()
+        && !word.starts_with('#')
+        && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     if plain {
         return Cow::Borrowed(word);
     }

@@ -29,4 +29,4 @@ pub use listen::Listener;
 pub use output::{Job, Output, Step};
 pub use registry::{Call, Handler, Registry, Values};
 pub use script::run_file;
-pub use table::{Align, Table};
+pub use table::Table;

@@ -110,7 +110,8 @@ fn each_unordered<'g>(
     visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>),
 ) {
     for (chosen, group) in groups.iter().enumerate() {
-        let others: Vec<_> = groups.iter().enumerate().filter(|(i, _)| *i != chosen).map(|(_, g)| *g).collect();
+        let others: Vec<_> =
+            groups.iter().enumerate().filter(|(i, _)| *i != chosen).map(|(_, g)| *g).collect();
         let after = Some(Rc::new(Rest { here: Here::Unordered(others), next: next.clone() }));
         each_item(group, &after, visit);
     }
@@ -189,7 +190,9 @@ pub(super) fn walk<'g>(
         for state in &states {
             state.each(&mut |leaf, items, next| {
                 let Some(leaf) = leaf else { return };
-                let Some((fit, value)) = fit(leaf, rest, line, values).filter(|(fit, _)| *fit <= best) else { return };
+                let Some((fit, value)) = fit(leaf, rest, line, values).filter(|(fit, _)| *fit <= best) else {
+                    return;
+                };
                 if fit < best {
                     best = fit;
                     found.clear();
@@ -247,7 +250,10 @@ pub(super) fn decide<'g>(
                 seen.push(*command);
             }
         });
-        return Err(seen.into_iter().take(LISTED).fold(error, |e, command| e.note(format!("  {}", syntax(command)))));
+        return Err(seen
+            .into_iter()
+            .take(LISTED)
+            .fold(error, |e, command| e.note(format!("  {}", syntax(command)))));
     }
     whole.pop().ok_or_else(|| {
         let end = found.tokens.last().map_or(0, |token| token.span.end + 1);

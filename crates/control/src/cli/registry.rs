@@ -37,8 +37,8 @@ pub struct Call {
 pub type Handler<C> = fn(&mut C, &Args) -> Result<Output<C>, CliError>;
 
 struct Command<C> {
-    syntax: &'static str,
-    help: &'static str,
+    syntax: String,
+    help: String,
     grammar: Seq,
     run: Run<C>,
 }
@@ -64,8 +64,16 @@ impl<C: Values + 'static> Registry<C> {
     /// A registry with `help` and `exec`.
     pub fn new() -> Registry<C> {
         let mut registry = Registry { commands: Vec::new() };
-        registry.insert("help [<command:text>]", "List the commands, or those that begin like this.", Run::Help);
-        registry.insert("exec <file:path>", "Run the commands in a file, up to the first that fails.", Run::Exec);
+        registry.insert(
+            "help [<command:text>]",
+            "List the commands, or those that begin like this.",
+            Run::Help,
+        );
+        registry.insert(
+            "exec <file:path>",
+            "Run the commands in a file, up to the first that fails.",
+            Run::Exec,
+        );
         registry
     }
 
@@ -73,13 +81,15 @@ impl<C: Values + 'static> Registry<C> {
     ///
     /// # Panics
     /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
-    pub fn add(&mut self, syntax: &'static str, help: &'static str, handler: Handler<C>) {
+    pub fn add(&mut self, syntax: &str, help: &str, handler: Handler<C>) {
         self.insert(syntax, help, Run::Handler(handler));
     }
 
-    fn insert(&mut self, syntax: &'static str, help: &'static str, run: Run<C>) {
+    fn insert(&mut self, syntax: &str, help: &str, run: Run<C>) {
         match grammar::parse(syntax) {
-            Ok(grammar) => self.commands.push(Command { syntax, help, grammar, run }),
+            Ok(grammar) => {
+                self.commands.push(Command { syntax: syntax.into(), help: help.into(), grammar, run })
+            }
             Err(fault) => panic!("the declaration '{syntax}' is faulty: {fault}"),
         }
     }
@@ -91,7 +101,9 @@ impl<C: Values + 'static> Registry<C> {
     /// What is wrong with the line, or what the command says.
     pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Output<C>, CliError> {
         let mut found = Line::whole(line)?;
-        while let Some(last) = found.tokens.pop_if(|token| !token.quoted && (token.text == "--json" || token.text == "-j")) {
+        while let Some(last) =
+            found.tokens.pop_if(|token| !token.quoted && (token.text == "--json" || token.text == "-j"))
+        {
             found.end = last.span.start;
             call.json = true;
         }
@@ -104,7 +116,7 @@ impl<C: Values + 'static> Registry<C> {
         if found.tokens.is_empty() {
             return Ok(Output::none());
         }
-        let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax);
+        let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
         let (index, taken) = parse::decide(self.start(), line, &found, cx, syntax)?;
         let args = Args { line: line.to_owned(), taken, call };
         match self.commands.get(index).map(|command| &command.run) {
@@ -117,7 +129,9 @@ impl<C: Values + 'static> Registry<C> {
 
     /// What can stand at the end of `line`.
     pub fn complete(&self, cx: &C, line: &str) -> Completion {
-        complete::complete(self.start(), line, cx, |index| self.commands.get(index).map_or("", |c| c.help))
+        complete::complete(self.start(), line, cx, |index| {
+            self.commands.get(index).map_or("", |c| c.help.as_str())
+        })
     }
 
     fn start(&self) -> Vec<State<'_>> {
@@ -130,8 +144,9 @@ impl<C: Values + 'static> Registry<C> {
         let states = parse::walk(self.start(), &topic, &found.tokens, cx)?;
         let mut indexes: Vec<usize> = states.iter().map(|state| state.command).collect();
         indexes.dedup();
-        let mut list: Vec<&Command<C>> = indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
-        list.sort_by_key(|command| command.syntax);
+        let mut list: Vec<&Command<C>> =
+            indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
+        list.sort_by_key(|command| &command.syntax);
         let text: String = list.iter().map(|c| format!("{}\n    {}\n", c.syntax, c.help)).collect();
         let data: Vec<_> =
             list.iter().map(|c| serde_json::json!({ "syntax": c.syntax, "help": c.help })).collect();

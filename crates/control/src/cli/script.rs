@@ -47,7 +47,9 @@ impl<R: BufRead> Commands<R> {
             let read = read.map_err(|error| (self.line + 1, CliError::new(error.to_string())))?;
             if read == 0 {
                 return match command.is_empty() {
-                    _ if limit == 0 => Err((begin, format!("the command is longer than {LONGEST} bytes").into())),
+                    _ if limit == 0 => {
+                        Err((begin, format!("the command is longer than {LONGEST} bytes").into()))
+                    }
                     true => Ok(None),
                     false if open > 0 => Err((begin, "the '{' in this command is never closed".into())),
                     false => Ok(Some((begin, command))),
@@ -55,7 +57,12 @@ impl<R: BufRead> Commands<R> {
             }
             self.line += 1;
             let found = Line::read(&text);
-            open += found.tokens.iter().filter(|token| !token.quoted).map(|token| depth(&token.text)).sum::<i64>();
+            open += found
+                .tokens
+                .iter()
+                .filter(|token| !token.quoted)
+                .map(|token| depth(&token.text))
+                .sum::<i64>();
             let part = text.get(..found.end).unwrap_or_default().trim_end();
             let (part, goes_on) = part.strip_suffix('\\').map_or((part, false), |part| (part, true));
             if command.is_empty() && part.is_empty() && !goes_on {

@@ -1,63 +1,49 @@
 //! Plain tables with aligned columns, as VPP prints them.
 
 use comfy_table::{CellAlignment, presets};
+use std::fmt;
 
-/// Where the text of a column stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// At the left edge.
-    Left,
-    /// At the right edge: for numbers.
-    Right,
+/// Rows under headings, two spaces between the columns and none at the end of a line. A column that holds nothing but
+/// numbers is aligned to the right.
+pub struct Table {
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
 }
 
-/// Rows under headings, two spaces between the columns and none at the end of a line.
-pub struct Table(comfy_table::Table);
-
 impl Table {
-    /// A table with these headings. A heading that begins with `>` (which is not shown) is of a column that is
-    /// aligned to the right.
+    /// A table with these headings.
     pub fn new(headings: &[&str]) -> Table {
-        let mut table = comfy_table::Table::new();
-        table.load_preset(presets::NOTHING);
-        table.set_header(headings.iter().map(|heading| heading.strip_prefix('>').unwrap_or(heading)));
-        let mut table = Table(table);
-        for (index, heading) in headings.iter().enumerate() {
-            if let Some(column) = table.0.column_mut(index) {
-                column.set_padding((0, 2));
-            }
-            if heading.starts_with('>') {
-                table = table.align(index, Align::Right);
-            }
-        }
-        table
-    }
-
-    /// The same table with another alignment of one column.
-    pub fn align(mut self, column: usize, align: Align) -> Table {
-        if let Some(column) = self.0.column_mut(column) {
-            column.set_cell_alignment(match align {
-                Align::Left => CellAlignment::Left,
-                Align::Right => CellAlignment::Right,
-            });
-        }
-        self
+        Table { headings: headings.iter().map(ToString::to_string).collect(), rows: Vec::new() }
     }
 
     /// Appends a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = impl ToString>) -> &mut Table {
-        self.0.add_row(cells.into_iter().map(|cell| cell.to_string()));
-        self
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
     }
 
-    /// The lines, each with a line feed.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        for line in self.0.lines() {
-            text += line.trim_end();
-            text.push('\n');
+    fn is_of_numbers(&self, column: usize) -> bool {
+        let mut cells =
+            self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
+        cells.peek().is_some()
+            && cells.all(|cell| {
+                cell.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && cell.parse::<f64>().is_ok()
+            })
+    }
+}
+
+/// The lines, each with a line feed.
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(&self.headings).add_rows(&self.rows);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if self.is_of_numbers(index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
-        text
+        table.lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
     }
 }
 
@@ -65,20 +51,26 @@ impl Table {
 mod tests {
     use super::*;
 
+    fn table(headings: &[&str], rows: &[&[&str]]) -> String {
+        let mut table = Table::new(headings);
+        rows.iter().for_each(|row| table.row(row.iter().map(ToString::to_string).collect()));
+        table.to_string()
+    }
+
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(&["Name", ">Idx", "State"]);
-        table.row(["local0", "0", "down"]).row([String::from("host-eth0"), 17.to_string(), "up".into()]);
-        let expected = "Name       Idx  State\n\
-                        local0       0  down\n\
-                        host-eth0   17  up\n";
-        assert_eq!(table.text(), expected);
+        let text = table(&["Name", "Idx", "State"], &[&["local0", "0", "down"], &["host-eth0", "17", "up"]]);
+        assert_eq!(text, "Name       Idx  State\nlocal0       0  down\nhost-eth0   17  up\n");
+    }
+
+    #[test]
+    fn addresses_are_no_numbers() {
+        let text = table(&["Address", "Rate"], &[&["10.0.0.1", "0.5"], &["10.0.0.10", "-12.25"]]);
+        assert_eq!(text, "Address      Rate\n10.0.0.1      0.5\n10.0.0.10  -12.25\n");
     }
 
     #[test]
     fn empty_cells_keep_their_place() {
-        let mut table = Table::new(&["A", "B"]);
-        table.row(["", "x"]).row(["y", ""]);
-        assert_eq!(table.text(), "A  B\n   x\ny\n");
+        assert_eq!(table(&["A", "B"], &[&["", "x"], &["y", ""]]), "A  B\n   x\ny\n");
     }
 }

@@ -1,0 +1,140 @@
+//! What a command that fails says.
+
+use std::fmt;
+use std::ops::Range;
+
+/// How much of a long line is shown around the place of a fault, in characters to either side.
+const CONTEXT: usize = 60;
+
+/// A message to the operator, with the place in the line that it is about if there is one.
+///
+/// `Display` gives the message alone; [`render`](CliError::render) puts the line and a mark above it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CliError {
+    message: String,
+    /// The line and the bytes of it that are meant.
+    place: Option<(String, Range<usize>)>,
+    notes: Vec<String>,
+}
+
+impl CliError {
+    /// An error about no place in particular.
+    pub fn new(message: impl Into<String>) -> CliError {
+        CliError { message: message.into(), ..CliError::default() }
+    }
+
+    /// The same error about the bytes `span` of `line`, unless it has a place already.
+    pub fn at(mut self, line: &str, span: Range<usize>) -> CliError {
+        self.place.get_or_insert_with(|| (line.to_owned(), span));
+        self
+    }
+
+    /// The same error with one more line below the message.
+    pub fn note(mut self, note: impl Into<String>) -> CliError {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The same error with `place` (such as `file:line`) before the message.
+    pub fn within(mut self, place: impl fmt::Display) -> CliError {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// The line with a mark under the place, the message and the notes, without a line feed at the end.
+    pub fn render(&self) -> String {
+        let mut text = self.place.as_ref().map_or(String::new(), |(line, span)| mark(line, span));
+        text += &self.message;
+        for note in &self.notes {
+            text.push('\n');
+            text += note;
+        }
+        text
+    }
+}
+
+/// The line, cut to what is near the span, and the mark under it.
+fn mark(line: &str, span: &Range<usize>) -> String {
+    let at = line.char_indices().take_while(|(byte, _)| *byte < span.start).count();
+    let at = at + span.start.saturating_sub(line.len());
+    let len = line.char_indices().filter(|(byte, _)| span.contains(byte)).count().clamp(1, CONTEXT);
+    let skip = at.saturating_sub(CONTEXT);
+    let shown = at - skip + len + CONTEXT;
+    let lead = if skip > 0 { "..." } else { "" };
+    let trail = if line.chars().count() > skip + shown { "..." } else { "" };
+    // A tab or an escape sequence would put the mark, or the terminal, out of place.
+    let visible = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let text: String = visible.skip(skip).take(shown).collect();
+    format!("{lead}{text}{trail}\n{}{}\n", " ".repeat(lead.len() + at - skip), "^".repeat(len))
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CliError {}
+
+impl From<String> for CliError {
+    fn from(message: String) -> CliError {
+        CliError::new(message)
+    }
+}
+
+impl From<&str> for CliError {
+    fn from(message: &str) -> CliError {
+        CliError::new(message)
+    }
+}
+
+/// The word among `choices` that `word` was probably meant to be: one that differs by few slips of the finger.
+pub(super) fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 1 + word.chars().count() / 4;
+    choices
+        .into_iter()
+        .map(|choice| (strsim::osa_distance(word, choice), choice))
+        .filter(|(slips, _)| *slips <= limit)
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, choice)| choice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_stands_under_the_place() {
+        let error = CliError::new("what?").at("set é\tfoo bar", 7..10).note("expected: x");
+        assert_eq!(error.render(), "set é foo bar\n      ^^^\nwhat?\nexpected: x");
+        assert_eq!(error.to_string(), "what?");
+    }
+
+    #[test]
+    fn a_mark_may_stand_after_the_end() {
+        assert_eq!(CliError::new("m").at("ab", 3..3).render(), "ab\n   ^\nm");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_place() {
+        let line = format!("{}X{}", "a".repeat(500), "b".repeat(500));
+        let text = CliError::new("m").at(&line, 500..501).render();
+        let mut lines = text.lines();
+        let (shown, mark) = (lines.next().unwrap(), lines.next().unwrap());
+        assert!(shown.len() < 140 && shown.starts_with("...a") && shown.ends_with("b..."));
+        assert_eq!(shown.find('X'), mark.find('^'));
+    }
+
+    #[test]
+    fn the_first_place_stays() {
+        let error = CliError::new("m").at("ab", 0..1).at("cd", 1..2);
+        assert_eq!(error.render(), "ab\n^\nm");
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_understood() {
+        assert_eq!(nearest("inetrface", ["ip", "interface"]), Some("interface"));
+        assert_eq!(nearest("vai", ["via", "drop"]), Some("via"));
+        assert_eq!(nearest("zzz", ["ip", "interface"]), None);
+    }
+}
