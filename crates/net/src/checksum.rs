@@ -19,3 +19,30 @@ pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     }
     sum
 }
+
+#[cfg(test)]
+mod tests {
+    use buf::{Held, Pool};
+    use proptest::prelude::*;
+
+    use super::sum;
+    use crate::testing::checksum;
+
+    proptest! {
+        #[test]
+        fn segments_make_no_difference(len in 0usize..8000, from in 0usize..8100, of in 0usize..8100, odd in 0usize..2) {
+            let pool = Pool::new(64).unwrap();
+            let mut cache = pool.cache();
+            let bytes: Vec<u8> = (0..len + odd).map(|i| ((i * i) >> 3) as u8).collect();
+            let mut held = Held::alloc(&mut cache).unwrap();
+            let mut p = held.packet();
+            prop_assert!(p.fill_chained(&bytes, &mut cache));
+            // Moves all places where segments meet, so that some begin at odd offsets.
+            prop_assert!(p.advance(odd.min(bytes.len())));
+            let (bytes, to) = (&bytes[odd.min(bytes.len())..], from.saturating_add(of));
+            let part = bytes.get(from..to.min(bytes.len())).unwrap_or(&[]);
+            prop_assert_eq!(sum(&p, from, of).checksum(), checksum(part));
+            held.free(&mut cache);
+        }
+    }
+}

@@ -21,3 +21,6 @@ pub mod trace;
 pub mod udp;
 
 pub use tables::Tables;
+
+#[cfg(test)]
+mod testing;

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use graph::trace::Entry;
 
-
 /// A packet that begins with its Ethernet header where the node found it (or left it, if it wrote the header).
 pub fn ethernet(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::line(e.bytes_before()));
@@ -18,7 +17,7 @@ pub fn ip4(e: &Entry, text: &mut String) {
 /// A lookup: the table, and what it found.
 pub fn lookup(e: &Entry, text: &mut String) {
     if let Some(s) = e.after {
-        let _ = write!(text, "fib {} fwd-idx {} flow hash: 0x{:08x}\n", s.fib, s.fwd, s.hash);
+        let _ = writeln!(text, "fib {} fwd-idx {} flow hash: 0x{:08x}", s.fib, s.fwd, s.hash);
     }
     ip4(e, text);
 }
@@ -26,8 +25,7 @@ pub fn lookup(e: &Entry, text: &mut String) {
 /// A rewrite: the adjacency's interface, and the packet as it will be sent.
 pub fn rewrite(e: &Entry, text: &mut String) {
     if let (Some(before), Some(after)) = (e.before, e.after) {
-        let _ = write!(text, "tx-if-idx {} adj-idx {}\n", after.tx_if, before.fwd);
+        let _ = writeln!(text, "tx-if-idx {} adj-idx {}", after.tx_if, before.fwd);
     }
     let _ = write!(text, "{}", wire::describe::detail(e.bytes_after()));
 }
-

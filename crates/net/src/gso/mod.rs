@@ -22,3 +22,6 @@ pub fn install(b: &mut Builder, _: &Tables, _: &mut Hooks) -> Result<(), GraphEr
     b.frame(|_| Ok(node::GsoNode::default()));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

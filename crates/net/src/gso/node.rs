@@ -143,7 +143,7 @@ fn cut(p: &Packet<'_>, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Rea
         to.set_tx_if(p.tx_if());
         to.set_fwd(p.fwd());
         to.set_hash(p.hash());
-        to.cold_mut().trace = p.cold().trace;
+        *to.cold_mut() = *p.cold();
     }
     segments.note(kept);
     Ok(())

@@ -113,23 +113,24 @@ impl Ip4IcmpError {
         })?;
         let from = self.source(cx.guard, p).ok_or(Reason::NoAddress)?;
         let said = usize::from(p.peek::<Ipv4Header>().total_len());
-        let mut quote = [0; icmpv4::MAX_ERROR_LEN];
-        let quote = &mut quote[..icmpv4::quote_len(said.min(p.total_len()))];
-        let quoted = copy_front(p, quote);
-        let quote = &quote[..quoted];
-
-        let icmp = IcmpHeader::new(kind, code, rest, quote);
-        let mut ip = Ipv4Header::new(from, to, protocol::ICMP, IcmpHeader::LEN + quote.len());
+        let mut message = [0; icmpv4::MAX_ERROR_LEN];
+        let (ip_to, rest_to) = message.split_at_mut(Ipv4Header::LEN);
+        let (icmp_to, quote) = rest_to.split_at_mut(IcmpHeader::LEN);
+        let quoted = copy_front(p, &mut quote[..icmpv4::quote_len(said.min(p.total_len()))]);
+        let icmp = IcmpHeader::new(kind, code, rest, &quote[..quoted]);
+        icmp_to.copy_from_slice(&icmp.0);
+        let len = Ipv4Header::LEN + IcmpHeader::LEN + quoted;
+        let mut ip = Ipv4Header::new(from, to, protocol::ICMP, IcmpHeader::LEN + quoted);
         ip.set_tos(TOS);
         ip.set_id(self.id);
         ip.set_checksum(ip.compute_checksum());
+        ip_to.copy_from_slice(&ip.0);
         self.id = self.id.wrapping_add(1);
 
         let mut held = Held::alloc(cx.bufs).ok_or(Reason::NoBuffer)?;
         let mut report = held.packet();
-        report.set_len(Ipv4Header::LEN + IcmpHeader::LEN + quote.len());
-        let parts = ip.0.iter().chain(&icmp.0).chain(quote);
-        report.bytes_mut().iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
+        // At most 576 bytes, which every buffer has room for.
+        report.fill(&message[..len]);
         report.set_fib(p.fib());
         report.set_flags(Flags::LOCAL_ORIGIN | p.flags() & Flags::TRACED);
         if p.flags().any(Flags::TRACED) {

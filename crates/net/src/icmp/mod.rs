@@ -36,3 +36,10 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     t.protocols.register(b, u16::from(protocol::ICMP), "icmp4-input")?;
     hooks.inject(b, ping::SEND)
 }
+
+#[cfg(test)]
+mod error_tests;
+#[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
+mod tests;

@@ -55,3 +55,6 @@ pub fn install(b: &mut Builder, t: &Tables) {
     b.arc("ip4-local", "ip4-local", ArcKey::Rx);
     b.arc("ip4-output", "interface-output", ArcKey::Tx);
 }
+
+#[cfg(test)]
+mod local_tests;

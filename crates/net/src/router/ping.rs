@@ -217,3 +217,7 @@ fn note(pings: &mut Pings, now: u64, l3: &[u8], total: usize) -> Option<()> {
     });
     Some(())
 }
+
+#[cfg(test)]
+#[path = "ping_tests.rs"]
+mod tests;

@@ -21,3 +21,6 @@ pub fn install(b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphEr
     b.packet(move |_| Ok(local::Udp4Local::new(&tables)));
     t.protocols.register(b, u16::from(protocol::UDP), NODE)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! `ip4-local` and the registry behind it.
+
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+
+use super::local::Ip4Local;
+use crate::icmp::Cause;
+use crate::testing::Bench;
+
+const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
+const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const KNOWN: u8 = 89;
+
+fn harness() -> Harness {
+    Bench::new().harness(|b, t, _| {
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip4Local::new(&tables)));
+        t.protocols.register(b, u16::from(KNOWN), "known").unwrap();
+    })
+}
+
+fn packet() -> PacketBuilder {
+    PacketBuilder::ipv4(HOST, OWN).protocol(KNOWN).payload(b"data")
+}
+
+fn send(h: &mut Harness, packet: &[u8]) -> Out {
+    let mut out = h.send("ip4-local", &[packet], |_, _| ());
+    assert_eq!(out.len(), 1);
+    out.remove(0)
+}
+
+proptest! {
+    /// Whoever is behind finds the packet as long as its header says, whatever padding came with it.
+    #[test]
+    fn padding_ends_here(len in 0usize..6000, padding in 0usize..3000, options in 0usize..10) {
+        let mut h = harness();
+        let packet = packet().options(&vec![1; options * 4]).payload(&vec![3; len]).build();
+        let out = send(&mut h, &[packet.clone(), vec![0xff; padding]].concat());
+        prop_assert_eq!((out.node.as_str(), out.reason), ("known", None));
+        prop_assert_eq!(out.bytes, packet);
+    }
+
+    /// No bytes whatever bring the node to anything but an edge or a reason.
+    #[test]
+    fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let out = send(&mut harness(), &bytes);
+        prop_assert!(out.reason.is_some() || ["known", "ip4-icmp-error"].contains(&out.node.as_str()));
+    }
+}
+
+#[test]
+fn rfc1812_5_2_7_1_an_unknown_protocol_is_reported() {
+    let out = send(&mut harness(), &packet().protocol(KNOWN + 1).build());
+    assert_eq!((out.node.as_str(), out.reason), ("ip4-icmp-error", None));
+    assert_eq!(out.record.fwd, Cause::ProtocolUnreachable.to_raw());
+}
+
+#[test]
+fn fragments_are_dropped_the_first_one_too() {
+    let mut h = harness();
+    for (offset, more) in [(0, true), (5, true), (5, false)] {
+        let out = send(&mut h, &packet().fragment(offset, more).build());
+        assert_eq!((out.node.as_str(), out.reason), ("ip4-local", Some("fragment")));
+    }
+    assert_eq!(send(&mut h, &packet().dont_fragment().build()).node, "known");
+}
+
+#[test]
+fn lengths_that_do_not_agree_are_dropped() {
+    let good = packet().build();
+    let mut longer = good.clone();
+    longer[3] += 1;
+    let mut no_header = good.clone();
+    no_header[3] = 19;
+    let mut short_ihl = good.clone();
+    short_ihl[0] = 0x44;
+    let mut long_ihl = good.clone();
+    long_ihl[0] = 0x4f;
+    for bad in [&longer[..], &no_header, &short_ihl, &long_ihl, &good[..19], &[]] {
+        let out = send(&mut harness(), bad);
+        assert_eq!((out.node.as_str(), out.reason), ("ip4-local", Some("bad-length")));
+    }
+}
+
+#[test]
+fn a_number_has_one_taker() {
+    let bench = Bench::new();
+    bench.harness(|b, t, _| {
+        let early = t.protocols.register(b, 1, "known").unwrap_err().to_string();
+        assert!(early.contains("ip4-local"), "{early}");
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip4Local::new(&tables)));
+        t.protocols.register(b, 1, "known").unwrap();
+        let second = t.protocols.register(b, 1, "other").unwrap_err().to_string();
+        assert!(second.contains("second") && second.contains("\"other\""), "{second}");
+        let large = t.protocols.register(b, 256, "known").unwrap_err().to_string();
+        assert!(large.contains("too large"), "{large}");
+        assert_eq!(
+            (t.protocols.get(1).is_some(), t.protocols.get(2), t.protocols.get(300)),
+            (true, None, None)
+        );
+    });
+}

@@ -1,0 +1,210 @@
+//! The router's own pings.
+
+use drivers::pktgen;
+use graph::{Builder, GraphError, Worker};
+use wire::Mac;
+
+use super::*;
+use crate::Tables;
+use crate::router::{Address, Hooks, Parts, Sizes};
+
+fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    crate::interface::install(b, t);
+    crate::ethernet::install(b, t);
+    crate::ip::install(b, t);
+    crate::neighbor::install(b, t, hooks)?;
+    crate::udp::install(b, t, hooks)?;
+    crate::icmp::install(b, t, hooks)?;
+    crate::gso::install(b, t, hooks)
+}
+
+fn router() -> (Router, Worker) {
+    let Parts { router, mut workers } = Router::build(install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
+    (router, workers.remove(0))
+}
+
+fn addr(s: &str) -> Ipv4Addr {
+    s.parse().unwrap()
+}
+
+fn address(router: &mut Router, interface: u32, address: &str, len: u8) {
+    router.add_address(interface, Address { address: addr(address), len }).unwrap();
+}
+
+fn loopback(router: &mut Router, name: &str) -> u32 {
+    let index = router.add_loopback(name, Mac([2, 0, 0, 0, 0, 1])).unwrap();
+    router.set_admin(index, true).unwrap();
+    index
+}
+
+fn device(router: &mut Router, name: &str) -> u32 {
+    let (device, ..) = pktgen::open(&pktgen::Config::default());
+    let index = router.add_device(name, device).unwrap();
+    router.set_admin(index, true).unwrap();
+    index
+}
+
+fn turn(router: &Router, worker: &mut Worker) {
+    let mut participant = router.domain.register();
+    let section = participant.enter();
+    worker.turn(section.guard());
+}
+
+/// A reply as a worker punts it.
+fn punted(router: &mut Router, src: &str, dst: &str, id: u16, seq: u16) -> Held {
+    let builder = PacketBuilder::ipv4(addr(src), addr(dst)).ttl(61).payload(&[0; 10]);
+    router.packet(&builder.icmp(kind::ECHO_REPLY, 0, u32::from(id) << 16 | u32::from(seq)).build()).unwrap()
+}
+
+#[test]
+fn the_router_answers_its_own_pings() {
+    let (mut router, mut worker) = router();
+    let loop0 = loopback(&mut router, "loop0");
+    address(&mut router, loop0, "10.0.0.1", 32);
+    let own = addr("10.0.0.1");
+    let id = router.ping_start(0, own, None, 2000).unwrap();
+    assert_eq!(router.ping_source(id), Some(own));
+    for seq in 1..=3 {
+        router.ping_send(id, seq, 1_000_000 * u64::from(seq)).unwrap();
+        turn(&router, &mut worker);
+        router.poll(1_000_000 * u64::from(seq) + 250);
+    }
+    let reply = |seq| PingReply { seq, from: own, bytes: 2008, ttl: 64, rtt: Duration::from_nanos(250) };
+    assert_eq!(router.ping_take_replies(id), [reply(1), reply(2), reply(3)]);
+    assert_eq!(router.ping_take_replies(id), []);
+    router.bufs.publish();
+    assert_eq!(router.pool.stats().used, 0);
+}
+
+#[test]
+fn requests_come_from_an_address_that_fits_the_way() {
+    let (mut router, _worker) = router();
+    let loop0 = loopback(&mut router, "loop0");
+    let pg0 = device(&mut router, "pg0");
+    let pg1 = device(&mut router, "pg1");
+    address(&mut router, loop0, "9.9.9.9", 32);
+    address(&mut router, pg0, "10.0.0.1", 24);
+    address(&mut router, pg0, "10.0.1.1", 24);
+    let via = |hop: &str, interface| Path::Via { next_hop: addr(hop), interface };
+    for (prefix, path) in [
+        ("203.0.113.0/24", via("10.0.1.7", None)),
+        ("198.51.100.0/24", via("10.0.0.7", Some(pg0))),
+        ("198.18.0.0/15", via("10.7.7.7", Some(pg0))),
+        ("192.0.2.0/24", Path::Attached(pg1)),
+        ("100.64.0.0/16", Path::Table(5)),
+    ] {
+        if path == Path::Table(5) {
+            router.add_table(5).unwrap();
+            router.add_route(5, "100.64.0.0/16".parse().unwrap(), Path::Attached(pg0)).unwrap();
+        }
+        router.add_route(0, prefix.parse().unwrap(), path).unwrap();
+    }
+    for (to, from) in [
+        ("10.0.0.9", "10.0.0.1"),
+        ("10.0.1.9", "10.0.1.1"),
+        ("203.0.113.1", "10.0.1.1"),
+        ("198.51.100.1", "10.0.0.1"),
+        // A next hop on no network of the interface: its first address.
+        ("198.18.0.1", "10.0.0.1"),
+        // An interface without an address: any of the VRF.
+        ("192.0.2.1", "9.9.9.9"),
+        ("100.64.0.1", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+    ] {
+        let id = router.ping_start(0, addr(to), None, 56).unwrap();
+        assert_eq!(router.ping_source(id), Some(addr(from)), "to {to}");
+        router.ping_stop(id);
+    }
+    let id = router.ping_start(0, addr("10.0.0.9"), Some(addr("9.9.9.9")), 56).unwrap();
+    assert_eq!(router.ping_source(id), Some(addr("9.9.9.9")));
+}
+
+#[test]
+fn what_cannot_be_pinged_is_refused_with_the_reason() {
+    let (mut router, _worker) = router();
+    let pg0 = device(&mut router, "pg0");
+    address(&mut router, pg0, "10.0.0.1", 24);
+    router.set_mtu(pg0, 1500).unwrap();
+    router.add_table(1).unwrap();
+    for (prefix, path) in [
+        ("192.0.2.0/25", Path::Drop),
+        ("192.0.2.128/25", Path::Unreachable),
+        ("198.51.100.0/24", Path::Prohibit),
+        ("203.0.113.0/24", Path::Table(1)),
+    ] {
+        router.add_route(0, prefix.parse().unwrap(), path).unwrap();
+    }
+    router.add_route(1, "203.0.113.0/24".parse().unwrap(), Path::Table(0)).unwrap();
+    router.add_route(1, "10.0.0.0/24".parse().unwrap(), Path::Attached(pg0)).unwrap();
+    let mut refused = |fib, to: &str, source: Option<&str>, size| {
+        router.ping_start(fib, addr(to), source.map(addr), size).unwrap_err().0
+    };
+    for (text, fib, to, source, size) in [
+        ("no route", 0, "172.16.0.1", None, 56),
+        ("no route in table 9", 9, "10.0.0.2", None, 56),
+        ("192.0.2.0/25 drops", 0, "192.0.2.1", None, 56),
+        ("unreachable", 0, "192.0.2.129", None, 56),
+        ("prohibit", 0, "198.51.100.1", None, 56),
+        ("without an end", 0, "203.0.113.1", None, 56),
+        ("10.0.0.3 is no address", 0, "10.0.0.2", Some("10.0.0.3"), 56),
+        ("no address in table 1", 1, "10.0.0.2", None, 56),
+        ("pg0: 1472 at most", 0, "10.0.0.2", None, 1473),
+        ("2084 at most", 0, "10.0.0.2", None, 2085),
+    ] {
+        let said = refused(fib, to, source, size);
+        assert!(said.contains(text), "\"{said}\" does not say \"{text}\"");
+    }
+    assert!(router.ping_start(0, addr("10.0.0.2"), None, 1472).is_ok());
+    assert!(router.ping_send(999, 1, 0).unwrap_err().0.contains("no ping 999"));
+}
+
+#[test]
+fn only_the_reply_to_a_request_counts_and_only_once() {
+    let (mut router, mut worker) = router();
+    let pg0 = device(&mut router, "pg0");
+    address(&mut router, pg0, "10.0.0.1", 24);
+    let id = router.ping_start(0, addr("10.0.0.2"), None, 10).unwrap();
+    router.ping_send(id, 7, 100).unwrap();
+    turn(&router, &mut worker);
+    for (src, dst, id, seq, counts) in [
+        ("10.0.0.2", "10.0.0.1", id, 8, 0),
+        ("10.0.0.2", "10.0.0.1", id + 1, 7, 0),
+        ("10.0.0.3", "10.0.0.1", id, 7, 0),
+        ("10.0.0.2", "10.0.0.4", id, 7, 0),
+        ("10.0.0.2", "10.0.0.1", id, 7, 1),
+        ("10.0.0.2", "10.0.0.1", id, 7, 0),
+    ] {
+        let held = punted(&mut router, src, dst, id, seq);
+        reply(&mut router, 350, 0, held);
+        let replies = router.ping_take_replies(1);
+        assert_eq!(replies.len(), counts, "{src} {dst} {id} {seq}");
+        if let [r] = replies[..] {
+            let rtt = Duration::from_nanos(250);
+            assert_eq!(r, PingReply { seq: 7, from: addr("10.0.0.2"), bytes: 18, ttl: 61, rtt });
+        }
+    }
+    router.ping_stop(id);
+    assert_eq!(router.ping_source(id), None);
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let (mut router, mut worker) = router();
+    let loop0 = loopback(&mut router, "loop0");
+    address(&mut router, loop0, "10.0.0.1", 32);
+    let own = addr("10.0.0.1");
+    let ids: Vec<u16> = (0..SESSIONS).map(|_| router.ping_start(0, own, None, 0).unwrap()).collect();
+    assert!(router.ping_start(0, own, None, 0).unwrap_err().0.contains("64 pings"));
+    for seq in 0..WAITING as u16 + 10 {
+        router.ping_send(ids[0], seq, 0).unwrap();
+        turn(&router, &mut worker);
+    }
+    assert_eq!(router.pings.sessions[&ids[0]].sent.len(), WAITING);
+    while router.poll(1) {}
+    let seqs: Vec<u16> = router.ping_take_replies(ids[0]).iter().map(|r| r.seq).collect();
+    assert!(seqs.len() <= WAITING && !seqs.contains(&9), "{seqs:?}");
+    // Identifiers in use are not given twice, not even after they have all been passed once.
+    router.ping_stop(ids[3]);
+    router.pings.last = ids[3] - 2;
+    assert_eq!(router.ping_start(0, own, None, 0).unwrap(), ids[3]);
+}

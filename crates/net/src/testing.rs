@@ -1,0 +1,78 @@
+//! What the tests of several features share.
+
+use std::net::Ipv4Addr;
+
+use graph::Builder;
+use infra::quiesce::Domain;
+use testkit::harness::Harness;
+use wire::Mac;
+
+use crate::ethernet::Vlans;
+use crate::interface::{Interface, Kind};
+use crate::ip::OwnAddresses;
+use crate::router::Hooks;
+use crate::tables::{Tables, Writers, tables};
+
+/// The plain form of the internet checksum (RFC 1071 section 4.1): 0 for data that carries its own.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// The checksum of TCP or UDP over IPv4 by the plain form.
+pub fn transport_checksum(l3: &[u8]) -> u16 {
+    let header = usize::from(l3[0] & 15) * 4;
+    let l4 = &l3[header..];
+    let mut all = l3[12..20].to_vec();
+    all.extend([0, l3[9]]);
+    all.extend((l4.len() as u16).to_be_bytes());
+    all.extend(l4);
+    checksum(&all)
+}
+
+/// Tables with the interfaces and addresses that nodes under test read.
+pub struct Bench {
+    pub domain: Domain,
+    pub writers: Writers,
+    pub tables: Tables,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let domain = Domain::new();
+        let (writers, tables) = tables(&domain).unwrap();
+        Bench { domain, writers, tables }
+    }
+
+    /// Adds an interface.
+    pub fn interface(&mut self, fib: u16, ip4: Option<Ipv4Addr>) -> u32 {
+        let index = self.writers.interfaces.reserve().unwrap();
+        let record = Interface {
+            kind: Kind::Device,
+            device: index,
+            mac: Mac([2, 0, 0, 0, 0, index as u8]),
+            up: true,
+            fib,
+            mtu: 1500,
+            vlans: Vlans::default(),
+            ip4,
+        };
+        self.writers.interfaces.set(index, record).unwrap();
+        index
+    }
+
+    /// Says which addresses are the router's own.
+    pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
+        let all = addresses.iter().map(|(fib, a)| (*fib, a.to_bits()));
+        self.writers.own.set(OwnAddresses::new(all));
+    }
+
+    /// A harness of what `install` adds.
+    pub fn harness(&self, install: impl FnOnce(&mut Builder, &Tables, &mut Hooks)) -> Harness {
+        Harness::in_domain(&self.domain, |b| install(b, &self.tables, &mut Hooks::default()))
+    }
+}
