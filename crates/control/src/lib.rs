@@ -1,1 +1,13 @@
-//! stub
+//! The control plane: what the operator asked for ([`intent`]), the commands that change it ([`commands`]), the command
+//! line that carries them ([`cli`]), the start configuration ([`startup`]), and the process that holds it all
+//! ([`daemon`]).
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod commands;
+pub mod daemon;
+pub mod intent;
+pub mod logging;
+pub mod startup;
+pub mod system;

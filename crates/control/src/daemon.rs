@@ -1,0 +1,185 @@
+//! The router as a process: what happens from its start to its end, on the main thread.
+//!
+//! One executor on one thread owns everything that changes. It serves the CLI, and between commands gives the router its
+//! turns: when a worker rings, when something is due, and once a second to look after the devices.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use net::router::{Install, Parts, Router, Sizes};
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::cli::{self, Listener, Registry};
+use crate::commands::{self, Context};
+use crate::startup::{Listen, Startup, Workers};
+use crate::system::System;
+
+/// How often devices are looked after.
+const DEVICES: Duration = Duration::from_secs(1);
+/// The longest time between two turns of the router.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+
+/// Why the router did not start, or could not go on.
+#[derive(Debug)]
+pub struct DaemonError(String);
+
+impl fmt::Display for DaemonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for DaemonError {}
+
+impl From<io::Error> for DaemonError {
+    fn from(e: io::Error) -> Self {
+        DaemonError(e.to_string())
+    }
+}
+
+fn failed(what: impl fmt::Display) -> DaemonError {
+    DaemonError(what.to_string())
+}
+
+/// Runs the router until it is told to stop. The router does not start half-configured: whatever is wrong with its
+/// configuration ends it before it forwards a packet.
+///
+/// # Errors
+/// What is wrong, for the operator.
+pub fn run(startup: &Startup, install: Install) -> Result<(), DaemonError> {
+    for warning in &startup.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, main_thread(startup, install))
+}
+
+async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonError> {
+    // First of all: a second instance ends here, before it touches anything.
+    let listener = listen(startup)?;
+    let placement = startup.cpu.place(&infra::cpu::online_cores()).map_err(failed)?;
+    if let Some(core) = placement.main {
+        infra::cpu::pin_current(core)?;
+    }
+    let workers = match &startup.cpu.workers {
+        Workers::Default => 1,
+        Workers::Count(n) => (*n).max(1),
+        Workers::Cores(cores) => cores.len().max(1),
+    };
+    let sizes = Sizes { buffers: startup.buffers.per_numa, workers };
+    let Parts { mut router, workers } = Router::build(install, &sizes).map_err(failed)?;
+    if router.pool().stats().page == infra::mem::PageSize::Small {
+        tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
+    }
+    let bell = Bell(router.doorbell().as_fd().try_clone_to_owned()?);
+    let cores: Vec<usize> = placement.workers.iter().flatten().copied().collect();
+    router.start(workers, &cores).map_err(failed)?;
+
+    let mut context = Context::new(System::new(router));
+    (context.main_core, context.worker_cores) = (placement.main, cores);
+    let context = Rc::new(RefCell::new(context));
+    let registry = Rc::new(commands::registry());
+    let turns = tokio::task::spawn_local(turns(context.clone(), bell));
+    if let Some(file) = &startup.unix.startup_config {
+        configure(&registry, &context, file).await?;
+    }
+    let _pidfile = startup.unix.pidfile.as_deref().map(PidFile::write).transpose()?;
+    tokio::task::spawn_local(cli::serve(listener, registry, context.clone()));
+    // Scripts wait for this line.
+    eprintln!("volley: ready");
+    tracing::info!("forwarding; the CLI listens on {}", where_listening(startup));
+
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => tracing::info!("told to stop"),
+        _ = int.recv() => tracing::info!("interrupted"),
+        // The turns end only when the router can no longer be turned.
+        ended = turns => return Err(failed(format!("the router's turns ended: {ended:?}"))),
+    }
+    context.borrow_mut().shut_down();
+    Ok(())
+}
+
+fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
+    let listener = match &startup.unix.cli_listen {
+        Listen::Socket(path) => Listener::unix(path, startup.unix.gid.as_ref().and_then(|g| g.number())),
+        Listen::Tcp(address) => Listener::tcp(*address),
+    };
+    listener.map_err(failed)
+}
+
+fn where_listening(startup: &Startup) -> String {
+    match &startup.unix.cli_listen {
+        Listen::Socket(path) => path.display().to_string(),
+        Listen::Tcp(address) => address.to_string(),
+    }
+}
+
+/// Runs the operator's file of commands. Its first fault ends the start.
+async fn configure(
+    registry: &Rc<Registry<Context>>,
+    context: &Rc<RefCell<Context>>,
+    file: &Path,
+) -> Result<(), DaemonError> {
+    let text = cli::run_file(registry, context, file).await.map_err(|e| failed(e.render()))?;
+    text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
+    Ok(())
+}
+
+/// Gives the router its turns.
+async fn turns(context: Rc<RefCell<Context>>, bell: Bell) -> io::Result<()> {
+    let bell = AsyncFd::new(bell)?;
+    let mut devices = interval(DEVICES);
+    devices.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let (more, next) = {
+            let mut c = context.borrow_mut();
+            let now = c.now();
+            let more = c.system.router.poll(now);
+            let next = c.system.router.next_timeout().map(|t| Duration::from_nanos(t.saturating_sub(now)));
+            (more, next.map_or(LONGEST_TURN, |d| d.min(LONGEST_TURN)))
+        };
+        if more {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            ready = bell.readable() => ready?.clear_ready(),
+            () = sleep_until(Instant::now() + next) => {}
+            _ = devices.tick() => context.borrow_mut().system.look_after_devices(),
+        }
+    }
+}
+
+/// The doorbell that workers ring, for the executor to wait on.
+struct Bell(OwnedFd);
+impl AsRawFd for Bell {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// The file with the number of the process, removed at the end.
+struct PidFile<'p>(&'p Path);
+
+impl<'p> PidFile<'p> {
+    fn write(path: &'p Path) -> Result<PidFile<'p>, DaemonError> {
+        let wrong = |e| failed(format!("the pidfile {} cannot be written: {e}", path.display()));
+        std::fs::write(path, format!("{}\n", std::process::id())).map_err(wrong)?;
+        Ok(PidFile(path))
+    }
+}
+
+impl Drop for PidFile<'_> {
+    fn drop(&mut self) {
+        // Whoever removed it before us wanted it gone.
+        let _ = std::fs::remove_file(self.0);
+    }
+}
