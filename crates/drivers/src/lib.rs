@@ -1,12 +1,17 @@
 //! Drivers: where packets come from and go to. Each gives a [`Device`]: its queues, and a handle to control it.
 //!
+//! * [`af_packet`]: an interface of the kernel, such as one end of a veth pair.
+//! * [`tap`]: a cable to this machine's own stack.
 //! * [`pktgen`]: a generator and a sink inside the process.
 //!
 //! A driver knows frames and bytes, no protocol: partial checksums and segments that are still to be cut are passed on
 //! as the virtio header names them.
 
+pub mod af_packet;
 pub mod device;
+mod kernel;
 pub mod pktgen;
+pub mod tap;
 
 pub use device::{Device, DeviceControl, Link};
 

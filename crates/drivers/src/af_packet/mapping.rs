@@ -1,0 +1,71 @@
+//! Memory that is shared with the kernel.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU32;
+
+use crate::kernel::sys::Plain;
+
+/// The ring of a packet socket. The kernel writes to it at any time; a status word says whose each part is.
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; only its owner reads and unmaps it.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the ring of `socket`, which has `len` bytes.
+    pub(super) fn new(socket: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { base, len })
+    }
+
+    fn at(&self, at: usize, len: usize) -> Option<*mut u8> {
+        let inside = at.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: at ≤ len, the length of the mapping.
+        inside.then(|| unsafe { self.base.as_ptr().add(at) })
+    }
+
+    /// A status word, at a multiple of 4.
+    #[inline]
+    pub(super) fn status(&self, at: usize) -> Option<&AtomicU32> {
+        let word = self.at(at, 4)?.cast::<u32>();
+        // SAFETY: within the mapping, which lives as long as self; both sides access status words atomically only.
+        word.is_aligned().then(|| unsafe { AtomicU32::from_ptr(word) })
+    }
+
+    /// A copy of a header. The kernel may write it meanwhile if it is not ours: any bits are a valid `T`.
+    #[inline]
+    pub(super) fn read<T: Plain>(&self, at: usize) -> Option<T> {
+        let from = self.at(at, size_of::<T>())?.cast::<T>();
+        // SAFETY: within the mapping, initialised by the kernel, and any bits are a valid T.
+        Some(unsafe { ptr::read_unaligned(from) })
+    }
+
+    /// The bytes at a place.
+    ///
+    /// # Safety
+    /// The part of the ring that they are in was given to us, and is not given back while the bytes are borrowed.
+    #[inline]
+    pub(super) unsafe fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
+        let first = self.at(at, len)?;
+        // SAFETY: within the mapping, initialised, and the kernel does not write there, as the caller says.
+        Some(unsafe { std::slice::from_raw_parts(first, len) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing borrowed from it is left.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,208 @@
+//! `af_packet`: a network interface of the kernel, by packet sockets (`packet(7)`).
+//!
+//! Packets come through a ring that is shared with the kernel ([`ring`]) and go by `sendmmsg` ([`tx`]). Both ways each
+//! carries a virtio header, so that segments that are to be cut and checksums that are to be completed can be passed
+//! on as they are: a host at the other end of a veth pair hands over up to 64 KiB at once.
+//!
+//! While it is open, the kernel's own stack hears nothing of the interface, unless it is [`shared`](Config::shared).
+//! All that is set up goes with the sockets, so that a killed process leaves nothing behind, with two exceptions: an
+//! interface that was down stays up, and an MTU that the operator raised stays raised. The interface's Ethernet
+//! address is never changed: it listens to all addresses meanwhile.
+
+mod mapping;
+mod open;
+mod ring;
+mod rx;
+mod tx;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+pub use open::open;
+
+use crate::device::{DeviceControl, Link};
+use crate::kernel::claim::Claim;
+use crate::kernel::faults::Faults;
+use crate::kernel::netdev::Netdev;
+
+/// How packets are received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// One by one (TPACKET_V2): a lone packet is there at once.
+    #[default]
+    V2,
+    /// In blocks (TPACKET_V3), for throughput: a lone packet waits for a millisecond.
+    V3,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the interface, in the calling thread's network namespace.
+    pub name: String,
+    /// Queues each way, at least 1; flows are spread over the receive queues.
+    pub queues: usize,
+    /// Packets that a receive ring holds.
+    pub rx_ring: usize,
+    /// How packets are received.
+    pub mode: Mode,
+    /// Whether the kernel's own stack goes on using the interface as well.
+    pub shared: bool,
+    /// Whether to take the interface even if the machine's default route leaves by it.
+    pub force: bool,
+    /// The Ethernet address to use in place of the interface's own.
+    pub mac: Option<[u8; 6]>,
+}
+
+impl Config {
+    /// The interface of this name, with one queue each way and a ring of 2,048 packets.
+    pub fn new(name: impl Into<String>) -> Config {
+        Config {
+            name: name.into(),
+            queues: 1,
+            rx_ring: 2048,
+            mode: Mode::V2,
+            shared: false,
+            force: false,
+            mac: None,
+        }
+    }
+}
+
+/// Why an interface cannot be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// There is none of this name; these there are.
+    NotFound(String, Vec<String>),
+    /// It is not an Ethernet interface.
+    NotEthernet(String),
+    /// The default route leaves by it.
+    DefaultRoute(String),
+    /// Another process uses it so that the kernel hears nothing.
+    InUse(String),
+    /// The configuration asks for something impossible.
+    Impossible(String),
+    /// The kernel refused something.
+    Refused(&'static str, io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NotFound(name, there) => {
+                write!(f, "there is no interface {name} here; there are: {}", there.join(", "))
+            }
+            OpenError::NotEthernet(name) => write!(f, "{name} is not an Ethernet interface"),
+            OpenError::DefaultRoute(name) => {
+                write!(
+                    f,
+                    "{name} carries this machine's default route: taking it would cut the machine off. "
+                )?;
+                write!(f, "If that is meant, force it")
+            }
+            OpenError::InUse(name) => {
+                write!(
+                    f,
+                    "{name} is in use by another router: `nft list table netdev volley-{name}` shows its claim"
+                )
+            }
+            OpenError::Impossible(what) => f.write_str(what),
+            OpenError::Refused(what, e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "{what}: {e}. It needs CAP_NET_RAW and CAP_NET_ADMIN")
+            }
+            OpenError::Refused(what, e) => write!(f, "{what}: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Refused(_, e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the kernel's own stack hears the interface too.
+enum Stack {
+    KeptOut {
+        _claim: Claim,
+    },
+    Shared,
+    /// It should not, but this error kept us from it.
+    Hears(io::Error),
+}
+
+struct Control {
+    dev: Arc<Netdev>,
+    /// Flags and MTU as they were found.
+    flags: i32,
+    mtu: i32,
+    stack: Stack,
+    faults: Arc<Faults>,
+    config: Config,
+}
+
+impl DeviceControl for Control {
+    fn set_admin(&mut self, up: bool) -> io::Result<()> {
+        self.dev.set_up(up)
+    }
+
+    fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
+        // The kernel's MTU is a limit to ours: it is raised where it has to be. It is never lowered, because larger packets
+        // that come do no harm.
+        match self.dev.mtu()? < i32::from(mtu) {
+            true => self.dev.set_mtu(mtu.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
+        // The interface listens to every address, and whoever sends says from which.
+        if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
+    }
+
+    fn link(&mut self) -> Link {
+        match self.dev.flags() {
+            Ok(flags) => Link {
+                present: true,
+                carrier: flags & libc::IFF_RUNNING != 0,
+                speed_mbps: self.dev.speed_mbps(),
+            },
+            Err(_) => Link { present: false, carrier: false, speed_mbps: None },
+        }
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let Config { name, queues, rx_ring, mode, .. } = &self.config;
+        let receive = match mode {
+            Mode::V2 => "one by one (TPACKET_V2)",
+            Mode::V3 => "in blocks (TPACKET_V3)",
+        };
+        let stack = match &self.stack {
+            Stack::KeptOut { .. } => "kept out".to_owned(),
+            Stack::Shared => "shares the interface".to_owned(),
+            Stack::Hears(e) => format!("hears the interface too, because nftables could not be used: {e}"),
+        };
+        let mut lines = vec![
+            ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)"))),
+            ("queues", queues.to_string()),
+            ("receives", format!("{receive}, ring of {rx_ring} packets")),
+            ("kernel's own stack", stack),
+        ];
+        lines.extend(self.faults.describe());
+        lines
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // Whatever fails here fails because the interface is gone, and nothing is left to restore.
+        if self.dev.mtu().is_ok_and(|mtu| mtu != self.mtu) {
+            let _ = self.dev.set_mtu(self.mtu);
+        }
+        let _ = self.dev.set_up(self.flags & libc::IFF_UP != 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! Opening an interface.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use buf::{RxQueue, TxQueue};
+use libc::{SOL_PACKET, c_int};
+
+use super::ring::{BlockRing, FrameRing, Ring};
+use super::rx::PacketRx;
+use super::tx::{Batch, PacketTx};
+use super::{Config, Control, Mode, OpenError, Stack};
+use crate::device::Device;
+use crate::kernel::claim::Claim;
+use crate::kernel::faults::Faults;
+use crate::kernel::netdev::{self, Netdev};
+use crate::kernel::scratch::Scratch;
+use crate::kernel::sys;
+
+/// Name of the node that polls these devices.
+const INPUT_NODE: &str = "af-packet-input";
+/// What the kernel may hold of packets that are too large for the ring, and of those on their way out, in bytes.
+/// Users without rights over the machine get what the system allows.
+const RECEIVE_BUFFER: c_int = 16 << 20;
+const SEND_BUFFER: c_int = 8 << 20;
+/// Limits to what may be asked for.
+const MAX_QUEUES: usize = 64;
+const MAX_RING: usize = 1 << 20;
+
+/// Opens an interface of the calling thread's network namespace. It stays down if it is, until it is
+/// [set up](crate::DeviceControl::set_admin).
+///
+/// # Errors
+/// When there is none, it is in use, or the kernel refuses; see [`OpenError`].
+pub fn open(config: &Config) -> Result<Device, OpenError> {
+    let name = &config.name;
+    if !(1..=MAX_QUEUES).contains(&config.queues) || !(1..=MAX_RING).contains(&config.rx_ring) {
+        return Err(OpenError::Impossible(format!(
+            "{name}: there can be 1 to {MAX_QUEUES} queues of 1 to {MAX_RING} packets, not {} of {}",
+            config.queues, config.rx_ring
+        )));
+    }
+    let dev = Netdev::find(name).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENODEV) => OpenError::NotFound(name.clone(), netdev::names()),
+        _ => OpenError::Refused("looking for the interface", e),
+    })?;
+    let asked = |e| OpenError::Refused("asking for the interface's properties", e);
+    let (flags, mtu) = (dev.flags().map_err(asked)?, dev.mtu().map_err(asked)?);
+    let Some(own_mac) = dev.mac().map_err(asked)? else { return Err(OpenError::NotEthernet(name.clone())) };
+    if !config.force && netdev::carries_default_route(name) {
+        return Err(OpenError::DefaultRoute(name.clone()));
+    }
+    let stack = keep_out(config)?;
+
+    let dev = Arc::new(dev);
+    let faults = Arc::<Faults>::default();
+    // The control comes first: should something fail below, dropping it restores the interface.
+    let control =
+        Control { dev: dev.clone(), flags, mtu, stack, faults: faults.clone(), config: config.clone() };
+    let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
+    let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
+    let mut group = None;
+    for _ in 0..config.queues {
+        let (socket, ring) = rx_socket(config, &dev, mtu as usize)
+            .map_err(|e| OpenError::Refused("opening a packet socket to receive", e))?;
+        if config.queues > 1 {
+            let joined = join(socket.as_fd(), group);
+            group = Some(joined.map_err(|e| OpenError::Refused("spreading flows over queues", e))?);
+        }
+        rx.push(Box::new(PacketRx {
+            socket,
+            ring,
+            scratch: Scratch::new(),
+            dev: dev.clone(),
+            name: name.clone(),
+            faults: faults.clone(),
+            idle: 0,
+            down: false,
+            missed: 0,
+        }));
+        let socket = tx_socket(&dev).map_err(|e| OpenError::Refused("opening a packet socket to send", e))?;
+        tx.push(Box::new(PacketTx {
+            socket,
+            batch: Batch::new(),
+            dev: dev.clone(),
+            name: name.clone(),
+            faults: faults.clone(),
+        }));
+    }
+    Ok(Device {
+        kind: "af-packet",
+        input_node: INPUT_NODE,
+        rx,
+        tx,
+        mac: config.mac.unwrap_or(own_mac),
+        mtu: mtu.clamp(0, u16::MAX.into()) as u16,
+        control: Box::new(control),
+    })
+}
+
+fn keep_out(config: &Config) -> Result<Stack, OpenError> {
+    if config.shared {
+        return Ok(Stack::Shared);
+    }
+    match Claim::new(&config.name) {
+        Ok(claim) => Ok(Stack::KeptOut { _claim: claim }),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EEXIST | libc::EBUSY)) => {
+            Err(OpenError::InUse(config.name.clone()))
+        }
+        Err(e) => {
+            tracing::warn!(
+                "{}: the kernel's own stack hears this interface too, and may answer by itself: nftables could not \
+                 be used ({e}). Remove the interface's addresses, or load nf_tables.",
+                config.name
+            );
+            Ok(Stack::Hears(e))
+        }
+    }
+}
+
+/// A packet socket that passes on offloads. It is bound to nothing yet.
+fn packet_socket() -> io::Result<OwnedFd> {
+    let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    sys::set_option(socket.as_fd(), SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    Ok(socket)
+}
+
+fn bind(socket: BorrowedFd<'_>, dev: &Netdev, protocol: c_int) -> io::Result<()> {
+    // SAFETY: zeros are a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (protocol as u16).to_be();
+    address.sll_ifindex = dev.index();
+    // SAFETY: this is the address of a packet socket.
+    unsafe { sys::bind(socket, &address) }
+}
+
+fn rx_socket(config: &Config, dev: &Netdev, mtu: usize) -> io::Result<(OwnedFd, Ring)> {
+    let socket = packet_socket()?;
+    let fd = socket.as_fd();
+    let set = |option, value: c_int| sys::set_option(fd, SOL_PACKET, option, value);
+    // What we send ourselves does not come back.
+    set(libc::PACKET_IGNORE_OUTGOING, 1)?;
+    let version = match config.mode {
+        Mode::V2 => libc::tpacket_versions::TPACKET_V2,
+        Mode::V3 => libc::tpacket_versions::TPACKET_V3,
+    };
+    set(libc::PACKET_VERSION, version as c_int)?;
+    let ring = match config.mode {
+        Mode::V2 => {
+            // Packets that do not fit the ring's frames wait in the socket, with their tags beside them.
+            set(libc::PACKET_COPY_THRESH, 1)?;
+            set(libc::PACKET_AUXDATA, 1)?;
+            sys::buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
+            Ring::Frames(FrameRing::new(fd, config.rx_ring, mtu)?)
+        }
+        Mode::V3 => Ring::Blocks(BlockRing::new(fd, config.rx_ring, mtu)?),
+    };
+    // Whatever address the operator gives, and whatever group is asked for, packets to it are let in.
+    let all = libc::packet_mreq {
+        mr_ifindex: dev.index(),
+        mr_type: libc::PACKET_MR_PROMISC as _,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    sys::set_option(fd, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)?;
+    bind(fd, dev, libc::ETH_P_ALL)?;
+    Ok((socket, ring))
+}
+
+fn tx_socket(dev: &Netdev) -> io::Result<OwnedFd> {
+    let socket = packet_socket()?;
+    sys::buffer(socket.as_fd(), libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER)?;
+    // Protocol 0: nothing is received.
+    bind(socket.as_fd(), dev, 0)?;
+    Ok(socket)
+}
+
+/// Puts a socket into the group over which flows are spread, or makes a new group. Gives the group.
+fn join(socket: BorrowedFd<'_>, group: Option<c_int>) -> io::Result<c_int> {
+    let new = ((libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16) as c_int;
+    sys::set_option(socket, SOL_PACKET, libc::PACKET_FANOUT, group.unwrap_or(new))?;
+    sys::option(socket, SOL_PACKET, libc::PACKET_FANOUT)
+}

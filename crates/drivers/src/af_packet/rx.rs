@@ -1,0 +1,104 @@
+//! The receive queue: packets from the ring, and those that were too large for it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use buf::{Cache, Frame, Gone, RxQueue};
+
+use super::ring::{Place, Ring};
+use crate::kernel::faults::{Faults, count};
+use crate::kernel::netdev::Netdev;
+use crate::kernel::scratch::{self, Scratch};
+use crate::kernel::sys;
+
+/// Polls in vain after which the socket is asked for an error: an error wakes, and nothing but asking ends it.
+const ASK: u32 = 64;
+
+pub(super) struct PacketRx {
+    pub(super) socket: OwnedFd,
+    pub(super) ring: Ring,
+    pub(super) scratch: Scratch,
+    pub(super) dev: Arc<Netdev>,
+    pub(super) name: String,
+    pub(super) faults: Arc<Faults>,
+    /// Polls in vain, one after the other.
+    pub(super) idle: u32,
+    /// The interface went down, and was not seen up since.
+    pub(super) down: bool,
+    pub(super) missed: u64,
+}
+
+impl PacketRx {
+    /// Appends the packet that the ring has; `false` when no buffer is free.
+    #[inline]
+    fn take(&mut self, frame: &mut Frame, cache: &mut Cache) -> bool {
+        if frame.alloc(cache, 1) == 0 {
+            return false;
+        }
+        let last = frame.len() - 1;
+        let Some(slot) = self.ring.next() else {
+            frame.truncate(last, cache);
+            return true;
+        };
+        let whole = match slot.place {
+            Place::Here => scratch::fill_last(frame, cache, slot.bytes, slot.header, slot.tag),
+            Place::Aside => match self.scratch.receive(self.socket.as_fd()) {
+                Ok(Some(received)) => self.scratch.fill_last(received, frame, cache),
+                _ => false,
+            },
+            Place::Cut => false,
+        };
+        self.ring.release();
+        if !whole {
+            count(&self.faults.received);
+            frame.truncate(last, cache);
+        }
+        true
+    }
+
+    #[cold]
+    fn look_after(&mut self) -> Result<(), Gone> {
+        self.down |= sys::take_error(self.socket.as_fd()).is_some();
+        if self.down {
+            match self.dev.flags() {
+                Ok(flags) => self.down = flags & libc::IFF_UP == 0,
+                Err(_) => return Err(Gone(format!("the interface {} vanished", self.name))),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RxQueue for PacketRx {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut polled = false;
+        while frame.room() > 0 && self.ring.ready() && self.take(frame, cache) {
+            polled = true;
+        }
+        if polled {
+            self.idle = 0;
+            return Ok(());
+        }
+        self.idle += 1;
+        if self.idle == ASK || self.down {
+            self.idle = 0;
+            self.look_after()?;
+        }
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn missed(&mut self) -> u64 {
+        // The kernel's counter starts anew at each reading.
+        let option = sys::option::<libc::tpacket_stats>(
+            self.socket.as_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+        );
+        self.missed += option.map_or(0, |s| s.tp_drops.into());
+        self.missed
+    }
+}

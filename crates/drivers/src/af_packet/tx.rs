@@ -1,0 +1,128 @@
+//! The transmit queue: one `sendmmsg` a frame, which reads the packets out of their buffers.
+//!
+//! A transmit ring (`PACKET_TX_RING`) would need a copy into the ring, and then another one where the packet leaves the
+//! namespace: over veth it sent 0.45–0.54 million packets a second, `sendmmsg` 0.53–0.77.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use buf::{Cache, FRAME_SIZE, Frame, Gone, Packet, TxCaps, TxQueue};
+use wire::VirtioNetHeader;
+
+use crate::kernel::faults::{Faults, count};
+use crate::kernel::netdev::Netdev;
+use crate::kernel::{offload, sys};
+
+/// Parts of packets in one call: a header and a segment for each, and some for long chains.
+const PARTS: usize = 4 * FRAME_SIZE;
+
+pub(super) struct PacketTx {
+    pub(super) socket: OwnedFd,
+    pub(super) batch: Batch,
+    pub(super) dev: Arc<Netdev>,
+    pub(super) name: String,
+    pub(super) faults: Arc<Faults>,
+}
+
+impl TxQueue for PacketTx {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut done = 0;
+        let outcome = loop {
+            if done == frame.len() {
+                break Ok(());
+            }
+            match self.batch.send(self.socket.as_fd(), frame, done) {
+                Ok(sent) if sent > 0 => done += sent,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if is_full(&e) => break Ok(()),
+                Err(e) if is_down(&e) => {
+                    break match self.dev.exists() {
+                        true => Ok(()),
+                        false => Err(Gone(format!("the interface {} vanished", self.name))),
+                    };
+                }
+                // The kernel does not take this packet, and would not take it later.
+                Ok(_) | Err(_) => {
+                    count(&self.faults.refused);
+                    done += 1;
+                }
+            }
+        };
+        frame.free_front(done, cache);
+        outcome
+    }
+
+    fn caps(&self) -> TxCaps {
+        TxCaps { gso: true, csum: true }
+    }
+}
+
+fn is_full(e: &io::Error) -> bool {
+    e.kind() == io::ErrorKind::WouldBlock || e.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+fn is_down(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
+}
+
+/// The arguments of `sendmmsg`.
+pub(super) struct Batch {
+    messages: Box<[libc::mmsghdr]>,
+    parts: Box<[libc::iovec]>,
+    headers: Box<[VirtioNetHeader]>,
+}
+
+// SAFETY: the pointers in it are read only by the system call in `send`, which has just written those that count.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    pub(super) fn new() -> Batch {
+        let message = libc::mmsghdr { msg_hdr: sys::message(), msg_len: 0 };
+        Batch {
+            messages: vec![message; FRAME_SIZE].into(),
+            parts: vec![sys::iovec(&[]); PARTS].into(),
+            headers: vec![VirtioNetHeader::zeroed(); FRAME_SIZE].into(),
+        }
+    }
+
+    /// Sends packets of the frame from the one at `first` on, as many as fit one call; gives how many the kernel took. 0
+    /// when the first has more segments than fit at all.
+    fn send(&mut self, socket: BorrowedFd<'_>, frame: &mut Frame, first: usize) -> io::Result<usize> {
+        let mut count = 0;
+        let mut parts = &mut *self.parts;
+        for (packet, (message, header)) in
+            frame.packets().skip(first).zip(self.messages.iter_mut().zip(&mut self.headers))
+        {
+            *header = offload::transmit(&packet);
+            let Some(used) = gather(&packet, header, parts) else { break };
+            let (own, rest) = std::mem::take(&mut parts).split_at_mut(used);
+            (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (own.as_mut_ptr(), used as _);
+            parts = rest;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the first `count` messages point to parts and headers in self, and to bytes of the frame's packets. All
+        // of them stay where they are through the call, which only reads them, but for `msg_len`.
+        sys::check(unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                count,
+                (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
+            )
+        } as isize)
+    }
+}
+
+/// Lists the virtio header and the packet's segments; `None` when there are not enough parts.
+fn gather(packet: &Packet<'_>, header: &VirtioNetHeader, parts: &mut [libc::iovec]) -> Option<usize> {
+    let mut used = 0;
+    for bytes in std::iter::once(header.as_bytes().as_slice()).chain(packet.segments()) {
+        *parts.get_mut(used)? = sys::iovec(bytes);
+        used += 1;
+    }
+    Some(used)
+}

@@ -1,0 +1,150 @@
+//! Keeps the kernel's own stack from hearing what comes in by a port, so that it answers nothing there.
+//!
+//! A chain of nftables at the port's ingress drops everything; packet sockets get their copy before. The chain is in a
+//! table with an owner, the netlink socket that made it: the kernel removes it when the socket is closed, also when the
+//! process is killed. It needs no more than `CAP_NET_ADMIN` in the namespace, so it works for users in a namespace
+//! of their own as well. `nft list ruleset` shows it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use libc::{c_int, nlmsghdr};
+
+use super::sys;
+
+/// Attributes of `linux/netfilter/nf_tables.h`.
+const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_TABLE_FLAGS: u16 = 2;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_CHAIN_TYPE: u16 = 7;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFTA_HOOK_PRIORITY: u16 = 2;
+const NFTA_HOOK_DEV: u16 = 3;
+/// The table goes with the socket that made it, and nobody else can change it.
+const NFT_TABLE_F_OWNER: u32 = 2;
+const NF_DROP: u32 = 0;
+/// Before everything that an operator is likely to hook in.
+const PRIORITY: i32 = -500;
+
+/// While it lives, the kernel's stack hears nothing of the port.
+pub(crate) struct Claim {
+    _owner: OwnedFd,
+}
+
+impl Claim {
+    /// Claims the interface of this name in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// `EEXIST` when there is a claim already; anything else where the kernel cannot do this.
+    pub(crate) fn new(interface: &str) -> io::Result<Claim> {
+        let owner = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
+        let table = format!("volley-{interface}");
+        let nft = |message: c_int| ((libc::NFNL_SUBSYS_NFTABLES << 8) | message) as u16;
+        let (make, new) = (libc::NLM_F_CREATE | libc::NLM_F_ACK, libc::NLM_F_EXCL);
+
+        let mut m = Messages::default();
+        m.begin(libc::NFNL_MSG_BATCH_BEGIN as u16, 0, libc::AF_UNSPEC, libc::NFNL_SUBSYS_NFTABLES);
+        m.end();
+        m.begin(nft(libc::NFT_MSG_NEWTABLE), make | new, libc::NFPROTO_NETDEV, 0);
+        m.text(NFTA_TABLE_NAME, &table);
+        m.number(NFTA_TABLE_FLAGS, NFT_TABLE_F_OWNER);
+        m.end();
+        m.begin(nft(libc::NFT_MSG_NEWCHAIN), make, libc::NFPROTO_NETDEV, 0);
+        m.text(NFTA_CHAIN_TABLE, &table);
+        m.text(NFTA_CHAIN_NAME, "ingress");
+        m.text(NFTA_CHAIN_TYPE, "filter");
+        m.number(NFTA_CHAIN_POLICY, NF_DROP);
+        m.nested(NFTA_CHAIN_HOOK, |m| {
+            m.number(NFTA_HOOK_HOOKNUM, libc::NF_NETDEV_INGRESS as u32);
+            m.number(NFTA_HOOK_PRIORITY, PRIORITY as u32);
+            m.text(NFTA_HOOK_DEV, interface);
+        });
+        m.end();
+        m.begin(libc::NFNL_MSG_BATCH_END as u16, 0, libc::AF_UNSPEC, libc::NFNL_SUBSYS_NFTABLES);
+        m.end();
+
+        sys::timeout(owner.as_fd(), Duration::from_secs(2))?;
+        sys::send(owner.as_fd(), &m.bytes)?;
+        acknowledged(&owner, 2)?;
+        Ok(Claim { _owner: owner })
+    }
+}
+
+/// Waits for so many acknowledgements; the first error ends it.
+fn acknowledged(socket: &OwnedFd, mut left: usize) -> io::Result<()> {
+    let mut buffer = [0u8; 8192];
+    while left > 0 {
+        let n = sys::recv(socket.as_fd(), &mut buffer)?;
+        let mut rest = buffer.get(..n).unwrap_or_default();
+        while let Some((head, _)) = rest.split_first_chunk::<{ size_of::<nlmsghdr>() + 4 }>() {
+            let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let kind = c_int::from(u16::from_ne_bytes([head[4], head[5]]));
+            if kind == libc::NLMSG_ERROR {
+                match word(size_of::<nlmsghdr>()) as i32 {
+                    0 => left = left.saturating_sub(1),
+                    code => return Err(io::Error::from_raw_os_error(-code)),
+                }
+            }
+            rest = rest.get((word(0) as usize).max(1).next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
+/// Netlink messages in the making.
+#[derive(Default)]
+struct Messages {
+    bytes: Vec<u8>,
+    start: usize,
+    sequence: u32,
+}
+
+impl Messages {
+    /// Begins a message: its header, and that of netfilter.
+    fn begin(&mut self, kind: u16, flags: c_int, family: c_int, resource: c_int) {
+        self.start = self.bytes.len();
+        self.sequence += 1;
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend(((flags | libc::NLM_F_REQUEST) as u16).to_ne_bytes());
+        self.bytes.extend(self.sequence.to_ne_bytes());
+        self.bytes.extend([0; 4]);
+        self.bytes.extend([family as u8, 0]);
+        self.bytes.extend((resource as u16).to_be_bytes());
+    }
+
+    /// Ends it: its length is known now.
+    fn end(&mut self) {
+        let len = self.bytes.len() - self.start;
+        self.bytes[self.start..self.start + 4].copy_from_slice(&(len as u32).to_ne_bytes());
+    }
+
+    fn attribute(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.bytes.extend([0; 2]);
+        self.bytes.extend(kind.to_ne_bytes());
+        fill(self);
+        let len = self.bytes.len() - start;
+        self.bytes[start..start + 2].copy_from_slice(&(len as u16).to_ne_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn text(&mut self, kind: u16, text: &str) {
+        self.attribute(kind, |m| {
+            m.bytes.extend(text.as_bytes());
+            m.bytes.push(0);
+        });
+    }
+
+    fn number(&mut self, kind: u16, number: u32) {
+        self.attribute(kind, |m| m.bytes.extend(number.to_be_bytes()));
+    }
+
+    fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        self.attribute(kind | libc::NLA_F_NESTED as u16, fill);
+    }
+}

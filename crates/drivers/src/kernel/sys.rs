@@ -1,0 +1,152 @@
+//! System calls, as Rust wants them.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libc::{c_int, c_ulong, c_void};
+
+/// The result of a call that returns -1 when it failed.
+pub(crate) fn check(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// A socket that is not passed on to other programs. The protocol is in network order for packet sockets.
+pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) } as isize)?;
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+}
+
+/// Plain data that the kernel takes and gives: integers without padding, all of whose bit patterns are valid.
+///
+/// # Safety
+/// The implementer vouches for that.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: integers.
+unsafe impl Plain for c_int {}
+// SAFETY: seven integers of 32 bits.
+unsafe impl Plain for libc::tpacket_req3 {}
+// SAFETY: four integers of 32 bits.
+unsafe impl Plain for libc::tpacket_req {}
+// SAFETY: two integers of 32 bits.
+unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: integers, without padding between them.
+unsafe impl Plain for libc::packet_mreq {}
+// SAFETY: as above.
+unsafe impl Plain for libc::tpacket2_hdr {}
+// SAFETY: as above.
+unsafe impl Plain for libc::tpacket3_hdr {}
+// SAFETY: as above.
+unsafe impl Plain for libc::tpacket_hdr_v1 {}
+// SAFETY: as above.
+unsafe impl Plain for wire::VirtioNetHeader {}
+// SAFETY: two integers of 64 bits.
+unsafe impl Plain for libc::timeval {}
+
+/// Sets an option of a socket.
+pub(crate) fn set_option<T: Plain>(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: T,
+) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is initialised and lives through the call, and `len` is its size.
+    let r = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+    check(r as isize).map(|_| ())
+}
+
+/// Reads an option of a socket.
+pub(crate) fn option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`.
+    let r = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, value.as_mut_ptr().cast(), &mut len) };
+    check(r as isize)?;
+    // SAFETY: it was zeroed, and any bits are a valid T.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// The error that waits on a socket, taken from it.
+pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
+    match option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
+        Ok(0) => None,
+        Ok(code) => Some(io::Error::from_raw_os_error(code)),
+        Err(e) => Some(e),
+    }
+}
+
+/// Asks for a socket buffer of `bytes`, more than the system's limit where that is allowed.
+pub(crate) fn buffer(fd: BorrowedFd<'_>, force: c_int, ask: c_int, bytes: c_int) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, force, bytes).or_else(|_| set_option(fd, libc::SOL_SOCKET, ask, bytes))
+}
+
+/// Limits how long a read from a socket waits.
+pub(crate) fn timeout(fd: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
+    let time = libc::timeval { tv_sec: time.as_secs() as _, tv_usec: time.subsec_micros().into() };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, time)
+}
+
+/// Binds a socket to an address.
+///
+/// # Safety
+/// `T` is the kind of address that the socket's family takes.
+pub(crate) unsafe fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
+    // SAFETY: the address lives through the call, and the length is its own.
+    let r = unsafe {
+        libc::bind(fd.as_raw_fd(), (&raw const *address).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    check(r as isize).map(|_| ())
+}
+
+/// An `ioctl` with one argument.
+///
+/// # Safety
+/// `argument` is what `request` takes, and what it points to lives through the call.
+pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: *mut T) -> io::Result<()> {
+    // SAFETY: as the caller says.
+    let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
+    check(r as isize).map(|_| ())
+}
+
+/// An `ioctl` whose argument is a number.
+///
+/// # Safety
+/// `request` takes a number, not an address.
+pub(crate) unsafe fn ioctl_number(fd: BorrowedFd<'_>, request: c_ulong, argument: c_ulong) -> io::Result<()> {
+    // SAFETY: as the caller says.
+    let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
+    check(r as isize).map(|_| ())
+}
+
+/// Moves the calling thread, and nothing else, into a network namespace.
+pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } as isize).map(|_| ())
+}
+
+/// Writes to a socket.
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the bytes live through the call.
+    check(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) })
+}
+
+/// Reads from a socket, at most for the time that its options allow.
+pub(crate) fn recv(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    check(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) })
+}
+
+/// A part of memory for `readv`, `sendmsg` and the like.
+pub(crate) fn iovec(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() }
+}
+
+/// A message without anything. All its pointers are null.
+pub(crate) fn message() -> libc::msghdr {
+    // SAFETY: null pointers and zeros are a valid message.
+    unsafe { mem::zeroed() }
+}

@@ -1,0 +1,101 @@
+//! The queues of a tap: one packet a system call.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use buf::{Cache, Frame, Gone, Packet, RxQueue, TxCaps, TxQueue};
+
+use crate::kernel::faults::{Faults, count};
+use crate::kernel::scratch::Scratch;
+use crate::kernel::{offload, sys};
+
+/// Segments of the longest chain there should be, 64 KiB in buffers of 2,112 bytes, and as many again.
+const PARTS: usize = 64;
+
+pub(super) struct TapRx {
+    pub(super) tun: Arc<File>,
+    pub(super) scratch: Scratch,
+    pub(super) name: String,
+    pub(super) faults: Arc<Faults>,
+}
+
+impl RxQueue for TapRx {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        while frame.alloc(cache, 1) == 1 {
+            let last = frame.len() - 1;
+            match self.scratch.read(self.tun.as_fd()) {
+                Ok(received) => {
+                    if !self.scratch.fill_last(received, frame, cache) {
+                        count(&self.faults.received);
+                    }
+                }
+                Err(e) => {
+                    frame.truncate(last, cache);
+                    return match e.raw_os_error() {
+                        Some(libc::EBADFD) => Err(gone(&self.name)),
+                        // Nothing there, or the host's end is down.
+                        _ => Ok(()),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.tun.as_fd())
+    }
+}
+
+pub(super) struct TapTx {
+    pub(super) tun: Arc<File>,
+    pub(super) name: String,
+    pub(super) faults: Arc<Faults>,
+}
+
+impl TxQueue for TapTx {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut done = 0;
+        let mut outcome = Ok(());
+        for packet in frame.packets() {
+            match write(&self.tun, &packet) {
+                Ok(_) => {}
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EBADFD) => {
+                        outcome = Err(gone(&self.name));
+                        break;
+                    }
+                    // No room, or the host's end is down.
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EIO) => break,
+                    _ => count(&self.faults.refused),
+                },
+            }
+            done += 1;
+        }
+        frame.free_front(done, cache);
+        outcome
+    }
+
+    fn caps(&self) -> TxCaps {
+        TxCaps { gso: true, csum: true }
+    }
+}
+
+/// Writes the virtio header and the segments of a packet.
+fn write(tun: &File, packet: &Packet<'_>) -> io::Result<usize> {
+    let header = offload::transmit(packet);
+    let mut parts = [sys::iovec(header.as_bytes()); PARTS];
+    let mut used = 1;
+    for segment in packet.segments() {
+        *parts.get_mut(used).ok_or(io::ErrorKind::InvalidInput)? = sys::iovec(segment);
+        used += 1;
+    }
+    // SAFETY: the header and the segments, borrowed by the packet, live through the call, which only reads them.
+    sys::check(unsafe { libc::writev(tun.as_raw_fd(), parts.as_ptr(), used as _) })
+}
+
+fn gone(name: &str) -> Gone {
+    Gone(format!("the tap {name} was removed"))
+}
