@@ -1,0 +1,187 @@
+//! The start configuration, in the syntax of VPP's `startup.conf`.
+//!
+//! ```text
+//! unix { log /var/log/volley.log  cli-listen /run/volley/cli.sock }
+//! cpu { main-core 0 corelist-workers 1 }   # a comment
+//! ```
+//!
+//! Text becomes tokens (`lex`), a tree (`tree`), and by the table of `parameters` a [`Startup`]. What VPP knows and
+//! Volley has no use for is accepted with one warning; what nobody knows is an error. All faults are reported at
+//! once, each with its place. `docs/startup-conf.md` lists every parameter.
+
+mod cpu;
+mod lex;
+mod parameters;
+mod place;
+mod read;
+mod reference;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod value;
+
+pub use cpu::{Cpu, Placement, Workers};
+pub use place::{Fault, Place};
+pub use reference::reference;
+pub use value::{Group, Listen};
+
+use lex::{Source, Token, lex};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The `unix` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unix {
+    /// Offer the CLI on standard input and output as well.
+    pub interactive: bool,
+    /// The log's file, instead of standard error.
+    pub log: Option<PathBuf>,
+    /// A file of CLI commands to run at the start.
+    pub startup_config: Option<PathBuf>,
+    /// Where the CLI listens.
+    pub cli_listen: Listen,
+    /// The CLI's prompt.
+    pub cli_prompt: String,
+    /// Whether the CLI greets.
+    pub banner: bool,
+    /// The group that may use the CLI's socket. VPP's packaged file names a group that other machines lack: one that
+    /// does not exist is a matter for a warning.
+    pub gid: Option<Group>,
+    /// Where to write the number of the process.
+    pub pidfile: Option<PathBuf>,
+    /// Where relative paths of sockets and of the pidfile lie.
+    pub runtime_dir: PathBuf,
+    /// Whether a core dump holds all mapped memory.
+    pub full_coredump: bool,
+}
+
+/// The `buffers` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// How many buffers each NUMA node has.
+    pub per_numa: usize,
+}
+
+/// The `plugins` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugins {
+    /// What holds for a plugin that is not named.
+    pub default_enabled: bool,
+    /// Plugins by name, in order; a later entry counts.
+    pub named: Vec<(String, bool)>,
+}
+
+/// The start configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Startup {
+    /// Process, log and CLI.
+    pub unix: Unix,
+    /// Threads and cores.
+    pub cpu: Cpu,
+    /// Packet buffers.
+    pub buffers: Buffers,
+    /// Which plugins are wanted.
+    pub plugins: Plugins,
+    /// What was accepted but has no effect, for the log; each begins with its place.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Startup {
+    /// The configuration that an empty file gives.
+    fn default() -> Self {
+        Self::unresolved().resolved()
+    }
+}
+
+impl Startup {
+    /// Reads `text`; `file` is the name that messages give to it.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in order of place.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Fault>> {
+        let (tokens, faults) = lex(text, &Source::File(file.into()));
+        Self::build(tokens, faults)
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// That the file cannot be read, or everything that is wrong in it.
+    pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
+        let file: Arc<str> = path.display().to_string().into();
+        let start = |line, column| Place::File { file: file.clone(), line, column };
+        let bytes = fs::read(path)
+            .map_err(|e| vec![Fault::new(&start(1, 1), format!("the file cannot be read: {e}"))])?;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Self::parse(text, &file),
+            Err(e) => {
+                let valid = String::from_utf8_lossy(bytes.get(..e.valid_up_to()).unwrap_or_default());
+                let column =
+                    valid.lines().last().filter(|_| !valid.ends_with('\n')).map_or(0, |l| l.chars().count());
+                let place = start(valid.matches('\n').count() + 1, column + 1);
+                Err(vec![Fault::new(&place, "expected text in UTF-8")])
+            }
+        }
+    }
+
+    /// Reads the arguments of a command line, as `unix { interactive cli-listen 127.0.0.1:5002 }`; an argument may hold
+    /// several words.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each with the number of its argument.
+    pub fn from_args(words: &[String]) -> Result<Self, Vec<Fault>> {
+        let (mut tokens, mut faults) = (Vec::new(), Vec::new());
+        for (i, word) in words.iter().enumerate() {
+            let (more, wrong) = lex(word, &Source::Argument(i + 1));
+            tokens.extend(more);
+            faults.extend(wrong);
+        }
+        Self::build(tokens, faults)
+    }
+
+    fn build(tokens: Vec<Token>, mut faults: Vec<Fault>) -> Result<Self, Vec<Fault>> {
+        let (sections, wrong) = tree::parse(tokens);
+        faults.extend(wrong);
+        let (startup, wrong) = read::read(&sections, Self::unresolved());
+        faults.extend(wrong);
+        faults.sort_by(|a, b| a.place.cmp(&b.place));
+        if faults.is_empty() { Ok(startup.resolved()) } else { Err(faults) }
+    }
+
+    /// The defaults, with paths that still need the run-time directory before them.
+    fn unresolved() -> Self {
+        Self {
+            unix: Unix {
+                interactive: false,
+                log: None,
+                startup_config: None,
+                cli_listen: Listen::Socket("cli.sock".into()),
+                cli_prompt: "volley# ".into(),
+                banner: true,
+                gid: None,
+                pidfile: None,
+                runtime_dir: "/run/volley".into(),
+                full_coredump: false,
+            },
+            cpu: Cpu::default(),
+            buffers: Buffers { per_numa: 16_384 },
+            plugins: Plugins { default_enabled: true, named: Vec::new() },
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Puts the run-time directory before the paths that are relative to it.
+    fn resolved(mut self) -> Self {
+        let unix = &mut self.unix;
+        if let Listen::Socket(path) = &mut unix.cli_listen {
+            *path = unix.runtime_dir.join(&*path);
+        }
+        if let Some(path) = &mut unix.pidfile {
+            *path = unix.runtime_dir.join(&*path);
+        }
+        self
+    }
+}

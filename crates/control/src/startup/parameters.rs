@@ -1,0 +1,332 @@
+//! Every section and parameter that VPP's configuration reference has for the sections used here, in one table:
+//! what it takes, what it does, and how it is read. `docs/startup-conf.md` is checked against it.
+
+use super::{
+    Startup, Workers,
+    place::Fault,
+    value::{Cursor, LAST_CORE},
+};
+
+/// What becomes of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It sets something.
+    Sets,
+    /// It asks for what is so anyway; accepted in silence.
+    Granted,
+    /// It has no effect; accepted with one warning.
+    Ignored,
+}
+
+type Read = fn(&mut Startup, &mut Cursor<'_>) -> Result<(), Fault>;
+
+/// A parameter of a section.
+pub struct Parameter {
+    /// Its name; spellings that mean the same are separated by ` | `.
+    pub name: &'static str,
+    /// The values that follow the name.
+    pub values: &'static str,
+    /// What holds when it is not given; empty for switches that are off then.
+    pub default: &'static str,
+    /// What it does, or why it has no effect.
+    pub help: &'static str,
+    /// What becomes of it.
+    pub effect: Effect,
+    /// Whether it may be given several times.
+    pub repeats: bool,
+    /// Reads the values, and sets what they set.
+    pub read: Read,
+}
+
+impl Parameter {
+    const fn new(effect: Effect, name: &'static str, values: &'static str, read: Read) -> Self {
+        Self { name, values, default: "", help: "", effect, repeats: false, read }
+    }
+
+    const fn sets(name: &'static str, values: &'static str, read: Read) -> Self {
+        Self::new(Effect::Sets, name, values, read)
+    }
+
+    const fn granted(name: &'static str, values: &'static str, read: Read) -> Self {
+        Self::new(Effect::Granted, name, values, read)
+    }
+
+    const fn ignored(name: &'static str, values: &'static str, read: Read) -> Self {
+        Self::new(Effect::Ignored, name, values, read)
+    }
+
+    /// The spellings of the name.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
+        self.name.split(" | ")
+    }
+
+    /// The spelling that comes next at `cursor`, if one does.
+    pub fn next_name(&self, cursor: &Cursor<'_>) -> Option<&'static str> {
+        self.names().find(|name| cursor.starts_with(name))
+    }
+
+    const fn default(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+
+    const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    const fn repeats(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+}
+
+/// The sections that are used, with their parameters.
+pub const SECTIONS: [(&str, &[Parameter]); 4] =
+    [("unix", UNIX), ("cpu", CPU), ("buffers", BUFFERS), ("plugins", PLUGINS)];
+
+const UNIX: &[Parameter] = &[
+    Parameter::granted("nodaemon", "", |_, _| Ok(()))
+        .help("Stay in the foreground. Volley always does; a service manager keeps it in the background."),
+    Parameter::granted("nosyslog", "", |_, _| Ok(()))
+        .help("Log to standard error instead of syslog. Volley always does, unless `log` names a file."),
+    Parameter::sets("interactive", "", |s, _| {
+        s.unix.interactive = true;
+        Ok(())
+    })
+    .help("Offer the CLI on standard input and output as well."),
+    Parameter::sets("log", "<file>", |s, c| {
+        s.unix.log = Some(c.path()?);
+        Ok(())
+    })
+    .default("standard error")
+    .help("Append log messages to this file."),
+    Parameter::sets("startup-config | exec", "<file>", |s, c| {
+        s.unix.startup_config = Some(c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("Run the CLI commands in this file at the start."),
+    Parameter::sets("cli-listen", "<path> | <address:port>", |s, c| {
+        s.unix.cli_listen = c.listen()?;
+        Ok(())
+    })
+    .default("cli.sock")
+    .help(
+        "Where the CLI listens: a UNIX socket, or TCP on a loopback address. A relative path lies in `runtime-dir`.",
+    ),
+    Parameter::sets("cli-prompt", "<text>", |s, c| {
+        s.unix.cli_prompt = c.text("the prompt's text")?;
+        Ok(())
+    })
+    .default("\"volley# \"")
+    .help("The prompt of the CLI."),
+    Parameter::sets("cli-no-banner | nobanner", "", |s, _| {
+        s.unix.banner = false;
+        Ok(())
+    })
+    .help("Do not greet when the CLI starts."),
+    Parameter::sets("gid", "<number> | <name>", |s, c| {
+        s.unix.gid = Some(c.group()?);
+        Ok(())
+    })
+    .default("the group of the process")
+    .help("The group that may use the CLI's socket."),
+    Parameter::sets("pidfile", "<file>", |s, c| {
+        s.unix.pidfile = Some(c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help("Write the process number to this file. A relative path lies in `runtime-dir`."),
+    Parameter::sets("runtime-dir", "<directory>", |s, c| {
+        s.unix.runtime_dir = c.path()?;
+        Ok(())
+    })
+    .default("/run/volley")
+    .help("Where relative paths of sockets and the pidfile lie."),
+    Parameter::sets("full-coredump", "", |s, _| {
+        s.unix.full_coredump = true;
+        Ok(())
+    })
+    .help("Let a core dump hold all mapped memory, buffers included."),
+    Parameter::ignored("coredump-size", "unlimited | <size>", |_, c| match c.peek() {
+        Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| ()),
+        _ => c.size().map(|_| ()),
+    })
+    .help("The service manager limits core dumps: LimitCORE= in the unit."),
+    Parameter::ignored("poll-sleep-usec", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
+        .help("Workers that have nothing to do sleep by themselves."),
+    Parameter::ignored("cli-history-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
+        .help("The client keeps the history."),
+    Parameter::ignored("cli-line-mode", "", |_, _| Ok(()))
+        .help("The client finds out by itself whether it talks to a terminal."),
+    Parameter::granted("cli-no-pager", "", |_, _| Ok(()))
+        .help("Do not page long output. Volley's CLI never does; pipe it into a pager."),
+    Parameter::ignored("cli-pager-buffer-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
+        .help("The CLI has no pager of its own."),
+    Parameter::granted("nocolor", "", |_, _| Ok(()))
+        .help("No colours in the CLI's output. There are none."),
+];
+
+const CPU: &[Parameter] = &[
+    Parameter::sets("main-core", "<core>", |s, c| {
+        s.cpu.main_core = Some(c.number(0..=LAST_CORE)?);
+        Ok(())
+    })
+    .default("the first core after those skipped, once this section sets anything")
+    .help("The core of the main thread."),
+    Parameter::sets("corelist-workers", "<cores>", |s, c| {
+        s.cpu.workers = Workers::Cores(c.cores()?);
+        Ok(())
+    })
+    .default("none")
+    .help("The cores of the workers, as 2-3,18-19; one worker on each."),
+    Parameter::sets("coremask-workers", "<mask>", |s, c| {
+        s.cpu.workers = Workers::Cores(c.core_mask()?);
+        Ok(())
+    })
+    .default("none")
+    .help("The same as a hexadecimal mask."),
+    Parameter::sets("workers", "<n>", |s, c| {
+        s.cpu.workers = Workers::Count(c.number(0..=LAST_CORE)?);
+        Ok(())
+    })
+    .default("1")
+    .help("How many workers there are; each on a core of its own, after the main thread's. 0 counts as 1."),
+    Parameter::sets("skip-cores", "<n>", |s, c| {
+        s.cpu.skip_cores = c.number(0..=LAST_CORE)?;
+        Ok(())
+    })
+    .default("0")
+    .help("How many of the first cores to leave alone when cores are chosen."),
+    Parameter::ignored("relative", "", |_, _| Ok(()))
+        .help("Cores have the machine's numbers, whatever the process is confined to."),
+    Parameter::ignored("scheduler-policy", "other | batch | idle | fifo | rr", |_, c| {
+        c.choice(&["other", "batch", "idle", "fifo", "rr"]).map(|_| ())
+    })
+    .help("The service manager sets the policy: CPUSchedulingPolicy= in the unit."),
+    Parameter::ignored("scheduler-priority", "<n>", |_, c| c.number(0..=99).map(|_| ()))
+        .help("The service manager sets the priority: CPUSchedulingPriority= in the unit."),
+    Parameter::ignored("numa-heap-size", "<size>", |_, c| c.size().map(|_| ()))
+        .help("There is no heap of a fixed size."),
+    Parameter::ignored("use-pthreads", "", |_, _| Ok(())).help("Threads are always the system's."),
+];
+
+/// As many buffers as 16 million: 40 GiB.
+const MOST_BUFFERS: usize = 1 << 24;
+
+const BUFFERS: &[Parameter] = &[
+    Parameter::sets("buffers-per-numa", "<n>", |s, c| {
+        s.buffers.per_numa = c.number(1024..=MOST_BUFFERS)?;
+        Ok(())
+    })
+    .default("16384")
+    .help("How many packet buffers there are on each NUMA node, 2624 bytes each."),
+    Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
+        .help("A buffer always holds 2112 bytes; longer packets take several."),
+    Parameter::ignored("page-size", "<size> | default | default-hugepage", |_, c| match c.peek() {
+        Some(word) if word.text.starts_with("default") => {
+            c.choice(&["default", "default-hugepage"]).map(|_| ())
+        }
+        _ => c.size().map(|_| ()),
+    })
+    .help("Huge pages are used when the kernel has them, and transparent ones otherwise."),
+    Parameter::ignored("numa", "<node> { buffers <n> }", |_, c| {
+        c.number(0..=1023)?;
+        let mut body = c.body("'{ buffers <n> }'")?;
+        body.choice(&["buffers"])?;
+        body.number(0..=MOST_BUFFERS)?;
+        body.finish()
+    })
+    .repeats()
+    .help("Each node gets `buffers-per-numa`."),
+];
+
+const PLUGINS: &[Parameter] = &[
+    Parameter::ignored("path | add-path | vat-path", "<directory>", |_, c| c.path().map(|_| ()))
+        .repeats()
+        .help("Every feature is built in: there is nothing to load."),
+    Parameter::ignored("name-filter | vat-name-filter", "<text>", |_, c| {
+        c.text("the filter's text").map(|_| ())
+    })
+    .repeats()
+    .help("Every feature is built in: there is nothing to load."),
+    Parameter::ignored("plugin", "<name> | default { enable | disable }", |s, c| {
+        let name = c.text("a plugin's name, or 'default'")?;
+        let mut body = c.body("'{ enable }' or '{ disable }'")?;
+        while !body.is_done() {
+            let enabled = match body.choice(&["enable", "disable", "skip-version-check"])? {
+                "enable" => true,
+                "disable" => false,
+                _ => continue,
+            };
+            match name.as_str() {
+                "default" => s.plugins.default_enabled = enabled,
+                _ => s.plugins.named.push((name.clone(), enabled)),
+            }
+        }
+        Ok(())
+    })
+    .repeats()
+    .help("Every feature is built in, and costs nothing until it is configured."),
+];
+
+/// Sections of VPP that nothing here corresponds to; each is accepted with one warning.
+pub const UNUSED_SECTIONS: &[&str] = &[
+    "acl-plugin",
+    "api-queue",
+    "api-segment",
+    "api-trace",
+    "cj",
+    "det44",
+    "dns",
+    "dpdk",
+    "dsa",
+    "dslite",
+    "ethernet",
+    "heapsize",
+    "ikev2",
+    "ip",
+    "ip6",
+    "ipsec",
+    "l2fib",
+    "l2learn",
+    "l2tp",
+    "linux-cp",
+    "linux-nl",
+    "logging",
+    "mactime",
+    "map",
+    "mc",
+    "memory",
+    "nat",
+    "nat64",
+    "node",
+    "nsim",
+    "oam",
+    "perfmon",
+    "physmem",
+    "prom",
+    "punt",
+    "quic",
+    "session",
+    "snort",
+    "socksvr",
+    "stats",
+    "statseg",
+    "stn",
+    "tapcli",
+    "tcp",
+    "tls",
+    "tuntap",
+    "udp",
+    "vhost-user",
+    "virtio",
+    "vlib",
+];
+
+/// The parameter that the next words at `cursor` name; the words are taken.
+pub fn find<'p>(parameters: &'p [Parameter], cursor: &mut Cursor<'_>) -> Option<&'p Parameter> {
+    let (parameter, name) = parameters.iter().find_map(|p| Some((p, p.next_name(cursor)?)))?;
+    for _ in name.split(' ') {
+        cursor.take();
+    }
+    Some(parameter)
+}

@@ -1,0 +1,66 @@
+//! Where something stands in the configuration, and what is wrong with it there.
+
+use std::{error::Error, fmt, sync::Arc};
+
+/// The place of a word: in a file, or on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In a file; line and column count from 1, the column in characters.
+    File {
+        /// The file's name, as it was given.
+        file: Arc<str>,
+        /// The line.
+        line: usize,
+        /// The column of the first character.
+        column: usize,
+    },
+    /// In the argument of this number, counted from 1.
+    Argument(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
+            Self::Argument(number) => write!(f, "argument {number}"),
+        }
+    }
+}
+
+/// One thing that is wrong, displayed as `file:line:column: message`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub place: Place,
+    /// What is wrong, what was expected, and where it helps, what to do.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault at `place`.
+    pub fn new(place: &Place, message: impl Into<String>) -> Self {
+        Self { place: place.clone(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl Error for Fault {}
+
+/// The name that was probably meant by `word`, if one is near.
+pub fn closest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = |name: &&str| strsim::osa_distance(word, name);
+    names.min_by_key(near).filter(|name| near(name) <= (name.chars().count() / 3).max(1))
+}
+
+/// Ends a message about the unknown `word`: the name that was probably meant, or else all there are.
+pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    match closest(word, names.clone()) {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => format!("expected one of {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}

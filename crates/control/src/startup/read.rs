@@ -1,0 +1,142 @@
+//! Sections to a [`Startup`], by the table of parameters.
+
+use super::{
+    Startup, Workers,
+    parameters::{Effect, Parameter, SECTIONS, UNUSED_SECTIONS, find},
+    place::{Fault, Place, closest, hint},
+    tree::{Item, Section},
+    value::Cursor,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Applies `sections` to `startup`; the faults are those of names, values, and of values that exclude each other.
+pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
+    let mut reader = Reader { startup, faults: Vec::new(), given: BTreeMap::new(), warned: BTreeSet::new() };
+    sections.iter().for_each(|section| reader.section(section));
+    reader.check_cores();
+    (reader.startup, reader.faults)
+}
+
+struct Reader<'a> {
+    startup: Startup,
+    faults: Vec<Fault>,
+    /// Where each parameter of a used section was given last.
+    given: BTreeMap<&'static str, &'a Place>,
+    /// Sections and parameters without effect that a warning has named.
+    warned: BTreeSet<&'static str>,
+}
+
+impl<'a> Reader<'a> {
+    fn section(&mut self, section: &'a Section) {
+        let name = section.name.text.as_str();
+        if let Some((name, parameters)) = SECTIONS.iter().find(|(known, _)| *known == name) {
+            self.parameters(name, parameters, Cursor::new(&section.items, &section.end));
+        } else if let Some(name) = UNUSED_SECTIONS.iter().find(|known| **known == name) {
+            self.warn_once(name, &section.name.place, || {
+                format!("section '{name}' is not used by this version")
+            });
+        } else {
+            let used = SECTIONS.iter().map(|(name, _)| *name);
+            let unused = closest(name, UNUSED_SECTIONS.iter().copied());
+            let hint = hint(name, used.chain(unused));
+            self.faults
+                .push(Fault::new(&section.name.place, format!("no section is called '{name}': {hint}")));
+        }
+    }
+
+    fn parameters(&mut self, section: &str, parameters: &'static [Parameter], mut cursor: Cursor<'a>) {
+        while let Some(item) = cursor.first() {
+            let Some(parameter) = find(parameters, &mut cursor) else {
+                self.faults.push(unknown(item, section, parameters));
+                cursor.take();
+                skip_values(parameters, &mut cursor);
+                continue;
+            };
+            if let Err(mut fault) = (parameter.read)(&mut self.startup, &mut cursor) {
+                // What did not fit is not a parameter either, unless it is one whose predecessor lacks its value.
+                if cursor.first().is_some_and(|next| *next.place() == fault.place)
+                    && !parameters.iter().any(|p| p.next_name(&cursor).is_some())
+                {
+                    cursor.take();
+                }
+                fault.message += &format!("; usage: {} {}", parameter.name, parameter.values);
+                self.faults.push(fault);
+                continue;
+            }
+            self.note(parameter, item.place());
+        }
+    }
+
+    /// Remembers that `parameter` was given, and says so when that has no effect.
+    fn note(&mut self, parameter: &'static Parameter, place: &'a Place) {
+        let name = parameter.name;
+        if let Some(earlier) = self.given.insert(name, place)
+            && !parameter.repeats
+        {
+            let warning = format!("{place}: '{name}' was given before, at {earlier}: the last one counts");
+            self.startup.warnings.push(warning);
+        }
+        if parameter.effect == Effect::Ignored {
+            self.warn_once(name, place, || format!("'{name}' has no effect: {}", parameter.help));
+        }
+    }
+
+    fn warn_once(&mut self, name: &'static str, place: &Place, message: impl Fn() -> String) {
+        if self.warned.insert(name) {
+            self.startup.warnings.push(format!("{place}: {}", message()));
+        }
+    }
+
+    /// Checks that the parameters that place threads go together.
+    fn check_cores(&mut self) {
+        let ways = ["workers", "corelist-workers", "coremask-workers"];
+        let mut ways: Vec<_> = ways.iter().filter_map(|way| Some((self.given.get(way)?, way))).collect();
+        ways.sort();
+        if let [(_, first), .., (place, last)] = ways.as_slice() {
+            let message = format!("'{last}' and '{first}' exclude each other: give one of them");
+            self.faults.push(Fault::new(place, message));
+        }
+        if let (Some(core), Workers::Cores(cores)) = (self.startup.cpu.main_core, &self.startup.cpu.workers)
+            && cores.contains(&core)
+            && let Some(place) = self.given.get("main-core")
+        {
+            let message = format!("core {core} is a worker's as well: expected a core that no worker has");
+            self.faults.push(Fault::new(place, message));
+        }
+        if self.startup.cpu.workers == Workers::Count(0)
+            && let Some(place) = self.given.get("workers")
+        {
+            let warning =
+                format!("{place}: 'workers 0' runs one worker: the main thread never forwards packets");
+            self.startup.warnings.push(warning);
+        }
+    }
+}
+
+/// Skips what is probably values: everything before a parameter, or before what was probably meant as one.
+fn skip_values(parameters: &[Parameter], cursor: &mut Cursor<'_>) {
+    let names = || parameters.iter().flat_map(Parameter::names);
+    while let Some(item) = cursor.first() {
+        match item {
+            Item::Word(word)
+                if names().any(|name| cursor.starts_with(name)) || closest(&word.text, names()).is_some() =>
+            {
+                return;
+            }
+            _ => cursor.take(),
+        };
+    }
+}
+
+fn unknown(item: &Item, section: &str, parameters: &[Parameter]) -> Fault {
+    match item {
+        Item::Word(word) => {
+            let hint = hint(&word.text, parameters.iter().flat_map(Parameter::names));
+            let message = format!("section '{section}' has no parameter '{}': {hint}", word.text);
+            Fault::new(&word.place, message)
+        }
+        Item::Block(block) => {
+            Fault::new(&block.open, format!("expected a parameter of section '{section}', found '{{'"))
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Tests of the whole way from text to [`Startup`].
+
+use super::{
+    lex::{Source, lex},
+    parameters::{Effect, SECTIONS},
+    tree::{Block, Item, Section, Word, parse as parse_tree},
+    *,
+};
+use proptest::prelude::*;
+use std::net::SocketAddr;
+
+/// What VPP's packages install, comments cut short.
+const PACKAGED: &str = r#"
+unix {
+  nodaemon
+  log /var/log/vpp/vpp.log
+  full-coredump
+  cli-listen /run/vpp/cli.sock
+  gid vpp
+
+  ## run vpp in the interactive mode
+  # interactive
+}
+
+api-trace {
+## This stanza controls binary API tracing.
+  on
+}
+
+api-segment {
+  gid vpp
+}
+
+socksvr {
+  default
+}
+
+cpu {
+	## Set logical CPU core where main thread runs
+	# main-core 1
+	# corelist-workers 2-3,18-19
+	# scheduler-policy fifo
+}
+
+# buffers {
+	# buffers-per-numa 128000
+	# default data-size 2048
+# }
+
+# plugins {
+	# plugin default { disable }
+# }
+
+statseg {
+    size 32M
+    per-node-counters on
+}
+"#;
+
+/// What is wrong with `text`, one fault a line.
+fn faults(text: &str) -> String {
+    let faults = Startup::parse(text, "f").expect_err(text);
+    faults.iter().map(|fault| format!("{fault}\n")).collect()
+}
+
+fn parse(text: &str) -> Startup {
+    Startup::parse(text, "f").unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
+}
+
+fn args(text: &str) -> Vec<String> {
+    text.split('|').map(str::to_owned).collect()
+}
+
+#[test]
+fn nothing_gives_the_defaults() {
+    let startup = parse(" # only a comment");
+    assert_eq!(startup, Startup::default());
+    assert_eq!(startup.unix.cli_listen, Listen::Socket("/run/volley/cli.sock".into()));
+    assert!(startup.warnings.is_empty());
+}
+
+#[test]
+fn the_packaged_file_of_vpp_is_accepted_with_one_warning_a_section() {
+    let startup = parse(PACKAGED);
+    let unix = Unix {
+        log: Some("/var/log/vpp/vpp.log".into()),
+        full_coredump: true,
+        cli_listen: Listen::Socket("/run/vpp/cli.sock".into()),
+        gid: Some(Group::Name("vpp".into())),
+        ..Startup::default().unix
+    };
+    assert_eq!(startup.unix, unix);
+    assert_eq!(
+        startup.warnings,
+        [
+            "f:13:1: section 'api-trace' is not used by this version",
+            "f:18:1: section 'api-segment' is not used by this version",
+            "f:22:1: section 'socksvr' is not used by this version",
+            "f:42:1: section 'statseg' is not used by this version",
+        ]
+    );
+}
+
+#[test]
+fn every_value_arrives() {
+    let startup = parse(
+        "unix{interactive log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 pidfile p runtime-dir /r full-coredump}
+         cpu { main-core 1 corelist-workers 4,2-3 skip-cores 1 }
+         buffers { buffers-per-numa 32768 }
+         plugins { plugin default { disable } plugin acl_plugin.so enable }
+         unix { cli-listen cli }",
+    );
+    let unix = Unix {
+        interactive: true,
+        log: Some("l".into()),
+        startup_config: Some("x".into()),
+        cli_listen: Listen::Socket("/r/cli".into()),
+        cli_prompt: "a \"b\" # ".into(),
+        banner: false,
+        gid: Some(Group::Id(7)),
+        pidfile: Some("/r/p".into()),
+        runtime_dir: "/r".into(),
+        full_coredump: true,
+    };
+    assert_eq!(startup.unix, unix);
+    let cpu = Cpu { main_core: Some(1), workers: Workers::Cores(vec![4, 2, 3]), skip_cores: 1 };
+    assert_eq!(startup.cpu, cpu);
+    assert_eq!(startup.buffers, Buffers { per_numa: 32768 });
+    let plugins = Plugins { default_enabled: false, named: vec![("acl_plugin.so".into(), true)] };
+    assert_eq!(startup.plugins, plugins);
+}
+
+#[test]
+fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_effect() {
+    let value = |values: &str| match values {
+        "" => "",
+        "<file>" | "<path> | <address:port>" | "<directory>" | "<text>" | "<number> | <name>" => "/name",
+        "<core>" | "<cores>" | "<mask>" => "1",
+        "<n>" => "2048",
+        "<size>" | "unlimited | <size>" | "<size> | default | default-hugepage" => "2M",
+        "other | batch | idle | fifo | rr" => "fifo",
+        "<node> { buffers <n> }" => "1 { buffers 64000 }",
+        "<name> | default { enable | disable }" => "default { disable skip-version-check }",
+        other => panic!("what fits '{other}'?"),
+    };
+    for (section, parameters) in SECTIONS {
+        for p in parameters {
+            let value = if matches!(p.name, "workers" | "skip-cores" | "scheduler-priority") {
+                "2"
+            } else {
+                value(p.values)
+            };
+            for name in p.names() {
+                let startup = parse(&format!("{section} {{ {name} {value} }}"));
+                let changed = Startup { warnings: Vec::new(), ..startup.clone() } != Startup::default();
+                assert_eq!(startup.warnings.len(), usize::from(p.effect == Effect::Ignored), "{name}");
+                assert!(changed || p.effect != Effect::Sets, "{name} sets nothing");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_spellings_of_values() {
+    for all in ["unlimited", "64", "64K", "64kb", "2G"] {
+        parse(&format!("unix {{ coredump-size {all} }}"));
+    }
+    for page in ["4K", "2M", "1G", "default", "default-hugepage"] {
+        parse(&format!("buffers {{ page-size {page} }}"));
+    }
+    let listen = |text: &str| parse(&format!("unix {{ cli-listen {text} }}")).unix.cli_listen;
+    let loopback: SocketAddr = "127.0.0.1:5002".parse().unwrap();
+    assert_eq!(listen("localhost:5002"), Listen::Tcp(loopback));
+    assert_eq!(listen("127.0.0.1:5002"), Listen::Tcp(loopback));
+    assert_eq!(listen("[::1]:5002"), Listen::Tcp("[::1]:5002".parse().unwrap()));
+    assert_eq!(listen("/a:b"), Listen::Socket("/a:b".into()));
+    let workers = |text: &str| parse(&format!("cpu {{ {text} }}")).cpu.workers;
+    assert_eq!(workers("coremask-workers 0x180c"), Workers::Cores(vec![2, 3, 11, 12]));
+    assert_eq!(workers("workers 0"), Workers::Count(0));
+    assert_eq!(parse("unix interactive heapsize 2G").warnings.len(), 1);
+}
+
+#[test]
+fn faults_name_place_expectation_and_what_was_meant() {
+    let text =
+        "unix {\n  nodaemon\n  cli-lisen /run/x\n  log\n}\ncpu { main-core one\n\tworkers -1 }\nbufers { }\n";
+    assert_eq!(
+        faults(text),
+        "f:3:3: section 'unix' has no parameter 'cli-lisen': did you mean 'cli-listen'?\n\
+         f:5:1: expected a file's name, found the end of the section; usage: log <file>\n\
+         f:6:17: expected a number from 0 to 1023, found 'one'; usage: main-core <core>\n\
+         f:7:10: expected a number from 0 to 1023, found '-1'; usage: workers <n>\n\
+         f:8:1: no section is called 'bufers': did you mean 'buffers'?\n"
+    );
+}
+
+#[test]
+fn an_unknown_parameter_takes_its_values_along_but_hides_nothing_else() {
+    let known = ": expected one of main-core, corelist-workers, coremask-workers, workers, skip-cores, relative, \
+                 scheduler-policy, scheduler-priority, numa-heap-size, use-pthreads\n";
+    assert_eq!(
+        faults("cpu { turbo very fast { yes } worker 2 main-core 1 main-core no }"),
+        format!(
+            "f:1:7: section 'cpu' has no parameter 'turbo'{known}\
+             f:1:31: section 'cpu' has no parameter 'worker': did you mean 'workers'?\n\
+             f:1:62: expected a number from 0 to 1023, found 'no'; usage: main-core <core>\n"
+        )
+    );
+}
+
+#[test]
+fn a_missing_value_does_not_swallow_the_next_parameter() {
+    assert_eq!(
+        faults("cpu { main-core workers 2 workers x }"),
+        "f:1:17: expected a number from 0 to 1023, found 'workers'; usage: main-core <core>\n\
+         f:1:35: expected a number from 0 to 1023, found 'x'; usage: workers <n>\n"
+    );
+}
+
+#[test]
+fn faults_of_braces_quotes_and_bodies() {
+    assert_eq!(faults("unix {\n log x\n"), "f:1:6: this '{' is not closed: expected a '}' for it\n");
+    assert_eq!(faults("unix { } }"), "f:1:10: this '}' closes nothing: expected a '{' before it\n");
+    assert_eq!(faults("{ }"), "f:1:1: expected the name of a section before this '{'\n");
+    assert_eq!(faults("cpu { } unix"), "f:1:9: 'unix' has no body: expected '{' after a section's name\n");
+    assert_eq!(
+        faults("unix { cli-prompt \"a\n}"),
+        "f:1:19: this quote is not closed: expected '\"' on the same line\n\
+         f:2:1: expected the prompt's text, found the end of the section; usage: cli-prompt <text>\n"
+    );
+    assert_eq!(faults("unix { { log } }"), "f:1:8: expected a parameter of section 'unix', found '{'\n");
+    assert!(faults(&"a {".repeat(100_000)).contains("f:1:27: braces nest deeper than 8 here"));
+    assert!(faults("unix { log a\u{7} }").starts_with("f:1:12: a word holds a control character"));
+    assert!(
+        faults("plugins { plugin a { enabel } }")
+            .contains("1:22: 'enabel' does not fit here: did you mean 'enable'?")
+    );
+    assert!(faults("buffers { numa 0 { buffers 9 more } }").contains("f:1:30: expected '}' here"));
+}
+
+#[test]
+fn a_column_counts_characters() {
+    assert!(faults("unix { log äöü gid }").starts_with("f:1:20: expected a group's number or name"));
+}
+
+#[test]
+fn values_that_cannot_be_meant_are_refused() {
+    for (text, message) in [
+        ("unix { cli-listen 0.0.0.0:5002 }", "f:1:19: expected a socket's path, or a loopback address"),
+        ("unix { cli-listen 127.0.0.1:0 }", "found '127.0.0.1:0'"),
+        ("unix { cli-listen 5002 }", "found '5002'"),
+        ("cpu { corelist-workers 3-2 }", "f:1:24: expected cores from 0 to 1023, each once"),
+        ("cpu { corelist-workers 1,1 }", "found '1,1'"),
+        ("cpu { corelist-workers 0-4000000000 }", "found '0-4000000000'"),
+        ("cpu { coremask-workers 0 }", "found '0'"),
+        ("buffers { buffers-per-numa 0 }", "expected a number from 1024 to"),
+        (
+            "cpu { workers 2 corelist-workers 1 }",
+            "f:1:17: 'corelist-workers' and 'workers' exclude each other",
+        ),
+        ("cpu { main-core 1 corelist-workers 0-2 }", "f:1:7: core 1 is a worker's as well"),
+        ("unix { log \"\" }", "expected a file's name, found ''"),
+        ("unix { coredump-size 99999999999G }", "expected a size"),
+    ] {
+        let faults = faults(text);
+        assert!(faults.contains(message) && faults.lines().count() == 1, "{text}: {faults}");
+    }
+}
+
+#[test]
+fn a_parameter_given_twice_counts_the_last_time_and_is_warned_about() {
+    let startup = parse("unix { exec a }\nunix { startup-config b }");
+    assert_eq!(startup.unix.startup_config, Some("b".into()));
+    let warning = "f:2:8: 'startup-config | exec' was given before, at f:1:8: the last one counts";
+    assert_eq!(startup.warnings, [warning]);
+}
+
+#[test]
+fn arguments_are_read_like_a_file_and_counted() {
+    let startup = Startup::from_args(&args("unix|{|interactive|cli-listen 127.0.0.1:5002|}")).unwrap();
+    assert!(startup.unix.interactive);
+    assert_eq!(startup.unix.cli_listen, Listen::Tcp("127.0.0.1:5002".parse().unwrap()));
+    let faults = Startup::from_args(&args("unix|{|interactiv|}|cpu {|main-core x }")).unwrap_err();
+    let faults: Vec<_> = faults.iter().map(Fault::to_string).collect();
+    assert_eq!(
+        faults,
+        [
+            "argument 3: section 'unix' has no parameter 'interactiv': did you mean 'interactive'?",
+            "argument 6: expected a number from 0 to 1023, found 'x'; usage: main-core <core>",
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_fault_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("startup.conf");
+    let only = |path: &Path| Startup::load(path).unwrap_err().into_iter().next().unwrap().to_string();
+    let name = path.display();
+    assert!(only(&path).starts_with(&format!("{name}:1:1: the file cannot be read: No such file")));
+    fs::write(&path, b"unix {\n \xc3\xa4 \xff }").unwrap();
+    assert_eq!(only(&path), format!("{name}:2:4: expected text in UTF-8"));
+    fs::write(&path, b"unix {\n\xff").unwrap();
+    assert_eq!(only(&path), format!("{name}:2:1: expected text in UTF-8"));
+    fs::write(&path, "unix { gid 3 }").unwrap();
+    assert_eq!(Startup::load(&path).unwrap().unix.gid, Some(Group::Id(3)));
+}
+
+#[test]
+fn groups_are_found_by_name() {
+    assert_eq!(Group::Name("root".into()).id().unwrap(), Some(0));
+    assert_eq!(Group::Name("no such group".into()).id().unwrap(), None);
+    assert_eq!(Group::Id(12).id().unwrap(), Some(12));
+}
+
+#[test]
+fn the_documentation_has_what_the_table_has() {
+    let documented = include_str!("../../../../docs/startup-conf.md");
+    let reference = reference();
+    assert!(documented.ends_with(&reference), "docs/startup-conf.md has to end with:\n\n{reference}");
+}
+
+/// A section's text, its words quoted or spaced as `noise` says.
+fn render(items: &[Item], noise: &mut impl Iterator<Item = u8>, text: &mut String) {
+    for item in items {
+        *text += [" ", "\n", "\t", " # a comment { \"\n"][usize::from(noise.next().unwrap_or(0) % 4)];
+        match item {
+            Item::Word(word) => {
+                *text += &format!("\"{}\"", word.text.replace('\\', "\\\\").replace('"', "\\\""))
+            }
+            Item::Block(block) => {
+                text.push('{');
+                render(&block.items, noise, text);
+                text.push('}');
+            }
+        }
+    }
+}
+
+/// Sections without their places.
+fn shape(items: &[Item]) -> String {
+    let each = items.iter().map(|item| match item {
+        Item::Word(word) => format!("{:?} ", word.text),
+        Item::Block(block) => format!("{{{}}} ", shape(&block.items)),
+    });
+    each.collect()
+}
+
+fn nowhere() -> Place {
+    Place::Argument(0)
+}
+
+fn word() -> impl Strategy<Value = Item> {
+    "[ -~äß€]{0,8}".prop_map(|text| Item::Word(Word { text, place: nowhere() }))
+}
+
+fn block(items: Vec<Item>) -> Item {
+    Item::Block(Block { items, open: nowhere(), close: nowhere() })
+}
+
+fn body() -> impl Strategy<Value = Vec<Item>> {
+    let item = word().prop_recursive(4, 32, 5, |item| prop::collection::vec(item, 0..5).prop_map(block));
+    prop::collection::vec(item, 0..6)
+}
+
+fn tree_of(text: &str) -> (Vec<Section>, Vec<Fault>) {
+    let (tokens, mut faults) = lex(text, &Source::Argument(1));
+    let (sections, wrong) = parse_tree(tokens);
+    faults.extend(wrong);
+    (sections, faults)
+}
+
+proptest! {
+    #[test]
+    fn a_tree_survives_writing_and_reading(
+        bodies in prop::collection::vec(body(), 0..4),
+        noise in prop::collection::vec(any::<u8>(), 64),
+    ) {
+        let mut noise = noise.into_iter().cycle();
+        let mut text = String::new();
+        for body in &bodies {
+            text += "section";
+            render(&[block(body.clone())], &mut noise, &mut text);
+        }
+        let (sections, faults) = tree_of(&text);
+        prop_assert!(faults.is_empty(), "{:?} in {}", faults, text);
+        let read: Vec<_> = sections.iter().map(|section| shape(&section.items)).collect();
+        prop_assert_eq!(read, bodies.iter().map(|body| shape(body)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn values_survive_writing_and_reading(
+        (interactive, banner, full_coredump) in any::<(bool, bool, bool)>(),
+        log in prop::option::of("/[a-z/.]{1,12}"),
+        prompt in "[ -~]{0,10}",
+        gid in prop::option::of(any::<u32>()),
+        main_core in prop::option::of(0..8_usize),
+        cores in prop::collection::btree_set(8..1024_usize, 1..9),
+        skip_cores in 0..9_usize,
+        per_numa in 1024..(1 << 24) + 1_usize,
+    ) {
+        let mut wanted = Startup::default();
+        let mut text = String::from("unix{");
+        if interactive { text += " interactive"; }
+        if !banner { text += " nobanner"; }
+        if full_coredump { text += " full-coredump"; }
+        if let Some(log) = &log { text += &format!(" log {log}"); }
+        if let Some(gid) = gid { text += &format!(" gid {gid}"); }
+        text += &format!(" cli-prompt \"{}\"}}", prompt.replace('\\', "\\\\").replace('"', "\\\""));
+        let list: Vec<_> = cores.iter().map(usize::to_string).collect();
+        text += &format!("cpu{{skip-cores {skip_cores} corelist-workers {}", list.join(","));
+        if let Some(core) = main_core { text += &format!(" main-core {core}"); }
+        text += &format!("}}buffers{{buffers-per-numa {per_numa}}}");
+
+        wanted.unix = Unix {
+            interactive, banner, full_coredump,
+            log: log.map(PathBuf::from),
+            cli_prompt: prompt,
+            gid: gid.map(Group::Id),
+            ..wanted.unix
+        };
+        wanted.cpu = Cpu { main_core, workers: Workers::Cores(cores.into_iter().collect()), skip_cores };
+        wanted.buffers = Buffers { per_numa };
+        prop_assert_eq!(Startup::parse(&text, "f"), Ok(wanted));
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        let _ = Startup::parse(&text, "f");
+        let _ = Startup::from_args(&[text]);
+    }
+
+    #[test]
+    fn no_mix_of_known_words_makes_it_panic_and_every_fault_lies_in_the_text(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "unix", "cpu", "buffers", "plugins", "{", "}", "log", "gid", "workers", "corelist-workers", "1-3", "numa",
+            "plugin", "default", "data-size", "page-size", "enable", "\"", "#", "\n", "coredump-size", "coremask-workers",
+        ]), 0..40),
+    ) {
+        let text = words.join(" ");
+        let lines = text.split('\n').map(|line| line.chars().count()).collect::<Vec<_>>();
+        for fault in Startup::parse(&text, "f").err().unwrap_or_default() {
+            let Place::File { line, column, .. } = fault.place else { panic!("a place in a file") };
+            prop_assert!((1..=lines.len()).contains(&line) && (1..=lines[line - 1]).contains(&column));
+        }
+    }
+}

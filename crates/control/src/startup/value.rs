@@ -1,0 +1,245 @@
+//! Reads the values of parameters from a section's body.
+
+use super::{
+    place::{Fault, Place, hint},
+    tree::{Item, Word},
+};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    ops::RangeInclusive,
+    path::PathBuf,
+};
+
+/// The highest core number, by the size of the kernel's usual set.
+pub const LAST_CORE: usize = 1023;
+
+/// Where the CLI listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A UNIX socket.
+    Socket(PathBuf),
+    /// TCP on a loopback address.
+    Tcp(SocketAddr),
+}
+
+/// A group of users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// By number.
+    Id(u32),
+    /// By name; whether the machine knows it is not checked.
+    Name(String),
+}
+
+impl Group {
+    /// The group's number; `None` when the machine knows no group of the name.
+    ///
+    /// # Errors
+    /// When the machine's lists of groups cannot be read.
+    pub fn id(&self) -> io::Result<Option<u32>> {
+        match self {
+            Self::Id(id) => Ok(Some(*id)),
+            Self::Name(name) => Ok(nix::unistd::Group::from_name(name)?.map(|group| group.gid.as_raw())),
+        }
+    }
+}
+
+/// A position in a body. Each reader takes what fits; what does not fit stays, and the fault says what was expected.
+pub struct Cursor<'a> {
+    items: &'a [Item],
+    end: &'a Place,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the start of `items`, whose body ends at `end`.
+    pub fn new(items: &'a [Item], end: &'a Place) -> Self {
+        Self { items, end }
+    }
+
+    /// The next item, if any.
+    pub fn take(&mut self) -> Option<&'a Item> {
+        let (first, rest) = self.items.split_first()?;
+        self.items = rest;
+        Some(first)
+    }
+
+    /// The next item, if any; it is not taken.
+    pub fn first(&self) -> Option<&'a Item> {
+        self.items.first()
+    }
+
+    /// The next word, if one is next; it is not taken.
+    pub fn peek(&self) -> Option<&'a Word> {
+        match self.items.first() {
+            Some(Item::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// Whether the next words are those of `name`, which may have several.
+    pub fn starts_with(&self, name: &str) -> bool {
+        let mut items = self.items.iter();
+        name.split(' ').all(|part| matches!(items.next(), Some(Item::Word(word)) if word.text == part))
+    }
+
+    /// Whether nothing is left.
+    pub fn is_done(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Makes sure that nothing is left.
+    pub fn finish(&self) -> Result<(), Fault> {
+        match self.items.first() {
+            Some(item) => Err(Fault::new(item.place(), "expected '}' here")),
+            None => Ok(()),
+        }
+    }
+
+    /// A word that is `expected`, as "a file's name".
+    pub fn word(&mut self, expected: &str) -> Result<&'a Word, Fault> {
+        match self.items.first() {
+            Some(Item::Word(word)) => {
+                self.take();
+                Ok(word)
+            }
+            Some(Item::Block(block)) => {
+                Err(Fault::new(&block.open, format!("expected {expected}, found '{{'")))
+            }
+            None => Err(Fault::new(self.end, format!("expected {expected}, found the end of the section"))),
+        }
+    }
+
+    /// A word as text.
+    pub fn text(&mut self, expected: &str) -> Result<String, Fault> {
+        Ok(self.word(expected)?.text.clone())
+    }
+
+    /// A word that `read` understands; it is taken only then.
+    fn parse<T>(&mut self, expected: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, Fault> {
+        let before = self.items;
+        let word = self.word(expected)?;
+        read(&word.text).ok_or_else(|| {
+            self.items = before;
+            Fault::new(&word.place, format!("expected {expected}, found '{}'", word.text))
+        })
+    }
+
+    /// A file's name.
+    pub fn path(&mut self) -> Result<PathBuf, Fault> {
+        self.parse("a file's name", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
+    }
+
+    /// A decimal number within `range`.
+    pub fn number(&mut self, range: RangeInclusive<usize>) -> Result<usize, Fault> {
+        let expected = format!("a number from {} to {}", range.start(), range.end());
+        self.parse(&expected, |text| text.parse().ok().filter(|n| range.contains(n)))
+    }
+
+    /// A size in bytes: a number with `K`, `M` or `G` for the binary multiples.
+    pub fn size(&mut self) -> Result<u64, Fault> {
+        self.parse("a size as 4096, 64K, 32M or 2G", size)
+    }
+
+    /// One of `words`.
+    pub fn choice(&mut self, words: &[&'static str]) -> Result<&'static str, Fault> {
+        let before = self.items;
+        let word = self.word(&format!("one of {}", words.join(", ")))?;
+        words.iter().find(|w| **w == word.text).copied().ok_or_else(|| {
+            self.items = before;
+            let hint = hint(&word.text, words.iter().copied());
+            Fault::new(&word.place, format!("'{}' does not fit here: {hint}", word.text))
+        })
+    }
+
+    /// A list of cores, as `2-3,18-19`, in its order.
+    pub fn cores(&mut self) -> Result<Vec<usize>, Fault> {
+        let expected = format!("cores from 0 to {LAST_CORE}, each once, as 2-3,18-19");
+        self.parse(&expected, core_list)
+    }
+
+    /// A set of cores as a hexadecimal mask; bit 0 is core 0.
+    pub fn core_mask(&mut self) -> Result<Vec<usize>, Fault> {
+        self.parse("a hexadecimal mask of cores that is not 0, as 0xc", core_mask)
+    }
+
+    /// Where the CLI listens.
+    pub fn listen(&mut self) -> Result<Listen, Fault> {
+        self.parse(
+            "a socket's path, or a loopback address with a port as 127.0.0.1:5002 (the CLI asks for no password, \
+             so it listens to this machine only)",
+            listen,
+        )
+    }
+
+    /// A group, by number or name.
+    pub fn group(&mut self) -> Result<Group, Fault> {
+        let name = self.text("a group's number or name")?;
+        Ok(name.parse().map_or(Group::Name(name), Group::Id))
+    }
+
+    /// A body inside of the section: a block, or a single word in its place.
+    pub fn body(&mut self, expected: &str) -> Result<Cursor<'a>, Fault> {
+        match self.items.split_first() {
+            Some((Item::Block(block), rest)) => {
+                self.items = rest;
+                Ok(Cursor::new(&block.items, &block.close))
+            }
+            Some((Item::Word(_), rest)) => {
+                let (one, _) = self.items.split_at(1);
+                self.items = rest;
+                Ok(Cursor::new(one, self.end))
+            }
+            None => Err(Fault::new(self.end, format!("expected {expected}, found the end of the section"))),
+        }
+    }
+}
+
+fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)?.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn core_list(text: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        if first > last || last > LAST_CORE || (first..=last).any(|core| cores.contains(&core)) {
+            return None;
+        }
+        cores.extend(first..=last);
+    }
+    Some(cores)
+}
+
+fn core_mask(text: &str) -> Option<Vec<usize>> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let mut cores = Vec::new();
+    for (i, digit) in digits.chars().rev().enumerate() {
+        let bits = digit.to_digit(16)?;
+        cores.extend((0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| 4 * i + bit));
+    }
+    cores.last().is_some_and(|&last| last <= LAST_CORE).then_some(cores)
+}
+
+fn listen(text: &str) -> Option<Listen> {
+    if text.is_empty() || text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    if text.contains('/') || !text.contains(':') {
+        return Some(Listen::Socket(PathBuf::from(text)));
+    }
+    let address = match text.strip_prefix("localhost:") {
+        Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().ok()?),
+        None => text.parse().ok()?,
+    };
+    (address.ip().is_loopback() && address.port() != 0).then_some(Listen::Tcp(address))
+}
