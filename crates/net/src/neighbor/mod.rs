@@ -57,3 +57,10 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     hooks.inject(b, "arp-release")?;
     hooks.inject(b, "interface-output")
 }
+
+#[cfg(test)]
+mod queue_tests;
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod tests;

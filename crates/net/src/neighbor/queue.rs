@@ -102,12 +102,6 @@ impl HoldQueue {
         }
     }
 
-    /// Packets that wait.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.hops.iter().map(|h| h.len as usize).sum()
-    }
-
     fn hop_mut(&mut self, key: NextHop) -> Option<(u32, &mut Hop)> {
         let at = *self.index.get(&key)?;
         Some((at, self.hops.get_mut(at as usize)?))
@@ -259,6 +253,19 @@ impl HoldQueue {
         }
         place.next = std::mem::replace(&mut self.free_place, at);
         place.packet.take()
+    }
+}
+
+#[cfg(test)]
+impl HoldQueue {
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        self.hops.iter().map(|h| h.len as usize).sum()
+    }
+
+    /// Whether anything is known of a next hop.
+    pub fn knows(&self, key: NextHop) -> bool {
+        self.index.contains_key(&key)
     }
 }
 

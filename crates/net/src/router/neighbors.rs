@@ -309,3 +309,7 @@ fn on_link(info: &InterfaceInfo, address: Ipv4Addr) -> bool {
         network.contains(address) && !ends
     })
 }
+
+#[cfg(test)]
+#[path = "neighbors_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+//! The queue of held packets against a plain model.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use buf::{Cache, Held, Pool};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::hold::Reason;
+use super::queue::{HoldQueue, LIFE, Limits, NextHop};
+
+const SECOND: u64 = 1_000_000_000;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Hold(u32),
+    Release(u32),
+    Fail(u32),
+    /// Milliseconds pass, and the queue is swept.
+    Pass(u64),
+}
+
+fn ops(hops: u32) -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        8 => (0..hops).prop_map(Op::Hold),
+        1 => (0..hops).prop_map(Op::Release),
+        1 => (0..hops).prop_map(Op::Fail),
+        // Longer than the time between two sweeps, so that each of them looks.
+        2 => (100u64..3000).prop_map(Op::Pass),
+    ];
+    prop::collection::vec(op, 1..200)
+}
+
+fn numbered(cache: &mut Cache, n: u32) -> Held {
+    let mut held = Held::alloc(cache).expect("a free buffer");
+    held.packet().fill(&n.to_be_bytes());
+    held
+}
+
+fn number(mut held: Held, cache: &mut Cache) -> u32 {
+    let n = u32::from_be_bytes(held.packet().bytes().try_into().unwrap());
+    held.free(cache);
+    n
+}
+
+/// Two lists and a clock.
+#[derive(Default)]
+struct Model {
+    /// Waiting packets in order of arrival: next hop and number.
+    waiting: Vec<(u32, u32)>,
+    since: HashMap<u32, u64>,
+    asked_until: HashMap<u32, u64>,
+    failed_until: HashMap<u32, u64>,
+}
+
+impl Model {
+    fn of(&self, hop: u32) -> Vec<u32> {
+        self.waiting.iter().filter(|w| w.0 == hop).map(|w| w.1).collect()
+    }
+
+    fn take(&mut self, hop: u32) -> Vec<u32> {
+        let all = self.of(hop);
+        self.waiting.retain(|w| w.0 != hop);
+        all
+    }
+
+    /// What is refused, and whether to ask.
+    fn hold(&mut self, now: u64, limits: Limits, hop: u32, n: u32) -> (Vec<(Reason, u32)>, bool) {
+        let mut refused = Vec::new();
+        let of_hop = self.of(hop);
+        if of_hop.len() as u32 >= limits.per_hop {
+            refused.push((Reason::Displaced, of_hop[0]));
+            self.waiting.retain(|w| w.1 != of_hop[0]);
+        }
+        if self.waiting.len() as u32 >= limits.packets {
+            refused.push((Reason::Full, n));
+        } else {
+            if self.of(hop).is_empty() {
+                self.since.insert(hop, now);
+            }
+            self.waiting.push((hop, n));
+        }
+        let ask = self.asked_until.get(&hop).is_none_or(|until| *until <= now);
+        if ask {
+            self.asked_until.insert(hop, now + SECOND);
+        }
+        (refused, ask)
+    }
+
+    fn sweep(&mut self, now: u64) -> Vec<u32> {
+        let old = |hop: &u32| self.since.get(hop).is_some_and(|since| now >= since + LIFE);
+        let gone = self.waiting.iter().filter(|w| old(&w.0)).map(|w| w.1).collect();
+        let since = self.since.clone();
+        self.waiting.retain(|w| now < since[&w.0] + LIFE);
+        gone
+    }
+}
+
+fn key(hop: u32) -> NextHop {
+    (hop % 3, 0x0a00_0000 + hop)
+}
+
+fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
+    let (mut queue, mut model) = (HoldQueue::new(limits), Model::default());
+    let mut now = 1000 * SECOND;
+    for (n, op) in ops.iter().enumerate() {
+        match *op {
+            Op::Hold(hop) => {
+                let failed = model.failed_until.get(&hop).is_some_and(|until| *until > now);
+                assert_eq!(queue.failed(now, key(hop)), failed);
+                let packet = numbered(cache, n as u32);
+                let mut refused = Vec::new();
+                let ask =
+                    queue.hold(now, key(hop), packet, |reason, p| refused.push((reason, number(p, cache))));
+                if ask {
+                    queue.asked(now, key(hop));
+                }
+                assert_eq!((refused, ask), model.hold(now, limits, hop, n as u32));
+            }
+            Op::Release(hop) => {
+                let mut out = Vec::new();
+                queue.release(key(hop), |p| out.push(number(p, cache)));
+                assert_eq!(out, model.take(hop));
+                model.failed_until.remove(&hop);
+            }
+            Op::Fail(hop) => {
+                let mut out = Vec::new();
+                // A next hop that nobody asked for here is no news.
+                let known = queue.knows(key(hop));
+                queue.fail(now, key(hop), |p| out.push(number(p, cache)));
+                assert_eq!(out, model.take(hop));
+                if known {
+                    model.failed_until.insert(hop, now + SECOND);
+                    model.asked_until.insert(hop, now + SECOND);
+                }
+            }
+            Op::Pass(ms) => {
+                now += ms * 1_000_000;
+                let mut out = Vec::new();
+                queue.sweep(now, |p| out.push(number(p, cache)));
+                let mut expected = model.sweep(now);
+                out.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(out, expected);
+            }
+        }
+        assert_eq!(queue.len(), model.waiting.len());
+    }
+}
+
+/// With fewer places for next hops than there are, which ones give way is the queue's own affair; but no packet may
+/// be lost or come twice, and each next hop keeps its order.
+fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
+    let mut queue = HoldQueue::new(limits);
+    let (mut now, mut inside) = (1000 * SECOND, HashMap::<u32, u32>::new());
+    for (n, op) in ops.iter().enumerate() {
+        let n = n as u32;
+        let mut out = Vec::new();
+        match *op {
+            Op::Hold(hop) => {
+                inside.insert(n, hop);
+                let packet = numbered(cache, n);
+                queue.hold(now, key(hop), packet, |_, p| out.push(number(p, cache)));
+            }
+            Op::Release(hop) | Op::Fail(hop) => {
+                queue.release(key(hop), |p| out.push(number(p, cache)));
+                assert!(out.iter().all(|n| inside[n] == hop));
+                assert!(inside.iter().all(|(n, of)| *of != hop || out.contains(n)));
+            }
+            Op::Pass(ms) => {
+                now += ms * 1_000_000;
+                queue.sweep(now, |p| out.push(number(p, cache)));
+            }
+        }
+        for pair in out.windows(2) {
+            assert!(inside[&pair[0]] != inside[&pair[1]] || pair[0] < pair[1], "out of order");
+        }
+        for n in out {
+            assert!(inside.remove(&n).is_some(), "packet {n} came out twice");
+        }
+        assert_eq!(queue.len(), inside.len());
+        assert!(queue.len() <= limits.packets as usize);
+        assert!(inside.values().collect::<std::collections::HashSet<_>>().len() <= limits.hops as usize);
+    }
+}
+
+#[test]
+fn the_queue_does_what_the_model_does() {
+    let pool = Pool::new(512).unwrap();
+    let cache = RefCell::new(pool.cache());
+    let limits = (1u32..5, 1u32..12).prop_map(|(per_hop, packets)| Limits { per_hop, hops: 6, packets });
+    let run = |(limits, ops): (Limits, Vec<Op>)| {
+        check_against_model(&mut cache.borrow_mut(), limits, &ops);
+        Ok(())
+    };
+    TestRunner::new(Config::default()).run(&(limits, ops(6)), run).unwrap();
+    drop(cache);
+    assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "what still waits is freed with the queue");
+}
+
+#[test]
+fn no_packet_is_lost_when_next_hops_are_recycled() {
+    let pool = Pool::new(512).unwrap();
+    let cache = RefCell::new(pool.cache());
+    let limits = (1u32..5, 1u32..4, 1u32..12);
+    let limits = limits.prop_map(|(per_hop, hops, packets)| Limits { per_hop, hops, packets });
+    let run = |(limits, ops): (Limits, Vec<Op>)| {
+        check_nothing_is_lost(&mut cache.borrow_mut(), limits, &ops);
+        Ok(())
+    };
+    TestRunner::new(Config::default()).run(&(limits, ops(9)), run).unwrap();
+    drop(cache);
+    assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "what still waits is freed with the queue");
+}
