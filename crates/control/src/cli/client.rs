@@ -1,1 +1,246 @@
-//! t
+//! `volley ctl`: the client of the command line. Blocking code, since it waits for one thing at a time.
+
+use super::complete::Completion;
+use super::editor;
+use super::lex::quote;
+use super::protocol::{Reply, Request};
+use super::script::Commands;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Where the router listens unless its configuration says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
+
+/// How often a waiting client looks whether the operator has interrupted it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What `volley ctl` was asked to do.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The router's socket: a path, or `127.0.0.1:PORT`.
+    pub socket: PathBuf,
+    /// Answers as JSON.
+    pub json: bool,
+    /// With `-`: goes on after a command that failed.
+    pub keep_going: bool,
+    /// The command; `-` for commands from standard input; nothing for a prompt.
+    pub words: Vec<String>,
+}
+
+/// Why a command gave no output, or not all.
+#[derive(Debug)]
+pub enum Failure {
+    /// The router refused the command, or could not carry it out: what it says.
+    Refused(String),
+    /// The operator interrupted it.
+    Interrupted,
+    /// The router cannot be reached, or went away: what to check.
+    Unreachable(String),
+    /// The output could not be written.
+    Output(io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(message) | Failure::Unreachable(message) => f.write_str(message),
+            Failure::Interrupted => f.write_str("interrupted"),
+            Failure::Output(error) => write!(f, "cannot write the output: {error}"),
+        }
+    }
+}
+
+impl Failure {
+    /// The exit code: 2 if the router was not reached, 1 otherwise. Output that nobody wants is no failure.
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Unreachable(_) => 2,
+            Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe => 0,
+            _ => 1,
+        }
+    }
+}
+
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A connection to a router.
+pub struct Connection {
+    stream: BufReader<Box<dyn Stream>>,
+}
+
+impl Connection {
+    /// Connects to a socket as [`ClientOptions::socket`] names it.
+    ///
+    /// # Errors
+    /// Nobody answers there.
+    pub fn open(socket: &Path) -> Result<Connection, Failure> {
+        let stream = connect(socket).map_err(|error| unreachable(socket, &error))?;
+        Ok(Connection { stream: BufReader::new(stream) })
+    }
+
+    /// Runs a command. Its output goes to `out` as it comes; `interrupted` is asked now and then.
+    ///
+    /// # Errors
+    /// The command failed, or did not end. Unless it was refused, the connection is of no more use.
+    pub fn run(
+        &mut self,
+        line: &str,
+        json: bool,
+        out: &mut dyn Write,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), Failure> {
+        let directory = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
+        self.send(&Request::Run { line: line.to_owned(), json, directory })?;
+        loop {
+            match self.receive(interrupted)? {
+                Reply::Out(text) => {
+                    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)?;
+                }
+                Reply::Failed(message) => return Err(Failure::Refused(message)),
+                Reply::Done | Reply::Completion(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// What can stand at the end of `line`.
+    ///
+    /// # Errors
+    /// The router went away.
+    pub fn complete(&mut self, line: &str) -> Result<Completion, Failure> {
+        self.send(&Request::Complete { line: line.to_owned() })?;
+        match self.receive(&|| false)? {
+            Reply::Completion(completion) => Ok(completion),
+            _ => Ok(Completion::default()),
+        }
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(request).map_err(|error| lost(&error.into()))?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(|error| lost(&error))
+    }
+
+    fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
+        let mut line = Vec::new();
+        loop {
+            match self.stream.read_until(b'\n', &mut line) {
+                Ok(_) if line.ends_with(b"\n") => break,
+                Ok(_) => return Err(lost(&ErrorKind::UnexpectedEof.into())),
+                // What was read of the line stays in it.
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) => return Err(lost(&error)),
+            }
+            if interrupted() {
+                return Err(Failure::Interrupted);
+            }
+        }
+        serde_json::from_slice(&line).map_err(|error| {
+            Failure::Unreachable(format!("what answers is no volley of this version: {error}"))
+        })
+    }
+}
+
+fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {
+    if let Some(address) = socket.to_str().and_then(|text| text.parse::<SocketAddr>().ok()) {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        return Ok(Box::new(stream));
+    }
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    Ok(Box::new(stream))
+}
+
+fn unreachable(socket: &Path, error: &io::Error) -> Failure {
+    let advice = match error.kind() {
+        ErrorKind::NotFound => "is volley running? -s names another socket (its unix { cli-listen ... })",
+        ErrorKind::ConnectionRefused => "volley is not running, or it ended without removing its socket",
+        ErrorKind::PermissionDenied => "only root and the socket's group may use it (its unix { gid ... })",
+        _ => "is this volley's CLI socket?",
+    };
+    Failure::Unreachable(format!("cannot connect to {}: {error}\n{advice}", socket.display()))
+}
+
+fn lost(error: &io::Error) -> Failure {
+    Failure::Unreachable(format!("the router has closed the connection ({error}); is it still running?"))
+}
+
+/// Does what `options` say, and gives the exit code: 0, 1 if a command failed, 2 if no router was reached.
+pub fn run(options: ClientOptions) -> ExitCode {
+    let stdin = io::stdin();
+    if options.words.is_empty() && stdin.is_terminal() && io::stdout().is_terminal() {
+        return conclude(editor::interact(&options));
+    }
+    ExitCode::from(run_with(&options, &mut stdin.lock(), &mut io::stdout(), &mut io::stderr()))
+}
+
+/// As [`run`] without a terminal: one command, or those from `input` if the words are `-` or none.
+pub fn run_with(
+    options: &ClientOptions,
+    input: &mut dyn BufRead,
+    out: &mut dyn Write,
+    errors: &mut dyn Write,
+) -> u8 {
+    let result =
+        Connection::open(&options.socket).and_then(|mut connection| match options.words.as_slice() {
+            [] => script(&mut connection, options, input, out, errors),
+            [dash] if dash == "-" => script(&mut connection, options, input, out, errors),
+            // A single word may be a whole line, as in `volley ctl "show version"`.
+            [line] => connection.run(line, options.json, out, &|| false),
+            words => {
+                let line: Vec<_> = words.iter().map(|word| quote(word)).collect();
+                connection.run(&line.join(" "), options.json, out, &|| false)
+            }
+        });
+    report(result, errors)
+}
+
+/// Runs commands from `input`, up to the first that fails unless it is to go on.
+fn script(
+    connection: &mut Connection,
+    options: &ClientOptions,
+    input: &mut dyn BufRead,
+    out: &mut dyn Write,
+    errors: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut commands = Commands::new(input);
+    let mut failed = None;
+    loop {
+        let next =
+            commands.next().map_err(|(line, error)| Failure::Refused(format!("line {line}: {error}")))?;
+        let Some((line, command)) = next else { return failed.map_or(Ok(()), Err) };
+        match connection.run(&command, options.json, out, &|| false) {
+            Err(Failure::Refused(message)) => {
+                let failure = Failure::Refused(format!("line {line}:\n{message}"));
+                if !options.keep_going {
+                    return Err(failure);
+                }
+                // The last one is told by the caller.
+                if let Some(earlier) = failed.replace(failure) {
+                    report(Err(earlier), errors);
+                }
+            }
+            other => other?,
+        }
+    }
+}
+
+fn report(result: Result<(), Failure>, errors: &mut dyn Write) -> u8 {
+    let Err(failure) = result else { return 0 };
+    let code = failure.code();
+    if code != 0 {
+        // There is no other place to say that this fails.
+        let _ = writeln!(errors, "{failure}");
+    }
+    code
+}
+
+fn conclude(result: Result<(), Failure>) -> ExitCode {
+    ExitCode::from(report(result, &mut io::stderr()))
+}

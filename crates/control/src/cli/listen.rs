@@ -1,3 +1,183 @@
-//! t
-/// x
-pub struct Listener;
+//! The socket on which the command line is served.
+
+use super::error::CliError;
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket that listens, for [`serve`](super::serve). A UNIX socket is removed when this is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    pub(super) socket: Socket,
+    /// Removed with the listener; after that, another instance may have the lock.
+    _place: Option<Place>,
+}
+
+/// A socket of either kind; it does not block.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens on a UNIX socket that only the owner and the group may use (mode 0660); `group` sets the group. Makes
+    /// the directory, and replaces the socket of an instance that is gone.
+    ///
+    /// # Errors
+    /// Another instance listens there, something that is no socket has the name, or the system refuses.
+    pub fn unix(path: &Path, group: Option<u32>) -> Result<Listener, CliError> {
+        let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(fault)?;
+        }
+        let place = Place::claim(path)?;
+        // The socket gets its name only when its mode is right, so nobody can slip in before.
+        let hidden = path.with_file_name(format!(".cli-{}", std::process::id()));
+        remove(&hidden).map_err(fault)?;
+        let listener = UnixListener::bind(&hidden).map_err(fault)?;
+        let ready = || {
+            fs::set_permissions(&hidden, Permissions::from_mode(0o660))?;
+            chown(&hidden, None, group)?;
+            listener.set_nonblocking(true)?;
+            fs::rename(&hidden, path)
+        };
+        ready().inspect_err(|_| drop(fs::remove_file(&hidden))).map_err(fault)?;
+        Ok(Listener { socket: Socket::Unix(listener), _place: Some(place) })
+    }
+
+    /// Listens on a TCP port of this host. Every user of the host may then configure the router.
+    ///
+    /// # Errors
+    /// The address is not a loopback address, or is in use.
+    pub fn tcp(address: SocketAddr) -> Result<Listener, CliError> {
+        if !address.ip().is_loopback() {
+            let message =
+                format!("the CLI asks for no password, so it cannot listen on {address}: use 127.0.0.1");
+            return Err(CliError::new(message));
+        }
+        let fault = |error: io::Error| match error.kind() {
+            ErrorKind::AddrInUse => taken(address.to_string()),
+            _ => CliError::new(format!("cannot listen on {address}: {error}")),
+        };
+        let listener = TcpListener::bind(address).map_err(fault)?;
+        listener.set_nonblocking(true).map_err(fault)?;
+        Ok(Listener { socket: Socket::Tcp(listener), _place: None })
+    }
+
+    /// The TCP address, if it is one: tells which port the system chose for port 0.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.local_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+}
+
+/// The right to a path. The lock file stays when the socket goes, since to remove it could take the lock from another
+/// instance that has opened it in the meantime.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Place {
+    fn claim(path: &Path) -> Result<Place, CliError> {
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let fault = |error: io::Error| CliError::new(format!("cannot lock {}: {error}", path.display()));
+        let lock = File::options().create(true).append(true).open(&lock_path).map_err(fault)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(taken(path.display())),
+            Err(fs::TryLockError::Error(error)) => return Err(fault(error)),
+        }
+        // Whatever answers there without our lock is not ours to replace.
+        if UnixStream::connect(path).is_ok() {
+            return Err(taken(path.display()));
+        }
+        if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
+            let message =
+                format!("{} exists and is not a socket: remove it, or name another", path.display());
+            return Err(CliError::new(message));
+        }
+        Ok(Place { path: path.to_owned(), _lock: lock })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn taken(place: impl std::fmt::Display) -> CliError {
+    CliError::new(format!(
+        "another volley answers on {place}: stop it, or give another socket (unix {{ cli-listen ... }})"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_is_private_and_goes_with_the_listener() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run/cli.sock");
+        let listener = Listener::unix(&path, None).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o660);
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(listener);
+        assert!(!path.exists());
+        assert!(Listener::unix(&path, None).is_ok());
+    }
+
+    #[test]
+    fn a_second_instance_is_refused_and_the_first_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cli.sock");
+        let _first = Listener::unix(&path, None).unwrap();
+        let error = Listener::unix(&path, None).unwrap_err().to_string();
+        assert!(error.contains("another volley answers on") && error.contains("cli-listen"), "{error}");
+        assert!(UnixStream::connect(&path).is_ok());
+    }
+
+    #[test]
+    fn stale_sockets_are_replaced_but_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cli.sock");
+        let foreign = UnixListener::bind(&path).unwrap();
+        assert!(Listener::unix(&path, None).is_err(), "somebody without the lock answers");
+        drop(foreign);
+        assert!(path.exists());
+        drop(Listener::unix(&path, None).unwrap());
+        fs::write(&path, "precious").unwrap();
+        let error = Listener::unix(&path, None).unwrap_err().to_string();
+        assert!(error.contains("not a socket"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn tcp_is_for_this_host_only() {
+        let any = "0.0.0.0:0".parse().unwrap();
+        assert!(Listener::tcp(any).unwrap_err().to_string().contains("127.0.0.1"));
+        let first = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = Listener::tcp(first.address().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("another volley"), "{error}");
+    }
+}

@@ -6,7 +6,6 @@
 
 pub mod client;
 pub mod grammar;
-pub mod server;
 
 mod args;
 mod complete;
@@ -20,13 +19,17 @@ mod parse;
 mod protocol;
 mod registry;
 mod script;
+mod server;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use args::{Args, FromArg};
 pub use complete::Candidate;
 pub use error::CliError;
 pub use listen::Listener;
-pub use output::{Job, Output, Step};
+pub use output::{Answer, Job, Output, Step};
 pub use registry::{Call, Handler, Registry, Values};
 pub use script::run_file;
+pub use server::serve;
 pub use table::Table;

@@ -59,16 +59,24 @@ impl<C> Output<C> {
         Output { job: Some(Box::new(job)), ..Output::none() }
     }
 
-    /// What to print now, and the work that goes on. As JSON, a text without data is `{"text": …}`.
-    pub(super) fn render(self, json: bool) -> (String, Option<Box<dyn Job<C>>>) {
+    /// As it is printed. As JSON, a text without data is `{"text": …}`.
+    pub(super) fn render(self, json: bool) -> Answer<C> {
         let text = match (json, self.json) {
             (false, _) => self.text,
             (true, Some(value)) => lines(format!("{value:#}")),
             (true, None) if self.text.is_empty() => String::new(),
             (true, None) => lines(format!("{:#}", serde_json::json!({ "text": self.text }))),
         };
-        (text, self.job)
+        Answer { text, job: self.job }
     }
+}
+
+/// The output of a command as it is printed.
+pub struct Answer<C> {
+    /// Text or JSON; ends with a line feed, or is empty.
+    pub text: String,
+    /// Goes on after the text was printed.
+    pub job: Option<Box<dyn Job<C>>>,
 }
 
 fn lines(mut text: String) -> String {
@@ -85,9 +93,9 @@ mod tests {
     #[test]
     fn json_is_given_when_asked_for() {
         let show = || Output::<()>::show([1], "one");
-        assert_eq!(show().render(false).0, "one\n");
-        assert_eq!(show().render(true).0, "[\n  1\n]\n");
-        assert_eq!(Output::<()>::text("a\n").render(true).0, "{\n  \"text\": \"a\\n\"\n}\n");
-        assert_eq!(Output::<()>::none().render(true).0, "");
+        assert_eq!(show().render(false).text, "one\n");
+        assert_eq!(show().render(true).text, "[\n  1\n]\n");
+        assert_eq!(Output::<()>::text("a\n").render(true).text, "{\n  \"text\": \"a\\n\"\n}\n");
+        assert_eq!(Output::<()>::none().render(true).text, "");
     }
 }

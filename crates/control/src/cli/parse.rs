@@ -21,6 +21,9 @@ struct Rest<'g> {
 
 type Next<'g> = Option<Rc<Rest<'g>>>;
 
+/// Is called with an element that may take the next word and what follows it; with `None` if the command may end.
+type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
+
 enum Here<'g> {
     Items(&'g [Item]),
     Unordered(Vec<&'g [Item]>),
@@ -48,9 +51,7 @@ impl<'g> State<'g> {
         State { command, items: grammar, next: None, taken: None }
     }
 
-    /// Calls `visit` with each element that may take the next word and what follows it; with `None` if the command
-    /// may end here.
-    fn each(&self, visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>)) {
+    fn each(&self, visit: &mut Visit<'_, 'g>) {
         each_item(self.items, &self.next, visit);
     }
 
@@ -81,11 +82,7 @@ impl<'g> State<'g> {
     }
 }
 
-fn each_item<'g>(
-    items: &'g [Item],
-    next: &Next<'g>,
-    visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>),
-) {
+fn each_item<'g>(items: &'g [Item], next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     let Some((first, rest)) = items.split_first() else { return each_next(next, visit) };
     let after = || match rest {
         [] => next.clone(),
@@ -104,11 +101,7 @@ fn each_item<'g>(
     }
 }
 
-fn each_unordered<'g>(
-    groups: &[&'g [Item]],
-    next: &Next<'g>,
-    visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>),
-) {
+fn each_unordered<'g>(groups: &[&'g [Item]], next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     for (chosen, group) in groups.iter().enumerate() {
         let others: Vec<_> =
             groups.iter().enumerate().filter(|(i, _)| *i != chosen).map(|(_, g)| *g).collect();
@@ -118,7 +111,7 @@ fn each_unordered<'g>(
     each_next(next, visit);
 }
 
-fn each_next<'g>(next: &Next<'g>, visit: &mut dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>)) {
+fn each_next<'g>(next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     match next.as_deref() {
         None => visit(None, &[], &None),
         Some(Rest { here: Here::Items(items), next }) => each_item(items, next, visit),

@@ -5,7 +5,7 @@ use super::complete::{self, Completion};
 use super::error::CliError;
 use super::grammar::{self, Seq};
 use super::lex::Line;
-use super::output::Output;
+use super::output::{Answer, Output};
 use super::parse::{self, State};
 use super::script::Script;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl<C: Values + 'static> Registry<C> {
     ///
     /// # Errors
     /// What is wrong with the line, or what the command says.
-    pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Output<C>, CliError> {
+    pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Answer<C>, CliError> {
         let mut found = Line::whole(line)?;
         while let Some(last) =
             found.tokens.pop_if(|token| !token.quoted && (token.text == "--json" || token.text == "-j"))
@@ -111,20 +111,22 @@ impl<C: Values + 'static> Registry<C> {
             let before = line.get(..last.span.start).unwrap_or_default();
             let completion = self.complete(cx, before);
             let text = complete::list(&completion.candidates);
-            return Ok(Output::show(&completion.candidates, text));
+            return Ok(Output::show(&completion.candidates, text).render(call.json));
         }
         if found.tokens.is_empty() {
-            return Ok(Output::none());
+            return Ok(Output::none().render(call.json));
         }
         let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
         let (index, taken) = parse::decide(self.start(), line, &found, cx, syntax)?;
+        let json = call.json;
         let args = Args { line: line.to_owned(), taken, call };
-        match self.commands.get(index).map(|command| &command.run) {
+        let output = match self.commands.get(index).map(|command| &command.run) {
             Some(Run::Handler(handler)) => handler(cx, &args),
             Some(Run::Help) => self.help(cx, &args),
             Some(Run::Exec) => Script::exec(Rc::clone(self), &args),
             None => Ok(Output::none()),
-        }
+        };
+        Ok(output?.render(json))
     }
 
     /// What can stand at the end of `line`.

@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::error::CliError;
 use super::lex::Line;
-use super::output::{Job, Output, Step};
+use super::output::{Answer, Job, Output, Step};
 use super::registry::{Call, Registry, Values};
 use std::cell::RefCell;
 use std::fs::File;
@@ -143,8 +143,7 @@ impl<C: Values + 'static> Job<C> for Script<C> {
                 Err((line, error)) => return self.fault(line, error),
             };
             match self.registry.run(cx, &command, self.call.clone()) {
-                Ok(output) => {
-                    let (text, job) = output.render(self.call.json);
+                Ok(Answer { text, job }) => {
                     out.push_str(&text);
                     self.job = job.map(|job| (line, job));
                 }
