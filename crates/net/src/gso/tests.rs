@@ -227,6 +227,24 @@ fn what_cannot_be_cut_is_dropped_whole() {
 }
 
 #[test]
+fn rfc768_a_checksum_of_zero_is_sent_as_all_ones() {
+    let datagram = |payload: u16| {
+        let b = PacketBuilder::ipv4(SRC, DST).ethernet(Mac([2; 6]), Mac([4; 6])).udp(1, 2);
+        b.payload(&payload.to_be_bytes()).partial_checksum().build()
+    };
+    // What is missing to all ones: the checksum of the datagram without it.
+    let mut plain = datagram(0);
+    put(&mut plain, 40, &[0, 0]);
+    let frame = datagram(transport_checksum(&plain[14..]));
+    let out = harness().send("gso", &[&frame], |_, p| {
+        p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
+        p.mark_l3(14);
+        (p.cold_mut().csum_start, p.cold_mut().csum_offset) = (34, 6);
+    });
+    assert_eq!(be16(&out[0].bytes, 40), 0xffff);
+}
+
+#[test]
 fn a_checksum_that_lies_outside_is_dropped() {
     let frame = tcp_packet(100, 0).frame;
     for (start, offset) in [(34, 200), (u16::MAX, u16::MAX), (153, 0)] {

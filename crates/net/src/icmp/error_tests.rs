@@ -1,5 +1,6 @@
 //! `ip4-icmp-error`: what is reported, how, and what never is.
 
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -228,6 +229,14 @@ fn the_trace_goes_on_with_the_report() {
     let (reports, _) =
         send(&mut h, interface, Cause::NoRoute, &[datagram().build(), datagram().build()], Flags::NONE);
     assert_eq!(reports.iter().map(|r| r.from).collect::<Vec<_>>(), [Some(0), Some(1)]);
+}
+
+#[test]
+fn rfc6864_4_2_reports_to_one_host_have_different_identifications() {
+    let (_bench, interface, mut h) = router();
+    let (reports, _) = send(&mut h, interface, Cause::NoRoute, &vec![datagram().build(); 8], Flags::NONE);
+    let ids: HashSet<u16> = reports.iter().map(|r| parse(r).0.id()).collect();
+    assert_eq!(ids.len(), 8);
 }
 
 #[test]

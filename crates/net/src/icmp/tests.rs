@@ -111,7 +111,7 @@ fn rfc1812_4_3_3_6_a_recorded_route_comes_back_whole() {
 fn a_source_route_is_not_followed() {
     for option in [131, 137] {
         for options in
-            [vec![option, 7, 4, 10, 0, 0, 1], vec![1, 1, option, 3, 4], vec![148, 4, 0, 0, option, 3, 4]]
+            [vec![option, 7, 4, 10, 0, 0, 1], vec![1, option, 3, 4], vec![148, 4, 0, 0, option, 3, 4]]
         {
             let mut h = harness();
             let request = PacketBuilder::ipv4(HOST, OWN).options(&options).echo_request(1, 2).build();

@@ -86,6 +86,21 @@ fn lengths_that_do_not_agree_are_dropped() {
 }
 
 #[test]
+fn a_header_that_goes_on_in_the_next_segment_is_dropped() {
+    let long = packet().options(&[1; 40]).payload(&[0; 4000]).build();
+    let mut h = harness();
+    for len in [20, 59, 60] {
+        let out = h.send("ip4-local", &[&long], |_, p| {
+            // The header says how long the packet is then, so that nothing else is wrong with it.
+            let cut = p.len() - len;
+            p.set_len(len);
+            p.bytes_mut()[2..4].copy_from_slice(&((long.len() - cut) as u16).to_be_bytes());
+        });
+        assert_eq!(out[0].reason, if len < 60 { Some("bad-length") } else { None }, "{len}");
+    }
+}
+
+#[test]
 fn a_number_has_one_taker() {
     let bench = Bench::new();
     bench.harness(|b, t, _| {

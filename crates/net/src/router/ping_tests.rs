@@ -3,6 +3,7 @@
 use drivers::pktgen;
 use graph::{Builder, GraphError, Worker};
 use wire::Mac;
+use wire::icmpv4::kind;
 
 use super::*;
 use crate::Tables;
@@ -74,6 +75,21 @@ fn the_router_answers_its_own_pings() {
     assert_eq!(router.ping_take_replies(id), []);
     router.bufs.publish();
     assert_eq!(router.pool.stats().used, 0);
+}
+
+#[test]
+fn a_ping_stays_in_its_table() {
+    let (mut router, mut worker) = router();
+    router.add_table(5).unwrap();
+    let loop0 = loopback(&mut router, "loop0");
+    router.set_table(loop0, 5).unwrap();
+    address(&mut router, loop0, "10.0.0.1", 32);
+    let id = router.ping_start(5, addr("10.0.0.1"), None, 56).unwrap();
+    router.ping_send(id, 1, 0).unwrap();
+    turn(&router, &mut worker);
+    router.poll(1);
+    assert_eq!(router.ping_take_replies(id).len(), 1);
+    assert!(router.ping_start(0, addr("10.0.0.1"), None, 56).is_err());
 }
 
 #[test]
