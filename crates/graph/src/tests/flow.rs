@@ -144,6 +144,18 @@ fn order_within_a_flow_is_kept() {
 }
 
 #[test]
+fn waiting_frames_run_in_the_order_in_which_they_came() {
+    let mut rig = diamond(&Kept::default());
+    // Two copies of each of 200 packets fill more than one frame of the next node.
+    rig.source.push((0..200).map(|id| spec(id, &[COPY, 0, COPY, 0, DROP])).collect());
+    rig.turn();
+    // The first copy makes another one in `b0`, which goes on to the end.
+    assert_eq!((rig.ran("b0"), rig.ran("end")), ((2, 400), (1, 200)));
+    assert!(rig.log.at("b0").is_sorted() && rig.log.at("end").is_sorted());
+    rig.ends_clean();
+}
+
+#[test]
 fn drops_are_counted_by_reason_and_freed() {
     let (mut rig, _) = forked();
     let mut batch: Vec<Spec> = (0..100).map(|id| spec(id, &[DROP + (id % 3) as u8])).collect();

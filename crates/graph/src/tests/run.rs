@@ -2,15 +2,19 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use buf::{Held, Pool};
+use buf::{Frame, Held, Pool};
 use infra::doorbell::Doorbell;
 use infra::quiesce::Domain;
 use infra::wait;
 
 use super::toys::{Batches, End, Log, specs};
-use crate::{Blueprint, Builder, EdgeId, Punted, Runner, WorkerPort};
+use crate::{
+    Blueprint, Builder, Cx, EdgeId, InputNode, More, NoNext, NoReason, Out, Punted, Runner, WaitSet,
+    WorkerPort,
+};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -102,18 +106,19 @@ fn an_idle_worker_sleeps_and_wakes_when_it_is_sent_something() {
 fn no_wake_up_is_lost() {
     let echo = Echo::new();
     let (runner, mut port) = echo.start(0);
-    let mut next = 0;
-    for round in 0..3000u32 {
-        let burst = 1 + round % 3;
-        for id in next..next + burst {
+    // As soon as it has one packet back, the main thread sends the next, and sleeps when there is none: so it falls
+    // asleep while the worker is about to send again.
+    const ALL: u32 = 100_000;
+    const ON_THEIR_WAY: u32 = 3;
+    for id in 0..ALL + ON_THEIR_WAY {
+        if id < ALL {
             assert!(port.inject(echo.edge, packet(&echo.pool, id)).is_ok());
         }
-        for id in next..next + burst {
+        if let Some(expected) = id.checked_sub(ON_THEIR_WAY) {
             let mut p = echo.punted(&mut port);
-            assert_eq!(p.packet.packet().hash(), id);
+            assert_eq!(p.packet.packet().hash(), expected);
             p.packet.discard();
         }
-        next += burst;
     }
     drop((runner.stop(), port));
     assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
@@ -164,6 +169,54 @@ fn two_workers_share_a_graph() {
     assert_eq!((of(None), of(Some(0)) + of(Some(1))), (32_000, 32_000));
     drop((one.stop(), two.stop(), port_one, port_two));
     assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
+}
+
+/// Counts its polls; what it sleeps on is for the test to say.
+struct Counting {
+    polls: Arc<AtomicU64>,
+    /// Nanoseconds until it is to be polled again; `None` for at once.
+    nap: Option<u64>,
+    now: u64,
+}
+
+impl InputNode for Counting {
+    type Next = NoNext;
+    type Drop = NoReason;
+    fn poll(&mut self, cx: &mut Cx<'_>, _: &mut Frame, _: &mut Out<'_, NoNext, NoReason>) -> More {
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.now = cx.now;
+        More::No
+    }
+    fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
+        match self.nap {
+            None => wait.poll(),
+            Some(nap) => {
+                wait.until(self.now + 1000 * nap);
+                wait.until(self.now + nap);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_sleeps_as_long_as_its_inputs_let_it() {
+    for (nap, at_least) in [(None, 5_000), (Some(2_000_000), 20 * 64)] {
+        let polls = Arc::new(AtomicU64::new(0));
+        let (mut b, counter) = (Builder::new(), polls.clone());
+        b.input("counting", move |_| Ok(Counting { polls: counter.clone(), nap, now: 0 }));
+        let (blueprint, _) = b.build(&Domain::new()).expect("a graph");
+        let pool = Pool::new(64).expect("a pool");
+        let bell = Arc::new(Doorbell::new().expect("a doorbell"));
+        let (worker, port) = blueprint.worker(0, &pool, &bell).expect("a worker");
+        let (runner, start) = (Runner::start(worker, &port, None).expect("a thread"), Instant::now());
+        // Without the wish it would be polled 64 times in a tenth of a second.
+        while polls.load(Ordering::Relaxed) < at_least && start.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let tenths = start.elapsed().as_millis() as u64 / 100 + 1;
+        assert!(polls.load(Ordering::Relaxed) > tenths * 2 * 64, "{nap:?}: slept too long");
+        drop(runner.stop());
+    }
 }
 
 #[test]
