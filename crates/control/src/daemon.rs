@@ -6,13 +6,13 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use net::router::{Install, Parts, Router, Sizes};
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -78,7 +78,8 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     if router.pool().stats().page == infra::mem::PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
-    let bell = Bell(router.doorbell().as_fd().try_clone_to_owned()?);
+    // Any file whose readiness the executor can watch will do; a pipe's end is one that takes a file as it is.
+    let bell = pipe::Receiver::from_owned_fd_unchecked(router.doorbell().as_fd().try_clone_to_owned()?)?;
     let cores: Vec<usize> = placement.workers.iter().flatten().copied().collect();
     router.start(workers, &cores).map_err(failed)?;
 
@@ -109,10 +110,20 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
 
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     let listener = match &startup.unix.cli_listen {
-        Listen::Socket(path) => Listener::unix(path, startup.unix.gid.as_ref().and_then(|g| g.number())),
+        Listen::Socket(path) => Listener::unix(path, group(startup)?),
         Listen::Tcp(address) => Listener::tcp(*address),
     };
     listener.map_err(failed)
+}
+
+/// The group that may use the CLI's socket. One that this machine does not know is a matter for a warning.
+fn group(startup: &Startup) -> Result<Option<u32>, DaemonError> {
+    let Some(group) = &startup.unix.gid else { return Ok(None) };
+    let id = group.id()?;
+    if id.is_none() {
+        tracing::warn!("unix {{ gid }}: this machine knows no such group; the CLI's socket keeps the process's");
+    }
+    Ok(id)
 }
 
 fn where_listening(startup: &Startup) -> String {
@@ -134,8 +145,7 @@ async fn configure(
 }
 
 /// Gives the router its turns.
-async fn turns(context: Rc<RefCell<Context>>, bell: Bell) -> io::Result<()> {
-    let bell = AsyncFd::new(bell)?;
+async fn turns(context: Rc<RefCell<Context>>, bell: pipe::Receiver) -> io::Result<()> {
     let mut devices = interval(DEVICES);
     devices.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -151,18 +161,14 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell) -> io::Result<()> {
             continue;
         }
         tokio::select! {
-            ready = bell.readable() => ready?.clear_ready(),
+            ready = bell.readable() => {
+                ready?;
+                // Read until there is nothing, so that the executor waits for the next ring.
+                while bell.try_read(&mut [0; 8]).is_ok() {}
+            }
             () = sleep_until(Instant::now() + next) => {}
             _ = devices.tick() => context.borrow_mut().system.look_after_devices(),
         }
-    }
-}
-
-/// The doorbell that workers ring, for the executor to wait on.
-struct Bell(OwnedFd);
-impl AsRawFd for Bell {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 }
 

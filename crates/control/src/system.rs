@@ -46,12 +46,13 @@ impl System {
                 let parent = self.index(parent)?;
                 self.router.add_subinterface(name, parent, *tags)?;
             }
-            Spec::Generator(_) => {
-                let (device, generator, sink) = pktgen::open(&pktgen::Config::default());
+            Spec::Generator(n) => {
+                let mac = [2, 0xfe, 0, 0, (n >> 8) as u8, *n as u8];
+                let (device, generator, sink) = pktgen::open(&pktgen::Config { mac, ..Default::default() });
                 self.router.add_device(name, device)?;
                 self.generators.insert(name.to_string(), (generator, sink));
             }
-            Spec::Host(_) | Spec::Tap(_) => {
+            Spec::Host(_) | Spec::Tap(..) => {
                 let device = open(spec)?;
                 self.router.add_device(name, device)?;
             }
@@ -102,7 +103,7 @@ impl System {
 fn open(spec: &Spec) -> Result<Device, Refused> {
     match spec {
         Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
-        Spec::Tap(config) => tap::open(config).or_else(|e| refuse(e.to_string())),
+        Spec::Tap(_, config) => tap::open(config).or_else(|e| refuse(e.to_string())),
         _ => refuse("there is no device behind this interface"),
     }
 }

@@ -6,8 +6,8 @@ use drivers::{af_packet, tap};
 use net::ethernet::Tags;
 use wire::Mac;
 
-use super::{Context, address, table};
-use crate::cli::{Args, CliError, Output, Registry};
+use super::{Context, Output, address, table};
+use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Change, Interface, Key, Spec, Value};
 
 type Done = Result<Output, CliError>;
@@ -24,7 +24,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
-         [host-ip4-addr <host-ip:prefix4>] [hw-addr <mac:mac>] [gso]",
+         [host-ip4-addr <host-ip:prefix4>] [hw-addr <mac:mac>] [{gso | no-gso}]",
         "Make a tap, whose other end is an interface of this host.",
         create_tap,
     );
@@ -112,11 +112,10 @@ fn create(c: &mut Context, key: Key, interface: Interface) -> Done {
 fn create_host(c: &mut Context, a: &Args) -> Done {
     let name = a.need::<String>("name")?;
     let config = af_packet::Config {
-        name: name.clone(),
         mode: if a.has("v3") { af_packet::Mode::V3 } else { af_packet::Mode::V2 },
         shared: a.has("shared"),
         force: a.has("force"),
-        ..af_packet::Config::default()
+        ..af_packet::Config::new(name.clone())
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Host(config)) };
     create(c, Key::Interface(format!("host-{name}")), interface)
@@ -128,15 +127,13 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
         None => free_number(c, "tap"),
     };
     let config = tap::Config {
-        id,
-        host_name: a.get::<String>("host"),
-        host_ns: a.get::<String>("ns"),
+        host_namespace: a.get::<String>("ns").map(Into::into),
         host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
         host_ip4: a.get::<(Ipv4Addr, u8)>("host-ip"),
-        gso: a.has("gso"),
-        ..tap::Config::default()
+        gso: !a.has("no-gso"),
+        ..tap::Config::new(a.get::<String>("host").unwrap_or_else(|| format!("tap{id}")))
     };
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(config)) };
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(id, config)) };
     create(c, Key::Interface(format!("tap{id}")), interface)
 }
 

@@ -19,6 +19,9 @@ use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Change, Store};
 use crate::system::System;
 
+/// The answer to a command.
+pub type Output = crate::cli::Output<Context>;
+
 /// What commands work on.
 pub struct Context {
     /// The router and its devices.

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use wire::Mac;
 
-use super::Context;
-use crate::cli::{Args, CliError, Output, Registry};
+use super::{Context, Output};
+use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Change, Key, Neighbor, Value};
 
 /// Declares the commands.

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::{Context, table};
-use crate::cli::{Args, CliError, Job, Output, Registry, Step};
+use super::{Context, Output, table};
+use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// How long the last reply is waited for.
 const PATIENCE: u64 = 1_000_000_000;
@@ -52,10 +52,10 @@ impl Job<Context> for Ping {
         let now = c.now();
         for reply in c.system.router.ping_take_replies(self.id) {
             self.received += 1;
-            let ms = reply.rtt as f64 / 1e6;
+            let ms = reply.rtt.as_secs_f64() * 1e3;
             *out += &format!(
                 "{} bytes from {}: icmp_seq={} ttl={} time={ms:.4} ms\n",
-                reply.size, reply.from, reply.seq, reply.ttl
+                reply.bytes, reply.from, reply.seq, reply.ttl
             );
         }
         if self.sent < self.count && now >= self.next {

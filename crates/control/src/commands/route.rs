@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use net::ip::Prefix4;
 
-use super::{Context, prefix, table};
-use crate::cli::{Args, CliError, Job, Output, Registry, Step};
+use super::{Context, Output, prefix, table};
+use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Change, Key, Route, Value, Via};
 
 /// Routes that are changed between two looks at the clock.

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use graph::trace::Fate;
 use serde::Serialize;
 
-use super::Context;
-use crate::cli::{Args, CliError, Output, Registry};
+use super::{Context, Output};
+use crate::cli::{Args, CliError, Registry};
 
 /// Packets that `show trace` shows unless it is told otherwise.
 const SHOWN: u32 = 50;

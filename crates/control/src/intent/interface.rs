@@ -13,7 +13,7 @@ pub enum Spec {
     /// A Linux interface (`create host-interface`).
     Host(af_packet::Config),
     /// A tap (`create tap`).
-    Tap(tap::Config),
+    Tap(u32, tap::Config),
     /// A packet generator and sink (`create packet-generator interface`).
     Generator(u32),
     /// A loopback (`create loopback interface`).
@@ -133,7 +133,7 @@ impl Interface {
                 s += if c.mode == af_packet::Mode::V3 { " v3" } else { "" };
                 s
             }
-            Spec::Tap(c) => dump_tap(c),
+            Spec::Tap(id, c) => dump_tap(*id, c),
             Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),
             Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
@@ -162,19 +162,16 @@ impl Interface {
 }
 
 /// The command that makes a tap.
-fn dump_tap(c: &tap::Config) -> String {
-    let mut s = format!("create tap id {}", c.id);
-    if let Some(name) = &c.host_name {
-        s += &format!(" host-if-name {name}");
+fn dump_tap(id: u32, c: &tap::Config) -> String {
+    let mut s = format!("create tap id {id} host-if-name {}", c.host_name);
+    if let Some(ns) = &c.host_namespace {
+        s += &format!(" host-ns {}", ns.display());
     }
-    if let Some(ns) = &c.host_ns {
-        s += &format!(" host-ns {ns}");
+    if let Some(mac) = c.host_mac {
+        s += &format!(" host-mac-addr {}", Mac(mac));
     }
-    if let Some(mac) = &c.host_mac {
-        s += &format!(" host-mac-addr {}", Mac(*mac));
-    }
-    if let Some((ip, len)) = &c.host_ip4 {
+    if let Some((ip, len)) = c.host_ip4 {
         s += &format!(" host-ip4-addr {ip}/{len}");
     }
-    s + if c.gso { " gso" } else { "" }
+    s + if c.gso { "" } else { " no-gso" }
 }

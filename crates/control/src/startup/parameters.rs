@@ -87,11 +87,6 @@ const UNIX: &[Parameter] = &[
         .help("Stay in the foreground. Volley always does; a service manager keeps it in the background."),
     Parameter::granted("nosyslog", "", |_, _| Ok(()))
         .help("Log to standard error instead of syslog. Volley always does, unless `log` names a file."),
-    Parameter::sets("interactive", "", |s, _| {
-        s.unix.interactive = true;
-        Ok(())
-    })
-    .help("Offer the CLI on standard input and output as well."),
     Parameter::sets("log", "<file>", |s, c| {
         s.unix.log = Some(c.path()?);
         Ok(())
@@ -112,17 +107,6 @@ const UNIX: &[Parameter] = &[
     .help(
         "Where the CLI listens: a UNIX socket, or TCP on a loopback address. A relative path lies in `runtime-dir`.",
     ),
-    Parameter::sets("cli-prompt", "<text>", |s, c| {
-        s.unix.cli_prompt = c.text("the prompt's text")?;
-        Ok(())
-    })
-    .default("\"volley# \"")
-    .help("The prompt of the CLI."),
-    Parameter::sets("cli-no-banner | nobanner", "", |s, _| {
-        s.unix.banner = false;
-        Ok(())
-    })
-    .help("Do not greet when the CLI starts."),
     Parameter::sets("gid", "<number> | <name>", |s, c| {
         s.unix.gid = Some(c.group()?);
         Ok(())
@@ -141,11 +125,23 @@ const UNIX: &[Parameter] = &[
     })
     .default("/run/volley")
     .help("Where relative paths of sockets and the pidfile lie."),
-    Parameter::sets("full-coredump", "", |s, _| {
+    Parameter::ignored("interactive", "", |s, _| {
+        s.unix.interactive = true;
+        Ok(())
+    })
+    .help("The CLI does not run on standard input yet: connect to `cli-listen` with `volley ctl`."),
+    Parameter::ignored("cli-prompt", "<text>", |s, c| {
+        s.unix.cli_prompt = c.text("the prompt's text")?;
+        Ok(())
+    })
+    .help("The client's prompt is fixed so far."),
+    Parameter::granted("cli-no-banner | nobanner", "", |_, _| Ok(()))
+        .help("Do not greet when the CLI starts. It never does."),
+    Parameter::ignored("full-coredump", "", |s, _| {
         s.unix.full_coredump = true;
         Ok(())
     })
-    .help("Let a core dump hold all mapped memory, buffers included."),
+    .help("The service manager decides what a core dump holds: CoredumpFilter= in the unit."),
     Parameter::ignored("coredump-size", "unlimited | <size>", |_, c| match c.peek() {
         Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| ()),
         _ => c.size().map(|_| ()),
@@ -218,7 +214,7 @@ const BUFFERS: &[Parameter] = &[
         Ok(())
     })
     .default("16384")
-    .help("How many packet buffers there are on each NUMA node, 2624 bytes each."),
+    .help("How many packet buffers there are in all, 2624 bytes each."),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),
     Parameter::ignored("page-size", "<size> | default | default-hugepage", |_, c| match c.peek() {
@@ -236,7 +232,7 @@ const BUFFERS: &[Parameter] = &[
         body.finish()
     })
     .repeats()
-    .help("Each node gets `buffers-per-numa`."),
+    .help("There is one pool, of `buffers-per-numa` buffers."),
 ];
 
 const PLUGINS: &[Parameter] = &[

@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 use net::ip::{Object, Path, Prefix4, Source};
 use serde::Serialize;
 
-use super::super::Context;
-use crate::cli::{Args, CliError, Output, Registry, Table};
+use super::super::{Context, Output};
+use crate::cli::{Args, CliError, Registry, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -147,7 +147,7 @@ fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 fn tables(c: &mut Context, _: &Args) -> Result<Output, CliError> {
     let all: Vec<u16> = c.system.router.routes().tables().collect();
-    let text = all.iter().map(|t| format!("[{t}] table_id:{t} ipv4-VRF:{t}\n")).collect();
+    let text: String = all.iter().map(|t| format!("[{t}] table_id:{t} ipv4-VRF:{t}\n")).collect();
     Ok(Output::show(&all, text))
 }
 

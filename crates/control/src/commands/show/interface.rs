@@ -6,8 +6,8 @@ use net::interface::Kind;
 use net::router::InterfaceInfo;
 use serde::Serialize;
 
-use super::super::Context;
-use crate::cli::{Args, CliError, Output, Registry, Table};
+use super::super::{Context, Output};
+use crate::cli::{Args, CliError, Registry, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -195,14 +195,14 @@ fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             details: d.map(|d| d.describe()).unwrap_or_default(),
         });
     }
-    let mut t = Table::new(&["Name", "Idx", "Link", "Hardware"]);
+    // Each interface has lines of its own below it, so this is no table.
+    let mut text = format!("{:<24} {:>4}  {:<5} Hardware\n", "Name", "Idx", "Link");
     for h in &all {
         let link = if !h.present { "gone" } else if h.carrier { "up" } else { "down" };
-        t.row(vec![h.name.clone(), h.index.to_string(), link.into(), h.kind.into()]);
+        let _ = writeln!(text, "{:<24} {:>4}  {link:<5} {}", h.name, h.index, h.kind);
         let speed = h.speed_mbps.map_or("unknown".into(), |s| format!("{s} Mbit/s"));
-        t.note(format!("  Link speed: {speed}"));
-        t.note(format!("  Ethernet address {}", h.mac));
-        h.details.iter().for_each(|(name, value)| t.note(format!("  {name}: {value}")));
+        let _ = writeln!(text, "  Link speed: {speed}\n  Ethernet address {}", h.mac);
+        h.details.iter().for_each(|(name, value)| text += &format!("  {name}: {value}\n"));
     }
-    Ok(Output::show(&all, t.to_string()))
+    Ok(Output::show(&all, text))
 }

@@ -8,8 +8,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::Context;
-use crate::cli::{CliError, Output, Registry, Table};
+use super::{Context, Output};
+use crate::cli::{CliError, Registry, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -24,7 +24,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add("show config", "Show the commands that make the configuration as it is.", |c, _| {
         let lines: Vec<String> = c.store.iter().flat_map(|(k, v)| crate::intent::dump(k, v)).collect();
-        let text = lines.iter().map(|l| format!("{l}\n")).collect();
+        let text: String = lines.iter().map(|l| format!("{l}\n")).collect();
         Ok(Output::show(&lines, text))
     });
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use graph::{Blueprint, Severity};
 use serde::Serialize;
 
-use super::super::Context;
-use crate::cli::{Args, CliError, Output, Registry, Table};
+use super::super::{Context, Output};
+use crate::cli::{Args, CliError, Registry, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
