@@ -45,10 +45,7 @@ pub struct Unix {
     pub cli_listen: Listen,
     /// The CLI's prompt.
     pub cli_prompt: String,
-    /// Whether the CLI greets.
-    pub banner: bool,
-    /// The group that may use the CLI's socket. VPP's packaged file names a group that other machines lack: one that
-    /// does not exist is a matter for a warning.
+    /// The group that may use the CLI's socket.
     pub gid: Option<Group>,
     /// Where to write the number of the process.
     pub pidfile: Option<PathBuf>,
@@ -160,7 +157,6 @@ impl Startup {
                 startup_config: None,
                 cli_listen: Listen::Socket("cli.sock".into()),
                 cli_prompt: "volley# ".into(),
-                banner: true,
                 gid: None,
                 pidfile: None,
                 runtime_dir: "/run/volley".into(),

@@ -158,7 +158,7 @@ const UNIX: &[Parameter] = &[
     Parameter::ignored("cli-pager-buffer-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The CLI has no pager of its own."),
     Parameter::granted("nocolor", "", |_, _| Ok(()))
-        .help("No colours in the CLI's output. There are none."),
+        .help("No colours in the CLI's output. There are none; the client colours its prompt at most."),
 ];
 
 const CPU: &[Parameter] = &[
