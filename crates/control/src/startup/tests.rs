@@ -309,9 +309,9 @@ fn a_file_that_cannot_be_read_is_a_fault_of_its_own() {
 
 #[test]
 fn groups_are_found_by_name() {
-    assert_eq!(Group::Name("root".into()).number(), Some(0));
-    assert_eq!(Group::Name("no such group".into()).number(), None);
-    assert_eq!(Group::Id(12).number(), Some(12));
+    assert_eq!(Group::Name("root".into()).id().unwrap(), Some(0));
+    assert_eq!(Group::Name("no such group".into()).id().unwrap(), None);
+    assert_eq!(Group::Id(12).id().unwrap(), Some(12));
 }
 
 #[test]

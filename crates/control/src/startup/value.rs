@@ -5,6 +5,7 @@ use super::{
     tree::{Item, Word},
 };
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
@@ -32,20 +33,16 @@ pub enum Group {
 }
 
 impl Group {
-    /// The group's number. `None`, with a warning in the log, when the machine knows no group of the name: VPP's
-    /// packaged file names one that other machines lack.
-    pub fn number(&self) -> Option<u32> {
-        let name = match self {
-            Self::Id(id) => return Some(*id),
-            Self::Name(name) => name,
-        };
-        let why = match nix::unistd::Group::from_name(name) {
-            Ok(Some(group)) => return Some(group.gid.as_raw()),
-            Ok(None) => "there is no such group".to_owned(),
-            Err(e) => e.to_string(),
-        };
-        tracing::warn!("unix {{ gid {name} }}: {why}; the CLI's socket keeps the group of the process");
-        None
+    /// The group's number; `None` when the machine knows no group of the name. VPP's packaged file names one that other
+    /// machines lack, so that is a matter for a warning.
+    ///
+    /// # Errors
+    /// When the machine's lists of groups cannot be read.
+    pub fn id(&self) -> io::Result<Option<u32>> {
+        match self {
+            Self::Id(id) => Ok(Some(*id)),
+            Self::Name(name) => Ok(nix::unistd::Group::from_name(name)?.map(|group| group.gid.as_raw())),
+        }
     }
 }
 
