@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use graph::Builder;
+use graph::{Builder, GraphError, Worker};
 use infra::quiesce::Domain;
 use testkit::harness::Harness;
 use wire::Mac;
@@ -10,7 +10,7 @@ use wire::Mac;
 use crate::ethernet::Vlans;
 use crate::interface::{Interface, Kind};
 use crate::ip::OwnAddresses;
-use crate::router::Hooks;
+use crate::router::{Hooks, Parts, Router, Sizes};
 use crate::tables::{Tables, Writers, tables};
 
 /// The plain form of the internet checksum (RFC 1071 section 4.1): 0 for data that carries its own.
@@ -75,4 +75,27 @@ impl Bench {
     pub fn harness(&self, install: impl FnOnce(&mut Builder, &Tables, &mut Hooks)) -> Harness {
         Harness::in_domain(&self.domain, |b| install(b, &self.tables, &mut Hooks::default()))
     }
+}
+
+fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    crate::interface::install(b, t);
+    crate::ethernet::install(b, t);
+    crate::ip::install(b, t);
+    crate::neighbor::install(b, t, hooks)?;
+    crate::udp::install(b, t, hooks)?;
+    crate::icmp::install(b, t, hooks)?;
+    crate::gso::install(b, t, hooks)
+}
+
+/// A router with all features and one worker, which is turned by hand.
+pub fn router() -> (Router, Worker) {
+    let Parts { router, mut workers } = Router::build(install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
+    (router, workers.remove(0))
+}
+
+/// One turn of a worker.
+pub fn turn(router: &Router, worker: &mut Worker) {
+    let mut participant = router.participant();
+    let section = participant.enter();
+    worker.turn(section.guard());
 }

@@ -42,4 +42,6 @@ mod error_tests;
 #[cfg(test)]
 mod limit_tests;
 #[cfg(test)]
+mod router_tests;
+#[cfg(test)]
 mod tests;

@@ -1,28 +1,12 @@
 //! The router's own pings.
 
 use drivers::pktgen;
-use graph::{Builder, GraphError, Worker};
 use wire::Mac;
 use wire::icmpv4::kind;
 
 use super::*;
-use crate::Tables;
-use crate::router::{Address, Hooks, Parts, Sizes};
-
-fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    crate::interface::install(b, t);
-    crate::ethernet::install(b, t);
-    crate::ip::install(b, t);
-    crate::neighbor::install(b, t, hooks)?;
-    crate::udp::install(b, t, hooks)?;
-    crate::icmp::install(b, t, hooks)?;
-    crate::gso::install(b, t, hooks)
-}
-
-fn router() -> (Router, Worker) {
-    let Parts { router, mut workers } = Router::build(install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
-    (router, workers.remove(0))
-}
+use crate::router::Address;
+use crate::testing::{router, turn};
 
 fn addr(s: &str) -> Ipv4Addr {
     s.parse().unwrap()
@@ -43,12 +27,6 @@ fn device(router: &mut Router, name: &str) -> u32 {
     let index = router.add_device(name, device).unwrap();
     router.set_admin(index, true).unwrap();
     index
-}
-
-fn turn(router: &Router, worker: &mut Worker) {
-    let mut participant = router.domain.register();
-    let section = participant.enter();
-    worker.turn(section.guard());
 }
 
 /// A reply as a worker punts it.
