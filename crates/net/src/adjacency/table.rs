@@ -121,7 +121,14 @@ impl Adjacencies {
     }
 
     /// The neighbour's address is now known, has changed, or is lost. Does nothing for a neighbour that nobody uses.
-    pub fn set_mac(&mut self, interface: u32, next_hop: Ipv4Addr, mac: Option<Mac>, via: &Interface, tags: Option<Tags>) {
+    pub fn set_mac(
+        &mut self,
+        interface: u32,
+        next_hop: Ipv4Addr,
+        mac: Option<Mac>,
+        via: &Interface,
+        tags: Option<Tags>,
+    ) {
         let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return };
         e.mac = mac;
         let rewrite = mac.map(|dst| Rewrite::ethernet(dst, via.mac, tags, ethertype::IPV4));

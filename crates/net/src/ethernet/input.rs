@@ -58,11 +58,7 @@ impl EthernetInput {
             return Verdict::Drop(Reason::Runt);
         }
         let tag = *p.peek_at::<VlanTag>(HEADER);
-        let mut tags = Tags {
-            outer_service: outer != ethertype::VLAN,
-            outer: tag.vid(),
-            inner: None,
-        };
+        let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
         let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
         if inner_type == ethertype::VLAN && p.len() >= HEADER + 2 * TAG {
             let tag = *p.peek_at::<VlanTag>(HEADER + TAG);
