@@ -16,4 +16,4 @@ pub mod tap;
 pub use device::{Device, DeviceControl, Link};
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
-pub const INPUT_NODES: [&str; 3] = ["af-packet-input", "tap-input", "pg-input"];
+pub const INPUT_NODES: [&str; 3] = [af_packet::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE];

@@ -1,6 +1,6 @@
 //! `af_packet`: a network interface of the kernel, by packet sockets (`packet(7)`).
 //!
-//! Packets come through a ring that is shared with the kernel ([`ring`]) and go by `sendmmsg` ([`tx`]). Both ways each
+//! Packets come through a ring that is shared with the kernel (`ring.rs`) and go by `sendmmsg` (`tx.rs`). Both ways each
 //! carries a virtio header, so that segments that are to be cut and checksums that are to be completed can be passed
 //! on as they are: a host at the other end of a veth pair hands over up to 64 KiB at once.
 //!
@@ -19,6 +19,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+pub(crate) use open::INPUT_NODE;
 pub use open::open;
 
 use crate::device::{DeviceControl, Link};
@@ -37,7 +38,7 @@ pub enum Mode {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,

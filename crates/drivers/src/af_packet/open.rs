@@ -19,7 +19,7 @@ use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
 /// Name of the node that polls these devices.
-const INPUT_NODE: &str = "af-packet-input";
+pub(crate) const INPUT_NODE: &str = "af-packet-input";
 /// What the kernel may hold of packets that are too large for the ring, and of those on their way out, in bytes.
 /// Users without rights over the machine get what the system allows.
 const RECEIVE_BUFFER: c_int = 16 << 20;
@@ -105,9 +105,7 @@ fn keep_out(config: &Config) -> Result<Stack, OpenError> {
     }
     match Claim::new(&config.name) {
         Ok(claim) => Ok(Stack::KeptOut { _claim: claim }),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EEXIST | libc::EBUSY)) => {
-            Err(OpenError::InUse(config.name.clone()))
-        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(OpenError::InUse(config.name.clone())),
         Err(e) => {
             tracing::warn!(
                 "{}: the kernel's own stack hears this interface too, and may answer by itself: nftables could not \

@@ -27,6 +27,8 @@ const NFTA_HOOK_DEV: u16 = 3;
 /// The table goes with the socket that made it, and nobody else can change it.
 const NFT_TABLE_F_OWNER: u32 = 2;
 const NF_DROP: u32 = 0;
+/// Sequence number of the message that makes the table.
+const TABLE: u32 = 2;
 /// Before everything that an operator is likely to hook in.
 const PRIORITY: i32 = -500;
 
@@ -39,7 +41,7 @@ impl Claim {
     /// Claims the interface of this name in the calling thread's namespace.
     ///
     /// # Errors
-    /// `EEXIST` when there is a claim already; anything else where the kernel cannot do this.
+    /// `AlreadyExists` when there is a claim already; anything else where the kernel cannot do this.
     pub(crate) fn new(interface: &str) -> io::Result<Claim> {
         let owner = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
         let table = format!("volley-{interface}");
@@ -80,13 +82,16 @@ fn acknowledged(socket: &OwnedFd, mut left: usize) -> io::Result<()> {
     while left > 0 {
         let n = sys::recv(socket.as_fd(), &mut buffer)?;
         let mut rest = buffer.get(..n).unwrap_or_default();
-        while let Some((head, _)) = rest.split_first_chunk::<{ size_of::<nlmsghdr>() + 4 }>() {
+        // A `nlmsghdr`, the error, and the `nlmsghdr` of what it is about.
+        while let Some((head, _)) = rest.split_first_chunk::<{ 2 * size_of::<nlmsghdr>() + 4 }>() {
             let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let kind = c_int::from(u16::from_ne_bytes([head[4], head[5]]));
             if kind == libc::NLMSG_ERROR {
-                match word(size_of::<nlmsghdr>()) as i32 {
-                    0 => left = left.saturating_sub(1),
-                    code => return Err(io::Error::from_raw_os_error(-code)),
+                match (word(16) as i32, word(28)) {
+                    (0, _) => left = left.saturating_sub(1),
+                    // Another's table. Who may not do such things at all is told so at the first message.
+                    (code, TABLE) if -code == libc::EPERM => return Err(io::ErrorKind::AlreadyExists.into()),
+                    (code, _) => return Err(io::Error::from_raw_os_error(-code)),
                 }
             }
             rest = rest.get((word(0) as usize).max(1).next_multiple_of(4)..).unwrap_or_default();

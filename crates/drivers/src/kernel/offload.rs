@@ -93,6 +93,7 @@ mod tests {
         packet.fill(bytes);
         let flags = receive(&header, &mut packet);
         let out = flags.map(|f| (f, transmit(&packet)));
+        frame.note(flags.unwrap_or_default());
         frame.free(&mut cache);
         out
     }

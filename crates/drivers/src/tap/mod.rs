@@ -25,12 +25,12 @@ use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
 /// Name of the node that polls these devices.
-const INPUT_NODE: &str = "tap-input";
+pub(crate) const INPUT_NODE: &str = "tap-input";
 /// Refuse a name that there is already (`linux/if_tun.h`).
 const IFF_TUN_EXCL: c_int = 0x8000;
 
 /// What is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Name of the host's end.
     pub host_name: String,

@@ -2,4 +2,8 @@
 //!
 //! Those over real links need root or a user namespace, and say `SKIPPED` where there is neither.
 
+mod af_packet;
+mod cable;
+mod lab;
 mod pktgen;
+mod tap;
