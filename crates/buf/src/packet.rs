@@ -183,8 +183,8 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Moves the start `len` bytes back, and writes the last `len` bytes of `header` there; `false` (and nothing changed)
-    /// when the headroom is used up.
+    /// Puts a link header in front of the network header, which begins at the current offset: the last `len` bytes of
+    /// `header`. `false` (and nothing changed) when the headroom is used up.
     ///
     /// Always 32 bytes are written, two stores: what lies before the new start is headroom, where nothing is kept.
     #[inline(always)]
@@ -198,6 +198,7 @@ impl<'a> Packet<'a> {
         unsafe { self.ptr(off - header.len()).cast::<[u8; 32]>().write_unaligned(*header) };
         self.record.off = (off - len) as u16;
         self.record.len += len as u16;
+        (self.record.l3, self.record.l2_len) = (off as u16, len as u8);
         true
     }
 

@@ -246,6 +246,9 @@ impl Builder {
     }
 
     /// Declares an arc: packets that enter it come to the node `end` unless a feature takes them.
+    ///
+    /// An edge that bears the arc's name enters it, also when the arc's end has that name. An arc that bears the name of
+    /// the node where it begins is entered there only: from elsewhere the name means that node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }
@@ -365,7 +368,12 @@ impl Builder {
                 return Err(GraphError(format!("arc \"{}\" has more than 64 features", arc.name)));
             }
             let mut starts: Vec<(usize, usize, usize)> = Vec::new();
+            // An arc that begins at the node of its own name: for all others the name means that node.
+            let begins = by_name.get(arc.name).copied().filter(|&n| defs[n].edges.iter().any(|e| e == arc.name));
             for (n, d) in defs.iter().enumerate() {
+                if begins.is_some_and(|b| b != n) {
+                    continue;
+                }
                 let into = d.edges.iter().enumerate().filter(|(_, e)| *e == arc.name);
                 starts.extend(into.map(|(e, _)| (n, e, 0)));
             }

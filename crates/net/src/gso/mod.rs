@@ -1,7 +1,7 @@
 //! Segmentation in software: what a device cannot cut or sum by itself.
 //!
 //! ```text
-//! interface-output → gso → (arc interface-output) → interface-tx
+//! interface-output → gso → interface-output → (arc interface-output) → interface-tx
 //! ```
 //!
 //! Packets come here instead of to the arc, and enter it afterwards, so that its features see each once, as it will be

@@ -103,10 +103,11 @@ impl FrameNode for InterfaceOutput {
                 to = self.to(cx.guard, p.tx_if());
             }
             if to.plain == Verdict::Next(Next::Tx) {
-                self.count(to, 1, p.total_len());
+                // What is cut comes by again, and is counted then.
                 if p.flags().any(to.cannot) {
                     return Verdict::Next(Next::Gso);
                 }
+                self.count(to, 1, p.total_len());
             }
             to.plain
         });

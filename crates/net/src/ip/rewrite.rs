@@ -2,7 +2,7 @@
 
 use std::io;
 
-use buf::{Flags, Frame, Packet};
+use buf::{Flags, Frame, Gso, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use wire::ipv4::Ipv4Header;
@@ -70,6 +70,9 @@ impl FrameNode for Ip4Rewrite {
             {
                 return verdict;
             }
+            if p.flags().any(Flags::CSUM_PARTIAL | Flags::GSO) {
+                move_offload(p, rewrite.len);
+            }
             if !p.prepend(&rewrite.bytes, usize::from(rewrite.len)) {
                 return Verdict::Drop(Reason::NoHeadroom);
             }
@@ -77,6 +80,18 @@ impl FrameNode for Ip4Rewrite {
             Verdict::Next(Next::Output)
         });
         self.counters.flush();
+    }
+}
+
+/// What is still to be done to a packet counts from its Ethernet header, and the new one may be longer or shorter.
+#[cold]
+fn move_offload(p: &mut Packet<'_>, link_len: u8) {
+    let old = u16::from(p.l2_len());
+    let moved = |place: u16| place.wrapping_sub(old).wrapping_add(u16::from(link_len));
+    let cold = p.cold_mut();
+    cold.csum_start = moved(cold.csum_start);
+    if let Some(gso) = cold.gso() {
+        cold.set_gso(Gso { header_len: moved(gso.header_len), ..gso });
     }
 }
 

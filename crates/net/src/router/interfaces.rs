@@ -140,6 +140,12 @@ impl Router {
         self.near.interfaces.values().find(|i| i.name == name)
     }
 
+    /// Starts the counters of an interface anew.
+    pub fn clear_interface(&mut self, index: u32) {
+        self.tables.counters.clear(index);
+        self.blueprint.stats().clear_drops_of(index);
+    }
+
     /// Whether packets can leave by this interface.
     pub fn usable(&self, index: u32) -> bool {
         self.near.usable(index)
@@ -504,7 +510,8 @@ impl Router {
         changed
     }
 
-    pub(crate) fn wake_workers(&self) {
+    /// Wakes workers that sleep: something that they poll has changed.
+    pub fn wake_workers(&self) {
         self.ports.iter().for_each(graph::WorkerPort::wake);
     }
 }
