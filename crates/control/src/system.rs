@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use drivers::pktgen::{self, Generator, Sink};
 use drivers::{Device, af_packet, tap};
-use net::router::Router;
+use net::interface::Kind;
+use net::router::{InterfaceInfo, Router};
 use wire::Mac;
 
 use crate::intent::{Refused, Spec, refuse};
@@ -72,27 +73,29 @@ impl System {
 
     /// Looks after the devices: notices those that vanished, and opens those that came back. Called once a second.
     pub fn look_after_devices(&mut self) {
-        for index in self.router.poll_links() {
+        for (index, was, is) in self.router.poll_links() {
             let Ok(i) = self.router.interface(index) else { continue };
-            match &i.device {
-                Some(d) if !d.link.present => {
-                    tracing::warn!("{}: the device vanished; its routes are withdrawn until it returns", i.name);
+            if is.present {
+                let word = if is.carrier { "up" } else { "down" };
+                if was.carrier != is.carrier {
+                    tracing::info!("{}: carrier {word}", i.name);
                 }
-                Some(d) => tracing::info!("{}: carrier {}", i.name, if d.link.carrier { "up" } else { "down" }),
-                None => {}
+                continue;
+            }
+            tracing::warn!("{}: the device vanished; its routes are withdrawn until it returns", i.name);
+            // It holds on to the name, which the device that returns will want.
+            if let Err(e) = self.router.detach_device(index) {
+                tracing::error!("{e}");
             }
         }
-        let absent: Vec<(u32, String)> = self
-            .router
-            .interfaces()
-            .filter(|i| i.device.as_ref().is_some_and(|d| !d.link.present))
-            .map(|i| (i.index, i.name.clone()))
-            .collect();
+        let without = |i: &&InterfaceInfo| i.kind == Kind::Device && i.device.is_none();
+        let absent: Vec<(u32, String)> =
+            self.router.interfaces().filter(without).map(|i| (i.index, i.name.clone())).collect();
         for (index, name) in absent {
             let Some(spec) = self.specs.get(&name) else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
             let Ok(device) = open(spec) else { continue };
-            match self.router.replace_device(index, device) {
+            match self.router.attach_device(index, device) {
                 Ok(()) => tracing::info!("{name}: the device is back"),
                 Err(e) => tracing::error!("{name}: the device is back, but cannot be used: {e}"),
             }

@@ -22,7 +22,7 @@ pub use sink::{Captured, PgTx, Sink};
 pub use stream::{Field, Mode, Stream, StreamError, Template};
 
 /// Name of the node that polls these devices.
-pub(crate) const INPUT_NODE: &str = "pg-input";
+pub const INPUT_NODE: &str = "pg-input";
 
 /// What a generator's device looks like.
 #[derive(Clone, Debug)]

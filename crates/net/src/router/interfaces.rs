@@ -14,6 +14,8 @@ use crate::ip::{OwnAddresses, Path, Prefix4, Source};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
+/// How long the closing of a device waits for workers to let go of it.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,7 +93,10 @@ impl Neighborhood {
     /// Whether packets can leave by this interface: it and its parent are up, and the device is there.
     pub(crate) fn usable(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(&index) else { return false };
-        let present = i.device.as_ref().is_none_or(|d| d.link.present);
+        let present = match &i.device {
+            Some(device) => device.link.present,
+            None => i.kind != Kind::Device,
+        };
         i.admin_up && present && (i.parent == index || self.usable(i.parent))
     }
 
@@ -222,11 +227,31 @@ impl Router {
         Ok(())
     }
 
-    /// Gives an interface whose device vanished another one, set as the interface is.
+    /// Lets go of a device that vanished, so that it can be opened again when it is back. The interface stays, without
+    /// a device and its routes.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn detach_device(&mut self, index: u32) -> Result<(), RouterError> {
+        self.info_mut(index)?.device = None;
+        self.disconnect(index);
+        self.changed(index)
+    }
+
+    /// Takes the queues of a device from the workers, and closes them when none can be using them any more.
+    fn disconnect(&mut self, index: u32) {
+        self.tables.placement.change(|slots| slots.retain(|s| s.interface != index));
+        self.wake_workers();
+        self.tx_ports.remove(index);
+        self.domain.synchronize(GRACE);
+        self.domain.collect();
+    }
+
+    /// Gives an interface without a device one, and sets it as the interface is.
     ///
     /// # Errors
     /// When the device cannot be set so; the interface then stays without a device.
-    pub fn replace_device(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
+    pub fn attach_device(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
         let own_mac = Mac(device.mac);
         self.attach(index, device)?;
         let info = self.info_mut(index)?;
@@ -235,9 +260,17 @@ impl Router {
         let mac = if info.mac == info.initial.0 { own_mac } else { info.mac };
         info.initial.0 = own_mac;
         info.admin_up = false;
-        self.set_mac(index, mac)?;
-        self.set_mtu(index, mtu)?;
-        self.set_admin(index, up)
+        let set = |r: &mut Router| {
+            r.set_mac(index, mac)?;
+            r.set_mtu(index, mtu)?;
+            r.set_admin(index, up)
+        };
+        if let Err(e) = set(self) {
+            self.info_mut(index)?.admin_up = up;
+            self.detach_device(index)?;
+            return Err(e);
+        }
+        Ok(())
     }
 
     /// Adds a loopback interface.
@@ -285,6 +318,8 @@ impl Router {
         for child in children {
             self.remove_interface(child)?;
         }
+        // The device goes first: one that vanished could not be set down any more.
+        self.info_mut(index)?.device = None;
         self.set_admin(index, false)?;
         for address in self.interface(index)?.addresses.clone() {
             self.remove_address(index, address)?;
@@ -292,17 +327,12 @@ impl Router {
         self.arcs.forget(index);
         self.neighbors_gone(index);
         let Some(info) = self.near.interfaces.remove(&index) else { return Ok(()) };
-        self.tables.placement.change(|slots| slots.retain(|s| s.interface != index));
-        self.wake_workers();
-        self.tx_ports.remove(index);
         self.near.records.remove(index);
         if info.parent != index {
             self.near.publish(info.parent)?;
         }
         self.resolve_again();
-        // Queues are closed when no worker can be using them, so that the name can be used again at once.
-        self.domain.synchronize(Duration::from_millis(200));
-        self.domain.collect();
+        self.disconnect(index);
         Ok(())
     }
 
@@ -489,21 +519,23 @@ impl Router {
         Ok(result?)
     }
 
-    /// Asks every device about its link; those that vanished or came back change their routes. Returns the interfaces
-    /// whose link changed.
-    pub fn poll_links(&mut self) -> Vec<u32> {
+    /// Asks every device about its link. Gives the interfaces whose link changed, each with what it was and is;
+    /// those whose device vanished change their routes.
+    pub fn poll_links(&mut self) -> Vec<(u32, Link, Link)> {
         let mut changed = Vec::new();
         for i in self.near.interfaces.values_mut() {
             if let Some(device) = &mut i.device {
-                let now = device.control.link();
-                if now != device.link {
-                    device.link = now;
-                    changed.push(i.index);
+                let (was, is) = (device.link, device.control.link());
+                device.link = is;
+                if was != is {
+                    changed.push((i.index, was, is));
                 }
             }
         }
-        for index in &changed {
-            if let Err(e) = self.changed(*index) {
+        for (index, was, is) in &changed {
+            if was.present != is.present
+                && let Err(e) = self.changed(*index)
+            {
                 tracing::error!("interface {index} after a change of its link: {e}");
             }
         }

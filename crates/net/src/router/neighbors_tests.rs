@@ -34,9 +34,16 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphEr
     crate::gso::install(b, t, hooks)
 }
 
-/// The far end of a link: frames to the router by queue, and from it.
+/// What is on a link: frames to the router by queue, and from it.
+#[derive(Default)]
+struct OnLink {
+    to_router: VecDeque<(usize, Vec<u8>)>,
+    from_router: Vec<Vec<u8>>,
+}
+
+/// The far end of a link.
 #[derive(Clone, Default)]
-struct Far(Arc<Mutex<(VecDeque<(usize, Vec<u8>)>, Vec<Vec<u8>>)>>);
+struct Far(Arc<Mutex<OnLink>>);
 
 struct Rx(Far, usize);
 struct Tx(Far);
@@ -45,7 +52,7 @@ struct Control;
 impl RxQueue for Rx {
     fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
         let mut far = self.0.0.lock().unwrap();
-        let mine = far.0.iter().position(|f| f.0 == self.1).and_then(|at| far.0.remove(at));
+        let mine = far.to_router.iter().position(|f| f.0 == self.1).and_then(|at| far.to_router.remove(at));
         if let Some((_, bytes)) = mine
             && frame.alloc(cache, 1) == 1
         {
@@ -60,7 +67,7 @@ impl RxQueue for Rx {
 
 impl TxQueue for Tx {
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
-        self.0.0.lock().unwrap().1.extend(frame.packets().map(|p| p.bytes().to_vec()));
+        self.0.0.lock().unwrap().from_router.extend(frame.packets().map(|p| p.bytes().to_vec()));
         frame.free(cache);
         Ok(())
     }
@@ -156,7 +163,7 @@ impl Lab {
 
     /// A frame comes in by a queue of an interface, and what follows from it happens.
     fn receive(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
-        self.far[interface as usize].0.lock().unwrap().0.push_back((queue, frame));
+        self.far[interface as usize].0.lock().unwrap().to_router.push_back((queue, frame));
         self.run();
     }
 
@@ -167,7 +174,7 @@ impl Lab {
 
     /// Frames sent out of an interface since the last look.
     fn sent(&mut self, interface: u32) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.far[interface as usize].0.lock().unwrap().1)
+        std::mem::take(&mut self.far[interface as usize].0.lock().unwrap().from_router)
     }
 
     /// The neighbour with this address answers the request that it was sent, and the request.
@@ -475,7 +482,7 @@ fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, A, own(0)));
     lab.sent(0);
     // The interface goes down while the question is on its way.
-    lab.far[0].0.lock().unwrap().0.push_back((0, packet(B, 1)));
+    lab.far[0].0.lock().unwrap().to_router.push_back((0, packet(B, 1)));
     lab.turn_workers();
     lab.router.set_admin(1, false).unwrap();
     lab.run();

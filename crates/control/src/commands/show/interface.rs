@@ -187,9 +187,9 @@ fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         all.push(Hardware {
             name: i.name.clone(),
             index: i.index,
-            kind: d.map_or("loopback", |d| d.driver),
-            carrier: d.is_none_or(|d| d.link.carrier),
-            present: d.is_none_or(|d| d.link.present),
+            kind: d.map_or(if i.kind == Kind::Loopback { "loopback" } else { "-" }, |d| d.driver),
+            carrier: d.map_or(i.kind == Kind::Loopback, |d| d.link.carrier),
+            present: d.map_or(i.kind == Kind::Loopback, |d| d.link.present),
             speed_mbps: d.and_then(|d| d.link.speed_mbps),
             mac: i.mac.to_string(),
             details: d.map(|d| d.describe()).unwrap_or_default(),
