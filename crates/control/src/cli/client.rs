@@ -129,15 +129,16 @@ impl Connection {
     fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
         let mut line = Vec::new();
         loop {
+            // Also when much comes: a command that never pauses can be interrupted.
+            if interrupted() {
+                return Err(Failure::Interrupted);
+            }
             match self.stream.read_until(b'\n', &mut line) {
                 Ok(_) if line.ends_with(b"\n") => break,
                 Ok(_) => return Err(lost(&ErrorKind::UnexpectedEof.into())),
                 // What was read of the line stays in it.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(lost(&error)),
-            }
-            if interrupted() {
-                return Err(Failure::Interrupted);
             }
         }
         serde_json::from_slice(&line).map_err(|error| {

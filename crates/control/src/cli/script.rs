@@ -42,14 +42,15 @@ impl<R: BufRead> Commands<R> {
         let mut open = 0;
         loop {
             let mut text = String::new();
-            let limit = (LONGEST - command.len()) as u64;
+            let limit = LONGEST.saturating_sub(command.len()) as u64;
             let read = (&mut self.input).take(limit).read_line(&mut text);
             let read = read.map_err(|error| (self.line + 1, CliError::new(error.to_string())))?;
+            if read as u64 == limit && !text.ends_with('\n') {
+                let message = format!("the command is longer than {LONGEST} bytes");
+                return Err((if begin > 0 { begin } else { self.line + 1 }, message.into()));
+            }
             if read == 0 {
                 return match command.is_empty() {
-                    _ if limit == 0 => {
-                        Err((begin, format!("the command is longer than {LONGEST} bytes").into()))
-                    }
                     true => Ok(None),
                     false if open > 0 => Err((begin, "the '{' in this command is never closed".into())),
                     false => Ok(Some((begin, command))),
@@ -201,8 +202,10 @@ mod tests {
     fn what_cannot_be_a_command_is_refused_with_its_line() {
         let fault = |text: &str| Commands::new(text.as_bytes()).next().unwrap_err();
         assert_eq!(fault("\na {\nb\n"), (2, "the '{' in this command is never closed".into()));
-        let long = fault(&"x".repeat(LONGEST + 10));
-        assert!(long.1.to_string().contains("longer"), "{long:?}");
+        for text in ["x".repeat(LONGEST + 10), format!("{{\n{}", "word \n".repeat(LONGEST / 5))] {
+            let (line, error) = fault(&text);
+            assert_eq!((line, error.to_string().contains("longer")), (1, true), "{error}");
+        }
         assert!(Commands::new(&b"a\xff\n"[..]).next().is_err());
     }
 }

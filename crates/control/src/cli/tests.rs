@@ -1,1 +1,345 @@
+//! The command line as a whole, over a toy router: what is typed, and what is answered.
 
+use super::args::{Taken, Value};
+use super::grammar::{self, Item, Kind, Leaf};
+use super::lex::{Line, quote};
+use super::parse::{self, State};
+use super::*;
+use proptest::prelude::*;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Two interfaces and a node, and what the handlers did.
+#[derive(Default)]
+struct Toy {
+    log: Vec<String>,
+}
+
+impl Values for Toy {
+    fn values(&self, kind: &str) -> Vec<String> {
+        let names: &[&str] = match kind {
+            "interface" => &["host-eth0", "host-eth1", "count"],
+            "node" => &["ip4-lookup"],
+            _ => &[],
+        };
+        names.iter().map(ToString::to_string).collect()
+    }
+}
+
+const COMMANDS: &[&str] = &[
+    "show interface [<interface:interface>]",
+    "show interface addr",
+    "show ip fib [table <table:u32>]",
+    "show version",
+    "set interface state <interface:interface> {up | down}",
+    "set interface ip address [del] <interface:interface> <prefix:prefix4>",
+    "set interface mtu <mtu:u16> <interface:interface>",
+    "ip route add <prefix:prefix4> [table <table:u32>] {via <next-hop:ip4> [<interface:interface>] | \
+     via <out:interface> | [via] drop | unreachable} [count <n:u32>]",
+    "create tap [id <id:u32>] [hw-addr <mac:mac>] [host-if-name <name:word>] [gso]",
+    "packet-generator new <what:text>",
+    "pcap trace [max <n:u64>] file <file:path>",
+    "trace add <node:node> <n:u32>",
+];
+
+fn registry() -> Rc<Registry<Toy>> {
+    let mut registry = Registry::<Toy>::new();
+    for syntax in COMMANDS {
+        registry.add(syntax, "A command.", |toy, args| {
+            let words: Vec<String> = args.taken.iter().map(|t| format!("{}={:?}", t.name, t.value)).collect();
+            toy.log.push(words.join(" "));
+            Ok(Output::show(words.len(), "did it"))
+        });
+    }
+    registry.add("fail <n:u32>", "Fails.", |_, args| Err(args.fault("n", "not that number")));
+    Rc::new(registry)
+}
+
+/// The words as they were understood, or the error in full.
+fn run(line: &str) -> Result<String, String> {
+    let mut toy = Toy::default();
+    registry().run(&mut toy, line, Call::default()).map_err(|error| error.render())?;
+    Ok(toy.log.join("\n").replace("=Keyword", ""))
+}
+
+fn complete(line: &str) -> Vec<String> {
+    registry().complete(&Toy::default(), line).candidates.into_iter().map(|c| c.text).collect()
+}
+
+#[test]
+fn words_can_be_abbreviated() {
+    assert_eq!(run("sh int"), Ok("show interface".into()));
+    assert_eq!(run("sh ip f"), Ok("show ip fib".into()));
+    assert_eq!(
+        run("set int st host-eth0 up"),
+        Ok("set interface state interface=Text(\"host-eth0\") up".into())
+    );
+}
+
+#[test]
+fn optional_groups_come_in_any_order() {
+    let mac = "mac=Mac(02:00:00:00:00:01)";
+    for line in
+        ["create tap id 7 hw-addr 02:00:00:00:00:01 gso", "create tap gso hw-addr 02:00:00:00:00:01 id 7"]
+    {
+        let words = run(line).unwrap();
+        assert!(["id", "id=Number(7)", "gso", mac].iter().all(|w| words.contains(w)), "{words}");
+    }
+    assert!(run("create tap gso gso").is_err());
+}
+
+#[test]
+fn alternatives_share_their_beginning() {
+    let head = "ip route add prefix=Prefix4(10.0.0.1, 8)";
+    assert_eq!(run("ip route add 10.0.0.1/8 via drop"), Ok(format!("{head} via drop")));
+    assert_eq!(
+        run("ip route add 10.0.0.1/8 via host-eth1"),
+        Ok(format!("{head} via out=Text(\"host-eth1\")"))
+    );
+    let words = run("ip route add 10.0.0.1/8 via 1.2.3.4 host-eth1 count 3").unwrap();
+    assert_eq!(
+        words,
+        format!("{head} via next-hop=Ip4(1.2.3.4) interface=Text(\"host-eth1\") count n=Number(3)")
+    );
+}
+
+#[test]
+fn keywords_in_full_come_first_and_quoted_words_are_values() {
+    // There is an interface called `count`.
+    let head = "ip route add prefix=Prefix4(10.0.0.0, 8) via";
+    assert!(run("ip route add 10.0.0.0/8 via 1.1.1.1 count").unwrap_err().contains("not complete"));
+    assert_eq!(
+        run("ip route add 10.0.0.0/8 via 1.1.1.1 'count' count 2"),
+        Ok(format!("{head} next-hop=Ip4(1.1.1.1) interface=Text(\"count\") count n=Number(2)"))
+    );
+    assert_eq!(run("show interface addr"), Ok("show interface addr".into()));
+}
+
+#[test]
+fn a_text_is_the_rest_of_the_line() {
+    assert_eq!(
+        run("packet-generator new { name x  'y z' } # no"),
+        Ok("packet-generator new what=Text(\"{ name x  'y z' }\")".into())
+    );
+}
+
+#[test]
+fn empty_lines_do_nothing() {
+    assert_eq!(run("  # nothing"), Ok(String::new()));
+}
+
+#[test]
+fn an_unknown_word_is_marked() {
+    let error = run("set interface state host-eth0 upp").unwrap_err();
+    let expected = "set interface state host-eth0 upp\n                              ^^^\n\
+                    'upp' does not fit here\nexpected one of: up, down\ndid you mean 'up'?";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn an_unknown_name_is_told_from_what_there_is() {
+    let error = run("set interface state host-eth9 up").unwrap_err();
+    assert!(error.contains("there is no interface 'host-eth9'"), "{error}");
+    assert!(error.contains("did you mean 'host-eth0'?"), "{error}");
+    assert!(run("shwo version").unwrap_err().contains("there is no command 'shwo'"));
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    for line in [
+        "set interface mtu 65536 host-eth0",
+        "set interface mtu +1 host-eth0",
+        "set interface mtu -1 host-eth0",
+        "ip route add 10.0.0.0/33 drop",
+        "ip route add 10.0.0.0 drop",
+        "ip route add 10.0.0.256/8 drop",
+        "create tap hw-addr 02:00:00:00:00",
+        "show ip fib table 4294967296",
+    ] {
+        assert!(run(line).unwrap_err().contains("expected"), "{line}");
+    }
+    assert_eq!(run("show ip fib table 0x10"), Ok("show ip fib table table=Number(16)".into()));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let error = run("set interface state").unwrap_err();
+    let expected = "set interface state\n                    ^\nthe command is not complete\n\
+                    expected: <interface> the name of an interface";
+    assert_eq!(error, expected);
+    assert!(run("show version now").unwrap_err().contains("nothing may follow"));
+}
+
+#[test]
+fn what_can_be_two_commands_is_refused() {
+    assert_eq!(run("sh i"), Ok("show interface".into()), "no other command that is like this is complete");
+    let mut registry = Registry::<Toy>::new();
+    registry.add("clear counters", "A.", |_, _| Ok(Output::none()));
+    registry.add("clear config", "B.", |_, _| Ok(Output::none()));
+    let error = Rc::new(registry).run(&mut Toy::default(), "cl co", Call::default()).err().unwrap().render();
+    assert_eq!(
+        error,
+        "cl co\n   ^^\nthis can be more than one command; give more letters of\n  clear counters\n  clear config"
+    );
+}
+
+#[test]
+fn a_handler_marks_its_argument() {
+    assert_eq!(run("fail 17"), Err("fail 17\n     ^^\nnot that number".into()));
+}
+
+#[test]
+fn json_is_asked_for_at_the_end() {
+    let json = |line: &str| registry().run(&mut Toy::default(), line, Call::default()).unwrap().text;
+    assert_eq!(json("show version --json"), "2\n");
+    assert_eq!(json("show version -j"), "2\n");
+    assert_eq!(json("show version"), "did it\n");
+    assert!(run("--json show version").is_err());
+}
+
+#[test]
+fn paths_are_relative_to_the_client() {
+    let mut registry = Registry::<Toy>::new();
+    registry.add("write <file:path>", "W.", |toy, args| {
+        toy.log.push(args.need::<PathBuf>("file")?.display().to_string());
+        Ok(Output::none())
+    });
+    let (registry, mut toy) = (Rc::new(registry), Toy::default());
+    let call = Call { directory: "/home/op".into(), ..Call::default() };
+    registry.run(&mut toy, "write a/b", call.clone()).unwrap();
+    registry.run(&mut toy, "write /c", call).unwrap();
+    assert_eq!(toy.log, ["/home/op/a/b", "/c"]);
+}
+
+#[test]
+fn arguments_have_one_type() {
+    let mut registry = Registry::<Toy>::new();
+    registry.add("do <via:ip4> [{via <n:u32> | drop}]", "D.", |_, args| {
+        assert_eq!(args.get::<Ipv4Addr>("via"), Some(Ipv4Addr::new(1, 2, 3, 4)));
+        assert_eq!(args.get::<u32>("via"), None);
+        assert_eq!(args.need::<u64>("n")?, 70_000);
+        assert_eq!(args.get::<u16>("n"), None, "it does not fit");
+        assert!(args.has("via") && !args.has("drop") && args.need::<u32>("x").is_err());
+        Ok(Output::none())
+    });
+    Rc::new(registry).run(&mut Toy::default(), "do 1.2.3.4 via 70000", Call::default()).unwrap();
+}
+
+#[test]
+fn completion_offers_words_names_and_hints() {
+    assert_eq!(complete("sh"), ["show"]);
+    assert_eq!(complete("show "), ["interface", "ip", "version"]);
+    assert_eq!(complete("show i"), ["interface", "ip"]);
+    assert_eq!(complete("set interface state host"), ["host-eth0", "host-eth1"]);
+    assert_eq!(complete("set interface mtu "), ["<mtu>"]);
+    assert_eq!(complete("show version "), ["<enter>"]);
+    assert_eq!(complete("show version --"), ["--json"]);
+    assert_eq!(complete("create tap gso "), ["id", "hw-addr", "host-if-name", "<enter>"]);
+    assert_eq!(complete("help show v"), ["version"]);
+    assert_eq!(complete("show nothing "), [""; 0]);
+    assert_eq!(complete("show # "), [""; 0]);
+    let found = registry().complete(&Toy::default(), "sh ver");
+    assert_eq!((found.from, found.candidates[0].help.as_str()), (3, "A command."));
+}
+
+#[test]
+fn help_lists_what_begins_like_this() {
+    let text = |line: &str| registry().run(&mut Toy::default(), line, Call::default()).unwrap().text;
+    let all = text("help");
+    assert_eq!(all.lines().filter(|line| !line.starts_with(' ')).count(), COMMANDS.len() + 3);
+    assert_eq!(text("help show v"), "show version\n    A command.\n");
+    assert!(text("show ?").contains("  interface"));
+    assert!(run("help nonsense").is_err());
+}
+
+/// A sentence of a grammar, and how its words should be taken: choices are made by `pick`, which gets the number of
+/// ways and gives one of them.
+fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<(String, Taken)>) {
+    for item in items {
+        match item {
+            Item::Choice(ways) => sentence(&ways[pick(ways.len())], pick, out),
+            Item::Optional(groups) => {
+                let mut groups: Vec<_> = groups.iter().collect();
+                while !groups.is_empty() && pick(3) > 0 {
+                    let group = groups.remove(pick(groups.len()));
+                    sentence(group, pick, out);
+                }
+            }
+            Item::Leaf(Leaf::Keyword(word)) => out.push(word_of(word.clone(), word, Value::Keyword)),
+            Item::Leaf(Leaf::Arg { name, kind }) => {
+                let number = pick(60_000) as u64;
+                let address = Ipv4Addr::from_bits(number as u32 * 65_537);
+                let (word, value) = match kind {
+                    Kind::Word | Kind::Text | Kind::Path => {
+                        let text = ["a b", "drop", "#x", "it's \\ \"q\""][pick(4)];
+                        (quote_always(text), Value::Text(text.into()))
+                    }
+                    Kind::Number(_) => (number.to_string(), Value::Number(number)),
+                    Kind::Ip4 => (address.to_string(), Value::Ip4(address)),
+                    Kind::Prefix4 => {
+                        let len = pick(33) as u8;
+                        (format!("{address}/{len}"), Value::Prefix4(address, len))
+                    }
+                    Kind::Mac => {
+                        let mac = wire::Mac::from_u64(number);
+                        (mac.to_string(), Value::Mac(mac))
+                    }
+                    Kind::Name(kind) => {
+                        let names = Toy::default().values(kind);
+                        let text = names[pick(names.len())].clone();
+                        (quote_always(&text), Value::Text(text))
+                    }
+                };
+                out.push(word_of(word, name, value));
+            }
+        }
+    }
+}
+
+fn word_of(word: String, name: &str, value: Value) -> (String, Taken) {
+    (word, Taken { name: name.into(), value, span: 0..0 })
+}
+
+fn quote_always(text: &str) -> String {
+    match quote(text) {
+        same if same == text => format!("'{text}'"),
+        quoted => quoted.into_owned(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn every_sentence_is_taken_as_it_was_made(command in 0..COMMANDS.len(), choices in prop::collection::vec(any::<u16>(), 40)) {
+        let grammars: Vec<_> = COMMANDS.iter().map(|syntax| grammar::parse(syntax).unwrap()).collect();
+        let mut choices = choices.into_iter();
+        let mut pick = |ways: usize| usize::from(choices.next().unwrap_or(0)) % ways;
+        let mut words = Vec::new();
+        sentence(&grammars[command], &mut pick, &mut words);
+        let mut line = String::new();
+        let mut made = Vec::new();
+        for (word, mut taken) in words {
+            line.push(' ');
+            taken.span = line.len()..line.len() + word.len();
+            line += &word;
+            made.push(taken);
+        }
+        let states = grammars.iter().enumerate().map(|(i, g)| State::start(i, g)).collect();
+        let found = Line::whole(&line).unwrap();
+        let parsed = parse::decide(states, &line, &found, &Toy::default(), |i| COMMANDS[i]);
+        prop_assert_eq!(parsed.map_err(|e| e.render()), Ok((command, made)), "{}", line);
+    }
+
+    #[test]
+    fn any_text_is_answered(line in "\\PC*|[a-z \"'\\\\#{}?-]{0,40}", cut in 0usize..40) {
+        let _ = run(&line);
+        let _ = complete(&line);
+        let near = format!("ip route add 10.0.0.0/8 via 1.1.1.1 count 3 {line}");
+        let cut: String = near.chars().take(cut).collect();
+        let _ = run(&cut);
+        let _ = complete(&cut);
+        let _ = run(&near);
+    }
+}

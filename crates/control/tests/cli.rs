@@ -1,0 +1,376 @@
+//! The command line over real sockets: a toy router serves, and clients of all manners come.
+
+use control::cli::client::{ClientOptions, Connection, Failure, run_with};
+use control::cli::{Call, CliError, Job, Listener, Output, Registry, Step, Values, run_file, serve};
+use std::cell::RefCell;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// Long enough for anything that should happen, on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+
+struct Toy {
+    count: u32,
+    /// Jobs that exist.
+    jobs: Arc<AtomicUsize>,
+}
+
+impl Values for Toy {
+    fn values(&self, _: &str) -> Vec<String> {
+        vec!["host-eth0".into(), "host-eth1".into()]
+    }
+}
+
+/// Prints numbers, one a slice; `None`: for ever.
+struct Numbers {
+    next: u32,
+    last: Option<u32>,
+    text: String,
+    jobs: Arc<AtomicUsize>,
+}
+
+impl Job<Toy> for Numbers {
+    fn step(&mut self, _: &mut Toy, out: &mut String) -> Step {
+        *out += &format!("{}{}\n", self.next, self.text);
+        self.next += 1;
+        match self.last {
+            Some(last) if self.next > last => Step::Done,
+            Some(_) => Step::Again,
+            None => Step::After(Duration::from_millis(1)),
+        }
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        self.jobs.fetch_sub(1, SeqCst);
+    }
+}
+
+fn numbers(toy: &mut Toy, last: Option<u32>, text: String) -> Output<Toy> {
+    toy.jobs.fetch_add(1, SeqCst);
+    Output::job(Numbers { next: 1, last, text, jobs: Arc::clone(&toy.jobs) })
+}
+
+fn registry() -> Rc<Registry<Toy>> {
+    let mut r = Registry::<Toy>::new();
+    r.add("show count", "Show the count.", |toy, _| Ok(Output::show(toy.count, toy.count.to_string())));
+    r.add("add <n:u32>", "Add to the count.", |toy, args| {
+        let n: u32 = args.need("n")?;
+        toy.count = toy.count.checked_add(n).ok_or_else(|| args.fault("n", "too much"))?;
+        Ok(Output::none())
+    });
+    r.add("set interface state <interface:interface> {up | down}", "Set it.", |_, _| Ok(Output::none()));
+    r.add("numbers to <n:u32>", "Print numbers.", |toy, args| {
+        let last = args.need("n")?;
+        Ok(numbers(toy, Some(last), String::new()))
+    });
+    r.add("numbers forever", "Print numbers.", |toy, _| Ok(numbers(toy, None, String::new())));
+    r.add("flood", "Print much, without end.", |toy, _| {
+        let output = numbers(toy, Some(u32::MAX), "x".repeat(1 << 16));
+        Ok(output)
+    });
+    r.add("big <n:u32>", "Print n letters.", |_, args| {
+        Ok(Output::text("é".repeat(args.need::<u32>("n")? as usize)))
+    });
+    Rc::new(r)
+}
+
+/// A server on a thread of its own, on a socket in a directory that goes with it.
+struct Server {
+    directory: TempDir,
+    jobs: Arc<AtomicUsize>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    fn start() -> Server {
+        let directory = tempfile::tempdir().unwrap();
+        let jobs = Arc::new(AtomicUsize::new(0));
+        let listener = Listener::unix(&directory.path().join("cli.sock"), None).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let toy = Toy { count: 0, jobs: Arc::clone(&jobs) };
+        let thread = thread::spawn(move || {
+            on_local_set(async move {
+                tokio::select! {
+                    ended = serve(listener, registry(), Rc::new(RefCell::new(toy))) => ended.unwrap(),
+                    _ = stopped => {}
+                }
+            });
+        });
+        Server { directory, jobs, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("cli.sock")
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(&self.socket()).unwrap()
+    }
+
+    /// Waits until as many jobs exist.
+    fn wait_for_jobs(&self, count: usize) {
+        let begun = Instant::now();
+        while self.jobs.load(SeqCst) != count {
+            assert!(begun.elapsed() < LONG, "{} jobs instead of {count}", self.jobs.load(SeqCst));
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Exit code, output and errors of `volley ctl`.
+    fn ctl(
+        &self,
+        words: &[&str],
+        input: &str,
+        change: impl FnOnce(&mut ClientOptions),
+    ) -> (u8, String, String) {
+        let words = words.iter().map(ToString::to_string).collect();
+        let mut options = ClientOptions { socket: self.socket(), json: false, keep_going: false, words };
+        change(&mut options);
+        let (mut out, mut errors) = (Vec::new(), Vec::new());
+        let code = run_with(&options, &mut input.as_bytes(), &mut out, &mut errors);
+        (code, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if let Some(Err(panic)) = self.thread.take().map(thread::JoinHandle::join)
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn on_local_set<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, future)
+}
+
+fn run(connection: &mut Connection, line: &str) -> Result<String, Failure> {
+    let mut out = Vec::new();
+    connection.run(line, false, &mut out, &|| false)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn ok(code: u8, out: &str) -> (u8, String, String) {
+    (code, out.into(), String::new())
+}
+
+#[test]
+fn one_command() {
+    let server = Server::start();
+    assert_eq!(server.ctl(&["add", "5"], "", |_| ()), ok(0, ""));
+    assert_eq!(server.ctl(&["sh", "co"], "", |_| ()), ok(0, "5\n"));
+    assert_eq!(server.ctl(&["show count"], "", |_| ()), ok(0, "5\n"));
+    assert_eq!(server.ctl(&["show", "count", "--json"], "", |_| ()), ok(0, "5\n"));
+    let (code, out, errors) = server.ctl(&["set", "int", "state", "host-eth7", "up"], "", |_| ());
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(errors.contains("\n              ^^^^^^^^^\nthere is no interface 'host-eth7'"), "{errors}");
+}
+
+#[test]
+fn commands_from_standard_input_stop_at_the_first_that_fails() {
+    let server = Server::start();
+    let script = "add 1 # one\n\nadd x\nadd 2\nadd y\nshow count";
+    let (code, out, errors) = server.ctl(&["-"], script, |_| ());
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(errors.starts_with("line 3:\nadd x\n    ^\n"), "{errors}");
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()).1, "1\n");
+    let (code, out, errors) = server.ctl(&["-"], script, |options| options.keep_going = true);
+    assert_eq!((code, out.as_str()), (1, "4\n"));
+    assert!(errors.contains("line 3:") && errors.contains("line 5:"), "{errors}");
+    assert_eq!(server.ctl(&[], "show count", |options| options.json = true), ok(0, "4\n"));
+}
+
+#[test]
+fn nobody_answers() {
+    let server = Server::start();
+    let socket = server.directory.path().join("other.sock");
+    let (code, _, errors) = server.ctl(&["show", "count"], "", |options| options.socket = socket);
+    assert_eq!(code, 2);
+    assert!(errors.contains("is volley running?"), "{errors}");
+}
+
+#[test]
+fn a_second_server_is_refused_until_the_first_ends() {
+    let mut server = Server::start();
+    let error = Listener::unix(&server.socket(), None).unwrap_err().to_string();
+    assert!(error.contains("another volley answers"), "{error}");
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()).0, 0);
+    let socket = server.socket();
+    let _ = server.stop.take().map(|stop| stop.send(()));
+    server.thread.take().unwrap().join().unwrap();
+    assert!(!socket.exists());
+    assert!(Listener::unix(&socket, None).is_ok());
+}
+
+#[test]
+fn output_comes_as_it_is_made() {
+    let server = Server::start();
+    let mut connection = server.connect();
+    assert_eq!(run(&mut connection, "numbers to 3").unwrap(), "1\n2\n3\n");
+    server.wait_for_jobs(0);
+    let text = run(&mut connection, "big 100001").unwrap();
+    assert_eq!(text, format!("{}\n", "é".repeat(100_001)));
+}
+
+#[test]
+fn an_interrupted_command_ends() {
+    let server = Server::start();
+    let mut connection = server.connect();
+    let mut out = Vec::new();
+    let begun = Instant::now();
+    let interrupted = || begun.elapsed() > Duration::from_millis(50);
+    let result = connection.run("numbers forever", false, &mut out, &interrupted);
+    assert!(matches!(result, Err(Failure::Interrupted)), "{result:?}");
+    assert!(out.starts_with(b"1\n2\n"));
+    server.wait_for_jobs(1);
+    drop(connection);
+    server.wait_for_jobs(0);
+}
+
+#[test]
+fn long_commands_let_others_work() {
+    let server = Server::start();
+    // This one never reads.
+    let mut deaf = UnixStream::connect(server.socket()).unwrap();
+    deaf.write_all(b"{\"run\":{\"line\":\"flood\"}}\n").unwrap();
+    server.wait_for_jobs(1);
+    let mut other = server.connect();
+    for _ in 0..10 {
+        assert_eq!(run(&mut other, "show count").unwrap(), "0\n");
+    }
+    drop(deaf);
+    server.wait_for_jobs(0);
+}
+
+#[test]
+fn completion_comes_from_the_router() {
+    let server = Server::start();
+    let found = server.connect().complete("set interface state host-eth1 u").unwrap();
+    assert_eq!((found.from, found.candidates[0].text.as_str()), (30, "up"));
+}
+
+/// Sends raw bytes, and gives the first line that is answered, or `None` if the connection is closed instead.
+fn raw(socket: &Path, bytes: &[u8]) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    // The server may close it before all is written.
+    let _ = stream.write_all(bytes);
+    let mut line = String::new();
+    match BufReader::new(stream).read_line(&mut line) {
+        Ok(0) => None,
+        Ok(_) => Some(line),
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            None
+        }
+    }
+}
+
+#[test]
+fn nonsense_is_answered_and_floods_are_cut() {
+    let server = Server::start();
+    for bytes in [&b"\n"[..], b"{\"run\":3}\n", b"\xff\xfe\n", "[".repeat(10_000).as_bytes()] {
+        let bytes = [bytes, b"\n"].concat();
+        let answer = raw(&server.socket(), &bytes).unwrap();
+        assert!(answer.contains("this is no request"), "{answer}");
+    }
+    assert_eq!(raw(&server.socket(), &vec![b'x'; 1 << 20]), None);
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
+}
+
+#[test]
+fn tcp_is_served_too() {
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let socket = PathBuf::from(listener.address().unwrap().to_string());
+    let (done, ended) = oneshot::channel::<()>();
+    let server = thread::spawn(move || {
+        let toy = Toy { count: 7, jobs: Arc::default() };
+        on_local_set(async move {
+            tokio::select! {
+                _ = serve(listener, registry(), Rc::new(RefCell::new(toy))) => {}
+                _ = ended => {}
+            }
+        });
+    });
+    assert_eq!(run(&mut Connection::open(&socket).unwrap(), "show count").unwrap(), "7\n");
+    done.send(()).unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn files_are_run_up_to_the_first_fault() {
+    let server = Server::start();
+    let write = |name: &str, text: &str| fs::write(server.directory.path().join(name), text).unwrap();
+    let inner = server.directory.path().join("inner");
+    write("inner", "add 10\nnumbers to 2\n");
+    write("outer", &format!("# first\nadd 1\nexec {}\nshow count\n", inner.display()));
+    write("bad", "add 100\n  add 4294967295 # too much\nadd 1000\n");
+    write("circle", &format!("exec {}\n", server.directory.path().join("circle").display()));
+    let exec = |name: &str| {
+        server.ctl(&["exec", &server.directory.path().join(name).display().to_string()], "", |_| ())
+    };
+
+    assert_eq!(exec("outer"), ok(0, "1\n2\n11\n"));
+    let (code, _, errors) = exec("bad");
+    assert_eq!(code, 1);
+    assert!(errors.contains("bad:2: too much") && errors.contains("      ^^^^^^^^^^\n"), "{errors}");
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()).1, "111\n");
+    assert!(exec("circle").2.contains("exec each other"));
+    assert!(exec("missing").2.contains("cannot read"));
+    assert!(exec(".").2.contains("is not a file"));
+    server.wait_for_jobs(0);
+}
+
+#[test]
+fn a_large_file_does_not_stop_the_others() {
+    let server = Server::start();
+    let path = server.directory.path().join("large");
+    fs::write(&path, "add 1\n".repeat(200_000)).unwrap();
+    let (progress, seen) = mpsc::channel();
+    let socket = server.socket();
+    let loader = thread::spawn(move || {
+        run(&mut Connection::open(&socket).unwrap(), &format!("exec {}", path.display())).unwrap();
+    });
+    let mut other = server.connect();
+    loop {
+        let count: u32 = run(&mut other, "show count").unwrap().trim().parse().unwrap();
+        progress.send(count).unwrap();
+        if count == 200_000 {
+            break;
+        }
+    }
+    loader.join().unwrap();
+    drop(progress);
+    let between = seen.iter().filter(|count| (1..200_000).contains(count)).count();
+    assert!(between > 10, "the other client was answered {between} times meanwhile");
+}
+
+#[test]
+fn the_start_runs_a_file_without_a_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("setup");
+    fs::write(&path, "add 3\nnumbers to 2\nshow count\nnonsense\n").unwrap();
+    let cx = Rc::new(RefCell::new(Toy { count: 0, jobs: Arc::default() }));
+    let error: CliError = on_local_set(run_file(&registry(), &cx, &path)).unwrap_err();
+    assert!(error.to_string().contains("setup:4: there is no command 'nonsense'"), "{error}");
+    fs::write(&path, "numbers to 2\nshow count\n").unwrap();
+    assert_eq!(on_local_set(run_file(&registry(), &cx, &path)).unwrap(), "1\n2\n3\n");
+    let answer = registry().run(&mut cx.borrow_mut(), "show count", Call::default()).unwrap();
+    assert_eq!(answer.text, "3\n");
+}
