@@ -121,7 +121,9 @@ fn group(startup: &Startup) -> Result<Option<u32>, DaemonError> {
     let Some(group) = &startup.unix.gid else { return Ok(None) };
     let id = group.id()?;
     if id.is_none() {
-        tracing::warn!("unix {{ gid }}: this machine knows no such group; the CLI's socket keeps the process's");
+        tracing::warn!(
+            "unix {{ gid }}: this machine knows no such group; the CLI's socket keeps the process's"
+        );
     }
     Ok(id)
 }

@@ -36,12 +36,72 @@ struct Bench {
 }
 
 const BENCHES: [Bench; 6] = [
-    Bench { name: "ip4-1", what: "one route", vector: 256, ports: 1, routes: 1, next_hops: 1, sizes: &[64], feature: false, target: 35.0 },
-    Bench { name: "ip4-mix", what: "four ports, 1,000 next hops, sizes 64/576/1500", vector: 256, ports: 4, routes: 1000, next_hops: 1000, sizes: &[64, 576, 1500], feature: false, target: 45.0 },
-    Bench { name: "ip4-1m", what: "1 M routes, 1,000 next hops, random destinations", vector: 256, ports: 1, routes: 1_000_000, next_hops: 1000, sizes: &[64], feature: false, target: 65.0 },
-    Bench { name: "ip4-1-v1", what: "as ip4-1, 1 packet a vector", vector: 1, ports: 1, routes: 1, next_hops: 1, sizes: &[64], feature: false, target: 600.0 },
-    Bench { name: "ip4-1-v16", what: "as ip4-1, 16 packets a vector", vector: 16, ports: 1, routes: 1, next_hops: 1, sizes: &[64], feature: false, target: 90.0 },
-    Bench { name: "ip4-1-feature", what: "as ip4-1, with a counter on the unicast arc", vector: 256, ports: 1, routes: 1, next_hops: 1, sizes: &[64], feature: true, target: f64::NAN },
+    Bench {
+        name: "ip4-1",
+        what: "one route",
+        vector: 256,
+        ports: 1,
+        routes: 1,
+        next_hops: 1,
+        sizes: &[64],
+        feature: false,
+        target: 35.0,
+    },
+    Bench {
+        name: "ip4-mix",
+        what: "four ports, 1,000 next hops, sizes 64/576/1500",
+        vector: 256,
+        ports: 4,
+        routes: 1000,
+        next_hops: 1000,
+        sizes: &[64, 576, 1500],
+        feature: false,
+        target: 45.0,
+    },
+    Bench {
+        name: "ip4-1m",
+        what: "1 M routes, 1,000 next hops, random destinations",
+        vector: 256,
+        ports: 1,
+        routes: 1_000_000,
+        next_hops: 1000,
+        sizes: &[64],
+        feature: false,
+        target: 65.0,
+    },
+    Bench {
+        name: "ip4-1-v1",
+        what: "as ip4-1, 1 packet a vector",
+        vector: 1,
+        ports: 1,
+        routes: 1,
+        next_hops: 1,
+        sizes: &[64],
+        feature: false,
+        target: 600.0,
+    },
+    Bench {
+        name: "ip4-1-v16",
+        what: "as ip4-1, 16 packets a vector",
+        vector: 16,
+        ports: 1,
+        routes: 1,
+        next_hops: 1,
+        sizes: &[64],
+        feature: false,
+        target: 90.0,
+    },
+    Bench {
+        name: "ip4-1-feature",
+        what: "as ip4-1, with a counter on the unicast arc",
+        vector: 256,
+        ports: 1,
+        routes: 1,
+        next_hops: 1,
+        sizes: &[64],
+        feature: true,
+        target: f64::NAN,
+    },
 ];
 
 /// The figures of one benchmark.
@@ -107,11 +167,12 @@ fn next_hop(b: &Bench, n: u32) -> (u8, Ipv4Addr) {
 fn stream(b: &Bench, router: Mac) -> Stream {
     let template = |size: &usize| {
         let payload = size - FCS - 14 - 20 - 8;
-        let packet = wire::builder::PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::from_bits(FIRST))
-            .ethernet(Mac([2, 0, 0, 0, 9, 9]), router)
-            .udp(1024, 1024)
-            .payload(&vec![0; payload])
-            .build();
+        let packet =
+            wire::builder::PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::from_bits(FIRST))
+                .ethernet(Mac([2, 0, 0, 0, 9, 9]), router)
+                .udp(1024, 1024)
+                .payload(&vec![0; payload])
+                .build();
         let mut t = Template::fixed(packet);
         // Truly random destinations: the whole address below the routed networks varies.
         let span = u64::from(b.routes) * 256 - 1;
@@ -204,7 +265,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
     std::fs::create_dir_all(&directory)?;
     let mut file = std::fs::File::create(directory.join("graph.json"))?;
-    println!("graph benchmark: TSC clocks a packet on core {core}, {core_per_tsc:.2} core clocks a TSC clock");
+    println!(
+        "graph benchmark: TSC clocks a packet on core {core}, {core_per_tsc:.2} core clocks a TSC clock"
+    );
     let mut lines = Vec::new();
     let mut plain = f64::NAN;
     for b in BENCHES.iter().filter(|b| wanted.is_empty() || wanted.iter().any(|w| w == b.name)) {

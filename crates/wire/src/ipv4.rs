@@ -52,7 +52,8 @@ pub const MIN_MTU: u16 = 68;
 /// sections 4.2.2.11 and 5.3.7). Nothing else is a martian, benchmark networks (198.18/15) least of all.
 #[inline(always)]
 pub const fn is_martian_source(addr: u32) -> bool {
-    addr >> 24 == 127 || addr >> 28 == 0xe || addr == u32::MAX
+    // Nearly all sources are below 224/8, so that one comparison settles the last two.
+    addr >> 24 == 127 || (addr >> 28 >= 0xe && (addr >> 28 == 0xe || addr == u32::MAX))
 }
 
 /// Whether this is 0.0.0.0, the source of a host that has no address yet (RFC 2131); never to be forwarded.

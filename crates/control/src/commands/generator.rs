@@ -31,8 +31,12 @@ const HEADERS: usize = 42;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("packet-generator new <stream:text>", "Describe a stream of packets.", new);
-    r.add("packet-generator enable-stream [<name:word>]", "Start a stream, or all.", |c, a| switch(c, a, true));
-    r.add("packet-generator disable-stream [<name:word>]", "Stop a stream, or all.", |c, a| switch(c, a, false));
+    r.add("packet-generator enable-stream [<name:word>]", "Start a stream, or all.", |c, a| {
+        switch(c, a, true)
+    });
+    r.add("packet-generator disable-stream [<name:word>]", "Stop a stream, or all.", |c, a| {
+        switch(c, a, false)
+    });
     r.add("packet-generator delete <name:word>", "Forget a stream.", |c, a| {
         let name: String = a.need("name")?;
         if c.system.generators.values().any(|(g, _)| g.remove(&name)) {
@@ -76,7 +80,9 @@ impl<'t> Words<'t> {
 
     fn need<T: FromStr>(&mut self, what: &str) -> Result<T, CliError> {
         let word = self.next().unwrap_or("the end");
-        word.parse().map_err(|_| CliError::new(format!("expected {what} in the description of the stream, not {word}")))
+        word.parse().map_err(|_| {
+            CliError::new(format!("expected {what} in the description of the stream, not {word}"))
+        })
     }
 
     fn expect(&mut self, word: &str) -> Result<(), CliError> {
@@ -165,7 +171,9 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             Some("size") => {
                 let word: String = w.need("a size like 64-64")?;
                 let (from, to) = word.split_once('-').unwrap_or((&word, &word));
-                let number = |s: &str| s.parse().map_err(|_| CliError::new(format!("\"{word}\" is no size like 64-64")));
+                let number = |s: &str| {
+                    s.parse().map_err(|_| CliError::new(format!("\"{word}\" is no size like 64-64")))
+                };
                 sizes = (number(from)?, number(to)?);
             }
             Some("interface") => interface = w.need("an interface")?,

@@ -28,7 +28,9 @@ pub fn register(r: &mut Registry<Context>) {
         "Make a tap, whose other end is an interface of this host.",
         create_tap,
     );
-    r.add("delete tap <interface:interface>", "Remove a tap.", |c, a| delete(c, &a.need::<String>("interface")?));
+    r.add("delete tap <interface:interface>", "Remove a tap.", |c, a| {
+        delete(c, &a.need::<String>("interface")?)
+    });
     r.add(
         "create loopback interface [mac <mac:mac>] [instance <instance:u32>]",
         "Make a loopback interface.",
@@ -54,22 +56,38 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("delete packet-generator interface <interface:interface>", "Remove a packet generator.", |c, a| {
         delete(c, &a.need::<String>("interface")?)
     });
-    r.add("set interface state <interface:interface> {up | down}", "Bring an interface up or down.", |c, a| {
-        let up = a.has("up");
-        change(c, a, |i| i.up = up)
-    });
-    r.add("set interface mtu [packet] <mtu:u16> <interface:interface>", "Set the largest packet, bytes.", |c, a| {
-        let mtu = Some(a.need::<u16>("mtu")?);
-        change(c, a, |i| i.mtu = mtu)
-    });
-    r.add("set interface mac address <interface:interface> <mac:mac>", "Set the Ethernet address.", |c, a| {
-        let mac = Some(a.need::<Mac>("mac")?);
-        change(c, a, |i| i.mac = mac)
-    });
-    r.add("set interface ip table <interface:interface> <table:u32>", "Bind an interface to a VRF.", |c, a| {
-        let table = table(a, "table");
-        change(c, a, |i| i.table = table)
-    });
+    r.add(
+        "set interface state <interface:interface> {up | down}",
+        "Bring an interface up or down.",
+        |c, a| {
+            let up = a.has("up");
+            change(c, a, |i| i.up = up)
+        },
+    );
+    r.add(
+        "set interface mtu [packet] <mtu:u16> <interface:interface>",
+        "Set the largest packet, bytes.",
+        |c, a| {
+            let mtu = Some(a.need::<u16>("mtu")?);
+            change(c, a, |i| i.mtu = mtu)
+        },
+    );
+    r.add(
+        "set interface mac address <interface:interface> <mac:mac>",
+        "Set the Ethernet address.",
+        |c, a| {
+            let mac = Some(a.need::<Mac>("mac")?);
+            change(c, a, |i| i.mac = mac)
+        },
+    );
+    r.add(
+        "set interface ip table <interface:interface> <table:u32>",
+        "Bind an interface to a VRF.",
+        |c, a| {
+            let table = table(a, "table");
+            change(c, a, |i| i.table = table)
+        },
+    );
     r.add(
         "set interface ip address [del] <interface:interface> <address:prefix4>",
         "Give an interface an address, or take it away.",
@@ -83,7 +101,8 @@ pub fn register(r: &mut Registry<Context>) {
         "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
         "Switch a feature of an arc on or off for an interface.",
         |c, a| {
-            let index = c.system.index(&a.need::<String>("interface")?).map_err(|e| CliError::new(e.to_string()))?;
+            let index =
+                c.system.index(&a.need::<String>("interface")?).map_err(|e| CliError::new(e.to_string()))?;
             let (arc, feature) = (a.need::<String>("arc")?, a.need::<String>("feature")?);
             let result = c.system.router.arcs().enable(&arc, &feature, index, !a.has("disable"));
             result.map(|()| Output::none()).map_err(|e| CliError::new(e.to_string()))
@@ -146,7 +165,9 @@ fn create_loopback(c: &mut Context, a: &Args) -> Done {
 fn create_generator(c: &mut Context, a: &Args) -> Done {
     let name = a.need::<String>("name")?;
     let Some(number) = name.strip_prefix("pg").and_then(|n| n.parse().ok()) else {
-        return Err(CliError::new(format!("\"{name}\" is no name for a packet generator: they are pg0, pg1, …")));
+        return Err(CliError::new(format!(
+            "\"{name}\" is no name for a packet generator: they are pg0, pg1, …"
+        )));
     };
     create(c, Key::Interface(name), Interface::new(Spec::Generator(number)))
 }
@@ -157,9 +178,12 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
     let outer = match service.or(a.get::<u16>("vlan")) {
         Some(vlan) => vlan,
         None if inner.is_some() => {
-            return Err(a.fault("inner", "an inner tag needs an outer one: dot1q VLAN or dot1ad VLAN before it"));
+            return Err(
+                a.fault("inner", "an inner tag needs an outer one: dot1q VLAN or dot1ad VLAN before it")
+            );
         }
-        None => u16::try_from(id).map_err(|_| a.fault("id", "without tags given, the number is the VLAN: 1 to 4094"))?,
+        None => u16::try_from(id)
+            .map_err(|_| a.fault("id", "without tags given, the number is the VLAN: 1 to 4094"))?,
     };
     let tags = Tags { outer_service: service.is_some(), outer, inner };
     let name = format!("{parent}.{id}");

@@ -58,7 +58,8 @@ impl Context {
 
     /// Gives every device back to the kernel.
     pub fn shut_down(&mut self) {
-        let all: Vec<u32> = self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
+        let all: Vec<u32> =
+            self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
         for index in all {
             if let Err(e) = self.system.router.remove_interface(index) {
                 tracing::error!("{e}");

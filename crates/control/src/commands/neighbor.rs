@@ -45,6 +45,9 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 }
 
 fn remove(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    c.transact(vec![Change::remove(Key::Neighbor(a.need::<String>("interface")?, a.need::<Ipv4Addr>("ip")?))])?;
+    c.transact(vec![Change::remove(Key::Neighbor(
+        a.need::<String>("interface")?,
+        a.need::<Ipv4Addr>("ip")?,
+    ))])?;
     Ok(Output::none())
 }

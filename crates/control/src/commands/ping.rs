@@ -67,13 +67,17 @@ impl Job<Context> for Ping {
             self.next = now + self.interval;
             return Step::After(LOOK);
         }
-        let over = self.sent == self.count && (self.received >= self.sent || now >= self.next.max(PATIENCE) + PATIENCE);
+        let over = self.sent == self.count
+            && (self.received >= self.sent || now >= self.next.max(PATIENCE) + PATIENCE);
         if !over {
             return Step::After(LOOK);
         }
         c.system.router.ping_stop(self.id);
         let lost = 100.0 * f64::from(self.sent - self.received.min(self.sent)) / f64::from(self.sent);
-        *out += &format!("\nStatistics: {} sent, {} received, {lost:.0}% packet loss\n", self.sent, self.received);
+        *out += &format!(
+            "\nStatistics: {} sent, {} received, {lost:.0}% packet loss\n",
+            self.sent, self.received
+        );
         Step::Done
     }
 }

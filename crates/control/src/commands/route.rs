@@ -97,7 +97,9 @@ impl Bulk {
         if let (false, Some(via), Some(Value::Route(there))) = (self.add, &self.via, c.store.get(&key))
             && there.via != *via
         {
-            return Err(CliError::new(format!("the route for {prefix} goes another way; nothing was removed")));
+            return Err(CliError::new(format!(
+                "the route for {prefix} goes another way; nothing was removed"
+            )));
         }
         let value = self.via.clone().filter(|_| self.add).map(|via| Value::Route(Route { via }));
         c.transact(vec![Change { key, value }])?;

@@ -18,7 +18,9 @@ pub(super) fn validate(interface: &str, a: Address, view: &View<'_>) -> Result<(
         }
         let apart = !a.network().covers(b.network()) && !b.network().covers(a.network());
         if other != interface && !apart {
-            return refuse(format!("{a} on {interface} overlaps {b} on {other}: connected networks must be apart"));
+            return refuse(format!(
+                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+            ));
         }
     }
     Ok(())

@@ -80,7 +80,12 @@ impl Interface {
         Ok(())
     }
 
-    pub(super) fn apply(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
+    pub(super) fn apply(
+        &self,
+        name: &str,
+        old: Option<&Interface>,
+        system: &mut System,
+    ) -> Result<(), Refused> {
         let fresh = match old {
             Some(old) if old.spec == self.spec => false,
             Some(_) => return refuse(format!("{name} is of another kind: delete it first")),
@@ -137,7 +142,9 @@ impl Interface {
             Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),
             Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
-                (false, None) if u32::from(tags.outer) == *id => format!("create sub-interfaces {parent} {id}"),
+                (false, None) if u32::from(tags.outer) == *id => {
+                    format!("create sub-interfaces {parent} {id}")
+                }
                 (service, inner) => {
                     let outer = if service { "dot1ad" } else { "dot1q" };
                     let inner = inner.map(|i| format!(" inner-dot1q {i}")).unwrap_or_default();

@@ -43,7 +43,9 @@ impl Route {
             }
             Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
             Via::Table(t) if !has_table(*t) => refuse(format!("there is no table {t}")),
-            Via::Table(t) if *t == table => refuse(format!("{prefix} would look itself up again in table {t}")),
+            Via::Table(t) if *t == table => {
+                refuse(format!("{prefix} would look itself up again in table {t}"))
+            }
             _ => Ok(()),
         }
     }

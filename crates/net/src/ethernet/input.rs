@@ -5,12 +5,13 @@ use std::io;
 use buf::{Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
+use infra::counters::Lane;
 use infra::quiesce::Guard;
 use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
 
 use super::{HEADER, TAG, Tags};
 use crate::Tables;
-use crate::interface::{Interface, Lanes};
+use crate::interface::Interface;
 
 edges! { pub enum Next { Ip4 = "ip4-input", Arp = "arp-input" } }
 reasons! {
@@ -26,7 +27,7 @@ reasons! {
 pub struct EthernetInput {
     interfaces: SlotReader<Interface>,
     /// Counts what comes in by sub-interfaces; devices are counted by their input nodes.
-    sub_rx: Lanes,
+    sub_rx: Lane<2>,
 }
 
 /// What the filter needs of an interface.
@@ -40,7 +41,7 @@ struct Port {
 
 impl EthernetInput {
     pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
-        Ok(EthernetInput { interfaces: t.interfaces.clone(), sub_rx: Lanes::new(&t.counters.rx, worker)? })
+        Ok(EthernetInput { interfaces: t.interfaces.clone(), sub_rx: t.counters.rx.lane(worker)? })
     }
 
     fn port(&self, guard: &Guard, interface: u32) -> Port {
@@ -51,6 +52,7 @@ impl EthernetInput {
     }
 
     /// A packet with VLAN tags: finds its sub-interface and skips the tags.
+    #[cold]
     fn tagged(&mut self, guard: &Guard, p: &mut Packet<'_>, outer: u16) -> Verdict<Next, Reason> {
         let device = p.rx_if();
         let bytes = p.total_len();
@@ -72,13 +74,13 @@ impl EthernetInput {
             return Verdict::Drop(Reason::Down);
         }
         p.set_rx_if(sub);
-        self.sub_rx.packet(sub, bytes);
+        self.sub_rx.add(sub, [1, bytes as u64]);
         filter(p, port, inner_type, header)
     }
 }
 
 /// Marks groups, drops what is for other stations, and sends the rest to its protocol.
-#[inline(always)]
+#[cold]
 fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
     let h = p.peek::<EthernetHeader>();
     if h.dst_u64() != port.mac {
@@ -89,11 +91,16 @@ fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verd
         let flag = if dst.is_broadcast() { Flags::L2_BROADCAST } else { Flags::L2_MULTICAST };
         p.set_flags(p.flags() | flag);
     }
-    let next = match ethertype {
-        ethertype::IPV4 => Next::Ip4,
-        ethertype::ARP => Next::Arp,
-        _ => return Verdict::Drop(Reason::UnknownType),
-    };
+    match ethertype {
+        ethertype::IPV4 => accept(p, port, Next::Ip4, header),
+        ethertype::ARP => accept(p, port, Next::Arp, header),
+        _ => Verdict::Drop(Reason::UnknownType),
+    }
+}
+
+/// Sends a packet on to its protocol.
+#[inline(always)]
+fn accept(p: &mut Packet<'_>, port: Port, next: Next, header: usize) -> Verdict<Next, Reason> {
     if !p.advance(header) {
         return Verdict::Drop(Reason::Runt);
     }
@@ -120,7 +127,10 @@ impl FrameNode for EthernetInput {
                 return Verdict::Drop(Reason::Down);
             }
             let Some(header) = p.head::<EthernetHeader>() else { return Verdict::Drop(Reason::Runt) };
-            let kind = header.ethertype();
+            let (kind, dst) = (header.ethertype(), header.dst_u64());
+            if kind == ethertype::IPV4 && dst == port.mac {
+                return accept(p, port, Next::Ip4, HEADER);
+            }
             if ethertype::is_vlan(kind) {
                 vlans = true;
                 return self.tagged(cx.guard, p, kind);
@@ -128,7 +138,6 @@ impl FrameNode for EthernetInput {
             filter(p, port, kind, HEADER)
         });
         if vlans {
-            self.sub_rx.flush();
             frame.forget_uniform_rx();
         }
     }

@@ -7,6 +7,7 @@
 //! <driver>-input → (arc device-input) → ethernet-input … interface-output → (arc interface-output) → interface-tx
 //! ```
 
+mod by_frame;
 mod input;
 mod output;
 mod table;
@@ -15,7 +16,7 @@ mod tx;
 use drivers::INPUT_NODES;
 use graph::{ArcKey, Builder};
 
-pub use table::{Interface, InterfaceCounters, Kind, Lanes, Placement, RxSlot, TxPort};
+pub use table::{Interface, InterfaceCounters, Kind, Placement, Runs, RxSlot, TxPort};
 
 use crate::Tables;
 

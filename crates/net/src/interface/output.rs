@@ -10,6 +10,7 @@ use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use infra::quiesce::Guard;
 
+use super::by_frame::ByFrame;
 use super::table::{Interface, Kind, TxPort};
 use crate::Tables;
 
@@ -26,16 +27,25 @@ pub struct InterfaceOutput {
     interfaces: SlotReader<Interface>,
     ports: SlotReader<TxPort>,
     tx: Lane<2>,
+    to: ByFrame<To>,
 }
 
-/// What is the same for all packets to one interface.
+/// What is the same for all packets to one interface, and how many there are in this frame.
 #[derive(Clone, Copy)]
 struct To {
-    interface: u32,
     device: u32,
     plain: Verdict<Next, Reason>,
     /// Flags of packets that the device cannot take.
     cannot: Flags,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Default for To {
+    fn default() -> To {
+        let plain = Verdict::Drop(Reason::Deleted);
+        To { device: u32::MAX, plain, cannot: Flags::NONE, packets: 0, bytes: 0 }
+    }
 }
 
 impl InterfaceOutput {
@@ -44,37 +54,41 @@ impl InterfaceOutput {
             interfaces: t.interfaces.clone(),
             ports: t.ports.clone(),
             tx: t.counters.tx.lane(worker)?,
+            to: ByFrame::default(),
         })
     }
+}
 
-    #[inline(always)]
-    fn count(&mut self, to: To, packets: usize, bytes: usize) {
-        self.tx.add(to.interface, [packets as u64, bytes as u64]);
-        if to.device != to.interface {
-            self.tx.add(to.device, [packets as u64, bytes as u64]);
-        }
+/// Adds what a frame had for an interface.
+fn count(tx: &mut Lane<2>, interface: u32, to: &To) {
+    if to.packets == 0 {
+        return;
     }
+    tx.add(interface, [to.packets, to.bytes]);
+    if to.device != interface {
+        tx.add(to.device, [to.packets, to.bytes]);
+    }
+}
 
-    fn to(&self, guard: &Guard, interface: u32) -> To {
-        let mut to =
-            To { interface, device: interface, plain: Verdict::Drop(Reason::Deleted), cannot: Flags::NONE };
-        let Some(i) = self.interfaces.get(guard, interface) else { return to };
-        to.device = i.device;
-        to.plain = match self.ports.get(guard, i.device) {
-            _ if i.kind == Kind::Loopback => Verdict::Drop(Reason::Loopback),
-            Some(port) if i.up => {
-                if !port.caps.gso {
-                    to.cannot |= Flags::GSO;
-                }
-                if !port.caps.csum {
-                    to.cannot |= Flags::CSUM_PARTIAL;
-                }
-                Verdict::Next(Next::Tx)
+#[inline(never)]
+fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &Guard, interface: u32) -> To {
+    let mut to = To::default();
+    let Some(i) = interfaces.get(guard, interface) else { return to };
+    to.device = i.device;
+    to.plain = match ports.get(guard, i.device) {
+        _ if i.kind == Kind::Loopback => Verdict::Drop(Reason::Loopback),
+        Some(port) if i.up => {
+            if !port.caps.gso {
+                to.cannot |= Flags::GSO;
             }
-            _ => Verdict::Drop(Reason::Down),
-        };
-        to
-    }
+            if !port.caps.csum {
+                to.cannot |= Flags::CSUM_PARTIAL;
+            }
+            Verdict::Next(Next::Tx)
+        }
+        _ => Verdict::Drop(Reason::Down),
+    };
+    to
 }
 
 impl FrameNode for InterfaceOutput {
@@ -84,32 +98,37 @@ impl FrameNode for InterfaceOutput {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let Some(first) = frame.get(0) else { return };
-        let mut to = self.to(cx.guard, first.tx_if());
+        let InterfaceOutput { interfaces, ports, tx, to } = self;
+        let interface = first.tx_if();
         // The common case, all to one interface that takes them as they are, needs no verdict a packet.
-        let (mut same, mut bytes) = (true, 0);
-        for p in frame.packets() {
-            same &= p.tx_if() == to.interface;
-            bytes += p.total_len();
-        }
-        if same && !frame.any().any(to.cannot) {
-            out.all(to.plain);
-            if to.plain == Verdict::Next(Next::Tx) {
-                self.count(to, frame.len(), bytes);
-            }
-            return;
-        }
-        out.each(frame, |_, p| {
-            if p.tx_if() != to.interface {
-                to = self.to(cx.guard, p.tx_if());
-            }
-            if to.plain == Verdict::Next(Next::Tx) {
-                // What is cut comes by again, and is counted then.
-                if p.flags().any(to.cannot) {
-                    return Verdict::Next(Next::Gso);
+        if frame.packets().all(|p| p.tx_if() == interface) {
+            let mut all = find(interfaces, ports, cx.guard, interface);
+            if !frame.any().any(all.cannot) {
+                out.all(all.plain);
+                if all.plain == Verdict::Next(Next::Tx) {
+                    all.packets = frame.len() as u64;
+                    all.bytes = frame.packets().map(|p| p.total_len() as u64).sum();
+                    count(tx, interface, &all);
                 }
-                self.count(to, 1, p.total_len());
+                return;
+            }
+        }
+        to.begin();
+        out.each(frame, |_, p| {
+            let to = to.get(p.tx_if(), |evicted| {
+                evicted.iter().for_each(|(interface, to)| count(tx, *interface, to));
+                find(interfaces, ports, cx.guard, p.tx_if())
+            });
+            // What is cut comes by again, and is counted then.
+            if p.flags().any(to.cannot) && to.plain == Verdict::Next(Next::Tx) {
+                return Verdict::Next(Next::Gso);
+            }
+            if to.plain == Verdict::Next(Next::Tx) {
+                to.packets += 1;
+                to.bytes += p.total_len() as u64;
             }
             to.plain
         });
+        to.each(|interface, to| count(tx, interface, &to));
     }
 }

@@ -73,20 +73,20 @@ impl InterfaceCounters {
     }
 }
 
-/// A worker's lane of a counter of packets and bytes, which adds once per run of packets with the same index.
-pub struct Lanes {
-    lane: Lane<2>,
+/// Counts packets and bytes in runs of packets with the same index, on a worker's lane. It is made for one frame, so that
+/// the run lives in registers: kept in memory from packet to packet, it would be a chain of stores and loads.
+pub struct Runs<'l> {
+    lane: &'l mut Lane<2>,
     index: u32,
-    run: [u64; 2],
+    packets: u64,
+    bytes: u64,
 }
 
-impl Lanes {
-    /// The lane of `worker`.
-    ///
-    /// # Errors
-    /// When memory for it is not to be had.
-    pub fn new(set: &CounterSet<2>, worker: usize) -> io::Result<Lanes> {
-        Ok(Lanes { lane: set.lane(worker)?, index: u32::MAX, run: [0; 2] })
+impl<'l> Runs<'l> {
+    /// Nothing counted yet.
+    #[inline(always)]
+    pub fn new(lane: &'l mut Lane<2>) -> Runs<'l> {
+        Runs { lane, index: u32::MAX, packets: 0, bytes: 0 }
     }
 
     /// Counts a packet.
@@ -96,17 +96,23 @@ impl Lanes {
             self.flush();
             self.index = index;
         }
-        self.run[0] += 1;
-        self.run[1] += bytes as u64;
+        self.packets += 1;
+        self.bytes += bytes as u64;
     }
 
-    /// Adds what was counted since the last flush. Called at the end of every frame.
     #[inline(always)]
-    pub fn flush(&mut self) {
-        if self.run[0] > 0 {
-            self.lane.add(self.index, self.run);
-            self.run = [0; 2];
+    fn flush(&mut self) {
+        if self.packets > 0 {
+            self.lane.add(self.index, [self.packets, self.bytes]);
         }
+        (self.packets, self.bytes) = (0, 0);
+    }
+}
+
+impl Drop for Runs<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 

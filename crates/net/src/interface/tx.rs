@@ -7,6 +7,7 @@ use infra::counters::Lane;
 use infra::quiesce::Guard;
 use kernels::{Codes, Target};
 
+use super::by_frame::ByFrame;
 use super::table::{Interface, TxPort};
 use crate::Tables;
 
@@ -29,6 +30,8 @@ pub struct InterfaceTx {
     codes: Box<Codes>,
     /// One frame a device, and one for those that come later.
     split: Vec<Frame>,
+    /// Code by interface.
+    code: ByFrame<u8>,
 }
 
 impl InterfaceTx {
@@ -39,6 +42,7 @@ impl InterfaceTx {
             full: t.counters.tx_full.lane(worker)?,
             codes: Box::default(),
             split: (0..=PORTS).map(|_| Frame::new()).collect(),
+            code: ByFrame::default(),
         })
     }
 
@@ -86,12 +90,11 @@ impl FrameNode for InterfaceTx {
         }
         let mut devices = [u32::MAX; PORTS];
         let mut used = 0;
-        let (mut last_interface, mut last_code) = (u32::MAX, 0u8);
+        self.code.begin();
         for (p, code) in frame.packets().zip(&mut self.codes.0) {
-            if p.tx_if() != last_interface || used == 0 {
-                last_interface = p.tx_if();
-                let d = device(&self.interfaces, cx.guard, last_interface);
-                last_code = match devices[..used].iter().position(|&k| k == d) {
+            *code = *self.code.get(p.tx_if(), |_| {
+                let d = device(&self.interfaces, cx.guard, p.tx_if());
+                match devices[..used].iter().position(|&k| k == d) {
                     Some(k) => k as u8,
                     None if used < PORTS => {
                         devices[used] = d;
@@ -99,9 +102,8 @@ impl FrameNode for InterfaceTx {
                         used as u8 - 1
                     }
                     None => LATER,
-                };
-            }
-            *code = last_code;
+                }
+            });
         }
         self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
         let mut split = std::mem::take(&mut self.split);

@@ -5,19 +5,19 @@ use std::io;
 
 use buf::Frame;
 use graph::{Cx, FrameNode, NoReason, Out, Verdict, edges};
-use infra::counters::CounterSet;
+use infra::counters::{CounterSet, Lane};
 
-use crate::interface::Lanes;
+use crate::interface::Runs;
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
 pub struct Ip4Count {
-    counted: Lanes,
+    counted: Lane<2>,
 }
 
 impl Ip4Count {
     pub fn new(set: &CounterSet<2>, worker: usize) -> io::Result<Ip4Count> {
-        Ok(Ip4Count { counted: Lanes::new(set, worker)? })
+        Ok(Ip4Count { counted: set.lane(worker)? })
     }
 }
 
@@ -27,10 +27,10 @@ impl FrameNode for Ip4Count {
     type Drop = NoReason;
 
     fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
+        let mut counted = Runs::new(&mut self.counted);
         for p in frame.packets() {
-            self.counted.packet(p.rx_if(), p.total_len());
+            counted.packet(p.rx_if(), p.total_len());
         }
-        self.counted.flush();
         out.all(Verdict::Next(Next::Continue));
     }
 }

@@ -13,10 +13,10 @@ pub struct OwnAddresses {
     filter: [u64; 8],
 }
 
+/// The low bits of an address are the ones that differ among hosts.
 #[inline(always)]
 fn bit(address: u32) -> (usize, u64) {
-    let h = address.wrapping_mul(0x9e37_79b1) >> 23;
-    ((h >> 6) as usize, 1 << (h & 63))
+    ((address & 7) as usize, 1 << (address >> 3 & 63))
 }
 
 impl OwnAddresses {

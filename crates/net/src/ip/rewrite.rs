@@ -5,12 +5,13 @@ use std::io;
 use buf::{Flags, Frame, Gso, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
+use infra::counters::Lane;
 use wire::ipv4::Ipv4Header;
 
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
-use crate::interface::Lanes;
+use crate::interface::Runs;
 
 edges! {
     pub enum Next {
@@ -29,12 +30,12 @@ reasons! {
 
 pub struct Ip4Rewrite {
     adjacencies: SlotReader<Adjacency>,
-    counters: Lanes,
+    counters: Lane<2>,
 }
 
 impl Ip4Rewrite {
     pub fn new(t: &Tables, worker: usize) -> io::Result<Ip4Rewrite> {
-        let counters = Lanes::new(&t.adjacency_counters, worker)?;
+        let counters = t.adjacency_counters.lane(worker)?;
         Ok(Ip4Rewrite { adjacencies: t.adjacencies.clone(), counters })
     }
 }
@@ -46,9 +47,11 @@ impl FrameNode for Ip4Rewrite {
     const TRACE: graph::trace::TraceFn = crate::trace::rewrite;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let Ip4Rewrite { adjacencies, counters } = self;
+        let mut counted = Runs::new(counters);
         out.each(frame, |_, p| {
             let index = p.fwd();
-            let Some(adjacency) = self.adjacencies.get(cx.guard, index) else {
+            let Some(adjacency) = adjacencies.get(cx.guard, index) else {
                 return Verdict::Drop(Reason::Stale);
             };
             p.set_tx_if(adjacency.interface);
@@ -76,10 +79,9 @@ impl FrameNode for Ip4Rewrite {
             if !p.prepend(&rewrite.bytes, usize::from(rewrite.len)) {
                 return Verdict::Drop(Reason::NoHeadroom);
             }
-            self.counters.packet(index, len + usize::from(rewrite.len));
+            counted.packet(index, len + usize::from(rewrite.len));
             Verdict::Next(Next::Output)
         });
-        self.counters.flush();
     }
 }
 

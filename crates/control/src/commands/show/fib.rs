@@ -72,7 +72,11 @@ fn route(c: &Context, table: u16, prefix: Prefix4, sources: &[(Source, Path)]) -
         .iter()
         .map(|(source, path)| {
             let resolved = routes.path(table, *path).and_then(|p| p.resolved);
-            RouteSource { source: source.name(), path: path_text(c, *path, resolved), resolved: resolved.is_some() }
+            RouteSource {
+                source: source.name(),
+                path: path_text(c, *path, resolved),
+                resolved: resolved.is_some(),
+            }
         })
         .collect();
     Route { prefix: prefix.to_string(), installed: sources.iter().any(|s| s.resolved), sources }
@@ -167,7 +171,15 @@ fn adjacencies(c: &mut Context, _: &Args) -> Result<Output, CliError> {
     let all = c.system.router.adjacencies().iter().map(|(index, a, users)| {
         let [packets, bytes] = counters.read(index);
         let interface = interface_name(c, a.interface);
-        Adjacency { index, next_hop: a.next_hop, interface, complete: a.rewrite.is_some(), users, packets, bytes }
+        Adjacency {
+            index,
+            next_hop: a.next_hop,
+            interface,
+            complete: a.rewrite.is_some(),
+            users,
+            packets,
+            bytes,
+        }
     });
     let mut all: Vec<Adjacency> = all.collect();
     all.sort_by_key(|a| a.index);

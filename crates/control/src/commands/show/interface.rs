@@ -13,7 +13,11 @@ use crate::cli::{Args, CliError, Registry, Table};
 pub fn register(r: &mut Registry<Context>) {
     r.add("show interface [<interface:interface>]", "Show interfaces with state and counters.", show);
     r.add("show interface addr [<interface:interface>]", "Show the addresses of interfaces.", addresses);
-    r.add("show interface features <interface:interface>", "Show the feature arcs of an interface.", features);
+    r.add(
+        "show interface features <interface:interface>",
+        "Show the feature arcs of an interface.",
+        features,
+    );
     r.add("show hardware-interfaces [<interface:interface>]", "Show devices and links.", hardware);
     r.add("clear interfaces", "Start the counters of all interfaces anew.", |c, _| {
         let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
@@ -85,7 +89,8 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let mut t = Table::new(&["Name", "Idx", "State", "MTU (L3/IP4/IP6/MPLS)", "Counter", "Count"]);
     for i in &all {
         let state = if i.admin_up { "up" } else { "down" };
-        let mut head = vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
+        let mut head =
+            vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
         if i.counters.is_empty() {
             t.row(head.clone());
         }
@@ -198,7 +203,13 @@ fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     // Each interface has lines of its own below it, so this is no table.
     let mut text = format!("{:<24} {:>4}  {:<5} Hardware\n", "Name", "Idx", "Link");
     for h in &all {
-        let link = if !h.present { "gone" } else if h.carrier { "up" } else { "down" };
+        let link = if !h.present {
+            "gone"
+        } else if h.carrier {
+            "up"
+        } else {
+            "down"
+        };
         let _ = writeln!(text, "{:<24} {:>4}  {link:<5} {}", h.name, h.index, h.kind);
         let speed = h.speed_mbps.map_or("unknown".into(), |s| format!("{s} Mbit/s"));
         let _ = writeln!(text, "  Link speed: {speed}\n  Ethernet address {}", h.mac);

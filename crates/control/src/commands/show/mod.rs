@@ -40,7 +40,12 @@ fn version() -> Output {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
     let cpu_level = format!("{:?}", infra::cpu::level());
     let v = Version { version: env!("CARGO_PKG_VERSION"), build, cpu_level };
-    let text = format!("volley v{} ({} build, CPU level x86-64-{})\n", v.version, v.build, v.cpu_level.to_lowercase());
+    let text = format!(
+        "volley v{} ({} build, CPU level x86-64-{})\n",
+        v.version,
+        v.build,
+        v.cpu_level.to_lowercase()
+    );
     Output::show(&v, text)
 }
 
@@ -74,7 +79,17 @@ fn buffers(c: &Context) -> Output {
             infra::mem::PageSize::Small => "4 KiB".into(),
         },
     };
-    let mut t = Table::new(&["Pool Name", "Index", "Size", "Data Size", "Total", "Avail", "Cached", "Used", "Refused"]);
+    let mut t = Table::new(&[
+        "Pool Name",
+        "Index",
+        "Size",
+        "Data Size",
+        "Total",
+        "Avail",
+        "Cached",
+        "Used",
+        "Refused",
+    ]);
     let cells = [v.size_bytes, v.data_size_bytes, v.total, v.available, v.cached, v.used];
     let mut row = vec!["default".to_string(), "0".to_string()];
     row.extend(cells.iter().map(ToString::to_string));
@@ -83,7 +98,11 @@ fn buffers(c: &Context) -> Output {
     let mut text = t.to_string();
     let _ = writeln!(text, "memory pages: {}", v.pages);
     if v.lost > 0 {
-        let _ = writeln!(text, "{} packets were lost without a reason: this is a defect, please report it", v.lost);
+        let _ = writeln!(
+            text,
+            "{} packets were lost without a reason: this is a defect, please report it",
+            v.lost
+        );
     }
     Output::show(&v, text)
 }

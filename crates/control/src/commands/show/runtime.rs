@@ -11,7 +11,11 @@ use crate::cli::{Args, CliError, Registry, Table};
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show runtime [max]", "Show what each node did, by thread.", runtime);
-    r.add("show errors [all]", "Show drops by node and reason; \"all\" lists those that did not happen, too.", errors);
+    r.add(
+        "show errors [all]",
+        "Show drops by node and reason; \"all\" lists those that did not happen, too.",
+        errors,
+    );
     r.add("show node [<node:node>]", "Show the nodes, or one with its edges and drop reasons.", node);
     r.add("clear runtime", "Start the run-time statistics anew.", |c, _| {
         c.system.router.graph().stats().clear_runtime();
