@@ -397,6 +397,26 @@ fn an_address_is_announced_when_it_can_be_used() {
 }
 
 #[test]
+fn the_router_asks_from_the_address_on_the_neighbours_network() {
+    let mut lab = Lab::new();
+    let second = Ipv4Addr::new(10, 0, 3, 1);
+    lab.router.add_address(1, Address { address: second, len: 24 }).unwrap();
+    lab.pass(3000);
+    lab.sent(1);
+    lab.receive(0, 0, packet(Ipv4Addr::new(10, 0, 3, 7), 1));
+    assert_eq!(arp(&lab.sent(1)[0]).1.sender_ip(), second);
+    // A next hop on no network of the interface is asked from its first address.
+    let (far, hop) = (Ipv4Addr::new(198, 51, 100, 7), Ipv4Addr::new(172, 16, 0, 1));
+    let path = Path::Via { next_hop: hop, interface: Some(1) };
+    lab.router.add_route(0, Prefix4::host(far), path).unwrap();
+    lab.receive(0, 0, packet(far, 2));
+    let request = lab.answer(1, C_MAC);
+    assert_eq!((request.sender_ip(), request.target_ip()), (own(1), hop));
+    assert_forwarded(&lab.sent(1)[0], 2, own_mac(1), C_MAC);
+    assert!(!lab.host_route(hop), "it is on no connected network");
+}
+
+#[test]
 fn an_address_that_another_claims_is_defended() {
     let mut lab = Lab::new();
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, own(1)));
