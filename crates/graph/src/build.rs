@@ -369,7 +369,8 @@ impl Builder {
             }
             let mut starts: Vec<(usize, usize, usize)> = Vec::new();
             // An arc that begins at the node of its own name: for all others the name means that node.
-            let begins = by_name.get(arc.name).copied().filter(|&n| defs[n].edges.iter().any(|e| e == arc.name));
+            let begins =
+                by_name.get(arc.name).copied().filter(|&n| defs[n].edges.iter().any(|e| e == arc.name));
             for (n, d) in defs.iter().enumerate() {
                 if begins.is_some_and(|b| b != n) {
                     continue;
