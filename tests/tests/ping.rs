@@ -38,12 +38,12 @@ fn the_router_adds_less_than_200_us() {
     net.a.run("ip addr add 10.0.9.1/24 dev eth1");
     net.b.run("ip addr add 10.0.9.2/24 dev eth1");
     // A machine that is busy with something else delays one round, not three.
-    let rounds = (0..3).map(|_| {
-        let median = |target| Ping::run(&net.a, &format!("-c 100 -i 0.01 -W 2 {target}")).median_us();
+    let mut added = Vec::new();
+    while added.len() < 3 && added.iter().all(|&us| us >= 200.0) {
+        let median = |target| Ping::run(&net.a, &format!("-c 100 -i 0.005 -W 2 {target}")).median_us();
         let direct = median("10.0.9.2");
-        median("10.0.1.2") - direct
-    });
-    let added: Vec<f64> = rounds.collect();
+        added.push(median("10.0.1.2") - direct);
+    }
     assert!(added.iter().any(|&us| us < 200.0), "added at the median, in µs: {added:?}");
 }
 
@@ -53,7 +53,7 @@ fn a_packet_that_runs_out_of_hops_is_reported() {
     let ping = Ping::run(&a, "-c 1 -W 2 -t 1 10.0.1.2");
     assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Time to live exceeded"), "{}", ping.text);
     assert!(Ping::run(&a, "-c 1 -W 2 -t 2 10.0.1.2").complete());
-    assert!(router.ctl("show errors").to_lowercase().contains("ttl"), "the drop has its reason");
+    assert!(router.drops("ip4-icmp-error", "ttl-expired") > 0, "the drop has its reason");
 }
 
 #[test]

@@ -19,8 +19,14 @@ fn tcp_both_ways(a: &Host, b: &Host, address: &str, least: f64) {
 
 #[test]
 fn tcp_flows_both_ways_with_offloads() {
-    let Some(Routed { a, b, router: _router, .. }) = Routed::new() else { return };
+    let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     tcp_both_ways(&a, &b, "10.0.1.2", 500.0);
+    // Packets larger than any frame: nobody has cut them up on the way.
+    for (interface, way) in [("host-eth0", "rx"), ("host-eth1", "tx")] {
+        let [packets, bytes] =
+            ["packets", "bytes"].map(|what| router.counter(interface, &format!("{way} {what}")));
+        assert!(bytes > 3000 * packets, "{interface} {way}: {bytes} bytes in {packets} packets");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ What the host sends on TAP leaves by DEVICE with the tags (VID, or TPID:VID, out
 exactly these tags goes to TAP without them. Prints "ready", and runs until it is killed.
 """
 
+import errno
 import fcntl
 import select
 import socket
@@ -35,6 +36,15 @@ def receive(port):
     return frame
 
 
+def deliver(tap, frame):
+    """Hands a frame to the host; one that has not brought its TAP up yet does not take any."""
+    try:
+        tap.write(frame)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
 def main(device, tap_name, *words):
     tags = b"".join(tag_bytes(word) for word in words)
     port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
@@ -54,7 +64,7 @@ def main(device, tap_name, *words):
                 # The tags, and no other behind them.
                 after = frame[12 + len(tags):14 + len(tags)]
                 if frame[12:12 + len(tags)] == tags and after not in (b"\x81\x00", b"\x88\xa8"):
-                    tap.write(frame[:12] + frame[12 + len(tags):])
+                    deliver(tap, frame[:12] + frame[12 + len(tags):])
 
 
 main(*sys.argv[1:])

@@ -46,7 +46,7 @@ fn build() -> PathBuf {
 }
 
 /// A running router. Dropped by a test that fails, it first prints what it knows: packet trace, drop reasons,
-/// interfaces and log.
+/// interfaces and log. Dropped by one that ends well, it must not have lost a buffer.
 #[derive(Debug)]
 pub struct Router {
     host: Host,
@@ -148,6 +148,19 @@ impl Router {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("`{show} --json` is not JSON: {e}\n{text}"))
     }
 
+    /// A counter of an interface, by the name that `show interface` gives it; what it does not list is 0.
+    pub fn counter(&self, interface: &str, counter: &str) -> u64 {
+        let shown = self.json(&format!("show interface {interface}"));
+        named(&shown[0]["counters"], counter).and_then(|c| c["count"].as_u64()).unwrap_or(0)
+    }
+
+    /// How many packets were dropped for a reason, given as `node` and short name.
+    pub fn drops(&self, node: &str, reason: &str) -> u64 {
+        let shown = self.json("show errors");
+        let of_node = shown.as_array().into_iter().flatten().filter(|drop| drop["node"] == node);
+        of_node.filter(|drop| drop["name"] == reason).filter_map(|drop| drop["count"].as_u64()).sum()
+    }
+
     /// Kills it with SIGKILL: it cannot tidy up.
     pub fn kill(mut self) {
         self.process.signal(Signal::KILL);
@@ -163,6 +176,16 @@ impl Router {
         self.process.finish(START).expect_ok();
     }
 
+    /// What a scenario leaves behind: no packet may be lost without a reason, and every buffer comes back.
+    fn check_buffers(&self) {
+        let mut shown = Value::Null;
+        let all_back = poll(START, || {
+            shown = self.json("show buffers");
+            (shown["used"] == 0).then_some(())
+        });
+        assert!(all_back.is_some() && shown["lost"] == 0, "buffers leaked: {shown}");
+    }
+
     fn report(&self) {
         for show in ["show trace", "show errors", "show interface", "show ip neighbors", "show ip fib"] {
             eprintln!("=== {show}\n{}", self.attempt(show).stdout);
@@ -175,11 +198,18 @@ impl Drop for Router {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.report();
+        } else if self.process.running() {
+            self.check_buffers();
         }
         self.process.signal(Signal::TERM);
         // A router that does not end by then is killed with its `Process`.
         self.process.finish(Duration::from_secs(2));
     }
+}
+
+/// The entry of a list of objects that has this name.
+fn named<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
+    list.as_array()?.iter().find(|entry| entry["name"] == name)
 }
 
 /// Writes a startup.conf for a router on `host`, and the file of commands that it names.

@@ -1,0 +1,83 @@
+//! What the operator sees of a running router: the `show` commands, the trace, malformed packets.
+
+use scenarios::{Ping, Routed};
+use testkit::netns::{Host, LIMIT};
+use testkit::process::until;
+
+#[test]
+fn every_show_has_text_and_json() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    router.ctl("trace add af-packet-input 4");
+    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    for show in [
+        "show interface",
+        "show interface addr",
+        "show hardware-interfaces",
+        "show ip fib",
+        "show ip neighbors",
+        "show runtime",
+        "show errors all",
+        "show trace",
+        "show buffers",
+        "show threads",
+        "show version",
+        "show node",
+    ] {
+        assert!(!router.ctl(show).trim().is_empty(), "{show}");
+        let json = router.json(show);
+        let empty =
+            json.as_array().is_some_and(Vec::is_empty) || json.as_object().is_some_and(|o| o.is_empty());
+        assert!(!empty && !json.is_null(), "{show} --json: {json}");
+    }
+}
+
+#[test]
+fn a_trace_follows_a_packet_through_the_graph() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    router.ctl("clear trace");
+    router.ctl("trace add af-packet-input 1");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    let trace = router.ctl("show trace");
+    let mut rest = trace.as_str();
+    for node in
+        ["af-packet-input", "ethernet-input", "ip4-input", "ip4-lookup", "ip4-rewrite", "interface-tx"]
+    {
+        let Some(at) = rest.find(&format!(": {node}")) else {
+            panic!("{node} is missing, or out of order:\n{trace}")
+        };
+        rest = &rest[at..];
+    }
+}
+
+/// Sends a frame, given as hexadecimal digits, out of a host's eth0.
+fn send(host: &Host, hex: &str) {
+    let script = format!(
+        "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('eth0', 0)); \
+         s.send(bytes.fromhex('{hex}').ljust(60, bytes(1)))"
+    );
+    host.spawn_args(["python3", "-c", &script]).finish(LIMIT).expect_ok();
+}
+
+#[test]
+fn malformed_packets_are_counted_by_reason_and_traced() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let mac =
+        router.json("show interface host-eth0")[0]["mac"].as_str().map(|mac| mac.replace(':', "")).unwrap();
+    router.ctl("trace add af-packet-input 10");
+    let sender = "020000000009";
+    for (ip, reason, count) in [
+        // An IPv4 header of version 5, of 16 bytes, with a total length of 2000, with a wrong checksum; all else is
+        // right: 10.0.0.2 to 10.0.1.2, protocol UDP.
+        ("5500001400000000401155d60a0000020a000102", "bad-version", 1),
+        ("4400001400000000401166d60a0000020a000102", "bad-version", 2),
+        ("450007d00000000040115e1a0a0000020a000102", "bad-length", 1),
+        ("4500001400000000401100000a0000020a000102", "bad-checksum", 1),
+    ] {
+        send(&a, &format!("{mac}{sender}0800{ip}"));
+        until(reason, LIMIT, || router.drops("ip4-input", reason) == count);
+    }
+    let trace = router.ctl("show trace");
+    assert!(trace.contains("checksum"), "{trace}");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the router goes on");
+}
