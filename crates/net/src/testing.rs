@@ -77,7 +77,8 @@ impl Bench {
     }
 }
 
-fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+/// All features.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     crate::interface::install(b, t);
     crate::ethernet::install(b, t);
     crate::ip::install(b, t);

@@ -7,6 +7,9 @@
 //! ```
 //!
 //! Workers check, hold packets and ask; the protocol itself runs on the main thread.
+//!
+//! An address is used as soon as the operator gives it to an interface: it is announced, and defended for as long as
+//! the router has it, but not probed for first (RFC 5227 section 2.1), since a router must not wait for its addresses.
 
 mod config;
 mod entries;

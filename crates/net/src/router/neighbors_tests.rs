@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue};
 use drivers::{Device, DeviceControl, Link};
-use graph::{Builder, GraphError, Worker};
+use graph::Worker;
 use wire::builder::PacketBuilder;
 use wire::{EthernetHeader, Ipv4Header, VlanTag, icmpv4};
 
 use super::*;
-use crate::Tables;
 use crate::ethernet::Tags;
-use crate::router::{Hooks, Parts, Sizes};
+use crate::router::{Parts, Sizes};
+use crate::testing::install;
 
 const MS: u64 = 1_000_000;
 const WORKERS: usize = 2;
@@ -23,16 +23,6 @@ const B: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 const B_MAC: Mac = Mac([2, 0, 0, 0, 0xb, 2]);
 const C_MAC: Mac = Mac([2, 0, 0, 0, 0xc, 2]);
-
-fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    crate::interface::install(b, t);
-    crate::ethernet::install(b, t);
-    crate::ip::install(b, t);
-    neighbor::install(b, t, hooks)?;
-    crate::icmp::install(b, t, hooks)?;
-    crate::udp::install(b, t, hooks)?;
-    crate::gso::install(b, t, hooks)
-}
 
 /// What is on a link: frames to the router by queue, and from it.
 #[derive(Default)]
