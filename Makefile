@@ -18,8 +18,9 @@ test: ## Run every check and test, with a summary
 lint: setup ## Check the format, the lints, the documentation and the layers, without running tests
 	@scripts/test.sh lint
 
-bench: setup ## Measure clocks per packet; a table, and target/bench/graph.json
-	@. scripts/env.sh && cargo bench --package volley --bench graph
+bench: setup ## Measure clocks per packet, start, memory, latency; tables, and target/bench/*.json
+	@. scripts/env.sh && cargo build --release --package volley && cargo bench --package volley --bench graph && \
+		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench process
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

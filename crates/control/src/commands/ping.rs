@@ -8,6 +8,8 @@ use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// How long the last reply is waited for.
 const PATIENCE: u64 = 1_000_000_000;
+/// The longest time between two requests.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// How often replies are looked for while waiting.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -15,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ping <destination:ip4> [source <source:ip4>] [table-id <table:u32>] [size <size:u32>] [repeat <n:u32>] \
-         [interval <milliseconds:u32>]",
-        "Send echo requests, and show the replies. The interval is in milliseconds.",
+         [interval <seconds:word>]",
+        "Send echo requests, and show the replies. The interval is in seconds, as 0.2.",
         start,
     );
 }
@@ -25,12 +27,17 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let destination: Ipv4Addr = a.need("destination")?;
     let size = a.get::<u32>("size").unwrap_or(56) as usize;
     let source = a.get::<Ipv4Addr>("source");
+    let seconds: String = a.get("seconds").unwrap_or_else(|| "1".into());
+    let interval = seconds.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    let Some(interval) = interval.filter(|i| *i <= LONGEST) else {
+        return Err(a.fault("seconds", format!("an interval is 0 to {} seconds", LONGEST.as_secs())));
+    };
     let id = c.system.router.ping_start(table(a, "table"), destination, source, size);
     let id = id.map_err(|e| CliError::new(e.to_string()))?;
     Ok(Output::job(Ping {
         id,
         count: a.get::<u32>("n").unwrap_or(5).clamp(1, u32::from(u16::MAX)),
-        interval: u64::from(a.get::<u32>("milliseconds").unwrap_or(1000)) * 1_000_000,
+        interval: interval.as_nanos() as u64,
         sent: 0,
         received: 0,
         next: 0,

@@ -24,7 +24,7 @@ const SWEEP_AFTER: u64 = neighbor::HOLD_LIFE + 1_000_000_000;
 #[derive(Default)]
 pub(crate) struct Arp {
     /// Time of the last turn.
-    now: u64,
+    pub(super) now: u64,
     /// What was told of interfaces that are up.
     announced: BTreeMap<u32, (Mac, Vec<Address>)>,
     sweep_at: Option<u64>,

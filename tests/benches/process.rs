@@ -1,0 +1,117 @@
+//! The router as a process: how long from its start until it forwards, how much memory it takes idle, and what it adds
+//! to a ping. `cargo bench -p scenarios --bench process` prints a table and writes `target/bench/process.json`, one
+//! object a line.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use scenarios::{Ping, Routed, TWO_PORTS, cabled};
+use testkit::process::poll;
+use testkit::router::{Router, START};
+
+/// Repetitions of each measurement.
+const REPETITIONS: usize = 12;
+
+struct Figure {
+    bench: &'static str,
+    unit: &'static str,
+    samples: Vec<f64>,
+    target: f64,
+}
+
+impl Figure {
+    fn sorted(&self) -> Vec<f64> {
+        let mut s = self.samples.clone();
+        s.sort_by(f64::total_cmp);
+        s
+    }
+
+    fn json(&self) -> String {
+        let s = self.sorted();
+        format!(
+            "{{\"bench\": \"{}\", \"unit\": \"{}\", \"median\": {:.3}, \"min\": {:.3}, \"max\": {:.3}, \"samples\": {}}}",
+            self.bench,
+            self.unit,
+            s[s.len() / 2],
+            s[0],
+            s[s.len() - 1],
+            s.len()
+        )
+    }
+
+    fn line(&self) -> String {
+        let s = self.sorted();
+        let middle = s[s.len() / 2];
+        let verdict = if middle <= self.target { "ok" } else { "MISSED" };
+        format!(
+            "{:<16} {middle:>9.3} {:>9.3} {:>9.3} {:>9.3}  {:<8} {verdict}",
+            self.bench,
+            s[0],
+            s[s.len() - 1],
+            self.target,
+            self.unit
+        )
+    }
+}
+
+/// From the start of the process to the first packet that it forwarded.
+fn start() -> Option<Figure> {
+    let (a, r, _b) = cabled()?;
+    let mut samples = Vec::new();
+    for _ in 0..REPETITIONS {
+        let began = Instant::now();
+        let router = Router::spawn(&r, TWO_PORTS);
+        let forwarded = poll(START, || Ping::run(&a, "-c 1 -W 0.02 10.0.1.2").complete().then_some(()));
+        forwarded.expect("the router forwards");
+        samples.push(began.elapsed().as_secs_f64());
+        router.stop();
+    }
+    Some(Figure { bench: "start", unit: "s", samples, target: 1.0 })
+}
+
+/// Resident memory of an idle router, less buffers and lookup tables.
+fn memory() -> Option<Figure> {
+    let mut samples = Vec::new();
+    for _ in 0..REPETITIONS {
+        let net = Routed::new()?;
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", net.router.id())).expect("the process is there");
+        let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("Linux tells the resident memory");
+        let resident =
+            line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0;
+        let buffers = net.router.json("show buffers");
+        let pool = buffers["total"].as_f64().expect("total") * buffers["size_bytes"].as_f64().expect("size");
+        let tables = net.router.json("show ip fib summary");
+        let lookup = tables["lookup_memory_bytes"].as_f64().expect("lookup memory");
+        samples.push(resident - (pool + lookup) / f64::from(1 << 20));
+    }
+    Some(Figure { bench: "idle-memory", unit: "MiB", samples, target: 150.0 })
+}
+
+/// What the router adds to the median of a ping: through it, less over a cable.
+fn ping() -> Option<Figure> {
+    let net = Routed::new()?;
+    net.a.lab().link((&net.a, "eth1"), (&net.b, "eth1"));
+    net.a.run("ip addr add 10.0.9.1/24 dev eth1");
+    net.b.run("ip addr add 10.0.9.2/24 dev eth1");
+    let median = |target| Ping::run(&net.a, &format!("-c 100 -i 0.005 -W 2 {target}")).median_us();
+    let samples = (0..REPETITIONS).map(|_| median("10.0.1.2") - median("10.0.9.2")).collect();
+    Some(Figure { bench: "ping-added", unit: "us", samples, target: 200.0 })
+}
+
+fn main() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
+    fs::create_dir_all(&directory).expect("target/bench can be made");
+    let mut file = fs::File::create(directory.join("process.json")).expect("target/bench can be written");
+    println!("{:<16} {:>9} {:>9} {:>9} {:>9}", "bench", "median", "min", "max", "target");
+    for measure in [start, memory, ping] {
+        let Some(figure) = measure() else {
+            println!("SKIPPED: it needs root or a user namespace");
+            continue;
+        };
+        writeln!(file, "{}", figure.json()).expect("target/bench can be written");
+        println!("{}", figure.line());
+    }
+}
