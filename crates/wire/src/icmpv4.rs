@@ -80,7 +80,9 @@ pub const fn is_error(kind: u8) -> bool {
 pub fn may_report(l3: &[u8]) -> bool {
     let Some((ip, _)) = Ipv4Header::split(l3) else { return false };
     let (src, dst) = (ip.src_u32(), ip.dst_u32());
-    if ipv4::is_martian_source(src) || ipv4::is_unspecified(src) || ip.fragment_offset() != 0 {
+    // Of a source in 0/8 or 240/4 nobody knows which single host it would be.
+    let no_host = ipv4::is_martian_source(src) || src >> 24 == 0 || src >> 28 == 0xf;
+    if no_host || ip.fragment_offset() != 0 {
         return false;
     }
     if ipv4::is_multicast(dst) || ipv4::is_broadcast(dst) {

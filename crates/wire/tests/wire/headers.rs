@@ -53,14 +53,9 @@ fn arp() {
 
 #[test]
 fn sources_that_cannot_be() {
-    for addr in [
-        "127.0.0.1",
-        "127.255.255.255",
-        "224.0.0.1",
-        "239.1.1.1",
-        "239.255.255.255",
-        "255.255.255.255",
-    ] {
+    for addr in
+        ["127.0.0.1", "127.255.255.255", "224.0.0.1", "239.1.1.1", "239.255.255.255", "255.255.255.255"]
+    {
         assert!(ipv4::is_martian_source(addr.parse::<Ipv4Addr>().unwrap().to_bits()), "{addr}");
     }
     for addr in [
