@@ -85,6 +85,9 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
 
     let mut context = Context::new(System::new(router));
     (context.main_core, context.worker_cores) = (placement.main, cores);
+    // The first turn tells the router the time, from which the ages of what is configured count.
+    let now = context.now();
+    context.system.router.poll(now);
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(commands::registry());
     let turns = tokio::task::spawn_local(turns(context.clone(), bell));

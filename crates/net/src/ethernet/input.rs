@@ -60,6 +60,11 @@ impl EthernetInput {
             return Verdict::Drop(Reason::Runt);
         }
         let tag = *p.peek_at::<VlanTag>(HEADER);
+        if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
+            // The tag carries a priority only (802.1Q clause 6.9): the frame belongs to no VLAN.
+            let port = self.port(guard, device);
+            return filter(p, port, tag.ethertype(), HEADER + TAG);
+        }
         let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
         let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
         if inner_type == ethertype::VLAN && p.len() >= HEADER + 2 * TAG {
