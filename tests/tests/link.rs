@@ -37,7 +37,7 @@ fn an_interface_that_vanishes_takes_its_routes_along_and_returns_with_them() {
     let Some(Routed { a, b, r, mut router }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     r.run("ip link del eth1");
-    until("the loss is logged", SOON, || router.log().contains("host-eth1"));
+    until("the loss is logged", SOON, || router.log().contains("host-eth1: the device vanished"));
     until("its routes are withdrawn", SOON, || {
         let ping = Ping::run(&a, "-c 1 -W 0.5 10.0.1.2");
         ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination Net Unreachable")
