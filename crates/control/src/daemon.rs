@@ -190,7 +190,9 @@ impl<'p> PidFile<'p> {
 
 impl Drop for PidFile<'_> {
     fn drop(&mut self) {
-        // Whoever removed it before us wanted it gone.
-        let _ = std::fs::remove_file(self.0);
+        // Only what this process wrote: the path may have been made something else, or another's, since.
+        if std::fs::read_to_string(self.0).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
+            let _ = std::fs::remove_file(self.0);
+        }
     }
 }

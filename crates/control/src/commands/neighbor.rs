@@ -22,6 +22,11 @@ pub fn register(r: &mut Registry<Context>) {
             remove,
         );
     }
+    r.add(
+        "set ip neighbor-config ip4 [limit <limit:u32>] [age <age:u32>]",
+        "Bound the table of neighbours: entries at most, and seconds after which one is asked again.",
+        configure,
+    );
     r.add("clear ip neighbors [<interface:interface>]", "Forget learned neighbours.", |c, a| {
         let wanted = a.get::<String>("interface");
         let all: Vec<u32> = c
@@ -49,5 +54,19 @@ fn remove(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         a.need::<String>("interface")?,
         a.need::<Ipv4Addr>("ip")?,
     ))])?;
+    Ok(Output::none())
+}
+
+fn configure(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let config = c.system.router.neighbor_config();
+    if let Some(limit) = a.get::<u32>("limit") {
+        config.max_entries = limit as usize;
+    }
+    if let Some(seconds) = a.get::<u32>("age") {
+        if seconds == 0 {
+            return Err(a.fault("age", "the age is at least one second"));
+        }
+        config.max_age = u64::from(seconds) * 1_000_000_000;
+    }
     Ok(Output::none())
 }

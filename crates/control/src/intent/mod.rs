@@ -93,6 +93,24 @@ fn validate(key: &Key, value: &Value, view: &View<'_>) -> Result<(), Refused> {
     }
 }
 
+/// Whether the object cannot be without the one that `other` names.
+fn needs(key: &Key, value: &Value, other: &Key) -> bool {
+    match other {
+        Key::Table(t) => match (key, value) {
+            (_, Value::Interface(i)) => i.table == *t,
+            (Key::Route(table, _), Value::Route(r)) => table == t || r.via == Via::Table(*t),
+            _ => false,
+        },
+        Key::Interface(name) | Key::SubInterface(name) => match (key, value) {
+            (Key::Address(i, _) | Key::Neighbor(i, _), _) => i == name,
+            (_, Value::Route(r)) => r.interface() == Some(name),
+            (_, Value::Interface(i)) => matches!(&i.spec, Spec::Sub { parent, .. } if parent == name),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Makes the system what the change says; `old` is the former value.
 fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut System) -> Result<(), Refused> {
     match (key, old, new) {
@@ -124,3 +142,6 @@ pub fn dump(key: &Key, value: &Value) -> Vec<String> {
         _ => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

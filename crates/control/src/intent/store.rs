@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Key, Refused, Value, apply, validate};
+use super::{Key, Refused, Value, apply, needs, validate};
 use crate::system::System;
 
 /// A change of one object: its new value, or `None` to remove it.
@@ -113,7 +113,12 @@ impl Store {
         for change in &changes {
             match &change.value {
                 Some(value) => validate(&change.key, value, &view)?,
-                None if self.objects.contains_key(&change.key) => {}
+                None if self.objects.contains_key(&change.key) => {
+                    if let Some((user, _)) = view.iter().find(|(k, v)| needs(k, v, &change.key)) {
+                        let (what, who) = (name(&change.key), name(user));
+                        return Err(Refused(format!("{what} cannot be removed: {who} needs it")));
+                    }
+                }
                 None => return Err(Refused(format!("there is nothing to remove: {}", name(&change.key)))),
             }
         }

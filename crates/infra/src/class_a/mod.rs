@@ -1,8 +1,8 @@
 //! Class A tables: one writer (the main thread), any number of readers (the workers) without locks.
 //!
-//! - [`published`]: one value, replaced as a whole (feature chains, configuration of a node).
-//! - [`slots`]: values by index (interfaces, adjacencies).
-//! - [`words`]: 64-bit values by index, stored inline (forwarding objects).
+//! - [`published`](fn@published): one value, replaced as a whole (feature chains, configuration of a node).
+//! - [`slots`](fn@slots): values by index (interfaces, adjacencies).
+//! - [`words`](fn@words): 64-bit values by index, stored inline (forwarding objects).
 //!
 //! A value is immutable once readers can see it; a change publishes a new one and retires the old one in the
 //! table's [`Domain`](crate::quiesce::Domain). The arrays reserve addresses for their whole capacity at the
