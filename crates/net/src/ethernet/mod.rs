@@ -23,3 +23,6 @@ pub fn install(b: &mut Builder, t: &Tables) {
     b.frame(move |s| input::EthernetInput::new(&tables, s.worker));
     b.arc("ethernet-input", "ethernet-input", ArcKey::Rx);
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,3 +33,6 @@ pub fn install(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
     b.frame(move |s| tx::InterfaceTx::new(&tables, s.worker));
 }
+
+#[cfg(test)]
+mod tests;

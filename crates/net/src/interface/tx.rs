@@ -56,6 +56,37 @@ impl InterfaceTx {
         self.full.add(device, [frame.len() as u64]);
         Reason::Full
     }
+
+    /// Sends the packets for the first [`PORTS`] devices of a frame; those for further ones stay in it.
+    fn round(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
+        let mut devices = [u32::MAX; PORTS];
+        let mut used = 0;
+        self.code.begin();
+        for (p, code) in frame.packets().zip(&mut self.codes.0) {
+            *code = *self.code.get(p.tx_if(), |_| {
+                let d = device(&self.interfaces, cx.guard, p.tx_if());
+                match devices[..used].iter().position(|&k| k == d) {
+                    Some(k) => k as u8,
+                    None if used < PORTS => {
+                        devices[used] = d;
+                        used += 1;
+                        used as u8 - 1
+                    }
+                    None => LATER,
+                }
+            });
+        }
+        self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
+        let mut split = std::mem::take(&mut self.split);
+        for (to, &device) in split.iter_mut().zip(&devices[..used]) {
+            let reason = self.send(cx, device, to);
+            to.drain(|packet| out.drop(reason, packet));
+        }
+        if let Some(later) = split.get_mut(PORTS) {
+            frame.append(later);
+        }
+        self.split = split;
+    }
 }
 
 /// The device that carries an interface.
@@ -81,44 +112,20 @@ impl FrameNode for InterfaceTx {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let Some(first) = frame.get(0) else { return };
-        let interface = first.tx_if();
+        let (interface, n) = (first.tx_if(), frame.len());
         if frame.packets().all(|p| p.tx_if() == interface) {
             let device = device(&self.interfaces, cx.guard, interface);
             let reason = self.send(cx, device, frame);
-            out.all(Verdict::Drop(reason));
+            if frame.len() == n {
+                out.all(Verdict::Drop(reason));
+            } else {
+                // A node leaves all packets in the frame or none.
+                frame.drain(|packet| out.drop(reason, packet));
+            }
             return;
         }
-        let mut devices = [u32::MAX; PORTS];
-        let mut used = 0;
-        self.code.begin();
-        for (p, code) in frame.packets().zip(&mut self.codes.0) {
-            *code = *self.code.get(p.tx_if(), |_| {
-                let d = device(&self.interfaces, cx.guard, p.tx_if());
-                match devices[..used].iter().position(|&k| k == d) {
-                    Some(k) => k as u8,
-                    None if used < PORTS => {
-                        devices[used] = d;
-                        used += 1;
-                        used as u8 - 1
-                    }
-                    None => LATER,
-                }
-            });
+        while !frame.is_empty() {
+            self.round(cx, frame, out);
         }
-        self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
-        let mut split = std::mem::take(&mut self.split);
-        for (to, &device) in split.iter_mut().zip(&devices[..used]) {
-            let reason = self.send(cx, device, to);
-            to.drain(|packet| out.drop(reason, packet));
-        }
-        if let Some(later) = split.get_mut(PORTS)
-            && !later.is_empty()
-        {
-            frame.append(later);
-            self.split = split;
-            self.run(cx, frame, out);
-            return;
-        }
-        self.split = split;
     }
 }

@@ -1,0 +1,250 @@
+//! `ethernet-input`: which frames are taken, by which interface, and what the next node finds.
+
+use buf::Flags;
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+use wire::{Mac, ethertype};
+
+use super::{HEADER, TAG, Tags, Vlans};
+use crate::interface::{Interface, Kind};
+use crate::testing::Bench;
+
+const DEVICE: u32 = 0;
+const DOT1Q: u32 = 1;
+const QINQ: u32 = 2;
+const DOUBLE: u32 = 3;
+const SUB_DOWN: u32 = 4;
+const DOWN: u32 = 5;
+const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
+const GROUP: Mac = Mac([1, 0, 0x5e, 0, 0, 5]);
+
+fn mac(interface: u32) -> Mac {
+    Mac([2, 0, 0, 0, 0, interface as u8])
+}
+
+fn tags(outer_service: bool, outer: u16, inner: Option<u16>) -> Tags {
+    Tags { outer_service, outer, inner }
+}
+
+/// A device with sub-interfaces, each with an address of its own and VRF 10 + its index; and a device that is down.
+fn bench() -> (Bench, Harness) {
+    let mut bench = Bench::new();
+    let of_device = vec![
+        (tags(false, 100, None), DOT1Q),
+        (tags(true, 200, Some(300)), QINQ),
+        (tags(false, 100, Some(7)), DOUBLE),
+        (tags(false, 101, None), SUB_DOWN),
+    ];
+    for index in DEVICE..=DOWN {
+        assert_eq!(bench.interface(10 + index as u16, None), index);
+        let device = matches!(index, DEVICE | DOWN);
+        let record = Interface {
+            kind: if device { Kind::Device } else { Kind::SubInterface },
+            device: if device { index } else { DEVICE },
+            mac: mac(index),
+            up: index != SUB_DOWN && index != DOWN,
+            fib: 10 + index as u16,
+            mtu: 1500,
+            vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
+            ip4: None,
+        };
+        bench.writers.interfaces.set(index, record).unwrap();
+    }
+    let harness = bench.harness(|b, t, _| super::install(b, t));
+    (bench, harness)
+}
+
+fn frame(dst: Mac, tags: &[(u16, u16)]) -> Vec<u8> {
+    let b = PacketBuilder::ipv4([192, 0, 2, 9].into(), [192, 0, 2, 1].into()).ethernet(HOST, dst);
+    tags.iter().fold(b, |b, &(tpid, tci)| b.tag(tpid, tci)).udp(1, 2).payload(b"data").build()
+}
+
+fn send(h: &mut Harness, interface: u32, frame: &[u8]) -> Out {
+    let mut out = h.send("ethernet-input", &[frame], |_, p| p.set_rx_if(interface));
+    assert_eq!(out.len(), 1);
+    out.remove(0)
+}
+
+fn dropped(h: &mut Harness, interface: u32, frame: &[u8]) -> &'static str {
+    let before = h.stats().dropped().iter().map(|d| d.packets).sum::<u64>();
+    let out = send(h, interface, frame);
+    assert_eq!((out.node.as_str(), &out.bytes[..]), ("ethernet-input", frame), "a dropped frame stays whole");
+    assert_eq!(h.stats().dropped().iter().map(|d| d.packets).sum::<u64>(), before + 1);
+    out.reason.expect("a drop has a reason")
+}
+
+/// The frame goes to `node`, by `interface`, and begins there `header` bytes on.
+fn taken(out: &Out, frame: &[u8], node: &str, interface: u32, header: usize) {
+    assert_eq!((out.node.as_str(), out.reason), (node, None));
+    assert_eq!((out.record.rx_if, out.record.fib), (interface, 10 + interface as u16));
+    assert_eq!(out.bytes, frame[header..]);
+}
+
+const V: u16 = ethertype::VLAN;
+const S: u16 = ethertype::QINQ;
+
+#[test]
+fn protocols_have_their_nodes() {
+    let (_bench, mut h) = bench();
+    let mut frame = frame(mac(DEVICE), &[]);
+    taken(&send(&mut h, DEVICE, &frame), &frame, "ip4-input", DEVICE, HEADER);
+    frame[12..14].copy_from_slice(&ethertype::ARP.to_be_bytes());
+    taken(&send(&mut h, DEVICE, &frame), &frame, "arp-input", DEVICE, HEADER);
+    for unknown in [0u16, 60, 0x05dc, 0x86dd, 0x88cc, 0xffff] {
+        frame[12..14].copy_from_slice(&unknown.to_be_bytes());
+        assert_eq!(dropped(&mut h, DEVICE, &frame), "unknown-ethertype", "{unknown:#x}");
+    }
+}
+
+#[test]
+fn frames_for_others_are_dropped_and_groups_are_marked() {
+    let (_bench, mut h) = bench();
+    let flags = Flags::L2_BROADCAST | Flags::L2_MULTICAST;
+    for (dst, expected) in [
+        (mac(DEVICE), Flags::NONE),
+        (Mac::BROADCAST, Flags::L2_BROADCAST),
+        (GROUP, Flags::L2_MULTICAST),
+        (Mac([0xff, 0xff, 0xff, 0xff, 0xff, 0xfe]), Flags::L2_MULTICAST),
+    ] {
+        for tags in [&[][..], &[(V, 0)]] {
+            let out = send(&mut h, DEVICE, &frame(dst, tags));
+            assert_eq!(
+                (out.node.as_str(), out.record.flags & flags),
+                ("ip4-input", expected),
+                "{dst} {tags:?}"
+            );
+        }
+    }
+    for dst in [HOST, mac(DOT1Q), Mac::ZERO, Mac([2, 0, 0, 0, 0, 0x80]), Mac([0, 0, 0, 0, 0, 0])] {
+        assert_eq!(dropped(&mut h, DEVICE, &frame(dst, &[])), "not-for-us", "{dst}");
+    }
+    assert_eq!(
+        dropped(&mut h, DEVICE, &frame(mac(DEVICE), &[(V, 100)])),
+        "not-for-us",
+        "the tag's own address"
+    );
+}
+
+#[test]
+fn tags_lead_to_their_sub_interface() {
+    let (bench, mut h) = bench();
+    let cases = [
+        (DOT1Q, vec![(V, 100)]),
+        (DOT1Q, vec![(V, 0xe000 | 100)]),
+        (QINQ, vec![(S, 200), (V, 300)]),
+        (QINQ, vec![(S, 0x1000 | 200), (V, 0x8000 | 300)]),
+        (DOUBLE, vec![(V, 100), (V, 7)]),
+        // A priority only.
+        (DEVICE, vec![(V, 0)]),
+        (DEVICE, vec![(V, 0xa000)]),
+        (DEVICE, vec![(S, 0)]),
+    ];
+    for (interface, tags) in &cases {
+        let frame = frame(mac(*interface), tags);
+        taken(&send(&mut h, DEVICE, &frame), &frame, "ip4-input", *interface, HEADER + TAG * tags.len());
+    }
+    let count = |i: u32| bench.tables.counters.rx.read(i);
+    let len = frame(mac(0), &[]).len() as u64;
+    assert_eq!(count(DOT1Q), [2, 2 * (len + 4)]);
+    assert_eq!(count(QINQ), [2, 2 * (len + 8)]);
+    assert_eq!(count(DOUBLE), [1, len + 8]);
+    assert_eq!(count(DEVICE), [0, 0], "devices are counted by their input nodes");
+    for tags in [
+        vec![(V, 102)],
+        vec![(S, 100)],
+        vec![(V, 200), (V, 300)],
+        vec![(S, 200)],
+        vec![(S, 200), (V, 301)],
+        vec![(V, 0), (V, 100)],
+        vec![(V, 100), (V, 8)],
+    ] {
+        assert_eq!(dropped(&mut h, DEVICE, &frame(mac(DEVICE), &tags)), "unknown-vlan", "{tags:?}");
+    }
+    // A service tag inside is no second tag, and a third tag is no protocol.
+    assert_eq!(dropped(&mut h, DEVICE, &frame(mac(DOT1Q), &[(V, 100), (S, 7)])), "unknown-ethertype");
+    assert_eq!(
+        dropped(&mut h, DEVICE, &frame(mac(DOUBLE), &[(V, 100), (V, 7), (V, 1)])),
+        "unknown-ethertype"
+    );
+    assert_eq!(dropped(&mut h, DOWN, &frame(mac(DOWN), &[(V, 100)])), "interface-down");
+    assert_eq!(dropped(&mut h, DOT1Q, &frame(mac(DOT1Q), &[(V, 100)])), "unknown-vlan");
+}
+
+#[test]
+fn interfaces_that_are_down_or_gone_take_nothing() {
+    let (bench, mut h) = bench();
+    assert_eq!(dropped(&mut h, DOWN, &frame(mac(DOWN), &[])), "interface-down");
+    assert_eq!(dropped(&mut h, DEVICE, &frame(mac(SUB_DOWN), &[(V, 101)])), "interface-down");
+    assert_eq!(bench.tables.counters.rx.read(SUB_DOWN), [0, 0]);
+    assert_eq!(dropped(&mut h, 77, &frame(mac(DEVICE), &[])), "interface-down");
+    assert_eq!(dropped(&mut h, buf::NO_INTERFACE, &frame(mac(DEVICE), &[])), "interface-down");
+}
+
+#[test]
+fn what_is_cut_off_is_a_runt() {
+    let (_bench, mut h) = bench();
+    let plain = frame(mac(DEVICE), &[]);
+    let tagged = frame(mac(DOT1Q), &[(V, 100)]);
+    for len in 0..HEADER {
+        assert_eq!(dropped(&mut h, DEVICE, &plain[..len]), "runt", "{len}");
+    }
+    for len in HEADER..HEADER + TAG {
+        assert_eq!(dropped(&mut h, DEVICE, &tagged[..len]), "runt", "{len}");
+    }
+    // A header alone is a packet of no bytes: for the next node to judge.
+    taken(&send(&mut h, DEVICE, &plain[..HEADER]), &plain[..HEADER], "ip4-input", DEVICE, HEADER);
+    let cut = &tagged[..HEADER + TAG];
+    taken(&send(&mut h, DEVICE, cut), cut, "ip4-input", DOT1Q, HEADER + TAG);
+    let double = frame(mac(DOT1Q), &[(V, 100), (V, 7)]);
+    for len in HEADER + TAG..HEADER + 2 * TAG {
+        // The second tag is not there: the frame has the first one's VLAN, and no known type.
+        assert_eq!(dropped(&mut h, DEVICE, &double[..len]), "unknown-ethertype", "{len}");
+    }
+}
+
+/// What becomes of a frame with an IPv4 packet, told plainly.
+fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'static str> {
+    if interface != DEVICE {
+        return Err("interface-down");
+    }
+    let by = match tags_of {
+        [] | [(_, 0)] => DEVICE,
+        [(V, 100)] => DOT1Q,
+        [(S, 200), (V, 300)] => QINQ,
+        [(V, 100), (V, 7)] => DOUBLE,
+        [(V, 101)] => return Err("interface-down"),
+        _ => return Err("unknown-vlan"),
+    };
+    if dst == mac(by) || dst.is_multicast() { Ok(by) } else { Err("not-for-us") }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    /// Frames of all sorts in one vector fare as each would by itself.
+    #[test]
+    fn mixed_vectors(
+        frames in prop::collection::vec((
+            prop_oneof![8 => Just(DEVICE), 1 => Just(DOWN)],
+            prop_oneof![Just(mac(DEVICE)), Just(mac(DOT1Q)), Just(mac(QINQ)), Just(mac(DOUBLE)), Just(GROUP), Just(HOST)],
+            prop_oneof![
+                3 => Just(vec![]), 2 => Just(vec![(V, 100)]), 1 => Just(vec![(S, 200), (V, 300)]),
+                1 => Just(vec![(V, 100), (V, 7)]), 1 => Just(vec![(V, 101)]), 1 => Just(vec![(V, 0)]),
+                1 => Just(vec![(V, 5)]),
+            ],
+        ), 1..400),
+    ) {
+        let (_bench, mut h) = bench();
+        let bytes: Vec<Vec<u8>> = frames.iter().map(|(_, dst, tags)| frame(*dst, tags)).collect();
+        let out = h.send("ethernet-input", &bytes, |i, p| p.set_rx_if(frames[i].0));
+        prop_assert_eq!(out.len(), frames.len());
+        for o in out {
+            let (interface, dst, tags) = &frames[o.from.unwrap()];
+            let found = match o.reason {
+                Some(reason) => Err(reason),
+                None => Ok(o.record.rx_if),
+            };
+            prop_assert_eq!(found, plain(*interface, *dst, tags));
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The input nodes, `interface-output` and `interface-tx`.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+
+use buf::{Cache, Flags, Frame, Gone, RxQueue, TxCaps, TxQueue};
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::Mac;
+
+use super::{Interface, Kind, RxSlot, TxPort};
+use crate::ethernet::Vlans;
+use crate::testing::Bench;
+
+const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
+
+/// A queue's far end.
+#[derive(Default)]
+struct Far {
+    arriving: VecDeque<Vec<u8>>,
+    sent: Vec<Vec<u8>>,
+    room: usize,
+    gone: bool,
+}
+
+#[derive(Clone, Default)]
+struct Queue(Arc<Mutex<Far>>, TxCaps);
+
+impl Queue {
+    fn new(room: usize, caps: TxCaps) -> Queue {
+        Queue(Arc::new(Mutex::new(Far { room, ..Far::default() })), caps)
+    }
+    fn sent(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.0.lock().unwrap().sent)
+    }
+    fn check(far: &Far) -> Result<(), Gone> {
+        if far.gone { Err(Gone("unplugged".into())) } else { Ok(()) }
+    }
+}
+
+impl TxQueue for Queue {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut far = self.0.lock().unwrap();
+        Queue::check(&far)?;
+        let n = frame.len().min(far.room);
+        far.sent.extend(frame.packets().take(n).map(|p| p.bytes().to_vec()));
+        frame.free_front(n, cache);
+        Ok(())
+    }
+    fn caps(&self) -> TxCaps {
+        self.1
+    }
+}
+
+impl RxQueue for Queue {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut far = self.0.lock().unwrap();
+        Queue::check(&far)?;
+        while frame.room() > 0
+            && let Some(bytes) = far.arriving.pop_front()
+        {
+            assert_eq!(frame.alloc(cache, 1), 1);
+            let last = frame.len() - 1;
+            assert!(frame.get(last).unwrap().fill(&bytes));
+        }
+        Ok(())
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+fn record(kind: Kind, device: u32, up: bool) -> Interface {
+    Interface { kind, device, mac: Mac::ZERO, up, fib: 0, mtu: 1500, vlans: Vlans::default(), ip4: None }
+}
+
+/// Adds a device whose transmit queue is given back.
+fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> (u32, Queue) {
+    let index = bench.interface(0, None);
+    bench.writers.interfaces.set(index, record(Kind::Device, index, up)).unwrap();
+    let queue = Queue::new(room, caps);
+    bench.writers.ports.set(index, TxPort::new(vec![Box::new(queue.clone())]).unwrap()).unwrap();
+    (index, queue)
+}
+
+fn harness(bench: &Bench) -> Harness {
+    bench.harness(|b, t, _| super::install(b, t))
+}
+
+/// Only `interface-output`; what it lets go is captured.
+fn output(bench: &Bench) -> Harness {
+    bench.harness(|b, t, _| {
+        let tables = t.clone();
+        b.frame(move |s| super::output::InterfaceOutput::new(&tables, s.worker));
+        b.arc("interface-output", "interface-tx", graph::ArcKey::Tx);
+    })
+}
+
+fn send(h: &mut Harness, node: &str, to: &[u32]) -> Vec<Out> {
+    let packets: Vec<Vec<u8>> = (0..to.len()).map(|i| (i as u32).to_be_bytes().to_vec()).collect();
+    h.send(node, &packets, |i, p| p.set_tx_if(to[i]))
+}
+
+fn way(out: &Out) -> &str {
+    out.reason.unwrap_or(&out.node)
+}
+
+#[test]
+fn output_drops_what_cannot_leave() {
+    let mut bench = Bench::new();
+    let (up, _) = device(&mut bench, true, 9, PLAIN);
+    let (down, _) = device(&mut bench, false, 9, PLAIN);
+    let (no_queue, _) = device(&mut bench, true, 9, PLAIN);
+    bench.writers.ports.remove(no_queue);
+    let loopback = bench.interface(0, None);
+    bench.writers.interfaces.set(loopback, record(Kind::Loopback, loopback, true)).unwrap();
+    let sub = bench.interface(0, None);
+    bench.writers.interfaces.set(sub, record(Kind::SubInterface, up, true)).unwrap();
+    let sub_down = bench.interface(0, None);
+    bench.writers.interfaces.set(sub_down, record(Kind::SubInterface, up, false)).unwrap();
+    let cases = [
+        (up, "interface-tx"),
+        (down, "interface-down"),
+        (no_queue, "interface-down"),
+        (loopback, "loopback-output"),
+        (sub, "interface-tx"),
+        (sub_down, "interface-down"),
+        (99, "interface-deleted"),
+        (buf::NO_INTERFACE, "interface-deleted"),
+    ];
+    let mut h = output(&bench);
+    for (to, expected) in cases {
+        assert_eq!(way(&send(&mut h, "interface-output", &[to])[0]), expected, "{to}");
+    }
+    let all: Vec<u32> = cases.iter().map(|c| c.0).collect();
+    for out in send(&mut h, "interface-output", &all) {
+        assert_eq!(way(&out), cases[out.from.unwrap()].1);
+    }
+    // A sub-interface's packets count on its device too, and what is dropped does not count.
+    let tx = |i: u32| bench.tables.counters.tx.read(i);
+    assert_eq!((tx(up), tx(sub)), ([4, 16], [2, 8]));
+    assert_eq!([down, no_queue, loopback, sub_down].map(tx), [[0, 0]; 4]);
+}
+
+#[test]
+fn output_sends_to_gso_what_the_device_cannot_take() {
+    let flags = [Flags::NONE, Flags::GSO, Flags::CSUM_PARTIAL, Flags::GSO | Flags::CSUM_PARTIAL];
+    for (gso, csum) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut bench = Bench::new();
+        let (index, _) = device(&mut bench, true, 9, TxCaps { gso, csum });
+        let mut h = output(&bench);
+        // Each sort by itself, then all in one vector.
+        let mut at_once: Vec<Vec<Flags>> = flags.iter().map(|f| vec![*f]).collect();
+        at_once.push(flags.to_vec());
+        let mut counted = 0;
+        for sorts in at_once {
+            let out = h.send("interface-output", &vec![[0; 60]; sorts.len()], |i, p| {
+                p.set_tx_if(index);
+                p.set_flags(p.flags() | sorts[i]);
+            });
+            assert_eq!(out.len(), sorts.len());
+            for o in out {
+                let f = sorts[o.from.unwrap()];
+                let cannot = f.any(Flags::GSO) && !gso || f.any(Flags::CSUM_PARTIAL) && !csum;
+                assert_eq!(way(&o), if cannot { "gso" } else { "interface-tx" }, "{f:?} {gso} {csum}");
+                counted += u64::from(!cannot);
+            }
+        }
+        assert_eq!(
+            bench.tables.counters.tx.read(index),
+            [counted, counted * 60],
+            "what is cut counts afterwards"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Whatever the order of interfaces in vectors of whatever length, all packets to one go to its device in order, and
+    /// counters agree with a plain count. More devices than one split takes, sub-interfaces, and queues that are full.
+    #[test]
+    fn every_packet_finds_its_queue(
+        to in prop::collection::vec(0usize..60, 1..600),
+        rooms in prop::collection::vec(prop_oneof![4 => Just(usize::MAX), 1 => 0usize..5], 40),
+    ) {
+        let mut bench = Bench::new();
+        let devices: Vec<(u32, Queue)> = rooms.iter().map(|&room| device(&mut bench, true, room, PLAIN)).collect();
+        let mut interfaces: Vec<u32> = devices.iter().map(|d| d.0).collect();
+        for n in 0..20 {
+            let sub = bench.interface(0, None);
+            bench.writers.interfaces.set(sub, record(Kind::SubInterface, devices[n].0, true)).unwrap();
+            interfaces.push(sub);
+        }
+        let device_of = |interface: usize| if interface < 40 { interface } else { interface - 40 };
+        let mut h = harness(&bench);
+        let by: Vec<u32> = to.iter().map(|&n| interfaces[n]).collect();
+        let out = send(&mut h, "interface-output", &by);
+        prop_assert!(out.iter().all(|o| o.reason == Some("tx-queue-full")));
+        let bytes = |i: usize| (i as u32).to_be_bytes().to_vec();
+        for (n, (index, queue)) in devices.iter().enumerate() {
+            let of: Vec<usize> = (0..to.len()).filter(|&i| device_of(to[i]) == n).collect();
+            // The queue has room for so many of each vector.
+            let mut expected = Vec::new();
+            for vector in of.chunk_by(|a, b| a / 256 == b / 256) {
+                expected.extend(vector.iter().take(rooms[n]).map(|&i| bytes(i)));
+            }
+            let full = (of.len() - expected.len()) as u64;
+            prop_assert_eq!(queue.sent(), expected);
+            prop_assert_eq!(bench.tables.counters.tx_full.read(*index), [full]);
+            prop_assert_eq!(bench.tables.counters.tx.read(*index), [of.len() as u64, 4 * of.len() as u64]);
+        }
+        for (n, sub) in interfaces.iter().enumerate().skip(40) {
+            let of = to.iter().filter(|&&t| t == n).count() as u64;
+            prop_assert_eq!(bench.tables.counters.tx.read(*sub), [of, 4 * of]);
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_drops_the_rest() {
+    for room in [0, 1, 299, 300] {
+        let mut bench = Bench::new();
+        let (index, queue) = device(&mut bench, true, room, PLAIN);
+        let mut h = harness(&bench);
+        let out = send(&mut h, "interface-tx", &[index; 200]);
+        let sent = room.min(200);
+        assert_eq!((queue.sent().len(), out.len()), (sent, 200 - sent));
+        assert!(out.iter().all(|o| o.reason == Some("tx-queue-full") && o.from >= Some(sent)));
+        assert_eq!(bench.tables.counters.tx_full.read(index), [200 - sent as u64]);
+    }
+}
+
+#[test]
+fn a_vanished_port_takes_nothing_and_is_noted() {
+    let mut bench = Bench::new();
+    let (index, queue) = device(&mut bench, true, 9, PLAIN);
+    let mut h = harness(&bench);
+    queue.0.lock().unwrap().gone = true;
+    let out = send(&mut h, "interface-tx", &[index, index]);
+    assert_eq!(out.iter().map(way).collect::<Vec<_>>(), ["tx-no-queue"; 2]);
+    let guard = bench.domain.register();
+    let mut guard = guard;
+    let section = guard.enter();
+    assert!(bench.tables.ports.get(section.guard(), index).is_some_and(TxPort::is_gone));
+    drop(section);
+    assert_eq!(bench.tables.counters.tx_full.read(index), [0], "a queue that is not there is not full");
+    // Without a port, or an interface.
+    bench.writers.ports.remove(index);
+    let out = send(&mut h, "interface-tx", &[index, 77, index]);
+    assert_eq!(out.iter().map(way).collect::<Vec<_>>(), ["tx-no-queue"; 3]);
+}
+
+#[test]
+fn inputs_poll_their_queues_in_turn() {
+    let bench = Bench::new();
+    let mut h = harness(&bench);
+    let queues: Vec<Queue> = (0..4).map(|_| Queue::default()).collect();
+    // The third is another worker's, the fourth another driver's.
+    let slot = |n: usize| {
+        let node = if n == 3 { "tap-input" } else { "pg-input" };
+        Arc::new(RxSlot::new(n as u32 + 5, usize::from(n == 2), node, Box::new(queues[n].clone())).unwrap())
+    };
+    let slots: Vec<Arc<RxSlot>> = (0..4).map(slot).collect();
+    bench.tables.placement.change(|s| s.extend(slots.iter().cloned()));
+    let arrive = |n: usize, packets: usize| {
+        queues[n].0.lock().unwrap().arriving.extend((0..packets).map(|i| vec![n as u8; 20 + i % 2]));
+    };
+    (0..4).for_each(|n| arrive(n, 300));
+    let rx = |n: u32| bench.tables.counters.rx.read(n + 5)[0];
+    let out = h.turn();
+    assert!(out.iter().all(|o| o.node == "ethernet-input"));
+    assert!(out.iter().all(|o| o.record.rx_if == u32::from(o.bytes[0]) + 5));
+    assert_eq!([rx(0), rx(1), rx(2), rx(3)], [256, 256, 0, 256], "a vector of each queue a turn");
+    assert_eq!(h.turn().len(), 3 * 44);
+    assert_eq!(bench.tables.counters.rx.read(5), [300, 300 * 20 + 150]);
+
+    // A device that vanished is noted, and polled no more; the others are.
+    queues[0].0.lock().unwrap().gone = true;
+    [0, 1].iter().for_each(|&n| arrive(n, 2));
+    assert_eq!(h.turn().len(), 2);
+    assert_eq!(slots[0].gone(), Some(Gone("unplugged".into())));
+    queues[0].0.lock().unwrap().gone = false;
+    assert!(h.turn().is_empty());
+    // A queue that is taken away brings in no more.
+    arrive(1, 2);
+    bench.tables.placement.change(|s| s.retain(|s| s.interface != 6));
+    assert!(h.turn().is_empty());
+}
