@@ -1,10 +1,11 @@
 //! The records, and who owns which.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use infra::class_a::{Full, SlotWriter};
 use infra::counters::CounterSet;
+use infra::quiesce::{Domain, Mark};
 use wire::Mac;
 use wire::ethernet::ethertype;
 
@@ -70,6 +71,9 @@ pub struct Adjacencies {
     records: SlotWriter<Adjacency>,
     by_neighbor: HashMap<(u32, Ipv4Addr), Entry>,
     counters: AdjacencyCounters,
+    domain: Domain,
+    /// Records that nobody uses any more, until no worker can hold their index.
+    unused: VecDeque<(Mark, u32)>,
 }
 
 struct Entry {
@@ -80,8 +84,9 @@ struct Entry {
 
 impl Adjacencies {
     /// No adjacencies yet.
-    pub fn new(records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
-        Adjacencies { records, by_neighbor: HashMap::new(), counters }
+    pub fn new(domain: &Domain, records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
+        let (by_neighbor, unused) = (HashMap::new(), VecDeque::new());
+        Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused }
     }
 
     /// The adjacency to a neighbour, made if there is none (incomplete without `mac`); the caller becomes one of its
@@ -115,8 +120,17 @@ impl Adjacencies {
         let Some(e) = self.by_neighbor.get_mut(&key) else { return };
         e.users -= 1;
         if e.users == 0 {
-            self.records.remove(e.index);
+            self.unused.push_back((self.domain.mark(), e.index));
             self.by_neighbor.remove(&key);
+        }
+    }
+
+    /// Gives records back that no worker can look at any more. Called once a turn.
+    pub fn collect(&mut self) {
+        while self.unused.front().is_some_and(|(mark, _)| self.domain.passed(*mark)) {
+            if let Some((_, index)) = self.unused.pop_front() {
+                self.records.remove(index);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! `ip4-input`: is this an IPv4 packet that may be forwarded? (RFC 1812 sections 4.2.2 and 5.2.2)
 
-use buf::{Frame, Packet};
+use buf::{Cache, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::Reader;
 use wire::ipv4::{self, Ipv4Header};
@@ -19,7 +19,7 @@ reasons! {
         Length = "bad-length", Error, "the total length is less than the header's or more than what came";
         Checksum = "bad-checksum", Error, "the header checksum is wrong";
         Martian = "martian-source", Warn, "no packet may come from this source address (127/8, multicast, broadcast)";
-        OwnSource = "own-source", Warn, "the source address is one of this router's own";
+        OwnSource = "own-source", Warn, "the source address is this router's own, or the broadcast address of one of its networks";
     }
 }
 
@@ -41,12 +41,13 @@ impl FrameNode for Ip4Input {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let own = self.own.get(cx.guard);
-        out.each(frame, |_, p| check(own, p));
+        let bufs = &mut *cx.bufs;
+        out.each(frame, |_, p| check(own, bufs, p));
     }
 }
 
 #[inline(always)]
-fn check(own: &OwnAddresses, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+fn check(own: &OwnAddresses, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total, fib) = (p.len(), p.total_len(), p.fib());
     let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
     // The checksum first: it loads the header in three words, and all that follows is taken from those.
@@ -64,12 +65,12 @@ fn check(own: &OwnAddresses, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     if ipv4::is_martian_source(src) {
         return Verdict::Drop(Reason::Martian);
     }
-    if own.contains(fib, src) {
+    if own.forbids_source(fib, src) {
         return Verdict::Drop(Reason::OwnSource);
     }
-    if said < len {
-        // Ethernet padding goes no further.
-        p.set_len(said);
+    if said < total {
+        // What lies behind the packet (Ethernet padding) goes no further.
+        if total == len { p.set_len(said) } else { p.truncate(said, bufs) }
     }
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }

@@ -19,8 +19,9 @@ const MAX_HOPS: usize = 8;
 pub struct Fibs(pub Vec<Option<Dir24Reader>>);
 
 impl Fibs {
+    /// The lookup table of a VRF.
     #[inline(always)]
-    fn get(&self, fib: u16) -> Option<&Dir24Reader> {
+    pub fn get(&self, fib: u16) -> Option<&Dir24Reader> {
         self.0.get(usize::from(fib))?.as_ref()
     }
 }

@@ -9,7 +9,9 @@ pub struct OwnAddresses {
     exact: HashSet<(u16, u32)>,
     /// The lowest address by VRF.
     first: HashMap<u16, Ipv4Addr>,
-    /// One bit by the hash of an address: most packets need no more than this.
+    /// Broadcast addresses of connected networks: nobody's source either.
+    broadcasts: HashSet<(u16, u32)>,
+    /// One bit by the low bits of an address, for both sets: most packets need no more than this.
     filter: [u64; 8],
 }
 
@@ -30,7 +32,30 @@ impl OwnAddresses {
             let address = Ipv4Addr::from_bits(address);
             first.entry(fib).and_modify(|a: &mut Ipv4Addr| *a = address.min(*a)).or_insert(address);
         }
-        OwnAddresses { exact, first, filter }
+        OwnAddresses { exact, first, broadcasts: HashSet::new(), filter }
+    }
+
+    /// The same, and the broadcast addresses of connected networks.
+    pub fn with_broadcasts(mut self, addresses: impl IntoIterator<Item = (u16, u32)>) -> OwnAddresses {
+        for (fib, address) in addresses {
+            let (word, mask) = bit(address);
+            self.filter[word] |= mask;
+            self.broadcasts.insert((fib, address));
+        }
+        self
+    }
+
+    /// Whether no packet may come from `address` in VRF `fib`: the router's own, or a broadcast address.
+    #[inline(always)]
+    pub fn forbids_source(&self, fib: u16, address: u32) -> bool {
+        let (word, mask) = bit(address);
+        self.filter[word & 7] & mask != 0 && self.forbids_exactly(fib, address)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forbids_exactly(&self, fib: u16, address: u32) -> bool {
+        self.exact.contains(&(fib, address)) || self.broadcasts.contains(&(fib, address))
     }
 
     /// The router's lowest address in VRF `fib`, for whoever needs one and has no better.

@@ -5,13 +5,13 @@
 //! over a next hop is *resolved* while the next hop's interface is up. Of a prefix's sources the best one with a
 //! resolved path is installed; when none has, the prefix is withdrawn, so that a shorter one takes over.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 
 use infra::class_a::{WordWriter, Writer};
 use infra::lpm::{Dir24Reader, Dir24Writer, Lpm, LpmFull, dir24};
-use infra::quiesce::Domain;
+use infra::quiesce::{Domain, Mark};
 
 use super::lookup::Fibs;
 use super::object::Object;
@@ -30,6 +30,8 @@ pub enum Source {
     Neighbor,
     /// The operator's.
     Static,
+    /// What every table has from the start, and anyone may override: destinations that are nobody's.
+    Special,
 }
 
 impl Source {
@@ -39,6 +41,7 @@ impl Source {
             Source::Interface => "interface",
             Source::Neighbor => "adjacency",
             Source::Static => "CLI",
+            Source::Special => "special",
         }
     }
 }
@@ -105,6 +108,15 @@ impl From<LpmFull> for RouteError {
     }
 }
 
+/// Resolves nothing: for paths that depend on nothing.
+struct NoNeighbors;
+impl Resolver for NoNeighbors {
+    fn resolve(&mut self, _: u16, _: Path) -> Option<Object> {
+        None
+    }
+    fn release(&mut self, _: Object) {}
+}
+
 /// One VRF.
 struct Vrf {
     lookup: Dir24Writer,
@@ -117,8 +129,19 @@ pub struct Routes {
     vrfs: BTreeMap<u16, Vrf>,
     paths: HashMap<(u16, Path), PathState>,
     objects: WordWriter,
+    /// Objects that no route uses any more, until no worker can be between a leaf and its object.
+    unused: VecDeque<(Mark, u32)>,
     published: Writer<Fibs>,
 }
+
+/// Destinations that no packet may be forwarded to (RFC 1812 sections 5.3.5.1 and 5.3.7): "this network", loopback,
+/// reserved; and the limited broadcast, which is for whoever hears it.
+const SPECIAL: [(Ipv4Addr, u8, Path); 4] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
+    (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),
+    (Ipv4Addr::new(240, 0, 0, 0), 4, Path::Drop),
+    (Ipv4Addr::BROADCAST, 32, Path::Local),
+];
 
 /// Whoever owns interfaces and adjacencies: knows what a path over a next hop or a link means.
 pub trait Resolver {
@@ -141,6 +164,7 @@ impl Routes {
             vrfs: BTreeMap::new(),
             paths: HashMap::new(),
             objects,
+            unused: VecDeque::new(),
             published,
         };
         routes.add_table(0)?;
@@ -157,6 +181,10 @@ impl Routes {
         }
         let (lookup, reader) = dir24(&self.domain, GROUPS)?;
         self.vrfs.insert(fib, Vrf { lookup, routes: BTreeMap::new() });
+        for (address, len, path) in SPECIAL {
+            let prefix = Prefix4::new(address, len);
+            self.add(fib, prefix, Source::Special, path, &mut NoNeighbors).map_err(io::Error::other)?;
+        }
         self.publish(fib, Some(reader));
         Ok(())
     }
@@ -283,11 +311,20 @@ impl Routes {
         let Some(state) = self.paths.get_mut(&(fib, path)) else { return };
         state.routes -= 1;
         if state.routes == 0 {
-            self.objects.remove(state.object);
+            self.unused.push_back((self.domain.mark(), state.object));
             if let Some(object) = state.resolved {
                 by.release(object);
             }
             self.paths.remove(&(fib, path));
+        }
+    }
+
+    /// Gives objects back that no worker can look at any more. Called once a turn.
+    pub fn collect(&mut self) {
+        while self.unused.front().is_some_and(|(mark, _)| self.domain.passed(*mark)) {
+            if let Some((_, object)) = self.unused.pop_front() {
+                self.objects.remove(object);
+            }
         }
     }
 
@@ -305,15 +342,13 @@ impl Routes {
             }
             let now = by.resolve(*fib, *path);
             let before = std::mem::replace(&mut state.resolved, now);
-            if let Some(before) = before {
-                by.release(before);
-            }
-            if now == before {
-                continue;
-            }
-            if let Some(object) = now {
+            if let (Some(object), true) = (now, now != before) {
                 // The index is in use, so it lies within the capacity.
                 let _ = self.objects.set(state.object, object.to_word());
+            }
+            // Only now: what the object said until now had to be there as long as it said so.
+            if let Some(before) = before {
+                by.release(before);
             }
             if now.is_some() != before.is_some() {
                 flipped.push((*fib, *path));
@@ -350,6 +385,17 @@ impl Routes {
             let sources = vrf.routes.get(&prefix)?;
             let best = sources.iter().find(|s| self.path(fib, s.1).is_some_and(|p| p.resolved.is_some()))?;
             Some((prefix, best.0, best.1))
+        })
+    }
+
+    /// The route with the longest prefix shorter than a host's that packets to `address` would take.
+    pub fn covering(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Path)> {
+        let vrf = self.vrfs.get(&fib)?;
+        (0..32).rev().find_map(|len| {
+            let prefix = Prefix4::new(address, len);
+            let sources = vrf.routes.get(&prefix)?;
+            let best = sources.iter().find(|s| self.path(fib, s.1).is_some_and(|p| p.resolved.is_some()))?;
+            Some((prefix, best.1))
         })
     }
 

@@ -5,13 +5,16 @@ use std::fmt::Write;
 use buf::Packet;
 use graph::trace::Entry;
 use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
-use infra::class_a::{Reader, SlotReader};
+use infra::class_a::{Reader, SlotReader, WordReader};
+use infra::lpm::LpmLookup;
+use wire::Mac;
 use wire::arp::{ArpError, ArpPacket, Operation};
 use wire::ipv4;
 
 use crate::Tables;
+use crate::adjacency::Adjacency;
 use crate::interface::Interface;
-use crate::ip::OwnAddresses;
+use crate::ip::{Fibs, Object, OwnAddresses};
 
 edges! { pub enum Next { Punt = "error-punt" } }
 reasons! {
@@ -41,12 +44,32 @@ pub struct Punts {
 pub struct ArpInput {
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses>,
+    fibs: Reader<Fibs>,
+    objects: WordReader,
+    adjacencies: SlotReader<Adjacency>,
     punts: Punts,
 }
 
 impl ArpInput {
     pub fn new(t: &Tables, punts: Punts) -> ArpInput {
-        ArpInput { interfaces: t.interfaces.clone(), own: t.own.clone(), punts }
+        ArpInput {
+            interfaces: t.interfaces.clone(),
+            own: t.own.clone(),
+            fibs: t.fibs.clone(),
+            objects: t.objects.clone(),
+            adjacencies: t.adjacencies.clone(),
+            punts,
+        }
+    }
+
+    /// Whether the sender is a neighbour in use whose Ethernet address was another one until now: RFC 826 has its
+    /// entry follow, whomever it asks for.
+    fn is_news(&self, cx: &Cx<'_>, rx_if: u32, fib: u16, sender: u32, mac: Mac) -> bool {
+        let Some(table) = self.fibs.get(cx.guard).get(fib) else { return false };
+        let found = Object::adjacency(self.objects.get(table.lookup(sender)));
+        let Some(known) = found.and_then(|index| self.adjacencies.get(cx.guard, index)) else { return false };
+        let Some(rewrite) = &known.rewrite else { return false };
+        known.interface == rx_if && known.next_hop.to_bits() == sender && !rewrite.header().starts_with(&mac.0)
     }
 }
 
@@ -69,7 +92,7 @@ impl PacketNode for ArpInput {
         if !arp.sender_mac().is_unicast() {
             return Verdict::Drop(Reason::BadMac);
         }
-        let (sender, target) = (arp.sender_ip_u32(), arp.target_ip_u32());
+        let (sender, target, mac) = (arp.sender_ip_u32(), arp.target_ip_u32(), arp.sender_mac());
         if ipv4::is_martian_source(sender) {
             return Verdict::Drop(Reason::BadIp);
         }
@@ -83,6 +106,8 @@ impl PacketNode for ArpInput {
             self.punts.reply
         } else if own.contains(fib, target) {
             self.punts.request
+        } else if self.is_news(cx, rx_if, fib, sender, mac) {
+            self.punts.reply
         } else {
             return Verdict::Drop(Reason::NotForUs);
         };

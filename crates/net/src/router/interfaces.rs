@@ -475,8 +475,10 @@ impl Router {
         for &child in &children {
             self.sync_connected(child)?;
         }
-        let own = self.interfaces().flat_map(|i| i.addresses.iter().map(|a| (i.fib, a.address.to_bits())));
-        let own = OwnAddresses::new(own);
+        let addresses = || self.interfaces().flat_map(|i| i.addresses.iter().map(|a| (i.fib, *a)));
+        let own = OwnAddresses::new(addresses().map(|(fib, a)| (fib, a.address.to_bits())));
+        let networks = addresses().filter(|(_, a)| a.len < 31);
+        let own = own.with_broadcasts(networks.map(|(fib, a)| (fib, a.network().last().to_bits())));
         self.own.set(own);
         self.resolve_again();
         self.neighbors_follow(index);
@@ -490,15 +492,20 @@ impl Router {
         if let Some(i) = self.near.interfaces.get(&index)
             && self.near.usable(index)
         {
-            for a in &i.addresses {
-                wanted.push((i.fib, Prefix4::host(a.address), Path::Local));
-                if a.len < 32 && i.kind != Kind::Loopback {
-                    wanted.push((i.fib, a.network(), Path::Attached(index)));
+            // Two addresses may say the same of a prefix, or one that the other's network ends there: what comes first
+            // here counts.
+            let mut want = |prefix, path| {
+                if !wanted.iter().any(|w: &(u16, Prefix4, Path)| w.1 == prefix) {
+                    wanted.push((i.fib, prefix, path));
                 }
-                if a.len < 31 {
-                    wanted.push((i.fib, Prefix4::host(a.network().last()), Path::Drop));
-                    wanted.push((i.fib, Prefix4::host(a.network().address()), Path::Drop));
-                }
+            };
+            i.addresses.iter().for_each(|a| want(Prefix4::host(a.address), Path::Local));
+            for a in i.addresses.iter().filter(|a| a.len < 32 && i.kind != Kind::Loopback) {
+                want(a.network(), Path::Attached(index));
+            }
+            for a in i.addresses.iter().filter(|a| a.len < 31) {
+                want(Prefix4::host(a.network().last()), Path::Drop);
+                want(Prefix4::host(a.network().address()), Path::Drop);
             }
         }
         let had = std::mem::take(self.connected.entry(index).or_default());

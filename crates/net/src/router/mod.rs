@@ -140,7 +140,7 @@ impl Router {
             near: Neighborhood {
                 records: interfaces,
                 interfaces: BTreeMap::new(),
-                adjacencies: Adjacencies::new(adjacencies, tables.adjacency_counters.clone()),
+                adjacencies: Adjacencies::new(&domain, adjacencies, tables.adjacency_counters.clone()),
                 neighbors: Neighbors::default(),
             },
             routes: Routes::new(&domain, objects, fibs)?,

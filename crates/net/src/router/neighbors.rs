@@ -153,11 +153,13 @@ impl Router {
         }
     }
 
-    /// A neighbour on a connected network has a route of its own while its address is known.
-    fn sync_host_route(&mut self, (interface, address): Key) {
+    /// A neighbour on a connected network, or where an attached route says that hosts are on the link, has a route of
+    /// its own while its address is known.
+    pub(super) fn sync_host_route(&mut self, (interface, address): Key) {
         let Some(fib) = self.near.interfaces.get(&interface).map(|i| i.fib) else { return };
         let known = self.near.mac_of(interface, address).is_some();
-        let wanted = known && self.near.connected(fib, address) == Some(interface);
+        let attached = || self.routes.covering(fib, address).is_some_and(|(_, p)| p == Path::Attached(interface));
+        let wanted = known && (self.near.connected(fib, address) == Some(interface) || attached());
         let (prefix, path) =
             (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
         let present = self.routes.exact(fib, prefix).contains(&(Source::Neighbor, path));

@@ -62,6 +62,8 @@ impl Router {
             }
         }
         self.handle_timeouts(now);
+        self.routes.collect();
+        self.near.adjacencies.collect();
         self.domain.collect();
         self.bufs.publish();
         handled >= TURN

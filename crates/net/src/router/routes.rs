@@ -63,7 +63,9 @@ impl Router {
     /// # Errors
     /// When there is no such VRF, or no more room.
     pub fn add_route(&mut self, fib: u16, prefix: Prefix4, path: Path) -> Result<(), RouterError> {
-        Ok(self.routes.add(fib, prefix, Source::Static, path, &mut self.near)?)
+        self.routes.add(fib, prefix, Source::Static, path, &mut self.near)?;
+        self.neighbors_behind(path);
+        Ok(())
     }
 
     /// Removes the operator's route; returns the path that it had.
@@ -71,7 +73,17 @@ impl Router {
     /// # Errors
     /// When there is none.
     pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<Path, RouterError> {
-        Ok(self.routes.remove(fib, prefix, Source::Static, &mut self.near)?)
+        let path = self.routes.remove(fib, prefix, Source::Static, &mut self.near)?;
+        self.neighbors_behind(path);
+        Ok(path)
+    }
+
+    /// An attached route came or went: neighbours that it covers get or lose their own.
+    fn neighbors_behind(&mut self, path: Path) {
+        if let Path::Attached(interface) = path {
+            let keys: Vec<_> = self.near.neighbors.entries().of(interface).map(|e| e.0).collect();
+            keys.into_iter().for_each(|key| self.sync_host_route(key));
+        }
     }
 
     /// Interfaces came, went, or changed: every path is asked again what it means.
