@@ -9,6 +9,7 @@ mod show;
 mod trace;
 
 use std::net::Ipv4Addr;
+use std::rc::Weak;
 use std::time::Instant;
 
 use infra::clock::Clock;
@@ -28,6 +29,8 @@ pub struct Context {
     pub system: System,
     /// What the operator asked for.
     pub store: Store,
+    /// Pings under way, each with its job's token.
+    pub pings: Vec<(u16, Weak<()>)>,
     /// When this instance started.
     pub started: Instant,
     /// Time, as the data plane has it.
@@ -44,6 +47,7 @@ impl Context {
         Context {
             system,
             store: Store::default(),
+            pings: Vec::new(),
             started: Instant::now(),
             clock: Clock::new(),
             main_core: None,

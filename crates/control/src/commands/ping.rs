@@ -1,6 +1,7 @@
 //! `ping` from the router.
 
 use std::net::Ipv4Addr;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use super::{Context, Output, table};
@@ -32,10 +33,18 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let Some(interval) = interval.filter(|i| *i <= LONGEST) else {
         return Err(a.fault("seconds", format!("an interval is 0 to {} seconds", LONGEST.as_secs())));
     };
+    // Whoever asked for a ping may have gone without a word: its job was dropped, and its token with it.
+    let (gone, alive) = std::mem::take(&mut c.pings).into_iter().partition(|(_, job)| job.strong_count() == 0);
+    c.pings = alive;
+    let gone: Vec<(u16, Weak<()>)> = gone;
+    gone.into_iter().for_each(|(id, _)| c.system.router.ping_stop(id));
     let id = c.system.router.ping_start(table(a, "table"), destination, source, size);
     let id = id.map_err(|e| CliError::new(e.to_string()))?;
+    let token = Rc::new(());
+    c.pings.push((id, Rc::downgrade(&token)));
     Ok(Output::job(Ping {
         id,
+        _token: token,
         count: a.get::<u32>("n").unwrap_or(5).clamp(1, u32::from(u16::MAX)),
         interval: interval.as_nanos() as u64,
         sent: 0,
@@ -46,6 +55,8 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 struct Ping {
     id: u16,
+    /// Says that the job is still there.
+    _token: Rc<()>,
     count: u32,
     interval: u64,
     sent: u32,

@@ -18,8 +18,6 @@ pub(crate) const SEND: &str = "ip4-lookup";
 const SESSIONS: usize = 64;
 /// Requests of one ping that wait for their reply, and replies that wait to be taken, at most.
 const WAITING: usize = 256;
-/// A ping without a request for so long (nanoseconds) is over.
-const FORGOTTEN: u64 = 7_200_000_000_000;
 /// Lookups from VRF to VRF on the way to an interface.
 const MAX_HOPS: usize = 8;
 /// Bytes of the headers of an echo request.
@@ -55,8 +53,6 @@ struct Session {
     /// Sequence number and time of requests without a reply, the oldest first.
     sent: VecDeque<(u16, u64)>,
     replies: VecDeque<PingReply>,
-    /// When a request was sent last.
-    used: u64,
 }
 
 impl Router {
@@ -94,9 +90,6 @@ impl Router {
             }
             None => self.source_for(fib, interface, near)?,
         };
-        // Whoever asked for a ping may be gone without a word.
-        let now = self.arp.now;
-        self.pings.sessions.retain(|_, s| now.saturating_sub(s.used) < FORGOTTEN);
         if self.pings.sessions.len() >= SESSIONS {
             return Err(RouterError(format!("there are {SESSIONS} pings under way: stop one first")));
         }
@@ -106,7 +99,7 @@ impl Router {
         }
         self.pings.last = id;
         let session =
-            Session { fib, source, destination, size, sent: VecDeque::new(), replies: VecDeque::new(), used: now };
+            Session { fib, source, destination, size, sent: VecDeque::new(), replies: VecDeque::new() };
         self.pings.sessions.insert(id, session);
         Ok(id)
     }
@@ -127,7 +120,6 @@ impl Router {
             s.sent.pop_front();
         }
         s.sent.push_back((seq, now));
-        s.used = now;
         let no_buffer = || RouterError("no buffer is free for the echo request".into());
         let mut held = self.packet(&request.build()).ok_or_else(no_buffer)?;
         held.packet().set_fib(fib);
