@@ -222,3 +222,6 @@ impl Router {
 
 /// The longest that [`Router::poll`] may be put off.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod routes_tests;

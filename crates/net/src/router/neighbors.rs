@@ -19,12 +19,14 @@ use crate::neighbor::{self, Action, Config, Counters, Event, Key, NeighborView, 
 /// Time after the last question of a worker until the workers look for packets that nobody released, nanoseconds: such
 /// whose question was lost on the way.
 const SWEEP_AFTER: u64 = neighbor::HOLD_LIFE + 1_000_000_000;
+/// Time until the workers are told to look if they could not be told, nanoseconds.
+const SWEEP_RETRY: u64 = 100_000_000;
 
 /// What the router keeps about neighbours beside the protocol's table.
 #[derive(Default)]
 pub(crate) struct Arp {
     /// Time of the last turn.
-    pub(super) now: u64,
+    now: u64,
     /// What was told of interfaces that are up.
     announced: BTreeMap<u32, (Mac, Vec<Address>)>,
     sweep_at: Option<u64>,
@@ -141,16 +143,17 @@ impl Router {
     /// Tells every worker what became of a next hop.
     fn release(&mut self, (interface, address): Key, outcome: Outcome) {
         let message = Release::Hop(address.to_bits(), outcome).to_bytes();
-        (0..self.workers()).for_each(|w| self.send_to(w, interface, "arp-release", &message));
+        for worker in 0..self.workers() {
+            self.send_to(worker, interface, "arp-release", &message);
+        }
     }
 
     /// Sends a packet for `interface` into a worker's graph. One for that there is no buffer or no room in the ring is
-    /// lost, as it might be on the link: it is asked for, or released, again.
-    fn send_to(&mut self, worker: usize, interface: u32, node: &str, bytes: &[u8]) {
-        if let Some(mut packet) = self.packet(bytes) {
-            packet.packet().set_tx_if(interface);
-            self.send(worker, node, packet);
-        }
+    /// lost (`false`), as it might be on the link: it is asked for, or released, again.
+    fn send_to(&mut self, worker: usize, interface: u32, node: &str, bytes: &[u8]) -> bool {
+        let Some(mut packet) = self.packet(bytes) else { return false };
+        packet.packet().set_tx_if(interface);
+        self.send(worker, node, packet)
     }
 
     /// A neighbour on a connected network, or where an attached route says that hosts are on the link, has a route of
@@ -213,9 +216,13 @@ impl Router {
         self.near.neighbors.timeout(now, &mut actions);
         self.act(actions);
         if self.arp.sweep_at.is_some_and(|at| at <= now) {
-            self.arp.sweep_at = None;
             let message = Release::Sweep.to_bytes();
-            (0..self.workers()).for_each(|w| self.send_to(w, buf::NO_INTERFACE, "arp-release", &message));
+            let mut told = true;
+            for worker in 0..self.workers() {
+                told &= self.send_to(worker, buf::NO_INTERFACE, "arp-release", &message);
+            }
+            // Nothing else would release what waits, so a worker that was not told is told later.
+            self.arp.sweep_at = (!told).then_some(now + SWEEP_RETRY);
         }
     }
 
