@@ -15,7 +15,7 @@ if [ "${1:-}" != inside ]; then
     for kind in "" "--user --map-root-user"; do
         # shellcheck disable=SC2086
         if unshare $kind --mount --net true 2>/dev/null; then
-            exec unshare $kind --mount --net "$0" inside "$volley"
+            exec unshare $kind --mount --net "$PWD/scripts/demo.sh" inside "$volley"
         fi
     done
     echo "demo: run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)." >&2
