@@ -407,6 +407,25 @@ fn the_router_asks_from_the_address_on_the_neighbours_network() {
 }
 
 #[test]
+fn rfc826_an_entry_follows_its_sender_whomever_it_asks_for() {
+    let mut lab = Lab::new();
+    lab.receive(0, 0, packet(B, 1));
+    lab.answer(1, B_MAC);
+    lab.sent(1);
+    let other = Ipv4Addr::new(10, 0, 2, 77);
+    // The same as is known is no news, and stays with the worker.
+    lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, other));
+    lab.receive(0, 0, packet(B, 2));
+    assert_forwarded(&lab.sent(1)[0], 2, own_mac(1), B_MAC);
+    lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(C_MAC, B, other));
+    lab.receive(0, 0, packet(B, 3));
+    assert_forwarded(&lab.sent(1)[0], 3, own_mac(1), C_MAC);
+    // A stranger is not learned by what it asks others.
+    lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(A_MAC, other, B));
+    assert!(!lab.host_route(other));
+}
+
+#[test]
 fn an_address_that_another_claims_is_defended() {
     let mut lab = Lab::new();
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, own(1)));
