@@ -1,6 +1,6 @@
 //! Checksums over packets that may have several segments.
 
-use buf::Packet;
+use buf::{Flags, Packet};
 use wire::Sum;
 
 /// The sum of `len` bytes that begin `from` bytes behind the packet's start, over all its segments; of what there is
@@ -18,6 +18,20 @@ pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
         odd ^= part.len() % 2 == 1;
     }
     sum
+}
+
+/// Completes the partial checksum of a packet whose network header begins `l3` bytes behind its start; `false` (and
+/// nothing changed) when the place of the checksum is not in the packet's first segment.
+pub fn complete(p: &mut Packet<'_>, l3: usize) -> bool {
+    // The place counts from the link header that the packet came with, which may not be as long as the one it has now.
+    let place = l3 + usize::from(p.cold().csum_start);
+    let Some(start) = place.checked_sub(usize::from(p.l2_len())) else { return false };
+    let at = start + usize::from(p.cold().csum_offset);
+    let value = sum(p, start, usize::MAX).checksum_nonzero();
+    let Some(field) = p.bytes_mut().get_mut(at..at + 2) else { return false };
+    field.copy_from_slice(&value.to_be_bytes());
+    p.set_flags(p.flags() & !Flags::CSUM_PARTIAL);
+    true
 }
 
 #[cfg(test)]

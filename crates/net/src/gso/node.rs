@@ -8,7 +8,8 @@ use wire::checksum::finish_partial;
 use wire::gso::{Kind, Segmentation};
 use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype};
 
-use crate::checksum::sum;
+use crate::checksum;
+use crate::pieces::{Payload, inherit};
 
 edges! { pub enum Next { Tx = "interface-output" } }
 reasons! {
@@ -84,16 +85,7 @@ fn complete(p: &mut Packet<'_>) -> Result<(), Reason> {
         return Ok(());
     }
     let l3 = link_len(p.bytes()).ok_or(Reason::Headers)?;
-    // The place counts from the link header that the packet came with, which may not be as long as the one it has now.
-    let start = (l3 + usize::from(p.cold().csum_start))
-        .checked_sub(usize::from(p.l2_len()))
-        .ok_or(Reason::Checksum)?;
-    let at = start + usize::from(p.cold().csum_offset);
-    let value = sum(p, start, usize::MAX).checksum_nonzero();
-    let field = p.bytes_mut().get_mut(at..at + 2).ok_or(Reason::Checksum)?;
-    field.copy_from_slice(&value.to_be_bytes());
-    p.set_flags(p.flags() & !Flags::CSUM_PARTIAL);
-    Ok(())
+    if checksum::complete(p, l3) { Ok(()) } else { Err(Reason::Checksum) }
 }
 
 /// How the packet is to be cut.
@@ -136,52 +128,8 @@ fn cut(p: &Packet<'_>, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Rea
         if !whole {
             return Err(Reason::Headers);
         }
-        to.set_len(len);
-        to.set_flags(kept);
-        to.set_fib(p.fib());
-        to.set_rx_if(p.rx_if());
-        to.set_tx_if(p.tx_if());
-        to.set_fwd(p.fwd());
-        to.set_hash(p.hash());
-        *to.cold_mut() = *p.cold();
+        inherit(&mut to, p, kept, len);
     }
     segments.note(kept);
     Ok(())
-}
-
-/// Reads the bytes of a packet in order, over all its segments.
-struct Payload<'a, I> {
-    now: &'a [u8],
-    rest: I,
-}
-
-impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
-    /// From `skip` bytes behind the start.
-    fn behind(mut rest: I, mut skip: usize) -> Payload<'a, I> {
-        for s in &mut rest {
-            match s.get(skip..) {
-                Some(now) => return Payload { now, rest },
-                None => skip -= s.len(),
-            }
-        }
-        Payload { now: &[], rest }
-    }
-
-    /// Fills `to` with the next bytes; `false` when there are not that many.
-    fn copy(&mut self, mut to: &mut [u8]) -> bool {
-        while !to.is_empty() {
-            if self.now.is_empty() {
-                match self.rest.next() {
-                    Some(s) => self.now = s,
-                    None => return false,
-                }
-            }
-            let n = to.len().min(self.now.len());
-            let (now, later) = self.now.split_at(n);
-            let (front, back) = std::mem::take(&mut to).split_at_mut(n);
-            front.copy_from_slice(now);
-            (self.now, to) = (later, back);
-        }
-        true
-    }
 }

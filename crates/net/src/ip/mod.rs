@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ip4-input → (arc ip4-unicast) → ip4-lookup → ip4-rewrite → (arc ip4-output) → interface-output
-//!     └ (arc ip4-multicast) → ip4-multicast    ├ ip4-arp (resolve, hold)
+//!     └ (arc ip4-multicast) → ip4-multicast    │     └ ip4-fragment → ip4-rewrite
+//!                                              ├ ip4-arp (resolve, hold)
 //!                                              ├ (arc ip4-local) → ip4-local → icmp, udp, …
 //!                                              └ ip4-icmp-error
 //! ```
@@ -11,6 +12,7 @@
 //! with the same path share one object.
 
 mod count;
+mod fragment;
 mod input;
 pub(crate) mod local;
 mod lookup;
@@ -48,6 +50,8 @@ pub fn install(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
     b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));
     let tables = t.clone();
+    b.frame(move |_| Ok(fragment::Ip4Fragment::new(&tables)));
+    let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
@@ -56,5 +60,7 @@ pub fn install(b: &mut Builder, t: &Tables) {
     b.arc("ip4-output", "interface-output", ArcKey::Tx);
 }
 
+#[cfg(test)]
+mod fragment_tests;
 #[cfg(test)]
 mod local_tests;

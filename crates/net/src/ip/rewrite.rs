@@ -1,4 +1,7 @@
 //! `ip4-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
+//!
+//! A packet that is larger than the MTU goes to `ip4-fragment`, and its fragments come back here; one that must not be
+//! fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191).
 
 use std::io;
 
@@ -17,13 +20,14 @@ edges! {
     pub enum Next {
         Output = "ip4-output",
         Arp = "ip4-arp",
+        Fragment = "ip4-fragment",
         Report = "ip4-icmp-error",
     }
 }
 reasons! {
     pub enum Reason {
+        LinkBroadcast = "link-broadcast", Warn, "the packet came in a broadcast or multicast frame: not to be forwarded";
         Stale = "stale-adjacency", Info, "the neighbour went away while the packet was on its way";
-        TooBig = "too-big", Warn, "the packet is larger than the MTU, and fragmentation is not built yet";
         NoHeadroom = "no-headroom", Error, "there is no room for the link header in front of the packet";
     }
 }
@@ -61,6 +65,9 @@ impl FrameNode for Ip4Rewrite {
             };
             let len = p.total_len();
             if !p.flags().any(Flags::LOCAL_ORIGIN) {
+                if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
+                    return Verdict::Drop(Reason::LinkBroadcast);
+                }
                 let h = p.peek::<Ipv4Header>();
                 if h.ttl() <= 1 {
                     p.set_fwd(Cause::TtlExpired.to_raw());
@@ -110,7 +117,7 @@ fn too_big(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
         }
     }
     if !p.peek::<Ipv4Header>().dont_fragment() {
-        return Some(Verdict::Drop(Reason::TooBig));
+        return Some(Verdict::Next(Next::Fragment));
     }
     p.set_fwd(Cause::FragmentationNeeded(mtu).to_raw());
     Some(Verdict::Next(Next::Report))

@@ -1,0 +1,52 @@
+//! What it takes to cut one packet into several.
+
+use buf::{Flags, Packet};
+
+/// Reads the bytes of a packet in order, over all its segments.
+pub struct Payload<'a, I> {
+    now: &'a [u8],
+    rest: I,
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
+    /// From `skip` bytes behind the start.
+    pub fn behind(mut rest: I, mut skip: usize) -> Payload<'a, I> {
+        for s in &mut rest {
+            match s.get(skip..) {
+                Some(now) => return Payload { now, rest },
+                None => skip -= s.len(),
+            }
+        }
+        Payload { now: &[], rest }
+    }
+
+    /// Fills `to` with the next bytes; `false` when there are not that many.
+    pub fn copy(&mut self, mut to: &mut [u8]) -> bool {
+        while !to.is_empty() {
+            if self.now.is_empty() {
+                match self.rest.next() {
+                    Some(s) => self.now = s,
+                    None => return false,
+                }
+            }
+            let n = to.len().min(self.now.len());
+            let (now, later) = self.now.split_at(n);
+            let (front, back) = std::mem::take(&mut to).split_at_mut(n);
+            front.copy_from_slice(now);
+            (self.now, to) = (later, back);
+        }
+        true
+    }
+}
+
+/// Gives `to`, a piece of `from` of `len` bytes, what is known of the whole, and these flags.
+pub fn inherit(to: &mut Packet<'_>, from: &Packet<'_>, flags: Flags, len: usize) {
+    to.set_len(len);
+    to.set_flags(flags);
+    to.set_fib(from.fib());
+    to.set_rx_if(from.rx_if());
+    to.set_tx_if(from.tx_if());
+    to.set_fwd(from.fwd());
+    to.set_hash(from.hash());
+    *to.cold_mut() = *from.cold();
+}
