@@ -22,10 +22,13 @@ pub fn lookup(e: &Entry, text: &mut String) {
     ip4(e, text);
 }
 
-/// A rewrite: the adjacency's interface, and the packet as it will be sent.
+/// A rewrite: the adjacency's interface, and the packet as it will be sent; as it came, if it goes elsewhere.
 pub fn rewrite(e: &Entry, text: &mut String) {
-    if let (Some(before), Some(after)) = (e.before, e.after) {
-        let _ = writeln!(text, "tx-if-idx {} adj-idx {}", after.tx_if, before.fwd);
+    match (e.before, e.after) {
+        (Some(before), Some(after)) if after.offset < before.offset => {
+            let _ = writeln!(text, "tx-if-idx {} adj-idx {}", after.tx_if, before.fwd);
+            let _ = write!(text, "{}", wire::describe::detail(e.bytes_after()));
+        }
+        _ => ip4(e, text),
     }
-    let _ = write!(text, "{}", wire::describe::detail(e.bytes_after()));
 }
