@@ -56,8 +56,8 @@ impl Args {
         self.find(name).is_some()
     }
 
-    /// The argument `name`, if it was given: an `Ipv4Addr` for `ip4`, `(Ipv4Addr, u8)` for `prefix4`, a `Mac` for
-    /// `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
+    /// The argument `name`, if it was given: an `Ipv4Addr` for `ip4`, `(Ipv4Addr, u8)` for `address4` and
+    /// `prefix4`, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
         // A keyword may have the name of the argument that follows it, as in `via <via:ip4>`.
         self.taken.iter().filter(|t| t.name == name).find_map(|t| T::from_arg(&t.value, &self.call))
@@ -73,7 +73,11 @@ impl Args {
 
     /// An error about the argument `name`, which is marked in the line.
     pub fn fault(&self, name: &str, message: impl Into<String>) -> CliError {
-        let error = CliError::new(message);
+        self.about(name, CliError::new(message))
+    }
+
+    /// The same error about the argument `name`, which is marked in the line.
+    pub fn about(&self, name: &str, error: CliError) -> CliError {
         let of_name = |t: &&Taken| t.name == name;
         let value = self.taken.iter().filter(of_name).find(|t| t.value != Value::Keyword);
         match value.or(self.find(name)) {

@@ -15,7 +15,8 @@
 //! | `path` | a file name, relative to where the client is | `PathBuf` |
 //! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
 //! | `ip4` | `192.0.2.1` | `Ipv4Addr` |
-//! | `prefix4` | `192.0.2.1/24`; the host bits are kept | `(Ipv4Addr, u8)` |
+//! | `address4` | `192.0.2.1/24`, the address of an interface and its network | `(Ipv4Addr, u8)` |
+//! | `prefix4` | `192.0.2.0/24`; host bits are kept, and an address alone is a prefix of 32 bits | `(Ipv4Addr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node` | a name that [`Values`](super::Values) knows under this heading | `String` |
 
@@ -32,7 +33,9 @@ pub(super) enum Kind {
     Number(u64),
     /// An IPv4 address.
     Ip4,
-    /// An IPv4 address with a prefix length.
+    /// An IPv4 address with the length of its network's prefix.
+    Address4,
+    /// An IPv4 prefix, or the address that is all of it.
     Prefix4,
     /// An Ethernet address.
     Mac,
@@ -50,6 +53,7 @@ impl Kind {
             "u32" => Kind::Number(u32::MAX.into()),
             "u64" => Kind::Number(u64::MAX),
             "ip4" => Kind::Ip4,
+            "address4" => Kind::Address4,
             "prefix4" => Kind::Prefix4,
             "mac" => Kind::Mac,
             "interface" | "node" => Kind::Name(text.into()),
@@ -65,7 +69,11 @@ impl Kind {
             Kind::Path => "a file name".into(),
             Kind::Number(limit) => format!("a number from 0 to {limit}"),
             Kind::Ip4 => "an IPv4 address (such as 192.0.2.1)".into(),
-            Kind::Prefix4 => "an IPv4 prefix (such as 192.0.2.0/24)".into(),
+            Kind::Address4 => {
+                "an IPv4 address with the length of its network's prefix (such as 192.0.2.1/24, or 192.0.2.1/32)"
+                    .into()
+            }
+            Kind::Prefix4 => "an IPv4 prefix (such as 192.0.2.0/24) or address".into(),
             Kind::Mac => "a MAC address (such as 02:00:00:00:00:01)".into(),
             Kind::Name(kind) if kind.starts_with(['a', 'e', 'i', 'o', 'u']) => {
                 format!("the name of an {kind}")

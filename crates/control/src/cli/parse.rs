@@ -143,16 +143,22 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
             Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
             Kind::Number(limit) => Value::Number(number(word).filter(|n| n <= limit)?),
             Kind::Ip4 => Value::Ip4(word.parse().ok()?),
-            Kind::Prefix4 => {
-                let (address, len) = word.split_once('/')?;
-                let len = number(len).and_then(|len| u8::try_from(len).ok()).filter(|len| *len <= 32)?;
-                Value::Prefix4(address.parse::<Ipv4Addr>().ok()?, len)
-            }
+            Kind::Address4 => prefix4(word)?,
+            Kind::Prefix4 => match word.parse() {
+                Ok(address) => Value::Prefix4(address, 32),
+                Err(_) => prefix4(word)?,
+            },
             Kind::Mac => Value::Mac(word.parse().ok()?),
             Kind::Name(kind) => Value::Text(values.has(kind, word).then(|| word.to_owned())?),
         },
     };
     Some((Fit::Value, value))
+}
+
+fn prefix4(word: &str) -> Option<Value> {
+    let (address, len) = word.split_once('/')?;
+    let len = number(len).and_then(|len| u8::try_from(len).ok()).filter(|len| *len <= 32)?;
+    Some(Value::Prefix4(address.parse::<Ipv4Addr>().ok()?, len))
 }
 
 fn number(word: &str) -> Option<u64> {

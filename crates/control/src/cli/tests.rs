@@ -33,10 +33,10 @@ const COMMANDS: &[&str] = &[
     "show ip fib [table <table:u32>]",
     "show version",
     "set interface state <interface:interface> {up | down}",
-    "set interface ip address [del] <interface:interface> <prefix:prefix4>",
+    "set interface ip address [del] <interface:interface> <address:address4>",
     "set interface mtu <mtu:u16> <interface:interface>",
-    "ip route add <prefix:prefix4> [table <table:u32>] {via <next-hop:ip4> [<interface:interface>] | \
-     via <out:interface> | [via] drop | unreachable} [count <n:u32>]",
+    "ip route add <prefix:prefix4> [table <table:u32>] [{via <next-hop:ip4> [<interface:interface>] | \
+     via <out:interface> | [via] drop | unreachable}] [count <n:u32>]",
     "create tap [id <id:u32>] [hw-addr <mac:mac>] [host-if-name <name:word>] [gso]",
     "packet-generator new <what:text>",
     "pcap trace [max <n:u64>] file <file:path>",
@@ -117,6 +117,18 @@ fn keywords_in_full_come_first_and_quoted_words_are_values() {
 }
 
 #[test]
+fn an_address_alone_is_a_prefix_but_no_interface_address() {
+    let words = run("ip route add 10.0.0.1 count 3 via 1.2.3.4").unwrap();
+    assert_eq!(
+        words,
+        "ip route add prefix=Prefix4(10.0.0.1, 32) count n=Number(3) via next-hop=Ip4(1.2.3.4)"
+    );
+    let error = run("set interface ip address host-eth0 10.0.0.1").unwrap_err();
+    let mark = " ".repeat(35) + "^^^^^^^^\n";
+    assert!(error.contains(&mark) && error.contains("192.0.2.1/24, or 192.0.2.1/32"), "{error}");
+}
+
+#[test]
 fn a_text_is_the_rest_of_the_line() {
     assert_eq!(
         run("packet-generator new { name x  'y z' } # no"),
@@ -152,7 +164,7 @@ fn values_out_of_range_are_refused() {
         "set interface mtu +1 host-eth0",
         "set interface mtu -1 host-eth0",
         "ip route add 10.0.0.0/33 drop",
-        "ip route add 10.0.0.0 drop",
+        "set interface ip address host-eth0 10.0.0.1",
         "ip route add 10.0.0.256/8 drop",
         "create tap hw-addr 02:00:00:00:00",
         "show ip fib table 4294967296",
@@ -277,7 +289,8 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
                     }
                     Kind::Number(_) => (number.to_string(), Value::Number(number)),
                     Kind::Ip4 => (address.to_string(), Value::Ip4(address)),
-                    Kind::Prefix4 => {
+                    Kind::Prefix4 if pick(4) == 0 => (address.to_string(), Value::Prefix4(address, 32)),
+                    Kind::Address4 | Kind::Prefix4 => {
                         let len = pick(33) as u8;
                         (format!("{address}/{len}"), Value::Prefix4(address, len))
                     }

@@ -24,7 +24,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
-         [host-ip4-addr <host-ip:prefix4>] [hw-addr <mac:mac>] [{gso | no-gso}]",
+         [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}]",
         "Make a tap, whose other end is an interface of this host.",
         create_tap,
     );
@@ -89,7 +89,7 @@ pub fn register(r: &mut Registry<Context>) {
         },
     );
     r.add(
-        "set interface ip address [del] <interface:interface> <address:prefix4>",
+        "set interface ip address [del] <interface:interface> <address:address4>",
         "Give an interface an address, or take it away.",
         |c, a| {
             let key = Key::Address(a.need::<String>("interface")?, address(a, "address")?);

@@ -119,3 +119,6 @@ fn prefix(args: &Args, name: &str) -> Result<Prefix4, CliError> {
 fn table(args: &Args, name: &str) -> u16 {
     args.get::<u32>(name).map_or(0, |t| t.min(u32::from(u16::MAX)) as u16)
 }
+
+#[cfg(test)]
+mod tests;

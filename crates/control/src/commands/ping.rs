@@ -34,7 +34,8 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         return Err(a.fault("seconds", format!("an interval is 0 to {} seconds", LONGEST.as_secs())));
     };
     // Whoever asked for a ping may have gone without a word: its job was dropped, and its token with it.
-    let (gone, alive) = std::mem::take(&mut c.pings).into_iter().partition(|(_, job)| job.strong_count() == 0);
+    let (gone, alive) =
+        std::mem::take(&mut c.pings).into_iter().partition(|(_, job)| job.strong_count() == 0);
     c.pings = alive;
     let gone: Vec<(u16, Weak<()>)> = gone;
     gone.into_iter().for_each(|(id, _)| c.system.router.ping_stop(id));

@@ -14,31 +14,27 @@ const BATCH: u32 = 64;
 /// How long a slice of a long command may last, microseconds: what others wait for.
 const SLICE_US: u128 = 1000;
 
+/// A prefix, and in any order what may follow it.
+const ROUTE: &str = "<prefix:prefix4> [table <table:u16>] [{via <next-hop:ip4> [<interface:interface>] | \
+     via <out:interface> | [via] drop | [via] unreachable | [via] prohibit | via ip4-lookup-in-table <other:u16>}] \
+     [count <n:u32>]";
+
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("ip table add <table:u32>", "Add a VRF.", |c, a| {
-        c.transact(vec![Change::set(Key::Table(number(a)?), Value::Table)])?;
+    r.add("ip table add <table:u16>", "Add a VRF.", |c, a| {
+        c.transact(vec![Change::set(Key::Table(a.need("table")?), Value::Table)])?;
         Ok(Output::none())
     });
     r.add(
-        "ip route add <prefix:prefix4> [table <table:u32>] {via <next-hop:ip4> [<interface:interface>] | \
-         via <out:interface> | [via] drop | [via] unreachable | [via] prohibit | via ip4-lookup-in-table <other:u32>} \
-         [count <n:u32>]",
-        "Add a route, or N routes for consecutive prefixes.",
+        &format!("ip route add {ROUTE}"),
+        "Add a route, or N routes for consecutive prefixes; a route that is there already is replaced.",
         |c, a| change(c, a, true),
     );
     r.add(
-        "ip route del <prefix:prefix4> [table <table:u32>] [{via <next-hop:ip4> [<interface:interface>] | \
-         via <out:interface> | [via] drop | [via] unreachable | [via] prohibit | via ip4-lookup-in-table <other:u32>}] \
-         [count <n:u32>]",
+        &format!("ip route del {ROUTE}"),
         "Remove a route, or N routes for consecutive prefixes.",
         |c, a| change(c, a, false),
     );
-}
-
-fn number(a: &Args) -> Result<u16, CliError> {
-    let n = a.need::<u32>("table")?;
-    u16::try_from(n).map_err(|_| CliError::new(format!("a table's number is at most {}, not {n}", u16::MAX)))
 }
 
 fn via(a: &Args) -> Option<Via> {
@@ -55,27 +51,47 @@ fn via(a: &Args) -> Option<Via> {
     words.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
 }
 
-fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
-    if a.get::<u32>("table").is_some() {
-        number(a)?;
+/// The argument that a refusal of this route is about.
+fn concerned(c: &Context, a: &Args, via: Option<&Via>) -> &'static str {
+    let table = table(a, "table");
+    match via {
+        _ if table != 0 && c.store.get(&Key::Table(table)).is_none() => "table",
+        Some(Via::NextHop(..)) => "next-hop",
+        Some(Via::Attached(_)) => "out",
+        Some(Via::Table(_)) => "other",
+        _ => "prefix",
     }
-    let bulk = Bulk {
-        table: table(a, "table"),
-        next: Some(prefix(a, "prefix")?),
-        left: a.get::<u32>("n").unwrap_or(1),
-        of: a.get::<u32>("n").unwrap_or(1),
-        via: via(a),
-        add,
-    };
-    if add && bulk.via.is_none() {
+}
+
+fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
+    let (prefix, via) = (prefix(a, "prefix")?, via(a));
+    if add && via.is_none() {
         return Err(CliError::new("the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
     }
-    if bulk.of == 1 {
-        let mut bulk = bulk;
-        bulk.one(c)?;
-        return Ok(Output::none());
+    let of = a.get::<u32>("n").unwrap_or(1);
+    let there_are = from_here_on(prefix);
+    if of == 0 || u64::from(of) > there_are {
+        let len = prefix.len();
+        let message =
+            format!("a count from {prefix} on is 1 to {there_are}: there are no more prefixes of {len} bits");
+        return Err(a.fault("n", message));
     }
-    Ok(Output::job(bulk))
+    let about = if add { concerned(c, a, via.as_ref()) } else { "prefix" };
+    let mut bulk = Bulk { table: table(a, "table"), next: Some(prefix), left: of, of, via, add, replaced: 0 };
+    // What is wrong with all of them is wrong with the first.
+    let replaced = bulk.one(c).map_err(|e| a.about(about, e))?;
+    if bulk.left > 0 {
+        return Ok(Output::job(bulk));
+    }
+    Ok(replaced.map_or_else(Output::none, |old| {
+        Output::text(format!("replaced the path {old} of {prefix}: a route has one path"))
+    }))
+}
+
+/// How many prefixes of the same length there are from this one to the last.
+fn from_here_on(prefix: Prefix4) -> u64 {
+    let shift = 32 - u32::from(prefix.len());
+    (1 << prefix.len()) - (u64::from(prefix.bits()) >> shift)
 }
 
 /// Routes for consecutive prefixes, changed in slices.
@@ -86,26 +102,31 @@ struct Bulk {
     of: u32,
     via: Option<Via>,
     add: bool,
+    /// How many of them went another way before.
+    replaced: u32,
 }
 
 impl Bulk {
-    fn one(&mut self, c: &mut Context) -> Result<(), CliError> {
+    /// Changes the next route; gives the way that it went before if another one took its place.
+    fn one(&mut self, c: &mut Context) -> Result<Option<Via>, CliError> {
         let Some(prefix) = self.next else {
             return Err(CliError::new(format!("there are no prefixes behind the {}th", self.of - self.left)));
         };
         let key = Key::Route(self.table, prefix);
-        if let (false, Some(via), Some(Value::Route(there))) = (self.add, &self.via, c.store.get(&key))
-            && there.via != *via
-        {
-            return Err(CliError::new(format!(
-                "the route for {prefix} goes another way; nothing was removed"
-            )));
+        let before = match c.store.get(&key) {
+            Some(Value::Route(there)) => Some(there.via.clone()),
+            _ => None,
+        };
+        let another = before.filter(|there| self.via.as_ref().is_some_and(|via| via != there));
+        if let (false, Some(there)) = (self.add, &another) {
+            return Err(CliError::new(format!("the route for {prefix} goes {there}; nothing was removed")));
         }
         let value = self.via.clone().filter(|_| self.add).map(|via| Value::Route(Route { via }));
         c.transact(vec![Change { key, value }])?;
         self.next = prefix.next();
         self.left -= 1;
-        Ok(())
+        self.replaced += u32::from(another.is_some());
+        Ok(another)
     }
 }
 
@@ -126,6 +147,12 @@ impl Job<Context> for Bulk {
         if self.of >= 100_000 && tenth(self.left) > tenth(before) {
             *out += &format!("{} of {} routes\n", self.of - self.left, self.of);
         }
-        if self.left == 0 { Step::Done } else { Step::Again }
+        if self.left > 0 {
+            return Step::Again;
+        }
+        if self.replaced > 0 {
+            *out += &format!("replaced {} paths: a route has one path\n", self.replaced);
+        }
+        Step::Done
     }
 }

@@ -2,15 +2,15 @@
 
 use net::router::Address;
 
-use super::{Key, Refused, View, refuse};
+use super::{Key, Refused, Value, Via, View, refuse};
 use crate::system::System;
 
-/// Connected networks of one VRF must be apart, whatever interfaces they are on.
+/// Connected networks of one VRF must be apart, whatever interfaces they are on, and no route may lead to the router
+/// itself.
 pub(super) fn validate(interface: &str, a: Address, view: &View<'_>) -> Result<(), Refused> {
     let table = view.must_have_interface(interface)?.table;
-    for (key, _) in view.iter() {
-        let Key::Address(other, b) = key else { continue };
-        if view.interface(other).is_none_or(|o| o.table != table) || (other == interface && *b == a) {
+    for (other, b) in view.addresses() {
+        if view.interface(other).is_none_or(|o| o.table != table) || (other == interface && b == a) {
             continue;
         }
         if a.address == b.address {
@@ -20,6 +20,17 @@ pub(super) fn validate(interface: &str, a: Address, view: &View<'_>) -> Result<(
         if other != interface && !apart {
             return refuse(format!(
                 "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+            ));
+        }
+    }
+    for (key, value) in view.iter() {
+        if let (Key::Route(t, prefix), Value::Route(r)) = (key, value)
+            && matches!(r.via, Via::NextHop(ip, _) if ip == a.address)
+            && r.own_next_hop(*t, view).is_some()
+        {
+            return refuse(format!(
+                "{} is the next hop of the route for {prefix}: remove that first",
+                a.address
             ));
         }
     }

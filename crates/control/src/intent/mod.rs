@@ -144,4 +144,4 @@ pub fn dump(key: &Key, value: &Value) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

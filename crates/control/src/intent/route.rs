@@ -1,8 +1,10 @@
 //! Routes.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use net::ip::{Path, Prefix4};
+use net::router::Address;
 
 use super::{Key, Refused, View, refuse};
 use crate::system::System;
@@ -24,6 +26,21 @@ pub enum Via {
     Table(u16),
 }
 
+impl fmt::Display for Via {
+    /// As the command that adds the route has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Via::NextHop(ip, None) => write!(f, "via {ip}"),
+            Via::NextHop(ip, Some(i)) => write!(f, "via {ip} {i}"),
+            Via::Attached(i) => write!(f, "via {i}"),
+            Via::Drop => f.write_str("via drop"),
+            Via::Unreachable => f.write_str("via unreachable"),
+            Via::Prohibit => f.write_str("via prohibit"),
+            Via::Table(t) => write!(f, "via ip4-lookup-in-table {t}"),
+        }
+    }
+}
+
 /// A route that the operator named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -37,6 +54,11 @@ impl Route {
         if !has_table(table) {
             return refuse(format!("there is no table {table}: add it with \"ip table add {table}\""));
         }
+        if let Some(interface) = self.own_next_hop(table, view) {
+            return refuse(format!(
+                "the next hop of {prefix} is the router's own address on {interface}: name a neighbour's"
+            ));
+        }
         match &self.via {
             Via::NextHop(ip, _) if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() => {
                 refuse(format!("{ip} cannot be the next hop of {prefix}: it is no host's address"))
@@ -48,6 +70,17 @@ impl Route {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The interface of this router that has the address of the route's next hop, if one does.
+    pub(super) fn own_next_hop<'v>(&self, table: u16, view: &View<'v>) -> Option<&'v str> {
+        let Via::NextHop(ip, by) = &self.via else { return None };
+        let by = by.as_ref().and_then(|i| view.interface(i));
+        let table = by.map_or(table, |i| i.table);
+        let here = |(interface, a): &(&str, Address)| {
+            a.address == *ip && view.interface(interface).is_some_and(|i| i.table == table)
+        };
+        view.addresses().find(here).map(|(interface, _)| interface)
     }
 
     /// The interface that the route names, if it does.
@@ -80,15 +113,6 @@ impl Route {
 
     pub(super) fn dump(&self, table: u16, prefix: Prefix4) -> String {
         let table = if table == 0 { String::new() } else { format!(" table {table}") };
-        let via = match &self.via {
-            Via::NextHop(ip, None) => format!("via {ip}"),
-            Via::NextHop(ip, Some(i)) => format!("via {ip} {i}"),
-            Via::Attached(i) => format!("via {i}"),
-            Via::Drop => "via drop".into(),
-            Via::Unreachable => "via unreachable".into(),
-            Via::Prohibit => "via prohibit".into(),
-            Via::Table(t) => format!("via ip4-lookup-in-table {t}"),
-        };
-        format!("ip route add {prefix}{table} {via}")
+        format!("ip route add {prefix}{table} {}", self.via)
     }
 }

@@ -1,6 +1,9 @@
 //! The tree, and transactions on it.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use net::router::Address;
 
 use super::{Key, Refused, Value, apply, needs, validate};
 use crate::system::System;
@@ -52,6 +55,18 @@ impl<'s> View<'s> {
         let old = self.objects.iter().filter(|(k, _)| !self.changes.contains_key(k));
         let new = self.changes.iter().filter_map(|(k, v)| Some((*k, (*v)?)));
         old.chain(new)
+    }
+
+    /// Every address of an interface. Few objects are addresses, and many routes are checked against them.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'s str, Address)> + '_ {
+        let first = Key::Address(String::new(), Address { address: Ipv4Addr::UNSPECIFIED, len: 0 });
+        let behind = Key::Neighbor(String::new(), Ipv4Addr::UNSPECIFIED);
+        let old = self.objects.range::<Key, _>(&first..&behind).map(|(k, _)| k);
+        let new = self.changes.range::<Key, _>(&first..&behind).filter(|(_, v)| v.is_some()).map(|(k, _)| *k);
+        old.filter(|k| !self.changes.contains_key(k)).chain(new).filter_map(|k| match k {
+            Key::Address(interface, a) => Some((interface.as_str(), *a)),
+            _ => None,
+        })
     }
 
     /// The interface or sub-interface with this name.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use graph::{Builder, GraphError};
 use net::Tables;
 use net::ethernet::Tags;
-use net::ip::Prefix4;
+use net::ip::{Prefix4, Source};
 use net::router::{Address, Hooks, Router, Sizes};
 use proptest::prelude::*;
 use wire::Mac;
@@ -14,7 +14,7 @@ use wire::Mac;
 use super::*;
 use crate::system::System;
 
-fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     net::interface::install(b, t);
     net::ethernet::install(b, t);
     net::neighbor::install(b, t, hooks)?;
@@ -52,7 +52,10 @@ fn state(s: &System) -> Vec<String> {
         .map(|i| format!("{} {} {} {} {} {:?}", i.name, i.admin_up, i.mac, i.mtu, i.fib, i.addresses))
         .collect();
     for table in r.routes().tables() {
-        lines.extend(r.routes().iter(table).map(|(p, sources)| format!("{table} {p} {sources:?}")));
+        // Every table has the special routes, and an empty one stays when it was made in vain.
+        let asked =
+            r.routes().iter(table).filter(|(_, sources)| sources.iter().any(|s| s.0 != Source::Special));
+        lines.extend(asked.map(|(p, sources)| format!("{table} {p} {sources:?}")));
     }
     lines.extend(r.neighbors().map(|n| format!("{} {} {:?}", n.interface, n.ip, n.mac)));
     lines
@@ -77,13 +80,15 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
     let all: Vec<Change> = store.iter().map(|(k, _)| Change::remove(k.clone())).collect();
     store.transact(&mut s, all).unwrap();
     assert_eq!(s.router.interfaces().count(), 0);
-    assert_eq!(s.router.routes().iter(0).count(), 0);
+    assert_eq!(state(&s), [""; 0]);
 }
 
 #[test]
 fn what_validation_refuses_touches_nothing() {
     let (mut s, mut store) = (system(), Store::default());
-    store.transact(&mut s, vec![interface(0), interface(1), address(0, "10.0.0.1", 24)]).unwrap();
+    let hop = Via::NextHop(Ipv4Addr::new(10, 8, 0, 2), None);
+    let first = vec![interface(0), interface(1), address(0, "10.0.0.1", 24), route("10.9.0.0/16", hop)];
+    store.transact(&mut s, first).unwrap();
     let before = state(&s);
     let sub = |parent: &str, outer| {
         let tags = Tags { outer_service: false, outer, inner: None };
@@ -97,6 +102,14 @@ fn what_validation_refuses_touches_nothing() {
         vec![route("10.1.0.0/16", Via::Table(9))],
         vec![route("10.1.0.0/16", Via::Table(0))],
         vec![route("10.1.0.0/16", Via::NextHop(Ipv4Addr::BROADCAST, None))],
+        vec![route("0.0.0.0/0", Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), None))],
+        vec![route("0.0.0.0/0", Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), Some("pg0".into())))],
+        // Both are new.
+        vec![
+            address(1, "10.1.0.1", 24),
+            route("10.2.0.0/16", Via::NextHop(Ipv4Addr::new(10, 1, 0, 1), None)),
+        ],
+        vec![address(1, "10.8.0.2", 24)],
         vec![Change::set(Key::SubInterface("pg9.1".into()), sub("pg9", 1))],
         vec![Change::set(Key::SubInterface("pg0.1".into()), sub("pg0", 4095))],
         vec![Change::remove(Key::Interface("pg3".into()))],
@@ -108,6 +121,25 @@ fn what_validation_refuses_touches_nothing() {
         assert!(store.transact(&mut s, changes).is_err(), "{shown}");
         assert_eq!(state(&s), before, "{shown}");
     }
+}
+
+#[test]
+fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
+    let (mut s, mut store) = (system(), Store::default());
+    let via = |prefix| route(prefix, Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), None));
+    let gone = Key::Address("pg0".into(), Address { address: Ipv4Addr::new(10, 0, 0, 1), len: 24 });
+    store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
+    let swap = vec![Change::remove(gone), address(0, "10.0.0.2", 24), via("10.9.0.0/16")];
+    store.transact(&mut s, swap).unwrap();
+    let mut other = Interface::new(Spec::Generator(1));
+    other.table = 5;
+    let elsewhere = vec![
+        Change::set(Key::Table(5), Value::Table),
+        Change::set(Key::Interface("pg1".into()), Value::Interface(Box::new(other))),
+        address(1, "10.0.0.1", 24),
+        via("10.10.0.0/16"),
+    ];
+    store.transact(&mut s, elsewhere).unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::cli::{Args, CliError, Registry, Table};
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show interface [<interface:interface>]", "Show interfaces with state and counters.", show);
-    r.add("show interface addr [<interface:interface>]", "Show the addresses of interfaces.", addresses);
+    r.add("show interface address [<interface:interface>]", "Show the addresses of interfaces.", addresses);
     r.add(
         "show interface features <interface:interface>",
         "Show the feature arcs of an interface.",

@@ -1,0 +1,97 @@
+//! Commands as they are typed, on a real router with packet generators for devices.
+
+use std::rc::Rc;
+
+use net::router::{Router, Sizes};
+
+use super::*;
+use crate::cli::{Call, Step};
+
+struct Cli {
+    registry: Rc<Registry<Context>>,
+    context: Context,
+}
+
+impl Cli {
+    /// A router with pg0 (10.0.0.1/24) and pg1, both up.
+    fn new() -> Cli {
+        let parts = Router::build(crate::intent::tests::install, &Sizes { buffers: 64, workers: 1 }).unwrap();
+        let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(System::new(parts.router)) };
+        for n in 0..2 {
+            cli.ok(&format!("create packet-generator interface pg{n}"));
+            cli.ok(&format!("set interface state pg{n} up"));
+        }
+        cli.ok("set interface ip address pg0 10.0.0.1/24");
+        cli
+    }
+
+    /// What a command prints, to its end.
+    fn run(&mut self, line: &str) -> Result<String, CliError> {
+        let answer = self.registry.run(&mut self.context, line, Call::default())?;
+        let (mut text, mut job) = (answer.text, answer.job);
+        while let Some(running) = &mut job {
+            match running.step(&mut self.context, &mut text) {
+                Step::Again | Step::After(_) => {}
+                Step::Done => job = None,
+                Step::Failed(error) => return Err(error),
+            }
+        }
+        Ok(text)
+    }
+
+    fn ok(&mut self, line: &str) -> String {
+        self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
+    }
+
+    /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
+    fn refused(&mut self, line: &str, place: &str) -> String {
+        let before = self.ok("show config");
+        let Err(error) = self.run(line) else { panic!("{line} was accepted") };
+        assert_eq!(self.ok("show config"), before, "{line}");
+        let at = line.rfind(place).unwrap();
+        let marked = format!("{line}\n{}{}\n", " ".repeat(at), "^".repeat(place.len()));
+        let text = error.render();
+        assert!(text.starts_with(&marked), "expected\n{marked}got\n{text}");
+        error.to_string()
+    }
+}
+
+#[test]
+fn a_count_of_routes_is_checked_before_the_first() {
+    let mut cli = Cli::new();
+    let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");
+    assert!(message.contains("is 1 to 1: there are no more prefixes of 24 bits"), "{message}");
+    cli.refused("ip route add 10.1.0.0/16 via 10.0.0.2 count 0", "0");
+    cli.refused("ip route add 0.0.0.0/0 via 10.0.0.2 count 2", "2");
+    cli.refused("ip route del 255.255.255.254 count 3", "3");
+    cli.ok("ip route add 255.255.252.0/24 count 4 via 10.0.0.2");
+    assert_eq!(cli.ok("show config").matches("ip route add 255.255.25").count(), 4);
+    cli.ok("ip route del 255.255.252.0/24 count 4");
+    assert!(!cli.ok("show config").contains("ip route"));
+}
+
+#[test]
+fn a_next_hop_that_is_the_router_itself_is_refused() {
+    let mut cli = Cli::new();
+    let message = cli.refused("ip route add 0.0.0.0/0 via 10.0.0.1", "10.0.0.1");
+    assert!(message.contains("own address on pg0"), "{message}");
+    cli.ok("ip route add 0.0.0.0/0 via 10.0.0.2");
+    cli.ok("ip route add 1.2.3.4 via 10.0.0.3");
+    assert!(cli.ok("show config").contains("ip route add 1.2.3.4/32 via 10.0.0.3\n"));
+    assert!(cli.ok("show ip fib 1.2.3.4").contains("1.2.3.4/32"));
+    assert!(cli.ok("show ip fib 9.9.9.9").contains("0.0.0.0/0"));
+    assert!(cli.ok("show interface address").contains("10.0.0.1/24"));
+    cli.refused("set interface ip address pg1 10.1.0.1", "10.1.0.1");
+}
+
+#[test]
+fn a_path_that_is_replaced_is_told() {
+    let mut cli = Cli::new();
+    assert_eq!(cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2"), "");
+    assert_eq!(cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2"), "");
+    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3");
+    assert_eq!(told, "replaced the path via 10.0.0.2 of 10.1.0.0/16: a route has one path\n");
+    let told = cli.ok("ip route add 10.1.0.0/16 via drop count 3");
+    assert_eq!(told, "replaced 1 paths: a route has one path\n");
+    cli.refused("ip route del 10.1.0.0/16 via 10.0.0.3", "10.1.0.0/16");
+}
