@@ -18,7 +18,7 @@ reasons! {
         Recycled = "hold-too-many-next-hops", Warn, "the packet's next hop was the oldest of too many unresolved ones";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
-        NoBuffer = "no-buffer", Error, "no buffer was free to ask for a next hop (no packet is lost by that)";
+        NoBuffer = "no-buffer", Error, "no buffer was free to ask for the packet's next hop";
     }
 }
 
@@ -74,7 +74,8 @@ impl FrameNode for Ip4Arp {
                 queue.asked(cx.now, key);
                 out.emit(Next::Punt, ask);
             }
-            None => out.count(Reason::NoBuffer, 1),
+            // Nobody would ever release what waits for an answer that was not asked for.
+            None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
         }
     }
 }

@@ -219,3 +219,21 @@ fn a_message_that_makes_no_sense_releases_nothing() {
     }
     // What still waits when the worker stops is freed: the harness sees to it.
 }
+
+#[test]
+fn without_a_buffer_to_ask_with_nothing_waits() {
+    let (_bench, mut h) = harness();
+    let all: Vec<_> = (1..h.pool().stats().total).map(|_| h.held(b"")).collect();
+    let out = unresolved(&mut h, &[packet(1)]);
+    assert_eq!(
+        out.iter().map(|o| (o.node.as_str(), o.reason)).collect::<Vec<_>>(),
+        [("ip4-arp", Some("no-buffer"))]
+    );
+    all.into_iter().for_each(buf::Held::discard);
+    // Nobody was asked, so the next packet asks.
+    let out = unresolved(&mut h, &[packet(2)]);
+    assert_eq!(
+        out.iter().map(|o| (o.node.as_str(), o.reason)).collect::<Vec<_>>(),
+        [("punt", Some("ip4-resolve"))]
+    );
+}
