@@ -63,4 +63,10 @@ pub fn install(b: &mut Builder, t: &Tables) {
 #[cfg(test)]
 mod fragment_tests;
 #[cfg(test)]
+mod input_tests;
+#[cfg(test)]
 mod local_tests;
+#[cfg(test)]
+mod lookup_tests;
+#[cfg(test)]
+mod rewrite_tests;

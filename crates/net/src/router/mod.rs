@@ -225,3 +225,5 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod routes_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! `ip4-input`, `ip4-multicast` and `ip4-count`.
+
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+
+use super::{count::Ip4Count, input::Ip4Input, multicast::Ip4Multicast};
+use crate::testing::{Bench, checksum};
+
+const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
+const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// The nodes, in a router that has the address `OWN` in VRF 2.
+fn bench() -> (Bench, Harness) {
+    let mut bench = Bench::new();
+    bench.own(&[(2, OWN)]);
+    let harness = bench.harness(|b, t, _| {
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip4Input::new(&tables)));
+        b.packet(|_| Ok(Ip4Multicast));
+        b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
+        let counted = t.ip4_count.clone();
+        b.frame(move |s| Ip4Count::new(&counted, s.worker));
+        b.feature("ip4-unicast", "ip4-count", &[], &[]);
+    });
+    (bench, harness)
+}
+
+fn packet() -> PacketBuilder {
+    PacketBuilder::ipv4(HOST, FAR).udp(1000, 2000).payload(b"data")
+}
+
+fn send(h: &mut Harness, fib: u16, packet: &[u8]) -> Out {
+    let mut out = h.send("ip4-input", &[packet], |_, p| p.set_fib(fib));
+    assert_eq!(out.len(), 1);
+    out.remove(0)
+}
+
+/// Where a packet goes, or why it does not.
+fn way(h: &mut Harness, packet: &[u8]) -> String {
+    let out = send(h, 2, packet);
+    match out.reason {
+        Some(reason) => {
+            assert_eq!(h.dropped(&out.node, reason), 1, "counted");
+            assert_eq!(out.bytes, packet, "what is dropped stays as it was");
+            reason.to_string()
+        }
+        None => out.node,
+    }
+}
+
+fn once(packet: &[u8]) -> String {
+    way(&mut bench().1, packet)
+}
+
+/// The packet with some bytes replaced and its checksum made right again.
+fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut p = packet().build();
+    p[at..at + bytes.len()].copy_from_slice(bytes);
+    wire::ipv4::write_checksum(&mut p);
+    p
+}
+
+#[test]
+fn good_packets_pass_with_and_without_options() {
+    let (_bench, mut h) = bench();
+    for options in 0..=10 {
+        let p = packet().options(&vec![1; 4 * options]).build();
+        let out = send(&mut h, 2, &p);
+        assert_eq!((out.node.as_str(), out.bytes), ("ip4-lookup", p), "{options}");
+    }
+}
+
+#[test]
+fn rfc1812_5_2_2_every_check_has_its_reason() {
+    let good = packet().build();
+    for len in 0..20 {
+        assert_eq!(once(&good[..len]), "too-short", "{len}");
+    }
+    for first in (0..=255u8).filter(|f| f >> 4 != 4 || f & 15 < 5) {
+        let mut p = good.clone();
+        p[0] = first;
+        wire::ipv4::write_checksum(&mut p);
+        assert_eq!(once(&p), "bad-version", "{first:#x}");
+    }
+    // Shorter than its header, longer than what came, and options that did not come.
+    for said in [0u16, 19, good.len() as u16 + 1, u16::MAX] {
+        assert_eq!(once(&with(2, &said.to_be_bytes())), "bad-length", "{said}");
+    }
+    let p = packet().options(&[1; 40]).build();
+    assert_eq!(once(&p[..40]), "bad-length");
+    let mut header_longer = PacketBuilder::ipv4(HOST, FAR).options(&[1; 8]).build();
+    header_longer[2..4].copy_from_slice(&24u16.to_be_bytes());
+    wire::ipv4::write_checksum(&mut header_longer);
+    assert_eq!(once(&header_longer), "bad-length");
+}
+
+#[test]
+fn rfc1812_4_2_2_11_which_sources_are_martians() {
+    let from = |a: [u8; 4]| with(12, &a);
+    for martian in [[127, 0, 0, 1], [127, 255, 255, 255], [224, 0, 0, 1], [239, 255, 255, 255], [255; 4]] {
+        assert_eq!(once(&from(martian)), "martian-source", "{martian:?}");
+    }
+    for good in [
+        [198, 18, 0, 1],
+        [198, 19, 255, 255],
+        [0, 0, 0, 0],
+        [0, 1, 2, 3],
+        [240, 0, 0, 1],
+        [255, 255, 255, 254],
+        [126, 255, 255, 255],
+        [128, 0, 0, 1],
+        [223, 255, 255, 255],
+        [10, 0, 0, 1],
+        [169, 254, 1, 1],
+    ] {
+        assert_eq!(once(&from(good)), "ip4-lookup", "{good:?}");
+    }
+}
+
+#[test]
+fn own_addresses_are_no_sources_in_their_vrf() {
+    let (_bench, mut h) = bench();
+    let p = with(12, &OWN.octets());
+    assert_eq!(send(&mut h, 2, &p).reason, Some("own-source"));
+    assert_eq!(send(&mut h, 0, &p).node, "ip4-lookup", "another VRF");
+    // The same bit of the filter, another address.
+    assert_eq!(send(&mut h, 2, &with(12, &[193, 0, 2, 1])).node, "ip4-lookup");
+}
+
+#[test]
+fn groups_go_their_own_way() {
+    let to = |a: [u8; 4]| with(16, &a);
+    for (dst, expected) in [
+        ([224, 0, 0, 5], "ip4-local"),
+        ([224, 0, 0, 255], "ip4-local"),
+        ([224, 0, 1, 0], "no-multicast-route"),
+        ([239, 1, 2, 3], "no-multicast-route"),
+        ([240, 0, 0, 1], "ip4-lookup"),
+        ([255; 4], "ip4-lookup"),
+        ([223, 255, 255, 255], "ip4-lookup"),
+    ] {
+        assert_eq!(once(&to(dst)), expected, "{dst:?}");
+    }
+}
+
+#[test]
+fn the_feature_counts_its_interface_only() {
+    let (bench, mut h) = bench();
+    h.arcs().enable("ip4-unicast", "ip4-count", 3, true).unwrap();
+    let p = packet().build();
+    let sent = vec![&p; 600];
+    let out = h.send("ip4-input", &sent, |i, p| p.set_rx_if(2 + i as u32 % 3));
+    assert!(out.iter().all(|o| o.node == "ip4-lookup") && out.len() == 600);
+    assert_eq!(bench.tables.ip4_count.read(3), [200, 200 * p.len() as u64]);
+    assert_eq!([2, 4].map(|i| bench.tables.ip4_count.read(i)), [[0, 0]; 2]);
+    h.arcs().enable("ip4-unicast", "ip4-count", 3, false).unwrap();
+    h.send("ip4-input", &sent, |_, p| p.set_rx_if(3));
+    assert_eq!(bench.tables.ip4_count.read(3)[0], 200);
+}
+
+/// The checks of RFC 1812 section 5.2.2, one after the other.
+fn plain(p: &[u8]) -> &'static str {
+    if p.len() < 20 {
+        return "too-short";
+    }
+    let header = usize::from(p[0] & 15) * 4;
+    if p[0] >> 4 != 4 || header < 20 {
+        return "bad-version";
+    }
+    let said = usize::from(u16::from_be_bytes([p[2], p[3]]));
+    if header > p.len() || said < header {
+        return "bad-length";
+    }
+    if checksum(&p[..header]) != 0 {
+        return "bad-checksum";
+    }
+    if said > p.len() {
+        return "bad-length";
+    }
+    match p[12] {
+        127 | 224..240 => return "martian-source",
+        _ if p[12..16] == [255; 4] => return "martian-source",
+        _ if p[12..16] == OWN.octets() => return "own-source",
+        _ => {}
+    }
+    match p[16] {
+        224 if p[16..19] == [224, 0, 0] => "ip4-local",
+        224..240 => "no-multicast-route",
+        _ => "ip4-lookup",
+    }
+}
+
+proptest! {
+    /// One bit that is wrong is noticed, and whatever the header says, the plain checks agree.
+    #[test]
+    fn the_plain_checks_agree(
+        options in 0usize..11,
+        changes in prop::collection::vec((0usize..60, any::<u8>()), 0..4),
+        fixed in any::<bool>(),
+        cut in prop::option::of(0usize..100),
+    ) {
+        let mut p = packet().options(&vec![1; 4 * options]).build();
+        for (at, value) in changes {
+            if let Some(byte) = p.get_mut(at) {
+                *byte = value;
+            }
+        }
+        if fixed {
+            wire::ipv4::write_checksum(&mut p);
+        }
+        p.truncate(cut.unwrap_or(usize::MAX));
+        let out = send(&mut bench().1, 2, &p);
+        prop_assert_eq!(out.reason.unwrap_or(&out.node), plain(&p));
+    }
+
+    /// Behind this node a packet is as long as it says, whatever padding came with it and in however many segments.
+    #[test]
+    fn padding_is_trimmed(len in 0usize..6000, padding in 0usize..3000) {
+        let p = packet().payload(&vec![7; len]).build();
+        let out = send(&mut bench().1, 2, &[p.clone(), vec![0xff; padding]].concat());
+        prop_assert_eq!((out.node.as_str(), out.bytes), ("ip4-lookup", p));
+    }
+}

@@ -1,0 +1,157 @@
+//! `ip4-lookup` against the plain search of a list of prefixes.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use infra::lpm::{Lpm, LpmLookup, NaiveLpm, dir24};
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+
+use super::lookup::{Fibs, Ip4Lookup};
+use super::{Object, Prefix4};
+use crate::icmp::Cause;
+use crate::testing::Bench;
+
+/// Routes by VRF. The VRFs between have no table.
+type Tables = BTreeMap<u16, Vec<(Prefix4, Object)>>;
+
+/// The node, with tables of these routes.
+fn harness(tables: &Tables) -> (Bench, Harness) {
+    let mut bench = Bench::new();
+    bench.writers.objects.set(0, 0).unwrap();
+    let mut fibs = vec![None; tables.keys().max().map_or(0, |f| usize::from(*f) + 1)];
+    let mut writers = Vec::new();
+    for (fib, routes) in tables {
+        let (mut writer, reader) = dir24(&bench.domain, 1 << 10).unwrap();
+        for (prefix, object) in routes {
+            let leaf = bench.writers.objects.insert(object.to_word()).unwrap();
+            writer.insert(prefix.bits(), prefix.len(), leaf).unwrap();
+        }
+        fibs[usize::from(*fib)] = Some(reader);
+        writers.push(writer);
+    }
+    bench.writers.fibs.set(Fibs(fibs));
+    let h = bench.harness(|b, t, _| {
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip4Lookup::new(&tables)));
+    });
+    (bench, h)
+}
+
+fn packet(dst: Ipv4Addr) -> Vec<u8> {
+    PacketBuilder::ipv4([192, 0, 2, 9].into(), dst).udp(1, 2).build()
+}
+
+fn send(h: &mut Harness, to: &[(u16, Ipv4Addr)]) -> Vec<Out> {
+    let packets: Vec<Vec<u8>> = to.iter().map(|t| packet(t.1)).collect();
+    let mut out = h.send("ip4-lookup", &packets, |i, p| p.set_fib(to[i].0));
+    assert_eq!(out.len(), to.len());
+    out.sort_by_key(|o| o.from);
+    out
+}
+
+/// What is to become of a packet: the node or reason, and the forwarding index and transmit interface if they matter.
+type Fate = (String, Option<u32>, Option<u32>);
+
+fn fate(out: &Out) -> Fate {
+    let node = out.reason.unwrap_or(&out.node).to_string();
+    let r = &out.record;
+    match node.as_str() {
+        "ip4-rewrite" | "ip4-icmp-error" => (node, Some(r.fwd), None),
+        "ip4-arp" => (node, Some(r.fwd), Some(r.tx_if)),
+        _ => (node, None, None),
+    }
+}
+
+/// The same, told plainly.
+fn plain(naive: &BTreeMap<u16, (NaiveLpm, Vec<Object>)>, fib: u16, dst: Ipv4Addr) -> Fate {
+    let drop = |reason: &str| (reason.to_string(), None, None);
+    let mut table = fib;
+    for hop in 0..9 {
+        let Some((lpm, objects)) = naive.get(&table) else {
+            // The packet's own VRF has no routes; one that a route names has to exist.
+            let raw = Cause::NoRoute.to_raw();
+            return if hop == 0 { ("ip4-icmp-error".into(), Some(raw), None) } else { drop("no-table") };
+        };
+        let object = match lpm.lookup(dst.to_bits()) {
+            0 => Object::Report(Cause::NoRoute),
+            leaf => objects[leaf as usize - 1],
+        };
+        return match object {
+            Object::Adjacency(a) => ("ip4-rewrite".into(), Some(a), None),
+            Object::Glean(i) => ("ip4-arp".into(), Some(dst.to_bits()), Some(i)),
+            Object::Local => drop("ip4-local"),
+            Object::Drop => drop("blackhole"),
+            Object::Report(cause) => ("ip4-icmp-error".into(), Some(cause.to_raw()), None),
+            Object::Table(next) => {
+                table = next;
+                continue;
+            }
+        };
+    }
+    drop("table-loop")
+}
+
+fn address() -> impl Strategy<Value = Ipv4Addr> {
+    prop_oneof![
+        // Close together, so that prefixes cover one another.
+        (0u8..3, 0u8..3, 0u8..4, 0u8..4).prop_map(|(a, b, c, d)| Ipv4Addr::new(10 + a, b, c, d << 6)),
+        any::<u32>().prop_map(Ipv4Addr::from_bits),
+    ]
+}
+
+fn object() -> impl Strategy<Value = Object> {
+    prop_oneof![
+        4 => (0u32..1 << 20).prop_map(Object::Adjacency),
+        1 => (0u32..9).prop_map(Object::Glean),
+        1 => Just(Object::Local),
+        1 => Just(Object::Drop),
+        1 => prop_oneof![Just(Cause::HostUnreachable), Just(Cause::Prohibited)].prop_map(Object::Report),
+        // VRF 1 never has a table.
+        2 => prop_oneof![Just(0u16), Just(1), Just(2), Just(700)].prop_map(Object::Table),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn the_longest_prefix_decides(
+        routes in prop::collection::vec(
+            (prop_oneof![Just(0u16), Just(2)], address(), prop_oneof![Just(0u8), 8u8..=32], object()), 0..60),
+        to in prop::collection::vec((prop_oneof![8 => Just(0u16), 2 => Just(2), 1 => Just(1), 1 => Just(900)], address()), 1..300),
+    ) {
+        let mut tables: Tables = [(0, Vec::new()), (2, Vec::new())].into();
+        let mut naive: BTreeMap<u16, (NaiveLpm, Vec<Object>)> = [(0, Default::default()), (2, Default::default())].into();
+        for (fib, address, len, object) in routes {
+            let prefix = Prefix4::new(address, len);
+            tables.get_mut(&fib).unwrap().push((prefix, object));
+            let (lpm, objects) = naive.get_mut(&fib).unwrap();
+            objects.push(object);
+            lpm.insert(prefix.bits(), prefix.len(), objects.len() as u32).unwrap();
+        }
+        let (_bench, mut h) = harness(&tables);
+        // Destinations of all VRFs in one vector, and then each VRF's in one of its own.
+        let by_fib: BTreeMap<u16, Vec<(u16, Ipv4Addr)>> =
+            to.iter().fold(BTreeMap::new(), |mut m, t| { m.entry(t.0).or_insert_with(Vec::new).push(*t); m });
+        for to in [to].iter().chain(by_fib.values()) {
+            for ((fib, dst), out) in to.iter().zip(send(&mut h, to)) {
+                prop_assert_eq!(fate(&out), plain(&naive, *fib, *dst), "{} in {}", dst, fib);
+                prop_assert_eq!(out.bytes, packet(*dst));
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_tables_as_allowed_are_followed_and_no_more() {
+    let chain = |n: u16| -> Tables {
+        (0..=n)
+            .map(|f| (f, vec![(Prefix4::DEFAULT, if f == n { Object::Local } else { Object::Table(f + 1) })]))
+            .collect()
+    };
+    let end = |n| fate(&send(&mut harness(&chain(n)).1, &[(0, [10, 0, 0, 1].into())])[0]).0;
+    assert_eq!(end(1), "ip4-local");
+    assert_eq!(end(8), "ip4-local");
+    assert_eq!(end(9), "table-loop");
+}

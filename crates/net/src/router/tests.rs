@@ -1,0 +1,386 @@
+//! The control side: what follows from interfaces, addresses and routes, and what workers get to see of it.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use drivers::pktgen::{self, Field, Mode, Sink, Stream, Template};
+use infra::lpm::LpmLookup;
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::*;
+use crate::ethernet::Tags;
+use crate::ip::{Object, Source};
+use crate::testing::router as build;
+
+const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
+const HOST_2: Mac = Mac([2, 0, 0, 0, 9, 8]);
+
+fn prefix(text: &str) -> Prefix4 {
+    text.parse().unwrap()
+}
+
+fn address(text: &str) -> Address {
+    let p: (&str, &str) = text.split_once('/').unwrap();
+    Address { address: p.0.parse().unwrap(), len: p.1.parse().unwrap() }
+}
+
+fn ip(text: &str) -> Ipv4Addr {
+    text.parse().unwrap()
+}
+
+fn device(n: u8) -> (drivers::Device, pktgen::Generator, Sink) {
+    pktgen::open(&pktgen::Config { mac: [2, 0, 0, 0, 0, n], mtu: 1500, ..Default::default() })
+}
+
+/// A router whose device `d<n>` has 10.0.n.1/24, for `n` from 0; all up.
+fn router(devices: u8) -> Router {
+    let mut r = build().0;
+    for n in 0..devices {
+        let index = r.add_device(&format!("d{n}"), device(n).0).unwrap();
+        assert_eq!(index, u32::from(n));
+        r.set_admin(index, true).unwrap();
+        r.add_address(index, address(&format!("10.0.{n}.1/24"))).unwrap();
+    }
+    r
+}
+
+fn via(next_hop: &str, interface: Option<u32>) -> Path {
+    Path::Via { next_hop: ip(next_hop), interface }
+}
+
+/// The route to an address; workers must find the same.
+fn route(r: &Router, to: &str) -> Option<(Prefix4, Source, Path)> {
+    let said = r.routes.lookup(0, ip(to));
+    let mut participant = r.participant();
+    let section = participant.enter();
+    let table = r.tables.fibs.get(section.guard()).0[0].clone().unwrap();
+    let object = said.and_then(|(_, _, path)| r.routes.path(0, path)).map(|p| p.object);
+    assert_eq!(table.lookup(ip(to).to_bits()), object.unwrap_or(0), "{to}");
+    said
+}
+
+fn length(r: &Router, to: &str) -> Option<u8> {
+    route(r, to).map(|found| found.0.len())
+}
+
+/// The object that workers find behind a path.
+fn object(r: &Router, path: Path) -> Object {
+    Object::from_word(r.tables.objects.get(r.routes.path(0, path).unwrap().object))
+}
+
+#[test]
+fn the_preferred_source_counts() {
+    let mut r = router(2);
+    let net = prefix("10.0.0.0/24");
+    r.add_route(0, net, via("10.0.1.2", None)).unwrap();
+    assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::Interface, Path::Attached(0)));
+    r.remove_address(0, address("10.0.0.1/24")).unwrap();
+    assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::Static, via("10.0.1.2", None)));
+    // A neighbour's own route is better than the operator's.
+    let host = prefix("10.0.1.7/32");
+    r.add_route(0, host, Path::Drop).unwrap();
+    assert_eq!(route(&r, "10.0.1.7").unwrap().1, Source::Static);
+    r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
+    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Neighbor, via("10.0.1.7", Some(1))));
+    r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
+    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Static, Path::Drop));
+    // The operator's own change replaces what was.
+    r.add_route(0, host, Path::Prohibit).unwrap();
+    assert_eq!(route(&r, "10.0.1.7").unwrap().2, Path::Prohibit);
+    assert_eq!(r.remove_route(0, host), Ok(Path::Prohibit));
+    assert_eq!(length(&r, "10.0.1.7"), Some(24));
+}
+
+#[test]
+fn routes_give_way_to_shorter_ones_while_their_interface_is_away() {
+    let mut r = router(2);
+    let tags = Tags { outer_service: false, outer: 100, inner: None };
+    let sub = r.add_subinterface("d0.100", 0, tags).unwrap();
+    r.set_admin(sub, true).unwrap();
+    r.add_address(sub, address("10.0.7.1/24")).unwrap();
+    r.add_route(0, prefix("10.1.0.0/16"), via("10.0.1.2", None)).unwrap();
+    r.add_route(0, prefix("10.1.1.0/24"), via("10.0.0.2", None)).unwrap();
+    r.add_route(0, prefix("10.1.2.0/24"), via("10.0.0.2", Some(0))).unwrap();
+    r.add_route(0, prefix("10.1.3.0/24"), Path::Attached(0)).unwrap();
+    r.add_route(0, prefix("10.1.4.0/24"), via("10.0.7.2", None)).unwrap();
+    let far = ["10.1.1.9", "10.1.2.9", "10.1.3.9", "10.1.4.9"];
+    let lengths = |r: &Router| far.map(|a| length(r, a));
+    assert_eq!(lengths(&r), [Some(24); 4]);
+
+    r.set_admin(sub, false).unwrap();
+    assert_eq!(lengths(&r), [Some(24), Some(24), Some(24), Some(16)]);
+    r.set_admin(sub, true).unwrap();
+    r.set_admin(0, false).unwrap();
+    assert_eq!(lengths(&r), [Some(16); 4], "a sub-interface is down with its device");
+    assert_eq!([length(&r, "10.0.0.1"), length(&r, "10.0.0.9"), length(&r, "10.0.7.1")], [None; 3]);
+    r.set_admin(0, true).unwrap();
+    assert_eq!(lengths(&r), [Some(24); 4]);
+
+    // The device vanishes, and is back.
+    r.detach_device(0).unwrap();
+    assert_eq!(lengths(&r), [Some(16); 4]);
+    r.attach_device(0, device(0).0).unwrap();
+    assert_eq!(lengths(&r), [Some(24); 4]);
+
+    r.remove_interface(0).unwrap();
+    assert_eq!(lengths(&r), [Some(16); 4]);
+    assert!(r.interface(sub).is_err(), "sub-interfaces go with their device");
+    r.remove_interface(1).unwrap();
+    assert_eq!(lengths(&r), [None; 4]);
+    assert_eq!(r.adjacencies().iter().count(), 0);
+}
+
+#[test]
+fn next_hops_resolve_when_their_network_appears() {
+    let mut r = router(2);
+    let far = "198.51.100.7";
+    let path = via("10.5.0.2", None);
+    r.add_route(0, prefix("198.51.100.0/24"), path).unwrap();
+    assert_eq!(length(&r, far), None);
+    r.add_address(0, address("10.5.0.1/24")).unwrap();
+    assert_eq!(length(&r, far), Some(24));
+    let Object::Adjacency(first) = object(&r, path) else { panic!("a next hop has an adjacency") };
+    assert_eq!(r.adjacencies().get(first).map(|a| a.interface), Some(0));
+
+    // The network moves to another interface: the path means another adjacency, and the route's leaf stays.
+    let leaf = r.routes.path(0, path).unwrap().object;
+    r.remove_address(0, address("10.5.0.1/24")).unwrap();
+    assert_eq!(length(&r, far), None);
+    r.add_address(1, address("10.5.0.1/24")).unwrap();
+    assert_eq!((length(&r, far), r.routes.path(0, path).unwrap().object), (Some(24), leaf));
+    let Object::Adjacency(second) = object(&r, path) else { panic!("a next hop has an adjacency") };
+    assert_eq!(r.adjacencies().get(second).map(|a| a.interface), Some(1));
+    // Another VRF's network is none of this one's.
+    r.add_table(3).unwrap();
+    r.add_route(3, prefix("198.51.100.0/24"), path).unwrap();
+    assert!(r.routes.path(3, path).unwrap().resolved.is_none());
+}
+
+#[test]
+fn routes_by_one_next_hop_share_an_object() {
+    let mut r = router(1);
+    let path = via("10.0.0.2", None);
+    for n in 0..1000u32 {
+        let to = Prefix4::new(Ipv4Addr::from_bits(0xc000_0000 | n << 8), 24);
+        r.add_route(0, to, path).unwrap();
+    }
+    let object_of = |r: &Router| (r.routes.path(0, path).unwrap().object, object(r, path));
+    let before = object_of(&r);
+    let (_, Object::Adjacency(index)) = before else { panic!("a next hop has an adjacency") };
+    assert_eq!(r.adjacencies().iter().map(|(i, _, users)| (i, users)).collect::<Vec<_>>(), [(index, 1)]);
+    assert_eq!(r.adjacencies().get(index).unwrap().rewrite, None);
+    // All follow the neighbour, through the one record.
+    for mac in [HOST, HOST_2] {
+        r.add_neighbor(0, ip("10.0.0.2"), mac, false).unwrap();
+        assert_eq!(object_of(&r), before);
+        let header = r.adjacencies().get(index).unwrap().rewrite.unwrap();
+        assert_eq!(header.header()[..6], mac.0);
+    }
+    // And an interface's own address and MTU.
+    r.set_mac(0, Mac([2, 7, 7, 7, 7, 7])).unwrap();
+    r.set_mtu(0, 1400).unwrap();
+    let record = r.adjacencies().get(index).unwrap();
+    assert_eq!((&record.rewrite.unwrap().header()[6..12], record.mtu), (&[2, 7, 7, 7, 7, 7][..], 1400));
+    for n in 0..1000u32 {
+        r.remove_route(0, Prefix4::new(Ipv4Addr::from_bits(0xc000_0000 | n << 8), 24)).unwrap();
+    }
+    assert!(r.routes.path(0, path).is_none());
+}
+
+#[test]
+fn two_addresses_may_share_a_network() {
+    let mut r = router(1);
+    r.add_address(0, address("10.0.0.9/24")).unwrap();
+    // Its address is where the others' network ends for whoever has the shorter prefix.
+    r.add_address(0, address("10.0.0.255/16")).unwrap();
+    let paths = |r: &Router| {
+        ["10.0.0.1", "10.0.0.9", "10.0.0.255", "10.0.0.77", "10.0.255.255"].map(|a| route(r, a).map(|f| f.2))
+    };
+    let all = [Path::Local, Path::Local, Path::Local, Path::Attached(0), Path::Drop].map(Some);
+    assert_eq!(paths(&r), all);
+    for _ in 0..2 {
+        r.set_admin(0, false).unwrap();
+        assert_eq!(paths(&r), [None; 5]);
+        r.set_admin(0, true).unwrap();
+        assert_eq!(paths(&r), all);
+    }
+    r.remove_address(0, address("10.0.0.1/24")).unwrap();
+    assert_eq!(paths(&r)[1..], all[1..], "the network stays while an address is on it");
+    r.remove_address(0, address("10.0.0.255/16")).unwrap();
+    assert_eq!(
+        paths(&r),
+        [Path::Attached(0), Path::Local, Path::Drop, Path::Attached(0)]
+            .map(Some)
+            .into_iter()
+            .chain([None])
+            .collect::<Vec<_>>()[..]
+    );
+    r.remove_interface(0).unwrap();
+    assert_eq!(paths(&r), [None; 5]);
+}
+
+/// Everything there is to see, as text.
+fn state(r: &Router) -> String {
+    let mut text = String::new();
+    for i in r.interfaces() {
+        let set = (i.index, &i.name, i.kind, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.parent, i.tags);
+        text += &format!("{set:?} {} {:?}\n", i.device.is_some(), i.initial);
+    }
+    for fib in r.routes().tables() {
+        for (prefix, sources) in r.routes().iter(fib) {
+            let resolved = sources.iter().map(|s| r.routes().path(fib, s.1).and_then(|p| p.resolved));
+            text += &format!("{fib} {prefix} {sources:?} {:?}\n", resolved.collect::<Vec<_>>());
+        }
+    }
+    for n in r.neighbors() {
+        text += &format!("{} {:?} {}\n", n.ip, n.mac, n.flags);
+    }
+    let mut adjacencies: Vec<_> = r.adjacencies().iter().collect();
+    adjacencies.sort_by_key(|a| a.0);
+    text + &format!("{adjacencies:?}")
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    type Change = fn(&mut Router) -> Result<(), RouterError>;
+    let mut r = router(2);
+    let loopback = r.add_loopback("loop0", HOST).unwrap();
+    assert_eq!(loopback, 2);
+    let tags = Tags { outer_service: false, outer: 100, inner: None };
+    assert_eq!(r.add_subinterface("d0.100", 0, tags), Ok(3));
+    r.add_neighbor(0, ip("10.0.0.2"), HOST, true).unwrap();
+    r.add_route(0, prefix("10.1.0.0/16"), via("10.0.0.2", None)).unwrap();
+    let changes: [(&str, Change); 30] = [
+        ("no table", |r| r.add_route(9, prefix("10.0.0.0/8"), Path::Drop)),
+        ("no table", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
+        ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/8")).map(drop)),
+        ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/24")).map(drop)),
+        ("MTU of 67", |r| r.set_mtu(0, 67)),
+        ("more than 1500", |r| r.set_mtu(3, 1501)),
+        ("cannot be an interface's address", |r| r.set_mac(0, Mac::BROADCAST)),
+        ("cannot be an interface's address", |r| r.set_mac(0, Mac::ZERO)),
+        ("no table 7", |r| r.set_table(2, 7)),
+        ("overlaps", |r| r.add_address(1, address("10.0.0.77/25"))),
+        ("overlaps", |r| r.add_address(1, address("10.0.0.77/8"))),
+        ("has the address 10.0.0.1 already", |r| r.add_address(1, address("10.0.0.1/32"))),
+        ("has the address 10.0.0.1 already", |r| r.add_address(0, address("10.0.0.1/24"))),
+        ("not a host's", |r| r.add_address(0, address("10.9.0.0/24"))),
+        ("not a host's", |r| r.add_address(0, address("10.9.0.255/24"))),
+        ("must be 1 to 32", |r| r.add_address(0, address("10.9.0.1/0"))),
+        ("must be 1 to 32", |r| r.add_address(0, address("10.9.0.1/33"))),
+        ("cannot be an interface's address", |r| r.add_address(0, address("127.0.0.1/8"))),
+        ("cannot be an interface's address", |r| r.add_address(0, address("224.0.0.5/24"))),
+        ("has no address", |r| r.remove_address(0, address("10.0.0.1/25"))),
+        ("no device", |r| {
+            r.add_subinterface("x", 2, Tags { outer_service: false, outer: 5, inner: None }).map(drop)
+        }),
+        ("these tags already", |r| {
+            r.add_subinterface("x", 0, Tags { outer_service: false, outer: 100, inner: None }).map(drop)
+        }),
+        ("d0 already", |r| r.add_device("d0", device(9).0).map(drop)),
+        ("d1 already", |r| r.add_loopback("d1", HOST).map(drop)),
+        ("no neighbours", |r| r.add_neighbor(2, ip("10.0.0.3"), HOST, true)),
+        ("cannot be a neighbour's", |r| r.add_neighbor(0, ip("10.0.0.3"), Mac::BROADCAST, true)),
+        ("cannot be a neighbour's", |r| r.add_neighbor(0, ip("224.0.0.3"), HOST, true)),
+        ("router's own", |r| r.add_neighbor(0, ip("10.0.0.1"), HOST, true)),
+        ("no neighbour", |r| r.remove_neighbor(0, ip("10.0.0.3"))),
+        ("no transmit queue", |r| {
+            let mut device = device(9).0;
+            device.tx.clear();
+            r.add_device("new", device).map(drop)
+        }),
+    ];
+    let before = state(&r);
+    for (n, (why, change)) in changes.into_iter().enumerate() {
+        let refused = change(&mut r).expect_err("refused").to_string();
+        assert!(refused.contains(why), "change {n}: {refused}");
+        assert_eq!(state(&r), before, "change {n}: {refused}");
+    }
+    let to_none: [Change; 12] = [
+        |r| r.set_admin(77, true),
+        |r| r.set_mtu(77, 1000),
+        |r| r.set_mac(77, HOST),
+        |r| r.set_table(77, 0),
+        |r| r.add_address(77, address("10.9.0.1/24")),
+        |r| r.remove_address(77, address("10.0.0.1/24")),
+        |r| r.remove_interface(77),
+        |r| r.detach_device(77),
+        |r| r.attach_device(77, device(9).0),
+        |r| r.add_neighbor(77, ip("10.0.0.3"), HOST, true),
+        |r| r.remove_neighbor(77, ip("10.0.0.2")),
+        |r| r.flush_neighbors(77),
+    ];
+    for (n, change) in to_none.into_iter().enumerate() {
+        assert_eq!(change(&mut r).unwrap_err().to_string(), "there is no interface 77", "change {n}");
+        assert_eq!(state(&r), before, "change {n}");
+    }
+}
+
+/// While a worker forwards, devices come and go, and their indexes with them: what one is sent is what was meant for it.
+#[test]
+fn indexes_are_used_again_under_traffic() {
+    let (mut r, worker) = build();
+    let (source, generator, _) = device(0);
+    let rx = r.add_device("source", source).unwrap();
+    r.set_admin(rx, true).unwrap();
+    let packet = PacketBuilder::ipv4(ip("192.0.2.9"), ip("10.0.0.2"))
+        .ethernet(HOST, Mac([2, 0, 0, 0, 0, 0]))
+        .udp(1, 2)
+        .frame_len(60)
+        .build();
+    // The second byte of the destination varies.
+    let field = Field { offset: 31, width: 1, mode: Mode::Random { min: 0, max: 15 }, ip4_checksum: true };
+    let stream = Stream {
+        name: "all".into(),
+        templates: vec![Template { fields: vec![field], ..Template::fixed(packet) }],
+        vector: 64,
+        ..Stream::default()
+    };
+    generator.add(stream).unwrap();
+    assert!(generator.set_enabled(None, true));
+    r.start(vec![worker], &[]).unwrap();
+    r.wake_workers();
+
+    let end = Instant::now() + Duration::from_millis(1500);
+    let mut indexes = std::collections::BTreeSet::new();
+    let mut checked = 0;
+    for n in (1..=15u8).cycle() {
+        if Instant::now() > end {
+            break;
+        }
+        let (device, _, sink) = device(n);
+        sink.keep(1000);
+        let index = r.add_device("out", device).unwrap();
+        indexes.insert(index);
+        r.set_admin(index, true).unwrap();
+        r.add_address(index, address(&format!("172.16.{n}.1/24"))).unwrap();
+        let next_hop = ip(&format!("172.16.{n}.2"));
+        r.add_neighbor(index, next_hop, Mac([2, 0, 0, 0, 8, n]), true).unwrap();
+        let path = Path::Via { next_hop, interface: Some(index) };
+        r.add_route(0, prefix(&format!("10.{n}.0.0/16")), path).unwrap();
+        let limit = Instant::now() + Duration::from_secs(5);
+        while sink.packets() < 10 && Instant::now() < limit {
+            r.poll(0);
+            std::thread::yield_now();
+        }
+        assert!(sink.packets() >= 10, "{n}: nothing comes through");
+        r.remove_route(0, prefix(&format!("10.{n}.0.0/16"))).unwrap();
+        r.remove_interface(index).unwrap();
+        for packet in sink.take() {
+            let b = packet.bytes;
+            if b[12..14] == [8, 0] {
+                assert_eq!((&b[..6], &b[6..12]), (&[2, 0, 0, 0, 8, n][..], &[2, 0, 0, 0, 0, n][..]));
+                assert_eq!(b[30..32], [10, n]);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 100 && indexes.len() < 8, "{checked} packets by {indexes:?}");
+    generator.set_enabled(None, false);
+    r.runners.clear();
+    r.remove_interface(rx).unwrap();
+    r.poll(0);
+    let stats = r.pool.stats();
+    assert_eq!((stats.lost, stats.used), (0, 0));
+}
