@@ -1,0 +1,155 @@
+//! A device whose far end is in the hands of the test.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use buf::{Cache, Flags, Frame, Gone, Held, RxQueue, TxCaps, TxQueue};
+use drivers::{Device, DeviceControl};
+use wire::Mac;
+
+use crate::packet::Arriving;
+
+/// A packet that the router sent.
+pub struct Sent {
+    pub bytes: Vec<u8>,
+    pub gso: bool,
+    pub csum: bool,
+}
+
+/// What is on a link.
+#[derive(Default)]
+pub struct Line {
+    /// Frames to the router, by queue.
+    pub arriving: [VecDeque<Arriving>; crate::world::WORKERS],
+    pub sent: Vec<Sent>,
+    /// Packets that the router took, and that were sent, in all.
+    pub taken: u64,
+    pub sent_count: u64,
+    /// Packets that a transmit queue takes at once.
+    pub room: usize,
+    /// Whether the device has vanished.
+    pub gone: bool,
+}
+
+/// The far end of a link. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Far(Arc<Mutex<Line>>);
+
+impl Far {
+    pub fn line(&self) -> MutexGuard<'_, Line> {
+        // A check that fails while the lock is held ends the run; the report may still look.
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A device at this end, one receive queue a worker.
+    pub fn device(&self, mac: Mac, mtu: u16, caps: TxCaps) -> Device {
+        (self.line().gone, self.line().room) = (false, usize::MAX);
+        Device {
+            kind: "fuzz",
+            input_node: drivers::pktgen::INPUT_NODE,
+            rx: (0..crate::world::WORKERS)
+                .map(|q| Box::new(Rx(self.clone(), q)) as Box<dyn RxQueue>)
+                .collect(),
+            tx: vec![Box::new(Tx(self.clone(), caps))],
+            mac: mac.0,
+            mtu,
+            control: Box::new(Control(self.clone())),
+        }
+    }
+}
+
+fn gone() -> Gone {
+    Gone("the test says so".into())
+}
+
+struct Rx(Far, usize);
+struct Tx(Far, TxCaps);
+struct Control(Far);
+
+impl RxQueue for Rx {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut line = self.0.line();
+        if line.gone {
+            return Err(gone());
+        }
+        while frame.room() > 0
+            && let Some(Arriving { bytes, offload, .. }) = line.arriving[self.1].pop_front()
+        {
+            // Like a device: what there is no buffer for is not received.
+            let Some(mut held) = Held::alloc(cache) else { continue };
+            let mut p = held.packet();
+            if !p.fill_chained(&bytes, cache) {
+                held.free(cache);
+                continue;
+            }
+            if let Some((start, offset)) = offload.csum {
+                p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
+                (p.cold_mut().csum_start, p.cold_mut().csum_offset) = (start, offset);
+            }
+            if let Some(gso) = offload.gso {
+                p.set_flags(p.flags() | Flags::GSO);
+                p.cold_mut().set_gso(gso);
+            }
+            match frame.push(held) {
+                Ok(()) => line.taken += 1,
+                Err(held) => held.free(cache),
+            }
+        }
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl TxQueue for Tx {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut line = self.0.line();
+        if line.gone {
+            return Err(gone());
+        }
+        let n = frame.len().min(line.room);
+        for p in frame.packets().take(n) {
+            line.sent.push(Sent {
+                bytes: p.segments().flatten().copied().collect(),
+                gso: p.flags().any(Flags::GSO),
+                csum: p.flags().any(Flags::CSUM_PARTIAL),
+            });
+        }
+        line.sent_count += n as u64;
+        frame.free_front(n, cache);
+        Ok(())
+    }
+
+    fn caps(&self) -> TxCaps {
+        self.1
+    }
+}
+
+impl DeviceControl for Control {
+    fn set_admin(&mut self, _: bool) -> std::io::Result<()> {
+        self.alive()
+    }
+    fn set_mtu(&mut self, mtu: u16) -> std::io::Result<()> {
+        // A device has its limits.
+        if mtu > 9216 { Err(std::io::ErrorKind::InvalidInput.into()) } else { self.alive() }
+    }
+    fn set_mac(&mut self, _: [u8; 6]) -> std::io::Result<()> {
+        self.alive()
+    }
+    fn link(&mut self) -> drivers::Link {
+        let present = !self.0.line().gone;
+        drivers::Link { present, carrier: present, speed_mbps: None }
+    }
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+impl Control {
+    fn alive(&self) -> std::io::Result<()> {
+        if self.0.line().gone { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,160 @@
+//! Packets as a script describes them: well-formed ones, and such that something happened to.
+
+use buf::{Gso, GsoKind};
+use wire::arp::{ArpPacket, Operation};
+use wire::builder::{PacketBuilder, arp_frame};
+use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype};
+
+use crate::script::Script;
+
+/// What is still to be done to a packet, as a driver hands it over.
+#[derive(Clone, Copy, Default)]
+pub struct Offload {
+    pub csum: Option<(u16, u16)>,
+    pub gso: Option<Gso>,
+}
+
+/// A packet on its way to the router.
+#[derive(Clone, Default)]
+pub struct Arriving {
+    pub bytes: Vec<u8>,
+    pub offload: Offload,
+    /// The offload words may not be true of the bytes, which no driver of this router lets happen.
+    pub lies: bool,
+}
+
+/// A packet for the station `to`.
+pub fn arriving(s: &mut Script<'_>, to: Mac) -> Arriving {
+    if s.one_in(16) {
+        let n = usize::from(s.u16()) % 3000;
+        let mut bytes = s.bytes(64).to_vec();
+        bytes.resize(n, 0xa5);
+        return Arriving { bytes, ..Arriving::default() };
+    }
+    let mut arriving = if s.one_in(8) { arp(s, to) } else { ip4(s, to) };
+    if s.one_in(4) {
+        damage(s, &mut arriving.bytes);
+        arriving.lies = arriving.offload.csum.is_some();
+    }
+    arriving
+}
+
+fn destination(s: &mut Script<'_>, to: Mac) -> Mac {
+    if s.one_in(8) { s.mac() } else { to }
+}
+
+/// VLAN tags: mostly those of some sub-interface.
+fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
+    match s.below(12) {
+        0 | 1 => vec![(ethertype::VLAN, 100)],
+        2 => vec![(ethertype::QINQ, 200), (ethertype::VLAN, 300)],
+        3 => vec![(ethertype::VLAN, s.u16())],
+        4 => vec![(s.pick(&[ethertype::VLAN, ethertype::QINQ]), 0)],
+        5 => vec![(ethertype::QINQ, s.u16() & 0xfff), (ethertype::VLAN, s.u16() & 0xfff)],
+        6 => vec![(ethertype::VLAN, 100); 3],
+        _ => Vec::new(),
+    }
+}
+
+fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
+    let mut b = PacketBuilder::ipv4(s.address(), s.address()).ethernet(s.mac(), destination(s, to));
+    let tags = tags(s);
+    let link = EthernetHeader::LEN + tags.len() * VlanTag::LEN;
+    for (tpid, tci) in tags {
+        b = b.tag(tpid, tci);
+    }
+    b = b.ttl(s.pick(&[64, 64, 64, 255, 2, 1, 0])).tos(s.u8()).id(s.u16());
+    let len = s.pick(&[0, 1, 18, 18, 100, 1000, 1400, 1472, 1473, 2085, 2086, 4000, 9000, 30_000]);
+    b = b.payload(&vec![s.u8(); len]);
+    if s.one_in(8) {
+        let options = s.below(41);
+        b = b.options(s.bytes(options));
+    }
+    if s.one_in(4) {
+        b = b.dont_fragment();
+    }
+    if s.one_in(8) {
+        b = b.fragment(s.u16(), s.one_in(2));
+    }
+    let gso_size = s.pick(&[0, 0, 0, 0, 0, 8, 536, 1448, 4000]);
+    let partial = gso_size > 0 || s.one_in(8);
+    if partial {
+        b = b.partial_checksum();
+    }
+    let (kind, csum_offset) = match s.below(8) {
+        0..3 => {
+            b = b.udp(s.u16(), s.u16());
+            (Some(GsoKind::UdpL4), 6)
+        }
+        3..5 => {
+            b = b.tcp(s.u16(), s.u16(), s.u32(), s.u32(), wire::tcp::Flags(s.u8()));
+            (Some(GsoKind::Tcp4), 16)
+        }
+        5 => {
+            b = b.echo_request(s.u16() & 7, s.u16() & 7);
+            (None, 2)
+        }
+        6 => {
+            b = b.icmp(s.u8() & 31, s.u8() & 15, s.u32());
+            (None, 2)
+        }
+        _ => {
+            b = b.protocol(s.u8());
+            (None, 0)
+        }
+    };
+    let header_len = b.header_len() as u16;
+    let mut bytes = b.build();
+    let mut offload = Offload::default();
+    if partial && let Some(kind) = kind {
+        let start = link + usize::from(bytes[link] & 15) * 4;
+        offload.csum = Some((start as u16, csum_offset));
+        if gso_size > 0 {
+            let kind = if s.one_in(16) { GsoKind::Tcp6 } else { kind };
+            offload.gso = Some(Gso { kind, ecn: s.one_in(2), size: gso_size, header_len });
+        }
+    }
+    if bytes.len() < 60 && s.one_in(2) {
+        bytes.resize(60, 0xee);
+    } else if s.one_in(16) {
+        // More than padding: a packet in several segments may end within any of them.
+        bytes.resize(bytes.len() + usize::from(s.u16()) % 5000, 0xee);
+    }
+    Arriving { bytes, offload, lies: false }
+}
+
+fn arp(s: &mut Script<'_>, to: Mac) -> Arriving {
+    let op = s.pick(&[Operation::Request, Operation::Reply]);
+    let packet = match s.below(4) {
+        0 => ArpPacket::gratuitous(s.mac(), s.address()),
+        _ => ArpPacket::new(op, (s.mac(), s.address()), (s.mac(), s.address())),
+    };
+    let mut bytes = arp_frame(s.mac(), s.pick(&[to, Mac::BROADCAST]), &packet);
+    if s.one_in(4) {
+        // Behind the addresses: type and tag control information.
+        bytes.splice(12..12, [0x81, 0, 0, 100]);
+    }
+    Arriving { bytes, ..Arriving::default() }
+}
+
+/// Changes a few bytes near the front, or cuts the packet off; the IPv4 checksum is made right again now and then, so
+/// that the change gets past the first check.
+fn damage(s: &mut Script<'_>, bytes: &mut Vec<u8>) {
+    if s.one_in(4) {
+        let keep = usize::from(s.u16()) % (bytes.len() + 1);
+        bytes.truncate(keep);
+    }
+    for _ in 0..s.below(4) {
+        let at = s.below(80);
+        let value = s.u8();
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = value;
+        }
+    }
+    if s.one_in(2)
+        && let Some(l3) = bytes.get_mut(EthernetHeader::LEN..)
+        && l3.len() >= Ipv4Header::LEN
+    {
+        let _ = wire::ipv4::write_checksum(l3);
+    }
+}

@@ -1,0 +1,276 @@
+//! Runs a script: packets, changes and the passing of time, one after the other.
+
+use std::net::Ipv4Addr;
+
+use net::ip::{Path, Prefix4};
+use net::router::Address;
+use wire::Mac;
+use wire::builder::arp_frame;
+
+use crate::packet::{Arriving, arriving};
+use crate::script::Script;
+use crate::world::{LINKS, MS, WORKERS, World, device_name};
+
+/// Changes of the routing tables in one script: a short prefix fills a large part of a lookup table.
+const SHORT_PREFIXES: usize = 2;
+
+/// Interprets `data`, and panics if the router does what it must not. With `trace`, packets are traced from the start,
+/// otherwise only if the script says so.
+pub fn run(data: &[u8], trace: bool) {
+    let mut s = Script::new(data);
+    let buffers = s.pick(&[2048, 2048, 1024, 300]);
+    let mut run = Run { w: World::new(buffers), pings: Vec::new(), short: 0 };
+    let level = s.pick(&[infra::cpu::Level::V2, infra::cpu::Level::V3, infra::cpu::Level::V4]);
+    run.w.workers.iter_mut().for_each(|w| w.set_kernels(kernels::at_most(level)));
+    if s.one_in(2) || trace {
+        run.trace(200);
+    }
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        while !s.is_over() {
+            run.step(&mut s);
+        }
+        run.w.end();
+    }));
+    if let Err(panic) = failed {
+        eprintln!("the trace of the run:\n{}", run.w.trace());
+        // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
+        std::mem::forget(run);
+        std::panic::resume_unwind(panic);
+    }
+}
+
+struct Run {
+    w: World,
+    pings: Vec<u16>,
+    short: usize,
+}
+
+impl Run {
+    /// One step; half of them let the router work at once, so that frames also gather what several steps brought.
+    fn step(&mut self, s: &mut Script<'_>) {
+        let op = s.u8();
+        match op & 0x3f {
+            0..30 => self.packet(s),
+            30..34 => self.burst(s),
+            34..37 => self.answer(s),
+            37..40 => self.add_route(s),
+            40 | 41 => self.remove_route(s),
+            42 | 43 => self.interface(s),
+            44 | 45 => self.address(s),
+            46 | 47 => self.neighbor(s),
+            48 => self.feature(s),
+            49 | 50 => self.remove(s),
+            51..54 => self.bring_back(s),
+            54 => self.vanish(s),
+            55 => self.w.links[s.below(LINKS)].line().room = s.pick(&[0, 1, 7, usize::MAX]),
+            56 | 57 => self.ping(s),
+            58 => self.trace(u32::from(s.u8())),
+            59 => self.w.turn(),
+            _ => self.w.now += s.pick(&[1, 1, 10, 100, 1000, 1000, 5000, 60_000, 1_300_000]) * MS,
+        }
+        if op & 0x80 == 0 {
+            self.w.settle();
+        }
+    }
+
+    fn trace(&mut self, n: u32) {
+        let graph = self.w.router.graph();
+        if n == 0 {
+            graph.tracer().clear();
+        } else if let Some(node) = graph.node("pg-input") {
+            graph.tracer().add(node, n);
+        }
+    }
+
+    fn arrive(&mut self, link: usize, queue: usize, packet: Arriving) {
+        self.w.lied |= packet.lies;
+        self.w.links[link].line().arriving[queue].push_back(packet);
+    }
+
+    fn station(&self, link: usize) -> Mac {
+        self.w.router.interface_named(&device_name(link)).map_or(Mac::BROADCAST, |i| i.mac)
+    }
+
+    fn packet(&mut self, s: &mut Script<'_>) {
+        let (link, queue) = (s.below(LINKS), s.below(WORKERS));
+        let packet = arriving(s, self.station(link));
+        self.arrive(link, queue, packet);
+    }
+
+    /// Many packets that differ in their destination only.
+    fn burst(&mut self, s: &mut Script<'_>) {
+        let (link, queue) = (s.below(LINKS), s.below(WORKERS));
+        let packet = arriving(s, self.station(link));
+        let (n, step) = (s.u8(), s.u32());
+        for i in 0..u32::from(n) {
+            let mut packet = packet.clone();
+            if let Some(l3) = packet.bytes.get_mut(14..)
+                && let Some(&[a, b, c, d]) = l3.get(16..20)
+            {
+                let dst = u32::from_be_bytes([a, b, c, d]).wrapping_add(i.wrapping_mul(step & 0x0003_0307));
+                l3[16..20].copy_from_slice(&dst.to_be_bytes());
+                let _ = wire::ipv4::write_checksum(l3);
+            }
+            self.arrive(link, queue, packet);
+        }
+    }
+
+    /// Answers one of the last questions of the router.
+    fn answer(&mut self, s: &mut Script<'_>) {
+        let back = s.below(8);
+        let Some(asked) = self.w.asked.iter().rev().nth(back) else { return };
+        let mac = Mac([2, 0, 0, 0, 1, s.u8() & 7]);
+        let mut frame = arp_frame(mac, asked.arp.sender_mac(), &asked.arp.reply(mac));
+        frame.splice(12..12, asked.tags.iter().copied());
+        let (link, queue) = (asked.link, s.below(WORKERS));
+        self.arrive(link, queue, Arriving { bytes: frame, ..Arriving::default() });
+    }
+
+    fn prefix(&mut self, s: &mut Script<'_>) -> Prefix4 {
+        let len = s.pick(&[32, 32, 31, 30, 25, 24, 24, 23, 17, 16, 8, 1, 0]);
+        let short = len < 16 && self.short >= SHORT_PREFIXES;
+        self.short += usize::from(len < 16);
+        Prefix4::new(s.address(), if short { 24 } else { len })
+    }
+
+    fn some_interface(&self, s: &mut Script<'_>) -> u32 {
+        let all: Vec<u32> = self.w.router.interfaces().map(|i| i.index).collect();
+        // Now and then one that is not there.
+        if s.one_in(16) || all.is_empty() { u32::from(s.u8()) } else { s.pick(&all) }
+    }
+
+    fn add_route(&mut self, s: &mut Script<'_>) {
+        let prefix = self.prefix(s);
+        let path = match s.below(10) {
+            0 => Path::Drop,
+            1 => Path::Unreachable,
+            2 => Path::Prohibit,
+            3 => Path::Local,
+            4 => Path::Attached(self.some_interface(s)),
+            5 => Path::Table(u16::from(s.u8() % 3)),
+            6 | 7 => Path::Via { next_hop: s.address(), interface: Some(self.some_interface(s)) },
+            _ => Path::Via { next_hop: s.address(), interface: None },
+        };
+        // What is refused is part of the game, here and below: it must have changed nothing.
+        let _ = self.w.router.add_route(s.pick(&[0, 0, 1, 2]), prefix, path);
+    }
+
+    fn remove_route(&mut self, s: &mut Script<'_>) {
+        let fib = s.pick(&[0, 0, 1, 2]);
+        let all: Vec<Prefix4> = self.w.router.routes().iter(fib).map(|r| r.0).collect();
+        let prefix = if all.is_empty() { self.prefix(s) } else { s.pick(&all) };
+        let _ = self.w.router.remove_route(fib, prefix);
+    }
+
+    fn interface(&mut self, s: &mut Script<'_>) {
+        let index = self.some_interface(s);
+        let router = &mut self.w.router;
+        let _ = match s.below(8) {
+            0..3 => router.set_admin(index, s.one_in(2)),
+            3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
+            5 => router.set_mac(index, s.mac()),
+            6 => router.set_table(index, s.pick(&[0, 1, 2])),
+            _ => {
+                router.clear_interface(index);
+                Ok(())
+            }
+        };
+    }
+
+    fn address(&mut self, s: &mut Script<'_>) {
+        let index = self.some_interface(s);
+        let had = self.w.router.interface(index).map(|i| i.addresses.clone()).unwrap_or_default();
+        if !had.is_empty() && s.one_in(2) {
+            let _ = self.w.router.remove_address(index, s.pick(&had));
+        } else {
+            let address =
+                Address { address: s.address(), len: s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]) };
+            let _ = self.w.router.add_address(index, address);
+        }
+    }
+
+    fn neighbor(&mut self, s: &mut Script<'_>) {
+        let (index, address) = (self.some_interface(s), s.address());
+        let router = &mut self.w.router;
+        let _ = match s.below(6) {
+            0 => router.remove_neighbor(index, address),
+            1 => router.flush_neighbors(index),
+            2 => {
+                router.neighbor_config().max_entries = s.pick(&[1, 4, 50_000]);
+                router.neighbor_config().max_unresolved = s.pick(&[1, 4, 4_096]);
+                Ok(())
+            }
+            _ => router.add_neighbor(index, address, s.mac(), s.one_in(2)),
+        };
+    }
+
+    fn feature(&mut self, s: &mut Script<'_>) {
+        let index = self.some_interface(s);
+        let known = self.w.router.interface(index).is_ok();
+        if known {
+            let on = s.one_in(2);
+            self.w.router.arcs().enable("ip4-unicast", "ip4-count", index, on).expect("the feature is there");
+        }
+    }
+
+    fn remove(&mut self, s: &mut Script<'_>) {
+        let index = self.some_interface(s);
+        let _ = self.w.router.remove_interface(index);
+    }
+
+    fn bring_back(&mut self, s: &mut Script<'_>) {
+        match s.below(LINKS + 3) {
+            n if n < LINKS => self.attach(n),
+            n => self.w.add_other(n - LINKS, ["d0.100", "d1.200", "loop0"][n - LINKS]),
+        }
+    }
+
+    /// A link's device is back: its interface has lost it, or is gone itself.
+    fn attach(&mut self, n: usize) {
+        let Some(i) = self.w.router.interface_named(&device_name(n)) else { return self.w.add_device(n) };
+        let (index, without) = (i.index, i.device.is_none());
+        if without {
+            let device = self.w.links[n].device(crate::world::device_mac(n), 1500, crate::world::CAPS[n]);
+            let _ = self.w.router.attach_device(index, device);
+        }
+    }
+
+    /// A device vanishes; the main thread notices at once, or later, or lets go of it.
+    fn vanish(&mut self, s: &mut Script<'_>) {
+        let n = s.below(LINKS);
+        self.w.links[n].line().gone = true;
+        match s.below(3) {
+            0 => drop(self.w.router.poll_links()),
+            1 => {
+                self.w.router.poll_links();
+                if let Some(index) = self.w.router.interface_named(&device_name(n)).map(|i| i.index) {
+                    self.w.router.detach_device(index).expect("a device can be let go of");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ping(&mut self, s: &mut Script<'_>) {
+        let router = &mut self.w.router;
+        match s.below(4) {
+            0 | 1 => {
+                let source: Option<Ipv4Addr> = s.one_in(4).then(|| s.address());
+                let size = usize::from(s.u16()) % 2200;
+                let started = router.ping_start(s.pick(&[0, 0, 1, 2]), s.address(), source, size);
+                self.pings.extend(started);
+            }
+            2 => {
+                for &id in &self.pings {
+                    let _ = router.ping_send(id, u16::from(s.u8() & 7), self.w.now);
+                    router.ping_take_replies(id);
+                }
+            }
+            _ => {
+                if let Some(id) = self.pings.pop() {
+                    router.ping_stop(id);
+                }
+            }
+        }
+    }
+}

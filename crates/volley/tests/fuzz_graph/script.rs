@@ -1,0 +1,95 @@
+//! An input as a sequence of choices: any bytes are a script, and a short one ends early.
+
+use std::net::Ipv4Addr;
+
+use wire::Mac;
+
+/// The router's own address on device `n`; the hosts of its link follow behind.
+pub fn own(n: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, n as u8, 1)
+}
+
+/// Addresses that hosts, routes and packets share, so that they meet often.
+fn special(n: u8) -> Ipv4Addr {
+    match n {
+        0 => Ipv4Addr::UNSPECIFIED,
+        1 => Ipv4Addr::BROADCAST,
+        2 => Ipv4Addr::LOCALHOST,
+        3 => Ipv4Addr::new(224, 0, 0, 5),
+        4 => Ipv4Addr::new(239, 1, 2, 3),
+        5 => Ipv4Addr::new(240, 0, 0, 1),
+        6 => Ipv4Addr::new(198, 18, 0, 1),
+        7 => Ipv4Addr::new(0, 1, 2, 3),
+        n => Ipv4Addr::new(10, 0, n & 7, n >> 3),
+    }
+}
+
+/// The bytes that are still to be read.
+pub struct Script<'d> {
+    data: &'d [u8],
+}
+
+impl<'d> Script<'d> {
+    pub fn new(data: &'d [u8]) -> Script<'d> {
+        Script { data }
+    }
+
+    /// Whether all has been read; further choices are 0.
+    pub fn is_over(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    pub fn u8(&mut self) -> u8 {
+        let Some((first, rest)) = self.data.split_first() else { return 0 };
+        self.data = rest;
+        *first
+    }
+
+    pub fn u16(&mut self) -> u16 {
+        u16::from_be_bytes([self.u8(), self.u8()])
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        u32::from(self.u16()) << 16 | u32::from(self.u16())
+    }
+
+    /// A number below `n` ≤ 256.
+    pub fn below(&mut self, n: usize) -> usize {
+        usize::from(self.u8()) % n.max(1)
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == n - 1
+    }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// Up to `n` bytes as they are.
+    pub fn bytes(&mut self, n: usize) -> &'d [u8] {
+        let (now, rest) = self.data.split_at(n.min(self.data.len()));
+        self.data = rest;
+        now
+    }
+
+    pub fn address(&mut self) -> Ipv4Addr {
+        match self.below(8) {
+            0 => Ipv4Addr::from_bits(self.u32()),
+            1 => special(self.u8()),
+            2 => Ipv4Addr::new(10, 0, self.u8() & 7, self.u8()),
+            3 => Ipv4Addr::new(10, self.u8() & 3, self.u8() & 3, self.u8() & 3),
+            _ => Ipv4Addr::new(10, 0, self.u8() & 7, 1 + (self.u8() & 3)),
+        }
+    }
+
+    pub fn mac(&mut self) -> Mac {
+        match self.below(8) {
+            0 => Mac::BROADCAST,
+            1 => Mac::ZERO,
+            2 => Mac([1, 0, 0x5e, 0, 0, self.u8()]),
+            _ => Mac([2, 0, 0, 0, 1, self.u8() & 7]),
+        }
+    }
+}

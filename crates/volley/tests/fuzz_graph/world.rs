@@ -1,0 +1,326 @@
+//! A router between links, and what must hold of it whatever happens.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use buf::TxCaps;
+use graph::Worker;
+use infra::lpm::LpmLookup;
+use infra::quiesce::Participant;
+use net::ethernet::Tags;
+use net::ip::{Path, Source};
+use net::router::{Address, Parts, Router, Sizes};
+use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
+
+use crate::link::{Far, Sent};
+use crate::script::own;
+
+pub const WORKERS: usize = 2;
+/// Links: one that takes everything, one that takes only plain packets, one that sums but does not cut, and one whose
+/// packets mostly go to another VRF.
+pub const LINKS: usize = 4;
+pub const CAPS: [TxCaps; LINKS] = [
+    TxCaps { gso: true, csum: true },
+    TxCaps { gso: false, csum: false },
+    TxCaps { gso: false, csum: true },
+    TxCaps { gso: false, csum: false },
+];
+pub const MS: u64 = 1_000_000;
+/// Reasons that count beside a packet's own: they say why something else was not made.
+const BESIDE: [(&str, &str); 5] = [
+    ("ip4-icmp-error", "unreported-forbidden"),
+    ("ip4-icmp-error", "unreported-source-limit"),
+    ("ip4-icmp-error", "unreported-limit"),
+    ("ip4-icmp-error", "unreported-no-address"),
+    ("ip4-icmp-error", "unreported-no-buffer"),
+];
+
+/// An ARP request that the router sent: by which link, with which tags, from and for whom.
+pub struct Asked {
+    pub link: usize,
+    pub tags: Vec<u8>,
+    pub arp: ArpPacket,
+}
+
+pub struct World {
+    pub router: Router,
+    pub workers: Vec<Worker>,
+    participant: Participant,
+    pub links: Vec<Far>,
+    pub now: u64,
+    pub asked: Vec<Asked>,
+    /// Whether packets came whose offload words were not true: then what is cut and summed may be anything.
+    pub lied: bool,
+}
+
+pub fn device_name(link: usize) -> String {
+    format!("d{link}")
+}
+
+pub fn device_mac(link: usize) -> Mac {
+    Mac([2, 0, 0, 0, 0, link as u8])
+}
+
+pub const DOT1Q: Tags = Tags { outer_service: false, outer: 100, inner: None };
+pub const QINQ: Tags = Tags { outer_service: true, outer: 200, inner: Some(300) };
+
+impl World {
+    /// A router with an interface a link, two sub-interfaces, a loopback, two VRFs, and a neighbour and routes on each.
+    pub fn new(buffers: usize) -> World {
+        let sizes = Sizes { buffers, workers: WORKERS };
+        let Parts { router, workers } = Router::build(volley::features::install, &sizes).expect("a router");
+        let mut w = World {
+            participant: router.participant(),
+            router,
+            workers,
+            links: Vec::new(),
+            now: 3_600_000 * MS,
+            asked: Vec::new(),
+            lied: false,
+        };
+        w.router.add_table(1).expect("a second VRF");
+        for n in 0..LINKS {
+            w.links.push(Far::default());
+            w.add_device(n);
+        }
+        for (n, name) in ["d0.100", "d1.200", "loop0"].iter().enumerate() {
+            w.add_other(n, name);
+        }
+        let routes = [
+            (0, "10.1.0.0/16", Path::Via { next_hop: Ipv4Addr::new(10, 0, 0, 2), interface: None }),
+            (0, "10.1.1.0/24", Path::Via { next_hop: Ipv4Addr::new(10, 0, 1, 3), interface: None }),
+            (0, "10.2.0.0/16", Path::Table(1)),
+            (1, "10.2.1.0/24", Path::Table(0)),
+            (1, "10.0.0.0/8", Path::Table(0)),
+            (0, "10.3.1.0/24", Path::Drop),
+            (0, "10.3.2.0/24", Path::Unreachable),
+            (0, "10.3.3.0/24", Path::Prohibit),
+        ];
+        for (fib, prefix, path) in routes {
+            w.router.add_route(fib, prefix.parse().expect("a prefix"), path).expect("a route");
+        }
+        w.settle();
+        w
+    }
+
+    /// Adds the device of a link anew.
+    pub fn add_device(&mut self, n: usize) {
+        let far = self.links[n].clone();
+        let device = far.device(device_mac(n), 1500, CAPS[n]);
+        let Ok(index) = self.router.add_device(&device_name(n), device) else { return };
+        if n == 3 {
+            self.router.set_table(index, 1).expect("a new interface may go to another VRF");
+        }
+        self.set_up(index, n);
+    }
+
+    /// Adds one of the interfaces that are no devices, if its parent is there.
+    pub fn add_other(&mut self, n: usize, name: &str) {
+        let parent = self.router.interface_named(&device_name(n)).map(|i| i.index);
+        let index = match (n, parent) {
+            (0, Some(parent)) => self.router.add_subinterface(name, parent, DOT1Q),
+            (1, Some(parent)) => self.router.add_subinterface(name, parent, QINQ),
+            (2, _) => self.router.add_loopback(name, Mac([2, 0, 0, 0, 0, 0xff])),
+            _ => return,
+        };
+        if let Ok(index) = index {
+            self.set_up(index, LINKS + n);
+        }
+    }
+
+    /// Brings an interface up with network `n` and one host on it. All may be refused, if a script gave the same to
+    /// another interface.
+    fn set_up(&mut self, index: u32, n: usize) {
+        let _ = self.router.set_admin(index, true);
+        let _ = self.router.add_address(index, Address { address: own(n), len: 24 });
+        let host = Ipv4Addr::new(10, 0, n as u8, 2);
+        let _ = self.router.add_neighbor(index, host, Mac([2, 0, 0, 0, 1, n as u8]), true);
+    }
+
+    /// One turn of each worker.
+    pub fn turn(&mut self) {
+        for worker in &mut self.workers {
+            let section = self.participant.enter();
+            worker.turn_at(section.guard(), self.now);
+        }
+        for n in 0..LINKS {
+            let sent = std::mem::take(&mut self.links[n].line().sent);
+            for packet in sent {
+                self.check_sent(n, &packet);
+            }
+        }
+    }
+
+    /// Everybody works until all is done.
+    pub fn settle(&mut self) {
+        for _ in 0..4 {
+            self.turn();
+            self.router.poll(self.now);
+        }
+        self.check_tables();
+    }
+
+    /// A packet on the wire is well-formed, and what its interface may send.
+    fn check_sent(&mut self, link: usize, sent: &Sent) {
+        let Sent { bytes, gso, csum } = sent;
+        let caps = CAPS[link];
+        assert!(!gso || caps.gso, "link {link} cannot cut, and was given a packet to cut");
+        assert!(!csum || caps.csum, "link {link} cannot sum, and was given a partial checksum");
+        let (ethernet, mut rest) =
+            EthernetHeader::split(bytes).expect("a packet begins with an Ethernet header");
+        let (mut kind, mut tags) = (ethernet.ethertype(), Vec::new());
+        while ethertype::is_vlan(kind) {
+            let (tag, behind) = VlanTag::split(rest).expect("a VLAN tag is whole");
+            tags.push((kind, tag.vid()));
+            (kind, rest) = (tag.ethertype(), behind);
+        }
+        if kind == ethertype::ARP {
+            let (arp, _) = ArpPacket::split(rest).expect("an ARP packet is whole");
+            let tags = bytes[12..bytes.len() - rest.len() - 2].to_vec();
+            self.asked.push(Asked { link, tags, arp: *arp });
+            return;
+        }
+        assert_eq!(kind, ethertype::IPV4, "nothing else is sent");
+        let tags = match tags[..] {
+            [] => None,
+            [(tpid, outer)] => Some(Tags { outer_service: tpid == ethertype::QINQ, outer, inner: None }),
+            [(tpid, outer), (ethertype::VLAN, inner)] => {
+                Some(Tags { outer_service: tpid == ethertype::QINQ, outer, inner: Some(inner) })
+            }
+            _ => panic!("the router has no interface with the tags {tags:?}"),
+        };
+        let device =
+            self.router.interface_named(&device_name(link)).expect("who sends has an interface").index;
+        let by = self.router.interfaces().find(|i| i.parent == device && i.tags == tags);
+        let by = by.unwrap_or_else(|| panic!("link {link} has no interface with the tags {tags:?}"));
+        assert_eq!(ethernet.src(), by.mac, "sent from the interface's own address");
+        assert!(self.router.usable(by.index), "sent by an interface that is down");
+
+        let (ip, _) = Ipv4Header::split(rest).expect("an IPv4 header is whole");
+        let header = ip.header_len();
+        assert!(rest[0] >> 4 == 4 && header >= 20 && header <= rest.len(), "a good IPv4 header");
+        assert_eq!(plain_checksum(&rest[..header]), 0, "the IPv4 checksum is right");
+        assert_eq!(usize::from(ip.total_len()), rest.len(), "as long as the header says");
+        assert!(ip.ttl() > 0, "a packet without time to live");
+        assert!(*gso || self.lied || rest.len() <= usize::from(by.mtu), "larger than the MTU {}", by.mtu);
+        let ours = self.router.interfaces().any(|i| i.addresses.iter().any(|a| a.address == ip.src()));
+        if ours && ip.protocol() == protocol::ICMP && !csum && !self.lied {
+            assert!(rest.len() >= header + IcmpHeader::LEN, "an ICMP message is whole");
+            assert_eq!(plain_checksum(&rest[header..]), 0, "the ICMP checksum is right");
+        }
+    }
+
+    /// What the workers look up is what the main thread says.
+    fn check_tables(&mut self) {
+        let section = self.participant.enter();
+        let fibs = self.router.tables().fibs.get(section.guard());
+        for fib in self.router.routes().tables() {
+            let table = fibs.0.get(usize::from(fib)).and_then(Option::as_ref).expect("a VRF has a table");
+            let ends = self.router.routes().iter(fib).flat_map(|(p, _)| [p.address(), p.last()]);
+            let near = ends.flat_map(|a| [a, Ipv4Addr::from_bits(a.to_bits().wrapping_add(1))]);
+            for address in near.chain([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]) {
+                let said = self.router.routes().lookup(fib, address);
+                let object =
+                    said.and_then(|(_, _, path)| self.router.routes().path(fib, path)).map(|p| p.object);
+                let found = table.lookup(address.to_bits());
+                assert_eq!(found, object.unwrap_or(0), "{address} in table {fib}: {said:?}");
+            }
+        }
+    }
+
+    /// Lets all that waits run out, checks that counters agree, takes everything down, and checks that nothing is left.
+    pub fn end(&mut self) {
+        for far in &self.links {
+            far.line().room = usize::MAX;
+        }
+        // A next hop is asked for a few seconds, and what is then reported may wait for another one.
+        for _ in 0..30 {
+            self.now += 1000 * MS;
+            self.turn();
+            self.router.poll(self.now);
+        }
+        self.settle();
+        self.check_buffers("when all has run out");
+        self.check_counters();
+        self.describe_traces();
+
+        let indexes: Vec<u32> =
+            self.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
+        for index in indexes {
+            self.router.remove_interface(index).expect("an interface can be removed");
+        }
+        for fib in [0, 1] {
+            let left = self.router.routes().iter(fib).map(|(p, sources)| (p, sources.to_vec()));
+            for (prefix, sources) in left.collect::<Vec<_>>() {
+                for (source, path) in sources {
+                    match source {
+                        Source::Static => assert_eq!(self.router.remove_route(fib, prefix), Ok(path)),
+                        Source::Special => {}
+                        _ => panic!("{prefix} in table {fib} follows from nothing: {source:?} {path:?}"),
+                    }
+                }
+            }
+        }
+        self.settle();
+        assert_eq!(self.router.adjacencies().iter().count(), 0, "an adjacency that nobody uses");
+        assert_eq!(self.router.neighbors().count(), 0, "a neighbour on no interface");
+        self.check_buffers("when all was removed");
+    }
+
+    fn check_buffers(&self, when: &str) {
+        let stats = self.router.pool().stats();
+        assert_eq!(stats.lost, 0, "packets were lost {when}: {stats:?}");
+        assert_eq!(stats.used, 0, "buffers are not home {when}: {stats:?}");
+    }
+
+    /// What goes into a node comes out of it.
+    fn check_counters(&self) {
+        let stats = self.router.graph().stats();
+        let nodes: BTreeMap<&str, u64> = stats.runtime(None).iter().map(|n| (n.name, n.packets)).collect();
+        let dropped = stats.dropped();
+        let beside = |d: &&graph::stats::Dropped| !BESIDE.contains(&(d.node, d.reason.name));
+        let drops = |node: &str| -> u64 {
+            dropped.iter().filter(beside).filter(|d| d.node == node).map(|d| d.packets).sum()
+        };
+        let (taken, sent) = self.links.iter().fold((0, 0), |(t, s), far| {
+            let line = far.line();
+            (t + line.taken, s + line.sent_count)
+        });
+        assert_eq!(nodes["pg-input"], taken, "packets that came in");
+        assert_eq!(nodes["ethernet-input"], taken);
+        let onward = nodes["ip4-input"] + nodes["arp-input"] + drops("ethernet-input");
+        assert_eq!(nodes["ethernet-input"], onward);
+        assert_eq!(nodes["interface-tx"], sent + drops("interface-tx"), "packets that went out");
+        let all: u64 = dropped.iter().filter(beside).map(|d| d.packets).sum();
+        assert_eq!(nodes["error-drop"], all, "each dropped packet has one reason");
+        assert_eq!(nodes["drop"], all);
+        assert_eq!(nodes["punt"], nodes["error-punt"]);
+        let reasons = 0..self.router.graph().punt_reasons().len() as u32;
+        let punted: u64 = reasons.flat_map(|r| stats.punted(graph::PuntReason(r))).sum();
+        assert_eq!(nodes["punt"], punted, "each punted packet has a reason");
+    }
+
+    /// No packet makes a trace fail.
+    fn describe_traces(&self) {
+        let tracer = self.router.graph().tracer();
+        for entry in tracer.entries() {
+            assert!(!tracer.describe(&entry).is_empty());
+        }
+    }
+
+    /// The trace of what was traced, for a run that failed.
+    pub fn trace(&self) -> String {
+        let tracer = self.router.graph().tracer();
+        tracer.entries().iter().map(|e| tracer.describe(e)).collect()
+    }
+}
+
+/// The plain form of the internet checksum: 0 for data that carries its own.
+fn plain_checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
