@@ -187,9 +187,9 @@ proptest! {
         let mut bench = Bench::new();
         let devices: Vec<(u32, Queue)> = rooms.iter().map(|&room| device(&mut bench, true, room, PLAIN)).collect();
         let mut interfaces: Vec<u32> = devices.iter().map(|d| d.0).collect();
-        for n in 0..20 {
+        for (device, _) in &devices[..20] {
             let sub = bench.interface(0, None);
-            bench.writers.interfaces.set(sub, record(Kind::SubInterface, devices[n].0, true)).unwrap();
+            bench.writers.interfaces.set(sub, record(Kind::SubInterface, *device, true)).unwrap();
             interfaces.push(sub);
         }
         let device_of = |interface: usize| if interface < 40 { interface } else { interface - 40 };
