@@ -18,12 +18,14 @@ pub struct System {
     pub generators: BTreeMap<String, (Generator, Sink)>,
     /// How each device is opened again when it comes back.
     specs: BTreeMap<String, Spec>,
+    /// The MTU asked for, by the name of the interface; a sub-interface's may be more than its device has now.
+    mtus: BTreeMap<String, u16>,
 }
 
 impl System {
     /// A router without interfaces.
     pub fn new(router: Router) -> System {
-        System { router, generators: BTreeMap::new(), specs: BTreeMap::new() }
+        System { router, generators: BTreeMap::new(), specs: BTreeMap::new(), mtus: BTreeMap::new() }
     }
 
     /// Index of the interface with this name.
@@ -62,11 +64,40 @@ impl System {
         Ok(())
     }
 
+    /// Sets the largest network packet in bytes; `None` is what the interface had at first. A sub-interface has what was
+    /// asked for it as far as its device allows, so it follows when that changes.
+    pub(crate) fn set_mtu(&mut self, name: &str, mtu: Option<u16>) -> Result<(), Refused> {
+        let index = self.index(name)?;
+        let info = self.router.interface(index)?;
+        let (parent, own) = (info.parent, info.initial.1);
+        if parent == index {
+            self.router.set_mtu(index, mtu.unwrap_or(own))?;
+        }
+        let most = self.router.interface(parent)?.mtu;
+        let mut subs = Vec::new();
+        for i in self.router.interfaces().filter(|i| i.parent == parent && i.index != parent) {
+            if i.index == index {
+                subs.push((i.index, mtu));
+            } else if parent == index {
+                subs.push((i.index, self.mtus.get(&i.name).copied()));
+            }
+        }
+        for (sub, wanted) in subs {
+            self.router.set_mtu(sub, wanted.map_or(most, |m| m.min(most)))?;
+        }
+        match mtu {
+            Some(mtu) => self.mtus.insert(name.to_string(), mtu),
+            None => self.mtus.remove(name),
+        };
+        Ok(())
+    }
+
     /// Removes an interface.
     pub(crate) fn delete(&mut self, name: &str) -> Result<(), Refused> {
         let index = self.index(name)?;
         self.router.remove_interface(index)?;
         self.specs.remove(name);
+        self.mtus.remove(name);
         self.generators.remove(name);
         Ok(())
     }

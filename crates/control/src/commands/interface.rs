@@ -4,11 +4,12 @@ use std::net::Ipv4Addr;
 
 use drivers::{af_packet, tap};
 use net::ethernet::Tags;
+use net::interface::Kind;
 use wire::Mac;
 
 use super::{Context, Output, address, table};
 use crate::cli::{Args, CliError, Registry};
-use crate::intent::{Change, Interface, Key, Spec, Value};
+use crate::intent::{Change, Interface, Key, Spec, VLANS, Value};
 
 type Done = Result<Output, CliError>;
 
@@ -32,7 +33,7 @@ pub fn register(r: &mut Registry<Context>) {
         delete(c, &a.need::<String>("interface")?)
     });
     r.add(
-        "create loopback interface [mac <mac:mac>] [instance <instance:u32>]",
+        "create loopback interface [mac <mac:mac>] [instance <instance:u16>]",
         "Make a loopback interface.",
         create_loopback,
     );
@@ -61,31 +62,28 @@ pub fn register(r: &mut Registry<Context>) {
         "Bring an interface up or down.",
         |c, a| {
             let up = a.has("up");
-            change(c, a, |i| i.up = up)
+            change(c, a, "interface", |i| i.up = up)
         },
     );
     r.add(
         "set interface mtu [packet] <mtu:u16> <interface:interface>",
         "Set the largest packet, bytes.",
-        |c, a| {
-            let mtu = Some(a.need::<u16>("mtu")?);
-            change(c, a, |i| i.mtu = mtu)
-        },
+        mtu,
     );
     r.add(
         "set interface mac address <interface:interface> <mac:mac>",
         "Set the Ethernet address.",
         |c, a| {
             let mac = Some(a.need::<Mac>("mac")?);
-            change(c, a, |i| i.mac = mac)
+            change(c, a, "mac", |i| i.mac = mac)
         },
     );
     r.add(
-        "set interface ip table <interface:interface> <table:u32>",
+        "set interface ip table <interface:interface> <table:u16>",
         "Bind an interface to a VRF.",
         |c, a| {
             let table = table(a, "table");
-            change(c, a, |i| i.table = table)
+            change(c, a, "table", |i| i.table = table)
         },
     );
     r.add(
@@ -94,7 +92,7 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| {
             let key = Key::Address(a.need::<String>("interface")?, address(a, "address")?);
             let value = if a.has("del") { None } else { Some(Value::Address) };
-            done(c, vec![Change { key, value }])
+            done(c, vec![Change { key, value }]).map_err(|e| a.about("address", e))
         },
     );
     r.add(
@@ -105,7 +103,7 @@ pub fn register(r: &mut Registry<Context>) {
                 c.system.index(&a.need::<String>("interface")?).map_err(|e| CliError::new(e.to_string()))?;
             let (arc, feature) = (a.need::<String>("arc")?, a.need::<String>("feature")?);
             let result = c.system.router.arcs().enable(&arc, &feature, index, !a.has("disable"));
-            result.map(|()| Output::none()).map_err(|e| CliError::new(e.to_string()))
+            result.map(|()| Output::none()).map_err(|e| a.fault("feature", e.to_string()))
         },
     );
 }
@@ -115,16 +113,17 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
     Ok(Output::none())
 }
 
-/// Makes an interface and says its name.
-fn create(c: &mut Context, key: Key, interface: Interface) -> Done {
+/// Makes an interface and says its name; a refusal is about the argument or word `about`.
+fn create(c: &mut Context, a: &Args, about: &str, key: Key, interface: Interface) -> Done {
     let name = match &key {
         Key::Interface(n) | Key::SubInterface(n) => n.clone(),
         _ => return Err(CliError::new("not an interface")),
     };
     if c.store.get(&key).is_some() {
-        return Err(CliError::new(format!("there is an interface {name} already")));
+        return Err(a.fault(about, format!("there is an interface {name} already")));
     }
-    c.transact(vec![Change::set(key, Value::Interface(Box::new(interface)))])?;
+    let change = Change::set(key, Value::Interface(Box::new(interface)));
+    c.transact(vec![change]).map_err(|e| a.about(about, e))?;
     Ok(Output::text(format!("{name}\n")))
 }
 
@@ -137,7 +136,7 @@ fn create_host(c: &mut Context, a: &Args) -> Done {
         ..af_packet::Config::new(name.clone())
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Host(config)) };
-    create(c, Key::Interface(format!("host-{name}")), interface)
+    create(c, a, "name", Key::Interface(format!("host-{name}")), interface)
 }
 
 fn create_tap(c: &mut Context, a: &Args) -> Done {
@@ -153,23 +152,29 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
         ..tap::Config::new(a.get::<String>("host").unwrap_or_else(|| format!("tap{id}")))
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(id, config)) };
-    create(c, Key::Interface(format!("tap{id}")), interface)
+    create(c, a, "tap", Key::Interface(format!("tap{id}")), interface)
 }
 
 fn create_loopback(c: &mut Context, a: &Args) -> Done {
-    let instance = a.get::<u32>("instance").unwrap_or_else(|| free_number(c, "loop"));
+    let instance = match a.get::<u16>("instance") {
+        Some(instance) => instance,
+        None => u16::try_from(free_number(c, "loop"))
+            .map_err(|_| a.fault("loopback", "there are as many loopback interfaces as there can be"))?,
+    };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Loopback(instance)) };
-    create(c, Key::Interface(format!("loop{instance}")), interface)
+    create(c, a, "instance", Key::Interface(format!("loop{instance}")), interface)
 }
 
 fn create_generator(c: &mut Context, a: &Args) -> Done {
     let name = a.need::<String>("name")?;
-    let Some(number) = name.strip_prefix("pg").and_then(|n| n.parse().ok()) else {
-        return Err(CliError::new(format!(
-            "\"{name}\" is no name for a packet generator: they are pg0, pg1, …"
-        )));
+    let number = name.strip_prefix("pg").and_then(|n| n.parse().ok());
+    // One name a number, as the Ethernet address follows from it.
+    let Some(number) = number.filter(|n: &u16| format!("pg{n}") == name) else {
+        let message =
+            format!("\"{name}\" is no name for a packet generator: they are pg0, pg1, … pg{}", u16::MAX);
+        return Err(a.fault("name", message));
     };
-    create(c, Key::Interface(name), Interface::new(Spec::Generator(number)))
+    create(c, a, "name", Key::Interface(name), Interface::new(Spec::Generator(number)))
 }
 
 fn create_sub(c: &mut Context, a: &Args) -> Done {
@@ -186,8 +191,17 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
             .map_err(|_| a.fault("id", "without tags given, the number is the VLAN: 1 to 4094"))?,
     };
     let tags = Tags { outer_service: service.is_some(), outer, inner };
+    let given = ["service", "vlan", "id"].into_iter().find(|n| a.get::<u32>(n).is_some());
+    let about = match (c.system.router.interface_named(&parent), inner) {
+        (Some(over), _) if over.kind != Kind::Device => "interface",
+        (_, Some(inner)) if VLANS.contains(&outer) && !VLANS.contains(&inner) => "inner",
+        _ => given.unwrap_or("id"),
+    };
     let name = format!("{parent}.{id}");
-    create(c, Key::SubInterface(name), Interface::new(Spec::Sub { parent, id, tags }))
+    if c.store.get(&Key::SubInterface(name.clone())).is_some() {
+        return Err(a.fault("id", format!("there is an interface {name} already")));
+    }
+    create(c, a, about, Key::SubInterface(name), Interface::new(Spec::Sub { parent, id, tags }))
 }
 
 /// The lowest number that no interface `PREFIXn` has.
@@ -196,13 +210,23 @@ fn free_number(c: &Context, prefix: &str) -> u32 {
     (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
 }
 
-/// Changes what is set on an interface.
-fn change(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
+/// Changes what is set on an interface; a refusal is about the argument `about`.
+fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
     let name = a.need::<String>("interface")?;
     let (key, old) = find(c, &name)?;
     let mut new = old;
     f(&mut new);
-    done(c, vec![Change::set(key, Value::Interface(Box::new(new)))])
+    done(c, vec![Change::set(key, Value::Interface(Box::new(new)))]).map_err(|e| a.about(about, e))
+}
+
+fn mtu(c: &mut Context, a: &Args) -> Done {
+    let (name, wanted) = (a.need::<String>("interface")?, a.need::<u16>("mtu")?);
+    change(c, a, "mtu", |i| i.mtu = Some(wanted))?;
+    let has = c.system.router.interface_named(&name).map_or(wanted, |i| i.mtu);
+    if has < wanted {
+        return Ok(Output::text(format!("{name} has an MTU of {has} until that of its device is larger")));
+    }
+    Ok(Output::none())
 }
 
 fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {

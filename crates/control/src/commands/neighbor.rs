@@ -2,11 +2,16 @@
 
 use std::net::Ipv4Addr;
 
+use net::neighbor::Counters;
+use serde::Serialize;
 use wire::Mac;
 
 use super::{Context, Output};
-use crate::cli::{Args, CliError, Registry};
+use crate::cli::{Args, CliError, Registry, Table};
 use crate::intent::{Change, Key, Neighbor, Value};
+
+/// A second in the nanoseconds of the bounds.
+const SECOND: u64 = 1_000_000_000;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -27,6 +32,11 @@ pub fn register(r: &mut Registry<Context>) {
         "Bound the table of neighbours: entries at most, and seconds after which one is asked again.",
         configure,
     );
+    r.add(
+        "show ip neighbor-config",
+        "Show the bounds of the table of neighbours, and what neighbours made the router do.",
+        show_config,
+    );
     r.add("clear ip neighbors [<interface:interface>]", "Forget learned neighbours.", |c, a| {
         let wanted = a.get::<String>("interface");
         let all: Vec<u32> = c
@@ -45,15 +55,15 @@ pub fn register(r: &mut Registry<Context>) {
 
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<Ipv4Addr>("ip")?);
-    c.transact(vec![Change::set(key, Value::Neighbor(Neighbor { mac: a.need::<Mac>("mac")? }))])?;
+    let mac = a.need::<Mac>("mac")?;
+    let about = if mac.is_unicast() { "ip" } else { "mac" };
+    c.transact(vec![Change::set(key, Value::Neighbor(Neighbor { mac }))]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }
 
 fn remove(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    c.transact(vec![Change::remove(Key::Neighbor(
-        a.need::<String>("interface")?,
-        a.need::<Ipv4Addr>("ip")?,
-    ))])?;
+    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<Ipv4Addr>("ip")?);
+    c.transact(vec![Change::remove(key)]).map_err(|e| a.about("ip", e))?;
     Ok(Output::none())
 }
 
@@ -66,7 +76,46 @@ fn configure(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         if seconds == 0 {
             return Err(a.fault("age", "the age is at least one second"));
         }
-        config.max_age = u64::from(seconds) * 1_000_000_000;
+        config.max_age = u64::from(seconds) * SECOND;
     }
     Ok(Output::none())
+}
+
+#[derive(Serialize)]
+struct Bounds {
+    limit: usize,
+    unresolved_limit: usize,
+    age_seconds: u64,
+    counters: Counters,
+}
+
+fn show_config(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let config = *c.system.router.neighbor_config();
+    let counters = *c.system.router.neighbor_counters();
+    let shown = Bounds {
+        limit: config.max_entries,
+        unresolved_limit: config.max_unresolved,
+        age_seconds: config.max_age / SECOND,
+        counters,
+    };
+    let mut text = format!(
+        "ip4:\n  limit {}, of these without an answer {}\n  age {} s\n",
+        shown.limit, shown.unresolved_limit, shown.age_seconds
+    );
+    let mut t = Table::new(&["Count", "What"]);
+    for (count, what) in [
+        (counters.requests, "requests sent"),
+        (counters.replies, "replies sent"),
+        (counters.announcements, "announcements sent"),
+        (counters.resolved, "neighbours that answered, or made themselves known"),
+        (counters.failed, "neighbours that did not answer"),
+        (counters.changed, "neighbours that changed their Ethernet address"),
+        (counters.recycled, "entries that gave way to others, the table being full"),
+        (counters.refused, "entries refused, the table being full of static ones"),
+        (counters.conflicts, "claims of others to an address of this router"),
+    ] {
+        t.row(vec![count.to_string(), what.into()]);
+    }
+    text += &t.to_string();
+    Ok(Output::show(&shown, text))
 }

@@ -95,3 +95,78 @@ fn a_path_that_is_replaced_is_told() {
     assert_eq!(told, "replaced 1 paths: a route has one path\n");
     cli.refused("ip route del 10.1.0.0/16 via 10.0.0.3", "10.1.0.0/16");
 }
+
+#[test]
+fn the_mtu_of_a_sub_interface_follows_that_of_its_device() {
+    let mut cli = Cli::new();
+    for line in ["create sub-interfaces pg0 1", "create sub-interfaces pg0 2", "set interface mtu 1400 pg0.1"]
+    {
+        cli.ok(line);
+    }
+    let mtus = |cli: &Cli| {
+        ["pg0", "pg0.1", "pg0.2"].map(|n| cli.context.system.router.interface_named(n).unwrap().mtu)
+    };
+    cli.ok("set interface mtu 1300 pg0");
+    assert_eq!(mtus(&cli), [1300, 1300, 1300]);
+    // The configuration as it is shown can be given again.
+    let config = cli.ok("show config");
+    let mut again = Cli::new();
+    config.lines().filter(|l| !l.contains("create packet-gen")).for_each(|l| drop(again.ok(l)));
+    assert_eq!(mtus(&again), [1300, 1300, 1300]);
+    assert_eq!(again.ok("show config"), config);
+    for mut cli in [cli, again] {
+        cli.ok("set interface mtu 1500 pg0");
+        assert_eq!(mtus(&cli), [1500, 1400, 1500]);
+        let told = cli.ok("set interface mtu 1600 pg0.1");
+        assert_eq!(told, "pg0.1 has an MTU of 1500 until that of its device is larger\n");
+        // An interface of the same name inherits nothing.
+        cli.ok("delete sub-interface pg0.1");
+        cli.ok("create sub-interfaces pg0 1");
+        cli.ok("set interface mtu 1700 pg0");
+        assert_eq!(mtus(&cli), [1700, 1700, 1700]);
+    }
+}
+
+#[test]
+fn a_refused_change_marks_the_argument_it_is_about() {
+    let mut cli = Cli::new();
+    cli.ok("create loopback interface instance 65535");
+    for (line, place) in [
+        ("create loopback interface instance 65536", "65536"),
+        ("create loopback interface instance 65535", "65535"),
+        ("create packet-generator interface pg65536", "pg65536"),
+        ("create packet-generator interface pg00", "pg00"),
+        ("create host-interface name no-such-one", "no-such-one"),
+        ("create sub-interfaces pg0 4095", "4095"),
+        ("create sub-interfaces pg0 5 dot1q 0", "0"),
+        ("create sub-interfaces pg0 5 dot1ad 7 inner-dot1q 4095", "4095"),
+        ("create sub-interfaces loop65535 5", "loop65535"),
+        ("set interface mtu 67 pg0", "67"),
+        ("set interface mac address pg0 01:00:00:00:00:00", "01:00:00:00:00:00"),
+        ("set interface ip table pg1 9", "9"),
+        ("set interface ip address pg1 10.0.0.9/16", "10.0.0.9/16"),
+        ("set interface ip address pg1 10.1.0.255/24", "10.1.0.255/24"),
+        ("set interface ip address del pg0 10.0.0.7/24", "10.0.0.7/24"),
+        ("set interface feature pg0 nonsense arc ip4-unicast", "nonsense"),
+        ("set ip neighbor pg0 10.0.0.1 02:00:00:00:00:01", "10.0.0.1"),
+        ("set ip neighbor pg0 10.0.0.2 ff:ff:ff:ff:ff:ff", "ff:ff:ff:ff:ff:ff"),
+        ("ip route add 10.1.0.0/16 table 7 via 10.0.0.2", "7"),
+        ("ip route add 10.1.0.0/16 via ip4-lookup-in-table 8", "8"),
+        ("ip route del 10.1.0.0/16", "10.1.0.0/16"),
+    ] {
+        cli.refused(line, place);
+    }
+}
+
+#[test]
+fn the_bounds_of_the_neighbour_table_are_shown() {
+    let mut cli = Cli::new();
+    cli.ok("set ip neighbor-config ip4 limit 77 age 33");
+    let text = cli.ok("show ip neighbor-config");
+    assert!(text.contains("limit 77,") && text.contains("age 33 s"), "{text}");
+    assert!(cli.ok("show ip neighbor-config --json").contains("\"conflicts\": 0"));
+    cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:01");
+    for noun in ["neighbor", "neighbors"] {
+        assert!(cli.ok(&format!("show ip {noun}")).contains("10.0.0.2"));
+    }
+}

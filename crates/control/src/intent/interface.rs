@@ -1,11 +1,16 @@
 //! Interfaces and sub-interfaces.
 
+use std::ops::RangeInclusive;
+
 use drivers::{af_packet, tap};
 use net::ethernet::Tags;
 use wire::Mac;
 
 use super::{Key, Refused, Value, View, refuse};
 use crate::system::System;
+
+/// The numbers that a VLAN may have (IEEE 802.1Q-2022 table 9-2 keeps 0 and 4095).
+pub const VLANS: RangeInclusive<u16> = 1..=4094;
 
 /// What an interface is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,9 +20,9 @@ pub enum Spec {
     /// A tap (`create tap`).
     Tap(u32, tap::Config),
     /// A packet generator and sink (`create packet-generator interface`).
-    Generator(u32),
+    Generator(u16),
     /// A loopback (`create loopback interface`).
-    Loopback(u32),
+    Loopback(u16),
     /// A sub-interface (`create sub-interfaces`).
     Sub {
         /// The device's interface.
@@ -36,7 +41,8 @@ pub struct Interface {
     pub spec: Spec,
     /// Whether it is to be up.
     pub up: bool,
-    /// The largest network packet in bytes, where it is not the device's own.
+    /// The largest network packet in bytes, where it is not the device's own. A sub-interface's is never more than that of
+    /// its device, whatever is asked for here.
     pub mtu: Option<u16>,
     /// The Ethernet address, where it is not the device's own.
     pub mac: Option<Mac>,
@@ -59,13 +65,8 @@ impl Interface {
         if matches!(over.spec, Spec::Sub { .. } | Spec::Loopback(_)) {
             return refuse(format!("{parent} cannot have sub-interfaces: it is no device"));
         }
-        if let (Some(mine), Some(theirs)) = (self.mtu, over.mtu)
-            && mine > theirs
-        {
-            return refuse(format!("the MTU of {name} ({mine}) is more than that of {parent} ({theirs})"));
-        }
         for vid in [Some(tags.outer), tags.inner].into_iter().flatten() {
-            if !(1..=4094).contains(&vid) {
+            if !VLANS.contains(&vid) {
                 return refuse(format!("a VLAN is 1 to 4094, not {vid}"));
             }
         }
@@ -96,8 +97,7 @@ impl Interface {
         };
         let result = self.settings(name, old, system);
         if fresh && result.is_err() {
-            let index = system.index(name)?;
-            system.router.remove_interface(index)?;
+            system.delete(name)?;
         }
         result
     }
@@ -106,17 +106,17 @@ impl Interface {
         let index = system.index(name)?;
         let before = Interface::new(self.spec.clone());
         let old = old.unwrap_or(&before);
+        if self.mtu != old.mtu {
+            system.set_mtu(name, self.mtu)?;
+        }
         let r = &mut system.router;
         // What is not set is as the device had it.
-        let (own_mac, own_mtu) = r.interface(index)?.initial;
+        let (own_mac, _) = r.interface(index)?.initial;
         if self.table != old.table {
             r.set_table(index, self.table)?;
         }
         if self.mac != old.mac {
             r.set_mac(index, self.mac.unwrap_or(own_mac))?;
-        }
-        if self.mtu != old.mtu {
-            r.set_mtu(index, self.mtu.unwrap_or(own_mtu))?;
         }
         if self.up != old.up {
             r.set_admin(index, self.up)?;

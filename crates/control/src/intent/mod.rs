@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 use net::ip::Prefix4;
 use net::router::{Address, RouterError};
 
-pub use interface::{Interface, Spec};
+pub use interface::{Interface, Spec, VLANS};
 pub use neighbor::Neighbor;
 pub use route::{Route, Via};
 pub use store::{Change, Store, View};

@@ -29,7 +29,7 @@ fn system() -> System {
     System::new(Router::build(install, &sizes).unwrap().router)
 }
 
-fn interface(n: u32) -> Change {
+fn interface(n: u16) -> Change {
     let mut i = Interface::new(Spec::Generator(n));
     i.up = true;
     Change::set(Key::Interface(format!("pg{n}")), Value::Interface(Box::new(i)))
@@ -197,7 +197,7 @@ fn the_dump_names_everything_that_was_set() {
 
 /// An object of a small world, in which many clash.
 fn object() -> impl Strategy<Value = (Key, Value)> {
-    let pg = 0u32..3;
+    let pg = 0u16..3;
     prop_oneof![
         (pg.clone(), any::<bool>(), prop::option::of(500u16..2000)).prop_map(|(n, up, mtu)| {
             let i = Interface { up, mtu, ..Interface::new(Spec::Generator(n)) };

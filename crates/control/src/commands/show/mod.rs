@@ -19,9 +19,12 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
     r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));
-    r.add("show ip neighbors [<interface:interface>]", "Show neighbours.", |c, a| {
-        Ok(neighbors(c, a.get::<String>("interface").as_deref()))
-    });
+    // The singular is a command too, not the beginning of two.
+    for noun in ["neighbors", "neighbor"] {
+        r.add(&format!("show ip {noun} [<interface:interface>]"), "Show neighbours.", |c, a| {
+            Ok(neighbors(c, a.get::<String>("interface").as_deref()))
+        });
+    }
     r.add("show config", "Show the commands that make the configuration as it is.", |c, _| {
         let lines: Vec<String> = c.store.iter().flat_map(|(k, v)| crate::intent::dump(k, v)).collect();
         let text: String = lines.iter().map(|l| format!("{l}\n")).collect();
