@@ -6,7 +6,7 @@
 mod input;
 mod vlan;
 
-use graph::{ArcKey, Builder};
+use graph::Builder;
 
 pub use vlan::{Tags, Vlans};
 
@@ -17,11 +17,10 @@ pub const HEADER: usize = 14;
 /// Bytes of a VLAN tag.
 pub const TAG: usize = 4;
 
-/// Adds the nodes and arcs of this feature.
+/// Adds the node of this feature.
 pub fn install(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
     b.frame(move |s| input::EthernetInput::new(&tables, s.worker));
-    b.arc("ethernet-input", "ethernet-input", ArcKey::Rx);
 }
 
 #[cfg(test)]
