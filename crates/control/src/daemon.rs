@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::cli::{self, Listener, Registry};
+use crate::cli::{self, CliError, Listener, Registry};
 use crate::commands::{self, Context};
 use crate::startup::{Listen, Startup, Workers};
 use crate::system::System;
@@ -92,7 +92,10 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let registry = Rc::new(commands::registry());
     let turns = tokio::task::spawn_local(turns(context.clone(), bell));
     if let Some(file) = &startup.unix.startup_config {
-        configure(&registry, &context, file).await?;
+        configure(&registry, &context, file).await.map_err(|e| {
+            let e = startup.startup_config_place.iter().fold(e, |e, place| e.within(place));
+            failed(e.render())
+        })?;
     }
     let _pidfile = startup.unix.pidfile.as_deref().map(PidFile::write).transpose()?;
     tokio::task::spawn_local(cli::serve(listener, registry, context.clone()));
@@ -143,8 +146,8 @@ async fn configure(
     registry: &Rc<Registry<Context>>,
     context: &Rc<RefCell<Context>>,
     file: &Path,
-) -> Result<(), DaemonError> {
-    let text = cli::run_file(registry, context, file).await.map_err(|e| failed(e.render()))?;
+) -> Result<(), CliError> {
+    let text = cli::run_file(registry, context, file).await?;
     text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
     Ok(())
 }

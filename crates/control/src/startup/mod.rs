@@ -82,6 +82,8 @@ pub struct Startup {
     pub buffers: Buffers,
     /// Which plugins are wanted.
     pub plugins: Plugins,
+    /// Where the file of CLI commands is named, for what is wrong with it.
+    pub startup_config_place: Option<Place>,
     /// What was accepted but has no effect, for the log; each begins with its place.
     pub warnings: Vec<String>,
 }
@@ -165,6 +167,7 @@ impl Startup {
             cpu: Cpu::default(),
             buffers: Buffers { per_numa: 16_384 },
             plugins: Plugins { default_enabled: true, named: Vec::new() },
+            startup_config_place: None,
             warnings: Vec::new(),
         }
     }

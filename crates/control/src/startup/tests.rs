@@ -272,6 +272,7 @@ fn values_that_cannot_be_meant_are_refused() {
 fn a_parameter_given_twice_counts_the_last_time_and_is_warned_about() {
     let startup = parse("unix { exec a }\nunix { startup-config b }");
     assert_eq!(startup.unix.startup_config, Some("b".into()));
+    assert_eq!(startup.startup_config_place.unwrap().to_string(), "f:2:23");
     let warning = "f:2:8: 'startup-config | exec' was given before, at f:1:8: the last one counts";
     assert_eq!(startup.warnings, [warning]);
 }
