@@ -202,6 +202,14 @@ impl Cache {
         self.stack.len().min(n)
     }
 
+    /// Whether `n` ≤ [`BATCH`] buffers lie here, or could be fetched: for whoever keeps some in reserve.
+    pub fn has(&mut self, n: usize) -> bool {
+        if self.stack.len() < n {
+            self.refill();
+        }
+        self.stack.len() >= n
+    }
+
     /// Publishes how many buffers lie here. Called once per turn, not per packet.
     pub fn publish(&self) {
         self.fill.store(self.stack.len(), Ordering::Relaxed);

@@ -287,3 +287,17 @@ fn what_goes_out_of_scope_is_counted() -> std::io::Result<()> {
     assert!(crate::pool::lost() >= before + 6);
     Ok(())
 }
+
+#[test]
+fn a_reserve_is_fetched_while_there_is_one() -> std::io::Result<()> {
+    let pool = Pool::new(20)?;
+    let (mut keeps, mut takes) = (pool.cache(), pool.cache());
+    assert!(!keeps.has(21) && keeps.has(20));
+    assert!(Held::alloc(&mut takes).is_none(), "all lie in the other cache");
+    let all: Vec<Held> = (0..18).filter_map(|_| Held::alloc(&mut keeps)).collect();
+    assert!(keeps.has(2) && !keeps.has(3));
+    all.into_iter().for_each(|held| held.free(&mut takes));
+    drop(takes);
+    assert!(keeps.has(20));
+    Ok(())
+}

@@ -418,7 +418,10 @@ impl Router {
         if !info.addresses.is_empty() && info.fib != fib {
             return Err(RouterError(format!("{} has addresses: remove them first", info.name)));
         }
-        info.fib = fib;
+        if info.fib != fib {
+            self.forget_host_routes(index);
+        }
+        self.info_mut(index)?.fib = fib;
         self.changed(index)
     }
 

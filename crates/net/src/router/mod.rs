@@ -135,6 +135,9 @@ impl Router {
             workers.push(worker);
             ports.push(port);
         }
+        // The first buffers are the main thread's, so that it has its reserve whatever the workers take.
+        let mut bufs = pool.cache();
+        bufs.has(1 + workers.len());
         let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own } = writers;
         let router = Router {
             near: Neighborhood {
@@ -152,7 +155,7 @@ impl Router {
             blueprint,
             arcs,
             hooks,
-            bufs: pool.cache(),
+            bufs,
             pool,
             wake,
             ports,

@@ -161,7 +161,8 @@ impl Router {
     pub(super) fn sync_host_route(&mut self, (interface, address): Key) {
         let Some(fib) = self.near.interfaces.get(&interface).map(|i| i.fib) else { return };
         let known = self.near.mac_of(interface, address).is_some();
-        let attached = || self.routes.covering(fib, address).is_some_and(|(_, p)| p == Path::Attached(interface));
+        let attached =
+            || self.routes.covering(fib, address).is_some_and(|(_, p)| p == Path::Attached(interface));
         let wanted = known && (self.near.connected(fib, address) == Some(interface) || attached());
         let (prefix, path) =
             (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
@@ -173,6 +174,21 @@ impl Router {
         };
         if let Err(e) = done {
             tracing::warn!("the route to neighbour {address}: {e}");
+        }
+    }
+
+    /// An interface is about to leave its VRF: the routes to its neighbours do not stay behind.
+    pub(super) fn forget_host_routes(&mut self, interface: u32) {
+        let Some(fib) = self.near.interfaces.get(&interface).map(|i| i.fib) else { return };
+        let keys: Vec<Key> = self.near.neighbors.entries().of(interface).map(|e| e.0).collect();
+        for (_, address) in keys {
+            let (prefix, path) =
+                (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
+            if self.routes.exact(fib, prefix).contains(&(Source::Neighbor, path))
+                && let Err(e) = self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near)
+            {
+                tracing::warn!("the route to neighbour {address}: {e}");
+            }
         }
     }
 
@@ -219,7 +235,8 @@ impl Router {
             let message = Release::Sweep.to_bytes();
             let mut told = true;
             for worker in 0..self.workers() {
-                told &= self.send_to(worker, buf::NO_INTERFACE, "arp-release", &message);
+                // From the reserve: it may be the waiting packets that have all buffers.
+                told &= self.last_packet(&message).is_some_and(|p| self.send(worker, "arp-release", p));
             }
             // Nothing else would release what waits, so a worker that was not told is told later.
             self.arp.sweep_at = (!told).then_some(now + SWEEP_RETRY);

@@ -87,6 +87,12 @@ impl Router {
 
     /// A packet of the router's own with these bytes; `None` when no buffer is free or they do not fit in one.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Held> {
+        let reserve = self.workers();
+        if self.bufs.has(1 + reserve) { self.last_packet(bytes) } else { None }
+    }
+
+    /// As [`packet`](Self::packet), from the last buffers, one a worker, which are kept for what makes buffers free.
+    pub(crate) fn last_packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let mut held = Held::alloc(&mut self.bufs)?;
         let mut p = held.packet();
         p.set_flags(buf::Flags::LOCAL_ORIGIN);

@@ -220,6 +220,39 @@ fn two_addresses_may_share_a_network() {
     assert_eq!(paths(&r), [None; 5]);
 }
 
+#[test]
+fn routes_to_neighbours_leave_a_vrf_with_their_interface() {
+    let mut r = router(1);
+    r.add_table(1).unwrap();
+    r.remove_address(0, address("10.0.0.1/24")).unwrap();
+    for fib in [0, 1] {
+        r.add_route(fib, prefix("10.0.0.0/24"), Path::Attached(0)).unwrap();
+    }
+    r.add_neighbor(0, ip("10.0.0.2"), HOST, true).unwrap();
+    let host = |r: &Router, fib| r.routes().exact(fib, prefix("10.0.0.2/32")).len();
+    assert_eq!([host(&r, 0), host(&r, 1)], [1, 0]);
+    r.set_table(0, 1).unwrap();
+    assert_eq!([host(&r, 0), host(&r, 1)], [0, 1]);
+    r.remove_interface(0).unwrap();
+    assert_eq!([host(&r, 0), host(&r, 1)], [0, 0]);
+}
+
+#[test]
+fn the_last_buffers_are_for_what_makes_buffers_free() {
+    let (mut r, worker) = build();
+    let mut workers = r.pool.cache();
+    let taken: Vec<_> = std::iter::from_fn(|| buf::Held::alloc(&mut workers)).collect();
+    // The main thread has what it fetched at the start, and stops short of one a worker.
+    let own: Vec<_> = std::iter::from_fn(|| r.packet(b"ask")).collect();
+    assert_eq!(own.len() + taken.len() + r.workers(), r.pool.stats().total);
+    let last = r.last_packet(b"sweep").expect("the reserve");
+    assert!(r.last_packet(b"sweep").is_none());
+    taken.into_iter().chain(own).chain([last]).for_each(|held| held.free(&mut workers));
+    drop(workers);
+    assert!(r.packet(b"ask").map(|held| held.discard()).is_some());
+    drop(worker);
+}
+
 /// Everything there is to see, as text.
 fn state(r: &Router) -> String {
     let mut text = String::new();
