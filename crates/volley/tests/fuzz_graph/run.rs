@@ -1,5 +1,6 @@
 //! Runs a script: packets, changes and the passing of time, one after the other.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use net::ip::{Path, Prefix4};
@@ -14,9 +15,9 @@ use crate::world::{LINKS, MS, WORKERS, World, device_name};
 /// Changes of the routing tables in one script: a short prefix fills a large part of a lookup table.
 const SHORT_PREFIXES: usize = 2;
 
-/// Interprets `data`, and panics if the router does what it must not. With `trace`, packets are traced from the start,
-/// otherwise only if the script says so.
-pub fn run(data: &[u8], trace: bool) {
+/// Interprets `data`, and panics if the router does what it must not; gives the packets that each node saw. With `trace`,
+/// packets are traced from the start, otherwise only if the script says so.
+pub fn run(data: &[u8], trace: bool) -> BTreeMap<&'static str, u64> {
     let mut s = Script::new(data);
     let buffers = s.pick(&[2048, 2048, 1024, 300]);
     let mut run = Run { w: World::new(buffers), pings: Vec::new(), short: 0 };
@@ -25,18 +26,19 @@ pub fn run(data: &[u8], trace: bool) {
     if s.one_in(2) || trace {
         run.trace(200);
     }
-    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         while !s.is_over() {
             run.step(&mut s);
         }
         run.w.end();
+        run.w.nodes()
     }));
-    if let Err(panic) = failed {
+    ended.unwrap_or_else(|panic| {
         eprintln!("the trace of the run:\n{}", run.w.trace());
         // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
         std::mem::forget(run);
-        std::panic::resume_unwind(panic);
-    }
+        std::panic::resume_unwind(panic)
+    })
 }
 
 struct Run {
