@@ -3,7 +3,7 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use buf::{Gone, RxQueue, TxCaps, TxQueue};
@@ -121,7 +121,6 @@ pub struct TxPort {
     queues: Vec<Mutex<Box<dyn TxQueue>>>,
     /// What all the queues can do.
     pub caps: TxCaps,
-    gone: AtomicBool,
 }
 
 impl TxPort {
@@ -129,23 +128,13 @@ impl TxPort {
     pub fn new(queues: Vec<Box<dyn TxQueue>>) -> Option<TxPort> {
         let caps = queues.first()?.caps();
         let queues = queues.into_iter().map(Mutex::new).collect();
-        Some(TxPort { queues, caps, gone: AtomicBool::new(false) })
+        Some(TxPort { queues, caps })
     }
 
     /// The queue of a worker.
     pub fn queue(&self, worker: usize) -> MutexGuard<'_, Box<dyn TxQueue>> {
         // A panic in a driver leaves its queue as it was between two packets at worst.
         self.queues[worker % self.queues.len()].lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Notes that the device vanished.
-    pub fn set_gone(&self) {
-        self.gone.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the device vanished.
-    pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
     }
 }
 

@@ -50,7 +50,7 @@ impl InterfaceTx {
     fn send(&mut self, cx: &mut Cx<'_>, device: u32, frame: &mut Frame) -> Reason {
         let Some(port) = self.ports.get(cx.guard, device) else { return Reason::NoQueue };
         if port.queue(cx.worker).send(frame, cx.bufs).is_err() {
-            port.set_gone();
+            // The main thread asks the device about its link by itself.
             return Reason::NoQueue;
         }
         self.full.add(device, [frame.len() as u64]);
