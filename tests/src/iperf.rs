@@ -52,3 +52,19 @@ impl Iperf {
         report["end"].take()
     }
 }
+
+/// Datagrams of a UDP run that were lost between the hosts. What arrived at `receiver`'s socket while its program did not
+/// get to read, because the machine was busy, `iperf3` counts as lost and we do not. `receiver` takes part in no
+/// other run.
+///
+/// # Panics
+/// When the report or the kernel's statistics lack the figure.
+pub fn lost_on_the_way(end: &Value, receiver: &Host) -> u64 {
+    let lost = end["sum"]["lost_packets"].as_u64().unwrap_or_else(|| panic!("no lost_packets: {end}"));
+    let snmp = receiver.run("cat /proc/net/snmp");
+    let mut udp = snmp.lines().filter_map(|l| l.strip_prefix("Udp: "));
+    let (names, values) = (udp.next().expect("names"), udp.next().expect("values"));
+    let at = names.split(' ').position(|n| n == "RcvbufErrors").expect("RcvbufErrors");
+    let unread: u64 = values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number");
+    lost.saturating_sub(unread)
+}

@@ -9,7 +9,7 @@ mod ping;
 use testkit::netns::{Host, Lab};
 use testkit::router::Router;
 
-pub use iperf::Iperf;
+pub use iperf::{Iperf, lost_on_the_way};
 pub use ping::Ping;
 
 /// Takes both ports into service with their addresses.
