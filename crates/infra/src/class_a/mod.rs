@@ -10,11 +10,12 @@
 
 mod indices;
 mod published;
+mod slab;
 mod slots;
 mod words;
 
 pub use indices::Full;
 pub(crate) use indices::Indices;
 pub use published::{Reader, Writer, published};
-pub use slots::{SlotReader, SlotWriter, slots};
+pub use slots::{SlotReader, SlotView, SlotWriter, slots};
 pub use words::{WordReader, WordWriter, words};

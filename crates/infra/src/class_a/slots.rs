@@ -1,6 +1,9 @@
 //! Values by index.
 
-use super::indices::{Full, Indices};
+use super::{
+    indices::{Full, Indices},
+    slab::Slab,
+};
 use crate::{
     mem::{SharedZeroed, Zeroed},
     quiesce::{Domain, Guard},
@@ -9,7 +12,10 @@ use crate::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
-use std::{io, ptr};
+use std::{
+    io,
+    ptr::{self, NonNull},
+};
 
 /// A table of up to `capacity` values that readers of `domain` can look up by index. It takes 8 bytes of address
 /// space per index, and memory only for the indices used.
@@ -22,13 +28,14 @@ pub fn slots<T: Send + Sync + 'static>(
 ) -> io::Result<(SlotWriter<T>, SlotReader<T>)> {
     let reader = SlotReader { slots: Zeroed::new(capacity as usize)?.share(), domain: domain.id() };
     let indices = Indices::new(domain.clone(), capacity);
-    Ok((SlotWriter { reader: reader.clone(), indices, domain: domain.clone() }, reader))
+    Ok((SlotWriter { reader: reader.clone(), indices, values: Slab::new(), domain: domain.clone() }, reader))
 }
 
 /// The one handle that may change the table. Dropping it empties the table.
 pub struct SlotWriter<T: Send + Sync + 'static> {
     reader: SlotReader<T>,
     indices: Indices,
+    values: Slab<T>,
     domain: Domain,
 }
 
@@ -101,13 +108,11 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
     fn put(&mut self, idx: u32, value: Option<T>) -> bool {
         let Some(slot) = self.reader.slots.get(idx as usize) else { return false };
         let old = slot.load(Relaxed);
-        slot.store(value.map_or(ptr::null_mut(), |v| Box::into_raw(Box::new(v))), Release);
-        if old.is_null() {
-            return false;
-        }
-        // SAFETY: `old` came from Box::into_raw and is out of the table now, so this is its only owner; readers that
-        // still see it are inside of sections of the domain, which keeps it until they have passed.
-        self.domain.retire(unsafe { Box::from_raw(old) });
+        slot.store(value.map_or(ptr::null_mut(), |v| self.values.insert(v).as_ptr()), Release);
+        let Some(old) = NonNull::new(old) else { return false };
+        // SAFETY: `old` was inserted by this table and is out of it now, so it is adopted once; readers that still see
+        // it are inside of sections of the domain, which keeps it until they have passed.
+        self.domain.retire(Box::new(unsafe { self.values.adopt(old) }));
         true
     }
 }
@@ -140,6 +145,29 @@ impl<T: Send + Sync + 'static> SlotReader<T> {
         let value = self.slots.get(idx as usize)?.load(Acquire);
         // SAFETY: null or a published value; whoever takes it out retires it in this domain, and the guard says
         // that a section of this domain is online for 'g.
+        unsafe { value.as_ref() }
+    }
+
+    /// The table for the length of a section: the guard is looked at once, not for each value.
+    #[inline(always)]
+    pub fn view<'v>(&'v self, guard: &'v Guard) -> SlotView<'v, T> {
+        guard.check(self.domain);
+        SlotView { slots: &self.slots }
+    }
+}
+
+/// A table as a vector of packets looks at it, see [`SlotReader::view`].
+pub struct SlotView<'v, T> {
+    slots: &'v [AtomicPtr<T>],
+}
+
+impl<'v, T> SlotView<'v, T> {
+    /// The value at `idx`, if there is one.
+    #[inline(always)]
+    pub fn get(&self, idx: u32) -> Option<&'v T> {
+        let value = self.slots.get(idx as usize)?.load(Acquire);
+        // SAFETY: null or a published value; whoever takes it out retires it in the table's domain, and the guard that
+        // `view` checked says that a section of this domain is online for 'v.
         unsafe { value.as_ref() }
     }
 }

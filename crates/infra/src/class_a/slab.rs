@@ -1,0 +1,114 @@
+//! Memory for the values of a table, side by side.
+//!
+//! A heap puts each value where it finds room, with words of its own between them; a vector of packets that needs a
+//! thousand values then fills the cache with what nobody reads. Here they lie one behind the other.
+
+use crate::sync::{Arc, Mutex, lock};
+use std::{mem::MaybeUninit, ptr::NonNull};
+
+/// Bytes of a chunk, the unit in which a slab grows.
+const CHUNK: usize = 64 * 1024;
+
+/// Places for values of `T` that never move. Clones are handles on the same memory.
+pub(super) struct Slab<T>(Arc<Mutex<Places<T>>>);
+
+struct Places<T> {
+    /// Places that hold no value, the one freed last at the end.
+    free: Vec<NonNull<T>>,
+    chunks: Vec<NonNull<[MaybeUninit<T>]>>,
+}
+
+// SAFETY: the pointers stand for memory that `Places` owns as a Vec would; who has a place is an `Entry`, or it is free.
+unsafe impl<T: Send> Send for Places<T> {}
+
+impl<T> Slab<T> {
+    /// No memory yet.
+    pub fn new() -> Slab<T> {
+        Slab(Arc::new(Mutex::new(Places { free: Vec::new(), chunks: Vec::new() })))
+    }
+
+    /// Puts a value in a place of its own, where it stays until it is [adopted](Self::adopt).
+    pub fn insert(&self, value: T) -> NonNull<T> {
+        let at = lock(&self.0).take();
+        // SAFETY: `take` gives a place to one caller only, aligned and large enough for a T.
+        unsafe { at.write(value) };
+        at
+    }
+
+    /// The value at `at`, to be dropped.
+    ///
+    /// # Safety
+    /// `at` came from [`insert`](Self::insert) of this slab, was not adopted yet, and nobody looks at it after the
+    /// entry is dropped.
+    pub unsafe fn adopt(&self, at: NonNull<T>) -> Entry<T> {
+        Entry { at, slab: Slab(self.0.clone()) }
+    }
+}
+
+impl<T> Places<T> {
+    fn take(&mut self) -> NonNull<T> {
+        if let Some(at) = self.free.pop() {
+            return at;
+        }
+        let n = (CHUNK / size_of::<T>().max(1)).max(1);
+        let chunk = NonNull::from(Box::leak(Box::<[T]>::new_uninit_slice(n)));
+        self.chunks.push(chunk);
+        let first = chunk.cast::<T>();
+        // From the last to the first, so that they are used in order.
+        // SAFETY: i < n, so each place lies in the chunk.
+        self.free.extend((1..n).rev().map(|i| unsafe { first.add(i) }));
+        first
+    }
+}
+
+impl<T> Drop for Places<T> {
+    fn drop(&mut self) {
+        for chunk in &self.chunks {
+            // SAFETY: leaked by `take`, once. A value that is left in it is leaked, never seen again.
+            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+        }
+    }
+}
+
+/// A value that is out of its table; dropping it drops the value and gives the place back.
+pub(super) struct Entry<T> {
+    at: NonNull<T>,
+    slab: Slab<T>,
+}
+
+// SAFETY: an Entry owns its value as a Box does.
+unsafe impl<T: Send> Send for Entry<T> {}
+
+impl<T> Drop for Entry<T> {
+    fn drop(&mut self) {
+        // SAFETY: whoever called `adopt` said that the value is there and ours.
+        unsafe { self.at.drop_in_place() };
+        lock(&self.slab.0).free.push(self.at);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_lie_side_by_side_and_places_are_used_again() {
+        let slab = Slab::new();
+        let witness = std::sync::Arc::new(());
+        let all: Vec<_> = (0..100_000).map(|i| slab.insert((i, witness.clone()))).collect();
+        let near = all.windows(2).filter(|w| w[1].as_ptr() as usize - w[0].as_ptr() as usize == 16).count();
+        assert!(near > 99_900, "{near} of them lie behind the one before");
+        for (i, at) in all.iter().enumerate() {
+            // SAFETY: inserted above, and not adopted yet.
+            assert_eq!(unsafe { at.as_ref() }.0, i);
+        }
+        // SAFETY: inserted above, adopted once.
+        drop(unsafe { slab.adopt(all[7]) });
+        assert_eq!(slab.insert((7, witness.clone())), all[7]);
+        for at in all {
+            // SAFETY: as above; the one at 7 was inserted again.
+            drop(unsafe { slab.adopt(at) });
+        }
+        assert_eq!(std::sync::Arc::strong_count(&witness), 1);
+    }
+}
