@@ -37,8 +37,7 @@ pub struct Facts {
 impl Facts {
     const NONE: Facts = Facts { any: Flags::NONE, rx_if: NO_INTERFACE };
     /// The flags that others look for by frame.
-    const LOOKED_FOR: Flags =
-        Flags(Flags::CHAINED.0 | Flags::TRACED.0 | Flags::GSO.0 | Flags::CSUM_PARTIAL.0);
+    const LOOKED_FOR: Flags = Flags::CHAINED.or(Flags::TRACED).or(Flags::GSO).or(Flags::CSUM_PARTIAL);
 }
 
 impl Default for Frame {
@@ -92,6 +91,26 @@ impl Frame {
             "a packet was given another receive interface without Frame::forget_uniform_rx"
         );
         (rx_if != NO_INTERFACE).then_some(rx_if)
+    }
+
+    /// The interface that all packets go out by, if it is one; `None` for a frame without packets. Looked up, not
+    /// remembered: some packets change it at nearly every node.
+    #[inline(always)]
+    pub fn uniform_tx(&self) -> Option<u32> {
+        let first = self.records().first()?.tx_if;
+        // Without a branch a packet; those that differ, differ in the first few.
+        let differ = |records: &[Record]| records.iter().fold(0, |d, r| d | (r.tx_if ^ first)) != 0;
+        let (head, rest) = self.records().split_at(self.len().min(8));
+        (!differ(head) && !differ(rest)).then_some(first)
+    }
+
+    /// Bytes of all packets, from their current offsets.
+    #[inline(always)]
+    pub fn total_len(&mut self) -> usize {
+        if self.any().any(Flags::CHAINED) {
+            return self.packets().map(|p| p.total_len()).sum();
+        }
+        self.records().iter().map(|r| r.len as usize).sum()
     }
 
     /// Says that every packet of this frame came in by `interface`, and writes it into the records.

@@ -16,6 +16,7 @@
 pub mod arena;
 pub mod frame;
 pub mod layout;
+mod link;
 pub mod packet;
 pub mod pool;
 pub mod queue;
@@ -23,6 +24,7 @@ pub mod record;
 
 pub use frame::{FRAME_SIZE, Frame, Held};
 pub use layout::{Cold, Gso, GsoKind};
+pub use link::LinkHeader;
 pub use packet::Packet;
 pub use pool::{Cache, Pool, PoolStats};
 pub use queue::{Gone, RxQueue, TxCaps, TxQueue};

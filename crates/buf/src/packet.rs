@@ -8,6 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::arena;
 use crate::frame::Held;
 use crate::layout::{COLD, Cold, FEATURE, HEADROOM, Link, MAX_OFFSET, PEEK, STRIDE};
+use crate::link::LinkHeader;
 use crate::pool::Cache;
 use crate::record::{Flags, Record, Snapshot};
 
@@ -183,32 +184,18 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Puts a link header in front of the network header, which begins at the current offset: the last `len` bytes of
-    /// `header`, at least 8. `false` (and nothing changed) when the headroom is used up.
-    ///
-    /// Two stores that overlap write exactly `len` bytes. Writing a fixed 32 would be one store, but it would touch the
-    /// line in front of the packet, one more for each packet of a vector.
+    /// Puts a link header in front of the network header, which begins at the current offset. `false` (and nothing
+    /// changed) when the headroom is used up.
     #[inline(always)]
     #[must_use]
-    pub fn prepend(&mut self, header: &[u8; 32], len: usize) -> bool {
-        let off = self.record.off as usize;
-        if off < HEADROOM + len || !(8..=header.len()).contains(&len) || self.len() + len > STRIDE {
+    pub fn prepend(&mut self, header: &LinkHeader) -> bool {
+        let (off, len) = (self.record.off as usize, header.len());
+        if off < HEADROOM + len {
             return false;
         }
-        // SAFETY: 8 ≤ len ≤ 32, so both loads lie within the header's last `len` bytes, and both stores within the `len`
-        // bytes before the packet, which HEADROOM ≤ off - len keeps in the buffer; they are ours.
-        unsafe {
-            let (from, to) = (header.as_ptr().add(header.len() - len), self.ptr(off - len));
-            if len <= 16 {
-                to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
-                let last = from.add(len - 8).cast::<u64>().read_unaligned();
-                to.add(len - 8).cast::<u64>().write_unaligned(last);
-            } else {
-                to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned());
-                let last = from.add(len - 16).cast::<u128>().read_unaligned();
-                to.add(len - 16).cast::<u128>().write_unaligned(last);
-            }
-        }
+        // SAFETY: HEADROOM ≤ off - len keeps the `len` bytes before the packet in the buffer; they are ours. (The end of
+        // the packet does not move, so off + len ≤ STRIDE stays true.)
+        unsafe { header.write(self.ptr(off - len)) };
         self.record.off = (off - len) as u16;
         self.record.len += len as u16;
         (self.record.l3, self.record.l2_len) = (off as u16, len as u8);

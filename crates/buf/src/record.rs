@@ -32,6 +32,12 @@ impl Flags {
     /// The packet has passed a tunnel of this router; the cold header counts how often.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
 
+    /// These and those of `other`, for constants.
+    #[inline(always)]
+    pub const fn or(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
     /// Whether any bit of `other` is set.
     #[inline(always)]
     pub fn any(self, other: Flags) -> bool {

@@ -15,7 +15,7 @@ use infra::counters::Lane;
 use infra::doorbell::Doorbell;
 use infra::quiesce::Guard;
 use infra::ring::{Consumer, Producer};
-use kernels::{Codes, Kernels};
+use kernels::{CodeBytes, Codes, Kernels};
 
 use crate::builtin::{Inject, PuntInfo, Punted};
 use crate::edge::{EdgeId, Edges, FIRST_REASON, Reasons, Verdict};
@@ -63,7 +63,7 @@ pub trait FrameNode: Send + 'static {
     /// How the node describes its work on a packet in a trace.
     const TRACE: TraceFn = plain;
 
-    /// Works on the frame, and says through `out` what becomes of each packet: by [`Out::each`] or [`Out::all`] for
+    /// Works on the frame, and says through `out` what becomes of each packet: by [`Out::each`], [`Out::mostly`] or [`Out::all`] for
     /// those that stay in the frame. A node may also empty the frame (a driver that took the packets).
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
@@ -144,6 +144,41 @@ pub(crate) enum Outcome {
     Mixed,
 }
 
+/// The codes of a frame of which most packets have the usual one.
+struct Exceptions<'c> {
+    codes: &'c mut CodeBytes,
+    usual: u8,
+    packets: usize,
+    any: bool,
+}
+
+impl Exceptions<'_> {
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, i: usize, code: u8) {
+        if !self.any {
+            self.codes[..self.packets].fill(self.usual);
+            self.any = true;
+        }
+        self.codes[i] = code;
+    }
+
+    fn outcome(&self) -> Outcome {
+        if self.any { self.mixed() } else { Outcome::All(self.usual) }
+    }
+
+    /// The exception may have been the rule in this frame.
+    #[cold]
+    fn mixed(&self) -> Outcome {
+        let first = self.codes[0];
+        if self.codes[..self.packets].iter().all(|&c| c == first) {
+            Outcome::All(first)
+        } else {
+            Outcome::Mixed
+        }
+    }
+}
+
 /// How a frame node says what becomes of its packets.
 pub struct Out<'o, N, D> {
     pub(crate) codes: &'o mut Codes,
@@ -173,6 +208,27 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.outcome = if any == all { Outcome::All(any) } else { Outcome::Mixed };
     }
 
+    /// Every packet has the verdict `usual`, but for those for which `f` says another. Asked for each packet, in order.
+    ///
+    /// For nodes that nearly all packets leave by one edge: a packet that does costs no store, and no look at what the
+    /// others do.
+    #[inline(always)]
+    pub fn mostly(
+        &mut self,
+        usual: Verdict<N, D>,
+        frame: &mut Frame,
+        mut f: impl FnMut(usize, &mut Packet<'_>) -> Option<Verdict<N, D>>,
+    ) {
+        let mut exceptions =
+            Exceptions { codes: &mut self.codes.0, usual: usual.code(), packets: frame.len(), any: false };
+        for (i, mut packet) in frame.packets().enumerate() {
+            if let Some(verdict) = f(i, &mut packet) {
+                exceptions.note(i, verdict.code());
+            }
+        }
+        self.outcome = exceptions.outcome();
+    }
+
     /// Sends a further packet by an edge.
     pub fn emit(&mut self, edge: N, packet: Held) {
         self.sink.emit(edge.code(), packet);
@@ -191,5 +247,31 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
     /// Counts `n` packets as dropped for this reason that never became packets here (refused by a ring, say).
     pub fn count(&mut self, reason: D, n: u64) {
         self.sink.count(reason.code(), n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Noting the exceptions says the same of every packet as asking for each.
+        #[test]
+        fn exceptions_and_the_usual_make_all_codes(
+            codes in prop::collection::vec(0u8..3, 1..=buf::FRAME_SIZE),
+            usual in 0u8..3,
+        ) {
+            let mut bytes = Codes::default();
+            let mut e = Exceptions { codes: &mut bytes.0, usual, packets: codes.len(), any: false };
+            for (i, &code) in codes.iter().enumerate().filter(|(_, c)| **c != usual) {
+                e.note(i, code);
+            }
+            let outcome = e.outcome();
+            let same = codes.iter().all(|c| *c == codes[0]);
+            prop_assert_eq!(outcome, if same { Outcome::All(codes[0]) } else { Outcome::Mixed });
+            prop_assert!(same || bytes.0[..codes.len()] == codes[..]);
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use infra::cpu::{self, Level};
 
-pub use split::{Codes, Target};
+pub use split::{CodeBytes, Codes, Target};
 
 /// The routines of one CPU level.
 pub struct Kernels {

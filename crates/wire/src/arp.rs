@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use crate::ethernet::ethertype;
-use crate::field::{get16, get32, get48, put};
+use crate::field::{get, get16, get32, put};
 use crate::mac::Mac;
 
 /// Hardware type of Ethernet.
@@ -148,7 +148,7 @@ impl ArpPacket {
     /// The sender's Ethernet address.
     #[inline(always)]
     pub const fn sender_mac(&self) -> Mac {
-        Mac(get48::<8, _>(&self.0))
+        Mac(get::<8, 6, _>(&self.0))
     }
 
     /// The sender's IPv4 address.
@@ -166,7 +166,7 @@ impl ArpPacket {
     /// The target's Ethernet address; means nothing in a request.
     #[inline(always)]
     pub const fn target_mac(&self) -> Mac {
-        Mac(get48::<18, _>(&self.0))
+        Mac(get::<18, 6, _>(&self.0))
     }
 
     /// The target's IPv4 address.

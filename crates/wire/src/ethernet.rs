@@ -1,6 +1,6 @@
 //! Ethernet II (IEEE 802.3 clause 3.2) and VLAN tags (IEEE 802.1Q clause 9).
 
-use crate::field::{get16, get48, put};
+use crate::field::{get, get16, put};
 use crate::mac::Mac;
 
 /// What follows an Ethernet header or a VLAN tag.
@@ -49,20 +49,19 @@ impl EthernetHeader {
     /// Destination address.
     #[inline(always)]
     pub const fn dst(&self) -> Mac {
-        Mac(get48::<0, _>(&self.0))
+        Mac(get::<0, 6, _>(&self.0))
     }
 
-    /// The destination address as [`Mac::to_u64`] gives it: one load and one shift.
+    /// The destination address as [`Mac::to_word`] gives it: one load and one shift.
     #[inline(always)]
-    pub const fn dst_u64(&self) -> u64 {
-        let b = &self.0;
-        u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) >> 16
+    pub const fn dst_word(&self) -> u64 {
+        u64::from_le_bytes(get::<0, 8, _>(&self.0)) << 16
     }
 
     /// Source address.
     #[inline(always)]
     pub const fn src(&self) -> Mac {
-        Mac(get48::<6, _>(&self.0))
+        Mac(get::<6, 6, _>(&self.0))
     }
 
     /// What follows, see [`ethertype`].

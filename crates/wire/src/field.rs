@@ -3,32 +3,34 @@
 //! The place of a field is a constant that the compiler checks against the length of the header, so each access is
 //! a plain load or store.
 
+/// Reads the `L` bytes at `AT`: one load, where an array of single bytes would leave the compiler free to load each of
+/// them by itself, and it does.
+#[inline(always)]
+pub(crate) const fn get<const AT: usize, const L: usize, const N: usize>(b: &[u8; N]) -> [u8; L] {
+    const { assert!(AT + L <= N) };
+    match b.split_at(AT).1.first_chunk() {
+        Some(field) => *field,
+        // The assertion says that there is room.
+        None => [0; L],
+    }
+}
+
 /// Reads the big-endian 16-bit field at `AT`.
 #[inline(always)]
 pub(crate) const fn get16<const AT: usize, const N: usize>(b: &[u8; N]) -> u16 {
-    const { assert!(AT + 2 <= N) };
-    u16::from_be_bytes([b[AT], b[AT + 1]])
+    u16::from_be_bytes(get::<AT, 2, N>(b))
 }
 
 /// Reads the big-endian 32-bit field at `AT`.
 #[inline(always)]
 pub(crate) const fn get32<const AT: usize, const N: usize>(b: &[u8; N]) -> u32 {
-    const { assert!(AT + 4 <= N) };
-    u32::from_be_bytes([b[AT], b[AT + 1], b[AT + 2], b[AT + 3]])
+    u32::from_be_bytes(get::<AT, 4, N>(b))
 }
 
 /// Reads the big-endian 64-bit field at `AT`.
 #[inline(always)]
 pub(crate) const fn get64<const AT: usize, const N: usize>(b: &[u8; N]) -> u64 {
-    const { assert!(AT + 8 <= N) };
-    u64::from_be_bytes([b[AT], b[AT + 1], b[AT + 2], b[AT + 3], b[AT + 4], b[AT + 5], b[AT + 6], b[AT + 7]])
-}
-
-/// Reads the six bytes at `AT`.
-#[inline(always)]
-pub(crate) const fn get48<const AT: usize, const N: usize>(b: &[u8; N]) -> [u8; 6] {
-    const { assert!(AT + 6 <= N) };
-    [b[AT], b[AT + 1], b[AT + 2], b[AT + 3], b[AT + 4], b[AT + 5]]
+    u64::from_be_bytes(get::<AT, 8, N>(b))
 }
 
 /// Writes `value` at `AT`; integers come as `to_be_bytes`.

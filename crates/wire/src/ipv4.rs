@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::checksum::{self, Sum};
-use crate::field::{get16, get32, get64, put};
+use crate::checksum::Sum;
+use crate::field::{get, get16, get32, get64, put};
 
 /// What follows an IPv4 header.
 pub mod protocol {
@@ -78,6 +78,54 @@ pub const fn is_broadcast(addr: u32) -> bool {
 #[inline(always)]
 pub const fn is_loopback(addr: u32) -> bool {
     addr >> 24 == 127
+}
+
+/// The fixed part of an IPv4 header in registers: loaded by three instructions, while one load a field would be ten.
+/// The words are little-endian, so that a field of one byte is where a shift by its place finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4Words {
+    first: u64,
+    second: u64,
+    dst: u32,
+}
+
+impl Ipv4Words {
+    /// As [`Ipv4Header::version_ihl`].
+    #[inline(always)]
+    pub const fn version_ihl(self) -> u8 {
+        self.first as u8
+    }
+
+    /// As [`Ipv4Header::total_len`].
+    #[inline(always)]
+    pub const fn total_len(self) -> u16 {
+        ((self.first >> 16) as u16).swap_bytes()
+    }
+
+    /// As [`Ipv4Header::src_u32`].
+    #[inline(always)]
+    pub const fn src_u32(self) -> u32 {
+        ((self.second >> 32) as u32).swap_bytes()
+    }
+
+    /// As [`Ipv4Header::dst_u32`].
+    #[inline(always)]
+    pub const fn dst_u32(self) -> u32 {
+        self.dst.swap_bytes()
+    }
+
+    /// As [`Ipv4Header::checksum_ok`], for a header that is not all zeros.
+    #[inline(always)]
+    pub const fn checksum_ok(self) -> bool {
+        // The words may be added in any width and byte order (RFC 1071, section 2), and make a multiple of 0xffff. That
+        // is one if the product with the inverse of 0xffff modulo 2^64 is the quotient, and quotients are small.
+        const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+        const _: () = assert!(INVERSE.wrapping_mul(0xffff) == 1);
+        let low = u32::MAX as u64;
+        let (a, b) = (self.first, self.second);
+        let sum = (a >> 32) + (a & low) + (b >> 32) + (b & low) + self.dst as u64;
+        sum.wrapping_mul(INVERSE) <= u64::MAX / 0xffff
+    }
 }
 
 header! {
@@ -246,6 +294,16 @@ impl Ipv4Header {
         self.sum().is_valid()
     }
 
+    /// The header in three words, for checks of several fields at once.
+    #[inline(always)]
+    pub const fn words(&self) -> Ipv4Words {
+        Ipv4Words {
+            first: u64::from_le_bytes(get::<0, 8, _>(&self.0)),
+            second: u64::from_le_bytes(get::<8, 8, _>(&self.0)),
+            dst: u32::from_le_bytes(get::<16, 4, _>(&self.0)),
+        }
+    }
+
     /// The checksum that a header without options must have; what the field holds now does not matter.
     #[inline(always)]
     pub const fn compute_checksum(&self) -> u16 {
@@ -256,8 +314,10 @@ impl Ipv4Header {
     /// Counts the TTL down and updates the checksum (RFC 1624, equation 3). The TTL must be at least 1.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
-        // The TTL is the upper byte of its word. Only the difference of old and new counts, and that is always the same.
-        self.set_checksum(checksum::update16(self.checksum(), 0x0100, 0));
+        // The TTL is the upper byte of its word, so the sum of the words is less by 0x0100, and the checksum, its complement,
+        // more by that; a carry goes round to the lowest bit.
+        let checksum = self.checksum() as u32 + 0x0100;
+        self.set_checksum((checksum + (checksum >= 0xffff) as u32) as u16);
         self.set_ttl(self.ttl().wrapping_sub(1));
     }
 

@@ -53,6 +53,14 @@ impl Mac {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
+    /// The address in the upper bytes of a word as it lies in memory: for comparing with
+    /// [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word), and nothing else.
+    #[inline(always)]
+    pub const fn to_word(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_le_bytes([0, 0, a, b, c, d, e, f])
+    }
+
     /// The inverse of [`to_u64`](Self::to_u64); the upper 16 bits are ignored.
     #[inline(always)]
     pub const fn from_u64(value: u64) -> Mac {

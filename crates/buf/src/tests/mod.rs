@@ -1,6 +1,7 @@
 //! Property tests of buffers, packets and frames against plain models.
 
 mod frame;
+mod link;
 mod packet;
 mod pool;
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
+use buf::LinkHeader;
 use infra::class_a::{Full, SlotWriter};
 use infra::counters::CounterSet;
 use infra::quiesce::{Domain, Mark};
@@ -15,41 +16,22 @@ use crate::interface::Interface;
 /// Packets and bytes sent over each adjacency.
 pub type AdjacencyCounters = CounterSet<2>;
 
-/// A link header, ready to be written in front of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rewrite {
-    /// The header, at the end of the array.
-    pub bytes: [u8; 32],
-    /// Its length in bytes.
-    pub len: u8,
-}
-
-impl Rewrite {
-    /// The header of packets from `src` to `dst` with these VLAN tags.
-    pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Rewrite {
-        let mut header = Vec::with_capacity(HEADER + 2 * TAG);
-        header.extend_from_slice(&dst.0);
-        header.extend_from_slice(&src.0);
-        if let Some(t) = tags {
-            let outer = if t.outer_service { ethertype::QINQ } else { ethertype::VLAN };
-            header.extend_from_slice(&outer.to_be_bytes());
-            header.extend_from_slice(&t.outer.to_be_bytes());
-            if let Some(inner) = t.inner {
-                header.extend_from_slice(&ethertype::VLAN.to_be_bytes());
-                header.extend_from_slice(&inner.to_be_bytes());
-            }
+/// The Ethernet header of packets from `src` to `dst` with these VLAN tags.
+pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER + 2 * TAG);
+    header.extend_from_slice(&dst.0);
+    header.extend_from_slice(&src.0);
+    if let Some(t) = tags {
+        let outer = if t.outer_service { ethertype::QINQ } else { ethertype::VLAN };
+        header.extend_from_slice(&outer.to_be_bytes());
+        header.extend_from_slice(&t.outer.to_be_bytes());
+        if let Some(inner) = t.inner {
+            header.extend_from_slice(&ethertype::VLAN.to_be_bytes());
+            header.extend_from_slice(&inner.to_be_bytes());
         }
-        header.extend_from_slice(&ethertype.to_be_bytes());
-        let mut bytes = [0; 32];
-        let len = header.len();
-        bytes[32 - len..].copy_from_slice(&header);
-        Rewrite { bytes, len: len as u8 }
     }
-
-    /// The header.
-    pub fn header(&self) -> &[u8] {
-        &self.bytes[32 - usize::from(self.len)..]
-    }
+    header.extend_from_slice(&ethertype.to_be_bytes());
+    header
 }
 
 /// How to reach a neighbour.
@@ -57,7 +39,7 @@ impl Rewrite {
 #[repr(align(64))]
 pub struct Adjacency {
     /// The link header; `None` while the neighbour's address is not known.
-    pub rewrite: Option<Rewrite>,
+    pub rewrite: Option<LinkHeader>,
     /// The interface to send by.
     pub interface: u32,
     /// The largest network packet that may be sent, in bytes.
@@ -106,7 +88,7 @@ impl Adjacencies {
             e.users += 1;
             return Ok(e.index);
         }
-        let rewrite = mac.map(|dst| Rewrite::ethernet(dst, via.mac, tags, ethertype::IPV4));
+        let rewrite = mac.and_then(|dst| LinkHeader::new(&ethernet(dst, via.mac, tags, ethertype::IPV4)));
         let index = self.records.insert(Adjacency { rewrite, interface, mtu: via.mtu, next_hop })?;
         self.counters.clear(index);
         self.by_neighbor.insert((interface, next_hop), Entry { index, users: 1, mac });
@@ -145,7 +127,7 @@ impl Adjacencies {
     ) {
         let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return };
         e.mac = mac;
-        let rewrite = mac.map(|dst| Rewrite::ethernet(dst, via.mac, tags, ethertype::IPV4));
+        let rewrite = mac.and_then(|dst| LinkHeader::new(&ethernet(dst, via.mac, tags, ethertype::IPV4)));
         // The index is in use, so it lies within the capacity.
         let _ = self.records.set(e.index, Adjacency { rewrite, interface, mtu: via.mtu, next_hop });
     }

@@ -46,7 +46,7 @@ impl EthernetInput {
 
     fn port(&self, guard: &Guard, interface: u32) -> Port {
         match self.interfaces.get(guard, interface) {
-            Some(i) => Port { interface, mac: i.mac.to_u64(), fib: i.fib, up: i.up },
+            Some(i) => Port { interface, mac: i.mac.to_word(), fib: i.fib, up: i.up },
             None => Port { interface, mac: 0, fib: 0, up: false },
         }
     }
@@ -88,7 +88,7 @@ impl EthernetInput {
 #[cold]
 fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
     let h = p.peek::<EthernetHeader>();
-    if h.dst_u64() != port.mac {
+    if h.dst_word() != port.mac {
         let dst = h.dst();
         if !dst.is_multicast() {
             return Verdict::Drop(Reason::NotForUs);
@@ -124,23 +124,25 @@ impl FrameNode for EthernetInput {
         let Some(first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
         let mut vlans = false;
-        out.each(frame, |_, p| {
+        let usual = Verdict::Next(Next::Ip4);
+        out.mostly(usual, frame, |_, p| {
             if p.rx_if() != port.interface {
                 port = self.port(cx.guard, p.rx_if());
             }
             if !port.up {
-                return Verdict::Drop(Reason::Down);
+                return Some(Verdict::Drop(Reason::Down));
             }
-            let Some(header) = p.head::<EthernetHeader>() else { return Verdict::Drop(Reason::Runt) };
-            let (kind, dst) = (header.ethertype(), header.dst_u64());
-            if kind == ethertype::IPV4 && dst == port.mac {
-                return accept(p, port, Next::Ip4, HEADER);
-            }
-            if ethertype::is_vlan(kind) {
+            let Some(header) = p.head::<EthernetHeader>() else { return Some(Verdict::Drop(Reason::Runt)) };
+            let (kind, dst) = (header.ethertype(), header.dst_word());
+            let verdict = if kind == ethertype::IPV4 && dst == port.mac {
+                accept(p, port, Next::Ip4, HEADER)
+            } else if ethertype::is_vlan(kind) {
                 vlans = true;
-                return self.tagged(cx.guard, p, kind);
-            }
-            filter(p, port, kind, HEADER)
+                self.tagged(cx.guard, p, kind)
+            } else {
+                filter(p, port, kind, HEADER)
+            };
+            (verdict != usual).then_some(verdict)
         });
         if vlans {
             frame.forget_uniform_rx();

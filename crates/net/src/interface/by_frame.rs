@@ -9,14 +9,14 @@ const PLACES: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Place<T> {
-    interface: u32,
-    /// The frame that the entry is of.
-    frame: u64,
+    /// Interface, and above it the frame that the entry is of: one comparison finds both right.
+    key: u64,
     value: T,
 }
 
 /// Values by interface, valid for one frame.
 pub struct ByFrame<T> {
+    /// The number of the frame, in the upper half.
     frame: u64,
     /// One bit a place that this frame used.
     used: u64,
@@ -25,7 +25,7 @@ pub struct ByFrame<T> {
 
 impl<T: Copy + Default> Default for ByFrame<T> {
     fn default() -> Self {
-        let empty = Place { interface: u32::MAX, frame: 0, value: T::default() };
+        let empty = Place { key: 0, value: T::default() };
         ByFrame { frame: 0, used: 0, places: Box::new([empty; PLACES]) }
     }
 }
@@ -33,8 +33,13 @@ impl<T: Copy + Default> Default for ByFrame<T> {
 impl<T: Copy> ByFrame<T> {
     /// Forgets the values of the last frame.
     pub fn begin(&mut self) {
-        self.frame += 1;
+        self.frame = self.frame.wrapping_add(1 << 32);
         self.used = 0;
+        if self.frame == 0 {
+            // The numbers begin anew, and what is left from the last time must not look like of now.
+            self.places.iter_mut().for_each(|p| p.key = 0);
+            self.frame = 1 << 32;
+        }
     }
 
     /// The value of `interface`. `load` finds it the first time, and is given the value that has to make room.
@@ -42,9 +47,10 @@ impl<T: Copy> ByFrame<T> {
     pub fn get(&mut self, interface: u32, load: impl FnOnce(Option<(u32, T)>) -> T) -> &mut T {
         let at = interface as usize % PLACES;
         let place = &mut self.places[at];
-        if place.interface != interface || place.frame != self.frame {
-            let evicted = (place.frame == self.frame).then_some((place.interface, place.value));
-            *place = Place { interface, frame: self.frame, value: load(evicted) };
+        let key = self.frame | u64::from(interface);
+        if place.key != key {
+            let evicted = (place.key >> 32 == self.frame >> 32).then_some((place.key as u32, place.value));
+            *place = Place { key, value: load(evicted) };
             self.used |= 1 << at;
         }
         &mut place.value
@@ -55,7 +61,7 @@ impl<T: Copy> ByFrame<T> {
         let mut used = self.used;
         while used != 0 {
             let place = &self.places[used.trailing_zeros() as usize];
-            f(place.interface, place.value);
+            f(place.key as u32, place.value);
             used &= used - 1;
         }
     }

@@ -30,7 +30,7 @@ pub struct InterfaceOutput {
     to: ByFrame<To>,
 }
 
-/// What is the same for all packets to one interface, and how many there are in this frame.
+/// What is the same for all packets to one interface, and how many of them this frame has that it takes as they are.
 #[derive(Clone, Copy)]
 struct To {
     device: u32,
@@ -61,7 +61,7 @@ impl InterfaceOutput {
 
 /// Adds what a frame had for an interface.
 fn count(tx: &mut Lane<2>, interface: u32, to: &To) {
-    if to.packets == 0 {
+    if to.packets == 0 || to.plain != Verdict::Next(Next::Tx) {
         return;
     }
     tx.add(interface, [to.packets, to.bytes]);
@@ -97,19 +97,15 @@ impl FrameNode for InterfaceOutput {
     type Drop = Reason;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let Some(first) = frame.get(0) else { return };
         let InterfaceOutput { interfaces, ports, tx, to } = self;
-        let interface = first.tx_if();
         // The common case, all to one interface that takes them as they are, needs no verdict a packet.
-        if frame.packets().all(|p| p.tx_if() == interface) {
+        if let Some(interface) = frame.uniform_tx() {
             let mut all = find(interfaces, ports, cx.guard, interface);
             if !frame.any().any(all.cannot) {
                 out.all(all.plain);
-                if all.plain == Verdict::Next(Next::Tx) {
-                    all.packets = frame.len() as u64;
-                    all.bytes = frame.packets().map(|p| p.total_len() as u64).sum();
-                    count(tx, interface, &all);
-                }
+                all.packets = frame.len() as u64;
+                all.bytes = frame.total_len() as u64;
+                count(tx, interface, &all);
                 return;
             }
         }
@@ -120,13 +116,11 @@ impl FrameNode for InterfaceOutput {
                 find(interfaces, ports, cx.guard, p.tx_if())
             });
             // What is cut comes by again, and is counted then.
-            if p.flags().any(to.cannot) && to.plain == Verdict::Next(Next::Tx) {
+            if p.flags().any(to.cannot) {
                 return Verdict::Next(Next::Gso);
             }
-            if to.plain == Verdict::Next(Next::Tx) {
-                to.packets += 1;
-                to.bytes += p.total_len() as u64;
-            }
+            to.packets += 1;
+            to.bytes += p.total_len() as u64;
             to.plain
         });
         to.each(|interface, to| count(tx, interface, &to));

@@ -111,9 +111,8 @@ impl FrameNode for InterfaceTx {
     const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
-        let Some(first) = frame.get(0) else { return };
-        let (interface, n) = (first.tx_if(), frame.len());
-        if frame.packets().all(|p| p.tx_if() == interface) {
+        let n = frame.len();
+        if let Some(interface) = frame.uniform_tx() {
             let device = device(&self.interfaces, cx.guard, interface);
             let reason = self.send(cx, device, frame);
             if frame.len() == n {

@@ -1,6 +1,6 @@
 //! `ip4-input`: is this an IPv4 packet that may be forwarded? (RFC 1812 sections 4.2.2 and 5.2.2)
 
-use buf::{Cache, Frame, Packet};
+use buf::{Cache, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::Reader;
 use wire::ipv4::{self, Ipv4Header};
@@ -42,19 +42,46 @@ impl FrameNode for Ip4Input {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let own = self.own.get(cx.guard);
         let bufs = &mut *cx.bufs;
-        out.each(frame, |_, p| check(own, bufs, p));
+        let usual = Verdict::Next(Next::Lookup);
+        out.mostly(usual, frame, |_, p| {
+            if is_plain(own, p) {
+                return None;
+            }
+            let verdict = check(own, bufs, p);
+            (verdict != usual).then_some(verdict)
+        });
     }
 }
 
+/// Whether there is nothing to say about a packet, which is the answer for nearly all: of one buffer, a good header
+/// without options, from one host to another. What is not plain [`check`] looks at.
 #[inline(always)]
+fn is_plain(own: &OwnAddresses, p: &mut Packet<'_>) -> bool {
+    let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
+    let h = p.peek::<Ipv4Header>().words();
+    let src = h.src_u32();
+    len >= Ipv4Header::LEN
+        && h.version_ihl() == PLAIN
+        && usize::from(h.total_len()) == len
+        && !chained
+        && h.checksum_ok()
+        && src < GROUPS
+        && !ipv4::is_loopback(src)
+        && h.dst_u32() < GROUPS
+        && !own.forbids_source(fib, src)
+}
+
+/// From here on addresses are groups, reserved, or broadcast.
+const GROUPS: u32 = 0xe000_0000;
+
+/// All checks, of any packet.
+#[inline(never)]
 fn check(own: &OwnAddresses, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total, fib) = (p.len(), p.total_len(), p.fib());
     let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
-    // The checksum first: it loads the header in three words, and all that follows is taken from those.
-    let sum_ok = h.checksum_ok();
-    let (plain, said) = (h.version_ihl() == PLAIN, usize::from(h.total_len()));
+    let (good, said) = (h.version_ihl() == PLAIN && h.checksum_ok(), usize::from(h.total_len()));
     let (src, dst) = (h.src_u32(), h.dst_u32());
-    if !(plain && sum_ok && said >= Ipv4Header::LEN)
+    if !(good && said >= Ipv4Header::LEN)
         && let Some(reason) = unusual(p.bytes(), said)
     {
         return Verdict::Drop(reason);

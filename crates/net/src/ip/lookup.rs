@@ -129,14 +129,14 @@ impl FrameNode for Ip4Lookup {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let fibs = self.fibs.get(cx.guard);
         self.leaves(fibs, frame);
-        out.each(frame, |i, p| {
+        out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
             let at = i & (FRAME_SIZE - 1);
             let word = self.objects.get(self.leaves[at]);
             if let Some(adjacency) = Object::adjacency(word) {
                 p.set_fwd(adjacency);
-                return Verdict::Next(Next::Rewrite);
+                return None;
             }
-            self.other(fibs, p, self.addresses[at], word)
+            Some(self.other(fibs, p, self.addresses[at], word))
         });
     }
 }

@@ -51,52 +51,84 @@ impl FrameNode for Ip4Rewrite {
     const TRACE: graph::trace::TraceFn = crate::trace::rewrite;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let Ip4Rewrite { adjacencies, counters } = self;
-        let mut counted = Runs::new(counters);
-        out.each(frame, |_, p| {
+        let adjacencies = self.adjacencies.view(cx.guard);
+        let mut counted = Runs::new(&mut self.counters);
+        out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
             let index = p.fwd();
-            let Some(adjacency) = adjacencies.get(cx.guard, index) else {
-                return Verdict::Drop(Reason::Stale);
-            };
+            let Some(adjacency) = adjacencies.get(index) else { return Some(Verdict::Drop(Reason::Stale)) };
             p.set_tx_if(adjacency.interface);
             let Some(rewrite) = &adjacency.rewrite else {
                 p.set_fwd(adjacency.next_hop.to_bits());
-                return Verdict::Next(Next::Arp);
+                return Some(Verdict::Next(Next::Arp));
             };
-            let len = p.total_len();
-            if !p.flags().any(Flags::LOCAL_ORIGIN) {
-                if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
-                    return Verdict::Drop(Reason::LinkBroadcast);
+            let mut len = p.len();
+            if p.flags().any(UNUSUAL) || len > usize::from(adjacency.mtu) {
+                if let Err(verdict) = unusual(p, adjacency.mtu, rewrite.len()) {
+                    return Some(verdict);
                 }
-                let h = p.peek::<Ipv4Header>();
-                if h.ttl() <= 1 {
-                    p.set_fwd(Cause::TtlExpired.to_raw());
-                    return Verdict::Next(Next::Report);
-                }
-                h.decrement_ttl();
+                len = p.total_len();
+            } else if !count_down(p) {
+                return Some(Verdict::Next(Next::Report));
             }
-            if len > usize::from(adjacency.mtu)
-                && let Some(verdict) = too_big(p, adjacency.mtu)
-            {
-                return verdict;
+            if !p.prepend(rewrite) {
+                return Some(Verdict::Drop(Reason::NoHeadroom));
             }
-            if p.flags().any(Flags::CSUM_PARTIAL | Flags::GSO) {
-                move_offload(p, rewrite.len);
-            }
-            if !p.prepend(&rewrite.bytes, usize::from(rewrite.len)) {
-                return Verdict::Drop(Reason::NoHeadroom);
-            }
-            counted.packet(index, len + usize::from(rewrite.len));
-            Verdict::Next(Next::Output)
+            counted.packet(index, len + rewrite.len());
+            None
         });
     }
 }
 
+/// Flags of packets that need more than a new header.
+const UNUSUAL: Flags = Flags::CHAINED
+    .or(Flags::LOCAL_ORIGIN)
+    .or(Flags::L2_BROADCAST)
+    .or(Flags::L2_MULTICAST)
+    .or(Flags::CSUM_PARTIAL)
+    .or(Flags::GSO);
+
+/// Takes one from the TTL; `false`, and the cause noted, when nothing would be left of it.
+#[inline(always)]
+fn count_down(p: &mut Packet<'_>) -> bool {
+    let h = p.peek::<Ipv4Header>();
+    if h.ttl() <= 1 {
+        p.set_fwd(Cause::TtlExpired.to_raw());
+        return false;
+    }
+    h.decrement_ttl();
+    true
+}
+
+/// Makes a packet ready for its link header that is large, the router's own, or has work left for the device.
+///
+/// # Errors
+/// What becomes of a packet that cannot go out like this.
+#[inline(never)]
+fn unusual(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
+    if !p.flags().any(Flags::LOCAL_ORIGIN) {
+        if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
+            return Err(Verdict::Drop(Reason::LinkBroadcast));
+        }
+        if !count_down(p) {
+            return Err(Verdict::Next(Next::Report));
+        }
+    }
+    if p.total_len() > usize::from(mtu)
+        && let Some(verdict) = too_big(p, mtu)
+    {
+        return Err(verdict);
+    }
+    if p.flags().any(Flags::CSUM_PARTIAL | Flags::GSO) {
+        move_offload(p, link_len);
+    }
+    Ok(())
+}
+
 /// What is still to be done to a packet counts from its Ethernet header, and the new one may be longer or shorter.
 #[cold]
-fn move_offload(p: &mut Packet<'_>, link_len: u8) {
+fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     let old = u16::from(p.l2_len());
-    let moved = |place: u16| place.wrapping_sub(old).wrapping_add(u16::from(link_len));
+    let moved = |place: u16| place.wrapping_sub(old).wrapping_add(link_len as u16);
     let cold = p.cold_mut();
     cold.csum_start = moved(cold.csum_start);
     if let Some(gso) = cold.gso() {

@@ -2,14 +2,14 @@
 
 use std::net::Ipv4Addr;
 
-use buf::{Flags, Gso, GsoKind};
+use buf::{Flags, Gso, GsoKind, LinkHeader};
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{Ipv4Header, Mac, ethertype};
 
 use super::rewrite::Ip4Rewrite;
-use crate::adjacency::{Adjacency, Rewrite};
+use crate::adjacency::{Adjacency, ethernet};
 use crate::ethernet::Tags;
 use crate::icmp::Cause;
 use crate::testing::{Bench, checksum};
@@ -38,7 +38,8 @@ fn bench() -> (Bench, Harness) {
     let of = [None, tags(false, 100, None), tags(true, 200, Some(300))];
     let (dst, src) = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
     for index in PLAIN..=INCOMPLETE {
-        let rewrite = of.get(index as usize).map(|t| Rewrite::ethernet(dst, src, *t, ethertype::IPV4));
+        let rewrite =
+            of.get(index as usize).and_then(|t| LinkHeader::new(&ethernet(dst, src, *t, ethertype::IPV4)));
         let record = Adjacency { rewrite, interface: 20 + index, mtu: MTU, next_hop: NEXT_HOP };
         assert_eq!(bench.writers.adjacencies.insert(record), Ok(index));
     }

@@ -69,9 +69,7 @@ impl ArpInput {
         let found = Object::adjacency(self.objects.get(table.lookup(sender)));
         let Some(known) = found.and_then(|index| self.adjacencies.get(cx.guard, index)) else { return false };
         let Some(rewrite) = &known.rewrite else { return false };
-        known.interface == rx_if
-            && known.next_hop.to_bits() == sender
-            && !rewrite.header().starts_with(&mac.0)
+        known.interface == rx_if && known.next_hop.to_bits() == sender && !rewrite.bytes().starts_with(&mac.0)
     }
 }
 

@@ -11,7 +11,7 @@ use wire::ethernet::ethertype;
 use wire::ipv4;
 
 use super::{Address, InterfaceInfo, Neighborhood, Router, RouterError};
-use crate::adjacency::Rewrite;
+use crate::adjacency::ethernet;
 use crate::interface::Kind;
 use crate::ip::{Path, Prefix4, Source};
 use crate::neighbor::{self, Action, Config, Counters, Event, Key, NeighborView, Outcome, Release};
@@ -135,8 +135,8 @@ impl Router {
     /// Sends an ARP packet out of an interface: to one station, or to all.
     fn send_arp(&mut self, interface: u32, to: Option<Mac>, packet: impl FnOnce(Mac) -> ArpPacket) {
         let Some(info) = self.near.interfaces.get(&interface) else { return };
-        let header = Rewrite::ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);
-        let bytes = [header.header(), packet(info.mac).as_bytes().as_slice()].concat();
+        let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);
+        let bytes = [&header, packet(info.mac).as_bytes().as_slice()].concat();
         self.send_to(0, interface, "interface-output", &bytes);
     }
 

@@ -175,13 +175,13 @@ fn routes_by_one_next_hop_share_an_object() {
         r.add_neighbor(0, ip("10.0.0.2"), mac, false).unwrap();
         assert_eq!(object_of(&r), before);
         let header = r.adjacencies().get(index).unwrap().rewrite.unwrap();
-        assert_eq!(header.header()[..6], mac.0);
+        assert_eq!(header.bytes()[..6], mac.0);
     }
     // And an interface's own address and MTU.
     r.set_mac(0, Mac([2, 7, 7, 7, 7, 7])).unwrap();
     r.set_mtu(0, 1400).unwrap();
     let record = r.adjacencies().get(index).unwrap();
-    assert_eq!((&record.rewrite.unwrap().header()[6..12], record.mtu), (&[2, 7, 7, 7, 7, 7][..], 1400));
+    assert_eq!((&record.rewrite.unwrap().bytes()[6..12], record.mtu), (&[2, 7, 7, 7, 7, 7][..], 1400));
     for n in 0..1000u32 {
         r.remove_route(0, Prefix4::new(Ipv4Addr::from_bits(0xc000_0000 | n << 8), 24)).unwrap();
     }

@@ -27,6 +27,20 @@ fn header() -> impl Strategy<Value = Ipv4Header> {
     })
 }
 
+proptest! {
+    /// The header in three words says what its fields say, with a good checksum and with any.
+    #[test]
+    fn words_are_the_header(mut h in header(), noise in word()) {
+        for _ in 0..2 {
+            let w = h.words();
+            prop_assert_eq!((w.version_ihl(), w.total_len()), (h.version_ihl(), h.total_len()));
+            prop_assert_eq!((w.src_u32(), w.dst_u32()), (h.src_u32(), h.dst_u32()));
+            prop_assert_eq!(w.checksum_ok(), h.checksum_ok());
+            h.set_checksum(noise);
+        }
+    }
+}
+
 #[test]
 fn known_sum() {
     // RFC 1071 section 3.

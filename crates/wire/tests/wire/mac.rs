@@ -40,6 +40,8 @@ proptest! {
     fn round_trips(mac in any::<[u8; 6]>()) {
         prop_assert_eq!(Mac(mac).to_string().parse(), Ok(Mac(mac)));
         prop_assert_eq!(Mac::from_u64(Mac(mac).to_u64()), Mac(mac));
+        let header = wire::ethernet::EthernetHeader::new(Mac(mac), Mac([0xff; 6]), 0xffff);
+        prop_assert_eq!(header.dst_word(), Mac(mac).to_word());
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn path_text(c: &Context, path: Path, resolved: Option<Object>) -> String {
     {
         let name = interface_name(c, adj.interface);
         let header = match &adj.rewrite {
-            Some(r) => r.header().iter().map(|b| format!("{b:02x}")).collect(),
+            Some(r) => r.bytes().iter().map(|b| format!("{b:02x}")).collect(),
             None => "arp-ipv4 (incomplete)".to_string(),
         };
         let _ = write!(text, " [adj {index}: {name} mtu:{} {header}]", adj.mtu);

@@ -1,0 +1,62 @@
+//! A link header, ready to be written in front of packets.
+
+/// Bytes of a link header, ready for [`Packet::prepend`](crate::Packet::prepend): at least 8 and at most
+/// [`MAX`](LinkHeader::MAX), so that two stores of fixed width write any of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkHeader {
+    /// The header at the end of the array.
+    bytes: [u8; LinkHeader::MAX],
+    len: u8,
+}
+
+impl LinkHeader {
+    /// Room for Ethernet with two VLAN tags and more.
+    pub const MAX: usize = 32;
+    const MIN: usize = 8;
+
+    /// The header of these bytes; `None` when it is shorter than 8 bytes or longer than [`MAX`](Self::MAX).
+    pub fn new(header: &[u8]) -> Option<LinkHeader> {
+        let at = Self::MAX.checked_sub(header.len())?;
+        let mut bytes = [0; Self::MAX];
+        bytes[at..].copy_from_slice(header);
+        (header.len() >= Self::MIN).then_some(LinkHeader { bytes, len: header.len() as u8 })
+    }
+
+    /// Its length in bytes.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// The header.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[Self::MAX - self.len()..]
+    }
+
+    /// Writes the header to the [`len`](Self::len) bytes at `to`.
+    ///
+    /// Two stores that overlap write exactly that many. One store of 32 bytes would touch the cache line in front of the
+    /// packet, one more for each packet of a vector.
+    ///
+    /// # Safety
+    /// The bytes at `to` can be written and belong to the caller.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, to: *mut u8) {
+        let len = self.len();
+        // SAFETY: MIN ≤ len ≤ MAX (`new`), so both loads lie within the last `len` bytes of the array, and both stores
+        // within the `len` bytes that the caller speaks for.
+        unsafe {
+            let from = self.bytes.as_ptr().add(Self::MAX - len);
+            if len <= 16 {
+                to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
+                let last = from.add(len - 8).cast::<u64>().read_unaligned();
+                to.add(len - 8).cast::<u64>().write_unaligned(last);
+            } else {
+                to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned());
+                let last = from.add(len - 16).cast::<u128>().read_unaligned();
+                to.add(len - 16).cast::<u128>().write_unaligned(last);
+            }
+        }
+    }
+}
