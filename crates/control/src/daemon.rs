@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use net::router::{Install, Parts, Router, Sizes};
 use tokio::net::unix::pipe;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -62,9 +62,12 @@ pub fn run(startup: &Startup, install: Install) -> Result<(), DaemonError> {
 }
 
 async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonError> {
+    // From here on a signal to stop is an orderly end, also while the file of commands is being run.
+    let mut stop = Stop::new()?;
     // First of all: a second instance ends here, before it touches anything.
     let listener = listen(startup)?;
-    let placement = startup.cpu.place(&infra::cpu::online_cores()).map_err(failed)?;
+    let placement = startup.cpu.place(&infra::cpu::online_cores());
+    let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
         infra::cpu::pin_current(core)?;
     }
@@ -73,6 +76,8 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         Workers::Count(n) => (*n).max(1),
         Workers::Cores(cores) => cores.len().max(1),
     };
+    let pidfile = startup.unix.pidfile.as_deref().map(PidFile::write).transpose();
+    let _pidfile = pidfile.map_err(|e| failed(startup.about(&["pidfile"], e)))?;
     let sizes = Sizes { buffers: startup.buffers.per_numa, workers };
     let Parts { mut router, workers } = Router::build(install, &sizes).map_err(failed)?;
     if router.pool().stats().page == infra::mem::PageSize::Small {
@@ -92,21 +97,23 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let registry = Rc::new(commands::registry());
     let turns = tokio::task::spawn_local(turns(context.clone(), bell));
     if let Some(file) = &startup.unix.startup_config {
-        configure(&registry, &context, file).await.map_err(|e| {
-            let e = startup.startup_config_place.iter().fold(e, |e, place| e.within(place));
-            failed(e.render())
-        })?;
+        let done = tokio::select! {
+            done = configure(&registry, &context, file) => done,
+            why = stop.told() => {
+                tracing::info!("{why} before the configuration was complete");
+                context.borrow_mut().shut_down();
+                return Ok(());
+            }
+        };
+        done.map_err(|e| failed(startup.about(&["startup-config | exec"], e.render())))?;
     }
-    let _pidfile = startup.unix.pidfile.as_deref().map(PidFile::write).transpose()?;
     tokio::task::spawn_local(cli::serve(listener, registry, context.clone()));
     // Scripts wait for this line.
     eprintln!("volley: ready");
     tracing::info!("forwarding; the CLI listens on {}", where_listening(startup));
 
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
-        _ = term.recv() => tracing::info!("told to stop"),
-        _ = int.recv() => tracing::info!("interrupted"),
+        why = stop.told() => tracing::info!("{why}"),
         // The turns end only when the router can no longer be turned.
         ended = turns => return Err(failed(format!("the router's turns ended: {ended:?}"))),
     }
@@ -114,12 +121,36 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     Ok(())
 }
 
+/// The signals that end the router.
+struct Stop([(Signal, &'static str); 3]);
+
+impl Stop {
+    fn new() -> io::Result<Stop> {
+        let of = |kind, why| Ok::<_, io::Error>((signal(kind)?, why));
+        Ok(Stop([
+            of(SignalKind::terminate(), "told to stop")?,
+            of(SignalKind::interrupt(), "interrupted")?,
+            of(SignalKind::hangup(), "its terminal hung up")?,
+        ]))
+    }
+
+    /// Waits for one of them, and says which.
+    async fn told(&mut self) -> &'static str {
+        let [(term, terminated), (int, interrupted), (hup, hung_up)] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => terminated,
+            _ = int.recv() => interrupted,
+            _ = hup.recv() => hung_up,
+        }
+    }
+}
+
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     let listener = match &startup.unix.cli_listen {
         Listen::Socket(path) => Listener::unix(path, group(startup)?),
         Listen::Tcp(address) => Listener::tcp(*address),
     };
-    listener.map_err(failed)
+    listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
 }
 
 /// The group that may use the CLI's socket. One that this machine does not know is a matter for a warning.

@@ -65,7 +65,7 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
         Err(faults) => return faulty(&faults),
     };
     if let Err(e) = logging::init(logging::DEFAULT_FILTER, startup.unix.log.as_deref()) {
-        eprintln!("volley: {e}");
+        eprintln!("volley: {}", startup.about(&["log"], e));
         return ExitCode::FAILURE;
     }
     match daemon::run(&startup, volley::features::install) {

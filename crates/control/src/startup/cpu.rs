@@ -39,8 +39,9 @@ impl Cpu {
     /// thread is bound to a core.
     ///
     /// # Errors
-    /// A message for the operator when a core that is named is not usable, or when there are too few.
-    pub fn place(&self, usable: &[usize]) -> Result<Placement, String> {
+    /// The parameters at fault and a message for the operator, when a core that is named is not usable, or when there are
+    /// too few.
+    pub fn place(&self, usable: &[usize]) -> Result<Placement, (&'static [&'static str], String)> {
         if *self == Self::default() {
             return Ok(Placement { main: None, workers: vec![None] });
         }
@@ -48,11 +49,14 @@ impl Cpu {
             Workers::Cores(cores) => cores.as_slice(),
             _ => &[],
         };
-        if let Some(core) = self.main_core.iter().chain(named).find(|core| !usable.contains(core)) {
-            return Err(format!(
-                "cpu: core {core} is not there to use: name cores out of {}",
-                core_ranges(usable)
-            ));
+        let absent = |core: &&usize| !usable.contains(core);
+        let not_there =
+            |core| format!("core {core} is not there to use: name cores out of {}", core_ranges(usable));
+        if let Some(core) = self.main_core.iter().find(absent) {
+            return Err((&["main-core"], not_there(core)));
+        }
+        if let Some(core) = named.iter().find(absent) {
+            return Err((&["corelist-workers", "coremask-workers"], not_there(core)));
         }
         let mut free = usable.iter().copied().skip(self.skip_cores).filter(|core| !named.contains(core));
         let main = self.main_core.or_else(|| free.next());
@@ -66,14 +70,15 @@ impl Cpu {
             _ => 1,
         };
         if workers.len() < wanted {
-            return Err(format!(
-                "cpu: workers {wanted} with skip-cores {} need {} cores, and there are {} ({}): lower one of them, \
+            let message = format!(
+                "workers {wanted} with skip-cores {} need {} cores, and there are {} ({}): lower one of them, \
                  or place the workers with corelist-workers",
                 self.skip_cores,
                 self.skip_cores + wanted + 1,
                 usable.len(),
                 core_ranges(usable)
-            ));
+            );
+            return Err((&["workers", "skip-cores", "main-core"], message));
         }
         Ok(Placement { main, workers: workers.into_iter().map(Some).collect() })
     }
@@ -127,12 +132,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_explained() {
-        let message = Cpu { main_core: Some(9), ..Cpu::default() }.place(&[0, 1, 2, 5]).unwrap_err();
-        assert_eq!(message, "cpu: core 9 is not there to use: name cores out of 0-2,5");
+        let (at, message) = Cpu { main_core: Some(9), ..Cpu::default() }.place(&[0, 1, 2, 5]).unwrap_err();
+        assert_eq!(
+            (at, &*message),
+            (&["main-core"][..], "core 9 is not there to use: name cores out of 0-2,5")
+        );
         let cpu = Cpu { workers: Workers::Count(2), skip_cores: 1, ..Cpu::default() };
-        let message = cpu.place(&[0, 1]).unwrap_err();
+        let (_, message) = cpu.place(&[0, 1]).unwrap_err();
         assert!(
-            message.starts_with("cpu: workers 2 with skip-cores 1 need 4 cores, and there are 2 (0-1)"),
+            message.starts_with("workers 2 with skip-cores 1 need 4 cores, and there are 2 (0-1)"),
             "{message}"
         );
     }

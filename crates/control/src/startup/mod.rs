@@ -27,7 +27,8 @@ pub use value::{Group, Listen};
 
 use lex::{Source, Token, lex};
 use std::{
-    fs,
+    collections::BTreeMap,
+    fmt, fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -82,8 +83,8 @@ pub struct Startup {
     pub buffers: Buffers,
     /// Which plugins are wanted.
     pub plugins: Plugins,
-    /// Where the file of CLI commands is named, for what is wrong with it.
-    pub startup_config_place: Option<Place>,
+    /// Where each parameter was given last, by its name in the table, for what turns out wrong later.
+    pub places: BTreeMap<&'static str, Place>,
     /// What was accepted but has no effect, for the log; each begins with its place.
     pub warnings: Vec<String>,
 }
@@ -141,6 +142,14 @@ impl Startup {
         Self::build(tokens, faults)
     }
 
+    /// A message about a parameter, with the place where it was given, if it was. There may be several that set the same.
+    pub fn about(&self, parameters: &[&str], message: impl fmt::Display) -> String {
+        match parameters.iter().find_map(|name| self.places.get(name)) {
+            Some(place) => format!("{place}: {message}"),
+            None => message.to_string(),
+        }
+    }
+
     fn build(tokens: Vec<Token>, mut faults: Vec<Fault>) -> Result<Self, Vec<Fault>> {
         let (sections, wrong) = tree::parse(tokens);
         faults.extend(wrong);
@@ -167,7 +176,7 @@ impl Startup {
             cpu: Cpu::default(),
             buffers: Buffers { per_numa: 16_384 },
             plugins: Plugins { default_enabled: true, named: Vec::new() },
-            startup_config_place: None,
+            places: BTreeMap::new(),
             warnings: Vec::new(),
         }
     }

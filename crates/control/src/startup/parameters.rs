@@ -94,9 +94,7 @@ const UNIX: &[Parameter] = &[
     .default("standard error")
     .help("Append log messages to this file."),
     Parameter::sets("startup-config | exec", "<file>", |s, c| {
-        let place = c.first().map(|file| file.place().clone());
         s.unix.startup_config = Some(c.path()?);
-        s.startup_config_place = place;
         Ok(())
     })
     .default("none")

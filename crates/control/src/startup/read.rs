@@ -14,6 +14,7 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     let mut reader = Reader { startup, faults: Vec::new(), given: BTreeMap::new(), warned: BTreeSet::new() };
     sections.iter().for_each(|section| reader.section(section));
     reader.check_cores();
+    reader.startup.places = reader.given.iter().map(|(name, place)| (*name, (*place).clone())).collect();
     (reader.startup, reader.faults)
 }
 

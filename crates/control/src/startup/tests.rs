@@ -63,6 +63,11 @@ fn faults(text: &str) -> String {
     faults.iter().map(|fault| format!("{fault}\n")).collect()
 }
 
+/// What was set, without where, and without warnings.
+fn bare(startup: Startup) -> Startup {
+    Startup { warnings: Vec::new(), places: Default::default(), ..startup }
+}
+
 fn parse(text: &str) -> Startup {
     Startup::parse(text, "f").unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
 }
@@ -101,6 +106,16 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
             "f:42:1: section 'statseg' is not used by this version",
         ]
     );
+}
+
+#[test]
+fn a_list_of_cores_may_have_spaces() {
+    let cores = |text| parse(text).cpu;
+    assert_eq!(
+        cores("cpu { corelist-workers 4, 6 main-core 1 }"),
+        cores("cpu { corelist-workers 4,6 main-core 1 }")
+    );
+    assert_eq!(cores("cpu { corelist-workers 2-3 ,5 , 7 }"), cores("cpu { corelist-workers 2-3,5,7 }"));
 }
 
 #[test]
@@ -153,7 +168,7 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
             };
             for name in p.names() {
                 let startup = parse(&format!("{section} {{ {name} {value} }}"));
-                let changed = Startup { warnings: Vec::new(), ..startup.clone() } != Startup::default();
+                let changed = bare(startup.clone()) != Startup::default();
                 assert_eq!(startup.warnings.len(), usize::from(p.effect == Effect::Ignored), "{name}");
                 assert!(changed || p.effect != Effect::Sets, "{name} sets nothing");
             }
@@ -252,6 +267,8 @@ fn values_that_cannot_be_meant_are_refused() {
         ("unix { cli-listen 5002 }", "found '5002'"),
         ("cpu { corelist-workers 3-2 }", "f:1:24: expected cores from 0 to 1023, each once"),
         ("cpu { corelist-workers 1,1 }", "found '1,1'"),
+        ("cpu { corelist-workers 1, 1 }", "f:1:24: expected cores"),
+        ("cpu { corelist-workers 1, main-core 2 }", "found '1,'"),
         ("cpu { corelist-workers 0-4000000000 }", "found '0-4000000000'"),
         ("cpu { coremask-workers 0 }", "found '0'"),
         ("buffers { buffers-per-numa 0 }", "expected a number from 1024 to"),
@@ -272,7 +289,8 @@ fn values_that_cannot_be_meant_are_refused() {
 fn a_parameter_given_twice_counts_the_last_time_and_is_warned_about() {
     let startup = parse("unix { exec a }\nunix { startup-config b }");
     assert_eq!(startup.unix.startup_config, Some("b".into()));
-    assert_eq!(startup.startup_config_place.unwrap().to_string(), "f:2:23");
+    assert_eq!(startup.about(&["log", "startup-config | exec"], "lost"), "f:2:8: lost");
+    assert_eq!(startup.about(&["pidfile"], "lost"), "lost");
     let warning = "f:2:8: 'startup-config | exec' was given before, at f:1:8: the last one counts";
     assert_eq!(startup.warnings, [warning]);
 }
@@ -422,7 +440,7 @@ proptest! {
         };
         wanted.cpu = Cpu { main_core, workers: Workers::Cores(cores.into_iter().collect()), skip_cores };
         wanted.buffers = Buffers { per_numa };
-        let read = Startup::parse(&text, "f").map(|startup| Startup { warnings: Vec::new(), ..startup });
+        let read = Startup::parse(&text, "f").map(bare);
         prop_assert_eq!(read, Ok(wanted));
     }
 

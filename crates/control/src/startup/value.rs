@@ -153,10 +153,20 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A list of cores, as `2-3,18-19`, in its order.
+    /// A list of cores, as `2-3,18-19` or `2-3, 18-19`, in its order.
     pub fn cores(&mut self) -> Result<Vec<usize>, Fault> {
         let expected = format!("cores from 0 to {LAST_CORE}, each once, as 2-3,18-19");
-        self.parse(&expected, core_list)
+        let first = self.word(&expected)?;
+        let mut list = first.text.clone();
+        let goes_on = |list: &str, word: &str| {
+            word.starts_with(',') || (list.ends_with(',') && word.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        while let Some(word) = self.peek().filter(|word| goes_on(&list, &word.text)) {
+            list += &word.text;
+            self.take();
+        }
+        core_list(&list)
+            .ok_or_else(|| Fault::new(&first.place, format!("expected {expected}, found '{list}'")))
     }
 
     /// A set of cores as a hexadecimal mask; bit 0 is core 0.
