@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use scenarios::{Ping, Routed, TWO_PORTS, cabled};
-use testkit::netns::Host;
+use testkit::netns::{Host, LIMIT};
 use testkit::process::until;
 use testkit::router::Router;
 
@@ -77,6 +77,23 @@ fn after_sigkill_the_port_is_the_kernels_again() {
 #[test]
 fn after_sigterm_the_port_is_the_kernels_again() {
     the_kernel_gets_its_port_back(Router::stop);
+}
+
+#[test]
+fn told_to_stop_while_it_sets_up_it_ends_in_order() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let before = port_state(&r);
+    let router = Router::spawn(
+        &r,
+        "create host-interface name eth0
+        set interface state host-eth0 up
+        ip route add 20.0.0.0/24 drop count 4000000",
+    );
+    until("the port is up", LIMIT, || r.run("ip -o link show dev eth0").contains(",UP"));
+    assert!(!router.log().contains("ready"), "the routes were there too soon for this test");
+    router.stop();
+    assert_eq!(port_state(&r), before);
 }
 
 #[test]
