@@ -102,7 +102,9 @@ impl Tracer {
     pub fn add(&self, node: NodeId, n: u32) -> bool {
         match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
             (Some(info), Some(wanted)) if info.input => {
-                wanted.fetch_add(n, Ordering::Relaxed);
+                // At the limit it stays there: more than anyone will look at.
+                let more = |w: u32| Some(w.saturating_add(n));
+                let _ = wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
                 true
             }
             _ => false,
