@@ -349,6 +349,107 @@ impl<'a> Packet<'a> {
         true
     }
 
+    /// Puts the bytes of another packet behind this one's: its buffers are chained, not copied. Only what is missing from
+    /// the first 128 bytes is, which stay together in the first buffer. The other packet's record is forgotten.
+    ///
+    /// Linking walks this packet's own segments, so many pieces are put together from the last to the first.
+    ///
+    /// # Errors
+    /// Gives `other` back, and changes nothing, when another packet shares the later segments of either.
+    pub fn append(&mut self, mut other: Held, cache: &mut Cache) -> Result<(), Held> {
+        if !(self.owns_tail() && other.packet().owns_tail()) {
+            return Err(other);
+        }
+        let last = self.trim_tail(cache);
+        let record = other.into_record();
+        // SAFETY: `last` and the other head are both owned by this packet now, alone, and are two buffers.
+        let (before, new) = unsafe { (arena::link(last), arena::link(record.buf)) };
+        before.next = record.buf;
+        let mut added = u32::from(record.len);
+        if record.flags.any(Flags::CHAINED) {
+            added += new.tail_len;
+        } else {
+            new.next = 0;
+        }
+        (new.shares, new.seg_off, new.seg_len) = (1, record.off, record.len);
+        let tail = if self.record.flags.any(Flags::CHAINED) { self.link().tail_len } else { 0 };
+        self.link_mut().tail_len = tail.saturating_add(added);
+        self.record.flags |= Flags::CHAINED;
+        self.gather(cache);
+        Ok(())
+    }
+
+    /// Whether no other packet has a share of the segments behind the first.
+    fn owns_tail(&self) -> bool {
+        if !self.record.flags.any(Flags::CHAINED) {
+            return true;
+        }
+        // SAFETY: a chained packet has a next segment, and a share of it. The count is atomic, see `duplicate`. Nobody
+        // can take another share while this packet, the only one to have any, is borrowed.
+        let shares = unsafe { AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares) };
+        shares.load(Ordering::Acquire) == 1
+    }
+
+    /// Cuts the last segments to what counts, in a tail that nobody shares. Gives the buffer of the last one.
+    fn trim_tail(&mut self, cache: &mut Cache) -> u32 {
+        let mut last = self.record.buf;
+        if !self.record.flags.any(Flags::CHAINED) {
+            return last;
+        }
+        let mut left = self.link().tail_len;
+        loop {
+            // SAFETY: the head and, as nobody shares them, its segments are owned by this packet; one borrow at a time.
+            let next = unsafe { arena::link(last) }.next;
+            if next == 0 {
+                return last;
+            }
+            if left == 0 {
+                cache.free_tail(last);
+                // SAFETY: as above.
+                unsafe { arena::link(last) }.next = 0;
+                return last;
+            }
+            // SAFETY: as above.
+            let segment = unsafe { arena::link(next) };
+            segment.seg_len = u32::from(segment.seg_len).min(left) as u16;
+            left -= u32::from(segment.seg_len);
+            last = next;
+        }
+    }
+
+    /// Moves bytes of a tail that nobody shares to the first segment until that has 128, and frees what is empty then.
+    fn gather(&mut self, cache: &mut Cache) {
+        while self.len() < PEEK && self.record.flags.any(Flags::CHAINED) {
+            let (next, left) = (self.link().next, self.link().tail_len);
+            if next == 0 || left == 0 {
+                return self.cut_tail(cache);
+            }
+            // SAFETY: the next segment is owned by this packet, and is another buffer than the head.
+            let segment = unsafe { arena::link(next) };
+            let n = (PEEK - self.len()).min(segment.seg_len as usize).min(left as usize);
+            let to = self.ptr(self.record.off as usize + self.len());
+            // SAFETY: offset ≤ STRIDE - PEEK and len + n ≤ PEEK, so the target lies within the head; seg_off + seg_len lie
+            // within the segment, and n ≤ seg_len; the two buffers are two.
+            unsafe {
+                let from = arena::at(self.base, next).as_ptr().add(segment.seg_off as usize);
+                std::ptr::copy_nonoverlapping(from, to, n);
+            }
+            self.record.len += n as u16;
+            segment.seg_off += n as u16;
+            segment.seg_len -= n as u16;
+            let (rest, after) = (segment.seg_len, segment.next);
+            let head = self.link_mut();
+            head.tail_len -= n as u32;
+            if rest == 0 {
+                head.next = after;
+                cache.put(next);
+                if after == 0 {
+                    self.record.flags = self.record.flags & !Flags::CHAINED;
+                }
+            }
+        }
+    }
+
     /// Frees the segments behind the first.
     #[inline(always)]
     fn cut_tail(&mut self, cache: &mut Cache) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{bytes_of, packet_of, pattern};
-use crate::layout::{DATA, DATA_ROOM, HEADROOM, MAX_OFFSET, STRIDE};
+use crate::layout::{DATA, DATA_ROOM, HEADROOM, MAX_OFFSET, PEEK, STRIDE};
 use crate::record::{Flags, NO_INTERFACE};
 use crate::{Gso, GsoKind, Held, Pool};
 
@@ -21,6 +21,8 @@ enum Op {
     RewindL2,
     RewindL3,
     Duplicate,
+    /// Another packet of so many bytes, begun so many bytes later, and cut by so many.
+    Append(usize, usize, usize),
 }
 
 /// Small steps, and the edges of the buffer.
@@ -47,6 +49,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::RewindL2),
         1 => Just(Op::RewindL3),
         1 => Just(Op::Duplicate),
+        4 => (prop_oneof![0..200usize, 0..2 * STRIDE], 0..200usize, prop_oneof![Just(0), 0..STRIDE])
+            .prop_map(|(n, lead, cut)| Op::Append(n, lead, cut)),
     ]
 }
 
@@ -58,6 +62,8 @@ struct Model {
     start: usize,
     end: usize,
     tail: Vec<u8>,
+    /// Whether a copy has a share of the tail.
+    shared: bool,
     /// Network and link header.
     mark: Option<(usize, usize)>,
 }
@@ -81,7 +87,7 @@ proptest! {
         let mut held = Held::alloc(&mut cache).ok_or(TestCaseError::fail("no buffer"))?;
         // What the memory holds is left over from others: all of it becomes known.
         let mut model =
-            Model { memory: vec![0; STRIDE], start: DATA, end: DATA, tail: Vec::new(), mark: None };
+            Model { memory: vec![0; STRIDE], start: DATA, end: DATA, tail: Vec::new(), shared: false, mark: None };
         while held.packet().push(1) {}
         held.packet().room_mut().fill(0);
         prop_assert!(held.packet().advance(DATA - HEADROOM));
@@ -112,6 +118,7 @@ proptest! {
                     } else {
                         m.end = m.start + n;
                         m.tail.clear();
+                        m.shared = false;
                     }
                 }
                 Op::Fill(bytes) => {
@@ -129,6 +136,7 @@ proptest! {
                     m.end = m.start + first;
                     m.memory[m.start..m.end].copy_from_slice(&bytes[..first]);
                     m.tail = bytes[first..].to_vec();
+                    m.shared = false;
                 }
                 Op::Write(i, b) => {
                     if len > 0 {
@@ -171,6 +179,29 @@ proptest! {
                     }
                     prop_assert!(p.advance(start - HEADROOM));
                     prop_assert_eq!(p.len(), len);
+                    m.shared = p.flags().any(Flags::CHAINED);
+                }
+                Op::Append(n, lead, cut) => {
+                    let mut bytes = pattern(n as u32, n);
+                    let Some(mut other) = packet_of(&bytes, &mut cache) else { continue };
+                    let mut o = other.packet();
+                    if o.advance(lead) {
+                        bytes.drain(..lead);
+                    }
+                    bytes.truncate(bytes.len() - cut.min(bytes.len()));
+                    o.truncate(bytes.len(), &mut cache);
+                    let done = p.append(other, &mut cache);
+                    prop_assert_eq!(done.is_err(), m.shared);
+                    if let Err(other) = done {
+                        other.free(&mut cache);
+                        continue;
+                    }
+                    m.tail.extend(bytes);
+                    let moved = PEEK.saturating_sub(len).min(m.tail.len());
+                    for byte in m.tail.drain(..moved) {
+                        m.memory[m.end] = byte;
+                        m.end += 1;
+                    }
                 }
             }
             let mut p = held.packet();
@@ -313,6 +344,28 @@ fn a_chain_that_finds_no_buffer_stays_whole() -> std::io::Result<()> {
     assert!(!held.packet().fill_chained(&pattern(1, 10 * DATA_ROOM), &mut cache));
     assert_eq!(bytes_of(&mut held).len(), held.packet().total_len());
     held.free(&mut cache);
+    drop(cache);
+    assert_eq!(pool.stats().used, 0);
+    Ok(())
+}
+
+#[test]
+fn many_small_packets_become_one_with_its_headers_together() -> std::io::Result<()> {
+    let pool = Pool::new(100)?;
+    let mut cache = pool.cache();
+    let bytes = pattern(5, 40 * 8);
+    let mut whole: Option<Held> = None;
+    for piece in bytes.chunks(8).rev() {
+        let mut held = packet_of(piece, &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        if let Some(rest) = whole.take() {
+            assert!(held.packet().append(rest, &mut cache).is_ok());
+        }
+        whole = Some(held);
+    }
+    let mut whole = whole.ok_or(std::io::ErrorKind::OutOfMemory)?;
+    assert_eq!(bytes_of(&mut whole), bytes);
+    assert_eq!(whole.packet().bytes()[..PEEK], bytes[..PEEK]);
+    whole.free(&mut cache);
     drop(cache);
     assert_eq!(pool.stats().used, 0);
     Ok(())
