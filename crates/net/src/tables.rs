@@ -1,4 +1,4 @@
-//! What the nodes read: one handle a table, all of class A (one writer, the main thread).
+//! What the nodes read: one handle a table, all of class A (one writer, the main thread) but for the fragments that wait.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
-use crate::ip::{self, Fibs, OwnAddresses, Registry};
+use crate::ip::{self, Fibs, OwnAddresses, Reassembly, Registry, UtcClock};
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
 pub const MAX_INTERFACES: u32 = 1 << 16;
@@ -42,10 +42,16 @@ pub struct Tables {
     pub own: Reader<OwnAddresses>,
     /// Who takes packets for this router, by IP protocol.
     pub protocols: Registry,
+    /// Who looks at packets with a router alert (RFC 2113), by IP protocol.
+    pub router_alerts: Registry,
     /// Who takes datagrams for this router, by UDP port.
     pub udp_ports: Registry,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
     pub ip4_count: CounterSet<2>,
+    /// Datagrams of which not all fragments have come.
+    pub reassembly: Reassembly,
+    /// Universal time, for timestamp options.
+    pub utc: UtcClock,
 }
 
 /// The main thread's side of the same tables.
@@ -94,7 +100,10 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         fibs,
         own,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
+        reassembly: Reassembly::default(),
+        utc: UtcClock::default(),
         protocols: Registry::new(ip::LOCAL, 1 << 8),
+        router_alerts: Registry::new(ip::OPTIONS, 1 << 8),
         udp_ports: Registry::new(crate::udp::NODE, 1 << 16),
     };
     Ok((writers, tables))

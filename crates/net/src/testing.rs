@@ -10,7 +10,7 @@ use wire::Mac;
 use crate::ethernet::Vlans;
 use crate::interface::{Interface, Kind};
 use crate::ip::OwnAddresses;
-use crate::router::{Hooks, Parts, Router, Sizes};
+use crate::router::{Address, Hooks, Parts, Router, Sizes};
 use crate::tables::{Tables, Writers, tables};
 
 /// The plain form of the internet checksum (RFC 1071 section 4.1): 0 for data that carries its own.
@@ -48,7 +48,7 @@ impl Bench {
         Bench { domain, writers, tables }
     }
 
-    /// Adds an interface.
+    /// Adds an interface, with an address on a /24.
     pub fn interface(&mut self, fib: u16, ip4: Option<Ipv4Addr>) -> u32 {
         let index = self.writers.interfaces.reserve().unwrap();
         let record = Interface {
@@ -59,7 +59,7 @@ impl Bench {
             fib,
             mtu: 1500,
             vlans: Vlans::default(),
-            ip4,
+            addresses: ip4.iter().map(|&address| Address { address, len: 24 }).collect(),
         };
         self.writers.interfaces.set(index, record).unwrap();
         index
@@ -81,7 +81,7 @@ impl Bench {
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     crate::interface::install(b, t);
     crate::ethernet::install(b, t);
-    crate::ip::install(b, t);
+    crate::ip::install(b, t, hooks)?;
     crate::neighbor::install(b, t, hooks)?;
     crate::udp::install(b, t, hooks)?;
     crate::icmp::install(b, t, hooks)?;

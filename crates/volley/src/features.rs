@@ -12,7 +12,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     net::interface::install(b, t);
     net::ethernet::install(b, t);
     net::neighbor::install(b, t, hooks)?;
-    net::ip::install(b, t);
+    net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
     net::udp::install(b, t, hooks)?;
     net::gso::install(b, t, hooks)?;

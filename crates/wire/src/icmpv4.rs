@@ -38,6 +38,8 @@ pub mod unreachable {
     pub const PORT: u8 = 3;
     /// Too long for the next hop, and DF is set.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// The next hop of a source route cannot be reached, or source routes are not followed.
+    pub const SOURCE_ROUTE_FAILED: u8 = 5;
     /// Forbidden by an operator (RFC 1812 section 5.2.7.1).
     pub const ADMIN_PROHIBITED: u8 = 13;
 }
@@ -48,6 +50,12 @@ pub mod exceeded {
     pub const TTL: u8 = 0;
     /// Fragments were missing for too long.
     pub const REASSEMBLY: u8 = 1;
+}
+
+/// Codes of [`kind::REDIRECT`].
+pub mod redirect {
+    /// For this host.
+    pub const HOST: u8 = 1;
 }
 
 /// The longest error message, its IP header included (RFC 1812 section 4.3.2.3).

@@ -22,6 +22,7 @@ pub mod gso;
 pub mod icmpv4;
 pub mod ipv4;
 pub mod mac;
+pub mod options;
 pub mod tcp;
 pub mod udp;
 pub mod virtio;

@@ -4,6 +4,7 @@ mod generator;
 mod interface;
 mod neighbor;
 mod ping;
+mod reassembly;
 mod route;
 mod show;
 mod trace;
@@ -100,6 +101,7 @@ pub fn registry() -> Registry<Context> {
     trace::register(&mut r);
     generator::register(&mut r);
     ping::register(&mut r);
+    reassembly::register(&mut r);
     r
 }
 

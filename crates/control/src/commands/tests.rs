@@ -170,3 +170,38 @@ fn the_bounds_of_the_neighbour_table_are_shown() {
         assert!(cli.ok(&format!("show ip {noun}")).contains("10.0.0.2"));
     }
 }
+
+#[test]
+fn the_bounds_of_reassembly_are_set_and_saved() {
+    let mut cli = Cli::new();
+    let defaults = cli.ok("show ip4-full-reassembly");
+    assert!(defaults.contains("timeout 30 s") && defaults.contains("buffers 0 of 8"), "{defaults}");
+    cli.ok("set ip4-full-reassembly timeout 15 max-buffers 20");
+    cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
+    cli.ok("set ip4-full-reassembly max-reassembly-length 7");
+    let config = cli.ok("show config");
+    assert!(
+        config.contains("set ip4-full-reassembly timeout 15 max-reassembly-length 7 max-buffers 20\n"),
+        "{config}"
+    );
+    assert!(
+        config.contains("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9\n"),
+        "{config}"
+    );
+    let text = cli.ok("show ip4-full-reassembly details");
+    assert!(
+        text.contains("fragments 0 (7 of one datagram at most), buffers 0 of 20\ntimeout 15 s"),
+        "{text}"
+    );
+    assert!(cli.ok("show ip4-sv-reassembly --json").contains("\"max_datagrams\": 100"));
+    for (line, place) in [
+        ("set ip4-full-reassembly timeout 0", "0"),
+        ("set ip4-full-reassembly timeout 601", "601"),
+        ("set ip4-full-reassembly timeout 20 max-reassemblies 99999999", "99999999"),
+        ("set ip4-sv-reassembly max-reassembly-length 257 timeout 9", "257"),
+        ("set ip4-sv-reassembly max-buffers 33", "33"),
+    ] {
+        let message = cli.refused(line, place);
+        assert!(message.contains(": 1 to "), "{message}");
+    }
+}

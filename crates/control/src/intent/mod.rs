@@ -11,6 +11,7 @@
 mod address;
 mod interface;
 mod neighbor;
+mod reassembly;
 mod route;
 mod store;
 mod table;
@@ -19,10 +20,12 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use net::ip::Prefix4;
+use net::ip::reassembly::Kind;
 use net::router::{Address, RouterError};
 
 pub use interface::{Interface, Spec, VLANS};
 pub use neighbor::Neighbor;
+pub use reassembly::{Reassembly, name as reassembly_name};
 pub use route::{Route, Via};
 pub use store::{Change, Store, View};
 
@@ -33,6 +36,8 @@ use crate::system::System;
 pub enum Key {
     /// A VRF by number.
     Table(u16),
+    /// The bounds of one kind of reassembly.
+    Reassembly(Kind),
     /// An interface that stands on its own, by name.
     Interface(String),
     /// A sub-interface by name.
@@ -50,6 +55,8 @@ pub enum Key {
 pub enum Value {
     /// See [`Key::Table`].
     Table,
+    /// See [`Key::Reassembly`].
+    Reassembly(Reassembly),
     /// See [`Key::Interface`] and [`Key::SubInterface`].
     Interface(Box<Interface>),
     /// See [`Key::Address`].
@@ -84,7 +91,7 @@ pub(crate) fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
 /// Whether the object can be what `view`, the tree as it would be, says.
 fn validate(key: &Key, value: &Value, view: &View<'_>) -> Result<(), Refused> {
     match (key, value) {
-        (Key::Table(_), Value::Table) => Ok(()),
+        (Key::Table(_), Value::Table) | (Key::Reassembly(_), Value::Reassembly(_)) => Ok(()),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
         (Key::Address(interface, a), Value::Address) => address::validate(interface, *a, view),
         (Key::Neighbor(interface, ip), Value::Neighbor(_)) => neighbor::validate(interface, *ip, view),
@@ -116,6 +123,8 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
     match (key, old, new) {
         (Key::Table(t), _, Some(Value::Table)) => table::apply(*t, system),
         (Key::Table(t), _, None) => table::withdraw(*t, system),
+        (Key::Reassembly(kind), _, Some(Value::Reassembly(r))) => r.apply(*kind, system),
+        (Key::Reassembly(kind), _, None) => Reassembly::default().apply(*kind, system),
         (Key::Interface(n) | Key::SubInterface(n), old, Some(Value::Interface(i))) => {
             let old = old.and_then(|v| if let Value::Interface(i) = v { Some(&**i) } else { None });
             i.apply(n, old, system)
@@ -135,6 +144,7 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
 pub fn dump(key: &Key, value: &Value) -> Vec<String> {
     match (key, value) {
         (Key::Table(t), _) => vec![format!("ip table add {t}")],
+        (Key::Reassembly(kind), Value::Reassembly(r)) => vec![r.dump(*kind)],
         (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n),
         (Key::Address(i, a), _) => vec![format!("set interface ip address {i} {a}")],
         (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(i, *ip)],

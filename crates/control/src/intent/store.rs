@@ -181,6 +181,7 @@ pub fn name(key: &Key) -> String {
         Key::Interface(n) | Key::SubInterface(n) => format!("interface {n}"),
         Key::Address(i, a) => format!("address {a} on {i}"),
         Key::Neighbor(i, ip) => format!("neighbor {ip} on {i}"),
+        Key::Reassembly(kind) => super::reassembly_name(*kind).to_string(),
         Key::Route(t, p) => format!("route {p} in table {t}"),
     }
 }

@@ -47,7 +47,7 @@ fn bench() -> (Bench, Harness) {
             fib: 10 + index as u16,
             mtu: 1500,
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
-            ip4: None,
+            addresses: Vec::new(),
         };
         bench.writers.interfaces.set(index, record).unwrap();
     }

@@ -17,10 +17,16 @@ pub enum Cause {
     PortUnreachable,
     /// The packet is larger than this MTU (bytes), and must not be fragmented.
     FragmentationNeeded(u16),
+    /// Fragments of the datagram, whose first this is, did not come in time.
+    ReassemblyTimeout,
+    /// The packet wants to be routed by its source, which this router does not do.
+    SourceRouteFailed,
+    /// The header is wrong at this byte.
+    ParameterProblem(u8),
 }
 
 impl Cause {
-    /// As a forwarding index: the kind in the low byte, the MTU in the high half.
+    /// As a forwarding index: the kind in the low byte, the MTU or the place in the high half.
     #[inline(always)]
     pub fn to_raw(self) -> u32 {
         match self {
@@ -31,6 +37,9 @@ impl Cause {
             Cause::ProtocolUnreachable => 4,
             Cause::PortUnreachable => 5,
             Cause::FragmentationNeeded(mtu) => 6 | u32::from(mtu) << 16,
+            Cause::ReassemblyTimeout => 7,
+            Cause::SourceRouteFailed => 8,
+            Cause::ParameterProblem(at) => 9 | u32::from(at) << 16,
         }
     }
 
@@ -44,6 +53,9 @@ impl Cause {
             4 => Cause::ProtocolUnreachable,
             5 => Cause::PortUnreachable,
             6 => Cause::FragmentationNeeded((raw >> 16) as u16),
+            7 => Cause::ReassemblyTimeout,
+            8 => Cause::SourceRouteFailed,
+            9 => Cause::ParameterProblem((raw >> 16) as u8),
             _ => Cause::NoRoute,
         }
     }

@@ -19,7 +19,6 @@ edges! { pub enum Next { Lookup = "ip4-lookup" } }
 reasons! {
     pub enum Reason {
         Group = "echo-to-group", Info, "an echo request to a broadcast or multicast address, which is not answered";
-        SourceRoute = "source-route", Warn, "an echo request with a source route, which this router does not follow";
         Limit = "echo-limit", Warn, "more echo requests than this router answers in a second";
     }
 }
@@ -27,23 +26,6 @@ reasons! {
 #[derive(Default)]
 pub struct Icmp4EchoRequest {
     replies: Bucket,
-}
-
-/// Whether an IPv4 header has a loose (131) or strict (137) source route among its options (RFC 791 section 3.1).
-fn source_routed(options: &[u8]) -> bool {
-    let mut rest = options;
-    loop {
-        rest = match *rest {
-            [131 | 137, ..] => return true,
-            [0, ..] => return false,
-            [1, ref after @ ..] => after,
-            [_, len, ..] => match rest.get(usize::from(len.max(2))..) {
-                Some(after) => after,
-                None => return false,
-            },
-            _ => return false,
-        };
-    }
 }
 
 impl PacketNode for Icmp4EchoRequest {
@@ -59,9 +41,6 @@ impl PacketNode for Icmp4EchoRequest {
         let group = ipv4::is_multicast(dst) || ipv4::is_broadcast(dst);
         if group || p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
             return Verdict::Drop(Reason::Group);
-        }
-        if p.bytes().get(Ipv4Header::LEN..l4).is_some_and(source_routed) {
-            return Verdict::Drop(Reason::SourceRoute);
         }
         if !self.replies.pass(RATE, cx.now) {
             return Verdict::Drop(Reason::Limit);

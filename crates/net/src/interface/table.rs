@@ -11,6 +11,7 @@ use infra::counters::{CounterSet, Lane};
 use wire::Mac;
 
 use crate::ethernet::Vlans;
+use crate::router::Address;
 
 /// What an interface is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +41,20 @@ pub struct Interface {
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// Its primary address: what reports about packets that came in by it are sent from.
-    pub ip4: Option<Ipv4Addr>,
+    /// Its addresses. Reports about packets that came in by it are sent from the first, its primary one.
+    pub addresses: Vec<Address>,
+}
+
+impl Interface {
+    /// Its primary address.
+    pub fn ip4(&self) -> Option<Ipv4Addr> {
+        self.addresses.first().map(|a| a.address)
+    }
+
+    /// Its address on the network that `neighbor` is on, if that is one of its own.
+    pub fn address_beside(&self, neighbor: Ipv4Addr) -> Option<Address> {
+        self.addresses.iter().find(|a| a.network().contains(neighbor)).copied()
+    }
 }
 
 /// What interfaces count: packets and bytes each way, on every interface. Drops are counted by the graph.

@@ -72,7 +72,16 @@ impl RxQueue for Queue {
 }
 
 fn record(kind: Kind, device: u32, up: bool) -> Interface {
-    Interface { kind, device, mac: Mac::ZERO, up, fib: 0, mtu: 1500, vlans: Vlans::default(), ip4: None }
+    Interface {
+        kind,
+        device,
+        mac: Mac::ZERO,
+        up,
+        fib: 0,
+        mtu: 1500,
+        vlans: Vlans::default(),
+        addresses: Vec::new(),
+    }
 }
 
 /// Adds a device whose transmit queue is given back.

@@ -10,6 +10,7 @@ use buf::{Cache, FRAME_SIZE, Flags, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use wire::ipv4::{self, Ipv4Header};
+use wire::options::{COPIED, Options};
 
 use crate::adjacency::Adjacency;
 use crate::pieces::{Payload, inherit};
@@ -21,12 +22,6 @@ const UNIT: usize = 8;
 const MAX_HEADER: usize = 60;
 /// The flag "more fragments" beside the fragment offset.
 const MORE: u16 = 0x2000;
-/// The option that ends the list.
-const END: u8 = 0;
-/// The option that fills up; beside [`END`] the only one without a length.
-const NOP: u8 = 1;
-/// The bit in an option's type that says that every fragment has the option.
-const COPIED: u8 = 0x80;
 
 edges! { pub enum Next { Rewrite = "ip4-rewrite" } }
 reasons! {
@@ -159,23 +154,13 @@ fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Pi
 /// with zeros. The list ends at an option whose length is impossible. `None` when the header is cut off.
 fn later_header(first: &[u8]) -> Option<([u8; MAX_HEADER], usize)> {
     let mut header = [0; MAX_HEADER];
-    let (fixed, mut options) = first.split_at_checked(Ipv4Header::LEN)?;
+    let (fixed, options) = first.split_at_checked(Ipv4Header::LEN)?;
     header.get_mut(..fixed.len())?.copy_from_slice(fixed);
     let mut len = fixed.len();
-    while let Some(&kind) = options.first()
-        && kind != END
-    {
-        let option_len = match (kind, options.get(1)) {
-            (NOP, _) => 1,
-            (_, Some(&n)) if n >= 2 => usize::from(n),
-            _ => break,
-        };
-        let Some((option, rest)) = options.split_at_checked(option_len) else { break };
-        if kind & COPIED != 0 {
-            header.get_mut(len..len + option_len)?.copy_from_slice(option);
-            len += option_len;
-        }
-        options = rest;
+    for option in Options::of(options).map_while(Result::ok).filter(|o| o.kind & COPIED != 0) {
+        let end = len + option.bytes.len();
+        header.get_mut(len..end)?.copy_from_slice(option.bytes);
+        len = end;
     }
     len = len.next_multiple_of(4);
     Ipv4Header::split_mut(&mut header)?.0.set_ihl((len / 4) as u8);

@@ -11,7 +11,7 @@ use crate::Tables;
 /// Version 4, and a header without options.
 const PLAIN: u8 = 0x45;
 
-edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast" } }
+edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Options = "ip4-options" } }
 reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the packet is shorter than an IPv4 header";
@@ -79,9 +79,9 @@ const GROUPS: u32 = 0xe000_0000;
 fn check(own: &OwnAddresses, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total, fib) = (p.len(), p.total_len(), p.fib());
     let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
-    let (good, said) = (h.version_ihl() == PLAIN && h.checksum_ok(), usize::from(h.total_len()));
-    let (src, dst) = (h.src_u32(), h.dst_u32());
-    if !(good && said >= Ipv4Header::LEN)
+    let (plain, said) = (h.version_ihl() == PLAIN, usize::from(h.total_len()));
+    let (sum_ok, src, dst) = (h.checksum_ok(), h.src_u32(), h.dst_u32());
+    if !(plain && sum_ok && said >= Ipv4Header::LEN)
         && let Some(reason) = unusual(p.bytes(), said)
     {
         return Verdict::Drop(reason);
@@ -98,6 +98,9 @@ fn check(own: &OwnAddresses, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Ne
     if said < total {
         // What lies behind the packet (Ethernet padding) goes no further.
         if total == len { p.set_len(said) } else { p.truncate(said, bufs) }
+    }
+    if !plain {
+        return Verdict::Next(Next::Options);
     }
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }

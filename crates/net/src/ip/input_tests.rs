@@ -65,12 +65,13 @@ fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn good_packets_pass_with_and_without_options() {
+fn good_packets_pass_and_those_with_options_go_where_these_are_looked_at() {
     let (_bench, mut h) = bench();
     for options in 0..=10 {
         let p = packet().options(&vec![1; 4 * options]).build();
         let out = send(&mut h, 2, &p);
-        assert_eq!((out.node.as_str(), out.bytes), ("ip4-lookup", p), "{options}");
+        let node = if options == 0 { "ip4-lookup" } else { "ip4-options" };
+        assert_eq!((out.node.as_str(), out.bytes), (node, p), "{options}");
     }
 }
 
@@ -188,6 +189,7 @@ fn plain(p: &[u8]) -> &'static str {
         _ => {}
     }
     match p[16] {
+        _ if p[0] != 0x45 => "ip4-options",
         224 if p[16..19] == [224, 0, 0] => "ip4-local",
         224..240 => "no-multicast-route",
         _ => "ip4-lookup",

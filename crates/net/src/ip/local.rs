@@ -11,11 +11,10 @@ use super::Registry;
 use crate::Tables;
 use crate::icmp::Cause;
 
-edges! { pub enum Next { Report = "ip4-icmp-error" } }
+edges! { pub enum Next { Report = "ip4-icmp-error", Reassemble = "ip4-full-reassembly" } }
 reasons! {
     pub enum Reason {
         Length = "bad-length", Error, "the IPv4 header and the packet do not agree about lengths";
-        Fragment = "fragment", Warn, "a fragment for this router itself, which does not reassemble yet";
     }
 }
 
@@ -37,11 +36,11 @@ impl Ip4Local {
         if header < Ipv4Header::LEN || header > len || said < header || said > total {
             return Verdict::Drop(Reason::Length);
         }
-        if fragment {
-            return Verdict::Drop(Reason::Fragment);
-        }
         if said < total {
             p.truncate(said, bufs);
+        }
+        if fragment {
+            return Verdict::Next(Next::Reassemble);
         }
         p.set_l4_offset(header as u8);
         match self.protocols.get(u16::from(protocol)) {

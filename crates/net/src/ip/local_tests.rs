@@ -47,7 +47,7 @@ proptest! {
     #[test]
     fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let out = send(&mut harness(), &bytes);
-        prop_assert!(out.reason.is_some() || ["known", "ip4-icmp-error"].contains(&out.node.as_str()));
+        prop_assert!(out.reason.is_some() || ["known", "ip4-icmp-error", "ip4-full-reassembly"].contains(&out.node.as_str()));
     }
 }
 
@@ -59,11 +59,13 @@ fn rfc1812_5_2_7_1_an_unknown_protocol_is_reported() {
 }
 
 #[test]
-fn fragments_are_dropped_the_first_one_too() {
+fn fragments_are_to_be_made_whole_the_first_one_too() {
     let mut h = harness();
     for (offset, more) in [(0, true), (5, true), (5, false)] {
-        let out = send(&mut h, &packet().fragment(offset, more).build());
-        assert_eq!((out.node.as_str(), out.reason), ("ip4-local", Some("fragment")));
+        let fragment = packet().fragment(offset, more).build();
+        let out = send(&mut h, &[fragment.clone(), vec![0; 20]].concat());
+        assert_eq!((out.node.as_str(), out.reason), ("ip4-full-reassembly", None));
+        assert_eq!(out.bytes, fragment, "without padding");
     }
     assert_eq!(send(&mut h, &packet().dont_fragment().build()).node, "known");
 }

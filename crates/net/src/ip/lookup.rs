@@ -80,7 +80,7 @@ impl Ip4Lookup {
     fn other(&self, fibs: &Fibs, p: &mut Packet<'_>, address: u32, word: u64) -> Verdict<Next, Reason> {
         let mut object = Object::from_word(word);
         if let Object::Table(fib) = object {
-            object = match self.through_tables(fibs, address, fib) {
+            object = match through_tables(fibs, &self.objects, address, fib) {
                 Ok(object) => object,
                 Err(reason) => return Verdict::Drop(reason),
             };
@@ -105,19 +105,24 @@ impl Ip4Lookup {
             Object::Table(_) => Verdict::Drop(Reason::TableLoop),
         }
     }
+}
 
-    /// Follows objects that name another VRF.
-    #[cold]
-    fn through_tables(&self, fibs: &Fibs, address: u32, mut fib: u16) -> Result<Object, Reason> {
-        for _ in 0..MAX_HOPS {
-            let table = fibs.get(fib).ok_or(Reason::NoTable)?;
-            match Object::from_word(self.objects.get(table.lookup(address))) {
-                Object::Table(next) => fib = next,
-                other => return Ok(other),
-            }
+/// Looks `address` up in VRF `fib`, and follows objects that name another VRF.
+#[cold]
+pub(super) fn through_tables(
+    fibs: &Fibs,
+    objects: &WordReader,
+    address: u32,
+    mut fib: u16,
+) -> Result<Object, Reason> {
+    for _ in 0..MAX_HOPS {
+        let table = fibs.get(fib).ok_or(Reason::NoTable)?;
+        match Object::from_word(objects.get(table.lookup(address))) {
+            Object::Table(next) => fib = next,
+            other => return Ok(other),
         }
-        Err(Reason::TableLoop)
     }
+    Err(Reason::TableLoop)
 }
 
 impl FrameNode for Ip4Lookup {

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! ip4-input → (arc ip4-unicast) → ip4-lookup → ip4-rewrite → (arc ip4-output) → interface-output
-//!     └ (arc ip4-multicast) → ip4-multicast    │     └ ip4-fragment → ip4-rewrite
-//!                                              ├ ip4-arp (resolve, hold)
+//!     │ └ (arc ip4-multicast) → ip4-multicast  │     └ ip4-fragment → ip4-rewrite
+//!     └ ip4-options → both arcs                ├ ip4-arp (resolve, hold)
 //!                                              ├ (arc ip4-local) → ip4-local → icmp, udp, …
+//!                                              │                      └ ip4-full-reassembly → ip4-lookup
 //!                                              └ ip4-icmp-error
 //! ```
 //!
@@ -18,34 +19,46 @@ pub(crate) mod local;
 mod lookup;
 mod multicast;
 mod object;
+mod options;
 mod own;
 mod prefix;
+pub mod reassembly;
 mod registry;
 mod rewrite;
 mod table;
 
-use graph::{ArcKey, Builder};
+use graph::{ArcKey, Builder, GraphError};
 
 pub use lookup::Fibs;
 pub use object::Object;
+pub use options::UtcClock;
 pub use own::OwnAddresses;
 pub use prefix::Prefix4;
+pub use reassembly::Reassembly;
 pub use registry::Registry;
 pub use table::{Path, PathState, Resolver, RouteError, Routes, Source};
 
 use crate::Tables;
+use crate::router::Hooks;
 
+/// The node that looks at options.
+pub(crate) const OPTIONS: &str = "ip4-options";
 /// The node that sorts packets for this router by protocol.
 pub(crate) const LOCAL: &str = "ip4-local";
 
 /// Adds the nodes and arcs of this feature.
-pub fn install(b: &mut Builder, t: &Tables) {
+///
+/// # Errors
+/// When the main thread can reach no more nodes.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(input::Ip4Input::new(&tables)));
     let tables = t.clone();
     b.frame(move |_| Ok(lookup::Ip4Lookup::new(&tables)));
     let tables = t.clone();
     b.frame(move |_| Ok(local::Ip4Local::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |_| Ok(options::Ip4Options::new(&tables)));
     b.packet(|_| Ok(multicast::Ip4Multicast));
     let tables = t.clone();
     b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));
@@ -58,6 +71,7 @@ pub fn install(b: &mut Builder, t: &Tables) {
     b.arc("ip4-multicast", "ip4-multicast", ArcKey::Rx);
     b.arc("ip4-local", "ip4-local", ArcKey::Rx);
     b.arc("ip4-output", "interface-output", ArcKey::Tx);
+    reassembly::install(b, t, hooks)
 }
 
 #[cfg(test)]
@@ -68,5 +82,7 @@ mod input_tests;
 mod local_tests;
 #[cfg(test)]
 mod lookup_tests;
+#[cfg(test)]
+mod options_tests;
 #[cfg(test)]
 mod rewrite_tests;

@@ -114,7 +114,7 @@ impl Neighborhood {
             fib: i.fib,
             mtu: i.mtu,
             vlans: Vlans::new(vlans),
-            ip4: i.addresses.first().map(|a| a.address),
+            addresses: i.addresses.clone(),
         };
         let tags = i.tags;
         self.adjacencies.refresh(index, &record, tags);

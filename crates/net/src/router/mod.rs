@@ -8,6 +8,7 @@ mod interfaces;
 mod neighbors;
 pub(crate) mod ping;
 mod poll;
+mod reassembly;
 mod routes;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use infra::quiesce::{Domain, Participant};
 
 use crate::adjacency::Adjacencies;
 use crate::interface::{Interface, TxPort};
+use crate::ip::reassembly::Kind;
 use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
 use crate::neighbor::Neighbors;
 use crate::tables::{self, Tables, Writers};
@@ -139,7 +141,7 @@ impl Router {
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());
         let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own } = writers;
-        let router = Router {
+        let mut router = Router {
             near: Neighborhood {
                 records: interfaces,
                 interfaces: BTreeMap::new(),
@@ -163,6 +165,9 @@ impl Router {
             tx_ports,
             own,
         };
+        for kind in [Kind::Full, Kind::Shallow] {
+            router.set_reassembly(kind, router.reassembly_defaults(kind))?;
+        }
         Ok(Parts { router, workers })
     }
 

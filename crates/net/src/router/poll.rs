@@ -62,6 +62,8 @@ impl Router {
             }
         }
         self.handle_timeouts(now);
+        self.expire_fragments(now);
+        self.tables.utc.adjust(now);
         self.routes.collect();
         self.near.adjacencies.collect();
         self.domain.collect();

@@ -27,12 +27,14 @@ pub const CAPS: [TxCaps; LINKS] = [
 ];
 pub const MS: u64 = 1_000_000;
 /// Reasons that count beside a packet's own: they say why something else was not made.
-const BESIDE: [(&str, &str); 5] = [
+const BESIDE: [(&str, &str); 7] = [
     ("ip4-icmp-error", "unreported-forbidden"),
     ("ip4-icmp-error", "unreported-source-limit"),
     ("ip4-icmp-error", "unreported-limit"),
     ("ip4-icmp-error", "unreported-no-address"),
     ("ip4-icmp-error", "unreported-no-buffer"),
+    ("ip4-redirect", "unredirected-limit"),
+    ("ip4-redirect", "unredirected-no-buffer"),
 ];
 
 /// An ARP request that the router sent: by which link, with which tags, from and for whom.
@@ -233,8 +235,9 @@ impl World {
         for far in &self.links {
             far.line().room = usize::MAX;
         }
-        // A next hop is asked for a few seconds, and what is then reported may wait for another one.
-        for _ in 0..30 {
+        // Fragments wait for half a minute; a next hop is asked for a few seconds, and what is then reported may wait for
+        // another one.
+        for _ in 0..60 {
             self.now += 1000 * MS;
             self.turn();
             self.router.poll(self.now);

@@ -1,0 +1,161 @@
+//! Fragments that wait for others.
+
+use net::ip::reassembly::Kind;
+use serde::Serialize;
+
+use super::{Context, Output};
+use crate::cli::{Args, CliError, Registry, Table};
+use crate::intent::{Change, Key, Reassembly, Value, reassembly_name};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    let what = "the reassembly of datagrams for this router";
+    declare(r, Kind::Full, what, |c, a| set(c, a, Kind::Full), |c, a| Ok(show(c, a, Kind::Full)));
+    let what = "shallow virtual reassembly, which holds fragments back until the first one came";
+    declare(r, Kind::Shallow, what, |c, a| set(c, a, Kind::Shallow), |c, a| Ok(show(c, a, Kind::Shallow)));
+}
+
+/// Declares the two commands of a kind.
+fn declare(
+    r: &mut Registry<Context>,
+    kind: Kind,
+    what: &str,
+    set: fn(&mut Context, &Args) -> Result<Output, CliError>,
+    show: fn(&mut Context, &Args) -> Result<Output, CliError>,
+) {
+    let name = reassembly_name(kind);
+    r.add(
+        &format!(
+            "set {name} [timeout <timeout:u32>] [max-reassemblies <datagrams:u32>] \
+             [max-reassembly-length <fragments:u32>] [max-buffers <buffers:u32>]"
+        ),
+        &format!("Bound {what}: seconds, datagrams that wait, fragments of one, buffers in all fragments."),
+        set,
+    );
+    let help = format!("Show {what}; with \"details\" each datagram.");
+    r.add(&format!("show {name} [details]"), &help, show);
+}
+
+fn set(c: &mut Context, a: &Args, kind: Kind) -> Result<Output, CliError> {
+    let key = Key::Reassembly(kind);
+    let mut bounds = match c.store.get(&key) {
+        Some(Value::Reassembly(bounds)) => *bounds,
+        _ => Reassembly::default(),
+    };
+    for name in ["timeout", "datagrams", "fragments", "buffers"] {
+        let Some(value) = a.get::<u32>(name) else { continue };
+        match name {
+            "timeout" => bounds.timeout = Some(value),
+            "datagrams" => bounds.datagrams = Some(value),
+            "fragments" => bounds.fragments = Some(value),
+            _ => bounds.buffers = Some(value),
+        }
+        let limits = bounds.limits(kind, &c.system);
+        c.system.router.check_reassembly(limits).map_err(|e| a.fault(name, e.to_string()))?;
+    }
+    c.transact(vec![Change::set(key, Value::Reassembly(bounds))])?;
+    Ok(Output::none())
+}
+
+#[derive(Serialize)]
+struct Shown {
+    datagrams: u32,
+    max_datagrams: u32,
+    fragments: u32,
+    max_fragments_per_datagram: u32,
+    buffers: u32,
+    max_buffers: u32,
+    timeout_seconds: u64,
+    completed: u64,
+    details: Option<Vec<Datagram>>,
+}
+
+#[derive(Serialize)]
+struct Datagram {
+    table: u16,
+    source: String,
+    destination: String,
+    protocol: u8,
+    id: u16,
+    age_seconds: f64,
+    fragments: u32,
+    buffers: u32,
+    source_port: Option<u16>,
+    destination_port: Option<u16>,
+}
+
+fn show(c: &Context, a: &Args, kind: Kind) -> Output {
+    let reassembly = &c.system.router.tables().reassembly;
+    let (limits, totals) = (reassembly.limits(kind), reassembly.totals(kind));
+    let now = c.now();
+    let datagrams = || {
+        let all = reassembly.views(kind).into_iter();
+        all.map(|v| Datagram {
+            table: v.fib,
+            source: v.src.to_string(),
+            destination: v.dst.to_string(),
+            protocol: v.protocol,
+            id: v.id,
+            age_seconds: now.saturating_sub(v.since) as f64 / SECOND as f64,
+            fragments: v.fragments,
+            buffers: v.buffers,
+            source_port: v.ports.map(|p| p.0),
+            destination_port: v.ports.map(|p| p.1),
+        })
+        .collect()
+    };
+    let shown = Shown {
+        datagrams: totals.fill.datagrams,
+        max_datagrams: limits.datagrams,
+        fragments: totals.fill.fragments,
+        max_fragments_per_datagram: limits.fragments,
+        buffers: totals.fill.buffers,
+        max_buffers: limits.buffers,
+        timeout_seconds: limits.timeout / SECOND,
+        completed: totals.completed,
+        details: a.has("details").then(datagrams),
+    };
+    let mut text = format!(
+        "datagrams {} of {}, fragments {} ({} of one datagram at most), buffers {} of {}\ntimeout {} s, {} {}\n",
+        shown.datagrams,
+        shown.max_datagrams,
+        shown.fragments,
+        shown.max_fragments_per_datagram,
+        shown.buffers,
+        shown.max_buffers,
+        shown.timeout_seconds,
+        if kind == Kind::Full { "became whole:" } else { "first fragments came:" },
+        shown.completed,
+    );
+    if let Some(all) = &shown.details {
+        let mut t = Table::new(&[
+            "Table",
+            "Source",
+            "Destination",
+            "Proto",
+            "ID",
+            "Ports",
+            "Age",
+            "Fragments",
+            "Buffers",
+        ]);
+        for d in all {
+            let ports = d.source_port.zip(d.destination_port);
+            t.row(vec![
+                d.table.to_string(),
+                d.source.clone(),
+                d.destination.clone(),
+                d.protocol.to_string(),
+                format!("0x{:04x}", d.id),
+                ports.map_or("-".into(), |(s, d)| format!("{s} {d}")),
+                format!("{:.1}", d.age_seconds),
+                d.fragments.to_string(),
+                d.buffers.to_string(),
+            ]);
+        }
+        text += &t.to_string();
+    }
+    Output::show(&shown, text)
+}

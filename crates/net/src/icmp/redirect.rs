@@ -1,0 +1,86 @@
+//! `ip4-redirect`: a feature of the output arc that tells a host of a better first hop (RFC 1812 section 5.2.7.2).
+//!
+//! A packet that leaves by the interface that it came in by, from a host on the network of its next hop, could have gone
+//! there at once. It is forwarded all the same, and the host is told, as often as other reports are sent.
+//!
+//! Redirects are for hosts, never for networks, as the RFC demands. Packets with a source route, about which there may be
+//! none, do not come this far.
+
+use buf::{FRAME_SIZE, Flags, Frame, Held, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use wire::Ipv4Header;
+use wire::icmpv4::{kind, redirect};
+
+use super::report::{Message, Reporter, Unreported};
+use crate::Tables;
+use crate::adjacency::Adjacency;
+use crate::interface::Interface;
+
+edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
+reasons! {
+    pub enum Reason {
+        Limit = "unredirected-limit", Info, "not redirected, but forwarded: too many reports to the packet's source, or to all";
+        NoBuffer = "unredirected-no-buffer", Warn, "not redirected, but forwarded: no buffer was free";
+    }
+}
+
+pub struct Ip4Redirect {
+    interfaces: SlotReader<Interface>,
+    adjacencies: SlotReader<Adjacency>,
+    reporter: Reporter,
+    /// The redirects about the packets of a frame.
+    redirects: Vec<Held>,
+}
+
+impl Ip4Redirect {
+    pub fn new(t: &Tables) -> Ip4Redirect {
+        Ip4Redirect {
+            interfaces: t.interfaces.clone(),
+            adjacencies: t.adjacencies.clone(),
+            reporter: Reporter::new(),
+            redirects: Vec::with_capacity(FRAME_SIZE),
+        }
+    }
+
+    /// The redirect about a packet, which begins with its IPv4 header; `None` if there is nothing better.
+    fn redirect(&mut self, cx: &mut Cx<'_>, p: &mut Packet<'_>) -> Option<Result<Held, Unreported>> {
+        let next_hop = self.adjacencies.get(cx.guard, p.fwd())?.next_hop;
+        let source = p.peek::<Ipv4Header>().src();
+        let own = self.interfaces.get(cx.guard, p.rx_if())?.address_beside(source)?;
+        if !own.network().contains(next_hop) || next_hop == source {
+            return None;
+        }
+        let message = Message { kind: kind::REDIRECT, code: redirect::HOST, rest: next_hop.to_bits() };
+        // From the address that the host knows this router by: it believes no other (RFC 1122 section 3.2.2.2).
+        Some(self.reporter.report(cx, p, message, |_, _| Some(own.address)))
+    }
+}
+
+impl FrameNode for Ip4Redirect {
+    const NAME: &'static str = "ip4-redirect";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let (mut limited, mut no_buffer) = (0, 0);
+        for mut p in frame.packets() {
+            let link = usize::from(p.l2_len());
+            if p.rx_if() != p.tx_if() || p.flags().any(Flags::LOCAL_ORIGIN) || !p.advance(link) {
+                continue;
+            }
+            match self.redirect(cx, &mut p) {
+                Some(Ok(held)) => self.redirects.push(held),
+                Some(Err(Unreported::Source | Unreported::Limit)) => limited += 1,
+                Some(Err(Unreported::NoBuffer)) => no_buffer += 1,
+                Some(Err(Unreported::Forbidden | Unreported::NoAddress)) | None => {}
+            }
+            p.rewind_to_l2();
+        }
+        out.count(Reason::Limit, limited);
+        out.count(Reason::NoBuffer, no_buffer);
+        self.redirects.drain(..).for_each(|redirect| out.emit(Next::Lookup, redirect));
+        out.all(Verdict::Next(Next::Continue));
+    }
+}

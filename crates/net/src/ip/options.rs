@@ -1,0 +1,192 @@
+//! `ip4-options`: packets whose IPv4 header has options (RFC 1812 sections 4.2.2.1 and 5.3.13).
+//!
+//! A route is recorded and a time stamped with the address of the interface that the packet will leave by, as far as the
+//! routes tell here, before features of the arcs; or with the router's own address that the packet is for. Packets with a
+//! source route are dropped and reported: RFC 7126 sections 4.3 and 4.4 has that as the default, against RFC 1812. Router
+//! alerts go to who registered for the packet's protocol. All other options pass as they are.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use buf::{Frame, Packet};
+use graph::{Cx, FrameNode, NoReason, Out, Verdict, edges};
+use infra::class_a::{Reader, SlotReader, WordReader};
+use infra::quiesce::Guard;
+use wire::ipv4::{self, Ipv4Header};
+use wire::options::{Options, kind, record_route, timestamp};
+
+use super::lookup::through_tables;
+use super::{Fibs, Object, OwnAddresses, Registry};
+use crate::Tables;
+use crate::adjacency::Adjacency;
+use crate::icmp::Cause;
+use crate::interface::Interface;
+
+/// Nanoseconds of a millisecond, and milliseconds of a day.
+const MS: u64 = 1_000_000;
+const DAY: u64 = 24 * 3600 * 1000;
+
+edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Report = "ip4-icmp-error" } }
+
+/// What universal time is beyond the monotonic clock, so that nodes need not read it. The main thread keeps it right.
+#[derive(Clone, Default)]
+pub struct UtcClock(Arc<AtomicU64>);
+
+impl UtcClock {
+    /// Compares with the system's clock, at `now` of the monotonic clock (nanoseconds).
+    pub fn adjust(&self, now: u64) {
+        let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.0.store((utc.as_nanos() as u64).saturating_sub(now), Ordering::Relaxed);
+    }
+
+    /// Milliseconds since midnight.
+    pub fn of_day(&self, now: u64) -> u32 {
+        (now.saturating_add(self.0.load(Ordering::Relaxed)) / MS % DAY) as u32
+    }
+}
+
+/// What there is among a packet's options: where some of them are in the list, and whether others are there at all.
+#[derive(Default)]
+struct Found {
+    record: Option<(usize, usize)>,
+    stamp: Option<(usize, usize)>,
+    source_route: bool,
+    alert: bool,
+}
+
+impl Found {
+    /// Goes through a list.
+    ///
+    /// # Errors
+    /// The byte of the list that is wrong: an impossible length, or a second option of which there is one at most.
+    fn among(list: &[u8]) -> Result<Found, usize> {
+        let mut found = Found::default();
+        for option in Options::of(list) {
+            let option = option?;
+            let span = (option.at, option.at + option.bytes.len());
+            let earlier = match option.kind {
+                kind::RECORD_ROUTE => found.record.replace(span),
+                kind::TIMESTAMP => found.stamp.replace(span),
+                _ => None,
+            };
+            if earlier.is_some() {
+                return Err(option.at);
+            }
+            found.source_route |= matches!(option.kind, kind::LOOSE_ROUTE | kind::STRICT_ROUTE);
+            found.alert |= option.kind == kind::ROUTER_ALERT;
+        }
+        Ok(found)
+    }
+}
+
+/// The node.
+pub struct Ip4Options {
+    fibs: Reader<Fibs>,
+    objects: WordReader,
+    adjacencies: SlotReader<Adjacency>,
+    interfaces: SlotReader<Interface>,
+    own: Reader<OwnAddresses>,
+    alerts: Registry,
+    utc: UtcClock,
+}
+
+impl Ip4Options {
+    pub fn new(t: &Tables) -> Ip4Options {
+        Ip4Options {
+            fibs: t.fibs.clone(),
+            objects: t.objects.clone(),
+            adjacencies: t.adjacencies.clone(),
+            interfaces: t.interfaces.clone(),
+            own: t.own.clone(),
+            alerts: t.router_alerts.clone(),
+            utc: t.utc.clone(),
+        }
+    }
+
+    fn one(&self, cx: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, NoReason> {
+        let h = p.peek::<Ipv4Header>();
+        let (header, protocol, dst) = (h.header_len(), h.protocol(), h.dst_u32());
+        let list = p.bytes().get(Ipv4Header::LEN..header).unwrap_or(&[]);
+        let found = match Found::among(list) {
+            Ok(found) if found.source_route => return report(p, Cause::SourceRouteFailed),
+            Ok(found) => found,
+            Err(at) => return wrong(p, at),
+        };
+        if found.alert
+            && let Some(edge) = self.alerts.get(u16::from(protocol))
+        {
+            return Verdict::Edge(edge);
+        }
+        if found.record.is_some() || found.stamp.is_some() {
+            if let Err(at) = self.write(cx, p, &found) {
+                return wrong(p, at);
+            }
+        }
+        Verdict::Next(if ipv4::is_multicast(dst) { Next::Multicast } else { Next::Lookup })
+    }
+
+    /// Writes address and time.
+    ///
+    /// # Errors
+    /// The byte of the list that is wrong.
+    fn write(&self, cx: &Cx<'_>, p: &mut Packet<'_>, found: &Found) -> Result<(), usize> {
+        let (own, fib) = (self.own.get(cx.guard), p.fib());
+        let Some(address) = self.address(cx.guard, fib, p.peek::<Ipv4Header>().dst_u32()) else {
+            return Ok(());
+        };
+        let header = p.peek::<Ipv4Header>().header_len();
+        let Some(list) = p.bytes_mut().get_mut(Ipv4Header::LEN..header) else { return Ok(()) };
+        if let Some((from, to)) = found.record
+            && let Some(option) = list.get_mut(from..to)
+        {
+            record_route(option, address).map_err(|at| from + at)?;
+        }
+        if let Some((from, to)) = found.stamp
+            && let Some(option) = list.get_mut(from..to)
+        {
+            let is_own = |a: Ipv4Addr| own.contains(fib, a.to_bits());
+            timestamp(option, self.utc.of_day(cx.now), address, is_own).map_err(|at| from + at)?;
+        }
+        ipv4::write_checksum(p.bytes_mut());
+        Ok(())
+    }
+
+    /// The address that this router has where a packet to `dst` goes on to: `dst` if it is the router's own, else that of
+    /// the interface that it leaves by, else any. `None` when it goes nowhere.
+    fn address(&self, guard: &Guard, fib: u16, dst: u32) -> Option<Ipv4Addr> {
+        let own = self.own.get(guard);
+        if own.contains(fib, dst) {
+            return Some(Ipv4Addr::from_bits(dst));
+        }
+        let interface = match through_tables(self.fibs.get(guard), &self.objects, dst, fib).ok()? {
+            Object::Adjacency(adjacency) => self.adjacencies.get(guard, adjacency)?.interface,
+            Object::Glean(interface) => interface,
+            Object::Local => return own.first(fib),
+            _ => return None,
+        };
+        self.interfaces.get(guard, interface).and_then(Interface::ip4).or_else(|| own.first(fib))
+    }
+}
+
+fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, NoReason> {
+    p.set_fwd(cause.to_raw());
+    Verdict::Next(Next::Report)
+}
+
+/// Reports that the list of options is wrong at this byte.
+fn wrong(p: &mut Packet<'_>, at: usize) -> Verdict<Next, NoReason> {
+    report(p, Cause::ParameterProblem((Ipv4Header::LEN + at) as u8))
+}
+
+impl FrameNode for Ip4Options {
+    const NAME: &'static str = super::OPTIONS;
+    type Next = Next;
+    type Drop = NoReason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
+        out.each(frame, |_, p| self.one(cx, p));
+    }
+}

@@ -1,0 +1,129 @@
+//! Shallow virtual reassembly: later fragments learn the ports of the first one, without packets.
+//!
+//! What comes before the first fragment waits for it; what comes behind goes on at once. A datagram is known until its time
+//! is over, since nobody counts its bytes here.
+
+use super::Key;
+use super::shallow::Reason;
+use super::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
+
+/// The ports of a datagram: of TCP and its like the first two words of the header, of an ICMP echo its identifier twice, of
+/// anything else 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// Source port.
+    pub src: u16,
+    /// Destination port.
+    pub dst: u16,
+}
+
+/// The ports of datagrams whose first fragment has come, and the fragments of others that wait for it.
+pub struct PortsOf<T> {
+    waiting: Waiting<Option<Ports>, T>,
+    /// Datagrams whose first fragment came.
+    learned: u64,
+}
+
+impl<T> PortsOf<T> {
+    /// Nothing is known.
+    pub fn new(limits: Limits) -> PortsOf<T> {
+        PortsOf { waiting: Waiting::new(limits), learned: 0 }
+    }
+
+    /// Takes a first fragment with its ports: `each` is given it, and then what waited for it, with the ports; and with a
+    /// reason what is dropped, this fragment (when one with other ports was there before) or others.
+    pub fn first(
+        &mut self,
+        now: u64,
+        key: Key,
+        ports: Ports,
+        item: T,
+        mut each: impl FnMut(Result<Ports, Reason>, T),
+    ) {
+        let Some(at) = self.at(now, key, &mut each) else { return each(Err(Reason::Displaced), item) };
+        match self.waiting.state(at) {
+            Some(Some(known)) if *known != ports => return each(Err(Reason::Overlap), item),
+            Some(state @ None) => {
+                *state = Some(ports);
+                self.learned += 1;
+            }
+            _ => {}
+        }
+        each(Ok(ports), item);
+        self.waiting.empty(at, |_, item| each(Ok(ports), item));
+    }
+
+    /// Takes a later fragment: `each` is given it with the ports if they are known, and with a reason what is dropped, this
+    /// fragment or others. Otherwise it is kept.
+    pub fn later(
+        &mut self,
+        now: u64,
+        key: Key,
+        span: Span,
+        item: T,
+        mut each: impl FnMut(Result<Ports, Reason>, T),
+    ) {
+        let Some(at) = self.at(now, key, &mut each) else { return each(Err(Reason::Displaced), item) };
+        if let Some(Some(ports)) = self.waiting.state(at) {
+            return each(Ok(*ports), item);
+        }
+        if self.waiting.fragments(at) >= self.waiting.limits().fragments {
+            return each(Err(Reason::TooMany), item);
+        }
+        let after = self.waiting.last(at).map_or(NONE, |l| l.0);
+        let kept = self.waiting.keep(at, after, span, item, |why, item| each(Err(reason(why)), item));
+        if let Err(item) = kept {
+            each(Err(Reason::Crowded), item);
+        }
+    }
+
+    /// Where a datagram is, or its new place; `None` when there may be none.
+    fn at(&mut self, now: u64, key: Key, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
+        if let Some(at) = self.waiting.find(&key) {
+            return Some(at);
+        }
+        self.waiting.open(now, key, None, |why, item| each(Err(reason(why)), item))
+    }
+
+    /// Forgets the datagrams whose time is over, `most` of them at most. `each` is given the fragments that still wait.
+    pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(T)) {
+        self.waiting.expire(now, most, |_, item| each(item));
+    }
+
+    /// When the oldest datagram's time will be over.
+    pub fn due(&self) -> Option<u64> {
+        self.waiting.due()
+    }
+
+    /// Sets the limits.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.waiting.set_limits(limits);
+    }
+
+    /// How much waits; datagrams whose ports are known count, too.
+    pub fn fill(&self) -> Fill {
+        self.waiting.fill()
+    }
+
+    /// Datagrams whose first fragment came.
+    pub fn learned(&self) -> u64 {
+        self.learned
+    }
+
+    /// The datagrams, the oldest first.
+    pub fn views(&self) -> impl Iterator<Item = View<Option<Ports>>> {
+        self.waiting.views()
+    }
+
+    /// Forgets everything; gives all fragments to `each`.
+    pub fn clear(&mut self, each: impl FnMut(T)) {
+        self.waiting.clear(each);
+    }
+}
+
+fn reason(why: Why) -> Reason {
+    match why {
+        Why::Datagrams => Reason::Displaced,
+        Why::Buffers => Reason::Crowded,
+    }
+}

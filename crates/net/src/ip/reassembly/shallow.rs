@@ -1,0 +1,99 @@
+//! `ip4-sv-reassembly`: a feature that lets no fragment pass before the first one of its datagram, which has the ports
+//! (shallow virtual reassembly). Features that look at ports come after it.
+//!
+//! Nothing is put together: fragments go on one by one, with the flow hash of the connection. What comes too early waits,
+//! bounded in number and time.
+
+use buf::{Frame, Held, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use wire::flow::FiveTuple;
+use wire::icmpv4::kind;
+use wire::{Ipv4Header, protocol};
+
+use super::ports::Ports;
+use super::{Fragment, Key, Reassembly};
+
+edges! { pub enum Next { Continue = "next-feature" } }
+reasons! {
+    pub enum Reason {
+        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes, or beyond the longest packet";
+        Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
+        Overlap = "overlap", Warn, "a second first fragment with other ports";
+        TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
+        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams, whose first fragment has not come";
+        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
+    }
+}
+
+pub struct Ip4SvReassembly {
+    tables: Reassembly,
+}
+
+impl Ip4SvReassembly {
+    pub fn new(tables: &Reassembly) -> Ip4SvReassembly {
+        Ip4SvReassembly { tables: tables.clone() }
+    }
+}
+
+/// The ports of a packet that is whole, or a first fragment.
+fn ports(p: &mut Packet<'_>) -> Ports {
+    let h = p.peek::<Ipv4Header>();
+    let (l4, protocol) = (h.header_len(), h.protocol());
+    let Some(&[a, b, c, d, e, f, ..]) = p.bytes().get(l4..) else { return Ports::default() };
+    match protocol {
+        protocol::ICMP if matches!(a, kind::ECHO_REQUEST | kind::ECHO_REPLY) => {
+            let id = u16::from_be_bytes([e, f]);
+            Ports { src: id, dst: id }
+        }
+        _ if protocol::has_ports(protocol) => {
+            Ports { src: u16::from_be_bytes([a, b]), dst: u16::from_be_bytes([c, d]) }
+        }
+        _ => Ports::default(),
+    }
+}
+
+impl FrameNode for Ip4SvReassembly {
+    const NAME: &'static str = "ip4-sv-reassembly";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        out.each(frame, |_, p| {
+            if p.peek::<Ipv4Header>().is_fragment() { Verdict::Hold } else { Verdict::Next(Next::Continue) }
+        });
+    }
+
+    fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
+        let mut p = held.packet();
+        let (fragment, key) = (Fragment::of(&mut p), Key::new(p.fib(), p.peek()));
+        if fragment.check().is_err() {
+            return out.drop(Reason::Malformed, held);
+        }
+        let is_tcp = p.peek::<Ipv4Header>().protocol() == protocol::TCP;
+        if is_tcp && fragment.span.start == 8 {
+            return out.drop(Reason::Tiny, held);
+        }
+        let first = (fragment.span.start == 0).then(|| ports(&mut p));
+        let mut table = self.tables.shallow().lock(&key);
+        let each = |outcome: Result<Ports, Reason>, mut held: Held| match outcome {
+            Ok(ports) => {
+                tell(&mut held.packet(), ports);
+                out.emit(Next::Continue, held);
+            }
+            Err(reason) => out.drop(reason, held),
+        };
+        match first {
+            Some(ports) => table.first(cx.now, key, ports, held, each),
+            None => table.later(cx.now, key, fragment.span, held, each),
+        }
+    }
+}
+
+/// Tells the features behind what connection a fragment belongs to: its flow hash is that of whole packets.
+fn tell(p: &mut Packet<'_>, ports: Ports) {
+    let h = p.peek::<Ipv4Header>();
+    let (src_port, dst_port) = (ports.src, ports.dst);
+    let flow = FiveTuple { src: h.src_u32(), dst: h.dst_u32(), src_port, dst_port, protocol: h.protocol() };
+    p.set_hash(flow.hash());
+}

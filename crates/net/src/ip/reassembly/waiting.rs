@@ -1,0 +1,327 @@
+//! Datagrams of which not all fragments have come: what is known of each, and the fragments that wait, bounded in every
+//! direction.
+//!
+//! All memory is set aside when the limits are set. What is full gives up its oldest datagram: those that came last have
+//! the best chance to become whole, and a flood of fragments cannot keep new datagrams out.
+
+use std::collections::HashMap;
+
+use infra::hash::Seeded;
+
+use super::Key;
+
+/// No place, no context.
+pub const NONE: u32 = u32::MAX;
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Datagrams.
+    pub datagrams: u32,
+    /// Fragments of one datagram.
+    pub fragments: u32,
+    /// Buffers in all fragments that wait.
+    pub buffers: u32,
+    /// How long a datagram waits, in nanoseconds from its first fragment to come.
+    pub timeout: u64,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// Datagrams.
+    pub datagrams: u32,
+    /// Fragments of all datagrams.
+    pub fragments: u32,
+    /// Buffers in these fragments.
+    pub buffers: u32,
+}
+
+/// Why the oldest datagram had to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There were too many datagrams.
+    Datagrams,
+    /// There were too many buffers in fragments.
+    Buffers,
+}
+
+/// Where a fragment belongs, and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte of the datagram's payload that it has.
+    pub start: u32,
+    /// The first byte behind it.
+    pub end: u32,
+    /// Its buffers.
+    pub buffers: u32,
+}
+
+/// A place for a fragment: in the list of its datagram, or in that of the free places.
+struct Place<T> {
+    item: Option<T>,
+    span: Span,
+    next: u32,
+}
+
+/// A place for a datagram: in the list by age, or free.
+struct Context<C> {
+    key: Key,
+    state: C,
+    /// When its first fragment came.
+    since: u64,
+    older: u32,
+    newer: u32,
+    head: u32,
+    tail: u32,
+    fill: Fill,
+}
+
+/// One datagram, as the operator sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<C> {
+    /// Which datagram.
+    pub key: Key,
+    /// When its first fragment came, in nanoseconds.
+    pub since: u64,
+    /// Its fragments that wait.
+    pub fill: Fill,
+    /// What is known of it.
+    pub state: C,
+}
+
+/// Datagrams with a state `C` each, and fragments `T`.
+pub struct Waiting<C, T> {
+    limits: Limits,
+    fill: Fill,
+    index: HashMap<Key, u32, Seeded>,
+    contexts: Vec<Option<Context<C>>>,
+    free_contexts: Vec<u32>,
+    oldest: u32,
+    newest: u32,
+    places: Vec<Place<T>>,
+    free_place: u32,
+}
+
+impl<C: Copy, T> Waiting<C, T> {
+    /// Nothing waits yet.
+    pub fn new(limits: Limits) -> Waiting<C, T> {
+        let mut waiting = Waiting {
+            limits,
+            fill: Fill::default(),
+            index: HashMap::with_hasher(Seeded::default()),
+            contexts: Vec::new(),
+            free_contexts: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            places: Vec::new(),
+            free_place: NONE,
+        };
+        waiting.set_limits(limits);
+        waiting
+    }
+
+    /// Sets the limits, and the memory for them aside. What is too much already goes with the next fragment.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        // Twice as large as needed, so that removals never make it grow.
+        let datagrams = limits.datagrams as usize;
+        self.index.reserve((2 * datagrams).saturating_sub(self.index.len()));
+        self.contexts.reserve(datagrams.saturating_sub(self.contexts.len()));
+        self.free_contexts.reserve(datagrams.saturating_sub(self.free_contexts.len()));
+        // Each fragment has a buffer at least.
+        self.places.reserve((limits.buffers as usize).saturating_sub(self.places.len()));
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// How much waits.
+    pub fn fill(&self) -> Fill {
+        self.fill
+    }
+
+    /// The datagrams, the oldest first.
+    pub fn views(&self) -> impl Iterator<Item = View<C>> {
+        let context = |at: u32| self.contexts.get(at as usize)?.as_ref();
+        std::iter::successors(context(self.oldest), move |c| context(c.newer)).map(|c| View {
+            key: c.key,
+            since: c.since,
+            fill: c.fill,
+            state: c.state,
+        })
+    }
+
+    fn context(&mut self, at: u32) -> Option<&mut Context<C>> {
+        self.contexts.get_mut(at as usize)?.as_mut()
+    }
+
+    /// Where the datagram is that has this key.
+    pub fn find(&self, key: &Key) -> Option<u32> {
+        self.index.get(key).copied()
+    }
+
+    /// What is known of the datagram at `at`.
+    pub fn state(&mut self, at: u32) -> Option<&mut C> {
+        self.context(at).map(|c| &mut c.state)
+    }
+
+    /// How many fragments the datagram at `at` has.
+    pub fn fragments(&self, at: u32) -> u32 {
+        self.contexts.get(at as usize).and_then(Option::as_ref).map_or(0, |c| c.fill.fragments)
+    }
+
+    /// Begins a datagram that is not there; `None` when none may be. The oldest ones go as long as there are too many.
+    pub fn open(&mut self, now: u64, key: Key, state: C, mut refuse: impl FnMut(Why, T)) -> Option<u32> {
+        while self.fill.datagrams > 0 && self.fill.datagrams >= self.limits.datagrams {
+            self.close(self.oldest, |_, item| refuse(Why::Datagrams, item));
+        }
+        if self.limits.datagrams == 0 {
+            return None;
+        }
+        let at = self.free_contexts.pop().unwrap_or_else(|| {
+            self.contexts.push(None);
+            self.contexts.len() as u32 - 1
+        });
+        let older = std::mem::replace(&mut self.newest, at);
+        match self.context(older) {
+            Some(context) => context.newer = at,
+            None => self.oldest = at,
+        }
+        let fill = Fill { datagrams: 1, ..Fill::default() };
+        let context = Context { key, state, since: now, older, newer: NONE, head: NONE, tail: NONE, fill };
+        *self.contexts.get_mut(at as usize)? = Some(context);
+        self.index.insert(key, at);
+        self.fill.datagrams += 1;
+        Some(at)
+    }
+
+    /// Keeps a fragment of the datagram at `at`, behind the place `after` in its list (`NONE`: in front of all). Others'
+    /// oldest go as long as there are too many buffers.
+    ///
+    /// # Errors
+    /// Gives the fragment back when there is no room even so.
+    pub fn keep(
+        &mut self,
+        at: u32,
+        after: u32,
+        span: Span,
+        item: T,
+        mut refuse: impl FnMut(Why, T),
+    ) -> Result<(), T> {
+        let most = self.limits.buffers;
+        while self.fill.buffers + span.buffers > most {
+            let victim =
+                if self.oldest == at { self.context(at).map_or(NONE, |c| c.newer) } else { self.oldest };
+            if victim == NONE {
+                return Err(item);
+            }
+            self.close(victim, |_, item| refuse(Why::Buffers, item));
+        }
+        let next = match self.places.get(after as usize) {
+            Some(place) => place.next,
+            None => self.context(at).map_or(NONE, |c| c.head),
+        };
+        let place = match self.places.get_mut(self.free_place as usize) {
+            Some(place) => {
+                let free = std::mem::replace(&mut self.free_place, place.next);
+                *place = Place { item: Some(item), span, next };
+                free
+            }
+            None => {
+                self.places.push(Place { item: Some(item), span, next });
+                self.places.len() as u32 - 1
+            }
+        };
+        if let Some(before) = self.places.get_mut(after as usize) {
+            before.next = place;
+        }
+        if let Some(context) = self.context(at) {
+            if after == NONE {
+                context.head = place;
+            }
+            if next == NONE {
+                context.tail = place;
+            }
+            context.fill.fragments += 1;
+            context.fill.buffers += span.buffers;
+        }
+        self.fill.fragments += 1;
+        self.fill.buffers += span.buffers;
+        Ok(())
+    }
+
+    /// The place of the last fragment in a datagram's list, and where it belongs.
+    pub fn last(&mut self, at: u32) -> Option<(u32, Span)> {
+        let tail = self.context(at)?.tail;
+        Some((tail, self.places.get(tail as usize)?.span))
+    }
+
+    /// The places of a datagram's list in order, and where each fragment belongs.
+    pub fn spans(&self, at: u32) -> impl Iterator<Item = (u32, Span)> {
+        let head = self.contexts.get(at as usize).and_then(Option::as_ref).map_or(NONE, |c| c.head);
+        let first = self.places.get(head as usize).map(|p| (head, p));
+        std::iter::successors(first, |(_, p)| self.places.get(p.next as usize).map(|n| (p.next, n)))
+            .map(|(at, p)| (at, p.span))
+    }
+
+    /// Gives each fragment of a datagram to `each`, in the order of its list. The datagram stays known.
+    pub fn empty(&mut self, at: u32, mut each: impl FnMut(Span, T)) {
+        let Some(context) = self.context(at) else { return };
+        let mut head = std::mem::replace(&mut context.head, NONE);
+        context.tail = NONE;
+        let fill = std::mem::replace(&mut context.fill, Fill { datagrams: 1, ..Fill::default() });
+        self.fill.fragments -= fill.fragments;
+        self.fill.buffers -= fill.buffers;
+        while let Some(place) = self.places.get_mut(head as usize) {
+            let next = std::mem::replace(&mut place.next, self.free_place);
+            self.free_place = std::mem::replace(&mut head, next);
+            let span = place.span;
+            if let Some(item) = place.item.take() {
+                each(span, item);
+            }
+        }
+    }
+
+    /// As [`empty`](Self::empty), and forgets the datagram.
+    pub fn close(&mut self, at: u32, each: impl FnMut(Span, T)) {
+        self.empty(at, each);
+        let Some(context) = self.contexts.get_mut(at as usize).and_then(Option::take) else { return };
+        match self.context(context.older) {
+            Some(older) => older.newer = context.newer,
+            None => self.oldest = context.newer,
+        }
+        match self.context(context.newer) {
+            Some(newer) => newer.older = context.older,
+            None => self.newest = context.older,
+        }
+        self.index.remove(&context.key);
+        self.free_contexts.push(at);
+        self.fill.datagrams -= 1;
+    }
+
+    /// When the oldest datagram will have waited too long.
+    pub fn due(&self) -> Option<u64> {
+        let oldest = self.contexts.get(self.oldest as usize)?.as_ref()?;
+        Some(oldest.since.saturating_add(self.limits.timeout))
+    }
+
+    /// Forgets the datagrams that have waited too long at `now`, `most` of them at most; gives their fragments to `each`.
+    pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(Span, T)) {
+        for _ in 0..most {
+            if self.due().is_none_or(|due| due > now) {
+                return;
+            }
+            self.close(self.oldest, &mut each);
+        }
+    }
+
+    /// Forgets everything; gives all fragments to `each`.
+    pub fn clear(&mut self, mut each: impl FnMut(T)) {
+        while self.oldest != NONE {
+            self.close(self.oldest, |_, item| each(item));
+        }
+    }
+}

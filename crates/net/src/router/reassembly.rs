@@ -1,0 +1,63 @@
+//! Fragments that wait: their limits, and the end of their time.
+
+use super::{Router, RouterError};
+use crate::ip::reassembly::{EXPIRE, Kind, Limits, MOST_FRAGMENTS};
+
+/// Of so many buffers, one may be in fragments of each kind of reassembly, as long as nobody says otherwise.
+const SHARE: usize = 8;
+/// Of so many buffers, one may be in them at most.
+const LARGEST_SHARE: usize = 2;
+/// Datagrams of one kind, at most.
+const MOST_DATAGRAMS: u32 = 1 << 16;
+const SECOND: u64 = 1_000_000_000;
+
+impl Router {
+    /// The limits of a kind of reassembly as long as nobody says otherwise.
+    pub fn reassembly_defaults(&self, kind: Kind) -> Limits {
+        let share = u32::try_from(self.pool.stats().total / SHARE).unwrap_or(u32::MAX);
+        let limits = kind.defaults();
+        Limits { buffers: limits.buffers.min(share), ..limits }
+    }
+
+    /// Whether a kind of reassembly can have these limits.
+    ///
+    /// # Errors
+    /// When one is out of range.
+    pub fn check_reassembly(&self, limits: Limits) -> Result<(), RouterError> {
+        let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
+        let most = u32::try_from(self.pool.stats().total / LARGEST_SHARE).unwrap_or(u32::MAX);
+        if !(1..=MOST_DATAGRAMS).contains(&limits.datagrams) {
+            return refuse("datagrams that may wait", u64::from(MOST_DATAGRAMS));
+        }
+        if !(1..=MOST_FRAGMENTS as u32).contains(&limits.fragments) {
+            return refuse("fragments of one datagram", MOST_FRAGMENTS as u64);
+        }
+        if !(1..=most).contains(&limits.buffers) {
+            return refuse("buffers that fragments may wait in", u64::from(most));
+        }
+        if !(SECOND..=600 * SECOND).contains(&limits.timeout) {
+            return refuse("seconds until a datagram is given up", 600);
+        }
+        Ok(())
+    }
+
+    /// Sets the limits of a kind of reassembly.
+    ///
+    /// # Errors
+    /// When one is out of range.
+    pub fn set_reassembly(&mut self, kind: Kind, limits: Limits) -> Result<(), RouterError> {
+        self.check_reassembly(limits)?;
+        self.tables.reassembly.set_limits(kind, limits);
+        Ok(())
+    }
+
+    /// Tells a worker when the time of some datagrams is over. One that cannot be told now is told in the next turn.
+    pub(super) fn expire_fragments(&mut self, now: u64) {
+        // From the reserve: it may be the waiting fragments that have all buffers.
+        if self.tables.reassembly.is_due(now)
+            && let Some(message) = self.last_packet(&[])
+        {
+            self.send(0, EXPIRE, message);
+        }
+    }
+}
