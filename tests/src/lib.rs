@@ -55,6 +55,15 @@ pub fn cabled() -> Option<(Host, Host, Host)> {
     Some((a, r, b))
 }
 
+/// Runs `tools/echo.py` on `host` with these arguments; gives the line that it prints.
+///
+/// # Panics
+/// When it fails.
+pub fn echo(host: &Host, arguments: &str) -> String {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/echo.py");
+    host.run(&format!("python3 {tool} {arguments}")).trim().to_string()
+}
+
 /// Gives a host's eth0 an address and a default route.
 pub fn address(host: &Host, address: &str, gateway: &str) {
     host.run(&format!("ip addr add {address} dev eth0"));

@@ -1,11 +1,13 @@
 //! Packets as a script describes them: well-formed ones, and such that something happened to.
 
+use std::net::Ipv4Addr;
+
 use buf::{Gso, GsoKind};
 use wire::arp::{ArpPacket, Operation};
 use wire::builder::{PacketBuilder, arp_frame};
 use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype};
 
-use crate::script::Script;
+use crate::script::{Script, own};
 
 /// What is still to be done to a packet, as a driver hands it over.
 #[derive(Clone, Copy, Default)]
@@ -57,7 +59,13 @@ fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
 }
 
 fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
-    let mut b = PacketBuilder::ipv4(s.address(), s.address()).ethernet(s.mac(), destination(s, to));
+    // Pieces that fit together, now and then, for the router and for others.
+    let piece = s.one_in(6);
+    let (src, dst) = match piece {
+        true => (Ipv4Addr::new(10, 0, 0, 2), s.pick(&[own(0), own(0), own(1), Ipv4Addr::new(10, 0, 1, 2)])),
+        false => (s.address(), s.address()),
+    };
+    let mut b = PacketBuilder::ipv4(src, dst).ethernet(s.mac(), destination(s, to));
     let tags = tags(s);
     let link = EthernetHeader::LEN + tags.len() * VlanTag::LEN;
     for (tpid, tci) in tags {
@@ -73,7 +81,12 @@ fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
     if s.one_in(4) {
         b = b.dont_fragment();
     }
-    if s.one_in(8) {
+    if piece {
+        b = b
+            .id(1)
+            .fragment(s.pick(&[0, 0, 1, 2, 126]), s.one_in(2))
+            .payload(&[s.u8(); 1000][..s.pick(&[0, 1, 8, 1000])]);
+    } else if s.one_in(8) {
         b = b.fragment(s.u16(), s.one_in(2));
     }
     let gso_size = s.pick(&[0, 0, 0, 0, 0, 8, 536, 1448, 4000]);

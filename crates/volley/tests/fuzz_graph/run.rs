@@ -210,8 +210,14 @@ impl Run {
         let index = self.some_interface(s);
         let known = self.w.router.interface(index).is_ok();
         if known {
-            let on = s.one_in(2);
-            self.w.router.arcs().enable("ip4-unicast", "ip4-count", index, on).expect("the feature is there");
+            let on = !s.one_in(3);
+            let features = [
+                ("ip4-unicast", "ip4-count"),
+                ("ip4-unicast", "ip4-sv-reassembly"),
+                ("ip4-output", "ip4-redirect"),
+            ];
+            let (arc, feature) = s.pick(&features);
+            self.w.router.arcs().enable(arc, feature, index, on).expect("the feature is there");
         }
     }
 

@@ -1,0 +1,42 @@
+//! Redirects: a host learns of a better first hop.
+
+use scenarios::{Ping, address};
+use testkit::netns::Lab;
+use testkit::router::Router;
+
+#[test]
+fn a_host_is_told_of_the_router_beside() {
+    let Some(lab) = Lab::new() else { return };
+    let (a, other, switch, r) = (lab.host("a"), lab.host("other"), lab.host("switch"), lab.host("r"));
+    for (n, host) in [&a, &other, &r].into_iter().enumerate() {
+        lab.link((host, "eth0"), (&switch, &format!("p{n}")));
+    }
+    switch.run("ip link add br0 type bridge");
+    switch.run("ip link set br0 up");
+    (0..3).for_each(|n| drop(switch.run(&format!("ip link set p{n} master br0"))));
+    address(&a, "10.0.0.2/24", "10.0.0.1");
+    other.run("ip addr add 10.0.0.3/24 dev eth0");
+    other.run("ip addr add 192.0.2.1/32 dev lo");
+    other.run("ip route add default via 10.0.0.1");
+    let router = Router::start(
+        &r,
+        "create host-interface name eth0
+        set interface state host-eth0 up
+        set interface ip address host-eth0 10.0.0.1/24
+        ip route add 192.0.2.0/24 via 10.0.0.3",
+    );
+    a.run("sysctl -qw net.ipv4.conf.all.accept_redirects=1 net.ipv4.conf.eth0.accept_redirects=1");
+    let ping = Ping::run(&a, "-c 1 -W 2 192.0.2.1");
+    assert!(ping.complete() && !ping.text.contains("Redirect"), "off until asked for: {}", ping.text);
+
+    router.ctl("set interface feature host-eth0 ip4-redirect arc ip4-output");
+    // The answer to the last request may overtake the redirect.
+    let ping = Ping::run(&a, "-c 2 -i 0.2 -W 2 192.0.2.1");
+    assert!(ping.text.contains("From 10.0.0.1") && ping.text.contains("Redirect Host"), "{}", ping.text);
+    assert!(ping.text.contains("10.0.0.3"), "{}", ping.text);
+    assert!(ping.complete(), "and the packet goes on: {}", ping.text);
+    let route = a.run("ip route get 192.0.2.1");
+    assert!(route.contains("via 10.0.0.3"), "Linux follows it: {route}");
+    drop(router);
+    assert!(Ping::run(&a, "-c 1 -W 2 192.0.2.1").complete(), "without this router now");
+}
