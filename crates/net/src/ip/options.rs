@@ -119,10 +119,10 @@ impl Ip4Options {
         {
             return Verdict::Edge(edge);
         }
-        if found.record.is_some() || found.stamp.is_some() {
-            if let Err(at) = self.write(cx, p, &found) {
-                return wrong(p, at);
-            }
+        if (found.record.is_some() || found.stamp.is_some())
+            && let Err(at) = self.write(cx, p, &found)
+        {
+            return wrong(p, at);
         }
         Verdict::Next(if ipv4::is_multicast(dst) { Next::Multicast } else { Next::Lookup })
     }
