@@ -161,6 +161,39 @@ set ip neighbor host-eth1 \\
 }
 
 #[test]
+fn the_configuration_as_it_is_shown_makes_the_same_router_again() {
+    let Some(Routed { router, a, b: _b, r }) = Routed::new() else { return };
+    router.script(
+        "ip table add 5
+        create sub-interfaces host-eth1 7 dot1ad 30 inner-dot1q 40 exact-match
+        set interface ip table host-eth1.7 5
+        set interface ip address host-eth1.7 10.7.0.9/24
+        set interface ip address host-eth1.7 10.7.1.1/24
+        set interface mac address host-eth1.7 02:00:00:00:00:77
+        set interface state host-eth1.7 up
+        create loopback interface instance 3
+        set interface feature host-eth0 ip4-count arc ip4-unicast
+        set ip neighbor-config ip4 limit 100 age 30
+        ip neighbor host-eth1.7 10.7.0.1 02:00:00:00:00:78
+        ip route add 10.8.0.0/16 table 5 via 10.7.0.1
+        ip route add 10.9.0.0/16 via ip4-lookup-in-table 5
+        ip route add 10.10.0.0/24 via drop count 3",
+    );
+    let config = router.ctl("show config");
+    let seen = |r: &Router| {
+        ["show interface address", "show ip table", "show interface features host-eth0"]
+            .map(|show| r.ctl(show).lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>())
+    };
+    let before = seen(&router);
+    router.stop();
+    let router = Router::start(&r, &config);
+    assert_eq!(router.ctl("show config"), config);
+    assert_eq!(seen(&router), before);
+    assert!(router.ctl("show ip neighbor-config").contains("limit 100,"));
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+}
+
+#[test]
 fn a_wrong_command_marks_the_place_and_changes_nothing() {
     let Some(Routed { router, .. }) = Routed::new() else { return };
     let before = router.ctl("show ip fib");

@@ -98,15 +98,28 @@ impl ArcControl {
         ArcControl { arcs, enabled: BTreeMap::new(), rows }
     }
 
+    /// The arc's number, and the feature's position in it.
+    fn find(&self, arc: &str, feature: &str) -> Result<(usize, usize), ArcError> {
+        let a = self.arcs.iter().position(|p| p.name == arc).ok_or_else(|| ArcError::NoArc(arc.into()))?;
+        let position = self.arcs[a].features.iter().position(|f| *f == feature);
+        Ok((a, position.ok_or_else(|| ArcError::NoFeature(arc.into(), feature.into()))?))
+    }
+
+    /// Whether an arc has a feature.
+    ///
+    /// # Errors
+    /// When there is no such arc or feature.
+    pub fn check(&self, arc: &str, feature: &str) -> Result<(), ArcError> {
+        self.find(arc, feature).map(|_| ())
+    }
+
     /// Switches a feature on or off for an interface.
     ///
     /// # Errors
     /// When there is no such arc or feature.
     pub fn enable(&mut self, arc: &str, feature: &str, interface: u32, on: bool) -> Result<(), ArcError> {
-        let a = self.arcs.iter().position(|p| p.name == arc).ok_or_else(|| ArcError::NoArc(arc.into()))?;
+        let (a, position) = self.find(arc, feature)?;
         let plan = &self.arcs[a];
-        let position = plan.features.iter().position(|f| *f == feature);
-        let position = position.ok_or_else(|| ArcError::NoFeature(arc.into(), feature.into()))?;
         let set = self.enabled.entry((a, interface)).or_default();
         let bit = 1u64 << position;
         *set = if on { *set | bit } else { *set & !bit };

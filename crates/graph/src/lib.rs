@@ -18,7 +18,7 @@ pub mod stats;
 pub mod trace;
 pub mod worker;
 
-pub use arc::{ArcControl, ArcKey, CONTINUE};
+pub use arc::{ArcControl, ArcError, ArcKey, CONTINUE};
 pub use build::{Blueprint, Builder, GraphError, Missing, NodeId};
 pub use builtin::{INJECT, Inject, PUNT, PuntInfo, PuntReason, Punted};
 pub use edge::{EdgeId, Edges, NoNext, NoReason, ReasonInfo, Reasons, Severity, Verdict};

@@ -91,7 +91,7 @@ impl<'a> Line<'a> {
 }
 
 /// `word` as it must be written in a line to be read as this one word.
-pub(super) fn quote(word: &str) -> Cow<'_, str> {
+pub(crate) fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
         && !word.starts_with('#')
         && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');

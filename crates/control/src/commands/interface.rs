@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use drivers::{af_packet, tap};
+use graph::ArcError;
 use net::ethernet::Tags;
 use net::interface::Kind;
 use wire::Mac;
@@ -89,22 +90,21 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set interface ip address [del] <interface:interface> <address:address4>",
         "Give an interface an address, or take it away.",
+        change_address,
+    );
+    r.add(
+        "set interface ip address del <interface:interface> all",
+        "Take all addresses from an interface.",
         |c, a| {
-            let key = Key::Address(a.need::<String>("interface")?, address(a, "address")?);
-            let value = if a.has("del") { None } else { Some(Value::Address) };
-            done(c, vec![Change { key, value }]).map_err(|e| a.about("address", e))
+            let key = Key::Addresses(a.need("interface")?);
+            let had = c.store.get(&key).is_some();
+            done(c, had.then(|| Change::remove(key)).into_iter().collect())
         },
     );
     r.add(
         "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
         "Switch a feature of an arc on or off for an interface.",
-        |c, a| {
-            let index =
-                c.system.index(&a.need::<String>("interface")?).map_err(|e| CliError::new(e.to_string()))?;
-            let (arc, feature) = (a.need::<String>("arc")?, a.need::<String>("feature")?);
-            let result = c.system.router.arcs().enable(&arc, &feature, index, !a.has("disable"));
-            result.map(|()| Output::none()).map_err(|e| a.fault("feature", e.to_string()))
-        },
+        switch_feature,
     );
 }
 
@@ -238,28 +238,41 @@ fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {
     Err(CliError::new(format!("there is no interface {name}")))
 }
 
-/// Removes an interface with all that depends on it: sub-interfaces, addresses, neighbours, routes by its name.
+/// Gives an interface an address, behind those that it has, or takes one away.
+fn change_address(c: &mut Context, a: &Args) -> Done {
+    let (interface, address) = (a.need::<String>("interface")?, address(a, "address")?);
+    let key = Key::Addresses(interface.clone());
+    let mut list = match c.store.get(&key) {
+        Some(Value::Addresses(list)) => list.clone(),
+        _ => Vec::new(),
+    };
+    let had = list.contains(&address);
+    match (a.has("del"), had) {
+        (false, true) => return Ok(Output::none()),
+        (false, false) => list.push(address),
+        (true, true) => list.retain(|a| *a != address),
+        (true, false) => return Err(a.fault("address", format!("{interface} has no address {address}"))),
+    }
+    let value = (!list.is_empty()).then_some(Value::Addresses(list));
+    done(c, vec![Change { key, value }]).map_err(|e| a.about("address", e))
+}
+
+fn switch_feature(c: &mut Context, a: &Args) -> Done {
+    let (arc, feature) = (a.need::<String>("arc")?, a.need::<String>("feature")?);
+    if let Err(e) = c.system.router.check_feature(&arc, &feature) {
+        let about = if matches!(e, ArcError::NoArc(_)) { "arc" } else { "feature" };
+        return Err(a.fault(about, e.to_string()));
+    }
+    let key = Key::Feature(a.need("interface")?, arc, feature);
+    let (was_on, on) = (c.store.get(&key).is_some(), !a.has("disable"));
+    // What is on stays on, and what is off, off.
+    let changes = (was_on != on).then(|| Change { key, value: on.then_some(Value::Feature) });
+    done(c, changes.into_iter().collect())
+}
+
+/// Removes an interface with all that depends on it: sub-interfaces, features, addresses, neighbours, routes by its name.
 fn delete(c: &mut Context, name: &str) -> Done {
     let (key, _) = find(c, name)?;
-    let mut names = vec![name.to_string()];
-    let mut changes = vec![Change::remove(key)];
-    for (key, value) in c.store.iter() {
-        if let (Key::SubInterface(sub), Value::Interface(i)) = (key, value)
-            && matches!(&i.spec, Spec::Sub { parent, .. } if parent == name)
-        {
-            names.push(sub.clone());
-            changes.push(Change::remove(key.clone()));
-        }
-    }
-    for (key, value) in c.store.iter() {
-        let on = match (key, value) {
-            (Key::Address(i, _) | Key::Neighbor(i, _), _) => Some(i),
-            (Key::Route(..), Value::Route(route)) => route.interface(),
-            _ => None,
-        };
-        if on.is_some_and(|i| names.contains(i)) {
-            changes.push(Change::remove(key.clone()));
-        }
-    }
-    done(c, changes)
+    let all = c.store.with_dependents(&key);
+    done(c, all.into_iter().map(Change::remove).collect())
 }

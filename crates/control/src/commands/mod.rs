@@ -119,7 +119,7 @@ fn prefix(args: &Args, name: &str) -> Result<Prefix4, CliError> {
 
 /// The VRF that an argument names; 0 if it is not given.
 fn table(args: &Args, name: &str) -> u16 {
-    args.get::<u32>(name).map_or(0, |t| t.min(u32::from(u16::MAX)) as u16)
+    args.get(name).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,21 +8,21 @@ use wire::Mac;
 
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, Key, Neighbor, Value};
+use crate::intent::{Change, Key, Neighbor, NeighborBounds, Value};
 
 /// A second in the nanoseconds of the bounds.
 const SECOND: u64 = 1_000_000_000;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    for noun in ["neighbor", "arp"] {
+    for words in ["set ip neighbor", "set ip arp", "ip neighbor"] {
         r.add(
-            &format!("set ip {noun} <interface:interface> <ip:ip4> <mac:mac> [static] [no-fib-entry]"),
+            &format!("{words} <interface:interface> <ip:ip4> <mac:mac> [static] [no-fib-entry]"),
             "Name a neighbour's Ethernet address.",
             set,
         );
         r.add(
-            &format!("set ip {noun} del <interface:interface> <ip:ip4> [<mac:mac>]"),
+            &format!("{words} del <interface:interface> <ip:ip4> [<mac:mac>]"),
             "Forget a neighbour that was named.",
             remove,
         );
@@ -37,20 +37,24 @@ pub fn register(r: &mut Registry<Context>) {
         "Show the bounds of the table of neighbours, and what neighbours made the router do.",
         show_config,
     );
-    r.add("clear ip neighbors [<interface:interface>]", "Forget learned neighbours.", |c, a| {
-        let wanted = a.get::<String>("interface");
-        let all: Vec<u32> = c
-            .system
-            .router
-            .interfaces()
-            .filter(|i| wanted.as_ref().is_none_or(|w| *w == i.name))
-            .map(|i| i.index)
-            .collect();
-        for index in all {
-            c.system.router.flush_neighbors(index).map_err(|e| CliError::new(e.to_string()))?;
-        }
-        Ok(Output::none())
-    });
+    for words in ["clear ip neighbors", "ip neighbor flush"] {
+        r.add(&format!("{words} [<interface:interface>]"), "Forget learned neighbours.", flush);
+    }
+}
+
+fn flush(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let wanted = a.get::<String>("interface");
+    let all: Vec<u32> = c
+        .system
+        .router
+        .interfaces()
+        .filter(|i| wanted.as_ref().is_none_or(|w| *w == i.name))
+        .map(|i| i.index)
+        .collect();
+    for index in all {
+        c.system.router.flush_neighbors(index).map_err(|e| CliError::new(e.to_string()))?;
+    }
+    Ok(Output::none())
 }
 
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
@@ -68,16 +72,19 @@ fn remove(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 }
 
 fn configure(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let config = c.system.router.neighbor_config();
-    if let Some(limit) = a.get::<u32>("limit") {
-        config.max_entries = limit as usize;
-    }
-    if let Some(seconds) = a.get::<u32>("age") {
-        if seconds == 0 {
-            return Err(a.fault("age", "the age is at least one second"));
-        }
-        config.max_age = u64::from(seconds) * SECOND;
-    }
+    let (limit, age) = (a.get::<u32>("limit"), a.get::<u32>("age"));
+    let about = match (limit, age) {
+        (None, None) => return Err(CliError::new("nothing is bounded: limit ENTRIES, or age SECONDS")),
+        (_, Some(0)) | (None, _) => "age",
+        _ => "limit",
+    };
+    let old = match c.store.get(&Key::NeighborBounds) {
+        Some(Value::NeighborBounds(old)) => *old,
+        _ => NeighborBounds::default(),
+    };
+    let new = NeighborBounds { limit: limit.or(old.limit), age: age.or(old.age) };
+    let change = Change::set(Key::NeighborBounds, Value::NeighborBounds(new));
+    c.transact(vec![change]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }
 
@@ -90,7 +97,7 @@ struct Bounds {
 }
 
 fn show_config(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let config = *c.system.router.neighbor_config();
+    let config = c.system.router.neighbor_config();
     let counters = *c.system.router.neighbor_counters();
     let shown = Bounds {
         limit: config.max_entries,

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ping <destination:ip4> [source <source:ip4>] [table-id <table:u32>] [size <size:u32>] [repeat <n:u32>] \
+        "ping <destination:ip4> [source <source:ip4>] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
         "Send echo requests, and show the replies. The interval is in seconds, as 0.2.",
         start,
@@ -39,7 +39,11 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     c.pings = alive;
     let gone: Vec<(u16, Weak<()>)> = gone;
     gone.into_iter().for_each(|(id, _)| c.system.router.ping_stop(id));
-    let id = c.system.router.ping_start(table(a, "table"), destination, source, size);
+    let table = table(a, "table");
+    if !c.system.router.routes().tables().any(|t| t == table) {
+        return Err(a.fault("table", format!("there is no table {table}")));
+    }
+    let id = c.system.router.ping_start(table, destination, source, size);
     let id = id.map_err(|e| CliError::new(e.to_string()))?;
     let token = Rc::new(());
     c.pings.push((id, Rc::downgrade(&token)));

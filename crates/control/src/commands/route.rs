@@ -22,7 +22,18 @@ const ROUTE: &str = "<prefix:prefix4> [table <table:u16>] [{via <next-hop:ip4> [
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("ip table add <table:u16>", "Add a VRF.", |c, a| {
-        c.transact(vec![Change::set(Key::Table(a.need("table")?), Value::Table)])?;
+        let table: u16 = a.need("table")?;
+        // VRF 0 is always there, and nobody's to ask for.
+        let changes = (table != 0).then(|| Change::set(Key::Table(table), Value::Table));
+        c.transact(changes.into_iter().collect()).map_err(|e| a.about("table", e))?;
+        Ok(Output::none())
+    });
+    r.add("ip table del <table:u16>", "Remove a VRF that no interface and no route uses.", |c, a| {
+        let table: u16 = a.need("table")?;
+        if table == 0 {
+            return Err(a.fault("table", "table 0 is always there"));
+        }
+        c.transact(vec![Change::remove(Key::Table(table))]).map_err(|e| a.about("table", e))?;
         Ok(Output::none())
     });
     r.add(
@@ -44,8 +55,8 @@ fn via(a: &Args) -> Option<Via> {
     if let Some(out) = a.get::<String>("out") {
         return Some(Via::Attached(out));
     }
-    if a.get::<u32>("other").is_some() {
-        return Some(Via::Table(table(a, "other")));
+    if let Some(other) = a.get::<u16>("other") {
+        return Some(Via::Table(other));
     }
     let words = [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
     words.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)

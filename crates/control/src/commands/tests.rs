@@ -148,8 +148,20 @@ fn a_refused_change_marks_the_argument_it_is_about() {
         ("set interface ip address pg1 10.1.0.255/24", "10.1.0.255/24"),
         ("set interface ip address del pg0 10.0.0.7/24", "10.0.0.7/24"),
         ("set interface feature pg0 nonsense arc ip4-unicast", "nonsense"),
+        ("set interface feature pg0 ip4-count arc nonsense", "nonsense"),
+        ("set interface feature pg0 ip4-count arc nonsense disable", "nonsense"),
+        ("set interface feature pg0 nonsense arc ip4-unicast disable", "nonsense"),
+        ("set ip neighbor-config ip4 age 0", "0"),
+        ("ip table del 0", "0"),
+        ("ip table del 9", "9"),
+        ("ping 10.0.0.2 table-id 9", "9"),
+        ("ping 10.0.0.2 table-id 65536", "65536"),
+        ("show ip fib table 9", "9"),
+        ("show ip table 9", "9"),
+        ("show adjacency 9", "9"),
         ("set ip neighbor pg0 10.0.0.1 02:00:00:00:00:01", "10.0.0.1"),
         ("set ip neighbor pg0 10.0.0.2 ff:ff:ff:ff:ff:ff", "ff:ff:ff:ff:ff:ff"),
+        ("set ip neighbor pg0 10.0.0.255 02:00:00:00:00:01", "10.0.0.255"),
         ("ip route add 10.1.0.0/16 table 7 via 10.0.0.2", "7"),
         ("ip route add 10.1.0.0/16 via ip4-lookup-in-table 8", "8"),
         ("ip route del 10.1.0.0/16", "10.1.0.0/16"),
@@ -204,4 +216,91 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
         let message = cli.refused(line, place);
         assert!(message.contains(": 1 to "), "{message}");
     }
+}
+
+#[test]
+fn features_and_bounds_are_configuration() {
+    let mut cli = Cli::new();
+    let feature = "set interface feature pg0 ip4-count arc ip4-unicast";
+    cli.ok(feature);
+    cli.ok(feature);
+    cli.ok("set ip neighbor-config ip4 limit 9");
+    cli.ok("set ip neighbor-config ip4 age 30");
+    let config = cli.ok("show config");
+    assert!(
+        config.contains(feature) && config.contains("set ip neighbor-config ip4 limit 9 age 30\n"),
+        "{config}"
+    );
+    assert!(cli.ok("show interface features pg0").contains("ip4-unicast:\n  ip4-count\n"));
+    cli.ok(&format!("{feature} disable"));
+    cli.ok(&format!("{feature} disable"));
+    assert!(!cli.ok("show config").contains("feature"));
+    // It goes with its interface, and another one of that name begins without.
+    cli.ok(feature);
+    cli.ok("delete packet-generator interface pg0");
+    assert!(!cli.ok("show config").contains("feature"));
+    cli.ok("create packet-generator interface pg0");
+    assert!(cli.ok("show interface features pg0").contains("ip4-unicast:\n  none configured"));
+    for n in 1..=9 {
+        cli.ok(&format!("ip neighbor pg1 10.0.0.{n} 02:00:00:00:00:01"));
+    }
+    cli.refused("set ip neighbor pg1 10.0.0.10 02:00:00:00:00:01", "10.0.0.10");
+    let told = cli.refused("set ip neighbor-config ip4 limit 8", "8");
+    assert!(told.contains("9 static neighbours"), "{told}");
+    assert!(cli.run("set ip neighbor-config ip4").is_err());
+}
+
+#[test]
+fn a_vrf_comes_goes_and_comes_again() {
+    let mut cli = Cli::new();
+    cli.ok("ip table add 0");
+    assert_eq!(cli.ok("show ip table"), "[0] table_id:0 ipv4-VRF:0\n");
+    for _ in 0..2 {
+        cli.ok("ip table add 5");
+        cli.ok("set interface ip table pg1 5");
+        cli.ok("ip route add 10.9.0.0/16 table 5 via drop");
+        assert_eq!(cli.ok("show ip table"), "[0] table_id:0 ipv4-VRF:0\n[5] table_id:5 ipv4-VRF:5\n");
+        let one = cli.ok("show ip table 5");
+        assert!(one.contains("  routes: 5, ") && one.contains("  interfaces: pg1\n"), "{one}");
+        assert!(cli.refused("ip table del 5", "5").contains("interface pg1 needs it"));
+        cli.ok("set interface ip table pg1 0");
+        assert!(cli.refused("ip table del 5", "5").contains("route 10.9.0.0/16 in table 5 needs it"));
+        cli.ok("ip route del 10.9.0.0/16 table 5");
+        cli.ok("ip route add 10.8.0.0/16 via ip4-lookup-in-table 5");
+        assert!(cli.refused("ip table del 5", "5").contains("route 10.8.0.0/16 in table 0 needs it"));
+        cli.ok("ip route del 10.8.0.0/16");
+        cli.ok("ip table del 5");
+        assert!(!cli.ok("show config").contains("table"));
+    }
+}
+
+#[test]
+fn the_first_address_stays_the_first() {
+    let mut cli = Cli::new();
+    cli.ok("set interface ip address pg0 10.0.9.1/24");
+    cli.ok("set interface ip address pg0 10.0.5.1/24");
+    cli.ok("set interface ip address del pg0 10.0.0.1/24");
+    let config = cli.ok("show config");
+    let at = |text: &str| config.find(text).unwrap();
+    assert!(at("pg0 10.0.9.1/24") < at("pg0 10.0.5.1/24"), "{config}");
+    cli.ok("set interface ip address del pg0 all");
+    cli.ok("set interface ip address del pg0 all");
+    assert!(!cli.ok("show config").contains("ip address"));
+}
+
+#[test]
+fn queues_and_adjacencies_are_shown() {
+    let mut cli = Cli::new();
+    let text = cli.ok("show interface rx-placement");
+    assert_eq!(
+        text,
+        "Thread 1 (volley_wk_0):\n  node pg-input:\n    pg0 queue 0 (polling)\n    pg1 queue 0 (polling)\n"
+    );
+    assert!(cli.ok("show interface rx-placement pg1 --json").contains("\"interface\": \"pg1\""));
+    cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2");
+    cli.ok("ip route add 10.2.0.0/16 via 10.0.0.3");
+    assert!(cli.ok("show adj").contains("10.0.0.2") && cli.ok("show adjacency 1").contains("10.0.0.3"));
+    assert!(!cli.ok("show adjacency 1").contains("10.0.0.2"));
+    assert_eq!(cli.ok("show node counters"), cli.ok("show errors"));
+    cli.ok("ip neighbor flush pg0");
 }

@@ -1,48 +1,89 @@
-//! Addresses of interfaces.
+//! Addresses of interfaces: a list for each, the primary one first.
 
 use net::router::Address;
 
-use super::{Key, Refused, Value, Via, View, refuse};
+use super::{Key, Refused, Value, Via, View, neighbor, refuse};
 use crate::system::System;
 
-/// Connected networks of one VRF must be apart, whatever interfaces they are on, and no route may lead to the router
-/// itself.
-pub(super) fn validate(interface: &str, a: Address, view: &View<'_>) -> Result<(), Refused> {
+/// Connected networks of one VRF must be apart, whatever interfaces they are on; no route may lead to the router itself,
+/// and no static neighbour on the interface be a host that cannot be there.
+pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
     let table = view.must_have_interface(interface)?.table;
+    if list.is_empty() {
+        return refuse(format!("{interface} has an empty list of addresses: leave it out"));
+    }
+    for (n, a) in list.iter().enumerate() {
+        a.check()?;
+        if list[..n].iter().any(|b| a.address == b.address) {
+            return refuse(format!("{interface} has the address {} already", a.address));
+        }
+    }
     for (other, b) in view.addresses() {
-        if view.interface(other).is_none_or(|o| o.table != table) || (other == interface && b == a) {
+        if other == interface || view.interface(other).is_none_or(|o| o.table != table) {
             continue;
         }
-        if a.address == b.address {
-            return refuse(format!("{other} has the address {} already", b.address));
-        }
-        let apart = !a.network().covers(b.network()) && !b.network().covers(a.network());
-        if other != interface && !apart {
-            return refuse(format!(
-                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
-            ));
+        for a in list {
+            if a.address == b.address {
+                return refuse(format!("{other} has the address {} already", b.address));
+            }
+            if a.network().covers(b.network()) || b.network().covers(a.network()) {
+                return refuse(format!(
+                    "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                ));
+            }
         }
     }
     for (key, value) in view.iter() {
-        if let (Key::Route(t, prefix), Value::Route(r)) = (key, value)
-            && matches!(r.via, Via::NextHop(ip, _) if ip == a.address)
-            && r.own_next_hop(*t, view).is_some()
-        {
-            return refuse(format!(
-                "{} is the next hop of the route for {prefix}: remove that first",
-                a.address
-            ));
+        match (key, value) {
+            (Key::Route(t, prefix), Value::Route(r)) => {
+                if let Via::NextHop(ip, _) = &r.via
+                    && list.iter().any(|a| a.address == *ip)
+                    && r.own_next_hop(*t, view).is_some()
+                {
+                    return refuse(format!(
+                        "{ip} is the next hop of the route for {prefix}: remove that first"
+                    ));
+                }
+            }
+            (Key::Neighbor(on, ip), _) if on == interface => {
+                list.iter().try_for_each(|a| neighbor::apart(*a, *ip, interface))?;
+            }
+            _ => {}
         }
     }
     Ok(())
 }
 
-pub(super) fn apply(interface: &str, a: Address, system: &mut System) -> Result<(), Refused> {
-    let index = system.index(interface)?;
-    Ok(system.router.add_address(index, a)?)
+/// The addresses that stay while a list becomes another one: as many of the new ones as are there already, in this order.
+pub(super) fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
+    let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
+    let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();
+    stay.truncate(in_place);
+    stay
 }
 
-pub(super) fn withdraw(interface: &str, a: Address, system: &mut System) -> Result<(), Refused> {
+pub(super) fn apply(
+    interface: &str,
+    old: &[Address],
+    new: &[Address],
+    system: &mut System,
+) -> Result<(), Refused> {
     let index = system.index(interface)?;
-    Ok(system.router.remove_address(index, a)?)
+    let stay = staying(old, new);
+    let r = &mut system.router;
+    for a in old.iter().rev().filter(|a| !stay.contains(a)) {
+        r.remove_address(index, *a)?;
+    }
+    for (n, a) in new.iter().enumerate().skip(stay.len()) {
+        if let Err(e) = r.add_address(index, *a) {
+            new[stay.len()..n].iter().rev().try_for_each(|a| r.remove_address(index, *a))?;
+            apply(interface, &stay, old, system)?;
+            return Err(e.into());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn dump(interface: &str, list: &[Address]) -> Vec<String> {
+    list.iter().map(|a| format!("set interface ip address {interface} {a}")).collect()
 }

@@ -4,9 +4,11 @@ use std::ops::RangeInclusive;
 
 use drivers::{af_packet, tap};
 use net::ethernet::Tags;
+use net::router::{check_mac, check_mtu};
 use wire::Mac;
 
 use super::{Key, Refused, Value, View, refuse};
+use crate::cli::quote;
 use crate::system::System;
 
 /// The numbers that a VLAN may have (IEEE 802.1Q-2022 table 9-2 keeps 0 and 4095).
@@ -60,6 +62,8 @@ impl Interface {
         if self.table != 0 && view.get(&Key::Table(self.table)).is_none() {
             return refuse(format!("there is no table {}", self.table));
         }
+        self.mtu.map_or(Ok(()), check_mtu)?;
+        self.mac.map_or(Ok(()), check_mac)?;
         let Spec::Sub { parent, tags, .. } = &self.spec else { return Ok(()) };
         let over = view.must_have_interface(parent)?;
         if matches!(over.spec, Spec::Sub { .. } | Spec::Loopback(_)) {
@@ -81,23 +85,22 @@ impl Interface {
         Ok(())
     }
 
+    /// Makes it, or sets what differs from `old`, which is of the same kind.
     pub(super) fn apply(
         &self,
         name: &str,
         old: Option<&Interface>,
         system: &mut System,
     ) -> Result<(), Refused> {
-        let fresh = match old {
-            Some(old) if old.spec == self.spec => false,
-            Some(_) => return refuse(format!("{name} is of another kind: delete it first")),
-            None => {
-                system.create(name, &self.spec)?;
-                true
-            }
-        };
+        if old.is_none() {
+            system.create(name, &self.spec)?;
+        }
         let result = self.settings(name, old, system);
-        if fresh && result.is_err() {
-            system.delete(name)?;
+        if result.is_err() {
+            match old {
+                None => system.delete(name)?,
+                Some(old) => old.settings(name, Some(self), system)?,
+            }
         }
         result
     }
@@ -110,13 +113,11 @@ impl Interface {
             system.set_mtu(name, self.mtu)?;
         }
         let r = &mut system.router;
-        // What is not set is as the device had it.
-        let (own_mac, _) = r.interface(index)?.initial;
         if self.table != old.table {
             r.set_table(index, self.table)?;
         }
         if self.mac != old.mac {
-            r.set_mac(index, self.mac.unwrap_or(own_mac))?;
+            r.set_mac(index, self.mac)?;
         }
         if self.up != old.up {
             r.set_admin(index, self.up)?;
@@ -129,9 +130,10 @@ impl Interface {
     }
 
     pub(super) fn dump(&self, name: &str) -> Vec<String> {
+        let name = quote(name);
         let mut lines = vec![match &self.spec {
             Spec::Host(c) => {
-                let mut s = format!("create host-interface name {}", c.name);
+                let mut s = format!("create host-interface name {}", quote(&c.name));
                 for (on, word) in [(c.shared, " shared"), (c.force, " force")] {
                     s += if on { word } else { "" };
                 }
@@ -143,11 +145,12 @@ impl Interface {
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),
             Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
                 (false, None) if u32::from(tags.outer) == *id => {
-                    format!("create sub-interfaces {parent} {id}")
+                    format!("create sub-interfaces {} {id}", quote(parent))
                 }
                 (service, inner) => {
                     let outer = if service { "dot1ad" } else { "dot1q" };
                     let inner = inner.map(|i| format!(" inner-dot1q {i}")).unwrap_or_default();
+                    let parent = quote(parent);
                     format!("create sub-interfaces {parent} {id} {outer} {}{inner} exact-match", tags.outer)
                 }
             },
@@ -170,9 +173,9 @@ impl Interface {
 
 /// The command that makes a tap.
 fn dump_tap(id: u32, c: &tap::Config) -> String {
-    let mut s = format!("create tap id {id} host-if-name {}", c.host_name);
+    let mut s = format!("create tap id {id} host-if-name {}", quote(&c.host_name));
     if let Some(ns) = &c.host_namespace {
-        s += &format!(" host-ns {}", ns.display());
+        s += &format!(" host-ns {}", quote(&ns.display().to_string()));
     }
     if let Some(mac) = c.host_mac {
         s += &format!(" host-mac-addr {}", Mac(mac));

@@ -5,10 +5,12 @@
 //! is a transaction of one change, or of the few that belong together.
 //!
 //! Each type of object has a file here, and in it the same five: `validate`, `apply` (with the former value, so that only
-//! what differs is touched), `withdraw`, `dump` (the commands that would make it), and comparison, which is `PartialEq`.
-//! The inverse of a change is the change back to the former value.
+//! what differs is touched; when it fails, nothing is), `withdraw`, `dump` (the commands that would make it), and
+//! comparison, which is `PartialEq`. The inverse of a change is the change back to the former value. What an object needs
+//! of others is said in one place, `needs`.
 
 mod address;
+mod feature;
 mod interface;
 mod neighbor;
 mod reassembly;
@@ -24,11 +26,12 @@ use net::ip::reassembly::Kind;
 use net::router::{Address, RouterError};
 
 pub use interface::{Interface, Spec, VLANS};
-pub use neighbor::Neighbor;
+pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use route::{Route, Via};
 pub use store::{Change, Store, View};
 
+use crate::cli::quote;
 use crate::system::System;
 
 /// Names an object. The order is that of dependency: what comes later may need what comes before.
@@ -38,12 +41,16 @@ pub enum Key {
     Table(u16),
     /// The bounds of one kind of reassembly.
     Reassembly(Kind),
+    /// The bounds of the table of neighbours.
+    NeighborBounds,
     /// An interface that stands on its own, by name.
     Interface(String),
     /// A sub-interface by name.
     SubInterface(String),
-    /// An address of an interface.
-    Address(String, Address),
+    /// A feature that is on: interface, arc, feature.
+    Feature(String, String, String),
+    /// The addresses of an interface.
+    Addresses(String),
     /// A static neighbour on an interface.
     Neighbor(String, Ipv4Addr),
     /// A route of a VRF.
@@ -57,10 +64,14 @@ pub enum Value {
     Table,
     /// See [`Key::Reassembly`].
     Reassembly(Reassembly),
+    /// See [`Key::NeighborBounds`].
+    NeighborBounds(NeighborBounds),
     /// See [`Key::Interface`] and [`Key::SubInterface`].
     Interface(Box<Interface>),
-    /// See [`Key::Address`].
-    Address,
+    /// See [`Key::Feature`].
+    Feature,
+    /// See [`Key::Addresses`]: at least one, the primary one first.
+    Addresses(Vec<Address>),
     /// See [`Key::Neighbor`].
     Neighbor(Neighbor),
     /// See [`Key::Route`].
@@ -89,55 +100,94 @@ pub(crate) fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
 }
 
 /// Whether the object can be what `view`, the tree as it would be, says.
-fn validate(key: &Key, value: &Value, view: &View<'_>) -> Result<(), Refused> {
+fn validate(key: &Key, value: &Value, view: &View<'_>, system: &System) -> Result<(), Refused> {
     match (key, value) {
-        (Key::Table(_), Value::Table) | (Key::Reassembly(_), Value::Reassembly(_)) => Ok(()),
+        (Key::Reassembly(_), Value::Reassembly(_)) => Ok(()),
+        (Key::Table(t), Value::Table) => table::validate(*t),
+        (Key::NeighborBounds, Value::NeighborBounds(b)) => NeighborBounds::validate(Some(*b), view),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
-        (Key::Address(interface, a), Value::Address) => address::validate(interface, *a, view),
-        (Key::Neighbor(interface, ip), Value::Neighbor(_)) => neighbor::validate(interface, *ip, view),
+        (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, system),
+        (Key::Addresses(i), Value::Addresses(list)) => address::validate(i, list, view),
+        (Key::Neighbor(i, ip), Value::Neighbor(n)) => n.validate(i, *ip, view),
         (Key::Route(table, prefix), Value::Route(r)) => r.validate(*table, *prefix, view),
         _ => refuse(format!("{key:?} cannot be {value:?}")),
     }
 }
 
-/// Whether the object cannot be without the one that `other` names.
-fn needs(key: &Key, value: &Value, other: &Key) -> bool {
-    match other {
-        Key::Table(t) => match (key, value) {
-            (_, Value::Interface(i)) => i.table == *t,
-            (Key::Route(table, _), Value::Route(r)) => table == t || r.via == Via::Table(*t),
-            _ => false,
-        },
-        Key::Interface(name) | Key::SubInterface(name) => match (key, value) {
-            (Key::Address(i, _) | Key::Neighbor(i, _), _) => i == name,
-            (_, Value::Route(r)) => r.interface() == Some(name),
-            (_, Value::Interface(i)) => matches!(&i.spec, Spec::Sub { parent, .. } if parent == name),
-            _ => false,
-        },
-        _ => false,
+/// Whether the tree can be without the object, which nothing needs.
+fn validate_absence(key: &Key, view: &View<'_>) -> Result<(), Refused> {
+    match key {
+        Key::NeighborBounds => NeighborBounds::validate(None, view),
+        _ => Ok(()),
     }
 }
 
-/// Makes the system what the change says; `old` is the former value.
+/// Something without which an object cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Need<'a> {
+    Table(u16),
+    Interface(&'a str),
+}
+
+/// What the object is to others, if any may need it.
+fn role(key: &Key) -> Option<Need<'_>> {
+    match key {
+        Key::Table(t) => Some(Need::Table(*t)),
+        Key::Interface(name) | Key::SubInterface(name) => Some(Need::Interface(name)),
+        _ => None,
+    }
+}
+
+/// What the object needs.
+fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = Need<'a>> {
+    let (tables, interface) = match (key, value) {
+        (_, Value::Interface(i)) => match &i.spec {
+            Spec::Sub { parent, .. } => ([Some(i.table), None], Some(parent)),
+            _ => ([Some(i.table), None], None),
+        },
+        (Key::Feature(i, ..) | Key::Addresses(i) | Key::Neighbor(i, _), _) => ([None; 2], Some(i)),
+        (Key::Route(table, _), Value::Route(r)) => {
+            let other = if let Via::Table(t) = r.via { Some(t) } else { None };
+            ([Some(*table), other], r.interface())
+        }
+        _ => ([None; 2], None),
+    };
+    let tables = tables.into_iter().flatten().filter(|t| *t != 0).map(Need::Table);
+    tables.chain(interface.map(|i| Need::Interface(i)))
+}
+
+/// Makes the system what the change says, wholly or not at all. An interface that changes is of the same kind before and
+/// after.
 fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut System) -> Result<(), Refused> {
     match (key, old, new) {
-        (Key::Table(t), _, Some(Value::Table)) => table::apply(*t, system),
+        (Key::Table(t), _, Some(_)) => table::apply(*t, system),
         (Key::Table(t), _, None) => table::withdraw(*t, system),
         (Key::Reassembly(kind), _, Some(Value::Reassembly(r))) => r.apply(*kind, system),
         (Key::Reassembly(kind), _, None) => Reassembly::default().apply(*kind, system),
+        (Key::NeighborBounds, _, new) => {
+            let bounds =
+                if let Some(Value::NeighborBounds(b)) = new { *b } else { NeighborBounds::default() };
+            bounds.apply(system);
+            Ok(())
+        }
         (Key::Interface(n) | Key::SubInterface(n), old, Some(Value::Interface(i))) => {
             let old = old.and_then(|v| if let Value::Interface(i) = v { Some(&**i) } else { None });
             i.apply(n, old, system)
         }
         (Key::Interface(n) | Key::SubInterface(n), _, None) => Interface::withdraw(n, system),
-        (Key::Address(i, a), None, Some(_)) => address::apply(i, *a, system),
-        (Key::Address(i, a), Some(_), None) => address::withdraw(i, *a, system),
+        (Key::Feature(i, arc, f), _, new) => feature::apply(i, arc, f, new.is_some(), system),
+        (Key::Addresses(i), old, new) => address::apply(i, list(old), list(new), system),
         (Key::Neighbor(i, ip), _, Some(Value::Neighbor(n))) => n.apply(i, *ip, system),
         (Key::Neighbor(i, ip), _, None) => Neighbor::withdraw(i, *ip, system),
         (Key::Route(t, p), _, Some(Value::Route(r))) => r.apply(*t, *p, system),
         (Key::Route(t, p), _, None) => Route::withdraw(*t, *p, system),
-        _ => Ok(()),
+        (key, _, Some(value)) => refuse(format!("{key:?} cannot be {value:?}")),
     }
+}
+
+/// The addresses of a list that may not be there.
+fn list(value: Option<&Value>) -> &[Address] {
+    if let Some(Value::Addresses(list)) = value { list } else { &[] }
 }
 
 /// The commands that would make the object.
@@ -145,13 +195,17 @@ pub fn dump(key: &Key, value: &Value) -> Vec<String> {
     match (key, value) {
         (Key::Table(t), _) => vec![format!("ip table add {t}")],
         (Key::Reassembly(kind), Value::Reassembly(r)) => vec![r.dump(*kind)],
+        (_, Value::NeighborBounds(b)) => vec![b.dump()],
         (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n),
-        (Key::Address(i, a), _) => vec![format!("set interface ip address {i} {a}")],
-        (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(i, *ip)],
+        (Key::Feature(i, arc, f), _) => vec![feature::dump(&quote(i), arc, f)],
+        (Key::Addresses(i), Value::Addresses(list)) => address::dump(&quote(i), list),
+        (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(&quote(i), *ip)],
         (Key::Route(t, p), Value::Route(r)) => vec![r.dump(*t, *p)],
         _ => Vec::new(),
     }
 }
 
+#[cfg(test)]
+mod random_tests;
 #[cfg(test)]
 pub(crate) mod tests;

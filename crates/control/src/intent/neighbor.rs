@@ -1,11 +1,16 @@
-//! Static neighbours.
+//! Static neighbours, and the bounds of the table that they are in.
 
 use std::net::Ipv4Addr;
 
+use net::neighbor::Config;
+use net::router::{Address, check_neighbor};
 use wire::Mac;
 
-use super::{Refused, View};
+use super::{Key, Refused, Spec, View, list, refuse};
 use crate::system::System;
+
+/// A second in the nanoseconds of the bounds.
+const SECOND: u64 = 1_000_000_000;
 
 /// A neighbour that the operator named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +19,16 @@ pub struct Neighbor {
     pub mac: Mac,
 }
 
-pub(super) fn validate(interface: &str, _: Ipv4Addr, view: &View<'_>) -> Result<(), Refused> {
-    view.must_have_interface(interface)?;
-    Ok(())
-}
-
 impl Neighbor {
+    pub(super) fn validate(&self, interface: &str, ip: Ipv4Addr, view: &View<'_>) -> Result<(), Refused> {
+        if matches!(view.must_have_interface(interface)?.spec, Spec::Loopback(_)) {
+            return refuse(format!("{interface} is a loopback interface: it has no neighbours"));
+        }
+        check_neighbor(ip, self.mac)?;
+        let own = list(view.get(&Key::Addresses(interface.into())));
+        own.iter().try_for_each(|a| apart(*a, ip, interface))
+    }
+
     pub(super) fn apply(&self, interface: &str, ip: Ipv4Addr, system: &mut System) -> Result<(), Refused> {
         let index = system.index(interface)?;
         Ok(system.router.add_neighbor(index, ip, self.mac, true)?)
@@ -32,5 +41,67 @@ impl Neighbor {
 
     pub(super) fn dump(&self, interface: &str, ip: Ipv4Addr) -> String {
         format!("set ip neighbor {interface} {ip} {}", self.mac)
+    }
+}
+
+/// No neighbour has an address of the router's, or one that is no host's on its network.
+pub(super) fn apart(own: Address, ip: Ipv4Addr, interface: &str) -> Result<(), Refused> {
+    let network = own.network();
+    if own.address == ip {
+        return refuse(format!("{ip} is the router's own address on {interface}, no neighbour's"));
+    }
+    if own.len < 31 && (ip == network.address() || ip == network.last()) {
+        return refuse(format!(
+            "{ip} is the first or last address of {network} on {interface}, no neighbour's"
+        ));
+    }
+    Ok(())
+}
+
+/// The bounds of the table of neighbours, where they are not the router's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NeighborBounds {
+    /// Entries in all, at most.
+    pub limit: Option<u32>,
+    /// Seconds after which a learned entry is asked again.
+    pub age: Option<u32>,
+}
+
+impl NeighborBounds {
+    /// Whether the bounds, or those without them, are enough for the static neighbours.
+    pub(super) fn validate(wanted: Option<NeighborBounds>, view: &View<'_>) -> Result<(), Refused> {
+        if wanted == Some(NeighborBounds::default()) {
+            return refuse("the bounds of the table of neighbours bound nothing: leave them out");
+        }
+        let config = wanted.unwrap_or_default().config();
+        if config.max_age == 0 {
+            return refuse("the age is at least one second");
+        }
+        let named = view.iter().filter(|(key, _)| matches!(key, Key::Neighbor(..))).count();
+        if named > config.max_entries {
+            return refuse(format!(
+                "there are {named} static neighbours, more than the limit of {}: forget some first",
+                config.max_entries
+            ));
+        }
+        Ok(())
+    }
+
+    fn config(self) -> Config {
+        let own = Config::default();
+        Config {
+            max_entries: self.limit.map_or(own.max_entries, |limit| limit as usize),
+            max_age: self.age.map_or(own.max_age, |age| u64::from(age) * SECOND),
+            ..own
+        }
+    }
+
+    pub(super) fn apply(self, system: &mut System) {
+        system.router.set_neighbor_config(self.config());
+    }
+
+    pub(super) fn dump(self) -> String {
+        let word = |name: &str, n: Option<u32>| n.map(|n| format!(" {name} {n}")).unwrap_or_default();
+        format!("set ip neighbor-config ip4{}{}", word("limit", self.limit), word("age", self.age))
     }
 }

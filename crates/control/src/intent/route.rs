@@ -7,6 +7,7 @@ use net::ip::{Path, Prefix4};
 use net::router::Address;
 
 use super::{Key, Refused, View, refuse};
+use crate::cli::quote;
 use crate::system::System;
 
 /// Where a route's packets go, by names.
@@ -31,8 +32,8 @@ impl fmt::Display for Via {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Via::NextHop(ip, None) => write!(f, "via {ip}"),
-            Via::NextHop(ip, Some(i)) => write!(f, "via {ip} {i}"),
-            Via::Attached(i) => write!(f, "via {i}"),
+            Via::NextHop(ip, Some(i)) => write!(f, "via {ip} {}", quote(i)),
+            Via::Attached(i) => write!(f, "via {}", quote(i)),
             Via::Drop => f.write_str("via drop"),
             Via::Unreachable => f.write_str("via unreachable"),
             Via::Prohibit => f.write_str("via prohibit"),

@@ -1,11 +1,13 @@
 //! The tree, and transactions on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use net::router::Address;
 
-use super::{Key, Refused, Value, apply, needs, validate};
+use super::{
+    Key, Need, Refused, Value, address, apply, list, needs, refuse, role, validate, validate_absence,
+};
 use crate::system::System;
 
 /// A change of one object: its new value, or `None` to remove it.
@@ -57,15 +59,16 @@ impl<'s> View<'s> {
         old.chain(new)
     }
 
-    /// Every address of an interface. Few objects are addresses, and many routes are checked against them.
+    /// Every address of an interface. Few objects are lists of addresses, and many routes are checked against them.
     pub fn addresses(&self) -> impl Iterator<Item = (&'s str, Address)> + '_ {
-        let first = Key::Address(String::new(), Address { address: Ipv4Addr::UNSPECIFIED, len: 0 });
+        let first = Key::Addresses(String::new());
         let behind = Key::Neighbor(String::new(), Ipv4Addr::UNSPECIFIED);
-        let old = self.objects.range::<Key, _>(&first..&behind).map(|(k, _)| k);
-        let new = self.changes.range::<Key, _>(&first..&behind).filter(|(_, v)| v.is_some()).map(|(k, _)| *k);
-        old.filter(|k| !self.changes.contains_key(k)).chain(new).filter_map(|k| match k {
-            Key::Address(interface, a) => Some((interface.as_str(), *a)),
-            _ => None,
+        let old = self.objects.range::<Key, _>(&first..&behind);
+        let old = old.filter(|(k, _)| !self.changes.contains_key(k));
+        let new = self.changes.range::<Key, _>(&first..&behind).filter_map(|(k, v)| Some((*k, (*v)?)));
+        old.chain(new).flat_map(|(key, value)| {
+            let interface = if let Key::Addresses(interface) = key { interface } else { "" };
+            list(Some(value)).iter().map(move |a| (interface, *a))
         })
     }
 
@@ -109,79 +112,186 @@ impl Store {
         gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
     }
 
-    /// Makes all the changes, or none.
+    /// The object and all that cannot be without it, directly or not.
+    pub fn with_dependents(&self, key: &Key) -> Vec<Key> {
+        let mut all = vec![key.clone()];
+        let mut gone: BTreeSet<Need<'_>> = role(key).into_iter().collect();
+        // What needs an object stands behind it.
+        for (key, value) in &self.objects {
+            if needs(key, value).any(|n| gone.contains(&n)) {
+                gone.extend(role(key));
+                all.push(key.clone());
+            }
+        }
+        all
+    }
+
+    /// Makes all the changes, or none. Of two changes of one object the last one counts.
     ///
     /// # Errors
     /// The first fault found; the system is then as it was. Should taking back fail as well, the message says so.
-    pub fn transact(&mut self, system: &mut System, mut changes: Vec<Change>) -> Result<(), Refused> {
-        // What depends goes first when it is removed, and last when it is made.
-        changes.sort_by(|a, b| match (&a.value, &b.value) {
-            (None, Some(_)) => std::cmp::Ordering::Less,
-            (Some(_), None) => std::cmp::Ordering::Greater,
-            (None, None) => b.key.cmp(&a.key),
-            (Some(_), Some(_)) => a.key.cmp(&b.key),
-        });
-        let view = View {
-            objects: &self.objects,
-            changes: changes.iter().map(|c| (&c.key, c.value.as_ref())).collect(),
-        };
-        for change in &changes {
-            match &change.value {
-                Some(value) => validate(&change.key, value, &view)?,
-                None if self.objects.contains_key(&change.key) => {
-                    if let Some((user, _)) = view.iter().find(|(k, v)| needs(k, v, &change.key)) {
-                        let (what, who) = (name(&change.key), name(user));
-                        return Err(Refused(format!("{what} cannot be removed: {who} needs it")));
-                    }
-                }
-                None => return Err(Refused(format!("there is nothing to remove: {}", name(&change.key)))),
+    pub fn transact(&mut self, system: &mut System, changes: Vec<Change>) -> Result<(), Refused> {
+        self.transact_by(system, changes, |step, system| step.run(system))
+    }
+
+    /// As [`transact`](Store::transact); `run` is how a step is made. What was made is taken back as it should be.
+    pub(super) fn transact_by(
+        &mut self,
+        system: &mut System,
+        changes: Vec<Change>,
+        mut run: impl FnMut(&Step, &mut System) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let changes: BTreeMap<Key, Option<Value>> = changes.into_iter().map(|c| (c.key, c.value)).collect();
+        let steps = self.plan(&changes, system)?;
+        for (done, step) in steps.iter().enumerate() {
+            if let Err(e) = run(step, system) {
+                return Err(take_back(system, &steps[..done], e));
             }
         }
-        for (done, change) in changes.iter().enumerate() {
-            let old = self.objects.get(&change.key);
-            if old == change.value.as_ref() {
-                continue;
-            }
-            if let Err(e) = apply(&change.key, old, change.value.as_ref(), system) {
-                return Err(self.take_back(system, &changes[..done], e));
-            }
-        }
-        for change in changes {
-            match change.value {
-                Some(value) => self.objects.insert(change.key, value),
-                None => self.objects.remove(&change.key),
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.objects.insert(key, value),
+                None => self.objects.remove(&key),
             };
         }
         Ok(())
     }
 
-    /// Applies the inverses of `done`, the last one first.
-    fn take_back(&self, system: &mut System, done: &[Change], why: Refused) -> Refused {
-        let mut failed = Vec::new();
-        for change in done.iter().rev() {
-            let old = self.objects.get(&change.key);
-            if old == change.value.as_ref() {
-                continue;
+    /// Checks the changes against the tree as it would be, and gives the steps that make them: first down, in reverse
+    /// order of dependency, what goes or has to be made anew; then up what comes or changes; VRFs, which others may
+    /// leave without being made anew, go last.
+    fn plan(&self, changes: &BTreeMap<Key, Option<Value>>, system: &System) -> Result<Vec<Step>, Refused> {
+        let view =
+            View { objects: &self.objects, changes: changes.iter().map(|(k, v)| (k, v.as_ref())).collect() };
+        let mut touched: BTreeSet<&Key> = BTreeSet::new();
+        let (mut removed, mut renewed, mut rebound) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for (key, new) in changes {
+            match (self.objects.get(key), new) {
+                (None, None) => return refuse(format!("there is nothing to remove: {}", name(key))),
+                (old, new) if old == new.as_ref() => continue,
+                (Some(_), None) => removed.extend(role(key)),
+                (Some(Value::Interface(old)), Some(Value::Interface(new))) => {
+                    if old.spec != new.spec {
+                        renewed.extend(role(key));
+                    } else if old.table != new.table {
+                        rebound.extend(role(key));
+                    }
+                }
+                _ => {}
             }
-            if let Err(e) = apply(&change.key, change.value.as_ref(), old, system) {
-                failed.push(format!("{}: {e}", name(&change.key)));
+            touched.insert(key);
+        }
+        for key in &touched {
+            match view.get(key) {
+                Some(value) => validate(key, value, &view, system)?,
+                None => validate_absence(key, &view)?,
             }
         }
-        if failed.is_empty() {
-            return why;
+        if !removed.is_empty() {
+            for (key, value) in view.iter() {
+                if let Some(need) = needs(key, value).find(|n| removed.contains(n)) {
+                    let (what, who) = (need_name(need), name(key));
+                    return refuse(format!("{what} cannot be removed: {who} needs it"));
+                }
+            }
         }
-        Refused(format!("{why}; and what was done before could not be taken back: {}", failed.join("; ")))
+        let mut down: BTreeSet<&Key> = touched.iter().copied().filter(|k| view.get(k).is_none()).collect();
+        if !(removed.is_empty() && renewed.is_empty() && rebound.is_empty()) {
+            // Others follow what becomes of interfaces: what needs one stands behind it.
+            for (key, value) in &self.objects {
+                let anew = role(key).is_some_and(|r| renewed.contains(&r))
+                    || needs(key, value)
+                        .any(|n| renewed.contains(&n) || is_interface(n) && removed.contains(&n))
+                    || matches!(key, Key::Addresses(_)) && needs(key, value).any(|n| rebound.contains(&n));
+                if anew {
+                    renewed.extend(role(key));
+                    touched.insert(key);
+                    down.insert(key);
+                }
+            }
+            let shaken = |n| renewed.contains(&n) || rebound.contains(&n);
+            for (key, value) in view.iter().filter(|(k, v)| needs(k, v).any(shaken)) {
+                validate(key, value, &view, system)?;
+            }
+        }
+        let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for key in touched {
+            let (old, new) = (self.objects.get(key), view.get(key));
+            let between = if down.contains(key) { None } else { staying(old, new) };
+            let lower = Step { key: key.clone(), from: old.cloned(), to: between.clone() };
+            let raise = Step { key: key.clone(), from: between, to: new.cloned() };
+            if matches!(key, Key::Table(_)) {
+                last.push(lower)
+            } else {
+                lowering.push(lower)
+            }
+            raising.push(raise);
+        }
+        lowering.reverse();
+        let all = lowering.into_iter().chain(raising).chain(last);
+        Ok(all.filter(|step| step.from != step.to).collect())
     }
+}
+
+/// One object from what it is to what it is to be.
+pub(super) struct Step {
+    key: Key,
+    from: Option<Value>,
+    to: Option<Value>,
+}
+
+impl Step {
+    pub(super) fn run(&self, system: &mut System) -> Result<(), Refused> {
+        apply(&self.key, self.from.as_ref(), self.to.as_ref(), system)
+    }
+
+    fn back(&self, system: &mut System) -> Result<(), Refused> {
+        apply(&self.key, self.to.as_ref(), self.from.as_ref(), system)
+    }
+}
+
+/// What of an object stays while others go.
+fn staying(old: Option<&Value>, new: Option<&Value>) -> Option<Value> {
+    match (old, new) {
+        (Some(Value::Addresses(old)), Some(Value::Addresses(new))) => {
+            let stay = address::staying(old, new);
+            (!stay.is_empty()).then_some(Value::Addresses(stay))
+        }
+        (old, _) => old.cloned(),
+    }
+}
+
+/// Takes back what was done, the last step first.
+fn take_back(system: &mut System, done: &[Step], why: Refused) -> Refused {
+    let back = |step: &Step| Some(format!("{}: {}", name(&step.key), step.back(system).err()?));
+    let failed: Vec<String> = done.iter().rev().filter_map(back).collect();
+    if failed.is_empty() {
+        return why;
+    }
+    Refused(format!("{why}; and what was done before could not be taken back: {}", failed.join("; ")))
+}
+
+fn is_interface(need: Need<'_>) -> bool {
+    matches!(need, Need::Interface(_))
 }
 
 /// A key in words.
 pub fn name(key: &Key) -> String {
     match key {
         Key::Table(t) => format!("table {t}"),
+        Key::NeighborBounds => "the bounds of the table of neighbours".into(),
         Key::Interface(n) | Key::SubInterface(n) => format!("interface {n}"),
-        Key::Address(i, a) => format!("address {a} on {i}"),
+        Key::Feature(i, arc, f) => format!("feature {f} of {arc} on {i}"),
+        Key::Addresses(i) => format!("the addresses of {i}"),
         Key::Neighbor(i, ip) => format!("neighbor {ip} on {i}"),
         Key::Reassembly(kind) => super::reassembly_name(*kind).to_string(),
         Key::Route(t, p) => format!("route {p} in table {t}"),
+    }
+}
+
+fn need_name(need: Need<'_>) -> String {
+    match need {
+        Need::Table(t) => format!("table {t}"),
+        Need::Interface(i) => format!("interface {i}"),
     }
 }

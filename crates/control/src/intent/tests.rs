@@ -1,16 +1,14 @@
 //! Transactions on a real router with packet generators for devices.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use graph::{Builder, GraphError};
 use net::Tables;
 use net::ethernet::Tags;
-use net::ip::{Prefix4, Source};
 use net::router::{Address, Hooks, Router, Sizes};
-use proptest::prelude::*;
 use wire::Mac;
 
+use super::random_tests::state;
 use super::*;
 use crate::system::System;
 
@@ -24,7 +22,7 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
     net::gso::install(b, t, hooks)
 }
 
-fn system() -> System {
+pub(crate) fn system() -> System {
     let sizes = Sizes { buffers: 64, workers: 1 };
     System::new(Router::build(install, &sizes).unwrap().router)
 }
@@ -37,28 +35,11 @@ fn interface(n: u16) -> Change {
 
 fn address(n: u32, a: &str, len: u8) -> Change {
     let address = Address { address: a.parse().unwrap(), len };
-    Change::set(Key::Address(format!("pg{n}"), address), Value::Address)
+    Change::set(Key::Addresses(format!("pg{n}")), Value::Addresses(vec![address]))
 }
 
 fn route(prefix: &str, via: Via) -> Change {
     Change::set(Key::Route(0, prefix.parse().unwrap()), Value::Route(Route { via }))
-}
-
-/// What the router shows of itself: enough to tell two states apart.
-fn state(s: &System) -> Vec<String> {
-    let r = &s.router;
-    let mut lines: Vec<String> = r
-        .interfaces()
-        .map(|i| format!("{} {} {} {} {} {:?}", i.name, i.admin_up, i.mac, i.mtu, i.fib, i.addresses))
-        .collect();
-    for table in r.routes().tables() {
-        // Every table has the special routes, and an empty one stays when it was made in vain.
-        let asked =
-            r.routes().iter(table).filter(|(_, sources)| sources.iter().any(|s| s.0 != Source::Special));
-        lines.extend(asked.map(|(p, sources)| format!("{table} {p} {sources:?}")));
-    }
-    lines.extend(r.neighbors().map(|n| format!("{} {} {:?}", n.interface, n.ip, n.mac)));
-    lines
 }
 
 #[test]
@@ -80,7 +61,7 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
     let all: Vec<Change> = store.iter().map(|(k, _)| Change::remove(k.clone())).collect();
     store.transact(&mut s, all).unwrap();
     assert_eq!(s.router.interfaces().count(), 0);
-    assert_eq!(state(&s), [""; 0]);
+    assert_eq!(state(&s), state(&system()));
 }
 
 #[test]
@@ -127,9 +108,8 @@ fn what_validation_refuses_touches_nothing() {
 fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
     let (mut s, mut store) = (system(), Store::default());
     let via = |prefix| route(prefix, Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), None));
-    let gone = Key::Address("pg0".into(), Address { address: Ipv4Addr::new(10, 0, 0, 1), len: 24 });
     store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
-    let swap = vec![Change::remove(gone), address(0, "10.0.0.2", 24), via("10.9.0.0/16")];
+    let swap = vec![address(0, "10.0.0.2", 24), via("10.9.0.0/16")];
     store.transact(&mut s, swap).unwrap();
     let mut other = Interface::new(Spec::Generator(1));
     other.table = 5;
@@ -145,22 +125,92 @@ fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
 #[test]
 fn what_fails_half_way_is_taken_back() {
     let (mut s, mut store) = (system(), Store::default());
-    store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
+    let sub = |parent: &str| {
+        let tags = Tags { outer_service: false, outer: 5, inner: None };
+        let spec = Spec::Sub { parent: parent.into(), id: 5, tags };
+        Change::set(Key::SubInterface("pg0.5".into()), Value::Interface(Box::new(Interface::new(spec))))
+    };
+    let count = Key::Feature("pg0".into(), "ip4-unicast".into(), "ip4-count".into());
+    let start = vec![
+        interface(0),
+        sub("pg0"),
+        address(0, "10.0.0.1", 24),
+        Change::set(count.clone(), Value::Feature),
+        route("10.1.0.0/16", Via::Attached("pg0.5".into())),
+    ];
+    store.transact(&mut s, start).unwrap();
     let before = state(&s);
-    // No validation knows that 224.0.0.1 is no host's address: the router refuses it when the rest is done.
-    let mut up = Interface::new(Spec::Generator(0));
-    (up.up, up.mtu, up.mac) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])));
+    let host = |name: &str| Spec::Host(drivers::af_packet::Config::new(name));
+    // No validation knows which devices there are: this one is refused when much is done already.
+    let absent = || {
+        Change::set(
+            Key::Interface("pg2".into()),
+            Value::Interface(Box::new(Interface::new(host("no-such-device")))),
+        )
+    };
+    let mut other = Interface::new(Spec::Generator(0));
+    (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
         Change::set(Key::Table(5), Value::Table),
+        Change::set(Key::NeighborBounds, Value::NeighborBounds(NeighborBounds { limit: Some(7), age: None })),
         interface(1),
-        Change::set(Key::Interface("pg0".into()), Value::Interface(Box::new(up))),
-        Change::remove(Key::Address("pg0".into(), Address { address: Ipv4Addr::new(10, 0, 0, 1), len: 24 })),
-        address(1, "224.0.0.1", 24),
+        Change::set(Key::Interface("pg0".into()), Value::Interface(Box::new(other))),
+        Change::remove(Key::Addresses("pg0".into())),
+        Change::remove(count),
+        absent(),
     ];
-    assert!(store.transact(&mut s, changes).is_err());
-    // A table cannot be taken away while the router runs; an empty one changes nothing else.
+    let refused = store.transact(&mut s, changes).unwrap_err().0;
+    assert!(refused.contains("no-such-device") && !refused.contains("taken back"), "{refused}");
     assert_eq!(state(&s), before);
     assert!(store.get(&Key::Interface("pg1".into())).is_none());
+    // An interface that became another kind is made again, with all that is on it.
+    let kind = Change::set(
+        Key::Interface("pg0".into()),
+        Value::Interface(Box::new(Interface::new(Spec::Loopback(9)))),
+    );
+    let changes = vec![Change::remove(Key::SubInterface("pg0.5".into())), kind, absent()];
+    assert!(store.transact(&mut s, changes).is_err(), "a route needs what is removed");
+    assert_eq!(state(&s), before);
+    let bad =
+        Change::set(Key::Interface("pg0".into()), Value::Interface(Box::new(Interface::new(host("x")))));
+    let refused = store.transact(&mut s, vec![bad]).unwrap_err().0;
+    assert!(!refused.contains("taken back"), "{refused}");
+    assert_eq!(state(&s), before);
+}
+
+/// A device refuses one setting when others are made already.
+#[test]
+fn settings_of_an_interface_are_made_all_or_none() {
+    let (mut s, mut store) = (system(), Store::default());
+    store.transact(&mut s, vec![interface(0)]).unwrap();
+    let before = state(&s);
+    let Some(Value::Interface(old)) = store.get(&Key::Interface("pg0".into())) else { panic!() };
+    let new = Interface { up: false, mtu: Some(1400), mac: Some(Mac::BROADCAST), ..(**old).clone() };
+    assert!(new.apply("pg0", Some(old), &mut s).is_err(), "no validation came before");
+    assert_eq!(state(&s), before);
+    assert!(new.apply("pg1", None, &mut s).is_err());
+    assert_eq!(state(&s).len() - before.len(), 0);
+}
+
+#[test]
+fn the_order_of_addresses_is_kept() {
+    let (mut s, mut store) = (system(), Store::default());
+    let list = |last: &[u8]| {
+        last.iter().map(|n| Address { address: Ipv4Addr::new(10, 0, 0, *n), len: 24 }).collect()
+    };
+    let key = || Key::Addresses("pg0".into());
+    store.transact(&mut s, vec![interface(0)]).unwrap();
+    for last in [&[9, 1, 5][..], &[1, 5], &[1, 5, 9], &[9, 5, 1], &[7, 9, 5, 1], &[7], &[7, 1]] {
+        store.transact(&mut s, vec![Change::set(key(), Value::Addresses(list(last)))]).unwrap();
+        let has: Vec<Address> = s.router.interface_named("pg0").unwrap().addresses.clone();
+        assert_eq!(has, list(last));
+    }
+    // What is refused in the middle of a list leaves the list that was.
+    let bad = Address { address: Ipv4Addr::BROADCAST, len: 24 };
+    let (old, mut new): (Vec<Address>, Vec<Address>) = (list(&[7, 1]), list(&[1, 4]));
+    new.push(bad);
+    assert!(address::apply("pg0", &old, &new, &mut s).is_err());
+    assert_eq!(s.router.interface_named("pg0").unwrap().addresses, old);
 }
 
 #[test]
@@ -193,58 +243,4 @@ fn the_dump_names_everything_that_was_set() {
             "ip route add 0.0.0.0/0 via drop",
         ]
     );
-}
-
-/// An object of a small world, in which many clash.
-fn object() -> impl Strategy<Value = (Key, Value)> {
-    let pg = 0u16..3;
-    prop_oneof![
-        (pg.clone(), any::<bool>(), prop::option::of(500u16..2000)).prop_map(|(n, up, mtu)| {
-            let i = Interface { up, mtu, ..Interface::new(Spec::Generator(n)) };
-            (Key::Interface(format!("pg{n}")), Value::Interface(Box::new(i)))
-        }),
-        (pg.clone(), 0u8..4, 1u8..4, prop_oneof![Just(24u8), Just(32)]).prop_map(|(n, net, host, len)| {
-            let address = Address { address: Ipv4Addr::new(10, 0, net, host), len };
-            (Key::Address(format!("pg{n}"), address), Value::Address)
-        }),
-        (0u8..4, 0u8..4, prop::option::of(pg)).prop_map(|(net, hop, pg)| {
-            let via = Via::NextHop(Ipv4Addr::new(10, 0, hop, 9), pg.map(|n| format!("pg{n}")));
-            (Key::Route(0, Prefix4::new(Ipv4Addr::new(20, net, 0, 0), 16)), Value::Route(Route { via }))
-        }),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Transactions in any order, some of them refused, leave the router as one that was given the final tree at once.
-    #[test]
-    fn the_way_does_not_matter(steps in prop::collection::vec(
-        prop::collection::vec((object(), prop::bool::weighted(0.7)), 1..5), 1..8
-    )) {
-        let (mut s, mut store) = (system(), Store::default());
-        for step in steps {
-            let mut changes: BTreeMap<Key, Change> = BTreeMap::new();
-            for ((key, value), set) in step {
-                let change = if set { Change::set(key.clone(), value) } else { Change::remove(key.clone()) };
-                changes.insert(key, change);
-            }
-            let before = state(&s);
-            if store.transact(&mut s, changes.into_values().collect()).is_err() {
-                prop_assert_eq!(state(&s), before);
-            }
-        }
-        let wanted: BTreeMap<Key, Value> = store.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        let (mut fresh, mut at_once) = (system(), Store::default());
-        let all = at_once.diff(&wanted);
-        at_once.transact(&mut fresh, all).unwrap();
-        // Interfaces were made in another order, so their indexes, which routes show, may differ: compare names.
-        let named = |s: &System| s.router.interfaces().map(|i| {
-            let mut a = i.addresses.clone();
-            a.sort();
-            format!("{} {} {} {a:?}", i.name, i.admin_up, i.mtu)
-        }).collect::<std::collections::BTreeSet<_>>();
-        prop_assert_eq!(named(&s), named(&fresh));
-        let prefixes = |s: &System| s.router.routes().iter(0).map(|(p, x)| (p, x.len())).collect::<Vec<_>>();
-        prop_assert_eq!(prefixes(&s), prefixes(&fresh));
-    }
 }

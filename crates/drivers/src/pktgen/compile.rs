@@ -5,8 +5,9 @@ use std::ops::Range;
 use buf::layout::DATA_ROOM;
 use infra::hash::mix64;
 use wire::checksum::Sum;
+use wire::ipv4::protocol;
 
-use super::stream::{Field, Mode, Stream, StreamError, Template};
+use super::stream::{Field, Mode, Sizes, Stream, StreamError, Template};
 
 /// Where the IPv4 header of a packet without tags is, and in it the checksum.
 const IP4: usize = 14;
@@ -50,9 +51,57 @@ struct Mold {
     /// As long as the longest packet.
     bytes: Box<[u8]>,
     least: usize,
+    /// The next size, where sizes increase.
+    increasing: Option<usize>,
     fields: Box<[Vary]>,
     /// The sum over the IPv4 header without its checksum and without the fields that it follows.
     header: Option<Sum>,
+    transport: Option<Transport>,
+}
+
+/// A transport header whose checksum is computed for each packet.
+#[derive(Clone, Copy)]
+struct Transport {
+    /// Where it begins.
+    at: usize,
+    /// Where its checksum is.
+    checksum: usize,
+    protocol: u8,
+}
+
+impl Transport {
+    /// The one in a packet, if there is one.
+    fn find(bytes: &[u8]) -> Option<Transport> {
+        let ip = ip4_header(bytes)?;
+        let protocol = *bytes.get(IP4 + 9)?;
+        let (len, at) = match protocol {
+            protocol::UDP => (8, 6),
+            protocol::TCP => (20, 16),
+            protocol::ICMP => (8, 2),
+            _ => return None,
+        };
+        (ip.end + len <= bytes.len()).then_some(Transport { at: ip.end, checksum: ip.end + at, protocol })
+    }
+
+    fn write(self, out: &mut [u8]) {
+        let Some(field) = out.get_mut(self.checksum..self.checksum + 2) else { return };
+        field.fill(0);
+        let (Some(addresses), Some(all)) = (out.get(IP4 + 12..IP4 + 20), out.get(self.at..)) else { return };
+        let mut sum = Sum::of(all);
+        if self.protocol != protocol::ICMP {
+            // The protocol and the length, each a word of its own.
+            let rest = Sum::of_u32(u32::from(self.protocol) << 16 | all.len() as u32);
+            sum = sum.plus(Sum::of(addresses)).plus(rest);
+        }
+        // A UDP checksum of 0 would say that there is none (RFC 768).
+        let checksum = match sum.checksum() {
+            0 if self.protocol == protocol::UDP => 0xffff,
+            sum => sum,
+        };
+        if let Some(field) = out.get_mut(self.checksum..self.checksum + 2) {
+            field.copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
 }
 
 /// Makes the packets of a stream.
@@ -142,13 +191,34 @@ impl Mold {
             blank[IP4_CHECKSUM].fill(0);
             Sum::of(&blank[ip4_header(&bytes).unwrap_or(IP4..IP4)])
         });
-        Ok(Mold { bytes: bytes.into(), least, fields: fields.into(), header })
+        let transport = match t.l4_checksum {
+            true => Some(Transport::find(&bytes[..least]).ok_or(
+                "no checksum can be computed: the shortest packet has no UDP, TCP or ICMP header behind an IPv4 header at \
+                 byte 14",
+            )?),
+            false => None,
+        };
+        if let Some(sum) = transport
+            && let Some(i) = taken.iter().position(|p| p.start < sum.checksum + 2 && sum.checksum < p.end)
+        {
+            return Err(format!("field {i}: it lies on the checksum that is computed"));
+        }
+        let increasing = (t.sizes == Sizes::Increasing).then_some(least);
+        Ok(Mold { bytes: bytes.into(), least, increasing, fields: fields.into(), header, transport })
     }
 
     #[inline(always)]
     fn make(&mut self, random: &mut Random, room: &mut [u8]) -> usize {
-        let more = self.bytes.len() - self.least;
-        let len = self.least + if more == 0 { 0 } else { random.up_to(more as u64) as usize };
+        let most = self.bytes.len();
+        let len = match &mut self.increasing {
+            Some(next) => {
+                let len = *next;
+                *next = if len < most { len + 1 } else { self.least };
+                len
+            }
+            None if most == self.least => most,
+            None => self.least + random.up_to((most - self.least) as u64) as usize,
+        };
         let (Some(from), Some(out)) = (self.bytes.get(..len), room.get_mut(..len)) else { return 0 };
         out.copy_from_slice(from);
         let mut sum = self.header;
@@ -170,6 +240,9 @@ impl Mold {
         }
         if let (Some(sum), Some(field)) = (sum, out.get_mut(IP4_CHECKSUM)) {
             field.copy_from_slice(&sum.checksum().to_be_bytes());
+        }
+        if let Some(transport) = self.transport {
+            transport.write(out);
         }
         len
     }

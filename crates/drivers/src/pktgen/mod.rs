@@ -19,7 +19,7 @@ use crate::device::{Device, DeviceControl, Link};
 
 pub use generator::{Generator, PgRx, StreamState};
 pub use sink::{Captured, PgTx, Sink};
-pub use stream::{Field, Mode, Stream, StreamError, Template};
+pub use stream::{Field, Mode, Sizes, Stream, StreamError, Template};
 
 /// Name of the node that polls these devices.
 pub const INPUT_NODE: &str = "pg-input";

@@ -39,8 +39,12 @@ impl Default for Stream {
 pub struct Template {
     /// The packet from its Ethernet header on; it is cut, or filled up with zeros, to the size.
     pub bytes: Vec<u8>,
-    /// Bytes a packet has, without a checksum behind; random where there is a choice. At most 2,112.
+    /// Bytes a packet has, without a frame check sequence behind. At most 2,112.
     pub size: RangeInclusive<usize>,
+    /// How sizes follow each other, where there is a choice.
+    pub sizes: Sizes,
+    /// Whether the checksum of the UDP, TCP or ICMP header behind an IPv4 header at byte 14 is computed for each packet.
+    pub l4_checksum: bool,
     /// What varies, each on bytes of its own.
     pub fields: Vec<Field>,
     /// How often it is chosen, in relation to the stream's other templates; at least 1.
@@ -50,8 +54,24 @@ pub struct Template {
 impl Template {
     /// A packet as it is.
     pub fn fixed(bytes: Vec<u8>) -> Template {
-        Template { size: bytes.len()..=bytes.len(), bytes, fields: Vec::new(), weight: 1 }
+        Template {
+            size: bytes.len()..=bytes.len(),
+            sizes: Sizes::Random,
+            l4_checksum: false,
+            bytes,
+            fields: Vec::new(),
+            weight: 1,
+        }
     }
+}
+
+/// How the sizes of packets follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// The least first, each a byte more than the one before, and after the greatest the least again.
+    Increasing,
+    /// Any of them.
+    Random,
 }
 
 /// A number in the packet that varies, most significant byte first.

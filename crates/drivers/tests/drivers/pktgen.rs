@@ -1,12 +1,14 @@
 //! The generator makes what its streams describe, the sink counts and keeps it.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use buf::{Cache, Frame, Gso, GsoKind, Pool};
 use drivers::Device;
-use drivers::pktgen::{self, Config, Field, Mode, Stream, Template};
+use drivers::pktgen::{self, Config, Field, Mode, Sizes, Stream, Template};
 use proptest::prelude::*;
+use wire::Mac;
 use wire::builder::PacketBuilder;
 use wire::checksum::Sum;
 
@@ -113,7 +115,7 @@ proptest! {
             _ => Mode::Size { less: offset },
         };
         let fields = vec![Field { offset, width, mode, ip4_checksum }];
-        let templates = vec![Template { bytes: udp(60), size: least..=most, fields, weight: 1 }];
+        let templates = vec![Template { size: least..=most, fields, ..Template::fixed(udp(60)) }];
         let stream = Stream { templates, vector, ..Stream::default() };
         let (mut device, generator, _) = pktgen::open(&Config::default());
         if generator.add(stream).is_ok() {
@@ -180,7 +182,7 @@ fn lengths_follow_the_size() {
         Field { ip4_checksum: true, ..field(16, 2, Mode::Size { less: 14 }) },
         field(38, 2, Mode::Size { less: 34 }),
     ];
-    let template = Template { bytes: udp(60), size: 60..=1514, fields, weight: 1 };
+    let template = Template { size: 60..=1514, fields, ..Template::fixed(udp(60)) };
     let packets = run(Stream { templates: vec![template], ..Stream::default() }, 40);
     for p in &packets {
         assert_eq!((number(p, 16, 2), number(p, 38, 2)), (p.len() as u64 - 14, p.len() as u64 - 34));
@@ -188,6 +190,55 @@ fn lengths_follow_the_size() {
     }
     let (least, most) = (packets.iter().map(Vec::len).min(), packets.iter().map(Vec::len).max());
     assert!(least < Some(70) && most > Some(1500), "{least:?} {most:?}");
+}
+
+#[test]
+fn increasing_sizes_come_one_after_the_other() {
+    let template = Template { size: 60..=63, sizes: Sizes::Increasing, ..Template::fixed(udp(60)) };
+    let packets = run(Stream { templates: vec![template], vector: 5, ..Stream::default() }, 2);
+    let sizes: Vec<_> = packets.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [60, 61, 62, 63, 60, 61, 62, 63, 60, 61]);
+}
+
+#[test]
+fn checksums_of_transport_headers_are_computed() {
+    let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 1, 1));
+    let ip = || PacketBuilder::ipv4(a, b).ethernet(Mac([2; 6]), Mac([4; 6]));
+    let mtu = 1514;
+    for (builder, header, pseudo) in [
+        (ip().udp(1, 2), 8, true),
+        (ip().tcp(1, 2, 3, 4, wire::tcp::Flags::SYN), 20, true),
+        (ip().echo_request(1, 2), 8, false),
+    ] {
+        let payload: Vec<u8> = (0..mtu - 34 - header).map(|i| i as u8).collect();
+        let bytes = builder.payload(&payload).build();
+        let varies = Mode::Random { min: 0x0a00_0000, max: 0x0aff_ffff };
+        let mut fields = vec![
+            Field { ip4_checksum: true, ..field(16, 2, Mode::Size { less: 14 }) },
+            Field { ip4_checksum: true, ..field(30, 4, varies) },
+        ];
+        if bytes[23] == 17 {
+            fields.push(field(38, 2, Mode::Size { less: 34 }));
+        }
+        let template =
+            Template { size: 34 + header..=mtu, fields, l4_checksum: true, ..Template::fixed(bytes) };
+        for p in run(Stream { templates: vec![template], ..Stream::default() }, 4) {
+            let mut sum = Sum::of(&p[34..]);
+            if pseudo {
+                let len = (p.len() - 34) as u16;
+                sum = sum.plus(Sum::of(&p[26..34])).plus(Sum::of_u16(p[23].into())).plus(Sum::of_u16(len));
+            }
+            assert!(sum.is_valid() && Sum::of(&p[14..34]).is_valid(), "{p:02x?}");
+        }
+    }
+    let (_, generator, _) = pktgen::open(&Config::default());
+    let template = Template { l4_checksum: true, ..Template::fixed(vec![0; 60]) };
+    let refused = generator.add(Stream { templates: vec![template], ..Stream::default() }).unwrap_err();
+    assert!(refused.to_string().contains("template 0: no checksum can be computed"), "{refused}");
+    let fields = vec![field(41, 1, Mode::Random { min: 0, max: 9 })];
+    let template = Template { l4_checksum: true, fields, ..Template::fixed(udp(60)) };
+    let refused = generator.add(Stream { templates: vec![template], ..Stream::default() }).unwrap_err();
+    assert!(refused.to_string().contains("field 0: it lies on the checksum"), "{refused}");
 }
 
 #[test]

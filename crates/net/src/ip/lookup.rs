@@ -37,7 +37,7 @@ edges! {
 reasons! {
     pub enum Reason {
         Blackhole = "blackhole", Info, "the route says to drop packets to this destination";
-        NoTable = "no-table", Error, "the packet's VRF has no table";
+        NoTable = "no-table", Error, "a route says to look in a VRF that is not there";
         TableLoop = "table-loop", Error, "routes send the packet from VRF to VRF in a circle";
     }
 }

@@ -5,7 +5,7 @@
 //! over a next hop is *resolved* while the next hop's interface is up. Of a prefix's sources the best one with a
 //! resolved path is installed; when none has, the prefix is withdrawn, so that a shorter one takes over.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -70,6 +70,17 @@ pub enum Path {
     Table(u16),
 }
 
+impl Path {
+    /// Whether it leads over this interface and says so.
+    fn names(self, interface: u32) -> bool {
+        match self {
+            Path::Via { interface: by, .. } => by == Some(interface),
+            Path::Attached(by) => by == interface,
+            _ => false,
+        }
+    }
+}
+
 /// A path and what depends on it.
 #[derive(Debug)]
 pub struct PathState {
@@ -87,6 +98,8 @@ pub enum RouteError {
     NoTable(u16),
     /// There is no such route.
     NoRoute(Prefix4),
+    /// The VRF cannot go, and why.
+    InUse(u16, String),
     /// The tables have no more room.
     Full(String),
 }
@@ -96,6 +109,7 @@ impl std::fmt::Display for RouteError {
         match self {
             RouteError::NoTable(t) => write!(f, "there is no table {t}"),
             RouteError::NoRoute(p) => write!(f, "there is no such route for {p}"),
+            RouteError::InUse(t, why) => write!(f, "table {t} cannot be removed: {why}"),
             RouteError::Full(why) => write!(f, "no room for another route: {why}"),
         }
     }
@@ -189,6 +203,33 @@ impl Routes {
         Ok(())
     }
 
+    /// Removes a VRF that nothing uses. Its lookup table takes memory until no worker can look into it any more.
+    ///
+    /// # Errors
+    /// When there is no such VRF, somebody's route is in it, a route of another one leads to it, or it is VRF 0, which
+    /// is always there.
+    pub fn remove_table(&mut self, fib: u16) -> Result<(), RouteError> {
+        let vrf = self.vrfs.get(&fib).ok_or(RouteError::NoTable(fib))?;
+        let in_use = |why: String| Err(RouteError::InUse(fib, why));
+        if fib == 0 {
+            return in_use("it is always there".into());
+        }
+        let mut asked =
+            vrf.routes.iter().filter(|(_, sources)| sources.iter().any(|s| s.0 != Source::Special));
+        if let Some((prefix, _)) = asked.next() {
+            return in_use(format!("the route {prefix} is in it"));
+        }
+        if let Some((other, _)) = self.paths.keys().find(|(_, path)| *path == Path::Table(fib)) {
+            return in_use(format!("a route of table {other} leads to it"));
+        }
+        self.publish(fib, None);
+        let Some(vrf) = self.vrfs.remove(&fib) else { return Ok(()) };
+        for (_, path) in vrf.routes.into_values().flatten() {
+            self.leave_path(fib, path, &mut NoNeighbors);
+        }
+        Ok(())
+    }
+
     fn publish(&mut self, fib: u16, reader: Option<Dir24Reader>) {
         let mut fibs = self.published.get().clone();
         let at = usize::from(fib);
@@ -196,6 +237,9 @@ impl Routes {
             fibs.0.resize(at + 1, None);
         }
         fibs.0[at] = reader;
+        while fibs.0.last().is_some_and(Option::is_none) {
+            fibs.0.pop();
+        }
         self.published.set(fibs);
     }
 
@@ -271,6 +315,23 @@ impl Routes {
         self.install(fib, prefix)?;
         self.leave_path(fib, path, by);
         Ok(path)
+    }
+
+    /// Removes every route whose path names this interface, whoever it is from: its index may soon be another one's.
+    pub fn forget_interface(&mut self, interface: u32, by: &mut impl Resolver) {
+        let fibs: BTreeSet<u16> =
+            self.paths.keys().filter(|(_, path)| path.names(interface)).map(|(fib, _)| *fib).collect();
+        for fib in fibs {
+            let Some(vrf) = self.vrfs.get(&fib) else { continue };
+            let of = |(p, s): (&Prefix4, &Vec<(Source, Path)>)| {
+                s.iter().filter(|s| s.1.names(interface)).map(|s| (*p, s.0)).collect::<Vec<_>>()
+            };
+            for (prefix, source) in vrf.routes.iter().flat_map(of).collect::<Vec<_>>() {
+                if let Err(e) = self.remove(fib, prefix, source, by) {
+                    tracing::error!("{prefix} in table {fib}: {e}");
+                }
+            }
+        }
     }
 
     /// Puts into the lookup table what the prefix's sources say.
@@ -372,6 +433,11 @@ impl Routes {
         routes.into_iter().flatten().map(|(p, s)| (*p, s.as_slice()))
     }
 
+    /// How many prefixes of a VRF have routes.
+    pub fn count(&self, fib: u16) -> usize {
+        self.vrfs.get(&fib).map_or(0, |v| v.routes.len())
+    }
+
     /// What the sources say of this very prefix.
     pub fn exact(&self, fib: u16, prefix: Prefix4) -> &[(Source, Path)] {
         self.vrfs.get(&fib).and_then(|v| v.routes.get(&prefix)).map_or(&[], |s| s)
@@ -402,6 +468,12 @@ impl Routes {
     /// The state of a path.
     pub fn path(&self, fib: u16, path: Path) -> Option<&PathState> {
         self.paths.get(&(fib, path))
+    }
+
+    /// How many forwarding objects there are, those included that wait for workers to pass.
+    #[cfg(test)]
+    pub(crate) fn objects_in_use(&self) -> usize {
+        self.paths.len() + self.unused.len()
     }
 
     /// Memory of a VRF's lookup table in bytes.

@@ -11,6 +11,7 @@ use super::{Neighborhood, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, Kind, RxSlot, TxPort};
 use crate::ip::{OwnAddresses, Path, Prefix4, Source};
+use crate::neighbor::State;
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -30,6 +31,29 @@ impl Address {
     /// The connected network.
     pub fn network(self) -> Prefix4 {
         Prefix4::new(self.address, self.len)
+    }
+
+    /// Whether an interface can have this address.
+    ///
+    /// # Errors
+    /// When it is no host's.
+    pub fn check(self) -> Result<(), RouterError> {
+        let bits = self.address.to_bits();
+        if self.len == 0 || self.len > 32 {
+            return Err(RouterError(format!("the prefix length of {self} must be 1 to 32")));
+        }
+        if bits == 0 || wire::ipv4::is_martian_source(bits) || bits >> 28 == 0xf {
+            return Err(RouterError(format!("{} cannot be an interface's address", self.address)));
+        }
+        let ends = self.address == self.network().address() || self.address == self.network().last();
+        if self.len < 31 && ends {
+            return Err(RouterError(format!(
+                "{} is the first or last address of {}, not a host's",
+                self.address,
+                self.network()
+            )));
+        }
+        Ok(())
     }
 }
 
@@ -63,6 +87,8 @@ pub struct InterfaceInfo {
     pub tags: Option<Tags>,
     /// The device, for interfaces that have one.
     pub device: Option<DeviceState>,
+    /// The Ethernet address that the operator asked for.
+    pub own_mac: Option<Mac>,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
 }
@@ -184,6 +210,7 @@ impl Router {
             parent: index,
             tags: None,
             device: None,
+            own_mac: None,
             initial: (Mac::ZERO, LOOPBACK_MTU),
         };
         self.near.interfaces.insert(index, info);
@@ -255,9 +282,8 @@ impl Router {
         let own_mac = Mac(device.mac);
         self.attach(index, device)?;
         let info = self.info_mut(index)?;
-        let (mtu, up) = (info.mtu, info.admin_up);
+        let (mtu, up, mac) = (info.mtu, info.admin_up, info.own_mac);
         // An address that the operator did not set is the device's own, which may be another one now.
-        let mac = if info.mac == info.initial.0 { own_mac } else { info.mac };
         info.initial.0 = own_mac;
         info.admin_up = false;
         let set = |r: &mut Router| {
@@ -307,7 +333,8 @@ impl Router {
         Ok(index)
     }
 
-    /// Removes an interface with its addresses, and those on it; a device goes back to whoever had it.
+    /// Removes an interface with its addresses, the interfaces on it, and the routes that name it; a device goes back to
+    /// whoever had it.
     ///
     /// # Errors
     /// When there is none.
@@ -326,6 +353,8 @@ impl Router {
         }
         self.arcs.forget(index);
         self.neighbors_gone(index);
+        self.routes.forget_interface(index, &mut self.near);
+        self.connected.remove(&index);
         let Some(info) = self.near.interfaces.remove(&index) else { return Ok(()) };
         self.near.records.remove(index);
         if info.parent != index {
@@ -360,12 +389,7 @@ impl Router {
     /// # Errors
     /// When it is out of range, larger than the parent's, or the device refuses it.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> Result<(), RouterError> {
-        if mtu < wire::ipv4::MIN_MTU {
-            return Err(RouterError(format!(
-                "an MTU of {mtu} is less than {}, the least of IPv4",
-                wire::ipv4::MIN_MTU
-            )));
-        }
+        check_mtu(mtu)?;
         let parent = self.interface(index)?.parent;
         let of_parent = self.interface(parent)?.mtu;
         if parent != index && mtu > of_parent {
@@ -385,24 +409,23 @@ impl Router {
         self.changed(index)
     }
 
-    /// Sets the Ethernet address, also of the sub-interfaces.
+    /// Sets the Ethernet address; `None` is the device's own. Sub-interfaces that have none of their own follow.
     ///
     /// # Errors
     /// When it is a group's or zero, or the device refuses it.
-    pub fn set_mac(&mut self, index: u32, mac: Mac) -> Result<(), RouterError> {
-        if !mac.is_unicast() {
-            return Err(RouterError(format!(
-                "{mac} cannot be an interface's address: it is a group's, or zero"
-            )));
-        }
+    pub fn set_mac(&mut self, index: u32, wanted: Option<Mac>) -> Result<(), RouterError> {
+        wanted.map_or(Ok(()), check_mac)?;
+        let info = self.interface(index)?;
+        let inherited = if info.parent == index { info.initial.0 } else { self.interface(info.parent)?.mac };
+        let mac = wanted.unwrap_or(inherited);
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
             let failed = |e| RouterError(format!("{}: the device refuses the address {mac}: {e}", info.name));
             device.control.set_mac(mac.0).map_err(failed)?;
         }
-        for i in self.near.interfaces.values_mut().filter(|c| c.parent == index || c.index == index) {
-            i.mac = mac;
-        }
+        (info.mac, info.own_mac) = (mac, wanted);
+        let on_it = self.near.interfaces.values_mut().filter(|c| c.parent == index && c.index != index);
+        on_it.filter(|c| c.own_mac.is_none()).for_each(|c| c.mac = mac);
         self.changed(index)
     }
 
@@ -431,7 +454,14 @@ impl Router {
     /// When the address is no host's, or its network overlaps another interface's in the same VRF.
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
-        check_address(address)?;
+        address.check()?;
+        let known = self.near.neighbors.entries().get((index, address.address)).map(|e| e.state);
+        if matches!(known, Some(State::Static(_))) {
+            return Err(RouterError(format!(
+                "{} is the address of a static neighbour on {name}: forget that first",
+                address.address
+            )));
+        }
         for other in self.interfaces().filter(|o| o.fib == fib) {
             for a in &other.addresses {
                 if a.address == address.address {
@@ -562,22 +592,27 @@ fn word(up: bool) -> &'static str {
     if up { "up" } else { "down" }
 }
 
-/// Whether an interface can have this address.
-fn check_address(a: Address) -> Result<(), RouterError> {
-    let bits = a.address.to_bits();
-    if a.len == 0 || a.len > 32 {
-        return Err(RouterError(format!("the prefix length of {a} must be 1 to 32")));
+/// Whether an interface can have this MTU, in bytes.
+///
+/// # Errors
+/// When it is less than IPv4 needs.
+pub fn check_mtu(mtu: u16) -> Result<(), RouterError> {
+    let least = wire::ipv4::MIN_MTU;
+    match mtu < least {
+        true => Err(RouterError(format!("an MTU of {mtu} is less than {least}, the least of IPv4"))),
+        false => Ok(()),
     }
-    if bits == 0 || wire::ipv4::is_martian_source(bits) || bits >> 28 == 0xf {
-        return Err(RouterError(format!("{} cannot be an interface's address", a.address)));
+}
+
+/// Whether an interface can have this Ethernet address.
+///
+/// # Errors
+/// When it is a group's or zero.
+pub fn check_mac(mac: Mac) -> Result<(), RouterError> {
+    match mac.is_unicast() {
+        true => Ok(()),
+        false => {
+            Err(RouterError(format!("{mac} cannot be an interface's address: it is a group's, or zero")))
+        }
     }
-    let ends = a.address == a.network().address() || a.address == a.network().last();
-    if a.len < 31 && ends {
-        return Err(RouterError(format!(
-            "{} is the first or last address of {}, not a host's",
-            a.address,
-            a.network()
-        )));
-    }
-    Ok(())
 }

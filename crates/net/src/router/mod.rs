@@ -29,7 +29,8 @@ use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
 use crate::neighbor::Neighbors;
 use crate::tables::{self, Tables, Writers};
 
-pub use interfaces::{Address, DeviceState, InterfaceInfo};
+pub use interfaces::{Address, DeviceState, InterfaceInfo, check_mac, check_mtu};
+pub use neighbors::check_neighbor;
 pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
 
@@ -195,6 +196,19 @@ impl Router {
     /// The graph: statistics, traces, node names.
     pub fn graph(&self) -> &Blueprint {
         &self.blueprint
+    }
+
+    /// Whether an arc has a feature, by their names.
+    ///
+    /// # Errors
+    /// When there is no such arc or feature.
+    pub fn check_feature(&self, arc: &str, feature: &str) -> Result<(), graph::ArcError> {
+        self.arcs.check(arc, feature)
+    }
+
+    /// Every arc with its features in order, and whether they are on for this interface.
+    pub fn features(&self, index: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
+        self.arcs.show(index)
     }
 
     /// Feature arcs.

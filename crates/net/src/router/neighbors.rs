@@ -1,7 +1,7 @@
 //! Neighbours: carries out what the protocol asks for. ARP packets, adjacencies, the routes to neighbours, and the
 //! packets that wait on the workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use buf::Held;
@@ -14,7 +14,9 @@ use super::{Address, InterfaceInfo, Neighborhood, Router, RouterError};
 use crate::adjacency::ethernet;
 use crate::interface::Kind;
 use crate::ip::{Path, Prefix4, Source};
-use crate::neighbor::{self, Action, Config, Counters, Event, Key, NeighborView, Outcome, Release};
+use crate::neighbor::{
+    self, Action, Config, Counters, Entry, Event, Key, NeighborView, Outcome, Release, State,
+};
 
 /// Time after the last question of a worker until the workers look for packets that nobody released, nanoseconds: such
 /// whose question was lost on the way.
@@ -29,6 +31,8 @@ pub(crate) struct Arp {
     now: u64,
     /// What was told of interfaces that are up.
     announced: BTreeMap<u32, (Mac, Vec<Address>)>,
+    /// Neighbours with an address that is on no network of their interface. Whether they have a route depends on others.
+    off_link: BTreeSet<(Ipv4Addr, u32)>,
     sweep_at: Option<u64>,
 }
 
@@ -159,11 +163,16 @@ impl Router {
     /// A neighbour on a connected network, or where an attached route says that hosts are on the link, has a route of
     /// its own while its address is known.
     pub(super) fn sync_host_route(&mut self, (interface, address): Key) {
+        self.arp.off_link.remove(&(address, interface));
         let Some(fib) = self.near.interfaces.get(&interface).map(|i| i.fib) else { return };
         let known = self.near.mac_of(interface, address).is_some();
+        let on_link = known && self.near.connected(fib, address) == Some(interface);
+        if known && !on_link {
+            self.arp.off_link.insert((address, interface));
+        }
         let attached =
             || self.routes.covering(fib, address).is_some_and(|(_, p)| p == Path::Attached(interface));
-        let wanted = known && (self.near.connected(fib, address) == Some(interface) || attached());
+        let wanted = on_link || known && attached();
         let (prefix, path) =
             (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
         let present = self.routes.exact(fib, prefix).contains(&(Source::Neighbor, path));
@@ -175,6 +184,14 @@ impl Router {
         if let Err(e) = done {
             tracing::warn!("the route to neighbour {address}: {e}");
         }
+    }
+
+    /// Routes within a prefix changed: neighbours that only an attached route gives a route of their own get or lose it.
+    pub(super) fn sync_off_link(&mut self, within: Prefix4) {
+        let range = (within.address(), 0)..=(within.last(), u32::MAX);
+        let keys: Vec<Key> =
+            self.arp.off_link.range(range).map(|(ip, interface)| (*interface, *ip)).collect();
+        keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
     /// An interface is about to leave its VRF: the routes to its neighbours do not stay behind.
@@ -260,23 +277,16 @@ impl Router {
         fixed: bool,
     ) -> Result<(), RouterError> {
         let info = self.interface(interface)?;
-        let bits = address.to_bits();
         if info.kind == Kind::Loopback {
             return Err(RouterError(format!("{} is a loopback interface: it has no neighbours", info.name)));
         }
-        if !mac.is_unicast() {
-            return Err(RouterError(format!(
-                "{mac} cannot be a neighbour's address: it is a group's, or zero"
-            )));
-        }
-        if ipv4::is_unspecified(bits) || ipv4::is_martian_source(bits) {
-            return Err(RouterError(format!("{address} cannot be a neighbour's address")));
-        }
+        check_neighbor(address, mac)?;
         if info.addresses.iter().any(|a| a.address == address) {
             return Err(RouterError(format!("{address} is the router's own address on {}", info.name)));
         }
         let (entries, most) = (self.near.neighbors.entries(), self.near.neighbors.config.max_entries);
-        if entries.get((interface, address)).is_none() && entries.fixed() >= most {
+        let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
+        if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
             return Err(RouterError(format!(
                 "there are {most} static neighbours already: raise the limit first"
             )));
@@ -308,9 +318,14 @@ impl Router {
         Ok(())
     }
 
-    /// Bounds of the table of neighbours; they take effect with the next new entry.
-    pub fn neighbor_config(&mut self) -> &mut Config {
-        &mut self.near.neighbors.config
+    /// Bounds of the table of neighbours.
+    pub fn neighbor_config(&self) -> Config {
+        self.near.neighbors.config
+    }
+
+    /// Sets the bounds of the table of neighbours; they take effect with the next new entry.
+    pub fn set_neighbor_config(&mut self, config: Config) {
+        self.near.neighbors.config = config;
     }
 
     /// What neighbours made the router do.
@@ -325,6 +340,21 @@ impl Router {
             NeighborView::new(key, entry, name, self.arp.now)
         })
     }
+}
+
+/// Whether a neighbour can have these addresses.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_neighbor(address: Ipv4Addr, mac: Mac) -> Result<(), RouterError> {
+    if !mac.is_unicast() {
+        return Err(RouterError(format!("{mac} cannot be a neighbour's address: it is a group's, or zero")));
+    }
+    let bits = address.to_bits();
+    if ipv4::is_unspecified(bits) || ipv4::is_martian_source(bits) {
+        return Err(RouterError(format!("{address} cannot be a neighbour's address")));
+    }
+    Ok(())
 }
 
 /// Whether a host on one of the interface's networks can have this address.

@@ -347,11 +347,16 @@ fn impossible_neighbours_are_refused() {
             "{interface} {address} {mac}"
         );
     }
-    lab.router.neighbor_config().max_entries = 1;
+    lab.router.set_neighbor_config(neighbor::Config { max_entries: 1, ..Default::default() });
     lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
     lab.router.add_neighbor(1, B, C_MAC, true).unwrap();
     assert_eq!(lab.states().len(), 1);
+    // Nor does one that was learned before the limit was set become one static neighbour too many.
+    lab.router.set_neighbor_config(neighbor::Config::default());
+    lab.router.add_neighbor(0, A, A_MAC, false).unwrap();
+    lab.router.set_neighbor_config(neighbor::Config { max_entries: 1, ..Default::default() });
+    assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
 }
 
 #[test]

@@ -58,13 +58,24 @@ impl Router {
         Ok(self.routes.add_table(fib)?)
     }
 
+    /// Removes a VRF that nothing uses; its memory is given back once no worker can look into it.
+    ///
+    /// # Errors
+    /// When there is no such VRF, an interface or a route uses it, or it is VRF 0, which is always there.
+    pub fn remove_table(&mut self, fib: u16) -> Result<(), RouterError> {
+        if let Some(i) = self.interfaces().find(|i| i.fib == fib && fib != 0) {
+            return Err(RouterError(format!("table {fib} cannot be removed: {} is bound to it", i.name)));
+        }
+        Ok(self.routes.remove_table(fib)?)
+    }
+
     /// Adds the operator's route, or changes its path.
     ///
     /// # Errors
     /// When there is no such VRF, or no more room.
     pub fn add_route(&mut self, fib: u16, prefix: Prefix4, path: Path) -> Result<(), RouterError> {
         self.routes.add(fib, prefix, Source::Static, path, &mut self.near)?;
-        self.neighbors_behind(path);
+        self.sync_off_link(prefix);
         Ok(())
     }
 
@@ -74,20 +85,13 @@ impl Router {
     /// When there is none.
     pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<Path, RouterError> {
         let path = self.routes.remove(fib, prefix, Source::Static, &mut self.near)?;
-        self.neighbors_behind(path);
+        self.sync_off_link(prefix);
         Ok(path)
-    }
-
-    /// An attached route came or went: neighbours that it covers get or lose their own.
-    fn neighbors_behind(&mut self, path: Path) {
-        if let Path::Attached(interface) = path {
-            let keys: Vec<_> = self.near.neighbors.entries().of(interface).map(|e| e.0).collect();
-            keys.into_iter().for_each(|key| self.sync_host_route(key));
-        }
     }
 
     /// Interfaces came, went, or changed: every path is asked again what it means.
     pub(crate) fn resolve_again(&mut self) {
         self.routes.resolve_again(&mut self.near);
+        self.sync_off_link(Prefix4::new(Ipv4Addr::UNSPECIFIED, 0));
     }
 }

@@ -178,7 +178,7 @@ fn routes_by_one_next_hop_share_an_object() {
         assert_eq!(header.bytes()[..6], mac.0);
     }
     // And an interface's own address and MTU.
-    r.set_mac(0, Mac([2, 7, 7, 7, 7, 7])).unwrap();
+    r.set_mac(0, Some(Mac([2, 7, 7, 7, 7, 7]))).unwrap();
     r.set_mtu(0, 1400).unwrap();
     let record = r.adjacencies().get(index).unwrap();
     assert_eq!((&record.rewrite.unwrap().bytes()[6..12], record.mtu), (&[2, 7, 7, 7, 7, 7][..], 1400));
@@ -238,6 +238,125 @@ fn routes_to_neighbours_leave_a_vrf_with_their_interface() {
 }
 
 #[test]
+fn routes_that_name_an_interface_go_with_it() {
+    let mut r = router(2);
+    r.add_table(1).unwrap();
+    let (kept, by) = (via("10.0.0.9", None), via("10.9.9.9", Some(0)));
+    for (fib, to, path) in [
+        (0, "10.1.0.0/16", by),
+        (0, "10.2.0.0/16", Path::Attached(0)),
+        (1, "10.3.0.0/16", by),
+        (0, "10.4.0.0/16", kept),
+    ] {
+        r.add_route(fib, prefix(to), path).unwrap();
+    }
+    r.add_neighbor(0, ip("10.2.0.5"), HOST, true).unwrap();
+    r.remove_interface(0).unwrap();
+    // Another interface has the index now, and none of those routes.
+    r.poll(0);
+    let index = r.add_device("other", device(7).0).unwrap();
+    assert_eq!(index, 0);
+    r.set_admin(index, true).unwrap();
+    let asked = |r: &Router, fib| -> Vec<Prefix4> {
+        let by_hand = |s: &&(Source, Path)| s.0 == Source::Static;
+        r.routes().iter(fib).filter(|(_, s)| s.iter().any(|s| by_hand(&s))).map(|r| r.0).collect()
+    };
+    assert_eq!((asked(&r, 0), asked(&r, 1)), (vec![prefix("10.4.0.0/16")], vec![]));
+    assert_eq!([length(&r, "10.1.0.1"), length(&r, "10.2.0.5")], [None; 2]);
+    assert_eq!(r.adjacencies().iter().count(), 0);
+}
+
+#[test]
+fn a_vrf_goes_when_nothing_uses_it() {
+    let mut r = router(1);
+    let why = |r: &mut Router, fib| r.remove_table(fib).unwrap_err().to_string();
+    assert_eq!(why(&mut r, 0), "table 0 cannot be removed: it is always there");
+    assert_eq!(why(&mut r, 5), "there is no table 5");
+    r.add_table(5).unwrap();
+    r.add_table(6).unwrap();
+    let at = r.add_loopback("loop0", HOST).unwrap();
+    r.set_table(at, 5).unwrap();
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: loop0 is bound to it");
+    r.set_table(at, 0).unwrap();
+    r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).unwrap();
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: the route 10.7.0.0/16 is in it");
+    r.remove_route(5, prefix("10.7.0.0/16")).unwrap();
+    r.add_route(6, prefix("10.7.0.0/16"), Path::Table(5)).unwrap();
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: a route of table 6 leads to it");
+    r.remove_route(6, prefix("10.7.0.0/16")).unwrap();
+
+    let there = |r: &Router| {
+        let mut participant = r.participant();
+        let section = participant.enter();
+        r.tables.fibs.get(section.guard()).get(5).is_some()
+    };
+    r.poll(0);
+    let objects = r.routes.objects_in_use();
+    assert!(there(&r));
+    r.remove_table(5).unwrap();
+    assert!(!there(&r) && r.routes.tables().all(|t| t != 5));
+    assert_eq!(why(&mut r, 5), "there is no table 5");
+    assert!(r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).is_err());
+    r.poll(0);
+    assert!(r.routes.objects_in_use() < objects, "its special routes are gone");
+    // The same number again is a new table.
+    r.add_table(5).unwrap();
+    assert!(there(&r));
+    assert_eq!(r.routes.objects_in_use(), objects);
+    assert_eq!(r.routes.lookup(5, ip("10.7.0.1")), None);
+}
+
+/// Whatever the order: a neighbour off its interface's networks has a route while the best route to it is attached there.
+#[test]
+fn neighbours_behind_attached_routes_have_one_in_any_order() {
+    let changes: [fn(&mut Router); 4] = [
+        |r| r.add_neighbor(0, ip("20.1.1.5"), HOST, true).unwrap(),
+        |r| r.add_route(0, prefix("20.1.0.0/16"), Path::Attached(0)).unwrap(),
+        |r| r.add_route(0, prefix("20.1.1.0/24"), via("10.0.1.2", None)).unwrap(),
+        |r| r.add_route(0, prefix("20.1.1.0/28"), Path::Attached(0)).unwrap(),
+    ];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+        let mut r = router(2);
+        order.iter().for_each(|i| changes[*i](&mut r));
+        let has = |r: &Router| !r.routes().exact(0, prefix("20.1.1.5/32")).is_empty();
+        assert!(has(&r), "{order:?}");
+        // The way of the /24 takes over, then is another one, then is down; at last the /16 is no better.
+        r.remove_route(0, prefix("20.1.1.0/28")).unwrap();
+        assert!(!has(&r), "{order:?}");
+        r.set_admin(1, false).unwrap();
+        assert!(has(&r), "{order:?}");
+        r.set_admin(1, true).unwrap();
+        assert!(!has(&r), "{order:?}");
+        r.add_route(0, prefix("20.1.1.0/24"), Path::Attached(0)).unwrap();
+        assert!(has(&r), "{order:?}");
+        r.add_route(0, prefix("20.1.1.0/24"), Path::Drop).unwrap();
+        assert!(!has(&r), "{order:?}");
+        r.remove_route(0, prefix("20.1.1.0/24")).unwrap();
+        assert!(has(&r), "{order:?}");
+        r.remove_route(0, prefix("20.1.0.0/16")).unwrap();
+        assert!(!has(&r), "{order:?}");
+    }
+}
+
+/// The operator's own address stays with a sub-interface, and one that has none follows its device.
+#[test]
+fn ethernet_addresses_of_sub_interfaces() {
+    let mut r = router(1);
+    let tags = |outer| Tags { outer_service: false, outer, inner: None };
+    let subs = [5, 6].map(|vid| r.add_subinterface(&format!("d0.{vid}"), 0, tags(vid)).unwrap());
+    r.set_mac(subs[0], Some(HOST)).unwrap();
+    r.set_mac(0, Some(HOST_2)).unwrap();
+    let macs = |r: &Router| [0, subs[0], subs[1]].map(|i| r.interface(i).unwrap().mac);
+    assert_eq!(macs(&r), [HOST_2, HOST, HOST_2]);
+    r.detach_device(0).unwrap();
+    r.attach_device(0, device(9).0).unwrap();
+    assert_eq!(macs(&r), [HOST_2, HOST, HOST_2]);
+    r.set_mac(0, None).unwrap();
+    r.set_mac(subs[0], None).unwrap();
+    assert_eq!(macs(&r), [Mac([2, 0, 0, 0, 0, 9]); 3]);
+}
+
+#[test]
 fn the_last_buffers_are_for_what_makes_buffers_free() {
     let (mut r, worker) = build();
     let mut workers = r.pool.cache();
@@ -284,15 +403,15 @@ fn what_is_refused_changes_nothing() {
     assert_eq!(r.add_subinterface("d0.100", 0, tags), Ok(3));
     r.add_neighbor(0, ip("10.0.0.2"), HOST, true).unwrap();
     r.add_route(0, prefix("10.1.0.0/16"), via("10.0.0.2", None)).unwrap();
-    let changes: [(&str, Change); 30] = [
+    let changes: [(&str, Change); 31] = [
         ("no table", |r| r.add_route(9, prefix("10.0.0.0/8"), Path::Drop)),
         ("no table", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/24")).map(drop)),
         ("MTU of 67", |r| r.set_mtu(0, 67)),
         ("more than 1500", |r| r.set_mtu(3, 1501)),
-        ("cannot be an interface's address", |r| r.set_mac(0, Mac::BROADCAST)),
-        ("cannot be an interface's address", |r| r.set_mac(0, Mac::ZERO)),
+        ("cannot be an interface's address", |r| r.set_mac(0, Some(Mac::BROADCAST))),
+        ("cannot be an interface's address", |r| r.set_mac(0, Some(Mac::ZERO))),
         ("no table 7", |r| r.set_table(2, 7)),
         ("overlaps", |r| r.add_address(1, address("10.0.0.77/25"))),
         ("overlaps", |r| r.add_address(1, address("10.0.0.77/8"))),
@@ -304,6 +423,7 @@ fn what_is_refused_changes_nothing() {
         ("must be 1 to 32", |r| r.add_address(0, address("10.9.0.1/33"))),
         ("cannot be an interface's address", |r| r.add_address(0, address("127.0.0.1/8"))),
         ("cannot be an interface's address", |r| r.add_address(0, address("224.0.0.5/24"))),
+        ("a static neighbour on d0", |r| r.add_address(0, address("10.0.0.2/24"))),
         ("has no address", |r| r.remove_address(0, address("10.0.0.1/25"))),
         ("no device", |r| {
             r.add_subinterface("x", 2, Tags { outer_service: false, outer: 5, inner: None }).map(drop)
@@ -333,7 +453,7 @@ fn what_is_refused_changes_nothing() {
     let to_none: [Change; 12] = [
         |r| r.set_admin(77, true),
         |r| r.set_mtu(77, 1000),
-        |r| r.set_mac(77, HOST),
+        |r| r.set_mac(77, Some(HOST)),
         |r| r.set_table(77, 0),
         |r| r.add_address(77, address("10.9.0.1/24")),
         |r| r.remove_address(77, address("10.0.0.1/24")),

@@ -170,7 +170,7 @@ impl Run {
         let _ = match s.below(8) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
-            5 => router.set_mac(index, s.mac()),
+            5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
             _ => {
                 router.clear_interface(index);
@@ -198,8 +198,11 @@ impl Run {
             0 => router.remove_neighbor(index, address),
             1 => router.flush_neighbors(index),
             2 => {
-                router.neighbor_config().max_entries = s.pick(&[1, 4, 50_000]);
-                router.neighbor_config().max_unresolved = s.pick(&[1, 4, 4_096]);
+                router.set_neighbor_config(net::neighbor::Config {
+                    max_entries: s.pick(&[1, 4, 50_000]),
+                    max_unresolved: s.pick(&[1, 4, 4_096]),
+                    ..router.neighbor_config()
+                });
                 Ok(())
             }
             _ => router.add_neighbor(index, address, s.mac(), s.one_in(2)),

@@ -12,10 +12,10 @@ use crate::cli::{Args, CliError, Registry, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("show ip fib [table <table:u32>] [<prefix:prefix4>]", "Show routes.", show);
-    r.add("show ip fib [table <table:u32>] summary", "Count routes by the length of their prefix.", summary);
-    r.add("show ip table", "Show the VRFs.", tables);
-    r.add("show adj", "Show adjacencies with what was sent over them.", adjacencies);
+    r.add("show ip fib [table <table:u16>] [<prefix:prefix4>]", "Show routes.", show);
+    r.add("show ip fib [table <table:u16>] summary", "Count routes by the length of their prefix.", summary);
+    r.add("show ip table [<table:u16>]", "Show the VRFs, and with a number who uses one.", tables);
+    r.add("show adjacency [<index:u32>]", "Show adjacencies with what was sent over them.", adjacencies);
 }
 
 #[derive(Serialize)]
@@ -33,9 +33,11 @@ struct RouteSource {
 }
 
 fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
-    let t = a.get::<u32>("table").unwrap_or(0);
-    let known = u16::try_from(t).ok().filter(|t| c.system.router.routes().tables().any(|k| k == *t));
-    known.ok_or_else(|| CliError::new(format!("there is no table {t}")))
+    let table = super::super::table(a, "table");
+    match c.system.router.routes().tables().any(|t| t == table) {
+        true => Ok(table),
+        false => Err(a.fault("table", format!("there is no table {table}"))),
+    }
 }
 
 fn interface_name(c: &Context, index: u32) -> String {
@@ -149,9 +151,36 @@ fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::show(&s, text))
 }
 
-fn tables(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let all: Vec<u16> = c.system.router.routes().tables().collect();
-    let text: String = all.iter().map(|t| format!("[{t}] table_id:{t} ipv4-VRF:{t}\n")).collect();
+#[derive(Serialize)]
+struct Vrf {
+    table: u16,
+    interfaces: Vec<String>,
+    routes: usize,
+    lookup_memory_bytes: usize,
+}
+
+fn tables(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let one = a.get::<u16>("table").map(|_| table_of(c, a)).transpose()?;
+    let r = &c.system.router;
+    let wanted = r.routes().tables().filter(|t| one.is_none_or(|one| one == *t));
+    let all: Vec<Vrf> = wanted
+        .map(|table| Vrf {
+            table,
+            interfaces: r.interfaces().filter(|i| i.fib == table).map(|i| i.name.clone()).collect(),
+            routes: r.routes().count(table),
+            lookup_memory_bytes: r.routes().memory_bytes(table),
+        })
+        .collect();
+    let mut text = String::new();
+    for v in &all {
+        let _ = writeln!(text, "[{0}] table_id:{0} ipv4-VRF:{0}", v.table);
+        if one.is_some() {
+            let mib = v.lookup_memory_bytes as f64 / f64::from(1 << 20);
+            let _ = writeln!(text, "  routes: {}, lookup table {mib:.1} MiB", v.routes);
+            let bound = if v.interfaces.is_empty() { "none".into() } else { v.interfaces.join(", ") };
+            let _ = writeln!(text, "  interfaces: {bound}");
+        }
+    }
     Ok(Output::show(&all, text))
 }
 
@@ -166,9 +195,14 @@ struct Adjacency {
     bytes: u64,
 }
 
-fn adjacencies(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+fn adjacencies(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let counters = &c.system.router.tables().adjacency_counters;
-    let all = c.system.router.adjacencies().iter().map(|(index, a, users)| {
+    let wanted = a.get::<u32>("index");
+    if let Some(index) = wanted.filter(|i| c.system.router.adjacencies().get(*i).is_none()) {
+        return Err(a.fault("index", format!("there is no adjacency {index}")));
+    }
+    let all = c.system.router.adjacencies().iter().filter(|(index, ..)| wanted.is_none_or(|w| w == *index));
+    let all = all.map(|(index, a, users)| {
         let [packets, bytes] = counters.read(index);
         let interface = interface_name(c, a.interface);
         Adjacency {

@@ -18,6 +18,11 @@ pub fn register(r: &mut Registry<Context>) {
         "Show the feature arcs of an interface.",
         features,
     );
+    r.add(
+        "show interface rx-placement [<interface:interface>]",
+        "Show which thread polls which receive queue.",
+        placement,
+    );
     r.add("show hardware-interfaces [<interface:interface>]", "Show devices and links.", hardware);
     r.add("clear interfaces", "Start the counters of all interfaces anew.", |c, _| {
         let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
@@ -132,6 +137,42 @@ fn addresses(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 }
 
 #[derive(Serialize)]
+struct RxQueue {
+    thread: usize,
+    node: &'static str,
+    interface: String,
+    queue: usize,
+    mode: &'static str,
+}
+
+fn placement(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let slots = c.system.router.tables().placement.slots();
+    let mut all = Vec::new();
+    for i in chosen(c, a)? {
+        for (queue, slot) in slots.iter().filter(|s| s.interface == i.index).enumerate() {
+            // A queue with a file is slept on while nothing comes, and polled while something does.
+            let mode = if slot.fd.is_some() { "adaptive" } else { "polling" };
+            let (thread, interface) = (slot.worker + 1, i.name.clone());
+            all.push(RxQueue { thread, node: slot.node, interface, queue, mode });
+        }
+    }
+    all.sort_by_key(|q| (q.thread, q.node));
+    let mut text = String::new();
+    let mut head = None;
+    for q in &all {
+        if head.map(|h: (usize, &str)| h.0) != Some(q.thread) {
+            let _ = writeln!(text, "Thread {} (volley_wk_{}):", q.thread, q.thread - 1);
+        }
+        if head != Some((q.thread, q.node)) {
+            let _ = writeln!(text, "  node {}:", q.node);
+        }
+        head = Some((q.thread, q.node));
+        let _ = writeln!(text, "    {} queue {} ({})", q.interface, q.queue, q.mode);
+    }
+    Ok(Output::show(&all, text))
+}
+
+#[derive(Serialize)]
 struct Arc {
     arc: &'static str,
     features: Vec<Feature>,
@@ -149,8 +190,7 @@ fn features(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let arcs: Vec<Arc> = c
         .system
         .router
-        .arcs()
-        .show(index)
+        .features(index)
         .into_iter()
         .map(|(arc, features)| Arc {
             arc,

@@ -11,11 +11,13 @@ use crate::cli::{Args, CliError, Registry, Table};
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show runtime [max]", "Show what each node did, by thread.", runtime);
-    r.add(
-        "show errors [all]",
-        "Show drops by node and reason; \"all\" lists those that did not happen, too.",
-        errors,
-    );
+    for words in ["show errors", "show node counters"] {
+        r.add(
+            &format!("{words} [all]"),
+            "Show drops by node and reason; \"all\" lists those that did not happen, too.",
+            errors,
+        );
+    }
     r.add("show punt", "Show what went to the main thread, and what its policers held back.", punt);
     r.add("show node [<node:node>]", "Show the nodes, or one with its edges and drop reasons.", node);
     r.add("clear runtime", "Start the run-time statistics anew.", |c, _| {

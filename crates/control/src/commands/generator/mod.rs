@@ -1,0 +1,113 @@
+//! The packet generator, in VPP's words; [`describe`] has what a stream may be.
+//!
+//! ```text
+//! packet-generator new {
+//!   name x  limit 5  rate 1000  size 64-64  interface pg0  node ethernet-input
+//!   data { IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00  UDP: 10.0.0.2 -> 10.0.1.2 - 10.0.1.254  UDP: 1234 -> 80 }
+//! }
+//! ```
+//!
+//! Streams are no configuration: they last until the router ends, or their interface does.
+
+mod describe;
+mod words;
+
+use serde::Serialize;
+
+use self::describe::Description;
+use super::{Context, Output};
+use crate::cli::{Args, CliError, Registry, Table};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("packet-generator new <stream:text>", "Describe a stream of packets.", new);
+    r.add("packet-generator enable-stream [<name:word>]", "Start a stream, or all.", |c, a| {
+        switch(c, a, true)
+    });
+    r.add("packet-generator disable-stream [<name:word>]", "Stop a stream, or all.", |c, a| {
+        switch(c, a, false)
+    });
+    r.add("packet-generator delete <name:word>", "Forget a stream.", |c, a| {
+        let name: String = a.need("name")?;
+        if c.system.generators.values().any(|(g, _)| g.remove(&name)) {
+            return Ok(Output::none());
+        }
+        Err(a.fault("name", format!("there is no stream {name}")))
+    });
+    r.add("show packet-generator", "Show the streams, and what the sinks got.", show);
+}
+
+fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let text: String = a.need("stream")?;
+    let Description { stream, interface } = describe::read(&text)?;
+    let Some((generator, _)) = c.system.generators.get(&interface) else {
+        return Err(CliError::new(format!(
+            "{interface} is no packet generator: make one with \"create packet-generator interface pg0\""
+        )));
+    };
+    generator.add(stream).map_err(|e| CliError::new(e.to_string()))?;
+    Ok(Output::none())
+}
+
+fn switch(c: &mut Context, a: &Args, on: bool) -> Result<Output, CliError> {
+    let name: Option<String> = a.get("name");
+    let mut found = false;
+    for (generator, _) in c.system.generators.values() {
+        found |= generator.set_enabled(name.as_deref(), on);
+    }
+    if let (false, Some(name)) = (found, name) {
+        return Err(a.fault("name", format!("there is no stream {name}")));
+    }
+    c.system.router.wake_workers();
+    Ok(Output::none())
+}
+
+#[derive(Serialize)]
+struct Shown {
+    interface: String,
+    sink_packets: u64,
+    streams: Vec<ShownStream>,
+}
+
+#[derive(Serialize)]
+struct ShownStream {
+    name: String,
+    enabled: bool,
+    sent: u64,
+    limit: Option<u64>,
+}
+
+fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let all: Vec<Shown> = c
+        .system
+        .generators
+        .iter()
+        .map(|(name, (generator, sink))| Shown {
+            interface: name.clone(),
+            sink_packets: sink.packets(),
+            streams: generator
+                .streams()
+                .into_iter()
+                .map(|s| ShownStream { name: s.name, enabled: s.enabled, sent: s.sent, limit: s.limit })
+                .collect(),
+        })
+        .collect();
+    let mut t = Table::new(&["Interface", "Sink packets", "Stream", "Enabled", "Sent", "Limit"]);
+    for i in &all {
+        let mut head = vec![i.interface.clone(), i.sink_packets.to_string()];
+        for s in &i.streams {
+            head.push(s.name.clone());
+            head.push(if s.enabled { "yes" } else { "no" }.into());
+            head.push(s.sent.to_string());
+            head.push(s.limit.map_or("-".into(), |l| l.to_string()));
+            t.row(std::mem::replace(&mut head, vec![String::new(); 2]));
+        }
+        if i.streams.is_empty() {
+            t.row(head);
+        }
+    }
+    Ok(Output::show(&all, t.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The words of a description.
+
+use std::str::FromStr;
+
+use crate::cli::CliError;
+
+/// The words that are left; braces stand alone.
+pub(super) struct Words<'t>(Vec<&'t str>);
+
+impl<'t> Words<'t> {
+    pub(super) fn new(text: &'t str) -> Words<'t> {
+        let mut words: Vec<&str> = Vec::new();
+        for word in text.split_whitespace() {
+            let mut rest = word;
+            while let Some(at) = rest.find(['{', '}']) {
+                if at > 0 {
+                    words.push(&rest[..at]);
+                }
+                words.push(&rest[at..=at]);
+                rest = &rest[at + 1..];
+            }
+            if !rest.is_empty() {
+                words.push(rest);
+            }
+        }
+        words.reverse();
+        Words(words)
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn next(&mut self) -> Option<&'t str> {
+        self.0.pop()
+    }
+
+    /// The same, without taking it.
+    pub(super) fn peek(&self) -> Option<&'t str> {
+        self.0.last().copied()
+    }
+
+    /// What to say of a word that does not fit; `None` is the end.
+    pub(super) fn unexpected(&self, expected: &str, word: Option<&str>) -> CliError {
+        let word = word.map_or("the end".into(), |w| format!("\"{w}\""));
+        CliError::new(format!("expected {expected} in the description of the stream, not {word}"))
+    }
+
+    /// The next word as a value.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(super) fn need<T: FromStr>(&mut self, what: &str) -> Result<T, CliError> {
+        let word = self.next();
+        self.value(what, word)
+    }
+
+    fn value<T: FromStr>(&self, what: &str, word: Option<&str>) -> Result<T, CliError> {
+        word.and_then(|w| w.parse().ok()).ok_or_else(|| self.unexpected(what, word))
+    }
+
+    /// Takes this very word.
+    ///
+    /// # Errors
+    /// When the next one is another.
+    pub(super) fn expect(&mut self, word: &str) -> Result<(), CliError> {
+        match self.next() {
+            Some(w) if w == word => Ok(()),
+            other => Err(self.unexpected(&format!("\"{word}\""), other)),
+        }
+    }
+
+    /// A value that may vary: up to a second one, in order (`A-B`) or at random (`A+B`, and then `true`). Blanks may stand
+    /// around the sign.
+    ///
+    /// # Errors
+    /// When there is no value.
+    pub(super) fn varying<T: FromStr>(&mut self, what: &str) -> Result<(T, Option<(T, bool)>), CliError> {
+        let word = self.next();
+        if let Some((at, sign)) = word.and_then(|w| w.char_indices().find(|(_, c)| matches!(c, '-' | '+'))) {
+            let (from, to) = word.unwrap_or_default().split_at(at);
+            return Ok((self.value(what, Some(from))?, Some((self.value(what, to.get(1..))?, sign == '+'))));
+        }
+        let first = self.value(what, word)?;
+        let random = match self.peek() {
+            Some("-") => false,
+            Some("+") => true,
+            _ => return Ok((first, None)),
+        };
+        self.next();
+        Ok((first, Some((self.need(what)?, random))))
+    }
+}

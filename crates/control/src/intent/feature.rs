@@ -1,0 +1,31 @@
+//! Features of arcs that are on for an interface.
+
+use super::{Refused, View};
+use crate::system::System;
+
+pub(super) fn validate(
+    interface: &str,
+    arc: &str,
+    feature: &str,
+    view: &View<'_>,
+    system: &System,
+) -> Result<(), Refused> {
+    view.must_have_interface(interface)?;
+    system.router.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))
+}
+
+/// Switches it on or off.
+pub(super) fn apply(
+    interface: &str,
+    arc: &str,
+    feature: &str,
+    on: bool,
+    system: &mut System,
+) -> Result<(), Refused> {
+    let index = system.index(interface)?;
+    system.router.arcs().enable(arc, feature, index, on).map_err(|e| Refused(e.to_string()))
+}
+
+pub(super) fn dump(interface: &str, arc: &str, feature: &str) -> String {
+    format!("set interface feature {interface} {feature} arc {arc}")
+}

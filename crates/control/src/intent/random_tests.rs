@@ -1,0 +1,246 @@
+//! Random configurations of every type of object, on the router's own graph: what is shown makes the same again, the way
+//! does not matter, and what fails at any step leaves no trace.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use infra::lpm::LpmLookup;
+use net::ethernet::Tags;
+use net::ip::{Object, Path, Prefix4};
+use net::router::Address;
+use proptest::prelude::*;
+use wire::Mac;
+
+use super::tests::system;
+use super::*;
+use crate::cli::Call;
+use crate::commands::{Context, registry};
+
+type Tree = BTreeMap<Key, Value>;
+
+/// Everything there is to see of a router, by names: indexes are as things came.
+pub(crate) fn state(s: &System) -> Vec<String> {
+    let r = &s.router;
+    let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
+    let mut lines = Vec::new();
+    for i in r.interfaces() {
+        let (set, parent) = ((i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
+        lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
+        let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
+        lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
+    }
+    let path_by_name = |path: Path| match path {
+        Path::Via { next_hop, interface } => format!("{next_hop} {:?}", interface.map(named)),
+        Path::Attached(i) => format!("attached {}", named(i)),
+        other => format!("{other:?}"),
+    };
+    let object_by_name = |object: Object| match object {
+        Object::Adjacency(index) => {
+            let a = r.adjacencies().get(index).expect("a path has its adjacency");
+            format!("{} on {} {:?} {}", a.next_hop, named(a.interface), a.rewrite, a.mtu)
+        }
+        Object::Glean(i) => format!("glean {}", named(i)),
+        other => format!("{other:?}"),
+    };
+    let mut participant = r.participant();
+    let section = participant.enter();
+    let fibs = r.tables().fibs.get(section.guard());
+    for t in r.routes().tables() {
+        let table = fibs.get(t).expect("a VRF has a lookup table");
+        lines.push(format!("table {t}"));
+        for (prefix, sources) in r.routes().iter(t) {
+            for (source, path) in sources {
+                let object = r.routes().path(t, *path).and_then(|p| p.resolved).map(object_by_name);
+                lines.push(format!("route {t} {prefix} {source:?} {} {object:?}", path_by_name(*path)));
+            }
+            // What workers look up is what the main thread says.
+            let taken = r.routes().lookup(t, prefix.address());
+            let leaf = taken.and_then(|(_, _, path)| r.routes().path(t, path)).map_or(0, |p| p.object);
+            assert_eq!(table.lookup(prefix.bits()), leaf, "{prefix} in table {t}");
+        }
+    }
+    assert_eq!(fibs.0.iter().flatten().count(), r.routes().tables().count());
+    lines
+        .extend(r.neighbors().map(|n| format!("neighbour {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)));
+    lines.extend(
+        r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
+    );
+    lines.push(format!("{:?}", r.neighbor_config()));
+    lines.sort();
+    lines
+}
+
+fn dumped(store: &Store) -> Vec<String> {
+    store.iter().flat_map(|(k, v)| dump(k, v)).collect()
+}
+
+fn tree(store: &Store) -> Tree {
+    store.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+fn name_of(n: u16) -> String {
+    ["pg0", "pg1", "pg2", "loop0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
+}
+
+/// The number of an interface that stands on its own, and of any.
+const DEVICES: std::ops::Range<u16> = 0..4;
+const ALL: std::ops::Range<u16> = 0..7;
+
+fn mac() -> impl Strategy<Value = Mac> {
+    (0u8..4).prop_map(|n| Mac([2, 0, 0, 0, 7, n]))
+}
+
+fn interface() -> impl Strategy<Value = (Key, Value)> {
+    let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
+    let set = (any::<bool>(), prop::option::of(500u16..9500), prop::option::of(mac()), 0u16..3);
+    (ALL, tags, any::<bool>(), set).prop_map(
+        |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table))| {
+            let name = name_of(n);
+            let spec = match name.split_once('.') {
+                None if name == "loop0" => Spec::Loopback(0),
+                None => Spec::Generator(n),
+                Some((parent, id)) => {
+                    let id = id.parse().unwrap();
+                    let tags = match plain {
+                        true => Tags { outer_service: false, outer: id as u16, inner: None },
+                        false => Tags { outer_service, outer, inner },
+                    };
+                    Spec::Sub { parent: parent.into(), id, tags }
+                }
+            };
+            let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
+            (key, Value::Interface(Box::new(Interface { spec, up, mtu, mac, table })))
+        },
+    )
+}
+
+fn via() -> impl Strategy<Value = Via> {
+    let hop = || (0u8..4, 1u8..5).prop_map(|(net, host)| Ipv4Addr::new(10, 0, net, host));
+    prop_oneof![
+        3 => (hop(), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
+        1 => ALL.prop_map(|i| Via::Attached(name_of(i))),
+        1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
+        1 => (0u16..3).prop_map(Via::Table),
+    ]
+}
+
+/// An object of a small world, in which many clash.
+fn object() -> impl Strategy<Value = (Key, Value)> {
+    let address = (0u8..4, 1u8..5, prop::sample::select(vec![24u8, 24, 25, 30, 32]))
+        .prop_map(|(net, host, len)| Address { address: Ipv4Addr::new(10, 0, net, host), len });
+    let prefix = prop_oneof![
+        (0u8..4, prop::sample::select(vec![16u8, 24, 26, 32]))
+            .prop_map(|(n, len)| Prefix4::new(Ipv4Addr::new(10, 0, n, 2), len)),
+        (0u8..3, 14u8..18).prop_map(|(n, len)| Prefix4::new(Ipv4Addr::new(20, n, 0, 0), len)),
+        Just(Prefix4::new(Ipv4Addr::UNSPECIFIED, 0)),
+    ];
+    prop_oneof![
+        1 => (1u16..3).prop_map(|t| (Key::Table(t), Value::Table)),
+        1 => (prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(limit, age)| {
+            (Key::NeighborBounds, Value::NeighborBounds(NeighborBounds { limit, age }))
+        }),
+        4 => interface(),
+        1 => ALL.prop_map(|n| {
+            (Key::Feature(name_of(n), "ip4-unicast".into(), "ip4-count".into()), Value::Feature)
+        }),
+        4 => (ALL, prop::collection::vec(address, 1..4))
+            .prop_map(|(n, list)| (Key::Addresses(name_of(n)), Value::Addresses(list))),
+        2 => (ALL, 0u8..4, 1u8..5, mac()).prop_map(|(n, net, host, mac)| {
+            (Key::Neighbor(name_of(n), Ipv4Addr::new(10, 0, net, host)), Value::Neighbor(Neighbor { mac }))
+        }),
+        4 => (0u16..3, prefix, via()).prop_map(|(t, p, via)| (Key::Route(t, p), Value::Route(Route { via }))),
+    ]
+}
+
+/// What an operator does: objects set and removed, a few at a time.
+fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Change>>> {
+    let change = (object(), prop::bool::weighted(0.8))
+        .prop_map(|((key, value), set)| Change { key, value: set.then_some(value) });
+    // Interfaces first, as without them there is not much.
+    let begin = prop::collection::vec(interface().prop_map(|(k, v)| vec![Change::set(k, v)]), 4..10);
+    (begin, prop::collection::vec(prop::collection::vec(change, 1..4), 1..most))
+        .prop_map(|(begin, then)| begin.into_iter().chain(then).collect())
+}
+
+/// The router that comes of it. Some of the steps are refused, and then leave no trace.
+fn walked(steps: Vec<Vec<Change>>) -> Result<(System, Store), TestCaseError> {
+    let (mut s, mut store) = (system(), Store::default());
+    for step in steps {
+        let (before, had) = (state(&s), tree(&store));
+        let shown = format!("{step:?}");
+        if let Err(e) = store.transact(&mut s, step) {
+            prop_assert!(!e.0.contains("taken back"), "{}: {}", shown, e);
+            prop_assert_eq!(state(&s), before, "{}: {}", shown, e);
+            prop_assert_eq!(tree(&store), had);
+        }
+    }
+    Ok((s, store))
+}
+
+/// A router that was given the tree at once.
+fn fresh(wanted: &Tree) -> Result<(System, Store), TestCaseError> {
+    let (mut s, mut store) = (system(), Store::default());
+    let all = store.diff(wanted);
+    store.transact(&mut s, all).map_err(|e| TestCaseError::fail(format!("at once: {e}")))?;
+    Ok((s, store))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The commands of `show config`, typed at a fresh router, make the same configuration, and the same router.
+    #[test]
+    fn what_is_shown_makes_the_same_again(steps in steps(40)) {
+        let (s, store) = walked(steps)?;
+        let commands = Rc::new(registry());
+        let mut again = Context::new(system());
+        for line in dumped(&store) {
+            let said = commands.run(&mut again, &line, Call::default());
+            prop_assert!(said.is_ok(), "{}", said.err().map(|e| e.render()).unwrap_or_default());
+        }
+        prop_assert_eq!(dumped(&again.store), dumped(&store));
+        prop_assert_eq!(tree(&again.store), tree(&store));
+        prop_assert_eq!(state(&again.system), state(&s));
+    }
+
+    /// From one configuration to another by their difference, and back, is as if it had been there from the start.
+    #[test]
+    fn the_difference_leads_from_one_to_the_other(a in steps(30), b in steps(30)) {
+        let (mut s, mut store) = walked(a)?;
+        let (other, wanted) = walked(b)?;
+        let (first, second) = (tree(&store), tree(&wanted));
+        let before = state(&s);
+        prop_assert_eq!(state(&fresh(&second)?.0), state(&other));
+        for (to, expected) in [(&second, state(&other)), (&first, before)] {
+            let changes = store.diff(to);
+            let shown = format!("{changes:#?}");
+            let done = store.transact(&mut s, changes);
+            prop_assert!(done.is_ok(), "{}\n{}", done.unwrap_err(), shown);
+            prop_assert_eq!(&tree(&store), to);
+            prop_assert_eq!(state(&s), expected, "{}", shown);
+            prop_assert!(store.diff(to).is_empty());
+        }
+    }
+
+    /// Whichever step of a transaction fails, the router and the tree are as they were.
+    #[test]
+    fn a_failure_at_any_step_leaves_no_trace(a in steps(30), b in steps(30)) {
+        let (mut s, mut store) = walked(a)?;
+        let (_, wanted) = walked(b)?;
+        let (had, before) = (tree(&store), state(&s));
+        let changes = store.diff(&tree(&wanted));
+        for failing in 0.. {
+            let mut step = 0;
+            let done = store.transact_by(&mut s, changes.clone(), |what, system| {
+                step += 1;
+                if step > failing { refuse("out of luck") } else { what.run(system) }
+            });
+            let Err(e) = done else { break };
+            prop_assert_eq!(e.0, "out of luck");
+            prop_assert_eq!(tree(&store), had.clone());
+            prop_assert_eq!(state(&s), before.clone(), "failing at step {}", failing);
+        }
+        prop_assert_eq!(tree(&store), tree(&wanted));
+    }
+}

@@ -1,0 +1,37 @@
+//! The lookup table of a VRF is large. This is a process of its own, so that its address space says what a VRF takes.
+
+use infra::lpm::LpmLookup;
+use net::router::{Router, Sizes};
+
+/// Bytes of address space that this process uses.
+fn address_space() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();
+    pages * 4096
+}
+
+#[test]
+fn a_vrf_that_goes_gives_its_memory_back() {
+    const MIB: usize = 1 << 20;
+    let mut r = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
+    let mut participant = r.participant();
+    let before = address_space();
+    r.add_table(1).unwrap();
+    assert!(address_space() > before + 64 * MIB, "an entry of four bytes for each /24");
+    {
+        let section = participant.enter();
+        let table = r.tables().fibs.get(section.guard()).get(1).unwrap();
+        r.remove_table(1).unwrap();
+        r.poll(0);
+        assert!(address_space() > before + 64 * MIB, "a worker still looks into it");
+        assert_ne!(table.lookup(0x7f00_0001), 0, "and finds what was there");
+    }
+    r.poll(0);
+    assert!(address_space() < before + 16 * MIB);
+    for _ in 0..100 {
+        r.add_table(1).unwrap();
+        r.remove_table(1).unwrap();
+        r.poll(0);
+    }
+    assert!(address_space() < before + 16 * MIB);
+}
