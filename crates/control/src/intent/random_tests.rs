@@ -10,6 +10,7 @@ use net::ethernet::Tags;
 use net::ip::{Object, Path, Prefix4};
 use net::router::Address;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use wire::Mac;
 
 use super::tests::system;
@@ -93,7 +94,9 @@ fn mac() -> impl Strategy<Value = Mac> {
 
 fn interface() -> impl Strategy<Value = (Key, Value)> {
     let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
-    let set = (any::<bool>(), prop::option::of(500u16..9500), prop::option::of(mac()), 0u16..3);
+    let table = prop_oneof![3 => Just(0u16), 1 => 1u16..3];
+    let up = prop::bool::weighted(0.8);
+    let set = (up, prop::option::of(500u16..9500), prop::option::of(mac()), table);
     (ALL, tags, any::<bool>(), set).prop_map(
         |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table))| {
             let name = name_of(n);
@@ -153,29 +156,75 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
     ]
 }
 
-/// What an operator does: objects set and removed, a few at a time.
-fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Change>>> {
-    let change = (object(), prop::bool::weighted(0.8))
-        .prop_map(|((key, value), set)| Change { key, value: set.then_some(value) });
-    // Interfaces first, as without them there is not much.
-    let begin = prop::collection::vec(interface().prop_map(|(k, v)| vec![Change::set(k, v)]), 4..10);
-    (begin, prop::collection::vec(prop::collection::vec(change, 1..4), 1..most))
-        .prop_map(|(begin, then)| begin.into_iter().chain(then).collect())
+/// A change of what is there then.
+#[derive(Clone, Debug)]
+enum Op {
+    Set(Key, Value),
+    /// One of the objects that there are goes, with all that needs it.
+    Remove(prop::sample::Index),
+}
+
+/// What an operator does: interfaces and VRFs, then anything, a few objects at a time.
+fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
+    let set = |(key, value)| Op::Set(key, value);
+    let op = prop_oneof![9 => object().prop_map(set), 1 => any::<prop::sample::Index>().prop_map(Op::Remove)];
+    let tables = (1u16..3).map(|t| vec![Op::Set(Key::Table(t), Value::Table)]).collect::<Vec<_>>();
+    let begin = prop::collection::vec(interface().prop_map(move |o| vec![set(o)]), 6..16);
+    let then = prop::collection::vec(prop::collection::vec(op, 1..3), most / 2..most);
+    (begin, then).prop_map(move |(begin, then)| tables.iter().cloned().chain(begin).chain(then).collect())
 }
 
 /// The router that comes of it. Some of the steps are refused, and then leave no trace.
-fn walked(steps: Vec<Vec<Change>>) -> Result<(System, Store), TestCaseError> {
+fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
     let (mut s, mut store) = (system(), Store::default());
     for step in steps {
-        let (before, had) = (state(&s), tree(&store));
         let shown = format!("{step:?}");
-        if let Err(e) = store.transact(&mut s, step) {
+        let mut changes = Vec::new();
+        for op in step {
+            match op {
+                Op::Set(key, value) => changes.push(Change::set(key, value)),
+                Op::Remove(_) if store.iter().next().is_none() => {}
+                Op::Remove(which) => {
+                    let (key, _) = store.iter().nth(which.index(store.iter().count())).unwrap();
+                    changes.extend(store.with_dependents(key).into_iter().map(Change::remove));
+                }
+            }
+        }
+        let (before, had) = (state(&s), tree(&store));
+        if let Err(e) = store.transact(&mut s, changes) {
             prop_assert!(!e.0.contains("taken back"), "{}: {}", shown, e);
             prop_assert_eq!(state(&s), before, "{}: {}", shown, e);
             prop_assert_eq!(tree(&store), had);
         }
     }
     Ok((s, store))
+}
+
+/// The random trees are not so thin that the tests below say nothing.
+#[test]
+fn the_random_world_has_everything() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = BTreeMap::new();
+    for _ in 0..20 {
+        let steps = steps(60).new_tree(&mut runner).unwrap().current();
+        let (_, store) = walked(steps).unwrap();
+        for (key, _) in store.iter() {
+            let kind = format!("{key:?}").split('(').next().unwrap().to_owned();
+            *seen.entry(kind).or_insert(0) += 1;
+        }
+    }
+    let enough = [
+        ("Addresses", 30),
+        ("Feature", 15),
+        ("Interface", 45),
+        ("Neighbor", 25),
+        ("NeighborBounds", 5),
+        ("Route", 70),
+        ("SubInterface", 25),
+        ("Table", 20),
+    ];
+    assert_eq!(seen.len(), enough.len(), "{seen:?}");
+    assert!(enough.iter().all(|(kind, n)| seen[*kind] >= *n), "{seen:?}");
 }
 
 /// A router that was given the tree at once.
@@ -191,7 +240,7 @@ proptest! {
 
     /// The commands of `show config`, typed at a fresh router, make the same configuration, and the same router.
     #[test]
-    fn what_is_shown_makes_the_same_again(steps in steps(40)) {
+    fn what_is_shown_makes_the_same_again(steps in steps(60)) {
         let (s, store) = walked(steps)?;
         let commands = Rc::new(registry());
         let mut again = Context::new(system());
@@ -206,7 +255,7 @@ proptest! {
 
     /// From one configuration to another by their difference, and back, is as if it had been there from the start.
     #[test]
-    fn the_difference_leads_from_one_to_the_other(a in steps(30), b in steps(30)) {
+    fn the_difference_leads_from_one_to_the_other(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;
         let (other, wanted) = walked(b)?;
         let (first, second) = (tree(&store), tree(&wanted));
@@ -225,7 +274,7 @@ proptest! {
 
     /// Whichever step of a transaction fails, the router and the tree are as they were.
     #[test]
-    fn a_failure_at_any_step_leaves_no_trace(a in steps(30), b in steps(30)) {
+    fn a_failure_at_any_step_leaves_no_trace(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;
         let (_, wanted) = walked(b)?;
         let (had, before) = (tree(&store), state(&s));
