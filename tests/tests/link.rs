@@ -33,6 +33,18 @@ fn a_cable_pulled_and_put_back_carries_again() {
 }
 
 #[test]
+fn what_the_kernel_refuses_to_send_is_dropped_for_that() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    // The router does not know of this, and goes on sending packets of 1,500 bytes.
+    r.run("ip link set eth1 mtu 1000");
+    assert!(!Ping::run(&a, "-c 3 -i 0.05 -W 0.5 -s 1400 10.0.1.2").complete());
+    assert_eq!(router.drops("interface-tx", "tx-refused"), 3);
+    assert_eq!(router.counter("host-eth1", "tx-error"), 3);
+    assert!(Ping::run(&a, "-c 1 -W 2 -s 900 10.0.1.2").complete(), "smaller ones go");
+}
+
+#[test]
 fn an_interface_that_vanishes_takes_its_routes_along_and_returns_with_them() {
     let Some(Routed { a, b, r, mut router }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());

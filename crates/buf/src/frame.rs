@@ -207,6 +207,21 @@ impl Frame {
         Some(Held::new(unsafe { self.records[last].assume_init_read() }))
     }
 
+    /// Takes the first packet out; the others move to the front.
+    pub fn take_front(&mut self) -> Option<Held> {
+        let left = self.len().checked_sub(1)?;
+        // SAFETY: the first record is valid and read once: the valid ones behind it move over it, and none of them is
+        // left at the end, where the frame counts one less.
+        let first = unsafe {
+            let p = self.records.as_mut_ptr();
+            let first = p.read().assume_init();
+            std::ptr::copy(p.add(1), p, left);
+            first
+        };
+        self.set_len(left);
+        Some(Held::new(first))
+    }
+
     /// Takes every packet out, in order.
     pub fn drain(&mut self, mut each: impl FnMut(Held)) {
         let n = self.len();

@@ -27,7 +27,7 @@ pub use layout::{Cold, Gso, GsoKind};
 pub use link::LinkHeader;
 pub use packet::Packet;
 pub use pool::{Cache, Pool, PoolStats};
-pub use queue::{Gone, RxQueue, TxCaps, TxQueue};
+pub use queue::{Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 pub use record::{Flags, NO_INTERFACE};
 
 #[cfg(test)]

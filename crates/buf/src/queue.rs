@@ -9,6 +9,15 @@ use crate::pool::Cache;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone(pub String);
 
+/// Packets that came to a device, and did not become the router's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Dropped by the device before its queue saw them.
+    pub missed: u64,
+    /// Of no use when the queue saw them: cut off, contradictory, or too large for the free buffers.
+    pub unusable: u64,
+}
+
 /// A queue that packets come in by. One worker at a time polls it.
 pub trait RxQueue: Send {
     /// Appends what has come, at most as many packets as the frame has room for. Each begins with its Ethernet
@@ -28,9 +37,9 @@ pub trait RxQueue: Send {
         true
     }
 
-    /// Packets that the device dropped before this queue saw them, since the start.
-    fn missed(&mut self) -> u64 {
-        0
+    /// What was lost since the last call. It may ask the kernel, so it is called once in many polls.
+    fn take_lost(&mut self) -> Lost {
+        Lost::default()
     }
 }
 
@@ -43,14 +52,26 @@ pub struct TxCaps {
     pub csum: bool,
 }
 
+/// Why a transmit queue left packets in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// There is no room for them now.
+    Full,
+    /// The device's link is down.
+    Down,
+    /// The device does not take the first of them, now or later. Those behind it may go: take it out, and call again.
+    Refused,
+    /// The device vanished.
+    Gone,
+}
+
 /// A queue that packets go out by. Locked once a frame where workers share it.
 pub trait TxQueue: Send {
-    /// Sends packets from the front of the frame and frees what was sent. What the device has no room for stays in
-    /// the frame.
+    /// Sends packets from the front of the frame and frees what was sent.
     ///
     /// # Errors
-    /// [`Gone`] when the device vanished; the packets stay in the frame.
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone>;
+    /// Why the packets that are still in the frame were not sent.
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent>;
 
     /// What it can do.
     fn caps(&self) -> TxCaps;

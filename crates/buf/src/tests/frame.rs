@@ -13,6 +13,7 @@ enum Op {
         rx: u32,
     },
     Pop(usize),
+    TakeFront(usize),
     /// From the other frame.
     Append(usize),
     Alloc(usize, usize),
@@ -30,6 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (f(), any::<u8>(), 1..3u32).prop_map(|(frame, flags, rx)| Op::Push { frame, flags, rx }),
         2 => f().prop_map(Op::Pop),
+        2 => f().prop_map(Op::TakeFront),
         3 => f().prop_map(Op::Append),
         2 => (f(), n()).prop_map(|(f, n)| Op::Alloc(f, n)),
         2 => (f(), n()).prop_map(|(f, n)| Op::FreeFront(f, n)),
@@ -95,6 +97,15 @@ proptest! {
                         id
                     });
                     prop_assert_eq!(popped, lists[f].pop());
+                }
+                Op::TakeFront(f) => {
+                    let taken = frames[f].take_front().map(|mut h| {
+                        let id = h.packet().fwd();
+                        h.free(&mut cache);
+                        id
+                    });
+                    let first = (!lists[f].is_empty()).then(|| lists[f].remove(0));
+                    prop_assert_eq!(taken, first);
                 }
                 Op::Append(f) => {
                     let [a, b] = &mut frames;
@@ -180,7 +191,12 @@ fn three(cache: &mut Cache) -> Frame {
 fn an_emptied_frame_knows_nothing() -> std::io::Result<()> {
     let pool = Pool::new(16)?;
     let mut cache = pool.cache();
-    let ways: [fn(&mut Frame, &mut Cache); 4] = [
+    let ways: [fn(&mut Frame, &mut Cache); 5] = [
+        |f, c| {
+            while let Some(h) = f.take_front() {
+                h.free(c);
+            }
+        },
         |f, c| f.free(c),
         |f, c| f.truncate(0, c),
         |f, c| f.drain(|h| h.free(c)),

@@ -24,7 +24,6 @@ pub use open::open;
 
 use crate::device::{DeviceControl, Link};
 use crate::kernel::claim::Claim;
-use crate::kernel::faults::Faults;
 use crate::kernel::netdev::Netdev;
 
 /// How packets are received.
@@ -142,7 +141,6 @@ struct Control {
     flags: i32,
     mtu: i32,
     stack: Stack,
-    faults: Arc<Faults>,
     config: Config,
 }
 
@@ -187,14 +185,12 @@ impl DeviceControl for Control {
             Stack::Shared => "shares the interface".to_owned(),
             Stack::Hears(e) => format!("hears the interface too, because nftables could not be used: {e}"),
         };
-        let mut lines = vec![
+        vec![
             ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)"))),
             ("queues", queues.to_string()),
             ("receives", format!("{receive}, ring of {rx_ring} packets")),
             ("kernel's own stack", stack),
-        ];
-        lines.extend(self.faults.describe());
-        lines
+        ]
     }
 }
 

@@ -13,7 +13,6 @@ use super::tx::{Batch, PacketTx};
 use super::{Config, Control, Mode, OpenError, Stack};
 use crate::device::Device;
 use crate::kernel::claim::Claim;
-use crate::kernel::faults::Faults;
 use crate::kernel::netdev::{self, Netdev};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
@@ -54,10 +53,8 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
     let stack = keep_out(config)?;
 
     let dev = Arc::new(dev);
-    let faults = Arc::<Faults>::default();
     // The control comes first: should something fail below, dropping it restores the interface.
-    let control =
-        Control { dev: dev.clone(), flags, mtu, stack, faults: faults.clone(), config: config.clone() };
+    let control = Control { dev: dev.clone(), flags, mtu, stack, config: config.clone() };
     let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
     let mut group = None;
@@ -74,19 +71,12 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
             scratch: Scratch::new(),
             dev: dev.clone(),
             name: name.clone(),
-            faults: faults.clone(),
             idle: 0,
             down: false,
-            missed: 0,
+            unusable: 0,
         }));
         let socket = tx_socket(&dev).map_err(|e| OpenError::Refused("opening a packet socket to send", e))?;
-        tx.push(Box::new(PacketTx {
-            socket,
-            batch: Batch::new(),
-            dev: dev.clone(),
-            name: name.clone(),
-            faults: faults.clone(),
-        }));
+        tx.push(Box::new(PacketTx { socket, batch: Batch::new(), dev: dev.clone() }));
     }
     Ok(Device {
         kind: "af-packet",

@@ -3,10 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use buf::{Cache, Frame, Gone, RxQueue};
+use buf::{Cache, Frame, Gone, Lost, RxQueue};
 
 use super::ring::{Place, Ring};
-use crate::kernel::faults::{Faults, count};
 use crate::kernel::netdev::Netdev;
 use crate::kernel::scratch::{self, Scratch};
 use crate::kernel::sys;
@@ -20,12 +19,12 @@ pub(super) struct PacketRx {
     pub(super) scratch: Scratch,
     pub(super) dev: Arc<Netdev>,
     pub(super) name: String,
-    pub(super) faults: Arc<Faults>,
     /// Polls in vain, one after the other.
     pub(super) idle: u32,
     /// The interface went down, and was not seen up since.
     pub(super) down: bool,
-    pub(super) missed: u64,
+    /// Packets of no use, not yet told.
+    pub(super) unusable: u64,
 }
 
 impl PacketRx {
@@ -50,7 +49,7 @@ impl PacketRx {
         };
         self.ring.release();
         if !whole {
-            count(&self.faults.received);
+            self.unusable += 1;
             frame.truncate(last, cache);
         }
         true
@@ -91,14 +90,14 @@ impl RxQueue for PacketRx {
         Some(self.socket.as_fd())
     }
 
-    fn missed(&mut self) -> u64 {
-        // The kernel's counter starts anew at each reading.
+    fn take_lost(&mut self) -> Lost {
+        // The kernel's counter starts anew at each reading, as ours.
         let option = sys::option::<libc::tpacket_stats>(
             self.socket.as_fd(),
             libc::SOL_PACKET,
             libc::PACKET_STATISTICS,
         );
-        self.missed += option.map_or(0, |s| s.tp_drops.into());
-        self.missed
+        let missed = option.map_or(0, |s| s.tp_drops.into());
+        Lost { missed, unusable: std::mem::take(&mut self.unusable) }
     }
 }

@@ -7,10 +7,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use buf::{Cache, FRAME_SIZE, Frame, Gone, Packet, TxCaps, TxQueue};
+use buf::{Cache, FRAME_SIZE, Frame, Packet, TxCaps, TxQueue, Unsent};
 use wire::VirtioNetHeader;
 
-use crate::kernel::faults::{Faults, count};
 use crate::kernel::netdev::Netdev;
 use crate::kernel::{offload, sys};
 
@@ -21,12 +20,10 @@ pub(super) struct PacketTx {
     pub(super) socket: OwnedFd,
     pub(super) batch: Batch,
     pub(super) dev: Arc<Netdev>,
-    pub(super) name: String,
-    pub(super) faults: Arc<Faults>,
 }
 
 impl TxQueue for PacketTx {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let mut done = 0;
         let outcome = loop {
             if done == frame.len() {
@@ -35,18 +32,10 @@ impl TxQueue for PacketTx {
             match self.batch.send(self.socket.as_fd(), frame, done) {
                 Ok(sent) if sent > 0 => done += sent,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if is_full(&e) => break Ok(()),
-                Err(e) if is_down(&e) => {
-                    break match self.dev.exists() {
-                        true => Ok(()),
-                        false => Err(Gone(format!("the interface {} vanished", self.name))),
-                    };
-                }
-                // The kernel does not take this packet, and would not take it later.
-                Ok(_) | Err(_) => {
-                    count(&self.faults.refused);
-                    done += 1;
-                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break Err(Unsent::Full),
+                Err(e) if asks_for_the_link(&e) => break Err(self.why()),
+                // More segments than fit one call, or the kernel does not take this packet.
+                Ok(_) | Err(_) => break Err(Unsent::Refused),
             }
         };
         frame.free_front(done, cache);
@@ -58,12 +47,21 @@ impl TxQueue for PacketTx {
     }
 }
 
-fn is_full(e: &io::Error) -> bool {
-    e.kind() == io::ErrorKind::WouldBlock || e.raw_os_error() == Some(libc::ENOBUFS)
+impl PacketTx {
+    /// Why nothing goes out: the kernel says the same of a full queue and of a carrier that was just lost. The flags may not
+    /// show that yet; to ask for more than flags might wait.
+    #[cold]
+    fn why(&self) -> Unsent {
+        match self.dev.flags() {
+            Ok(flags) if flags & libc::IFF_RUNNING != 0 => Unsent::Full,
+            Ok(_) => Unsent::Down,
+            Err(_) => Unsent::Gone,
+        }
+    }
 }
 
-fn is_down(e: &io::Error) -> bool {
-    matches!(e.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
+fn asks_for_the_link(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
 }
 
 /// The arguments of `sendmmsg`.

@@ -1,7 +1,6 @@
 //! The kernel's side of a device: sockets, network interfaces, and the words in which offloads are passed on.
 
 pub(crate) mod claim;
-pub(crate) mod faults;
 pub(crate) mod netdev;
 pub(crate) mod offload;
 pub(crate) mod scratch;

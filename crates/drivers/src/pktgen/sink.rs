@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use buf::{Cache, Flags, Frame, Gone, Gso, Packet, TxCaps, TxQueue};
+use buf::{Cache, Flags, Frame, Gso, Packet, TxCaps, TxQueue, Unsent};
 
 /// A packet that the sink kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct PgTx {
 }
 
 impl TxQueue for PgTx {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let keep = self.sink.0.keep.load(Ordering::Relaxed);
         if keep > 0 {
             self.sink.capture(frame, keep);

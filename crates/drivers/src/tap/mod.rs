@@ -19,7 +19,6 @@ use libc::{c_int, c_ulong};
 
 use self::queue::{TapRx, TapTx};
 use crate::device::{Device, DeviceControl, Link};
-use crate::kernel::faults::Faults;
 use crate::kernel::netdev::{self, Netdev};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
@@ -104,21 +103,19 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
     };
     let Made { tun, dev, mac } = made?;
     let tun = Arc::new(tun);
-    let faults = Arc::<Faults>::default();
-    let name = &config.host_name;
     Ok(Device {
         kind: "tap",
         input_node: INPUT_NODE,
         rx: vec![Box::new(TapRx {
             tun: tun.clone(),
             scratch: Scratch::new(),
-            name: name.clone(),
-            faults: faults.clone(),
+            name: config.host_name.clone(),
+            unusable: 0,
         })],
-        tx: vec![Box::new(TapTx { tun: tun.clone(), name: name.clone(), faults: faults.clone() })],
+        tx: vec![Box::new(TapTx { tun: tun.clone() })],
         mac,
         mtu: config.mtu,
-        control: Box::new(Control { tun, dev, faults, config: config.clone() }),
+        control: Box::new(Control { tun, dev, config: config.clone() }),
     })
 }
 
@@ -201,7 +198,6 @@ fn carrier(tun: &File, on: bool) -> io::Result<()> {
 struct Control {
     tun: Arc<File>,
     dev: Netdev,
-    faults: Arc<Faults>,
     config: Config,
 }
 
@@ -234,7 +230,6 @@ impl DeviceControl for Control {
             lines.push(("host namespace", namespace.display().to_string()));
         }
         lines.push(("segmentation offload", if *gso { "on" } else { "off" }.to_owned()));
-        lines.extend(self.faults.describe());
         lines
     }
 }

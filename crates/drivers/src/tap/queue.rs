@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use buf::{Cache, Frame, Gone, Packet, RxQueue, TxCaps, TxQueue};
+use buf::{Cache, Frame, Gone, Lost, Packet, RxQueue, TxCaps, TxQueue, Unsent};
 
-use crate::kernel::faults::{Faults, count};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::{offload, sys};
 
@@ -18,7 +17,8 @@ pub(super) struct TapRx {
     pub(super) tun: Arc<File>,
     pub(super) scratch: Scratch,
     pub(super) name: String,
-    pub(super) faults: Arc<Faults>,
+    /// Packets of no use, not yet told.
+    pub(super) unusable: u64,
 }
 
 impl RxQueue for TapRx {
@@ -28,13 +28,13 @@ impl RxQueue for TapRx {
             match self.scratch.read(self.tun.as_fd()) {
                 Ok(received) => {
                     if !self.scratch.fill_last(received, frame, cache) {
-                        count(&self.faults.received);
+                        self.unusable += 1;
                     }
                 }
                 Err(e) => {
                     frame.truncate(last, cache);
                     return match e.raw_os_error() {
-                        Some(libc::EBADFD) => Err(gone(&self.name)),
+                        Some(libc::EBADFD) => Err(Gone(format!("the tap {} was removed", self.name))),
                         // Nothing there, or the host's end is down.
                         _ => Ok(()),
                     };
@@ -47,30 +47,30 @@ impl RxQueue for TapRx {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.tun.as_fd())
     }
+
+    fn take_lost(&mut self) -> Lost {
+        Lost { missed: 0, unusable: std::mem::take(&mut self.unusable) }
+    }
 }
 
 pub(super) struct TapTx {
     pub(super) tun: Arc<File>,
-    pub(super) name: String,
-    pub(super) faults: Arc<Faults>,
 }
 
 impl TxQueue for TapTx {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let mut done = 0;
         let mut outcome = Ok(());
         for packet in frame.packets() {
-            match write(&self.tun, &packet) {
-                Ok(_) => {}
-                Err(e) => match e.raw_os_error() {
-                    Some(libc::EBADFD) => {
-                        outcome = Err(gone(&self.name));
-                        break;
-                    }
-                    // No room, or the host's end is down.
-                    Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EIO) => break,
-                    _ => count(&self.faults.refused),
-                },
+            if let Err(e) = write(&self.tun, &packet) {
+                outcome = Err(match e.raw_os_error() {
+                    Some(libc::EBADFD) => Unsent::Gone,
+                    // The host's end is down.
+                    Some(libc::EIO) => Unsent::Down,
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Unsent::Full,
+                    _ => Unsent::Refused,
+                });
+                break;
             }
             done += 1;
         }
@@ -94,8 +94,4 @@ fn write(tun: &File, packet: &Packet<'_>) -> io::Result<usize> {
     }
     // SAFETY: the header and the segments, borrowed by the packet, live through the call, which only reads them.
     sys::check(unsafe { libc::writev(tun.as_raw_fd(), parts.as_ptr(), used as _) })
-}
-
-fn gone(name: &str) -> Gone {
-    Gone(format!("the tap {name} was removed"))
 }

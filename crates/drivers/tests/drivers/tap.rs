@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use buf::{Flags, Frame};
+use buf::{Flags, Frame, Unsent};
 use drivers::tap::{self, Config};
 use wire::Mac;
 use wire::builder::PacketBuilder;
@@ -106,14 +106,17 @@ fn tagged_packets_pass_and_a_removed_tap_is_gone() {
         }
         drop(host);
         sh("ip link set tap0 down");
-        assert_eq!(lab::send(&mut device, &mut cache, &[vec![0; 60]]), 1);
+        let mut frame = lab::frame(&[vec![0; 60]], &mut cache);
+        assert_eq!(device.tx[0].send(&mut frame, &mut cache), Err(Unsent::Down));
+        frame.free(&mut cache);
         assert!(!device.control.link().carrier);
         sh("ip link del tap0");
         let mut frame = Frame::new();
         assert!(infra::wait::any(&[device.rx[0].fd().unwrap()], Duration::from_secs(1)).unwrap());
         assert!(device.rx[0].poll(&mut frame, &mut cache).is_err());
         let mut frame = lab::frame(&[vec![0; 60]], &mut cache);
-        assert!(device.tx[0].send(&mut frame, &mut cache).is_err() && !frame.any().any(Flags::GSO));
+        assert_eq!(device.tx[0].send(&mut frame, &mut cache), Err(Unsent::Gone));
+        assert!(!frame.any().any(Flags::GSO));
         frame.free(&mut cache);
         assert!(!device.control.link().present);
         lab::no_leak(&cache);

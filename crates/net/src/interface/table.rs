@@ -64,8 +64,10 @@ pub struct InterfaceCounters {
     pub rx: CounterSet<2>,
     /// Sent, as far as this router knows.
     pub tx: CounterSet<2>,
-    /// Not sent because the device had no room.
-    pub tx_full: CounterSet<1>,
+    /// Came to the device but not to the router: what the device missed, and what could not be used.
+    pub rx_lost: CounterSet<2>,
+    /// Not taken by the device, for whatever reason.
+    pub tx_error: CounterSet<1>,
 }
 
 impl InterfaceCounters {
@@ -74,7 +76,8 @@ impl InterfaceCounters {
         InterfaceCounters {
             rx: CounterSet::new("/if/rx", capacity),
             tx: CounterSet::new("/if/tx", capacity),
-            tx_full: CounterSet::new("/if/tx-full", capacity),
+            rx_lost: CounterSet::new("/if/rx-lost", capacity),
+            tx_error: CounterSet::new("/if/tx-error", capacity),
         }
     }
 
@@ -82,7 +85,8 @@ impl InterfaceCounters {
     pub fn clear(&self, interface: u32) {
         self.rx.clear(interface);
         self.tx.clear(interface);
-        self.tx_full.clear(interface);
+        self.rx_lost.clear(interface);
+        self.tx_error.clear(interface);
     }
 }
 

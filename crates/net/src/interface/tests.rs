@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use buf::{Cache, Flags, Frame, Gone, RxQueue, TxCaps, TxQueue};
+use buf::{Cache, Flags, Frame, Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::Mac;
@@ -21,6 +21,11 @@ struct Far {
     arriving: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     room: usize,
+    /// What the queue says when there is no room.
+    full: Option<Unsent>,
+    /// It refuses packets that begin so.
+    refused: Option<u8>,
+    lost: Lost,
     gone: bool,
 }
 
@@ -34,19 +39,25 @@ impl Queue {
     fn sent(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.0.lock().unwrap().sent)
     }
-    fn check(far: &Far) -> Result<(), Gone> {
-        if far.gone { Err(Gone("unplugged".into())) } else { Ok(()) }
-    }
 }
 
 impl TxQueue for Queue {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let mut far = self.0.lock().unwrap();
-        Queue::check(&far)?;
-        let n = frame.len().min(far.room);
-        far.sent.extend(frame.packets().take(n).map(|p| p.bytes().to_vec()));
+        if far.gone {
+            return Err(Unsent::Gone);
+        }
+        let takes = |p: &buf::Packet<'_>| Some(p.bytes()[0]) != far.refused;
+        let taken: Vec<Vec<u8>> =
+            frame.packets().take(far.room).take_while(takes).map(|p| p.bytes().to_vec()).collect();
+        let n = taken.len();
         frame.free_front(n, cache);
-        Ok(())
+        far.sent.extend(taken);
+        match frame.is_empty() {
+            true => Ok(()),
+            false if n == far.room => Err(far.full.unwrap_or(Unsent::Full)),
+            false => Err(Unsent::Refused),
+        }
     }
     fn caps(&self) -> TxCaps {
         self.1
@@ -56,7 +67,9 @@ impl TxQueue for Queue {
 impl RxQueue for Queue {
     fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
         let mut far = self.0.lock().unwrap();
-        Queue::check(&far)?;
+        if far.gone {
+            return Err(Gone("unplugged".into()));
+        }
         while frame.room() > 0
             && let Some(bytes) = far.arriving.pop_front()
         {
@@ -68,6 +81,9 @@ impl RxQueue for Queue {
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+    fn take_lost(&mut self) -> Lost {
+        std::mem::take(&mut self.0.lock().unwrap().lost)
     }
 }
 
@@ -216,7 +232,7 @@ proptest! {
             }
             let full = (of.len() - expected.len()) as u64;
             prop_assert_eq!(queue.sent(), expected);
-            prop_assert_eq!(bench.tables.counters.tx_full.read(*index), [full]);
+            prop_assert_eq!(bench.tables.counters.tx_error.read(*index), [full]);
             prop_assert_eq!(bench.tables.counters.tx.read(*index), [of.len() as u64, 4 * of.len() as u64]);
         }
         for (n, sub) in interfaces.iter().enumerate().skip(40) {
@@ -236,8 +252,67 @@ fn a_full_queue_drops_the_rest() {
         let sent = room.min(200);
         assert_eq!((queue.sent().len(), out.len()), (sent, 200 - sent));
         assert!(out.iter().all(|o| o.reason == Some("tx-queue-full") && o.from >= Some(sent)));
-        assert_eq!(bench.tables.counters.tx_full.read(index), [200 - sent as u64]);
+        assert_eq!(bench.tables.counters.tx_error.read(index), [200 - sent as u64]);
     }
+}
+
+/// Sends packets with these first bytes; gives what was dropped, by place and reason.
+fn send_bytes(h: &mut Harness, to: &[u32], bytes: &[u8]) -> Vec<(usize, &'static str)> {
+    let packets: Vec<[u8; 4]> = bytes.iter().map(|&b| [b; 4]).collect();
+    let out = h.send("interface-tx", &packets, |i, p| p.set_tx_if(to[i % to.len()]));
+    out.iter().map(|o| (o.from.unwrap(), o.reason.unwrap())).collect()
+}
+
+#[test]
+fn what_a_device_refuses_is_dropped_for_that_and_the_rest_goes() {
+    let mut bench = Bench::new();
+    let (index, queue) = device(&mut bench, true, 99, PLAIN);
+    let (other, quiet) = device(&mut bench, true, 99, PLAIN);
+    let mut h = harness(&bench);
+    queue.0.lock().unwrap().refused = Some(7);
+    let firsts = |q: &Queue| q.sent().iter().map(|p| p[0]).collect::<Vec<_>>();
+    for (bytes, sent, dropped) in
+        [(&[7, 1, 7, 7, 2][..], &[1, 2][..], &[0, 2, 3][..]), (&[1, 7], &[1], &[1]), (&[7, 7], &[], &[0, 1])]
+    {
+        let dropped: Vec<_> = dropped.iter().map(|&i| (i, "tx-refused")).collect();
+        assert_eq!(send_bytes(&mut h, &[index], bytes), dropped, "{bytes:?}");
+        assert_eq!(firsts(&queue), sent);
+    }
+    assert_eq!(bench.tables.counters.tx_error.read(index), [6]);
+    // Two devices in one vector.
+    assert_eq!(send_bytes(&mut h, &[index, other], &[7, 7, 1, 1]), [(0, "tx-refused")]);
+    assert_eq!((firsts(&queue), firsts(&quiet)), (vec![1], vec![7, 1]));
+    assert_eq!((bench.tables.counters.tx_error.read(other), quiet.sent().len()), ([0], 0));
+}
+
+#[test]
+fn a_link_that_is_down_is_no_full_queue() {
+    let mut bench = Bench::new();
+    let (index, queue) = device(&mut bench, true, 1, PLAIN);
+    let mut h = harness(&bench);
+    queue.0.lock().unwrap().full = Some(Unsent::Down);
+    assert_eq!(send_bytes(&mut h, &[index], &[1, 2, 3]), [(1, "tx-link-down"), (2, "tx-link-down")]);
+    assert_eq!((queue.sent().len(), bench.tables.counters.tx_error.read(index)), (1, [2]));
+}
+
+#[test]
+fn what_a_queue_lost_is_counted_before_its_worker_sleeps() {
+    let bench = Bench::new();
+    let mut h = harness(&bench);
+    let queues = [Queue::default(), Queue::default()];
+    let slot =
+        |n: usize| Arc::new(RxSlot::new(n as u32, 0, "pg-input", Box::new(queues[n].clone())).unwrap());
+    bench.tables.placement.change(|s| s.extend([slot(0), slot(1)]));
+    let lost = |n| bench.tables.counters.rx_lost.read(n);
+    for round in 1..3 {
+        queues[1].0.lock().unwrap().lost = Lost { missed: 5, unusable: 2 };
+        // So many turns in vain a worker makes at least.
+        (0..64).for_each(|_| drop(h.turn()));
+        assert_eq!((lost(0), lost(1)), ([0, 0], [5 * round, 2 * round]));
+        assert_eq!(h.dropped("pg-input", "rx-unusable"), 2 * round);
+    }
+    bench.tables.counters.clear(1);
+    assert_eq!(lost(1), [0, 0]);
 }
 
 #[test]
@@ -248,7 +323,7 @@ fn a_vanished_port_takes_nothing_for_a_reason_of_its_own() {
     queue.0.lock().unwrap().gone = true;
     let out = send(&mut h, "interface-tx", &[index, index]);
     assert_eq!(out.iter().map(way).collect::<Vec<_>>(), ["tx-no-queue"; 2]);
-    assert_eq!(bench.tables.counters.tx_full.read(index), [0], "a queue that is not there is not full");
+    assert_eq!(bench.tables.counters.tx_error.read(index), [2]);
     // Without a port, or an interface.
     bench.writers.ports.remove(index);
     let out = send(&mut h, "interface-tx", &[index, 77, index]);

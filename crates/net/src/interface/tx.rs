@@ -1,6 +1,6 @@
 //! `interface-tx`: hands packets to the device's transmit queue.
 
-use buf::Frame;
+use buf::{Frame, Unsent};
 use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
@@ -19,6 +19,8 @@ const LATER: u8 = PORTS as u8;
 reasons! {
     pub enum Reason {
         Full = "tx-queue-full", Warn, "the device did not take the packet: its transmit queue is full";
+        Down = "tx-link-down", Warn, "the device did not take the packet: its link is down";
+        Refused = "tx-refused", Error, "the device does not take such a packet: it is too large for the link, or broken";
         NoQueue = "tx-no-queue", Warn, "the device has no transmit queue any more";
     }
 }
@@ -26,7 +28,7 @@ reasons! {
 pub struct InterfaceTx {
     interfaces: SlotReader<Interface>,
     ports: SlotReader<TxPort>,
-    full: Lane<1>,
+    errors: Lane<1>,
     codes: Box<Codes>,
     /// One frame a device, and one for those that come later.
     split: Vec<Frame>,
@@ -39,22 +41,40 @@ impl InterfaceTx {
         Ok(InterfaceTx {
             interfaces: t.interfaces.clone(),
             ports: t.ports.clone(),
-            full: t.counters.tx_full.lane(worker)?,
+            errors: t.counters.tx_error.lane(worker)?,
             codes: Box::default(),
             split: (0..=PORTS).map(|_| Frame::new()).collect(),
             code: ByFrame::default(),
         })
     }
 
-    /// Sends a frame for one device. What the device does not take stays in the frame.
-    fn send(&mut self, cx: &mut Cx<'_>, device: u32, frame: &mut Frame) -> Reason {
+    /// Sends a frame for one device, and drops what the device refuses. What it does not take now stays in the frame,
+    /// for the reason that this gives.
+    fn send(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u32,
+        frame: &mut Frame,
+        out: &mut Out<'_, NoNext, Reason>,
+    ) -> Reason {
         let Some(port) = self.ports.get(cx.guard, device) else { return Reason::NoQueue };
-        if port.queue(cx.worker).send(frame, cx.bufs).is_err() {
-            // The main thread asks the device about its link by itself.
-            return Reason::NoQueue;
-        }
-        self.full.add(device, [frame.len() as u64]);
-        Reason::Full
+        let mut queue = port.queue(cx.worker);
+        let mut refused = 0;
+        let reason = loop {
+            // The main thread hears of a link that is down, or gone, by itself.
+            match queue.send(frame, cx.bufs) {
+                Ok(()) | Err(Unsent::Full) => break Reason::Full,
+                Err(Unsent::Down) => break Reason::Down,
+                Err(Unsent::Gone) => break Reason::NoQueue,
+                Err(Unsent::Refused) => {
+                    let Some(packet) = frame.take_front() else { break Reason::Refused };
+                    out.drop(Reason::Refused, packet);
+                    refused += 1;
+                }
+            }
+        };
+        self.errors.add(device, [refused + frame.len() as u64]);
+        reason
     }
 
     /// Sends the packets for the first [`PORTS`] devices of a frame; those for further ones stay in it.
@@ -79,7 +99,7 @@ impl InterfaceTx {
         self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
         let mut split = std::mem::take(&mut self.split);
         for (to, &device) in split.iter_mut().zip(&devices[..used]) {
-            let reason = self.send(cx, device, to);
+            let reason = self.send(cx, device, to, out);
             to.drain(|packet| out.drop(reason, packet));
         }
         if let Some(later) = split.get_mut(PORTS) {
@@ -114,7 +134,7 @@ impl FrameNode for InterfaceTx {
         let n = frame.len();
         if let Some(interface) = frame.uniform_tx() {
             let device = device(&self.interfaces, cx.guard, interface);
-            let reason = self.send(cx, device, frame);
+            let reason = self.send(cx, device, frame, out);
             if frame.len() == n {
                 out.all(Verdict::Drop(reason));
             } else {

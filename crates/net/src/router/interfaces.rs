@@ -100,18 +100,12 @@ pub struct DeviceState {
     control: Box<dyn DeviceControl>,
     /// What the driver last said of the link.
     pub link: Link,
-    queues: Vec<Arc<RxSlot>>,
 }
 
 impl DeviceState {
     /// What the driver has to say, for `show hardware-interfaces`.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         self.control.describe()
-    }
-
-    /// Packets that the device dropped before the router saw them.
-    pub fn missed(&self) -> u64 {
-        self.queues.iter().map(|q| q.queue().missed()).sum()
     }
 }
 
@@ -245,7 +239,7 @@ impl Router {
         }
         self.tx_ports.set(index, port)?;
         let link = control.link();
-        self.info_mut(index)?.device = Some(DeviceState { driver, control, link, queues: queues.clone() });
+        self.info_mut(index)?.device = Some(DeviceState { driver, control, link });
         self.tables.placement.change(|slots| {
             slots.retain(|s| s.interface != index);
             slots.extend(queues);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue};
+use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue, Unsent};
 use drivers::{Device, DeviceControl, Link};
 use graph::Worker;
 use wire::builder::PacketBuilder;
@@ -56,7 +56,7 @@ impl RxQueue for Rx {
 }
 
 impl TxQueue for Tx {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         self.0.0.lock().unwrap().from_router.extend(frame.packets().map(|p| p.bytes().to_vec()));
         frame.free(cache);
         Ok(())

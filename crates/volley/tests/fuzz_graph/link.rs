@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use buf::{Cache, Flags, Frame, Gone, Held, RxQueue, TxCaps, TxQueue};
+use buf::{Cache, Flags, Frame, Gone, Held, RxQueue, TxCaps, TxQueue, Unsent};
 use drivers::{Device, DeviceControl};
 use wire::Mac;
 
@@ -28,6 +28,8 @@ pub struct Line {
     pub sent_count: u64,
     /// Packets that a transmit queue takes at once.
     pub room: usize,
+    /// Whether what it does not take then is refused for ever.
+    pub refuses: bool,
     /// Whether the device has vanished.
     pub gone: bool,
 }
@@ -44,7 +46,9 @@ impl Far {
 
     /// A device at this end, one receive queue a worker.
     pub fn device(&self, mac: Mac, mtu: u16, caps: TxCaps) -> Device {
-        (self.line().gone, self.line().room) = (false, usize::MAX);
+        let mut line = self.line();
+        (line.gone, line.room) = (false, usize::MAX);
+        drop(line);
         Device {
             kind: "fuzz",
             input_node: drivers::pktgen::INPUT_NODE,
@@ -105,10 +109,10 @@ impl RxQueue for Rx {
 }
 
 impl TxQueue for Tx {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let mut line = self.0.line();
         if line.gone {
-            return Err(gone());
+            return Err(Unsent::Gone);
         }
         let n = frame.len().min(line.room);
         for p in frame.packets().take(n) {
@@ -120,7 +124,12 @@ impl TxQueue for Tx {
         }
         line.sent_count += n as u64;
         frame.free_front(n, cache);
-        Ok(())
+        match frame.is_empty() {
+            true => Ok(()),
+            // One after the other, until none is left.
+            false if line.refuses => Err(Unsent::Refused),
+            false => Err(Unsent::Full),
+        }
     }
 
     fn caps(&self) -> TxCaps {

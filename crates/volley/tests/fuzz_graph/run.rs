@@ -64,7 +64,10 @@ impl Run {
             49 | 50 => self.remove(s),
             51..54 => self.bring_back(s),
             54 => self.vanish(s),
-            55 => self.w.links[s.below(LINKS)].line().room = s.pick(&[0, 1, 7, usize::MAX]),
+            55 => {
+                let mut line = self.w.links[s.below(LINKS)].line();
+                (line.room, line.refuses) = (s.pick(&[0, 1, 7, usize::MAX]), s.one_in(2));
+            }
             56 | 57 => self.ping(s),
             58 => self.trace(u32::from(s.u8())),
             59 => self.w.turn(),

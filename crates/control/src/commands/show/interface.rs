@@ -62,8 +62,8 @@ fn chosen<'c>(c: &'c Context, a: &Args) -> Result<Vec<&'c InterfaceInfo>, CliErr
 
 fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
     let t = &c.system.router.tables().counters;
+    let ([missed, unusable], tx_errors) = (t.rx_lost.read(i.index), t.tx_error.read(i.index)[0]);
     let (rx, tx) = (t.rx.read(i.index), t.tx.read(i.index));
-    let missed = i.device.as_ref().map_or(0, |d| d.missed());
     let drops = c.system.router.graph().stats().drops_of(i.index);
     let all = [
         ("rx packets", rx[0]),
@@ -72,7 +72,8 @@ fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
         ("tx bytes", tx[1]),
         ("drops", drops),
         ("rx-miss", missed),
-        ("tx-error", t.tx_full.read(i.index)[0]),
+        ("rx-error", unusable),
+        ("tx-error", tx_errors),
     ];
     all.into_iter().filter(|(_, n)| *n > 0).map(|(name, count)| Counter { name, count }).collect()
 }
