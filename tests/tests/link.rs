@@ -19,17 +19,51 @@ fn an_interface_set_down_carries_nothing_until_it_is_up_again() {
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
 
+/// The link of the router's eth1 goes by one command and comes back by the other: its routes go with it, and only its.
+fn a_link_goes_and_comes_back(down: fn(&Routed), up: fn(&Routed)) {
+    let Some(routed) = Routed::new() else { return };
+    let Routed { a, router, .. } = &routed;
+    router.ctl("ip route add 10.9.0.0/16 via 10.0.1.2");
+    assert!(Ping::run(a, "-c 1 -W 2 10.0.1.2").complete());
+    let state = || router.json("show interface host-eth1")[0].clone();
+    assert_eq!((&state()["link_up"], &state()["usable"]), (&true.into(), &true.into()));
+
+    down(&routed);
+    until("it is logged", SOON, || router.log().contains("host-eth1: link down"));
+    for to in ["10.0.1.2", "10.9.0.1"] {
+        let ping = Ping::run(a, &format!("-c 1 -W 1 {to}"));
+        assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination"), "{}", ping.text);
+    }
+    assert_eq!((&state()["admin_up"], &state()["link_up"]), (&true.into(), &false.into()));
+    assert_eq!(state()["usable"], false);
+    assert!(router.ctl("show interface").contains("up, link down"));
+    assert!(!router.ctl("show ip fib").contains("10.0.1.0/24"), "{}", router.ctl("show ip fib"));
+    assert_eq!(router.drops("interface-tx", "tx-queue-full"), 0);
+    assert!(Ping::run(a, "-c 1 -W 2 10.0.0.1").complete(), "the other port goes on");
+
+    up(&routed);
+    until("it is logged", SOON, || router.log().contains("host-eth1: link up"));
+    Ping::until_answered(a, "10.0.1.2", SOON);
+    assert_eq!((&state()["link_up"], &state()["usable"]), (&true.into(), &true.into()));
+}
+
 #[test]
-fn a_cable_pulled_and_put_back_carries_again() {
-    let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
-    b.run("ip link set eth0 down");
-    assert!(!Ping::answered(&a, "10.0.1.2"));
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "the other port goes on");
-    b.run("ip link set eth0 up");
-    b.run("ip route replace default via 10.0.1.1");
-    Ping::until_answered(&a, "10.0.1.2", SOON);
-    drop(router);
+fn a_cable_pulled_takes_its_routes_along_and_put_back_carries_again() {
+    a_link_goes_and_comes_back(
+        |routed| drop(routed.b.run("ip link set eth0 down")),
+        |routed| {
+            routed.b.run("ip link set eth0 up");
+            routed.b.run("ip route replace default via 10.0.1.1");
+        },
+    );
+}
+
+#[test]
+fn a_port_that_the_kernel_sets_down_takes_its_routes_along_and_up_carries_again() {
+    a_link_goes_and_comes_back(
+        |routed| drop(routed.r.run("ip link set eth1 down")),
+        |routed| drop(routed.r.run("ip link set eth1 up")),
+    );
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The router as a process: what happens from its start to its end, on the main thread.
 //!
 //! One executor on one thread owns everything that changes. It serves the CLI, and between commands gives the router its
-//! turns: when a worker rings, when something is due, and once a second to look after the devices.
+//! turns: when a worker rings, when something is due, when the kernel says that a link has changed, and once a second to
+//! look after the devices.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::commands::{self, Context};
 use crate::startup::{Listen, Startup, Workers};
 use crate::system::System;
 
-/// How often devices are looked after.
+/// How often devices are looked after without word from the kernel.
 const DEVICES: Duration = Duration::from_secs(1);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
@@ -83,10 +84,12 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     if router.pool().stats().page == infra::mem::PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
-    // Any file whose readiness the executor can watch will do; a pipe's end is one that takes a file as it is.
-    let bell = pipe::Receiver::from_owned_fd_unchecked(router.doorbell().as_fd().try_clone_to_owned()?)?;
+    let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     let cores: Vec<usize> = placement.workers.iter().flatten().copied().collect();
     router.start(workers, &cores).map_err(failed)?;
+    // Without it links are looked at as often as devices.
+    let links = drivers::link_events().and_then(Bell::new);
+    let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
 
     let mut context = Context::new(System::new(router));
     (context.main_core, context.worker_cores) = (placement.main, cores);
@@ -95,7 +98,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     context.system.router.poll(now);
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(commands::registry());
-    let turns = tokio::task::spawn_local(turns(context.clone(), bell));
+    let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
             done = configure(&registry, &context, file) => done,
@@ -183,8 +186,34 @@ async fn configure(
     Ok(())
 }
 
+/// A file that can be read when something has happened; what is read says nothing.
+struct Bell(pipe::Receiver);
+
+impl Bell {
+    fn new(file: OwnedFd) -> io::Result<Bell> {
+        // Any file whose readiness the executor can watch will do; a pipe's end is one that takes a file as it is.
+        pipe::Receiver::from_owned_fd_unchecked(file).map(Bell)
+    }
+
+    /// Waits until something has happened.
+    async fn rung(&self) -> io::Result<()> {
+        self.0.readable().await?;
+        // Read until there is nothing, so that the executor waits for the next ring.
+        while self.0.try_read(&mut [0; 8]).is_ok() {}
+        Ok(())
+    }
+}
+
+/// Waits until a bell is rung that may not be there.
+async fn rung(bell: &Option<Bell>) -> io::Result<()> {
+    match bell {
+        Some(bell) => bell.rung().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Gives the router its turns.
-async fn turns(context: Rc<RefCell<Context>>, bell: pipe::Receiver) -> io::Result<()> {
+async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -> io::Result<()> {
     let mut devices = interval(DEVICES);
     devices.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -200,13 +229,17 @@ async fn turns(context: Rc<RefCell<Context>>, bell: pipe::Receiver) -> io::Resul
             continue;
         }
         tokio::select! {
-            ready = bell.readable() => {
-                ready?;
-                // Read until there is nothing, so that the executor waits for the next ring.
-                while bell.try_read(&mut [0; 8]).is_ok() {}
-            }
+            rung = bell.rung() => rung?,
             () = sleep_until(Instant::now() + next) => {}
-            _ = devices.tick() => context.borrow_mut().system.look_after_devices(),
+            changed = rung(&links) => {
+                changed?;
+                context.borrow_mut().system.look_at_links();
+            }
+            _ = devices.tick() => {
+                let system = &mut context.borrow_mut().system;
+                system.look_at_links();
+                system.reopen_devices();
+            }
         }
     }
 }

@@ -102,14 +102,18 @@ impl System {
         Ok(())
     }
 
-    /// Looks after the devices: notices those that vanished, and opens those that came back. Called once a second.
-    pub fn look_after_devices(&mut self) {
+    /// Asks every device about its link. Called when the kernel says that something has changed, and now and then, for
+    /// what it does not say.
+    pub fn look_at_links(&mut self) {
         for (index, was, is) in self.router.poll_links() {
             let Ok(i) = self.router.interface(index) else { continue };
             if is.present {
-                let word = if is.carrier { "up" } else { "down" };
-                if was.carrier != is.carrier {
-                    tracing::info!("{}: carrier {word}", i.name);
+                match is.carrier {
+                    carrier if carrier == was.carrier => {}
+                    true => tracing::info!("{}: link up", i.name),
+                    false => {
+                        tracing::warn!("{}: link down; its routes are withdrawn until it is up", i.name)
+                    }
                 }
                 continue;
             }
@@ -119,6 +123,10 @@ impl System {
                 tracing::error!("{e}");
             }
         }
+    }
+
+    /// Opens the devices that came back.
+    pub fn reopen_devices(&mut self) {
         let without = |i: &&InterfaceInfo| i.kind == Kind::Device && i.device.is_none();
         let absent: Vec<(u32, String)> =
             self.router.interfaces().filter(without).map(|i| (i.index, i.name.clone())).collect();

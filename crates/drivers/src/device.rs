@@ -34,6 +34,13 @@ pub struct Link {
     pub speed_mbps: Option<u32>,
 }
 
+impl Link {
+    /// Whether the device is there and has a carrier.
+    pub fn is_up(self) -> bool {
+        self.present && self.carrier
+    }
+}
+
 /// What the main thread does with a device.
 pub trait DeviceControl: Send {
     /// Sets the device up or down.

@@ -14,6 +14,7 @@ pub mod pktgen;
 pub mod tap;
 
 pub use device::{Device, DeviceControl, Link};
+pub use kernel::events::link_events;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
 pub const INPUT_NODES: [&str; 3] = [af_packet::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE];

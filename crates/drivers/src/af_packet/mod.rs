@@ -164,12 +164,8 @@ impl DeviceControl for Control {
     }
 
     fn link(&mut self) -> Link {
-        match self.dev.flags() {
-            Ok(flags) => Link {
-                present: true,
-                carrier: flags & libc::IFF_RUNNING != 0,
-                speed_mbps: self.dev.speed_mbps(),
-            },
+        match self.dev.running() {
+            Ok(carrier) => Link { present: true, carrier, speed_mbps: self.dev.speed_mbps() },
             Err(_) => Link { present: false, carrier: false, speed_mbps: None },
         }
     }

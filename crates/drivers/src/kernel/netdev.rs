@@ -83,6 +83,20 @@ impl Netdev {
         self.get(libc::SIOCGIFFLAGS).map(|r| c_int::from(unsafe { r.ifr_ifru.ifru_flags }))
     }
 
+    /// Whether it is up and has a carrier; an error when it is gone.
+    ///
+    /// The kernel may note a change of the carrier as late as a second after it, and until then shows the state before in
+    /// the flags, and drops what is sent without a word. To ask a driver for its link makes the kernel note it now.
+    pub(crate) fn running(&self) -> io::Result<bool> {
+        const ETHTOOL_GLINK: u32 = 0x0a;
+        // `struct ethtool_value`: the command and the answer, which the flags have, too, for drivers that do not know.
+        let mut value = [ETHTOOL_GLINK, 0];
+        let mut r = self.request()?;
+        r.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        let _ = self.call(libc::SIOCETHTOOL, &mut r);
+        Ok(self.flags()? & libc::IFF_RUNNING != 0)
+    }
+
     /// Sets it up or down.
     pub(crate) fn set_up(&self, up: bool) -> io::Result<()> {
         let flags = self.flags()?;

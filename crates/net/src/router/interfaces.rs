@@ -110,14 +110,19 @@ impl DeviceState {
 }
 
 impl Neighborhood {
-    /// Whether packets can leave by this interface: it and its parent are up, and the device is there.
+    /// Whether packets can leave by this interface: it and its parent are up, and so is the device's link.
     pub(crate) fn usable(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(&index) else { return false };
-        let present = match &i.device {
-            Some(device) => device.link.present,
-            None => i.kind != Kind::Device,
-        };
-        i.admin_up && present && (i.parent == index || self.usable(i.parent))
+        i.admin_up && self.link_up(index) && (i.parent == index || self.usable(i.parent))
+    }
+
+    /// Whether the device that carries an interface is there and has a carrier; a loopback needs none.
+    fn link_up(&self, index: u32) -> bool {
+        let Some(i) = self.interfaces.get(&index) else { return false };
+        match &i.device {
+            Some(device) => device.link.is_up(),
+            None => i.kind == Kind::Loopback || i.parent != index && self.link_up(i.parent),
+        }
     }
 
     /// Writes what workers see of an interface, and of those on it.
@@ -169,6 +174,11 @@ impl Router {
     pub fn clear_interface(&mut self, index: u32) {
         self.tables.counters.clear(index);
         self.blueprint.stats().clear_drops_of(index);
+    }
+
+    /// Whether the device that carries this interface is there and has a carrier; a loopback needs none.
+    pub fn link_up(&self, index: u32) -> bool {
+        self.near.link_up(index)
     }
 
     /// Whether packets can leave by this interface.
@@ -554,7 +564,7 @@ impl Router {
     }
 
     /// Asks every device about its link. Gives the interfaces whose link changed, each with what it was and is;
-    /// those whose device vanished change their routes.
+    /// those whose link came or went change their routes.
     pub fn poll_links(&mut self) -> Vec<(u32, Link, Link)> {
         let mut changed = Vec::new();
         for i in self.near.interfaces.values_mut() {
@@ -567,7 +577,7 @@ impl Router {
             }
         }
         for (index, was, is) in &changed {
-            if was.present != is.present
+            if was.is_up() != is.is_up()
                 && let Err(e) = self.changed(*index)
             {
                 tracing::error!("interface {index} after a change of its link: {e}");

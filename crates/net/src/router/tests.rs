@@ -1,9 +1,11 @@
 //! The control side: what follows from interfaces, addresses and routes, and what workers get to see of it.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use drivers::pktgen::{self, Field, Mode, Sink, Stream, Template};
+use drivers::{DeviceControl, Link};
 use infra::lpm::LpmLookup;
 use wire::Mac;
 use wire::builder::PacketBuilder;
@@ -536,4 +538,65 @@ fn indexes_are_used_again_under_traffic() {
     r.poll(0);
     let stats = r.pool.stats();
     assert_eq!((stats.lost, stats.used), (0, 0));
+}
+
+/// A device whose cable is in the hands of the test.
+struct Plug(Arc<AtomicBool>);
+
+impl DeviceControl for Plug {
+    fn set_admin(&mut self, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_mtu(&mut self, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
+    fn link(&mut self) -> Link {
+        Link { present: true, carrier: self.0.load(Ordering::Relaxed), speed_mbps: None }
+    }
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_carrier_that_is_lost_takes_the_routes_along_until_it_is_back() {
+    let mut r = router(1);
+    let plugged = Arc::new(AtomicBool::new(false));
+    let mut d = device(1).0;
+    d.control = Box::new(Plug(plugged.clone()));
+    let index = r.add_device("d1", d).unwrap();
+    let sub =
+        r.add_subinterface("d1.9", index, Tags { outer: 9, outer_service: false, inner: None }).unwrap();
+    for (i, a) in [(index, "10.0.1.1/24"), (sub, "10.0.2.1/24")] {
+        r.set_admin(i, true).unwrap();
+        r.add_address(i, address(a)).unwrap();
+    }
+    r.add_route(0, prefix("10.9.0.0/16"), via("10.0.1.2", None)).unwrap();
+    let up = |r: &Router, index| {
+        let mut participant = r.participant();
+        let section = participant.enter();
+        r.tables.interfaces.get(section.guard(), index).unwrap().up
+    };
+    let check = |r: &Router, carrier: bool| {
+        for (index, to) in [(index, "10.0.1.7"), (index, "10.0.1.1"), (index, "10.9.0.1"), (sub, "10.0.2.7")]
+        {
+            assert_eq!(
+                (route(r, to).is_some(), r.link_up(index), up(r, index)),
+                (carrier, carrier, carrier),
+                "{to}"
+            );
+        }
+        assert_eq!(length(r, "10.0.0.7"), Some(24), "the other device goes on");
+    };
+    check(&r, false);
+    for carrier in [true, false, true] {
+        plugged.store(carrier, Ordering::Relaxed);
+        let changed = r.poll_links();
+        assert_eq!(changed.iter().map(|c| (c.0, c.2.carrier)).collect::<Vec<_>>(), [(index, carrier)]);
+        assert!(r.poll_links().is_empty());
+        check(&r, carrier);
+    }
 }

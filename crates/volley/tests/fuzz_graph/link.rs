@@ -30,6 +30,8 @@ pub struct Line {
     pub room: usize,
     /// Whether what it does not take then is refused for ever.
     pub refuses: bool,
+    /// Whether there is no carrier; nothing is sent then.
+    pub unplugged: bool,
     /// Whether the device has vanished.
     pub gone: bool,
 }
@@ -47,7 +49,7 @@ impl Far {
     /// A device at this end, one receive queue a worker.
     pub fn device(&self, mac: Mac, mtu: u16, caps: TxCaps) -> Device {
         let mut line = self.line();
-        (line.gone, line.room) = (false, usize::MAX);
+        (line.gone, line.unplugged, line.room) = (false, false, usize::MAX);
         drop(line);
         Device {
             kind: "fuzz",
@@ -114,7 +116,7 @@ impl TxQueue for Tx {
         if line.gone {
             return Err(Unsent::Gone);
         }
-        let n = frame.len().min(line.room);
+        let n = if line.unplugged { 0 } else { frame.len().min(line.room) };
         for p in frame.packets().take(n) {
             line.sent.push(Sent {
                 bytes: p.segments().flatten().copied().collect(),
@@ -128,6 +130,7 @@ impl TxQueue for Tx {
             true => Ok(()),
             // One after the other, until none is left.
             false if line.refuses => Err(Unsent::Refused),
+            false if line.unplugged => Err(Unsent::Down),
             false => Err(Unsent::Full),
         }
     }
@@ -149,8 +152,8 @@ impl DeviceControl for Control {
         self.alive()
     }
     fn link(&mut self) -> drivers::Link {
-        let present = !self.0.line().gone;
-        drivers::Link { present, carrier: present, speed_mbps: None }
+        let line = self.0.line();
+        drivers::Link { present: !line.gone, carrier: !line.gone && !line.unplugged, speed_mbps: None }
     }
     fn describe(&self) -> Vec<(&'static str, String)> {
         Vec::new()

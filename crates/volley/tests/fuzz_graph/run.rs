@@ -249,10 +249,14 @@ impl Run {
         }
     }
 
-    /// A device vanishes; the main thread notices at once, or later, or lets go of it.
+    /// A device vanishes, or its link goes; the main thread notices at once, or later, or lets go of it.
     fn vanish(&mut self, s: &mut Script<'_>) {
         let n = s.below(LINKS);
-        self.w.links[n].line().gone = true;
+        // Or just its link goes down, or is up again.
+        match s.one_in(2) {
+            true => self.w.links[n].line().gone = true,
+            false => self.w.links[n].line().unplugged ^= true,
+        }
         match s.below(3) {
             0 => drop(self.w.router.poll_links()),
             1 => {

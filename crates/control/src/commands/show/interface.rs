@@ -42,6 +42,7 @@ struct Interface {
     name: String,
     index: u32,
     admin_up: bool,
+    link_up: bool,
     usable: bool,
     mtu_bytes: u16,
     table: u16,
@@ -85,6 +86,7 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             name: i.name.clone(),
             index: i.index,
             admin_up: i.admin_up,
+            link_up: c.system.router.link_up(i.index),
             usable: c.system.router.usable(i.index),
             mtu_bytes: i.mtu,
             table: i.fib,
@@ -94,7 +96,11 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let mut t = Table::new(&["Name", "Idx", "State", "MTU (L3/IP4/IP6/MPLS)", "Counter", "Count"]);
     for i in &all {
-        let state = if i.admin_up { "up" } else { "down" };
+        let state = match (i.admin_up, i.link_up) {
+            (false, _) => "down",
+            (true, true) => "up",
+            (true, false) => "up, link down",
+        };
         let mut head =
             vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
         if i.counters.is_empty() {
