@@ -8,10 +8,13 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
+use drivers::Guardian;
 use net::router::{Install, Parts, Router, Sizes};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -27,6 +30,9 @@ use crate::system::System;
 const DEVICES: Duration = Duration::from_secs(1);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
+
+/// The command, of the program that runs a router, that calls [`drivers::guardian::watch`].
+pub const GUARDIAN: &str = "guardian";
 
 /// Why the router did not start, or could not go on.
 #[derive(Debug)]
@@ -67,6 +73,8 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let mut stop = Stop::new()?;
     // First of all: a second instance ends here, before it touches anything.
     let listener = listen(startup)?;
+    // Before anything is taken from the kernel, and before this thread has its core.
+    let guardian = guardian();
     let placement = startup.cpu.place(&infra::cpu::online_cores());
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
@@ -91,7 +99,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
 
-    let mut context = Context::new(System::new(router));
+    let mut context = Context::new(System::new(router, guardian));
     (context.main_core, context.worker_cores) = (placement.main, cores);
     // The first turn tells the router the time, from which the ages of what is configured count.
     let now = context.now();
@@ -146,6 +154,18 @@ impl Stop {
             _ = hup.recv() => hung_up,
         }
     }
+}
+
+/// Starts the process that gives interfaces back when this one is killed: `volley guardian`, of this very file.
+fn guardian() -> Guardian {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("volley").arg(GUARDIAN);
+    Guardian::start(command).unwrap_or_else(|e| {
+        tracing::warn!(
+            "no guardian could be started ({e}): should this process be killed, interfaces stay up and MTUs raised"
+        );
+        Guardian::default()
+    })
 }
 
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drivers::pktgen::{self, Generator, Sink};
-use drivers::{Device, af_packet, tap};
+use drivers::{Device, Guardian, af_packet, tap};
 use net::interface::Kind;
 use net::router::{InterfaceInfo, Router};
 use wire::Mac;
@@ -16,6 +16,8 @@ pub struct System {
     pub router: Router,
     /// Packet generators by the name of their interface.
     pub generators: BTreeMap<String, (Generator, Sink)>,
+    /// Gives the kernel its interfaces back if this process cannot.
+    guardian: Guardian,
     /// How each device is opened again when it comes back.
     specs: BTreeMap<String, Spec>,
     /// The MTU asked for, by the name of the interface; a sub-interface's may be more than its device has now.
@@ -23,9 +25,15 @@ pub struct System {
 }
 
 impl System {
-    /// A router without interfaces.
-    pub fn new(router: Router) -> System {
-        System { router, generators: BTreeMap::new(), specs: BTreeMap::new(), mtus: BTreeMap::new() }
+    /// A router without interfaces. What it takes from the kernel, `guardian` hears of.
+    pub fn new(router: Router, guardian: Guardian) -> System {
+        System {
+            router,
+            generators: BTreeMap::new(),
+            guardian,
+            specs: BTreeMap::new(),
+            mtus: BTreeMap::new(),
+        }
     }
 
     /// Index of the interface with this name.
@@ -56,7 +64,7 @@ impl System {
                 self.generators.insert(name.to_string(), (generator, sink));
             }
             Spec::Host(_) | Spec::Tap(..) => {
-                let device = open(spec)?;
+                let device = self.open(spec)?;
                 self.router.add_device(name, device)?;
             }
         }
@@ -133,19 +141,21 @@ impl System {
         for (index, name) in absent {
             let Some(spec) = self.specs.get(&name) else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
-            let Ok(device) = open(spec) else { continue };
+            let Ok(device) = self.open(spec) else { continue };
             match self.router.attach_device(index, device) {
                 Ok(()) => tracing::info!("{name}: the device is back"),
                 Err(e) => tracing::error!("{name}: the device is back, but cannot be used: {e}"),
             }
         }
     }
-}
 
-fn open(spec: &Spec) -> Result<Device, Refused> {
-    match spec {
-        Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
-        Spec::Tap(_, config) => tap::open(config).or_else(|e| refuse(e.to_string())),
-        _ => refuse("there is no device behind this interface"),
+    fn open(&self, spec: &Spec) -> Result<Device, Refused> {
+        let mut device = match spec {
+            Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
+            Spec::Tap(_, config) => tap::open(config).or_else(|e| refuse(e.to_string())),
+            _ => refuse("there is no device behind this interface"),
+        }?;
+        device.control.guard(&self.guardian);
+        Ok(device)
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 
 use buf::{RxQueue, TxQueue};
 
+use crate::guardian::Guardian;
+
 /// An opened device. Its parts may go to different threads; when the last of them is dropped, the device is closed,
 /// and an interface of the kernel is the kernel's again.
 pub struct Device {
@@ -63,6 +65,9 @@ pub trait DeviceControl: Send {
 
     /// The link now.
     fn link(&mut self) -> Link;
+
+    /// Has `guardian` give the kernel's interface back as it was, should this process end without doing so.
+    fn guard(&mut self, _guardian: &Guardian) {}
 
     /// What there is to know of the device, as names and values, for `show hardware-interfaces`.
     fn describe(&self) -> Vec<(&'static str, String)>;

@@ -9,11 +9,13 @@
 
 pub mod af_packet;
 pub mod device;
+pub mod guardian;
 mod kernel;
 pub mod pktgen;
 pub mod tap;
 
 pub use device::{Device, DeviceControl, Link};
+pub use guardian::Guardian;
 pub use kernel::events::link_events;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.

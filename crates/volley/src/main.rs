@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use control::cli::client;
 use control::startup::{Fault, Startup};
 use control::{daemon, logging};
+use drivers::guardian;
 
 /// A software router and switch around vector packet processing.
 #[derive(Parser)]
@@ -29,6 +30,9 @@ enum Command {
         #[arg(trailing_var_arg = true, value_name = "WORDS")]
         words: Vec<String>,
     },
+    /// Give interfaces back to the kernel should the router be killed. Started by the router, not by hand.
+    #[command(name = daemon::GUARDIAN, hide = true)]
+    Guardian,
     /// Talk to a running router: interactively, one command, or commands from standard input ("-").
     Ctl {
         /// The router's CLI socket.
@@ -49,6 +53,10 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run { config, words } => run(config, &words),
+        Command::Guardian => {
+            guardian::watch();
+            ExitCode::SUCCESS
+        }
         Command::Ctl { socket, json, keep_going, words } => {
             client::run(client::ClientOptions { socket, json, keep_going, words })
         }

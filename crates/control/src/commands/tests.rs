@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use drivers::Guardian;
 use net::router::{Router, Sizes};
 
 use super::*;
@@ -16,7 +17,8 @@ impl Cli {
     /// A router with pg0 (10.0.0.1/24) and pg1, both up.
     fn new() -> Cli {
         let parts = Router::build(crate::intent::tests::install, &Sizes { buffers: 64, workers: 1 }).unwrap();
-        let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(System::new(parts.router)) };
+        let system = System::new(parts.router, Guardian::default());
+        let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
         for n in 0..2 {
             cli.ok(&format!("create packet-generator interface pg{n}"));
             cli.ok(&format!("set interface state pg{n} up"));

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use drivers::Guardian;
 use graph::{Builder, GraphError};
 use net::Tables;
 use net::ethernet::Tags;
@@ -24,7 +25,7 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
 
 pub(crate) fn system() -> System {
     let sizes = Sizes { buffers: 64, workers: 1 };
-    System::new(Router::build(install, &sizes).unwrap().router)
+    System::new(Router::build(install, &sizes).unwrap().router, Guardian::default())
 }
 
 fn interface(n: u16) -> Change {

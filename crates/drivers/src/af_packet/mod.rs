@@ -5,9 +5,9 @@
 //! on as they are: a host at the other end of a veth pair hands over up to 64 KiB at once.
 //!
 //! While it is open, the kernel's own stack hears nothing of the interface, unless it is [`shared`](Config::shared).
-//! All that is set up goes with the sockets, so that a killed process leaves nothing behind, with two exceptions: an
-//! interface that was down stays up, and an MTU that the operator raised stays raised. The interface's Ethernet
-//! address is never changed: it listens to all addresses meanwhile.
+//! All that is set up goes with the sockets, so that a killed process leaves nothing behind, with two exceptions, which
+//! are the [guardian](crate::guardian)'s matter: an interface that was down, and an MTU that was raised. The interface's
+//! Ethernet address is never changed: it listens to all addresses meanwhile.
 
 mod mapping;
 mod open;
@@ -23,6 +23,7 @@ pub(crate) use open::INPUT_NODE;
 pub use open::open;
 
 use crate::device::{DeviceControl, Link};
+use crate::guardian::{Guardian, Loan};
 use crate::kernel::claim::Claim;
 use crate::kernel::netdev::Netdev;
 
@@ -137,9 +138,8 @@ enum Stack {
 
 struct Control {
     dev: Arc<Netdev>,
-    /// Flags and MTU as they were found.
-    flags: i32,
-    mtu: i32,
+    /// Gives it back as it was found.
+    loan: Loan,
     stack: Stack,
     config: Config,
 }
@@ -170,6 +170,10 @@ impl DeviceControl for Control {
         }
     }
 
+    fn guard(&mut self, guardian: &Guardian) {
+        self.loan.guard(guardian);
+    }
+
     fn describe(&self) -> Vec<(&'static str, String)> {
         let Config { name, queues, rx_ring, mode, .. } = &self.config;
         let receive = match mode {
@@ -187,15 +191,5 @@ impl DeviceControl for Control {
             ("receives", format!("{receive}, ring of {rx_ring} packets")),
             ("kernel's own stack", stack),
         ]
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        // Whatever fails here fails because the interface is gone, and nothing is left to restore.
-        if self.dev.mtu().is_ok_and(|mtu| mtu != self.mtu) {
-            let _ = self.dev.set_mtu(self.mtu);
-        }
-        let _ = self.dev.set_up(self.flags & libc::IFF_UP != 0);
     }
 }

@@ -12,6 +12,7 @@ use super::rx::PacketRx;
 use super::tx::{Batch, PacketTx};
 use super::{Config, Control, Mode, OpenError, Stack};
 use crate::device::Device;
+use crate::guardian::Loan;
 use crate::kernel::claim::Claim;
 use crate::kernel::netdev::{self, Netdev};
 use crate::kernel::scratch::Scratch;
@@ -45,7 +46,6 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
         _ => OpenError::Refused("looking for the interface", e),
     })?;
     let asked = |e| OpenError::Refused("asking for the interface's properties", e);
-    let (flags, mtu) = (dev.flags().map_err(asked)?, dev.mtu().map_err(asked)?);
     let Some(own_mac) = dev.mac().map_err(asked)? else { return Err(OpenError::NotEthernet(name.clone())) };
     if !config.force && netdev::carries_default_route(name) {
         return Err(OpenError::DefaultRoute(name.clone()));
@@ -53,8 +53,8 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
     let stack = keep_out(config)?;
 
     let dev = Arc::new(dev);
-    // The control comes first: should something fail below, dropping it restores the interface.
-    let control = Control { dev: dev.clone(), flags, mtu, stack, config: config.clone() };
+    let loan = Loan::new(dev.clone()).map_err(asked)?;
+    let mtu = loan.mtu();
     let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
     let mut group = None;
@@ -85,7 +85,7 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
         tx,
         mac: config.mac.unwrap_or(own_mac),
         mtu: mtu.clamp(0, u16::MAX.into()) as u16,
-        control: Box::new(control),
+        control: Box::new(Control { dev, loan, stack, config: config.clone() }),
     })
 }
 

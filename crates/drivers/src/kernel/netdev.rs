@@ -41,6 +41,15 @@ impl Netdev {
         Ok(dev)
     }
 
+    /// The interface with this index in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none.
+    pub(crate) fn at(index: c_int) -> io::Result<Netdev> {
+        let dev = Netdev { socket: sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?, index };
+        dev.request().map(|_| dev)
+    }
+
     /// The index, by which packet sockets know it.
     pub(crate) fn index(&self) -> c_int {
         self.index
@@ -231,7 +240,10 @@ mod tests {
     #[test]
     fn interfaces_are_found_by_name_only_if_they_exist() {
         assert!(Netdev::find("lo").unwrap().exists() && names().iter().any(|n| n == "lo"));
-        assert_eq!(Netdev::find("lo").unwrap().mac().unwrap(), None);
+        let lo = Netdev::find("lo").unwrap();
+        assert_eq!(lo.mac().unwrap(), None);
+        assert_eq!(Netdev::at(lo.index()).unwrap().name().unwrap(), "lo");
+        assert_eq!(Netdev::at(c_int::MAX).err().unwrap().raw_os_error(), Some(libc::ENODEV));
         for name in ["", "nosuch0", "a-name-that-is-far-too-long", "lo\0"] {
             assert_eq!(Netdev::find(name).err().unwrap().raw_os_error(), Some(libc::ENODEV), "{name}");
         }

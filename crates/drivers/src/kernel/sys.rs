@@ -5,7 +5,7 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use libc::{c_int, c_ulong, c_void};
+use libc::{c_int, c_uint, c_ulong, c_void};
 
 /// The result of a call that returns -1 when it failed.
 pub(crate) fn check(result: isize) -> io::Result<usize> {
@@ -126,6 +126,24 @@ pub(crate) unsafe fn ioctl_number(fd: BorrowedFd<'_>, request: c_ulong, argument
 pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no memory is involved.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } as isize).map(|_| ())
+}
+
+/// Makes a child that is about to run another program a process apart: in a session of its own, deaf to the signals that
+/// are meant to end a program, and with no file open but the first three. Makes system calls only, so that it may be
+/// called between `fork` and `exec`.
+pub(crate) fn apart() -> io::Result<()> {
+    // SAFETY: no memory is involved, but for the dispositions of signals. Files are closed by `exec` only, when nobody is
+    // left who has them.
+    unsafe {
+        check(libc::setsid() as isize)?;
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        // What this program opens is closed anyhow. This is for files that it was started with, and for Linux 5.11.
+        let (first, last) = (libc::STDERR_FILENO as c_uint + 1, c_uint::MAX);
+        libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
+    }
+    Ok(())
 }
 
 /// Writes to a socket.

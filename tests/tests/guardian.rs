@@ -1,0 +1,133 @@
+//! The guardian: what a router that is killed cannot give back, and how little there is to it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use scenarios::{Ping, TWO_PORTS, cabled};
+use testkit::netns::Host;
+use testkit::process::until;
+use testkit::router::Router;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Whether a port is up, and its MTU.
+fn port(host: &Host, name: &str) -> (bool, String) {
+    let shown = host.run(&format!("ip -o link show dev {name}"));
+    let flags = shown.split(['<', '>']).nth(1).unwrap();
+    let mtu = shown.split_whitespace().skip_while(|w| *w != "mtu").nth(1).unwrap();
+    (flags.split(',').any(|flag| flag == "UP"), mtu.to_owned())
+}
+
+/// A field of `/proc/PID/status`.
+fn status(id: u32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// The process id of a router's guardian.
+fn guardian(router: &Router) -> u32 {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parent = router.id().to_string();
+    let mut children = ids.filter(|&id| status(id, "PPid").is_some_and(|p| p == parent));
+    let id = children.next().expect("a router has a guardian");
+    assert_eq!((children.next(), status(id, "Name").as_deref()), (None, Some("volley-guardian")));
+    id
+}
+
+fn ended(id: u32) -> bool {
+    // One that ended is a zombie until its parent, or who takes its place, looks.
+    status(id, "State").is_none_or(|state| state.starts_with('Z'))
+}
+
+#[test]
+fn after_sigkill_links_are_down_again_and_have_their_mtu() {
+    let Some((a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let before = [port(&r, "eth0"), port(&r, "eth1")];
+    let router = Router::start(&r, TWO_PORTS);
+    router.ctl("set interface mtu 4000 host-eth1");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+    assert_eq!([port(&r, "eth0"), port(&r, "eth1")], [(true, "1500".into()), (true, "4000".into())]);
+    let guardian = guardian(&router);
+    router.kill();
+    until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
+    until("the guardian has ended", SECOND, || ended(guardian));
+}
+
+#[test]
+fn what_was_given_back_before_the_kill_is_left_alone() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let router = Router::start(&r, TWO_PORTS);
+    router.ctl("delete host-interface name eth0");
+    assert_eq!(port(&r, "eth0"), (false, "1500".into()));
+    r.run("ip link set eth0 mtu 2000 up");
+    let guardian = guardian(&router);
+    router.kill();
+    until("the guardian has ended", SECOND, || ended(guardian));
+    assert_eq!(port(&r, "eth0"), (true, "2000".into()));
+}
+
+#[test]
+fn an_interface_that_took_the_place_of_a_lost_one_is_left_alone() {
+    let Some((a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let mut router = Router::start(&r, TWO_PORTS);
+    let guardian = guardian(&router);
+    r.run("ip link del eth0");
+    a.lab().link((&a, "eth0"), (&r, "eth0"));
+    until("it is taken again", Duration::from_secs(10), || {
+        router.log().contains("host-eth0: the device is back")
+    });
+    assert!(router.running());
+    router.kill();
+    until("the guardian has ended", SECOND, || ended(guardian));
+    // It was up when the router took it, and not down, as the one before it.
+    assert!(port(&r, "eth0").0);
+}
+
+#[test]
+fn an_orderly_stop_ends_the_guardian_too() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let before = [port(&r, "eth0"), port(&r, "eth1")];
+    let router = Router::start(&r, TWO_PORTS);
+    router.ctl("set interface mtu 4000 host-eth1");
+    let guardian = guardian(&router);
+    router.stop();
+    assert_eq!([port(&r, "eth0"), port(&r, "eth1")], before);
+    until("the guardian has ended", SECOND, || ended(guardian));
+    assert_eq!([port(&r, "eth0"), port(&r, "eth1")], before);
+}
+
+#[test]
+fn the_guardian_is_small_and_apart() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let router = Router::start(&r, TWO_PORTS);
+    let id = guardian(&router);
+    let proc = format!("/proc/{id}");
+    let mut files: Vec<_> =
+        fs::read_dir(format!("{proc}/fd")).unwrap().flatten().map(|f| f.file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["0", "1", "2"], "no sockets and no rings");
+    let session = |id: u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!((session(id), session(router.id()) == id), (id, false));
+    let anonymous = status(id, "RssAnon").unwrap();
+    let kilobytes: u64 = anonymous.trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 1024, "{anonymous}");
+    assert_eq!(fs::read_link(format!("{proc}/cwd")).unwrap(), Path::new("/"));
+    for signal in ["INT", "TERM", "HUP", "QUIT"] {
+        r.run(&format!("kill -{signal} {id}"));
+    }
+    // A signal that was not ignored would have ended it by the time that the next command has run.
+    router.ctl("show version");
+    assert!(!ended(id));
+    router.stop();
+    until("the guardian has ended", SECOND, || ended(id));
+}
