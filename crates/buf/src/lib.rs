@@ -24,7 +24,7 @@ pub mod record;
 pub use frame::{FRAME_SIZE, Frame, Held};
 pub use layout::{Cold, Gso, GsoKind};
 pub use packet::Packet;
-pub use pool::{Cache, Pool, PoolStats};
+pub use pool::{Cache, Pool, PoolStats, Tally};
 pub use queue::{Gone, RxQueue, TxCaps, TxQueue};
 pub use record::{Flags, NO_INTERFACE};
 

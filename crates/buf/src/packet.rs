@@ -339,7 +339,7 @@ impl<'a> Packet<'a> {
         }
         let mut last = self.record.buf;
         while !rest.is_empty() {
-            let Some(mut record) = cache.take() else { return false };
+            let Some(mut record) = cache.take_segment() else { return false };
             let mut segment = Packet::new(&mut record, self.base);
             let n = segment.room_mut().len().min(rest.len());
             let (now, after) = rest.split_at(n);

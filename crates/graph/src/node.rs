@@ -67,7 +67,8 @@ pub trait FrameNode: Send + 'static {
     /// those that stay in the frame. A node may also empty the frame (a driver that took the packets).
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
-    /// Is given each packet that `run` left with [`Verdict::Hold`], in order.
+    /// Is given each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps it beyond this call says
+    /// so by [`Cache::note_kept`].
     fn held(&mut self, _cx: &mut Cx<'_>, packet: Held, _out: &mut Out<'_, Self::Next, Self::Drop>) {
         drop(packet);
     }

@@ -1,6 +1,7 @@
 //! The engine with toy nodes.
 
 mod arcs;
+mod books;
 mod flow;
 mod names;
 mod random;

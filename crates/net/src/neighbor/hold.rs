@@ -51,7 +51,9 @@ impl FrameNode for Ip4Arp {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut queue = self.queue.lock();
         queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
+        let before = queue.len();
         out.each(frame, |_, p| {
+        cx.bufs.note_kept(queue.len() as isize - before as isize);
             if queue.failed(cx.now, (p.tx_if(), p.fwd())) {
                 p.set_fwd(Cause::HostUnreachable.to_raw());
                 return Verdict::Next(Next::Report);
@@ -66,16 +68,17 @@ impl FrameNode for Ip4Arp {
         // It looks up again when it goes on: what was found is not valid beyond this turn.
         p.set_fwd(0);
         let mut queue = self.queue.lock();
-        if !queue.hold(cx.now, key, packet, |reason, packet| out.drop(reason, packet)) {
-            return;
-        }
-        match self.ask(cx, key) {
-            Some(ask) => {
-                queue.asked(cx.now, key);
-                out.emit(Next::Punt, ask);
+        let before = queue.len();
+        if queue.hold(cx.now, key, packet, |reason, packet| out.drop(reason, packet)) {
+            match self.ask(cx, key) {
+                Some(ask) => {
+                    queue.asked(cx.now, key);
+                    out.emit(Next::Punt, ask);
+                }
+                // Nobody would ever release what waits for an answer that was not asked for.
+                None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
             }
-            // Nobody would ever release what waits for an answer that was not asked for.
-            None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
         }
     }
+        cx.bufs.note_kept(queue.len() as isize - before as isize);
 }

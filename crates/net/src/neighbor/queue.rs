@@ -81,6 +81,8 @@ pub struct HoldQueue {
     hops: Vec<Hop>,
     free_hops: Vec<u32>,
     index: HashMap<NextHop, u32>,
+    /// Packets that wait.
+    len: usize,
     /// The next hop whose place is taken when all are in use.
     victim: usize,
     next_sweep: u64,
@@ -96,10 +98,16 @@ impl HoldQueue {
             free_hops: Vec::with_capacity(limits.hops as usize),
             // Twice as large as needed, so that removals never make it grow.
             index: HashMap::with_capacity(2 * limits.hops as usize),
+            len: 0,
             victim: 0,
             next_sweep: 0,
             limits,
         }
+    }
+
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     fn hop_mut(&mut self, key: NextHop) -> Option<(u32, &mut Hop)> {
@@ -233,6 +241,7 @@ impl HoldQueue {
     }
 
     fn append(&mut self, now: u64, at: u32, place: u32) {
+        self.len += 1;
         let hop = &mut self.hops[at as usize];
         hop.len += 1;
         let last = std::mem::replace(&mut hop.tail, place);
@@ -248,6 +257,7 @@ impl HoldQueue {
         let place = self.places.get_mut(hop.head as usize)?;
         let at = std::mem::replace(&mut hop.head, place.next);
         hop.len -= 1;
+        self.len -= 1;
         if hop.head == NONE {
             hop.tail = NONE;
         }
@@ -258,11 +268,6 @@ impl HoldQueue {
 
 #[cfg(test)]
 impl HoldQueue {
-    /// Packets that wait.
-    pub fn len(&self) -> usize {
-        self.hops.iter().map(|h| h.len as usize).sum()
-    }
-
     /// Whether anything is known of a next hop.
     pub fn knows(&self, key: NextHop) -> bool {
         self.index.contains_key(&key)
