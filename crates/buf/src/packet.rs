@@ -313,16 +313,6 @@ impl<'a> Packet<'a> {
         }))
     }
 
-    /// Copies all segments into `out`; `None` when they do not fit, else how many bytes there are.
-    pub fn copy_to(&self, out: &mut [u8]) -> Option<usize> {
-        let mut at = 0;
-        for s in self.segments() {
-            out.get_mut(at..at + s.len())?.copy_from_slice(s);
-            at += s.len();
-        }
-        Some(at)
-    }
-
     /// Fills the packet with these bytes, in as many segments as it takes, in place of what it held; `false` when
     /// buffers ran out (what there is of the packet then stays whole, and is to be freed).
     ///
