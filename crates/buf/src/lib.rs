@@ -14,6 +14,7 @@
 //! rests on these three sentences.
 
 pub mod arena;
+pub mod feature;
 pub mod frame;
 pub mod layout;
 pub mod packet;
@@ -21,6 +22,7 @@ pub mod pool;
 pub mod queue;
 pub mod record;
 
+pub use feature::{FeatureField, FeatureFields, Field};
 pub use frame::{FRAME_SIZE, Frame, Held};
 pub use layout::{Cold, Gso, GsoKind};
 pub use packet::Packet;

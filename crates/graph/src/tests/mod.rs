@@ -2,6 +2,7 @@
 
 mod arcs;
 mod books;
+mod fields;
 mod flow;
 mod names;
 mod random;
