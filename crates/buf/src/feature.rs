@@ -66,7 +66,8 @@ impl FeatureFields {
         }
         let (at, len) = (self.end.next_multiple_of(align_of::<T>()), size_of::<T>());
         if at + len > FEATURE_LEN {
-            let given: Vec<String> = self.given.iter().map(|(name, n)| format!("\"{name}\" has {n}")).collect();
+            let given: Vec<String> =
+                self.given.iter().map(|(name, n)| format!("\"{name}\" has {n}")).collect();
             let given = if given.is_empty() { "nobody else has any".into() } else { given.join(", ") };
             return Err(format!(
                 "there is no room for the field of the feature \"{feature}\", {len} bytes, \

@@ -350,6 +350,18 @@ impl<'a> Packet<'a> {
         }))
     }
 
+    /// How many buffers the packet occupies. Those that it shares with others count in full.
+    pub fn buffers(&self) -> usize {
+        let mut next = if self.record.flags.any(Flags::CHAINED) { self.link().next } else { 0 };
+        let mut count = 1;
+        while next != 0 {
+            count += 1;
+            // SAFETY: as in `segments`: the chain leads over buffers that this packet owns, perhaps shared.
+            next = unsafe { (*arena::link_ptr(next)).next };
+        }
+        count
+    }
+
     /// Fills the packet with these bytes, in as many segments as it takes, in place of what it held; `false` when
     /// buffers ran out (what there is of the packet then stays whole, and is to be freed).
     ///

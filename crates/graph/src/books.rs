@@ -20,7 +20,12 @@ pub(crate) struct Books {
 impl Books {
     /// Notes what there is before a node is given `came` packets.
     pub(crate) fn open(came: usize, pending: &Pending, drop_node: u32, bufs: &Cache) -> Books {
-        Books { came, waiting: pending.packets(), to_drop: pending.packets_of(drop_node), tally: bufs.tally() }
+        Books {
+            came,
+            waiting: pending.packets(),
+            to_drop: pending.packets_of(drop_node),
+            tally: bufs.tally(),
+        }
     }
 
     /// Checks what there is when the node's packets have left it; `whole` of them are still in its frame.

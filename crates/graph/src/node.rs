@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use buf::{Cache, Frame, Held, Packet};
+use buf::{Cache, Frame, Held, Packet, Pool};
 use infra::counters::Lane;
 use infra::doorbell::Doorbell;
 use infra::quiesce::Guard;
@@ -130,6 +130,8 @@ impl<'a> WaitSet<'a> {
 pub struct Setup {
     /// Number of the worker, from 0.
     pub worker: usize,
+    /// The pool that this worker's buffers come from.
+    pub pool: Pool,
     pub(crate) stats: Stats,
     pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
     pub(crate) inject: Option<(Consumer<Inject>, Arc<Doorbell>)>,

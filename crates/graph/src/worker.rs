@@ -78,6 +78,7 @@ impl Worker {
         let Rings { punt, punted, wake_main, inject, wake, reasons } = rings;
         let mut setup = Setup {
             worker: number,
+            pool: bufs.pool().clone(),
             stats: blueprint.stats.clone(),
             punt: Some((punt, punted, wake_main)),
             inject: Some((inject, wake)),
@@ -191,8 +192,8 @@ impl Worker {
         if n == 0 {
             self.runtime.add(input, [1, 0, 0, 0]);
             self.pending.recycle(frame);
-            return (if self.pending.is_empty() { 0 } else { 1 }, more);
             self.close_books(books, input, 0);
+            return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
         if self.timed(n) {
             self.runtime.add(input, [1, n as u64, n as u64, tsc() - start]);
@@ -212,7 +213,6 @@ impl Worker {
         (n, more)
     }
 
-    /// Runs nodes until no frame waits.
     /// What node `node` is called with.
     #[inline(always)]
     fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
@@ -243,10 +243,14 @@ impl Worker {
     fn close_books(&self, books: Option<Books>, node: u32, whole: usize) {
         let Some(books) = books else { return };
         if let Err(sum) = books.close(whole, &self.pending, self.drop_node, &self.bufs) {
-            panic!("node \"{}\" loses packets, or has some twice: {sum}", self.tracer.node_name(NodeId(node)));
+            panic!(
+                "node \"{}\" loses packets, or has some twice: {sum}",
+                self.tracer.node_name(NodeId(node))
+            );
         }
     }
 
+    /// Runs nodes until no frame waits.
     fn run_pending(&mut self, guard: &Guard, now: u64) {
         while let Some((node, frame)) = self.pending.pop() {
             self.run(guard, now, node, frame);
@@ -262,8 +266,8 @@ impl Worker {
         let mut start = tsc();
         loop {
             let n = frame.len();
-            let traced = frame.any().any(Flags::TRACED);
             let books = self.open_books(n);
+            let traced = frame.any().any(Flags::TRACED);
             if traced {
                 trace::before(&mut frame, false, &mut self.noted);
             }

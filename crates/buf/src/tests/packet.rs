@@ -184,6 +184,8 @@ proptest! {
             prop_assert!(p.flags().any(Flags::CHAINED) || m.tail.is_empty());
             prop_assert_eq!(p.room_mut().len(), STRIDE - m.start);
             let all = m.all();
+            // A tail that was cut off short is still there.
+            prop_assert!(p.buffers() >= p.segments().count() && (p.buffers() > 1) == p.flags().any(Flags::CHAINED));
             let segments: Vec<u8> = p.segments().flatten().copied().collect();
             prop_assert!(segments == all, "the segments differ after {:?}", op);
             for (other, bytes) in &mut others {

@@ -84,9 +84,8 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
     rig.turn();
     let mut all = std::mem::take(&mut *seen.lock().expect("a list"));
     all.sort_unstable();
-    let expected = (0..n).filter(|id| id % 5 != 4).map(|id| {
-        (id, id, if id % 2 == 0 { [id as u8; 3] } else { [0; 3] })
-    });
+    let expected =
+        (0..n).filter(|id| id % 5 != 4).map(|id| (id, id, if id % 2 == 0 { [id as u8; 3] } else { [0; 3] }));
     assert!(all.into_iter().eq(expected));
     rig.ends_clean();
 }

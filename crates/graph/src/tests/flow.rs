@@ -6,9 +6,7 @@ use buf::{FRAME_SIZE, Frame, Packet};
 use infra::cpu::Level;
 
 use super::Rig;
-use super::toys::{
-    CONSUME, COPY, DROP, End, HOLD, KEEP, Kept, MAKE, Spec, Toy, free_kept, specs,
-};
+use super::toys::{CONSUME, COPY, DROP, End, HOLD, KEEP, Kept, MAKE, Spec, Toy, free_kept, specs};
 use crate::{Builder, Cx, EdgeId, FrameNode, NoNext, NoReason, NodeId, Out, PacketNode, Verdict};
 
 /// `source` → `a`, which leads to `left` (0), `right` (1) and itself (2).

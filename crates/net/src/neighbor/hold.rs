@@ -17,6 +17,7 @@ reasons! {
         Displaced = "hold-next-hop-full", Warn, "the oldest of too many packets that wait for one unresolved next hop";
         Recycled = "hold-too-many-next-hops", Warn, "the packet's next hop was the oldest of too many unresolved ones";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
+        Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
         NoBuffer = "no-buffer", Error, "no buffer was free to ask for the packet's next hop";
     }
@@ -50,10 +51,10 @@ impl FrameNode for Ip4Arp {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut queue = self.queue.lock();
-        queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
         let before = queue.len();
-        out.each(frame, |_, p| {
+        queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
         cx.bufs.note_kept(queue.len() as isize - before as isize);
+        out.each(frame, |_, p| {
             if queue.failed(cx.now, (p.tx_if(), p.fwd())) {
                 p.set_fwd(Cause::HostUnreachable.to_raw());
                 return Verdict::Next(Next::Report);
@@ -79,6 +80,6 @@ impl FrameNode for Ip4Arp {
                 None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
             }
         }
-    }
         cx.bufs.note_kept(queue.len() as isize - before as isize);
+    }
 }
