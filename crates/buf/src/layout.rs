@@ -20,6 +20,8 @@ pub(crate) const LINK: usize = 128;
 pub const COLD: usize = 160;
 /// Where the feature fields begin.
 pub const FEATURE: usize = 192;
+/// Bytes of all feature fields together.
+pub const FEATURE_LEN: usize = HEADROOM - FEATURE;
 /// Where the headroom begins: the lowest offset that a packet can have.
 pub const HEADROOM: usize = 256;
 /// Where a driver puts the first byte of a received packet.

@@ -14,6 +14,7 @@
 //! rests on these three sentences.
 
 pub mod arena;
+pub mod feature;
 pub mod frame;
 pub mod layout;
 mod link;
@@ -22,11 +23,12 @@ pub mod pool;
 pub mod queue;
 pub mod record;
 
+pub use feature::{FeatureField, FeatureFields, Field};
 pub use frame::{FRAME_SIZE, Frame, Held};
 pub use layout::{Cold, Gso, GsoKind};
 pub use link::LinkHeader;
 pub use packet::Packet;
-pub use pool::{Cache, Pool, PoolStats};
+pub use pool::{Cache, Pool, PoolStats, Tally};
 pub use queue::{Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 pub use record::{Flags, NO_INTERFACE};
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::arena;
+use crate::feature::{FeatureField, Field};
 use crate::frame::Held;
-use crate::layout::{COLD, Cold, FEATURE, HEADROOM, Link, MAX_OFFSET, PEEK, STRIDE};
+use crate::layout::{COLD, Cold, FEATURE, FEATURE_LEN, HEADROOM, Link, MAX_OFFSET, PEEK, STRIDE};
 use crate::link::LinkHeader;
 use crate::pool::Cache;
 use crate::record::{Flags, Record, Snapshot};
@@ -62,11 +63,11 @@ impl<'a> Packet<'a> {
         self.record.flags
     }
 
-    /// Sets what [`flags`](Packet::flags) gives, except for `CHAINED`: whether there are more segments is not a matter
-    /// of opinion, and buffers are freed by it.
+    /// Sets what [`flags`](Packet::flags) gives, except for `CHAINED` and `FEATURES`: whether there are more segments
+    /// is not a matter of opinion, since buffers are freed by it, nor is whose the feature bytes are.
     #[inline(always)]
     pub fn set_flags(&mut self, value: Flags) {
-        self.record.flags = (value & !Flags::CHAINED) | (self.record.flags & Flags::CHAINED);
+        self.record.flags = (value & !Flags::OWN) | (self.record.flags & Flags::OWN);
     }
 
     /// Address of the byte at `off` from the start of the head buffer.
@@ -262,10 +263,46 @@ impl<'a> Packet<'a> {
         unsafe { arena::link(self.record.buf) }
     }
 
-    /// The 64 bytes that features register fields in.
+    /// What a feature knows of this packet; zeros until it has written something.
     #[inline(always)]
-    pub fn feature_bytes_mut(&mut self) -> &mut [u8; 64] {
-        // SAFETY: every buffer has its feature bytes at FEATURE; they are ours with the head buffer.
+    pub fn feature<T: Field>(&self, field: FeatureField<T>) -> T {
+        if !self.record.flags.any(Flags::FEATURES) {
+            return T::new_zeroed();
+        }
+        // SAFETY: every buffer has its 64 feature bytes at FEATURE, aligned to 64; the handle's place lies within them and
+        // is aligned for T, which takes any bytes. They are ours with the head buffer.
+        unsafe { self.ptr(field.offset()).cast::<T>().read() }
+    }
+
+    /// What a feature knows of this packet, to be written.
+    #[inline(always)]
+    pub fn feature_mut<T: Field>(&mut self, field: FeatureField<T>) -> &mut T {
+        if !self.record.flags.any(Flags::FEATURES) {
+            self.record.flags |= Flags::FEATURES;
+            *self.feature_bytes_mut() = [0; FEATURE_LEN];
+        }
+        // SAFETY: as in `feature`, and self is borrowed uniquely.
+        unsafe { &mut *self.ptr(field.offset()).cast::<T>() }
+    }
+
+    /// Gives this packet, a piece of `from` or made for it, what features know of `from`.
+    pub fn copy_features(&mut self, from: &Packet<'_>) {
+        self.record.flags = (self.record.flags & !Flags::FEATURES) | (from.record.flags & Flags::FEATURES);
+        if self.record.flags.any(Flags::FEATURES) {
+            // SAFETY: as in `feature_bytes_mut`; only read here.
+            *self.feature_bytes_mut() = unsafe { *from.ptr(FEATURE).cast() };
+        }
+    }
+
+    /// Says that this is another packet now, of which features know nothing: a reply in the buffer of its request.
+    pub fn forget_features(&mut self) {
+        self.record.flags = self.record.flags & !Flags::FEATURES;
+    }
+
+    #[inline(always)]
+    fn feature_bytes_mut(&mut self) -> &mut [u8; FEATURE_LEN] {
+        // SAFETY: every buffer has its feature bytes at FEATURE; they are ours with the head buffer, and any bytes are
+        // valid.
         unsafe { &mut *self.ptr(FEATURE).cast() }
     }
 
@@ -300,14 +337,16 @@ impl<'a> Packet<'a> {
         }))
     }
 
-    /// Copies all segments into `out`; `None` when they do not fit, else how many bytes there are.
-    pub fn copy_to(&self, out: &mut [u8]) -> Option<usize> {
-        let mut at = 0;
-        for s in self.segments() {
-            out.get_mut(at..at + s.len())?.copy_from_slice(s);
-            at += s.len();
+    /// How many buffers the packet occupies. Those that it shares with others count in full.
+    pub fn buffers(&self) -> usize {
+        let mut next = if self.record.flags.any(Flags::CHAINED) { self.link().next } else { 0 };
+        let mut count = 1;
+        while next != 0 {
+            count += 1;
+            // SAFETY: as in `segments`: the chain leads over buffers that this packet owns, perhaps shared.
+            next = unsafe { (*arena::link_ptr(next)).next };
         }
-        Some(at)
+        count
     }
 
     /// Fills the packet with these bytes, in as many segments as it takes, in place of what it held; `false` when
@@ -326,7 +365,7 @@ impl<'a> Packet<'a> {
         }
         let mut last = self.record.buf;
         while !rest.is_empty() {
-            let Some(mut record) = cache.take() else { return false };
+            let Some(mut record) = cache.take_segment() else { return false };
             let mut segment = Packet::new(&mut record, self.base);
             let n = segment.room_mut().len().min(rest.len());
             let (now, after) = rest.split_at(n);

@@ -121,7 +121,12 @@ impl Pool {
         cached.retain(|w| w.strong_count() > 0);
         cached.push(Arc::downgrade(&fill));
         drop(cached);
-        Cache { pool: self.clone(), stack: Vec::with_capacity(CACHE + BATCH), fill }
+        Cache { pool: self.clone(), stack: Vec::with_capacity(CACHE + BATCH), fill, tally: Tally::default() }
+    }
+
+    /// How many buffers there are.
+    pub fn total(&self) -> usize {
+        self.0.total.load(Ordering::Relaxed)
     }
 
     /// How full the pool is. Exact while no packet moves.
@@ -168,6 +173,19 @@ pub struct Cache {
     pool: Pool,
     stack: Vec<u32>,
     fill: Arc<AtomicUsize>,
+    tally: Tally,
+}
+
+/// What became of the packets that passed a cache, in debug builds: the graph checks by it that none is lost. Release
+/// builds count nothing.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets made (a packet of several buffers is one).
+    pub made: u64,
+    /// Packets freed.
+    pub freed: u64,
+    /// Packets that were put where no frame is, less those that came from there: see [`Cache::note_kept`].
+    pub kept: i64,
 }
 
 impl Cache {
@@ -176,9 +194,36 @@ impl Cache {
         &self.pool
     }
 
-    /// Takes one buffer, `None` (and counted) when the pool is empty.
+    /// What was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Says that so many packets more (less, if negative) than before are where no frame of this worker is: in a queue
+    /// that a node keeps from one call to the next, in a device's ring, with another thread.
+    ///
+    /// Whoever puts packets there, or takes them out, says so. Debug builds check after each node that all packets are
+    /// accounted for.
+    #[inline(always)]
+    pub fn note_kept(&mut self, change: isize) {
+        if cfg!(debug_assertions) {
+            self.tally.kept += change as i64;
+        }
+    }
+
+    /// Takes the head of a new packet, `None` (and counted) when the pool is empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Record> {
+        let record = self.take_segment();
+        if cfg!(debug_assertions) {
+            self.tally.made += u64::from(record.is_some());
+        }
+        record
+    }
+
+    /// Takes one buffer, `None` (and counted) when the pool is empty.
+    #[inline]
+    pub(crate) fn take_segment(&mut self) -> Option<Record> {
         if self.stack.is_empty() {
             self.refill();
         }
@@ -240,6 +285,14 @@ impl Cache {
             self.free_tail(buf);
         }
         self.put(buf);
+        self.count_freed(1);
+    }
+
+    #[inline(always)]
+    fn count_freed(&mut self, packets: usize) {
+        if cfg!(debug_assertions) {
+            self.tally.freed += packets as u64;
+        }
     }
 
     #[inline(always)]
@@ -251,7 +304,7 @@ impl Cache {
         }
     }
 
-    /// Frees `n` plain (unchained) packets whose records lie at `records`.
+    /// Frees `n` packets whose records lie at `records`, but not the tails that they may have.
     ///
     /// # Safety
     /// `records[..n]` are valid, and the caller forgets them: their buffers belong to the pool after this.
@@ -262,6 +315,7 @@ impl Cache {
             debug_mark(index, false);
             self.stack.push(index);
         }
+        self.count_freed(n);
         if self.stack.len() >= CACHE {
             self.spill();
         }

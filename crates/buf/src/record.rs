@@ -31,6 +31,10 @@ impl Flags {
     pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
     /// The packet has passed a tunnel of this router; the cold header counts how often.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
+    /// Some feature has written a [field](crate::feature): the feature bytes are this packet's.
+    pub const FEATURES: Flags = Flags(1 << 8);
+    /// Flags that say what a packet is made of; only this crate sets them.
+    pub(crate) const OWN: Flags = Flags(Flags::CHAINED.0 | Flags::FEATURES.0);
 
     /// These and those of `other`, for constants.
     #[inline(always)]
@@ -81,7 +85,7 @@ impl Not for Flags {
 
 impl std::fmt::Debug for Flags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [&str; 8] = [
+        const NAMES: [&str; 9] = [
             "chained",
             "traced",
             "gso",
@@ -90,6 +94,7 @@ impl std::fmt::Debug for Flags {
             "l2-multicast",
             "local-origin",
             "recirculated",
+            "features",
         ];
         let mut first = true;
         for (bit, name) in NAMES.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use buf::Frame;
+use buf::{FeatureField, FeatureFields, Field, Frame};
 use infra::class_a::{Reader, published};
 use infra::quiesce::Domain;
 use kernels::Codes;
@@ -181,6 +181,7 @@ pub struct Builder {
     arcs: Vec<ArcDef>,
     features: Vec<FeatureDef>,
     punt_reasons: Vec<PuntInfo>,
+    fields: FeatureFields,
 }
 
 impl Builder {
@@ -274,6 +275,15 @@ impl Builder {
         self.features.push(FeatureDef { arc, node, after: after.to_vec(), before: before.to_vec() });
     }
 
+    /// Gives a feature of several nodes a field in each packet, by which they tell each other what they know of it: see
+    /// [`buf::feature`]. The handle goes into the nodes when they are made.
+    ///
+    /// # Errors
+    /// When the feature has a field already, or there is no room; the text says which features have it.
+    pub fn feature_field<T: Field>(&mut self, feature: &'static str) -> Result<FeatureField<T>, GraphError> {
+        self.fields.add(feature).map_err(GraphError)
+    }
+
     /// Declares why packets go to the main thread, and how many a second one worker passes on.
     pub fn punt_reason(&mut self, name: &'static str, rate: u32) -> PuntReason {
         self.punt_reasons.push(PuntInfo { name, rate });
@@ -314,7 +324,7 @@ impl Builder {
     /// # Errors
     /// A name that nobody bears, or that two bear; an order of an arc that cannot be kept; an edge to an input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
-        let Builder { mut defs, arcs, features, punt_reasons } = self;
+        let Builder { mut defs, arcs, features, punt_reasons, fields: _ } = self;
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         for (i, d) in defs.iter().enumerate() {
             if by_name.insert(d.name, i).is_some() {

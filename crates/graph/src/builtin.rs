@@ -165,11 +165,12 @@ impl FrameNode for Punt {
         });
     }
 
-    fn held(&mut self, _: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, PuntDrop>) {
+    fn held(&mut self, cx: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, PuntDrop>) {
         let reason = PuntReason(packet.packet().fwd());
         if let Err(back) = self.punt.push(Punted { reason, packet }) {
             return out.drop(PuntDrop::RingFull, back.packet);
         }
+        cx.bufs.note_kept(1);
         // The main thread may sleep once it saw the ring empty, and then the packet that ends this wakes it. Together
         // with the fence in `WorkerPort::punted`, either this sees that all before were taken, or the main thread sees
         // this packet.
@@ -216,7 +217,7 @@ impl InputNode for InjectNode {
     type Next = NoNext;
     type Drop = NoReason;
 
-    fn poll(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) -> More {
+    fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) -> More {
         self.edges.clear();
         while frame.room() > 0
             && let Some(Inject { edge, packet }) = self.inject.pop()
@@ -224,6 +225,7 @@ impl InputNode for InjectNode {
         {
             self.edges.push(edge);
         }
+        cx.bufs.note_kept(-(frame.len() as isize));
         out.each(frame, |i, _| Verdict::Edge(self.edges[i]));
         More::No
     }

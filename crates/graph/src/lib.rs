@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arc;
+mod books;
 pub mod build;
 mod builtin;
 pub mod edge;

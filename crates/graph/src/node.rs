@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use buf::{Cache, Frame, Held, Packet};
+use buf::{Cache, Frame, Held, Packet, Pool};
 use infra::counters::Lane;
 use infra::doorbell::Doorbell;
 use infra::quiesce::Guard;
@@ -67,7 +67,8 @@ pub trait FrameNode: Send + 'static {
     /// those that stay in the frame. A node may also empty the frame (a driver that took the packets).
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
-    /// Is given each packet that `run` left with [`Verdict::Hold`], in order.
+    /// Is given each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps it beyond this call says
+    /// so by [`Cache::note_kept`].
     fn held(&mut self, _cx: &mut Cx<'_>, packet: Held, _out: &mut Out<'_, Self::Next, Self::Drop>) {
         drop(packet);
     }
@@ -129,6 +130,8 @@ impl<'a> WaitSet<'a> {
 pub struct Setup {
     /// Number of the worker, from 0.
     pub worker: usize,
+    /// The pool that this worker's buffers come from.
+    pub pool: Pool,
     pub(crate) stats: Stats,
     pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
     pub(crate) inject: Option<(Consumer<Inject>, Arc<Doorbell>)>,

@@ -30,6 +30,16 @@ impl Pending {
         self.frames == 0
     }
 
+    /// Packets that wait.
+    pub(crate) fn packets(&self) -> usize {
+        self.queues.iter().flatten().map(|f| f.len()).sum()
+    }
+
+    /// Packets that wait for `node`.
+    pub(crate) fn packets_of(&self, node: u32) -> usize {
+        self.queues[node as usize].iter().map(|f| f.len()).sum()
+    }
+
     /// An empty frame.
     #[inline(always)]
     pub(crate) fn spare(&mut self) -> Box<Frame> {

@@ -11,6 +11,7 @@ use infra::quiesce::{Domain, Guard};
 use kernels::{Codes, Kernels};
 
 use crate::arc::{ArcKey, Row, Rows};
+use crate::books::Books;
 use crate::build::{Blueprint, Erased, NO_ROW, NodeId, Target};
 use crate::builtin::{self, Rings};
 use crate::edge::{CONSUMED, FIRST_REASON, HELD};
@@ -60,6 +61,14 @@ struct Slot {
     reasons: &'static [crate::ReasonInfo],
 }
 
+/// A node, and what it is called with.
+struct Call<'a> {
+    node: &'a mut dyn Erased,
+    cx: Cx<'a>,
+    codes: &'a mut Codes,
+    sink: Sink<'a>,
+}
+
 impl Worker {
     /// Worker `number` of a graph, with nodes, counters and buffers of its own.
     ///
@@ -69,6 +78,7 @@ impl Worker {
         let Rings { punt, punted, wake_main, inject, wake, reasons } = rings;
         let mut setup = Setup {
             worker: number,
+            pool: bufs.pool().clone(),
             stats: blueprint.stats.clone(),
             punt: Some((punt, punted, wake_main)),
             inject: Some((inject, wake)),
@@ -175,22 +185,14 @@ impl Worker {
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
         let start = tsc();
-        let rows = self.rows.get(guard);
-        let slot = &mut self.nodes[input as usize];
-        let mut cx = Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number };
-        let sink = Sink {
-            pending: &mut self.pending,
-            targets: &slot.targets,
-            rows,
-            reasons: &mut self.reasons,
-            first_reason: slot.first_reason,
-            drop_node: self.drop_node,
-        };
-        let (outcome, more) = slot.node.poll(&mut cx, &mut frame, &mut self.codes, sink);
+        let books = self.open_books(0);
+        let Call { node, mut cx, codes, sink } = self.call(guard, now, input);
+        let (outcome, more) = node.poll(&mut cx, &mut frame, codes, sink);
         let n = frame.len();
         if n == 0 {
             self.runtime.add(input, [1, 0, 0, 0]);
             self.pending.recycle(frame);
+            self.close_books(books, input, 0);
             return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
         if self.timed(n) {
@@ -203,10 +205,49 @@ impl Worker {
             trace::before(&mut frame, true, &mut self.noted);
             self.record(guard, now, input, &mut frame, outcome);
         }
-        if let Some((next, frame)) = self.leave(guard, now, input, frame, outcome) {
+        let whole = self.leave(guard, now, input, frame, outcome);
+        self.close_books(books, input, whole.as_ref().map_or(0, |(_, frame)| frame.len()));
+        if let Some((next, frame)) = whole {
             self.run(guard, now, next, frame);
         }
         (n, more)
+    }
+
+    /// What node `node` is called with.
+    #[inline(always)]
+    fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
+        let slot = &mut self.nodes[node as usize];
+        Call {
+            node: &mut *slot.node,
+            cx: Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number },
+            codes: &mut self.codes,
+            sink: Sink {
+                pending: &mut self.pending,
+                targets: &slot.targets,
+                rows: self.rows.get(guard),
+                reasons: &mut self.reasons,
+                first_reason: slot.first_reason,
+                drop_node: self.drop_node,
+            },
+        }
+    }
+
+    /// Debug builds keep books of each dispatch; see [`Books`].
+    #[inline(always)]
+    fn open_books(&self, came: usize) -> Option<Books> {
+        cfg!(debug_assertions).then(|| Books::open(came, &self.pending, self.drop_node, &self.bufs))
+    }
+
+    /// Checks the books when `node` is done and `whole` packets are about to leave it in their frame.
+    #[inline(always)]
+    fn close_books(&self, books: Option<Books>, node: u32, whole: usize) {
+        let Some(books) = books else { return };
+        if let Err(sum) = books.close(whole, &self.pending, self.drop_node, &self.bufs) {
+            panic!(
+                "node \"{}\" loses packets, or has some twice: {sum}",
+                self.tracer.node_name(NodeId(node))
+            );
+        }
     }
 
     /// Runs nodes until no frame waits.
@@ -223,24 +264,15 @@ impl Worker {
     /// Runs `node` on `frame`, and on and on along the edge while the frame leaves whole and nothing else waits.
     fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
         let mut start = tsc();
-        let rows = self.rows.get(guard);
         loop {
             let n = frame.len();
+            let books = self.open_books(n);
             let traced = frame.any().any(Flags::TRACED);
             if traced {
                 trace::before(&mut frame, false, &mut self.noted);
             }
-            let slot = &mut self.nodes[node as usize];
-            let mut cx = Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number };
-            let sink = Sink {
-                pending: &mut self.pending,
-                targets: &slot.targets,
-                rows,
-                reasons: &mut self.reasons,
-                first_reason: slot.first_reason,
-                drop_node: self.drop_node,
-            };
-            let outcome = slot.node.run(&mut cx, &mut frame, &mut self.codes, sink);
+            let Call { node: body, mut cx, codes, sink } = self.call(guard, now, node);
+            let outcome = body.run(&mut cx, &mut frame, codes, sink);
             if self.timed(n) {
                 let end = tsc();
                 self.runtime.add(node, [1, n as u64, n as u64, end - start]);
@@ -255,7 +287,9 @@ impl Worker {
             if traced {
                 self.record(guard, now, node, &mut frame, outcome);
             }
-            match self.leave(guard, now, node, frame, outcome) {
+            let whole = self.leave(guard, now, node, frame, outcome);
+            self.close_books(books, node, whole.as_ref().map_or(0, |(_, frame)| frame.len()));
+            match whole {
                 Some(next) => (node, frame) = next,
                 None => return,
             }
@@ -300,7 +334,7 @@ impl Worker {
         if let Outcome::All(code) = outcome {
             self.codes.0[..frame.len()].fill(code);
         }
-        let slot = &mut self.nodes[node as usize];
+        let slot = &self.nodes[node as usize];
         let mut held = None;
         let mut ways = Ways {
             targets: &slot.targets,
@@ -315,18 +349,9 @@ impl Worker {
         self.codes.split(self.kernels, &mut frame, &mut ways);
         self.pending.recycle(frame);
         let Some(mut held) = held else { return };
-        let rows = self.rows.get(guard);
         held.drain(|packet| {
-            let mut cx = Cx { guard, bufs: &mut self.bufs, now, kernels: self.kernels, worker: self.number };
-            let sink = Sink {
-                pending: &mut self.pending,
-                targets: &slot.targets,
-                rows,
-                reasons: &mut self.reasons,
-                first_reason: slot.first_reason,
-                drop_node: self.drop_node,
-            };
-            slot.node.held(&mut cx, packet, &mut self.codes, sink);
+            let Call { node, mut cx, codes, sink } = self.call(guard, now, node);
+            node.held(&mut cx, packet, codes, sink);
         });
         self.pending.recycle(held);
     }

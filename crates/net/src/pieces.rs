@@ -49,4 +49,5 @@ pub fn inherit(to: &mut Packet<'_>, from: &Packet<'_>, flags: Flags, len: usize)
     to.set_fwd(from.fwd());
     to.set_hash(from.hash());
     *to.cold_mut() = *from.cold();
+    to.copy_features(from);
 }

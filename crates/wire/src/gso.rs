@@ -11,7 +11,6 @@ use std::fmt;
 use crate::ipv4::{self, Ipv4Header, protocol};
 use crate::tcp::{Flags, TcpHeader};
 use crate::udp::UdpHeader;
-use crate::virtio;
 
 /// What the segments are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +19,6 @@ pub enum Kind {
     TcpV4,
     /// UDP datagrams over IPv4.
     UdpV4,
-}
-
-impl Kind {
-    /// The kind that a virtio header's [`gso_type`](crate::VirtioNetHeader::gso_type) stands for, if it can be cut
-    /// here. [`virtio::GSO_UDP_L4`] stands for both IP versions; [`Segmentation::new`] looks at the packet.
-    pub const fn from_virtio(gso_type: u8) -> Option<Kind> {
-        match gso_type {
-            virtio::GSO_TCPV4 => Some(Kind::TcpV4),
-            virtio::GSO_UDP_L4 => Some(Kind::UdpV4),
-            _ => None,
-        }
-    }
 }
 
 /// Why a packet cannot be cut.
@@ -135,11 +122,6 @@ impl Segmentation {
     /// Bytes of headers in front of each segment's payload, the link header included.
     pub fn header_len(&self) -> usize {
         self.header_len
-    }
-
-    /// Length of the longest segment as an IPv4 packet: what the MTU of the way out has to be compared with.
-    pub fn packet_len(&self) -> usize {
-        self.header_len - self.l3 + self.size.min(self.payload_len)
     }
 
     /// How many segments there are; a packet without payload is one.

@@ -1,5 +1,6 @@
 //! Property tests of buffers, packets and frames against plain models.
 
+mod feature;
 mod frame;
 mod link;
 mod packet;

@@ -1,6 +1,8 @@
 //! The engine with toy nodes.
 
 mod arcs;
+mod books;
+mod fields;
 mod flow;
 mod names;
 mod random;

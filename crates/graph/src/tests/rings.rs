@@ -4,7 +4,7 @@ use buf::Held;
 
 use super::Rig;
 use super::toys::{End, Kept, Spec, Toy, specs};
-use crate::{Builder, EdgeId, PUNT, PuntReason};
+use crate::{Builder, PUNT, PuntReason};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -151,9 +151,6 @@ fn injected_packets_enter_where_they_are_sent() {
     let mut end = rig.log.at("end");
     end.sort_unstable();
     assert!(end.into_iter().eq(0..1024));
-    assert!(rig.port.inject(EdgeId::from_raw(99), packet(1)).is_ok());
-    rig.turn();
-    assert_eq!(rig.pool.stats().lost, 1, "an edge that is not there");
     drop(cache);
-    assert_eq!(rig.end().used, 0);
+    rig.ends_clean();
 }

@@ -185,9 +185,10 @@ impl FrameNode for Toy {
         });
     }
 
-    fn held(&mut self, _: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, ToyDrop>) {
+    fn held(&mut self, cx: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, ToyDrop>) {
         let mut p = packet.packet();
         if p.fwd() == 1 {
+            cx.bufs.note_kept(1);
             return lock(&self.kept).push(packet);
         }
         match p.bytes().first().copied() {

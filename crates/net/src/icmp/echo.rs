@@ -61,6 +61,7 @@ impl PacketNode for Icmp4EchoRequest {
             icmp.make_echo_reply();
         }
         p.set_flags(p.flags() | Flags::LOCAL_ORIGIN);
+        p.forget_features();
         Verdict::Next(Next::Lookup)
     }
 }

@@ -17,6 +17,7 @@ reasons! {
         Displaced = "hold-next-hop-full", Warn, "the oldest of too many packets that wait for one unresolved next hop";
         Recycled = "hold-too-many-next-hops", Warn, "the packet's next hop was the oldest of too many unresolved ones";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
+        Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
         NoBuffer = "no-buffer", Error, "no buffer was free to ask for the packet's next hop";
     }
@@ -50,7 +51,9 @@ impl FrameNode for Ip4Arp {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut queue = self.queue.lock();
+        let before = queue.len();
         queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
+        cx.bufs.note_kept(queue.len() as isize - before as isize);
         out.each(frame, |_, p| {
             if queue.failed(cx.now, (p.tx_if(), p.fwd())) {
                 p.set_fwd(Cause::HostUnreachable.to_raw());
@@ -66,16 +69,17 @@ impl FrameNode for Ip4Arp {
         // It looks up again when it goes on: what was found is not valid beyond this turn.
         p.set_fwd(0);
         let mut queue = self.queue.lock();
-        if !queue.hold(cx.now, key, packet, |reason, packet| out.drop(reason, packet)) {
-            return;
-        }
-        match self.ask(cx, key) {
-            Some(ask) => {
-                queue.asked(cx.now, key);
-                out.emit(Next::Punt, ask);
+        let before = queue.len();
+        if queue.hold(cx.now, key, packet, |reason, packet| out.drop(reason, packet)) {
+            match self.ask(cx, key) {
+                Some(ask) => {
+                    queue.asked(cx.now, key);
+                    out.emit(Next::Punt, ask);
+                }
+                // Nobody would ever release what waits for an answer that was not asked for.
+                None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
             }
-            // Nobody would ever release what waits for an answer that was not asked for.
-            None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
         }
+        cx.bufs.note_kept(queue.len() as isize - before as isize);
     }
 }

@@ -55,8 +55,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.packet(move |_| Ok(input::ArpInput::new(&tables, punts)));
     let queues = queue::Queues::default();
     let of = queues.clone();
-    b.frame(move |s| Ok(hold::Ip4Arp::new(of.of(s.worker), resolve)));
-    b.frame(move |s| Ok(release::ArpRelease::new(queues.of(s.worker))));
+    b.frame(move |s| Ok(hold::Ip4Arp::new(of.of(s.worker, &s.pool), resolve)));
+    b.frame(move |s| Ok(release::ArpRelease::new(queues.of(s.worker, &s.pool))));
     hooks.inject(b, "arp-release")?;
     hooks.inject(b, "interface-output")
 }

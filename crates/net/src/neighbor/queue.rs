@@ -4,9 +4,10 @@
 //! not more. What is full recycles its oldest: see [`HoldQueue::hold`].
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use buf::Held;
+use buf::{Held, Pool};
 
 use super::hold::Reason;
 
@@ -22,6 +23,9 @@ const FAILED_FOR: u64 = SECOND;
 pub const LIFE: u64 = 5 * SECOND;
 /// Time between two looks for packets that waited too long, nanoseconds.
 const SWEEP: u64 = SECOND / 10;
+/// The part of the pool that the waiting packets of all workers may occupy: a quarter. A packet may have dozens of
+/// buffers, so a number of packets alone bounds nothing.
+const PART: usize = 4;
 const NONE: u32 = u32::MAX;
 
 /// How much a [`HoldQueue`] holds.
@@ -41,9 +45,33 @@ impl Default for Limits {
     }
 }
 
+/// What the queues of all workers may take of a pool, together.
+pub struct Share {
+    pool: Pool,
+    taken: AtomicUsize,
+}
+
+impl Share {
+    /// A share of `pool`, nothing of it taken.
+    pub fn of(pool: &Pool) -> Arc<Share> {
+        Arc::new(Share { pool: pool.clone(), taken: AtomicUsize::new(0) })
+    }
+
+    fn take(&self, buffers: usize) -> bool {
+        let limit = self.pool.total() / PART;
+        let more = |taken| Some(taken + buffers).filter(|all| *all <= limit);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self, buffers: usize) {
+        self.taken.fetch_sub(buffers, Ordering::Relaxed);
+    }
+}
+
 /// A place for a packet, in the list of its next hop or in that of the free places.
 struct Place {
     packet: Option<Held>,
+    buffers: usize,
     next: u32,
 }
 
@@ -76,11 +104,14 @@ const UNUSED: Hop = Hop {
 /// The packets that wait on one worker.
 pub struct HoldQueue {
     limits: Limits,
+    share: Arc<Share>,
     places: Vec<Place>,
     free_place: u32,
     hops: Vec<Hop>,
     free_hops: Vec<u32>,
     index: HashMap<NextHop, u32>,
+    /// Packets that wait.
+    len: usize,
     /// The next hop whose place is taken when all are in use.
     victim: usize,
     next_sweep: u64,
@@ -88,18 +119,25 @@ pub struct HoldQueue {
 
 impl HoldQueue {
     /// An empty queue. Its memory is reserved now, and touched as it is used.
-    pub fn new(limits: Limits) -> HoldQueue {
+    pub fn new(limits: Limits, share: Arc<Share>) -> HoldQueue {
         HoldQueue {
+            share,
             places: Vec::with_capacity(limits.packets as usize),
             free_place: NONE,
             hops: Vec::with_capacity(limits.hops as usize),
             free_hops: Vec::with_capacity(limits.hops as usize),
             // Twice as large as needed, so that removals never make it grow.
             index: HashMap::with_capacity(2 * limits.hops as usize),
+            len: 0,
             victim: 0,
             next_sweep: 0,
             limits,
         }
+    }
+
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     fn hop_mut(&mut self, key: NextHop) -> Option<(u32, &mut Hop)> {
@@ -115,7 +153,7 @@ impl HoldQueue {
 
     /// Keeps a packet until its next hop is known. `refuse` is given what there is no room for: the oldest packet of a
     /// next hop that has too many, all packets of a next hop when there are too many of those, or this packet when
-    /// there are too many in all. Returns whether the main thread is to be [asked](Self::asked).
+    /// there are too many in all, or they occupy too many buffers. Returns whether the main thread is to be [asked](Self::asked).
     pub fn hold(
         &mut self,
         now: u64,
@@ -134,7 +172,7 @@ impl HoldQueue {
         }
         match self.place_for(packet) {
             Ok(place) => self.append(now, at, place),
-            Err(packet) => refuse(Reason::Full, packet),
+            Err((reason, packet)) => refuse(reason, packet),
         }
         self.hops[at as usize].asked_until <= now
     }
@@ -219,20 +257,25 @@ impl HoldQueue {
         }
     }
 
-    fn place_for(&mut self, packet: Held) -> Result<u32, Held> {
+    fn place_for(&mut self, mut packet: Held) -> Result<u32, (Reason, Held)> {
+        if self.free_place == NONE && self.places.len() >= self.limits.packets as usize {
+            return Err((Reason::Full, packet));
+        }
+        let buffers = packet.packet().buffers();
+        if !self.share.take(buffers) {
+            return Err((Reason::Buffers, packet));
+        }
+        let taken = Place { packet: Some(packet), buffers, next: NONE };
         if let Some(place) = self.places.get_mut(self.free_place as usize) {
-            let at = std::mem::replace(&mut self.free_place, place.next);
-            (place.packet, place.next) = (Some(packet), NONE);
-            return Ok(at);
+            let free = std::mem::replace(place, taken);
+            return Ok(std::mem::replace(&mut self.free_place, free.next));
         }
-        if self.places.len() >= self.limits.packets as usize {
-            return Err(packet);
-        }
-        self.places.push(Place { packet: Some(packet), next: NONE });
+        self.places.push(taken);
         Ok(self.places.len() as u32 - 1)
     }
 
     fn append(&mut self, now: u64, at: u32, place: u32) {
+        self.len += 1;
         let hop = &mut self.hops[at as usize];
         hop.len += 1;
         let last = std::mem::replace(&mut hop.tail, place);
@@ -248,9 +291,11 @@ impl HoldQueue {
         let place = self.places.get_mut(hop.head as usize)?;
         let at = std::mem::replace(&mut hop.head, place.next);
         hop.len -= 1;
+        self.len -= 1;
         if hop.head == NONE {
             hop.tail = NONE;
         }
+        self.share.give_back(place.buffers);
         place.next = std::mem::replace(&mut self.free_place, at);
         place.packet.take()
     }
@@ -258,11 +303,6 @@ impl HoldQueue {
 
 #[cfg(test)]
 impl HoldQueue {
-    /// Packets that wait.
-    pub fn len(&self) -> usize {
-        self.hops.iter().map(|h| h.len as usize).sum()
-    }
-
     /// Whether anything is known of a next hop.
     pub fn knows(&self, key: NextHop) -> bool {
         self.index.contains_key(&key)
@@ -271,7 +311,10 @@ impl HoldQueue {
 
 impl Drop for HoldQueue {
     fn drop(&mut self) {
-        self.places.drain(..).filter_map(|p| p.packet).for_each(Held::discard);
+        for (packet, buffers) in self.places.drain(..).filter_map(|p| Some((p.packet?, p.buffers))) {
+            packet.discard();
+            self.share.give_back(buffers);
+        }
     }
 }
 
@@ -280,11 +323,6 @@ impl Drop for HoldQueue {
 pub struct Shared(Arc<Mutex<HoldQueue>>);
 
 impl Shared {
-    /// A queue of its own.
-    pub fn new(limits: Limits) -> Shared {
-        Shared(Arc::new(Mutex::new(HoldQueue::new(limits))))
-    }
-
     /// The queue. The two nodes run on the same worker, so nobody waits here.
     pub fn lock(&self) -> MutexGuard<'_, HoldQueue> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
@@ -293,17 +331,25 @@ impl Shared {
 
 /// The queues by worker, while the nodes are made.
 #[derive(Clone, Default)]
-pub struct Queues(Arc<Mutex<HashMap<usize, Weak<Mutex<HoldQueue>>>>>);
+pub struct Queues(Arc<Mutex<Made>>);
+
+#[derive(Default)]
+struct Made {
+    by_worker: HashMap<usize, Weak<Mutex<HoldQueue>>>,
+    share: Option<Arc<Share>>,
+}
 
 impl Queues {
-    /// The queue of a worker: made for the first node that asks, and gone with the last one that has it.
-    pub fn of(&self, worker: usize) -> Shared {
-        let mut queues = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(queue) = queues.get(&worker).and_then(Weak::upgrade) {
+    /// The queue of a worker, whose packets are of `pool`: made for the first node that asks, and gone with the last one
+    /// that has it.
+    pub fn of(&self, worker: usize, pool: &Pool) -> Shared {
+        let mut made = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) {
             return Shared(queue);
         }
-        let shared = Shared::new(Limits::default());
-        queues.insert(worker, Arc::downgrade(&shared.0));
-        shared
+        let share = made.share.get_or_insert_with(|| Share::of(pool)).clone();
+        let queue = Arc::new(Mutex::new(HoldQueue::new(Limits::default(), share)));
+        made.by_worker.insert(worker, Arc::downgrade(&queue));
+        Shared(queue)
     }
 }

@@ -3,18 +3,23 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use buf::layout::DATA_ROOM;
 use buf::{Cache, Held, Pool};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::hold::Reason;
-use super::queue::{HoldQueue, LIFE, Limits, NextHop};
+use super::queue::{HoldQueue, LIFE, Limits, NextHop, Share};
 
 const SECOND: u64 = 1_000_000_000;
+/// Buffers of the pool, and how many of them may wait.
+const POOL: usize = 40;
+const SHARE: usize = POOL / 4;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Hold(u32),
+    /// A packet of so many buffers.
+    Hold(u32, usize),
     Release(u32),
     Fail(u32),
     /// Milliseconds pass, and the queue is swept.
@@ -23,7 +28,7 @@ enum Op {
 
 fn ops(hops: u32) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        8 => (0..hops).prop_map(Op::Hold),
+        8 => (0..hops, prop_oneof![3 => Just(1), 1 => 2..5usize]).prop_map(|(hop, buffers)| Op::Hold(hop, buffers)),
         1 => (0..hops).prop_map(Op::Release),
         1 => (0..hops).prop_map(Op::Fail),
         // Longer than the time between two sweeps, so that each of them looks.
@@ -32,14 +37,17 @@ fn ops(hops: u32) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..200)
 }
 
-fn numbered(cache: &mut Cache, n: u32) -> Held {
+fn numbered(cache: &mut Cache, n: u32, buffers: usize) -> Held {
     let mut held = Held::alloc(cache).expect("a free buffer");
-    held.packet().fill(&n.to_be_bytes());
+    let mut bytes = vec![0; 1 + (buffers - 1) * DATA_ROOM];
+    bytes.splice(..1, n.to_be_bytes());
+    assert!(held.packet().fill_chained(&bytes, cache));
+    assert_eq!(held.packet().buffers(), buffers);
     held
 }
 
 fn number(mut held: Held, cache: &mut Cache) -> u32 {
-    let n = u32::from_be_bytes(held.packet().bytes().try_into().unwrap());
+    let n = u32::from_be_bytes(held.packet().bytes()[..4].try_into().unwrap());
     held.free(cache);
     n
 }
@@ -47,8 +55,8 @@ fn number(mut held: Held, cache: &mut Cache) -> u32 {
 /// Two lists and a clock.
 #[derive(Default)]
 struct Model {
-    /// Waiting packets in order of arrival: next hop and number.
-    waiting: Vec<(u32, u32)>,
+    /// Waiting packets in order of arrival: next hop, number and buffers.
+    waiting: Vec<(u32, u32, usize)>,
     since: HashMap<u32, u64>,
     asked_until: HashMap<u32, u64>,
     failed_until: HashMap<u32, u64>,
@@ -59,6 +67,10 @@ impl Model {
         self.waiting.iter().filter(|w| w.0 == hop).map(|w| w.1).collect()
     }
 
+    fn buffers(&self) -> usize {
+        self.waiting.iter().map(|w| w.2).sum()
+    }
+
     fn take(&mut self, hop: u32) -> Vec<u32> {
         let all = self.of(hop);
         self.waiting.retain(|w| w.0 != hop);
@@ -66,7 +78,12 @@ impl Model {
     }
 
     /// What is refused, and whether to ask.
-    fn hold(&mut self, now: u64, limits: Limits, hop: u32, n: u32) -> (Vec<(Reason, u32)>, bool) {
+    fn hold(
+        &mut self,
+        now: u64,
+        limits: Limits,
+        (hop, n, buffers): (u32, u32, usize),
+    ) -> (Vec<(Reason, u32)>, bool) {
         let mut refused = Vec::new();
         let of_hop = self.of(hop);
         if of_hop.len() as u32 >= limits.per_hop {
@@ -75,11 +92,13 @@ impl Model {
         }
         if self.waiting.len() as u32 >= limits.packets {
             refused.push((Reason::Full, n));
+        } else if self.buffers() + buffers > SHARE {
+            refused.push((Reason::Buffers, n));
         } else {
             if self.of(hop).is_empty() {
                 self.since.insert(hop, now);
             }
-            self.waiting.push((hop, n));
+            self.waiting.push((hop, n, buffers));
         }
         let ask = self.asked_until.get(&hop).is_none_or(|until| *until <= now);
         if ask {
@@ -102,21 +121,22 @@ fn key(hop: u32) -> NextHop {
 }
 
 fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
-    let (mut queue, mut model) = (HoldQueue::new(limits), Model::default());
+    let share = Share::of(cache.pool());
+    let (mut queue, mut model) = (HoldQueue::new(limits, share), Model::default());
     let mut now = 1000 * SECOND;
     for (n, op) in ops.iter().enumerate() {
         match *op {
-            Op::Hold(hop) => {
+            Op::Hold(hop, buffers) => {
                 let failed = model.failed_until.get(&hop).is_some_and(|until| *until > now);
                 assert_eq!(queue.failed(now, key(hop)), failed);
-                let packet = numbered(cache, n as u32);
+                let packet = numbered(cache, n as u32, buffers);
                 let mut refused = Vec::new();
                 let ask =
                     queue.hold(now, key(hop), packet, |reason, p| refused.push((reason, number(p, cache))));
                 if ask {
                     queue.asked(now, key(hop));
                 }
-                assert_eq!((refused, ask), model.hold(now, limits, hop, n as u32));
+                assert_eq!((refused, ask), model.hold(now, limits, (hop, n as u32, buffers)));
             }
             Op::Release(hop) => {
                 let mut out = Vec::new();
@@ -152,15 +172,15 @@ fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
 /// With fewer places for next hops than there are, which ones give way is the queue's own affair; but no packet may
 /// be lost or come twice, and each next hop keeps its order.
 fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
-    let mut queue = HoldQueue::new(limits);
+    let mut queue = HoldQueue::new(limits, Share::of(cache.pool()));
     let (mut now, mut inside) = (1000 * SECOND, HashMap::<u32, u32>::new());
     for (n, op) in ops.iter().enumerate() {
         let n = n as u32;
         let mut out = Vec::new();
         match *op {
-            Op::Hold(hop) => {
+            Op::Hold(hop, buffers) => {
                 inside.insert(n, hop);
-                let packet = numbered(cache, n);
+                let packet = numbered(cache, n, buffers);
                 queue.hold(now, key(hop), packet, |_, p| out.push(number(p, cache)));
             }
             Op::Release(hop) | Op::Fail(hop) => {
@@ -187,7 +207,7 @@ fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
 
 #[test]
 fn the_queue_does_what_the_model_does() {
-    let pool = Pool::new(512).unwrap();
+    let pool = Pool::new(POOL).unwrap();
     let cache = RefCell::new(pool.cache());
     let limits = (1u32..5, 1u32..12).prop_map(|(per_hop, packets)| Limits { per_hop, hops: 6, packets });
     let run = |(limits, ops): (Limits, Vec<Op>)| {
@@ -201,7 +221,7 @@ fn the_queue_does_what_the_model_does() {
 
 #[test]
 fn no_packet_is_lost_when_next_hops_are_recycled() {
-    let pool = Pool::new(512).unwrap();
+    let pool = Pool::new(POOL).unwrap();
     let cache = RefCell::new(pool.cache());
     let limits = (1u32..5, 1u32..4, 1u32..12);
     let limits = limits.prop_map(|(per_hop, hops, packets)| Limits { per_hop, hops, packets });
@@ -212,4 +232,28 @@ fn no_packet_is_lost_when_next_hops_are_recycled() {
     TestRunner::new(Config::default()).run(&(limits, ops(9)), run).unwrap();
     drop(cache);
     assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "what still waits is freed with the queue");
+}
+
+/// Two workers' queues take of one share, and give all of it back.
+#[test]
+fn queues_of_all_workers_share_their_part_of_the_pool() {
+    let pool = Pool::new(POOL).unwrap();
+    let cache = &mut pool.cache();
+    let share = Share::of(&pool);
+    let mut queues = [0, 1].map(|_| HoldQueue::new(Limits::default(), share.clone()));
+    let hold = |queue: &mut HoldQueue, cache: &mut Cache, n, buffers| {
+        let (packet, mut refused) = (numbered(cache, n, buffers), Vec::new());
+        queue.hold(0, key(0), packet, |reason, p| refused.push((reason, number(p, cache))));
+        refused
+    };
+    assert_eq!(hold(&mut queues[0], cache, 1, 4), []);
+    assert_eq!(hold(&mut queues[1], cache, 2, 4), []);
+    assert_eq!(hold(&mut queues[1], cache, 3, 3), [(Reason::Buffers, 3)]);
+    assert_eq!(hold(&mut queues[1], cache, 4, 2), []);
+    assert_eq!(hold(&mut queues[0], cache, 5, 1), [(Reason::Buffers, 5)]);
+    queues[0].release(key(0), |p| assert_eq!(number(p, cache), 1));
+    assert_eq!(hold(&mut queues[1], cache, 6, 4), []);
+    let [mut first, second] = queues;
+    drop(second);
+    assert_eq!(hold(&mut first, cache, 7, SHARE), []);
 }

@@ -31,6 +31,7 @@ impl FrameNode for ArpRelease {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut queue = self.queue.lock();
+        let before = queue.len();
         for p in frame.packets() {
             let key = |next_hop| (p.tx_if(), next_hop);
             match Release::from_bytes(p.bytes()) {
@@ -47,6 +48,7 @@ impl FrameNode for ArpRelease {
             }
         }
         queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
+        cx.bufs.note_kept(queue.len() as isize - before as isize);
         out.all(Verdict::Consume);
     }
 }

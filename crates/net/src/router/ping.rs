@@ -135,11 +135,6 @@ impl Router {
         self.pings.sessions.get_mut(&id).map_or_else(Vec::new, |s| s.replies.drain(..).collect())
     }
 
-    /// The address that requests of a ping come from.
-    pub fn ping_source(&self, id: u16) -> Option<Ipv4Addr> {
-        self.pings.sessions.get(&id).map(|s| s.source)
-    }
-
     /// Ends a ping; replies that are still on their way are dropped. One that has ended stays so.
     pub fn ping_stop(&mut self, id: u16) {
         self.pings.sessions.remove(&id);

@@ -49,8 +49,9 @@ impl FrameNode for Keeper {
     fn run(&mut self, _: &mut Cx<'_>, _: &mut Frame, out: &mut graph::Out<'_, KeeperNext, graph::NoReason>) {
         out.all(Verdict::Hold);
     }
-    fn held(&mut self, _: &mut Cx<'_>, p: Held, _: &mut graph::Out<'_, KeeperNext, graph::NoReason>) {
+    fn held(&mut self, cx: &mut Cx<'_>, p: Held, _: &mut graph::Out<'_, KeeperNext, graph::NoReason>) {
         self.kept.push(p);
+        cx.bufs.note_kept(1);
     }
 }
 

@@ -62,7 +62,7 @@ proptest! {
         for (i, s) in segments.iter().enumerate() {
             let (ip, _) = Ipv4Header::split(&s[l3..]).unwrap();
             prop_assert_eq!(usize::from(ip.total_len()), s.len() - l3);
-            prop_assert!(usize::from(ip.total_len()) <= plan.packet_len());
+            prop_assert!(s.len() <= headers + usize::from(size));
             prop_assert_eq!(ip.id(), id.wrapping_add(i as u16));
             prop_assert!(ip.dont_fragment());
             prop_assert_eq!(plain_checksum(&s[l3..l4]), 0);
@@ -79,7 +79,6 @@ proptest! {
             reassembled.extend(&s[headers..]);
         }
         prop_assert_eq!(reassembled, payload);
-        prop_assert_eq!(segments.iter().map(|s| s.len() - l3).max(), Some(plan.packet_len()));
     }
 
     #[test]
@@ -151,10 +150,4 @@ fn what_cannot_be_cut() {
     let mut six = frame;
     six[14] = 0x65;
     assert_eq!(new(Kind::TcpV4, &six, 1448), Err(GsoError::Kind));
-}
-
-#[test]
-fn kinds_of_virtio() {
-    let kinds: Vec<_> = (0..8).map(Kind::from_virtio).collect();
-    assert_eq!(kinds, [None, Some(Kind::TcpV4), None, None, None, Some(Kind::UdpV4), None, None]);
 }

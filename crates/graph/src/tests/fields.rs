@@ -1,0 +1,104 @@
+//! Feature fields on their way through a graph.
+
+use std::sync::{Arc, Mutex};
+
+use buf::{FeatureField, Frame};
+
+use super::toys::{DROP, HOLD, Kept, Spec, Toy};
+use super::{Rig, refused};
+use crate::{Cx, EdgeId, FrameNode, NoNext, NoReason, Out, PUNT, Verdict};
+
+/// Writes the number of each packet into two fields; the odd ones have nothing in the second.
+struct Write(FeatureField<u32>, FeatureField<[u8; 3]>);
+
+impl FrameNode for Write {
+    const NAME: &'static str = "write";
+    type Next = NoNext;
+    type Drop = NoReason;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) {
+        out.each(frame, |_, p| {
+            let n = p.hash();
+            *p.feature_mut(self.0) = n;
+            if n % 2 == 0 {
+                *p.feature_mut(self.1) = [n as u8; 3];
+            }
+            Verdict::Edge(EdgeId::from_raw(0))
+        });
+    }
+}
+
+/// Packets by number, with both fields.
+type Seen = Arc<Mutex<Vec<(u32, u32, [u8; 3])>>>;
+
+struct Read(FeatureField<u32>, FeatureField<[u8; 3]>, Seen);
+
+impl FrameNode for Read {
+    const NAME: &'static str = "read";
+    type Next = NoNext;
+    type Drop = NoReason;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, _: &mut Out<'_, NoNext, NoReason>) {
+        let mut seen = self.2.lock().expect("a list");
+        seen.extend(frame.packets().map(|p| (p.hash(), p.feature(self.0), p.feature(self.1))));
+        drop(seen);
+        frame.free(cx.bufs);
+    }
+}
+
+#[test]
+fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
+    let seen = Seen::default();
+    let mut back = None;
+    let mut fields = None;
+    let mut rig = Rig::new(|b, log| {
+        let first = b.feature_field::<u32>("first").expect("a field");
+        let second = b.feature_field::<[u8; 3]>("second").expect("a field");
+        fields = Some((first, second));
+        b.punt_reason("toy", 1_000_000);
+        b.edge("source", "write").expect("an edge");
+        b.frame(move |_| Ok(Write(first, second)));
+        b.edge("write", "a").expect("an edge");
+        Toy::install(b, log, &Kept::default(), "a", &["read", "b", PUNT]).expect("a toy");
+        Toy::install(b, log, &Kept::default(), "b", &["read"]).expect("a toy");
+        let to = seen.clone();
+        b.frame(move |_| Ok(Read(first, second, to.clone())));
+        back = Some(b.inject_to("read").expect("an edge"));
+    });
+    let way = |id: u32| match id % 5 {
+        0 => vec![0],
+        1 => vec![1, 0],
+        2 => vec![HOLD, 1, HOLD, 0],
+        3 => vec![2],
+        _ => vec![DROP],
+    };
+    let n = 200u32;
+    rig.source.push((0..n).map(|id| Spec { id, bytes: way(id), ..Spec::default() }).collect());
+    rig.turn();
+    let (first, _) = fields.expect("fields");
+    while let Some(mut punted) = rig.port.punted() {
+        let p = punted.packet.packet();
+        assert_eq!(p.feature(first), p.hash());
+        rig.port.inject(back.expect("an edge"), punted.packet).map_err(|p| p.discard()).expect("room");
+    }
+    rig.turn();
+    let mut all = std::mem::take(&mut *seen.lock().expect("a list"));
+    all.sort_unstable();
+    let expected =
+        (0..n).filter(|id| id % 5 != 4).map(|id| (id, id, if id % 2 == 0 { [id as u8; 3] } else { [0; 3] }));
+    assert!(all.into_iter().eq(expected));
+    rig.ends_clean();
+}
+
+#[test]
+fn fields_that_do_not_fit_stop_the_start() {
+    let text = refused(|b, _| {
+        b.feature_field::<[u32; 12]>("nat44")?;
+        b.feature_field::<[u32; 5]>("acl").map(|_| ())
+    });
+    assert_eq!(
+        text,
+        "the graph cannot be built: there is no room for the field of the feature \"acl\", 20 bytes, in the 64 that \
+         packets have for all features: \"nat44\" has 48"
+    );
+}
