@@ -1,10 +1,10 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test lint bench demo loom
+.PHONY: help setup build test lint bench bench-fib demo loom
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
-		printf '  make %-8s %s\n' "$$target" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
+		printf '  make %-9s %s\n' "$$target" "$$what"; done
 
 setup: ## Install what building and testing need, if it is missing
 	@scripts/setup.sh
@@ -21,6 +21,9 @@ lint: setup ## Check the format, the lints, the documentation and the layers, wi
 bench: setup ## Measure clocks per packet, start, memory, latency; tables, and target/bench/*.json
 	@. scripts/env.sh && cargo build --release --package volley && cargo bench --package volley --bench graph && \
 		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench process
+
+bench-fib: setup ## Measure how fast routes come and go; a table, and target/bench/fib.json (VOLLEY_RIB=FILE: a real table)
+	@. scripts/env.sh && cargo bench --package volley --bench fib
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

@@ -52,8 +52,8 @@ pub(crate) fn state(s: &System) -> Vec<String> {
         lines.push(format!("table {t}"));
         for (prefix, sources) in r.routes().iter(t) {
             for (source, path) in sources {
-                let object = r.routes().path(t, *path).and_then(|p| p.resolved).map(object_by_name);
-                lines.push(format!("route {t} {prefix} {source:?} {} {object:?}", path_by_name(*path)));
+                let object = r.routes().path(t, path).and_then(|p| p.resolved).map(object_by_name);
+                lines.push(format!("route {t} {prefix} {source:?} {} {object:?}", path_by_name(path)));
             }
             // What workers look up is what the main thread says.
             let taken = r.routes().lookup(t, prefix.address());

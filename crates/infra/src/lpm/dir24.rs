@@ -1,8 +1,9 @@
 //! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998): one entry
 //! for each /24, and for a /24 with longer prefixes in it a group of 256 entries.
 //!
-//! An entry is a leaf, 0 where no prefix of length 1 or more covers it, or, with its top bit set, the index of a
-//! group. The default route lies beside the entries: where they say 0, it decides; changing it is one store.
+//! An entry is a leaf, 0 where no prefix longer than /8 covers it, or, with its top bit set, the index of a
+//! group. Prefixes of up to 8 bits lie beside the entries, in one leaf for each value of an address's first byte: where
+//! the entries say 0, it decides. So the widest routes change 256 leaves, not millions of entries.
 //! Every change of an entry goes from one right answer to another, in one store: a group is complete before it
 //! is linked, and an entry whose route goes away gets the covering route's leaf in its place. A group that is no
 //! longer linked is used again only after a grace period, because a reader may still be on its way to it.
@@ -12,7 +13,7 @@
 
 use super::{
     Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE,
-    routes::{Routes, canonical},
+    prefix_map::{PrefixMap, canonical},
 };
 use crate::{
     class_a::Indices,
@@ -29,8 +30,10 @@ use std::{io, ops::Range};
 const GROUP: u32 = 1 << 31;
 /// Entries of the first table, one for each /24.
 const ENTRIES: usize = 1 << 24;
-/// Where the default route lies: behind the entries.
-const DEFAULT: usize = ENTRIES;
+/// Where the leaves for first bytes lie: behind the entries.
+const WIDE: usize = ENTRIES;
+/// Length of the longest prefix that lies there.
+const WIDE_LEN: u8 = 8;
 /// Entries of the first table in one huge page.
 const PER_HUGE: usize = HUGE / size_of::<u32>();
 
@@ -42,15 +45,18 @@ const PER_HUGE: usize = HUGE / size_of::<u32>();
 pub fn dir24(domain: &Domain, groups: u32) -> io::Result<(Dir24Writer, Dir24Reader)> {
     let groups = groups.min(ENTRIES as u32);
     let group_entries = groups as usize * 256;
-    let reader =
-        Dir24Reader { first: Zeroed::new(ENTRIES + 1)?.share(), second: Zeroed::new(group_entries)?.share() };
+    let reader = Dir24Reader {
+        first: Zeroed::new(ENTRIES + 256)?.share(),
+        second: Zeroed::new(group_entries)?.share(),
+    };
     let writer = Dir24Writer {
         reader: reader.clone(),
         first_len: Zeroed::new(ENTRIES)?,
+        wide_len: [0; 256],
         second_len: Zeroed::new(group_entries)?,
         members: Zeroed::new(groups as usize)?,
         groups: Indices::new(domain.clone(), groups),
-        routes: Routes::new(),
+        routes: PrefixMap::new(),
         touched: [false; ENTRIES / PER_HUGE],
     };
     Ok((writer, reader))
@@ -59,27 +65,40 @@ pub fn dir24(domain: &Domain, groups: u32) -> io::Result<(Dir24Writer, Dir24Read
 /// A handle to look up addresses; cheap to clone.
 #[derive(Clone)]
 pub struct Dir24Reader {
-    /// [`ENTRIES`] entries and the default route.
+    /// [`ENTRIES`] entries, and 256 leaves of prefixes of up to 8 bits.
     first: SharedZeroed<AtomicU32>,
     /// 256 entries for each group.
     second: SharedZeroed<AtomicU32>,
 }
 
 impl Dir24Reader {
+    /// The leaf that an entry of the first table means for `addr`; [`NO_ROUTE`] where no prefix of more than 8 bits does.
+    #[inline(always)]
+    fn narrow(&self, entry: u32, addr: u32) -> u32 {
+        if entry & GROUP == 0 {
+            return entry;
+        }
+        let at = ((entry & !GROUP) as usize) << 8 | (addr & 0xff) as usize;
+        // SAFETY: the writer links only groups below the capacity, for which `second` has 256 entries each.
+        unsafe { self.second.get_unchecked(at) }.load(Acquire)
+    }
+
     /// What an entry of the first table means for `addr`.
     #[inline(always)]
-    fn resolve(&self, entry: u32, addr: u32) -> u32 {
-        let mut leaf = entry;
-        if entry & GROUP != 0 {
-            let at = ((entry & !GROUP) as usize) << 8 | (addr & 0xff) as usize;
-            // SAFETY: the writer links only groups below the capacity, for which `second` has 256 entries each.
-            leaf = unsafe { self.second.get_unchecked(at) }.load(Acquire);
+    fn resolve(&self, mut entry: u32, addr: u32) -> u32 {
+        loop {
+            let leaf = self.narrow(entry, addr);
+            if leaf != NO_ROUTE {
+                return leaf;
+            }
+            // SAFETY: a shift by 24 leaves 8 bits, and `first` has 256 leaves behind the last /24's entry.
+            let wide = unsafe { self.first.get_unchecked(WIDE + (addr >> 24) as usize) }.load(Acquire);
+            // A longer route may have come before the wide one went: then both answers together are none of the table's.
+            entry = self.entry(addr);
+            if self.narrow(entry, addr) == NO_ROUTE {
+                return wide;
+            }
         }
-        if leaf == NO_ROUTE {
-            // SAFETY: `first` has one entry behind the last /24's.
-            leaf = unsafe { self.first.get_unchecked(DEFAULT) }.load(Acquire);
-        }
-        leaf
     }
 
     #[inline(always)]
@@ -116,14 +135,16 @@ impl LpmLookup for Dir24Reader {
 /// The one handle that may change the table.
 pub struct Dir24Writer {
     reader: Dir24Reader,
-    /// Length of the prefix behind each entry of the first table that is no group; 0 where there is none.
+    /// Length of the prefix behind each entry of the first table that is no group; 0 where the entry is 0.
     first_len: Zeroed<u8>,
+    /// Length of the prefix behind the leaf of each first byte.
+    wide_len: [u8; 256],
     /// The same for the second table.
     second_len: Zeroed<u8>,
     /// How many prefixes longer than /24 each group holds.
     members: Zeroed<u16>,
     groups: Indices,
-    routes: Routes,
+    routes: PrefixMap,
     /// Huge pages of the first table that were written to.
     touched: [bool; ENTRIES / PER_HUGE],
 }
@@ -148,6 +169,17 @@ impl Dir24Writer {
             } else if replaces(self.first_len[at]) {
                 self.reader.first[at].store(leaf, Release);
                 self.first_len[at] = len;
+            }
+        }
+    }
+
+    /// The same for a prefix of up to 8 bits.
+    fn paint_wide(&mut self, prefix: u32, len: u8, leaf: u32, leaf_len: u8, replaces: impl Fn(u8) -> bool) {
+        let start = (prefix >> 24) as usize;
+        for byte in start..start + (1 << (WIDE_LEN - len)) {
+            if replaces(self.wide_len[byte]) {
+                self.reader.first[WIDE + byte].store(leaf, Release);
+                self.wide_len[byte] = leaf_len;
             }
         }
     }
@@ -206,7 +238,7 @@ fn within(group: u32, prefix: u32, len: u8) -> Range<usize> {
     start..start + (1 << (32 - len))
 }
 
-/// The entries of the first table that a prefix of 1 to 24 bits covers.
+/// The entries of the first table that a prefix of 9 to 24 bits covers.
 fn covered(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 8) as usize;
     start..start + (1 << (24 - len))
@@ -220,11 +252,11 @@ impl Lpm for Dir24Writer {
         if leaf == NO_ROUTE || leaf > MAX_LEAF {
             return Err(LpmFull::Leaf(leaf));
         }
-        self.routes.make_room(len)?;
+        self.routes.make_room(prefix, len)?;
         let old = self.routes.get(prefix, len);
         match len {
-            0 => self.reader.first[DEFAULT].store(leaf, Release),
-            1..=24 => self.paint_first(covered(prefix, len), leaf, len, |old| old <= len),
+            0..=WIDE_LEN => self.paint_wide(prefix, len, leaf, len, |old| old <= len),
+            9..=24 => self.paint_first(covered(prefix, len), leaf, len, |old| old <= len),
             _ if old.is_none() => self.add_long(prefix, len, leaf)?,
             _ => {
                 let group = self.reader.first[(prefix >> 8) as usize].load(Relaxed) & !GROUP;
@@ -238,10 +270,12 @@ impl Lpm for Dir24Writer {
     fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
         let (prefix, len) = canonical(prefix, len);
         let old = self.routes.remove(prefix, len)?;
-        let (cover, cover_len) = self.routes.cover(prefix, len);
+        // Where no prefix of more than 8 bits covers this one, an entry says nothing: the leaf of the first byte does.
+        let least = if len > WIDE_LEN { WIDE_LEN + 1 } else { 0 };
+        let (cover, cover_len) = self.routes.cover(prefix, len, least).unwrap_or((NO_ROUTE, 0));
         match len {
-            0 => self.reader.first[DEFAULT].store(NO_ROUTE, Release),
-            1..=24 => self.paint_first(covered(prefix, len), cover, cover_len, |old| old == len),
+            0..=WIDE_LEN => self.paint_wide(prefix, len, cover, cover_len, |old| old == len),
+            9..=24 => self.paint_first(covered(prefix, len), cover, cover_len, |old| old == len),
             _ => self.remove_long(prefix, len, cover, cover_len),
         }
         Some(old)

@@ -6,12 +6,13 @@
 
 mod dir24;
 mod naive;
-mod routes;
+mod prefix_map;
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests;
 
 pub use dir24::{Dir24Reader, Dir24Writer, dir24};
 pub use naive::NaiveLpm;
+pub use prefix_map::PrefixMap;
 
 use std::fmt;
 
@@ -62,7 +63,7 @@ pub trait Lpm {
     /// The leaf of this very prefix.
     fn exact(&self, prefix: Self::Addr, len: u8) -> Option<u32>;
 
-    /// All routes as (prefix, length, leaf), shorter prefixes first, otherwise in no order.
+    /// All routes as (prefix, length, leaf), in no order.
     fn iter(&self) -> impl Iterator<Item = (Self::Addr, u8, u32)>;
 
     /// How many routes there are.

@@ -37,6 +37,7 @@ edges! {
 reasons! {
     pub enum Reason {
         Blackhole = "blackhole", Info, "the route says to drop packets to this destination";
+        Unresolved = "unresolved", Info, "the next hop's interface has just gone, and a shorter route has yet to take over";
         NoTable = "no-table", Error, "a route says to look in a VRF that is not there";
         TableLoop = "table-loop", Error, "routes send the packet from VRF to VRF in a circle";
     }
@@ -97,6 +98,7 @@ impl Ip4Lookup {
             }
             Object::Local => Verdict::Next(Next::Local),
             Object::Drop => Verdict::Drop(Reason::Blackhole),
+            Object::Unresolved => Verdict::Drop(Reason::Unresolved),
             Object::Report(cause) => {
                 p.set_fwd(cause.to_raw());
                 Verdict::Next(Next::Report)

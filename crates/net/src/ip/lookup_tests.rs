@@ -83,6 +83,7 @@ fn plain(naive: &BTreeMap<u16, (NaiveLpm, Vec<Object>)>, fib: u16, dst: Ipv4Addr
             Object::Glean(i) => ("ip4-arp".into(), Some(dst.to_bits()), Some(i)),
             Object::Local => drop("ip4-local"),
             Object::Drop => drop("blackhole"),
+            Object::Unresolved => drop("unresolved"),
             Object::Report(cause) => ("ip4-icmp-error".into(), Some(cause.to_raw()), None),
             Object::Table(next) => {
                 table = next;
@@ -107,6 +108,7 @@ fn object() -> impl Strategy<Value = Object> {
         1 => (0u32..9).prop_map(Object::Glean),
         1 => Just(Object::Local),
         1 => Just(Object::Drop),
+        1 => Just(Object::Unresolved),
         1 => prop_oneof![Just(Cause::HostUnreachable), Just(Cause::Prohibited)].prop_map(Object::Report),
         // VRF 1 never has a table.
         2 => prop_oneof![Just(0u16), Just(1), Just(2), Just(700)].prop_map(Object::Table),

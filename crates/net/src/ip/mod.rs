@@ -21,10 +21,13 @@ mod multicast;
 mod object;
 mod options;
 mod own;
+mod path;
 mod prefix;
 pub mod reassembly;
 mod registry;
 mod rewrite;
+mod rib;
+mod slab;
 mod table;
 
 use graph::{ArcKey, Builder, GraphError};
@@ -33,10 +36,11 @@ pub use lookup::Fibs;
 pub use object::Object;
 pub use options::UtcClock;
 pub use own::OwnAddresses;
+pub use path::{Affected, Path, PathState};
 pub use prefix::Prefix4;
 pub use reassembly::Reassembly;
 pub use registry::Registry;
-pub use table::{Path, PathState, Resolver, RouteError, Routes, Source};
+pub use table::{Resolver, RouteError, Routes, Source, Sources};
 
 use crate::Tables;
 use crate::router::Hooks;

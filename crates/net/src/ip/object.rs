@@ -17,6 +17,8 @@ pub enum Object {
     Report(Cause),
     /// Look up again in another VRF.
     Table(u16),
+    /// Drop: the path has just lost its interface, and its routes are about to give way to others.
+    Unresolved,
 }
 
 const ADJACENCY: u64 = 1;
@@ -25,6 +27,7 @@ const LOCAL: u64 = 3;
 const DROP: u64 = 4;
 const REPORT: u64 = 5;
 const TABLE: u64 = 6;
+const UNRESOLVED: u64 = 7;
 
 impl Object {
     /// The word: kind in the low byte, value in the high half.
@@ -37,6 +40,7 @@ impl Object {
             Object::Drop => (DROP, 0),
             Object::Report(c) => (REPORT, c.to_raw()),
             Object::Table(t) => (TABLE, u32::from(t)),
+            Object::Unresolved => (UNRESOLVED, 0),
         };
         kind | u64::from(value) << 32
     }
@@ -58,6 +62,7 @@ impl Object {
             DROP => Object::Drop,
             REPORT => Object::Report(Cause::from_raw(value)),
             TABLE => Object::Table(value as u16),
+            UNRESOLVED => Object::Unresolved,
             _ => Object::Report(Cause::NoRoute),
         }
     }

@@ -4,19 +4,26 @@
 //! A **path** says where packets go; all routes with the same path share it, and with it one forwarding object. A path
 //! over a next hop is *resolved* while the next hop's interface is up. Of a prefix's sources the best one with a
 //! resolved path is installed; when none has, the prefix is withdrawn, so that a shorter one takes over.
+//!
+//! When an interface changes, only the paths that depend on it are asked again. That is one store a path: whatever the
+//! number of routes, packets no longer go where they cannot, or go elsewhere with the next. Only when a path becomes
+//! resolved or ceases to be, its routes come and go: they are *visited*, some at a time ([`Routes::settle`]), so that
+//! neither packets nor commands wait. Until its route was visited, a packet may be dropped as `unresolved`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 
 use infra::class_a::{WordWriter, Writer};
-use infra::lpm::{Dir24Reader, Dir24Writer, Lpm, LpmFull, dir24};
+use infra::lpm::{Dir24Reader, Dir24Writer, Lpm, LpmFull, PrefixMap, dir24};
 use infra::quiesce::{Domain, Mark};
 
 use super::lookup::Fibs;
 use super::object::Object;
+use super::path::{Affected, Path, PathState};
 use super::prefix::Prefix4;
-use crate::icmp::Cause;
+use super::rib::{OfPrefix, Rib};
+use super::slab::NONE;
 
 /// /24s that have longer prefixes in them, at most, in one VRF.
 const GROUPS: u32 = 1 << 20;
@@ -46,51 +53,6 @@ impl Source {
     }
 }
 
-/// Where a route's packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Path {
-    /// To a neighbour; without an interface, to whichever connected network it is on.
-    Via {
-        /// The neighbour.
-        next_hop: Ipv4Addr,
-        /// By this interface only.
-        interface: Option<u32>,
-    },
-    /// To the destination itself, on the link of this interface.
-    Attached(u32),
-    /// To this router.
-    Local,
-    /// Nowhere, without a word.
-    Drop,
-    /// Nowhere, with an ICMP error.
-    Unreachable,
-    /// Nowhere, with an ICMP error that says so.
-    Prohibit,
-    /// To wherever another VRF says.
-    Table(u16),
-}
-
-impl Path {
-    /// Whether it leads over this interface and says so.
-    fn names(self, interface: u32) -> bool {
-        match self {
-            Path::Via { interface: by, .. } => by == Some(interface),
-            Path::Attached(by) => by == interface,
-            _ => false,
-        }
-    }
-}
-
-/// A path and what depends on it.
-#[derive(Debug)]
-pub struct PathState {
-    /// Index of its forwarding object, which is the leaf in the lookup tables.
-    pub object: u32,
-    /// What it means now; `None` while it is unresolved.
-    pub resolved: Option<Object>,
-    routes: u32,
-}
-
 /// Why a route could not be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
@@ -116,6 +78,10 @@ impl std::fmt::Display for RouteError {
 }
 impl std::error::Error for RouteError {}
 
+pub(super) fn no_memory() -> RouteError {
+    RouteError::Full("there is no memory for it".into())
+}
+
 impl From<LpmFull> for RouteError {
     fn from(e: LpmFull) -> Self {
         RouteError::Full(e.to_string())
@@ -134,18 +100,47 @@ impl Resolver for NoNeighbors {
 /// One VRF.
 struct Vrf {
     lookup: Dir24Writer,
-    routes: BTreeMap<Prefix4, Vec<(Source, Path)>>,
+    /// For each prefix the route of its best source.
+    prefixes: PrefixMap,
 }
 
 /// All VRFs and paths.
 pub struct Routes {
     domain: Domain,
     vrfs: BTreeMap<u16, Vrf>,
-    paths: HashMap<(u16, Path), PathState>,
+    rib: Rib,
+    /// Paths whose routes are to be visited.
+    waiting: VecDeque<u32>,
     objects: WordWriter,
     /// Objects that no route uses any more, until no worker can be between a leaf and its object.
     unused: VecDeque<(Mark, u32)>,
     published: Writer<Fibs>,
+}
+
+/// What the sources say of one prefix, the best first.
+#[derive(Clone)]
+pub struct Sources<'r> {
+    rib: &'r Rib,
+    routes: OfPrefix<'r>,
+}
+
+impl Iterator for Sources<'_> {
+    type Item = (Source, Path);
+
+    fn next(&mut self) -> Option<(Source, Path)> {
+        let route = &self.rib.routes[self.routes.next()?];
+        Some((route.source, self.rib.paths.states[route.path].path))
+    }
+}
+
+/// The word of a path's object.
+fn word(resolved: Option<Object>) -> u64 {
+    resolved.unwrap_or(Object::Unresolved).to_word()
+}
+
+/// What a visit of a route costs: one, and one more for each 64 entries of the lookup table that it covers.
+fn cost(prefix: Prefix4) -> usize {
+    1 + (1 << (24 - prefix.len().clamp(9, 24))) / 64
 }
 
 /// Destinations that no packet may be forwarded to (RFC 1812 sections 5.3.5.1 and 5.3.7): "this network", loopback,
@@ -176,7 +171,8 @@ impl Routes {
         let mut routes = Routes {
             domain: domain.clone(),
             vrfs: BTreeMap::new(),
-            paths: HashMap::new(),
+            rib: Rib::new(),
+            waiting: VecDeque::new(),
             objects,
             unused: VecDeque::new(),
             published,
@@ -194,7 +190,7 @@ impl Routes {
             return Ok(());
         }
         let (lookup, reader) = dir24(&self.domain, GROUPS)?;
-        self.vrfs.insert(fib, Vrf { lookup, routes: BTreeMap::new() });
+        self.vrfs.insert(fib, Vrf { lookup, prefixes: PrefixMap::new() });
         for (address, len, path) in SPECIAL {
             let prefix = Prefix4::new(address, len);
             self.add(fib, prefix, Source::Special, path, &mut NoNeighbors).map_err(io::Error::other)?;
@@ -209,23 +205,28 @@ impl Routes {
     /// When there is no such VRF, somebody's route is in it, a route of another one leads to it, or it is VRF 0, which
     /// is always there.
     pub fn remove_table(&mut self, fib: u16) -> Result<(), RouteError> {
-        let vrf = self.vrfs.get(&fib).ok_or(RouteError::NoTable(fib))?;
+        if !self.vrfs.contains_key(&fib) {
+            return Err(RouteError::NoTable(fib));
+        }
         let in_use = |why: String| Err(RouteError::InUse(fib, why));
         if fib == 0 {
             return in_use("it is always there".into());
         }
-        let mut asked =
-            vrf.routes.iter().filter(|(_, sources)| sources.iter().any(|s| s.0 != Source::Special));
-        if let Some((prefix, _)) = asked.next() {
+        let asked = self.iter(fib).find(|(_, sources)| sources.clone().any(|s| s.0 != Source::Special));
+        if let Some(prefix) = asked.map(|(prefix, _)| prefix) {
             return in_use(format!("the route {prefix} is in it"));
         }
-        if let Some((other, _)) = self.paths.keys().find(|(_, path)| *path == Path::Table(fib)) {
+        if let Some(other) = self.rib.paths.vrf_with(Path::Table(fib)) {
             return in_use(format!("a route of table {other} leads to it"));
         }
         self.publish(fib, None);
         let Some(vrf) = self.vrfs.remove(&fib) else { return Ok(()) };
-        for (_, path) in vrf.routes.into_values().flatten() {
-            self.leave_path(fib, path, &mut NoNeighbors);
+        for (_, _, first) in vrf.prefixes.iter() {
+            for at in self.rib.of_prefix(first).collect::<Vec<_>>() {
+                let path = self.rib.routes[at].path;
+                self.rib.remove(at);
+                self.leave_path(path, &mut NoNeighbors);
+            }
         }
         Ok(())
     }
@@ -263,38 +264,35 @@ impl Routes {
         if !self.vrfs.contains_key(&fib) {
             return Err(RouteError::NoTable(fib));
         }
-        self.use_path(fib, path, by)?;
-        let Some(vrf) = self.vrfs.get_mut(&fib) else { return Err(RouteError::NoTable(fib)) };
-        let sources = vrf.routes.entry(prefix).or_default();
-        let old = match sources.binary_search_by_key(&source, |s| s.0) {
-            Ok(i) => Some(std::mem::replace(&mut sources[i].1, path)),
-            Err(i) => {
-                sources.insert(i, (source, path));
-                None
-            }
-        };
-        if let Err(e) = self.install(fib, prefix) {
-            // Take back what was noted; the lookup table refused, so it has not changed.
-            self.forget(fib, prefix, source, old);
-            self.leave_path(fib, path, by);
-            return Err(e);
-        }
-        if let Some(old) = old {
-            self.leave_path(fib, old, by);
-        }
-        Ok(())
+        let id = self.use_path(fib, path, by)?;
+        let result = self.set(fib, prefix, source, id);
+        self.leave_path(*result.as_ref().unwrap_or(&id), by);
+        result.map(|_| ())
     }
 
-    fn forget(&mut self, fib: u16, prefix: Prefix4, source: Source, old: Option<Path>) {
-        let Some(vrf) = self.vrfs.get_mut(&fib) else { return };
-        let Some(sources) = vrf.routes.get_mut(&prefix) else { return };
-        match old {
-            Some(path) => sources.iter_mut().filter(|s| s.0 == source).for_each(|s| s.1 = path),
-            None => sources.retain(|s| s.0 != source),
+    /// Says that the source's route for the prefix takes this path. Gives the path that it had.
+    fn set(&mut self, fib: u16, prefix: Prefix4, source: Source, path: u32) -> Result<u32, RouteError> {
+        let Some(vrf) = self.vrfs.get_mut(&fib) else { return Err(RouteError::NoTable(fib)) };
+        let (lookup, rib) = (&mut vrf.lookup, &mut self.rib);
+        let first = vrf.prefixes.get(prefix.bits(), prefix.len()).unwrap_or(NONE);
+        if let Some(at) = rib.of_prefix(first).find(|at| rib.routes[*at].source == source) {
+            let old = rib.repath(at, path);
+            if let Err(e) = rib.install(lookup, prefix, first) {
+                // The lookup table that refuses has not changed.
+                rib.repath(at, old);
+                return Err(e);
+            }
+            return Ok(old);
         }
-        if sources.is_empty() {
-            vrf.routes.remove(&prefix);
+        vrf.prefixes.make_room(prefix.bits(), prefix.len())?;
+        let at = rib.insert(fib, prefix, source, path, first)?;
+        let best = if first == NONE || source < rib.routes[first].source { at } else { first };
+        if let Err(e) = rib.install(lookup, prefix, best) {
+            rib.remove(at);
+            return Err(e);
         }
+        vrf.prefixes.insert(prefix.bits(), prefix.len(), best);
+        Ok(path)
     }
 
     /// Removes what `source` says of a prefix.
@@ -308,75 +306,70 @@ impl Routes {
         source: Source,
         by: &mut impl Resolver,
     ) -> Result<Path, RouteError> {
-        let vrf = self.vrfs.get(&fib).ok_or(RouteError::NoTable(fib))?;
-        let sources = vrf.routes.get(&prefix).ok_or(RouteError::NoRoute(prefix))?;
-        let (_, path) = *sources.iter().find(|s| s.0 == source).ok_or(RouteError::NoRoute(prefix))?;
-        self.forget(fib, prefix, source, None);
-        self.install(fib, prefix)?;
-        self.leave_path(fib, path, by);
-        Ok(path)
+        let vrf = self.vrfs.get_mut(&fib).ok_or(RouteError::NoTable(fib))?;
+        let rib = &mut self.rib;
+        let first = vrf.prefixes.get(prefix.bits(), prefix.len()).unwrap_or(NONE);
+        let found = rib.of_prefix(first).find(|at| rib.routes[*at].source == source);
+        let at = found.ok_or(RouteError::NoRoute(prefix))?;
+        let (path, next) = (rib.routes[at].path, rib.routes[at].next);
+        rib.remove(at);
+        let first = match next {
+            next if next == at => NONE,
+            next if first == at => next,
+            _ => first,
+        };
+        match first {
+            NONE => vrf.prefixes.remove(prefix.bits(), prefix.len()),
+            first => vrf.prefixes.insert(prefix.bits(), prefix.len(), first),
+        };
+        rib.install_or_log(&mut vrf.lookup, fib, prefix, first);
+        let taken = rib.paths.states[path].path;
+        self.leave_path(path, by);
+        Ok(taken)
     }
 
     /// Removes every route whose path names this interface, whoever it is from: its index may soon be another one's.
     pub fn forget_interface(&mut self, interface: u32, by: &mut impl Resolver) {
-        let fibs: BTreeSet<u16> =
-            self.paths.keys().filter(|(_, path)| path.names(interface)).map(|(fib, _)| *fib).collect();
-        for fib in fibs {
-            let Some(vrf) = self.vrfs.get(&fib) else { continue };
-            let of = |(p, s): (&Prefix4, &Vec<(Source, Path)>)| {
-                s.iter().filter(|s| s.1.names(interface)).map(|s| (*p, s.0)).collect::<Vec<_>>()
-            };
-            for (prefix, source) in vrf.routes.iter().flat_map(of).collect::<Vec<_>>() {
-                if let Err(e) = self.remove(fib, prefix, source, by) {
-                    tracing::error!("{prefix} in table {fib}: {e}");
-                }
+        loop {
+            let Some(path) = self.rib.paths.naming(interface).next() else { return };
+            let route = &self.rib.routes[self.rib.paths.states[path].first];
+            let (fib, prefix, source) = (route.fib, route.prefix, route.source);
+            if let Err(e) = self.remove(fib, prefix, source, by) {
+                tracing::error!("{prefix} in table {fib}: {e}");
+                return;
             }
         }
     }
 
-    /// Puts into the lookup table what the prefix's sources say.
-    fn install(&mut self, fib: u16, prefix: Prefix4) -> Result<(), RouteError> {
-        let Some(vrf) = self.vrfs.get_mut(&fib) else { return Err(RouteError::NoTable(fib)) };
-        let sources = vrf.routes.get(&prefix).map_or(&[][..], |s| s);
-        let best = sources.iter().find_map(|s| {
-            let state = self.paths.get(&(fib, s.1))?;
-            state.resolved.map(|_| state.object)
+    /// The path's index; it is made if it is not there.
+    fn use_path(&mut self, fib: u16, path: Path, by: &mut impl Resolver) -> Result<u32, RouteError> {
+        if let Some(id) = self.rib.paths.find(fib, path) {
+            return Ok(id);
+        }
+        let resolved = path.constant().or_else(|| by.resolve(fib, path));
+        let object = self.objects.insert(word(resolved));
+        let made = object.map_err(|e| RouteError::Full(e.to_string())).and_then(|object| {
+            let id = self.rib.paths.insert(PathState::new(fib, path, object, resolved));
+            id.ok_or_else(|| {
+                self.objects.remove(object);
+                no_memory()
+            })
         });
-        match best {
-            Some(leaf) => {
-                vrf.lookup.insert(prefix.bits(), prefix.len(), leaf)?;
-            }
-            None => {
-                vrf.lookup.remove(prefix.bits(), prefix.len());
-            }
-        }
-        Ok(())
+        made.inspect_err(|_| resolved.into_iter().for_each(|object| by.release(object)))
     }
 
-    fn use_path(&mut self, fib: u16, path: Path, by: &mut impl Resolver) -> Result<(), RouteError> {
-        if let Some(state) = self.paths.get_mut(&(fib, path)) {
-            state.routes += 1;
-            return Ok(());
+    /// Takes a path away that no route has any more.
+    fn leave_path(&mut self, id: u32, by: &mut impl Resolver) {
+        if self.rib.paths.states[id].first != NONE {
+            return;
         }
-        let resolved = constant(path).or_else(|| by.resolve(fib, path));
-        let word = resolved.unwrap_or(Object::Report(Cause::HostUnreachable)).to_word();
-        let object = self.objects.insert(word).map_err(|e| {
-            resolved.into_iter().for_each(|object| by.release(object));
-            RouteError::Full(e.to_string())
-        })?;
-        self.paths.insert((fib, path), PathState { object, resolved, routes: 1 });
-        Ok(())
-    }
-
-    fn leave_path(&mut self, fib: u16, path: Path, by: &mut impl Resolver) {
-        let Some(state) = self.paths.get_mut(&(fib, path)) else { return };
-        state.routes -= 1;
-        if state.routes == 0 {
-            self.unused.push_back((self.domain.mark(), state.object));
-            if let Some(object) = state.resolved {
-                by.release(object);
-            }
-            self.paths.remove(&(fib, path));
+        let Some(state) = self.rib.paths.remove(id) else { return };
+        if state.waits {
+            self.waiting.retain(|waiting| *waiting != id);
+        }
+        self.unused.push_back((self.domain.mark(), state.object));
+        if let Some(object) = state.resolved {
+            by.release(object);
         }
     }
 
@@ -391,89 +384,122 @@ impl Routes {
 
     /// Whether any route uses this path.
     pub fn uses(&self, fib: u16, path: Path) -> bool {
-        self.paths.contains_key(&(fib, path))
+        self.rib.paths.find(fib, path).is_some()
     }
 
-    /// Asks again what every path over a next hop or a link means; prefixes come and go with them.
-    pub fn resolve_again(&mut self, by: &mut impl Resolver) {
-        let mut flipped = Vec::new();
-        for ((fib, path), state) in &mut self.paths {
-            if constant(*path).is_some() {
-                continue;
-            }
-            let now = by.resolve(*fib, *path);
+    /// Asks again what the paths mean that depend on what changed. Routes of those that became resolved, or ceased to
+    /// be, come and go as they are visited ([`settle`](Self::settle)).
+    pub fn resolve_again(&mut self, what: &Affected, by: &mut impl Resolver) {
+        for id in self.rib.paths.affected(what) {
+            let state = &mut self.rib.paths.states[id];
+            let now = by.resolve(state.fib, state.path);
             let before = std::mem::replace(&mut state.resolved, now);
-            if let (Some(object), true) = (now, now != before) {
+            if now != before {
                 // The index is in use, so it lies within the capacity.
-                let _ = self.objects.set(state.object, object.to_word());
+                let _ = self.objects.set(state.object, word(now));
             }
             // Only now: what the object said until now had to be there as long as it said so.
             if let Some(before) = before {
                 by.release(before);
             }
             if now.is_some() != before.is_some() {
-                flipped.push((*fib, *path));
-            }
-        }
-        for (fib, path) in flipped {
-            let Some(vrf) = self.vrfs.get(&fib) else { continue };
-            let of_path = vrf.routes.iter().filter(|(_, sources)| sources.iter().any(|s| s.1 == path));
-            let prefixes: Vec<Prefix4> = of_path.map(|(p, _)| *p).collect();
-            for prefix in prefixes {
-                if let Err(e) = self.install(fib, prefix) {
-                    tracing::error!("{prefix} in table {fib}: {e}");
+                state.next = state.first;
+                if !std::mem::replace(&mut state.waits, true) {
+                    self.waiting.push_back(id);
                 }
             }
         }
     }
 
+    /// Visits routes whose path became resolved or ceased to be: so many, or fewer of those with short prefixes, which
+    /// take longer. Returns whether more wait.
+    pub fn settle(&mut self, mut visits: usize) -> bool {
+        while let Some(&id) = self.waiting.front() {
+            let path = &mut self.rib.paths.states[id];
+            if path.next == NONE {
+                path.waits = false;
+                self.waiting.pop_front();
+                continue;
+            }
+            if visits == 0 {
+                return true;
+            }
+            let at = path.next;
+            let route = &self.rib.routes[at];
+            path.next = route.older;
+            let (fib, prefix) = (route.fib, route.prefix);
+            visits = visits.saturating_sub(cost(prefix));
+            if let Some(vrf) = self.vrfs.get_mut(&fib) {
+                self.rib.install_or_log(&mut vrf.lookup, fib, prefix, at);
+            }
+        }
+        false
+    }
+
+    /// Whether routes wait to be visited.
+    pub fn unsettled(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Every route of a VRF in order of prefix: sources with their paths, the best first.
-    pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix4, &[(Source, Path)])> {
-        let routes = self.vrfs.get(&fib).map(|v| &v.routes);
-        routes.into_iter().flatten().map(|(p, s)| (*p, s.as_slice()))
+    pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix4, Sources<'_>)> {
+        let all = self.vrfs.get(&fib).into_iter().flat_map(|v| v.prefixes.iter());
+        let mut all: Vec<(Prefix4, u32)> =
+            all.map(|(bits, len, first)| (Prefix4::new(Ipv4Addr::from_bits(bits), len), first)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(prefix, first)| (prefix, self.sources(first)))
+    }
+
+    /// How many prefixes of a VRF have each length.
+    pub fn lengths(&self, fib: u16) -> [usize; 33] {
+        self.vrfs.get(&fib).map_or([0; 33], |v| *v.prefixes.lengths())
     }
 
     /// How many prefixes of a VRF have routes.
     pub fn count(&self, fib: u16) -> usize {
-        self.vrfs.get(&fib).map_or(0, |v| v.routes.len())
+        self.vrfs.get(&fib).map_or(0, |v| v.prefixes.len())
     }
 
     /// What the sources say of this very prefix.
-    pub fn exact(&self, fib: u16, prefix: Prefix4) -> &[(Source, Path)] {
-        self.vrfs.get(&fib).and_then(|v| v.routes.get(&prefix)).map_or(&[], |s| s)
+    pub fn exact(&self, fib: u16, prefix: Prefix4) -> Sources<'_> {
+        let first = self.vrfs.get(&fib).and_then(|v| v.prefixes.get(prefix.bits(), prefix.len()));
+        self.sources(first.unwrap_or(NONE))
+    }
+
+    fn sources(&self, first: u32) -> Sources<'_> {
+        Sources { rib: &self.rib, routes: self.rib.of_prefix(first) }
     }
 
     /// The route that packets to `address` take: the longest prefix with a resolved path.
     pub fn lookup(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Source, Path)> {
-        let vrf = self.vrfs.get(&fib)?;
-        (0..=32).rev().find_map(|len| {
-            let prefix = Prefix4::new(address, len);
-            let sources = vrf.routes.get(&prefix)?;
-            let best = sources.iter().find(|s| self.path(fib, s.1).is_some_and(|p| p.resolved.is_some()))?;
-            Some((prefix, best.0, best.1))
-        })
+        self.longest(fib, address, 32)
     }
 
     /// The route with the longest prefix shorter than a host's that packets to `address` would take.
     pub fn covering(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Path)> {
+        self.longest(fib, address, 31).map(|(prefix, _, path)| (prefix, path))
+    }
+
+    /// The longest prefix of at most `most` bits with a resolved path.
+    fn longest(&self, fib: u16, address: Ipv4Addr, most: u8) -> Option<(Prefix4, Source, Path)> {
         let vrf = self.vrfs.get(&fib)?;
-        (0..32).rev().find_map(|len| {
+        (0..=most).rev().find_map(|len| {
             let prefix = Prefix4::new(address, len);
-            let sources = vrf.routes.get(&prefix)?;
-            let best = sources.iter().find(|s| self.path(fib, s.1).is_some_and(|p| p.resolved.is_some()))?;
-            Some((prefix, best.1))
+            let best = self.rib.best(vrf.prefixes.get(prefix.bits(), len)?)?;
+            let route = &self.rib.routes[best];
+            Some((prefix, route.source, self.rib.paths.states[route.path].path))
         })
     }
 
     /// The state of a path.
     pub fn path(&self, fib: u16, path: Path) -> Option<&PathState> {
-        self.paths.get(&(fib, path))
+        Some(&self.rib.paths.states[self.rib.paths.find(fib, path)?])
     }
 
     /// How many forwarding objects there are, those included that wait for workers to pass.
     #[cfg(test)]
     pub(crate) fn objects_in_use(&self) -> usize {
-        self.paths.len() + self.unused.len()
+        self.objects.len()
     }
 
     /// Memory of a VRF's lookup table in bytes.
@@ -482,14 +508,6 @@ impl Routes {
     }
 }
 
-/// What a path means that depends on nothing.
-fn constant(path: Path) -> Option<Object> {
-    match path {
-        Path::Local => Some(Object::Local),
-        Path::Drop => Some(Object::Drop),
-        Path::Unreachable => Some(Object::Report(Cause::HostUnreachable)),
-        Path::Prohibit => Some(Object::Report(Cause::Prohibited)),
-        Path::Table(t) => Some(Object::Table(t)),
-        Path::Via { .. } | Path::Attached(_) => None,
-    }
-}
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -10,7 +10,7 @@ use wire::Mac;
 use super::{Neighborhood, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, Kind, RxSlot, TxPort};
-use crate::ip::{OwnAddresses, Path, Prefix4, Source};
+use crate::ip::{Affected, OwnAddresses, Path, Prefix4, Source};
 use crate::neighbor::State;
 
 /// The MTU of a loopback interface, bytes.
@@ -364,7 +364,7 @@ impl Router {
         if info.parent != index {
             self.near.publish(info.parent)?;
         }
-        self.resolve_again();
+        self.resolve_again(&Affected { interfaces: vec![index], networks: Vec::new() });
         self.disconnect(index);
         Ok(())
     }
@@ -500,11 +500,16 @@ impl Router {
         };
         info.addresses.remove(at);
         self.sync_connected(index)?;
-        self.changed(index)
+        self.changed_with(index, Some(address.network()))
     }
 
     /// An interface changed: workers, routes and the list of own addresses follow.
     fn changed(&mut self, index: u32) -> Result<(), RouterError> {
+        self.changed_with(index, None)
+    }
+
+    /// The same where the interface `left` a network.
+    fn changed_with(&mut self, index: u32, left: Option<Prefix4>) -> Result<(), RouterError> {
         self.near.publish(index)?;
         self.sync_connected(index)?;
         let children: Vec<u32> =
@@ -517,10 +522,20 @@ impl Router {
         let networks = addresses().filter(|(_, a)| a.len < 31);
         let own = own.with_broadcasts(networks.map(|(fib, a)| (fib, a.network().last().to_bits())));
         self.own.set(own);
-        self.resolve_again();
+        self.resolve_again(&self.affected(index, left));
         self.neighbors_follow(index);
         children.into_iter().for_each(|child| self.neighbors_follow(child));
         Ok(())
+    }
+
+    /// What depends on an interface: it, those on it, and their networks.
+    fn affected(&self, index: u32, left: Option<Prefix4>) -> Affected {
+        let mut what = Affected::default();
+        for i in self.interfaces().filter(|i| i.parent == index || i.index == index) {
+            what.interfaces.push(i.index);
+            what.networks.extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| (i.fib, n)));
+        }
+        what
     }
 
     /// Makes the routes that follow from interface addresses what they should be.

@@ -2,7 +2,7 @@
 //!
 //! [`Router::poll`] is its turn: packets that workers punted, and timers. Between turns the owner calls the methods that
 //! change things, each of which is complete when it returns: workers see the change at once, or not at all when it
-//! was refused.
+//! was refused. Only of the routes behind an interface that comes or goes many may follow in the next turns.
 
 mod interfaces;
 mod neighbors;

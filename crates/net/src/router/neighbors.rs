@@ -175,7 +175,7 @@ impl Router {
         let wanted = on_link || known && attached();
         let (prefix, path) =
             (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
-        let present = self.routes.exact(fib, prefix).contains(&(Source::Neighbor, path));
+        let present = self.routes.exact(fib, prefix).any(|s| s == (Source::Neighbor, path));
         let done = match (present, wanted) {
             (false, true) => self.routes.add(fib, prefix, Source::Neighbor, path, &mut self.near),
             (true, false) => self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near).map(|_| ()),
@@ -201,7 +201,7 @@ impl Router {
         for (_, address) in keys {
             let (prefix, path) =
                 (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
-            if self.routes.exact(fib, prefix).contains(&(Source::Neighbor, path))
+            if self.routes.exact(fib, prefix).any(|s| s == (Source::Neighbor, path))
                 && let Err(e) = self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near)
             {
                 tracing::warn!("the route to neighbour {address}: {e}");

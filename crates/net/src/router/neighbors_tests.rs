@@ -177,7 +177,7 @@ impl Lab {
     }
 
     fn host_route(&self, address: Ipv4Addr) -> bool {
-        self.router.routes().exact(0, Prefix4::host(address)).iter().any(|r| r.0 == Source::Neighbor)
+        self.router.routes().exact(0, Prefix4::host(address)).any(|r| r.0 == Source::Neighbor)
     }
 
     fn states(&self) -> Vec<(String, &'static str)> {

@@ -45,8 +45,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Handles what workers punted and what is due at `now` (nanoseconds of the monotonic clock). Returns whether there
-    /// may be more to do at once.
+    /// Handles what workers punted, what is due at `now` (nanoseconds of the monotonic clock), and routes that follow a
+    /// change of an interface. Returns whether there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
         let mut handled = 0;
@@ -64,11 +64,12 @@ impl Router {
         self.handle_timeouts(now);
         self.expire_fragments(now);
         self.tables.utc.adjust(now);
+        let more = self.settle_routes();
         self.routes.collect();
         self.near.adjacencies.collect();
         self.domain.collect();
         self.bufs.publish();
-        handled >= TURN
+        more || handled >= TURN
     }
 
     /// Sends a packet into a worker's graph, at a node that some feature named in [`Hooks::inject`]; one that cannot go

@@ -1,9 +1,17 @@
 //! Routes, and what resolves them.
 
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use super::{Neighborhood, Router, RouterError};
-use crate::ip::{Object, Path, Prefix4, Resolver, Source};
+use crate::ip::{Affected, Object, Path, Prefix4, Resolver, Source};
+
+/// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
+const VISITS_AT_ONCE: usize = 1024;
+/// Routes between two looks at the clock.
+const VISITS: usize = 64;
+/// How long routes may be followed up in one turn, so that packets and commands need not wait.
+const SLICE: Duration = Duration::from_micros(500);
 
 impl Neighborhood {
     /// The interface whose connected network `address` is on, in this VRF.
@@ -89,9 +97,24 @@ impl Router {
         Ok(path)
     }
 
-    /// Interfaces came, went, or changed: every path is asked again what it means.
-    pub(crate) fn resolve_again(&mut self) {
-        self.routes.resolve_again(&mut self.near);
-        self.sync_off_link(Prefix4::new(Ipv4Addr::UNSPECIFIED, 0));
+    /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means. Many routes
+    /// follow in later turns.
+    pub(crate) fn resolve_again(&mut self, what: &Affected) {
+        self.routes.resolve_again(what, &mut self.near);
+        if self.routes.settle(VISITS_AT_ONCE) {
+            self.wake.ring();
+        }
+        self.sync_off_link(Prefix4::DEFAULT);
+    }
+
+    /// Lets routes follow what their paths mean now, for a slice of time. Returns whether there is more to do.
+    pub(super) fn settle_routes(&mut self) -> bool {
+        let start = Instant::now();
+        while self.routes.settle(VISITS) {
+            if start.elapsed() >= SLICE {
+                return true;
+            }
+        }
+        false
     }
 }

@@ -3,11 +3,12 @@
 use std::net::Ipv4Addr;
 
 use drivers::pktgen::{self, Stream, Template};
+use infra::lpm::LpmLookup;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::ip::{Path, Prefix4};
+use crate::ip::{Object, Path, Prefix4};
 use crate::testing::install;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -93,4 +94,39 @@ fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
     assert_eq!(router.routes().lookup(0, host).unwrap().2, own);
     router.remove_route(0, "77.0.0.0/8".parse().unwrap()).unwrap();
     assert!(router.routes().lookup(0, host).is_none(), "it goes with the route that it is behind");
+}
+
+/// Many routes follow their interface in slices. A packet meanwhile goes where it may, or is dropped with a reason.
+#[test]
+fn many_routes_follow_an_interface_turn_by_turn() {
+    const ROUTES: u32 = 5000;
+    let (mut router, _workers, _) = router();
+    let all = || (0..ROUTES).map(|n| 0x1400_0000 + (n << 8));
+    router.add_route(0, "20.0.0.0/8".parse().unwrap(), via(2)).unwrap();
+    for bits in all() {
+        router.add_route(0, Prefix4::new(Ipv4Addr::from_bits(bits), 24), via(1)).unwrap();
+    }
+    let words = |router: &Router| {
+        let (tables, mut participant) = (router.tables(), router.participant());
+        let section = participant.enter();
+        let table = tables.fibs.get(section.guard()).get(0).unwrap();
+        let of = |path| router.routes().path(0, path).unwrap().object;
+        let leaves = all().map(|a| table.lookup(a + 1));
+        let count = leaves.fold([0; 2], |[one, two], leaf| {
+            assert!(leaf == of(via(1)) || leaf == of(via(2)));
+            [one + u32::from(leaf == of(via(1))), two + u32::from(leaf == of(via(2)))]
+        });
+        (count, Object::from_word(tables.objects.get(of(via(1)))))
+    };
+    let Object::Adjacency(_) = words(&router).1 else { panic!("there is no adjacency") };
+    for up in [false, true] {
+        router.wake.clear();
+        router.set_admin(1, up).unwrap();
+        let ([one, two], object) = words(&router);
+        assert!(one > 1000 && two > 1000, "{one} go by the first, {two} by the second");
+        assert_eq!(object == Object::Unresolved, !up);
+        assert!(router.wake.clear(), "the main thread knows that there is more to do");
+        while router.poll(0) {}
+        assert_eq!(words(&router).0, if up { [ROUTES, 0] } else { [0, ROUTES] });
+    }
 }

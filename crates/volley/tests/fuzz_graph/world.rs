@@ -253,7 +253,7 @@ impl World {
             self.router.remove_interface(index).expect("an interface can be removed");
         }
         for fib in [0, 1] {
-            let left = self.router.routes().iter(fib).map(|(p, sources)| (p, sources.to_vec()));
+            let left = self.router.routes().iter(fib).map(|(p, sources)| (p, sources.collect::<Vec<_>>()));
             for (prefix, sources) in left.collect::<Vec<_>>() {
                 for (source, path) in sources {
                     match source {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use net::ip::{Object, Path, Prefix4, Source};
+use net::ip::{Object, Path, Prefix4, Sources};
 use serde::Serialize;
 
 use super::super::{Context, Output};
@@ -68,15 +68,14 @@ fn path_text(c: &Context, path: Path, resolved: Option<Object>) -> String {
     text
 }
 
-fn route(c: &Context, table: u16, prefix: Prefix4, sources: &[(Source, Path)]) -> Route {
+fn route(c: &Context, table: u16, prefix: Prefix4, sources: Sources<'_>) -> Route {
     let routes = c.system.router.routes();
     let sources: Vec<RouteSource> = sources
-        .iter()
         .map(|(source, path)| {
-            let resolved = routes.path(table, *path).and_then(|p| p.resolved);
+            let resolved = routes.path(table, path).and_then(|p| p.resolved);
             RouteSource {
                 source: source.name(),
-                path: path_text(c, *path, resolved),
+                path: path_text(c, path, resolved),
                 resolved: resolved.is_some(),
             }
         })
@@ -98,7 +97,7 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         Some((address, len)) => {
             let prefix = Prefix4::new(address, len);
             let sources = routes.exact(table, prefix);
-            if sources.is_empty() { Vec::new() } else { vec![route(c, table, prefix, sources)] }
+            if sources.clone().next().is_none() { Vec::new() } else { vec![route(c, table, prefix, sources)] }
         }
     };
     if found.is_empty() && a.get::<(Ipv4Addr, u8)>("prefix").is_some() {
@@ -131,10 +130,8 @@ struct Summary {
 fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
     let routes = c.system.router.routes();
-    let mut by_length = BTreeMap::new();
-    for (prefix, _) in routes.iter(table) {
-        *by_length.entry(prefix.len()).or_insert(0) += 1;
-    }
+    let by_length: BTreeMap<u8, usize> =
+        (0..).zip(routes.lengths(table)).filter(|(_, count)| *count > 0).collect();
     let s = Summary {
         table,
         routes: by_length.values().sum(),

@@ -1,0 +1,148 @@
+//! Routes as they were added, in two kinds of lists: those for one prefix, and those with one path.
+
+use infra::lpm::{Dir24Writer, Lpm};
+
+use super::path::Paths;
+use super::prefix::Prefix4;
+use super::slab::{NONE, Slab};
+use super::table::{RouteError, Source, no_memory};
+
+/// A route: what one source says of a prefix.
+pub(super) struct Route {
+    pub prefix: Prefix4,
+    pub fib: u16,
+    pub source: Source,
+    pub path: u32,
+    /// The next source's route for the same prefix; the last one's is the first again.
+    pub next: u32,
+    /// The route with the same path that was added before this one, and the one after.
+    pub older: u32,
+    newer: u32,
+}
+
+/// Routes and paths.
+pub(super) struct Rib {
+    pub routes: Slab<Route>,
+    pub paths: Paths,
+}
+
+/// The routes for one prefix, each once.
+#[derive(Clone)]
+pub(super) struct OfPrefix<'r> {
+    routes: &'r Slab<Route>,
+    first: u32,
+    at: u32,
+}
+
+impl Iterator for OfPrefix<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        if self.at == NONE {
+            return None;
+        }
+        let at = self.at;
+        let next = self.routes[at].next;
+        self.at = if next == self.first { NONE } else { next };
+        Some(at)
+    }
+}
+
+impl Rib {
+    pub fn new() -> Rib {
+        Rib { routes: Slab::new(), paths: Paths::new() }
+    }
+
+    /// The routes for a prefix, from this one on; none for [`NONE`].
+    pub fn of_prefix(&self, first: u32) -> OfPrefix<'_> {
+        OfPrefix { routes: &self.routes, first, at: first }
+    }
+
+    /// The best route for a prefix whose path is resolved; `any` is one of those for this prefix.
+    pub fn best(&self, any: u32) -> Option<u32> {
+        let resolved = |at: &u32| self.paths.states[self.routes[*at].path].resolved.is_some();
+        self.of_prefix(any).filter(resolved).min_by_key(|at| self.routes[*at].source)
+    }
+
+    /// Adds a route beside those for the same prefix, of which `first` is the best one; [`NONE`] when there is none.
+    pub fn insert(
+        &mut self,
+        fib: u16,
+        prefix: Prefix4,
+        source: Source,
+        path: u32,
+        first: u32,
+    ) -> Result<u32, RouteError> {
+        let route = Route { prefix, fib, source, path, next: NONE, older: NONE, newer: NONE };
+        let at = self.routes.insert(route).ok_or_else(no_memory)?;
+        // Behind the last better one, or behind the last of all: then it is the first.
+        let better = self.of_prefix(first).filter(|other| self.routes[*other].source < source).last();
+        let before = better.or(self.of_prefix(first).last()).unwrap_or(at);
+        self.routes[at].next = if before == at { at } else { self.routes[before].next };
+        self.routes[before].next = at;
+        self.link(at);
+        Ok(at)
+    }
+
+    /// Removes a route.
+    pub fn remove(&mut self, at: u32) {
+        self.unlink(at);
+        let before = self.of_prefix(at).last().unwrap_or(at);
+        self.routes[before].next = self.routes[at].next;
+        self.routes.remove(at);
+    }
+
+    /// Gives a route another path; returns the one that it had.
+    pub fn repath(&mut self, at: u32, path: u32) -> u32 {
+        self.unlink(at);
+        let old = std::mem::replace(&mut self.routes[at].path, path);
+        self.link(at);
+        old
+    }
+
+    fn link(&mut self, at: u32) {
+        let path = &mut self.paths.states[self.routes[at].path];
+        let older = std::mem::replace(&mut path.first, at);
+        if older != NONE {
+            self.routes[older].newer = at;
+        }
+        let route = &mut self.routes[at];
+        (route.older, route.newer) = (older, NONE);
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Route { path, older, newer, .. } = self.routes[at];
+        let path = &mut self.paths.states[path];
+        if path.next == at {
+            path.next = older;
+        }
+        match newer {
+            NONE => path.first = older,
+            _ => self.routes[newer].older = older,
+        }
+        if older != NONE {
+            self.routes[older].newer = newer;
+        }
+    }
+
+    /// Puts into the lookup table what the sources say of a prefix; `any` is one of its routes, [`NONE`] when it has none.
+    pub fn install(&self, lookup: &mut Dir24Writer, prefix: Prefix4, any: u32) -> Result<(), RouteError> {
+        match self.best(any) {
+            Some(best) => {
+                let leaf = self.paths.states[self.routes[best].path].object;
+                lookup.insert(prefix.bits(), prefix.len(), leaf)?;
+            }
+            None => {
+                lookup.remove(prefix.bits(), prefix.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// The same where nobody is there to be told: a prefix for which the lookup table has no room is not in it.
+    pub fn install_or_log(&self, lookup: &mut Dir24Writer, fib: u16, prefix: Prefix4, any: u32) {
+        if let Err(e) = self.install(lookup, prefix, any) {
+            tracing::error!("{prefix} in table {fib}: {e}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Values by index, in chunks that never move: growing copies nothing, however many there are.
+
+use std::ops::{Index, IndexMut};
+
+/// Values in one chunk.
+const CHUNK: usize = 1024;
+/// No index.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Values by index; the index of one that was removed is used again.
+pub(super) struct Slab<T> {
+    chunks: Vec<Vec<Slot<T>>>,
+    /// The first free slot, which names the next one; [`NONE`] when there is none.
+    free: u32,
+}
+
+enum Slot<T> {
+    Used(T),
+    Free(u32),
+}
+
+impl<T> Slab<T> {
+    pub fn new() -> Slab<T> {
+        Slab { chunks: Vec::new(), free: NONE }
+    }
+
+    /// Puts a value at a free index; `None` when there is no memory for it.
+    pub fn insert(&mut self, value: T) -> Option<u32> {
+        if self.free == NONE {
+            self.grow()?;
+        }
+        let at = self.free;
+        let slot = self.slot_mut(at);
+        if let Slot::Free(next) = std::mem::replace(slot, Slot::Used(value)) {
+            self.free = next;
+        }
+        Some(at)
+    }
+
+    fn grow(&mut self) -> Option<()> {
+        let start = u32::try_from(self.chunks.len() * CHUNK).ok().filter(|s| *s < NONE - CHUNK as u32)?;
+        let mut chunk = Vec::new();
+        chunk.try_reserve_exact(CHUNK).ok()?;
+        self.chunks.try_reserve(1).ok()?;
+        let end = start + CHUNK as u32;
+        chunk.extend((start + 1..end).chain([self.free]).map(Slot::Free));
+        self.chunks.push(chunk);
+        self.free = start;
+        Some(())
+    }
+
+    /// Takes the value at `at`, which must be one's.
+    pub fn remove(&mut self, at: u32) -> Option<T> {
+        let next = self.free;
+        match std::mem::replace(self.slot_mut(at), Slot::Free(next)) {
+            Slot::Used(value) => {
+                self.free = at;
+                Some(value)
+            }
+            free => {
+                *self.slot_mut(at) = free;
+                None
+            }
+        }
+    }
+
+    fn slot_mut(&mut self, at: u32) -> &mut Slot<T> {
+        &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+    }
+}
+
+/// An index that is no value's is a defect of the owner.
+impl<T> Index<u32> for Slab<T> {
+    type Output = T;
+    fn index(&self, at: u32) -> &T {
+        match &self.chunks[at as usize / CHUNK][at as usize % CHUNK] {
+            Slot::Used(value) => value,
+            Slot::Free(_) => panic!("nothing is at index {at}"),
+        }
+    }
+}
+
+impl<T> IndexMut<u32> for Slab<T> {
+    fn index_mut(&mut self, at: u32) -> &mut T {
+        match self.slot_mut(at) {
+            Slot::Used(value) => value,
+            Slot::Free(_) => panic!("nothing is at index {at}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_one_values_at_a_time() {
+        let mut s = Slab::new();
+        let all: Vec<u32> = (0..3 * CHUNK).filter_map(|n| s.insert(n)).collect();
+        assert_eq!(all, (0..3 * CHUNK as u32).collect::<Vec<_>>());
+        assert_eq!((s.remove(7), s.remove(2000), s.remove(7)), (Some(7), Some(2000), None));
+        assert_eq!((s.insert(1), s.insert(2), s.insert(3)), (Some(2000), Some(7), Some(3 * CHUNK as u32)));
+        s[8] += 1;
+        assert_eq!((s[2000], s[7], s[8]), (1, 2, 9));
+    }
+}

@@ -1,0 +1,270 @@
+//! Routes over interfaces that come and go, beside a plain model that computes everything anew.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use infra::lpm::{LpmLookup, NaiveLpm};
+use infra::quiesce::Participant;
+use proptest::prelude::*;
+
+use super::*;
+use crate::tables::{Tables, Writers, tables};
+
+const INTERFACES: u32 = 3;
+
+/// Interfaces, each up or down and with a network or none, and who uses their adjacencies.
+#[derive(Clone, Default)]
+struct Links {
+    up: BTreeSet<u32>,
+    networks: BTreeMap<u32, Prefix4>,
+    users: HashMap<u32, i32>,
+    asked: usize,
+}
+
+impl Links {
+    /// What a path means, by the plain definition.
+    fn meaning(&self, path: Path) -> Option<Object> {
+        let usable = |i: &u32| self.up.contains(i);
+        match path {
+            Path::Attached(i) => usable(&i).then_some(Object::Glean(i)),
+            Path::Via { next_hop, interface } => {
+                let on = |i: &u32| self.networks.get(i).is_some_and(|n| n.contains(next_hop));
+                let out = interface.or_else(|| (0..INTERFACES).find(|i| usable(i) && on(i)));
+                // One adjacency for each interface and next hop.
+                out.filter(usable).map(|i| Object::Adjacency(i << 16 | next_hop.to_bits() & 0xffff))
+            }
+            path => path.constant(),
+        }
+    }
+
+    /// What depends on an interface.
+    fn affected(&self, interface: u32) -> Affected {
+        let networks = self.networks.get(&interface).map(|n| (0, *n));
+        Affected { interfaces: vec![interface], networks: networks.into_iter().collect() }
+    }
+}
+
+impl Resolver for Links {
+    fn resolve(&mut self, _: u16, path: Path) -> Option<Object> {
+        self.asked += 1;
+        let object = self.meaning(path);
+        if let Some(Object::Adjacency(index)) = object {
+            *self.users.entry(index).or_default() += 1;
+        }
+        object
+    }
+
+    fn release(&mut self, object: Object) {
+        if let Object::Adjacency(index) = object {
+            *self.users.entry(index).or_default() -= 1;
+        }
+    }
+}
+
+/// Routes with their tables.
+struct Lab {
+    routes: Routes,
+    links: Links,
+    tables: Tables,
+    participant: Participant,
+    /// The model: every route.
+    model: BTreeMap<(Prefix4, Source), Path>,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let domain = Domain::new();
+        let (Writers { objects, fibs, .. }, tables) = tables(&domain).unwrap();
+        let routes = Routes::new(&domain, objects, fibs).unwrap();
+        let model = SPECIAL.map(|(a, len, path)| ((Prefix4::new(a, len), Source::Special), path)).into();
+        Lab { routes, links: Links::default(), tables, participant: domain.register(), model }
+    }
+
+    /// What workers do with packets to these addresses.
+    fn forwarded(&mut self, to: &[u32]) -> Vec<Object> {
+        let section = self.participant.enter();
+        let table = self.tables.fibs.get(section.guard()).get(0).unwrap();
+        to.iter().map(|a| Object::from_word(self.tables.objects.get(table.lookup(*a)))).collect()
+    }
+
+    fn interface(&mut self, interface: u32, change: impl FnOnce(&mut Links)) {
+        let mut what = self.links.affected(interface);
+        change(&mut self.links);
+        what.networks.extend(self.links.affected(interface).networks);
+        self.routes.resolve_again(&what, &mut self.links);
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Add(prefix, source, path) => {
+                self.routes.add(0, prefix, source, path, &mut self.links).unwrap();
+                self.model.insert((prefix, source), path);
+            }
+            Op::Remove(prefix, source) => {
+                let had = self.routes.remove(0, prefix, source, &mut self.links);
+                assert_eq!(had.ok(), self.model.remove(&(prefix, source)));
+            }
+            Op::Flip(i) => self.interface(i, |links| {
+                if !links.up.remove(&i) {
+                    links.up.insert(i);
+                }
+            }),
+            Op::Network(i, network) => {
+                // Networks of interfaces are apart.
+                if network.is_none_or(|n| !self.links.networks.values().any(|o| *o == n)) {
+                    self.interface(i, |links| {
+                        links.networks.remove(&i);
+                        links.networks.extend(network.map(|n| (i, n)));
+                    });
+                }
+            }
+            Op::Settle(visits) => {
+                self.routes.settle(visits);
+            }
+        }
+    }
+
+    /// The model's answers.
+    fn expected(&self, to: &[u32]) -> Vec<Object> {
+        let mut naive = NaiveLpm::new();
+        let mut objects = vec![Object::from_word(0)];
+        // The best source comes last, and is what remains.
+        for ((prefix, _), path) in self.model.iter().rev() {
+            if let Some(object) = self.links.meaning(*path) {
+                naive.insert(prefix.bits(), prefix.len(), objects.len() as u32).unwrap();
+                objects.push(object);
+            }
+        }
+        to.iter().map(|a| objects[naive.lookup(*a) as usize]).collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(Prefix4, Source, Path),
+    Remove(Prefix4, Source),
+    Flip(u32),
+    Network(u32, Option<Prefix4>),
+    Settle(usize),
+}
+
+fn network() -> impl Strategy<Value = Prefix4> {
+    (0u8..4).prop_map(|n| Prefix4::new(Ipv4Addr::new(10, n, 0, 0), 16))
+}
+
+fn path() -> impl Strategy<Value = Path> {
+    let next_hop = (0u8..4, 1u8..4).prop_map(|(n, host)| Ipv4Addr::new(10, n, 0, host));
+    prop_oneof![
+        6 => (next_hop, prop::option::of(0..INTERFACES)).prop_map(|(next_hop, interface)| Path::Via { next_hop, interface }),
+        2 => (0..INTERFACES).prop_map(Path::Attached),
+        1 => Just(Path::Drop),
+    ]
+}
+
+/// Prefixes that nest, of all lengths.
+fn prefix() -> impl Strategy<Value = Prefix4> {
+    let address = prop::sample::select(vec![
+        [0u8, 0, 0, 0],
+        [20, 0, 0, 0],
+        [20, 0, 0, 129],
+        [20, 128, 0, 0],
+        [240, 0, 0, 1],
+    ]);
+    (address, prop::sample::select(vec![0, 1, 4, 8, 9, 16, 24, 25, 32]))
+        .prop_map(|(a, len)| Prefix4::new(a.into(), len))
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let source = || prop::sample::select(vec![Source::Interface, Source::Neighbor, Source::Static]);
+    prop_oneof![
+        6 => (prefix(), source(), path()).prop_map(|(p, s, path)| Op::Add(p, s, path)),
+        2 => (prefix(), source()).prop_map(|(p, s)| Op::Remove(p, s)),
+        3 => (0..INTERFACES).prop_map(Op::Flip),
+        2 => (0..INTERFACES, prop::option::of(network())).prop_map(|(i, n)| Op::Network(i, n)),
+        2 => (0usize..4).prop_map(Op::Settle),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn settled_routes_are_what_a_plain_computation_gives(ops in prop::collection::vec(op(), 1..60)) {
+        let mut lab = Lab::new();
+        let corners = |op: &Op| match op {
+            Op::Add(p, ..) => vec![p.bits(), p.last().to_bits()],
+            _ => Vec::new(),
+        };
+        let to: Vec<u32> = ops.iter().flat_map(corners).chain([u32::MAX, 10 << 24]).collect();
+        for op in &ops {
+            lab.apply(op);
+            // At any time, no packet goes over an adjacency that nobody holds.
+            for object in lab.forwarded(&to) {
+                if let Object::Adjacency(index) = object {
+                    prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {object:?}");
+                }
+            }
+            // What is shown is right at once.
+            for (address, expected) in to.iter().zip(lab.expected(&to)) {
+                let found = lab.routes.lookup(0, Ipv4Addr::from_bits(*address));
+                let object = found.and_then(|(_, _, path)| lab.routes.path(0, path)?.resolved);
+                prop_assert_eq!(object.unwrap_or(Object::from_word(0)), expected);
+            }
+            if !lab.routes.unsettled() {
+                prop_assert_eq!(lab.forwarded(&to), lab.expected(&to), "{:?}", op);
+            }
+        }
+        while lab.routes.settle(1) {}
+        prop_assert_eq!(lab.forwarded(&to), lab.expected(&to));
+        let shown: Vec<_> = lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1))).collect();
+        prop_assert_eq!(shown, lab.model.clone().into_iter().collect::<Vec<_>>());
+        // Nothing is left behind.
+        for (prefix, source) in lab.model.clone().into_keys() {
+            lab.routes.remove(0, prefix, source, &mut lab.links).unwrap();
+        }
+        prop_assert!(!lab.routes.unsettled() && lab.links.users.values().all(|n| *n == 0));
+        prop_assert_eq!(lab.forwarded(&to), vec![Object::from_word(0); to.len()]);
+        lab.routes.collect();
+        prop_assert_eq!(lab.routes.objects.len(), 1);
+    }
+}
+
+/// What an interface's change costs at once does not grow with the routes, nor with the paths that have nothing to do with it.
+#[test]
+fn an_interface_change_asks_the_paths_that_depend_on_it() {
+    let mut lab = Lab::new();
+    for i in 0..INTERFACES {
+        let network = Prefix4::new(Ipv4Addr::new(10, i as u8, 0, 0), 16);
+        lab.interface(i, |links| links.up.extend([i]));
+        lab.interface(i, |links| links.networks.extend([(i, network)]));
+    }
+    let hop = |net: u32, n: u32, interface| Path::Via {
+        next_hop: Ipv4Addr::from_bits(0x0a00_0001 + (net << 16) + n),
+        interface,
+    };
+    let add = |lab: &mut Lab, n: u32, path| {
+        let prefix = Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+        lab.routes.add(0, prefix, Source::Static, path, &mut lab.links).unwrap();
+    };
+    for n in 0..2000 {
+        add(&mut lab, n, hop(0, n % 10, None));
+        add(&mut lab, 2000 + n, hop(1, n, None));
+        add(&mut lab, 4000 + n, hop(2, n, Some(2)));
+    }
+    lab.routes
+        .add(0, Prefix4::new(Ipv4Addr::new(20, 0, 0, 0), 8), Source::Static, hop(1, 0, None), &mut lab.links)
+        .unwrap();
+    lab.links.asked = 0;
+    lab.interface(0, |links| {
+        links.up.remove(&0);
+    });
+    assert_eq!(lab.links.asked, 10);
+    // All are dropped already, and follow the shorter route as they are visited: no more of them than were asked for.
+    let to: Vec<u32> = (0..2000).map(|n| 0x1400_0001 + (n << 8)).collect();
+    assert_eq!(lab.forwarded(&to), vec![Object::Unresolved; 2000]);
+    let follow =
+        |lab: &mut Lab| lab.forwarded(&to).iter().filter(|o| **o == Object::Adjacency(1 << 16 | 1)).count();
+    assert!(lab.routes.settle(500));
+    assert_eq!(follow(&mut lab), 500);
+    while lab.routes.settle(500) {}
+    assert_eq!(follow(&mut lab), 2000);
+}

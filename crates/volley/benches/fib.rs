@@ -1,0 +1,321 @@
+//! The routing table benchmark: how fast routes come and go, how long the main thread is busy at a stretch meanwhile, and
+//! what they take of memory.
+//!
+//! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object a line.
+//! Everything runs on one pinned thread, without workers; each repetition begins with a new router. Times are what the
+//! thread used of the processor, so that others on the machine do not count. The routing table of
+//! a real router is read from the file that `VOLLEY_RIB` names: lines of a prefix, a tab, and a number that stands for
+//! the next hop.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use control::cli::{Call, CliError, Registry, Step};
+use control::commands::{Context, registry};
+use control::system::System;
+use drivers::pktgen;
+use infra::hash::mix64;
+use net::ip::{Path, Prefix4};
+use net::router::{Address, Parts, Router, Sizes};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Repetitions of each measurement.
+const REPETITIONS: usize = 5;
+/// Next hops of the routes that are made up.
+const NEXT_HOPS: u32 = 1000;
+/// The port that all next hops are on, 10.0.0.1/8.
+const PORT: u32 = 0;
+
+/// A point in the processor time of this thread.
+struct Cpu(Timespec);
+
+impl Cpu {
+    fn now() -> Cpu {
+        Cpu(clock_gettime(ClockId::ThreadCPUTime))
+    }
+
+    /// Seconds used since then.
+    fn seconds(&self) -> f64 {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        (now.tv_sec - self.0.tv_sec) as f64 + (now.tv_nsec - self.0.tv_nsec) as f64 / 1e9
+    }
+}
+
+/// What was measured, once a repetition.
+struct Figure {
+    bench: String,
+    unit: &'static str,
+    samples: Vec<f64>,
+    /// At least (`true`) or at most so much is to be reached.
+    target: Option<(bool, f64)>,
+}
+
+impl Figure {
+    fn new(bench: impl Into<String>, unit: &'static str, target: Option<(bool, f64)>) -> Figure {
+        Figure { bench: bench.into(), unit, samples: Vec::new(), target }
+    }
+
+    fn sorted(&self) -> (f64, f64, f64) {
+        let mut s = self.samples.clone();
+        s.sort_by(f64::total_cmp);
+        (s[s.len() / 2], s[0], s[s.len() - 1])
+    }
+
+    fn json(&self) -> String {
+        let (median, min, max) = self.sorted();
+        format!(
+            "{{\"bench\": \"{}\", \"unit\": \"{}\", \"median\": {median:.3}, \"min\": {min:.3}, \"max\": {max:.3}, \
+             \"samples\": {}}}",
+            self.bench,
+            self.unit,
+            self.samples.len()
+        )
+    }
+
+    fn line(&self) -> String {
+        let (median, min, max) = self.sorted();
+        let (target, verdict) = match self.target {
+            None => (String::new(), ""),
+            Some((least, t)) => {
+                (format!("{t:.3}"), if (median >= t) == least || median == t { "ok" } else { "MISSED" })
+            }
+        };
+        format!(
+            "{:<22} {median:>10.3} {min:>10.3} {max:>10.3} {target:>8}  {:<9} {verdict}",
+            self.bench, self.unit
+        )
+    }
+}
+
+/// A router with one port, up, with 10.0.0.1/8.
+fn router() -> Result<Router> {
+    let Parts { mut router, .. } =
+        Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
+    let (device, ..) = pktgen::open(&pktgen::Config { mac: [2, 0xfe, 0, 0, 0, 0], ..Default::default() });
+    assert_eq!(router.add_device("pg0", device)?, PORT);
+    router.set_admin(PORT, true)?;
+    router.add_address(PORT, Address { address: Ipv4Addr::new(10, 0, 0, 1), len: 8 })?;
+    Ok(router)
+}
+
+fn via(n: u32) -> Path {
+    Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0002 + n), interface: None }
+}
+
+/// `n` random /24s, none twice, and none that the router's own network or the special ones cover.
+fn random(n: usize, next_hops: u32) -> Vec<(Prefix4, Path)> {
+    let mut seen = HashSet::new();
+    let all = (0u64..).map(|i| mix64(i) as u32 & 0xffff_ff00);
+    let usable = all.filter(|bits| (1..224).contains(&(bits >> 24)) && ![10, 127].contains(&(bits >> 24)));
+    let new = usable.filter(|bits| seen.insert(*bits)).take(n);
+    new.enumerate()
+        .map(|(i, bits)| (Prefix4::new(Ipv4Addr::from_bits(bits), 24), via(i as u32 % next_hops)))
+        .collect()
+}
+
+/// The routing table of a real router.
+fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
+    let Some(file) = std::env::var_os("VOLLEY_RIB") else { return Ok(None) };
+    let mut routes = Vec::new();
+    for line in std::fs::read_to_string(file)?.lines() {
+        let (prefix, hop) = line.split_once('\t').ok_or("a line without a tab")?;
+        // Numbers of 32 bits, folded so that all are on the port's network.
+        let hop: u32 = hop.parse()?;
+        routes.push((prefix.parse()?, via((hop ^ hop >> 16) & 0xf_ffff)));
+    }
+    Ok(Some(routes))
+}
+
+/// Adds all routes, then removes them; routes a second of both.
+fn rates(name: &str, routes: &[(Prefix4, Path)]) -> Result<Vec<Figure>> {
+    let mut add = Figure::new(format!("add-{name}"), "M/s", Some((true, 1.0)));
+    let mut remove = Figure::new(format!("remove-{name}"), "M/s", Some((true, 1.0)));
+    let rate = |start: Cpu| routes.len() as f64 / start.seconds() / 1e6;
+    for _ in 0..REPETITIONS {
+        let mut r = router()?;
+        let start = Cpu::now();
+        for (prefix, path) in routes {
+            r.add_route(0, *prefix, *path)?;
+        }
+        add.samples.push(rate(start));
+        let start = Cpu::now();
+        for (prefix, _) in routes {
+            r.remove_route(0, *prefix)?;
+        }
+        remove.samples.push(rate(start));
+    }
+    Ok(vec![add, remove])
+}
+
+/// The resident memory of this process, MiB.
+fn resident() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).ok_or("Linux tells the resident memory")?;
+    let kb: f64 = line.split_whitespace().nth(1).ok_or("a number")?.parse()?;
+    Ok(kb / 1024.0)
+}
+
+/// What a million random routes take.
+fn memory() -> Result<Vec<Figure>> {
+    let routes = random(1_000_000, NEXT_HOPS);
+    let mut figure = Figure::new("memory-1m", "MiB", Some((false, 365.0)));
+    let mut r = router()?;
+    let before = resident()?;
+    for (prefix, path) in &routes {
+        r.add_route(0, *prefix, *path)?;
+    }
+    figure.samples.push(resident()? - before);
+    Ok(vec![figure])
+}
+
+/// The longest of the main thread's steps, milliseconds.
+#[derive(Default)]
+struct Longest(f64);
+
+impl Longest {
+    fn step<T>(&mut self, f: impl FnOnce() -> T) -> T {
+        let start = Cpu::now();
+        let result = f();
+        self.0 = self.0.max(start.seconds() * 1e3);
+        result
+    }
+
+    /// The router's turns, until nothing is left to do.
+    fn turns(&mut self, r: &mut Router) {
+        while self.step(|| r.poll(0)) {}
+    }
+}
+
+/// An interface goes down and up that 100,000 routes over 100 next hops are behind: how long the main thread is held up at
+/// most, and how long it takes until the last packet goes the right way.
+fn flip() -> Result<Vec<Figure>> {
+    let routes = random(100_000, 100);
+    let mut figures = Vec::new();
+    for word in ["down", "up"] {
+        figures.push(Figure::new(format!("{word}-step"), "ms", Some((false, 1.0))));
+        figures.push(Figure::new(format!("{word}-all"), "ms", None));
+    }
+    let mut r = router()?;
+    for (prefix, path) in &routes {
+        r.add_route(0, *prefix, *path)?;
+    }
+    for _ in 0..REPETITIONS {
+        for (up, at) in [(false, 0), (true, 2)] {
+            let (start, mut longest) = (Cpu::now(), Longest::default());
+            longest.step(|| r.set_admin(PORT, up))?;
+            longest.turns(&mut r);
+            figures[at].samples.push(longest.0);
+            figures[at + 1].samples.push(start.seconds() * 1e3);
+        }
+    }
+    Ok(figures)
+}
+
+/// The widest routes come and go over a full table.
+fn wide() -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    let mut r = router()?;
+    for (prefix, path) in random(250_000, NEXT_HOPS) {
+        r.add_route(0, prefix, path)?;
+    }
+    for prefix in ["0.0.0.0/0", "128.0.0.0/1", "16.0.0.0/4", "16.0.0.0/9"] {
+        let (prefix, mut figure) =
+            (prefix.parse()?, Figure::new(format!("wide-{prefix}"), "ms", Some((false, 1.0))));
+        for _ in 0..REPETITIONS {
+            let mut longest = Longest::default();
+            longest.step(|| r.add_route(0, prefix, via(1)))?;
+            longest.step(|| r.remove_route(0, prefix))?;
+            figure.samples.push(longest.0);
+        }
+        figures.push(figure);
+    }
+    Ok(figures)
+}
+
+/// Runs a command as the daemon does, with the router's turns between its slices.
+fn command(
+    registry: &Rc<Registry<Context>>,
+    c: &mut Context,
+    line: &str,
+    longest: &mut Longest,
+) -> Result<()> {
+    let failed = |e: CliError| e.render();
+    let mut job = longest.step(|| registry.run(c, line, Call::default())).map_err(failed)?.job;
+    while let Some(running) = &mut job {
+        match longest.step(|| running.step(c, &mut String::new())) {
+            Step::Again | Step::After(_) => longest.turns(&mut c.system.router),
+            Step::Done => job = None,
+            Step::Failed(e) => return Err(failed(e).into()),
+        }
+    }
+    Ok(())
+}
+
+/// A million routes by one command.
+fn cli() -> Result<Vec<Figure>> {
+    const ROUTES: u32 = 1_000_000;
+    let mut figures = Vec::new();
+    for word in ["add", "del"] {
+        figures.push(Figure::new(format!("cli-{word}-1m"), "M/s", Some((true, 1.0))));
+        figures.push(Figure::new(format!("cli-{word}-1m-step"), "ms", None));
+    }
+    for _ in 0..REPETITIONS {
+        let Parts { router, .. } =
+            Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
+        let (registry, mut c) = (Rc::new(registry()), Context::new(System::new(router)));
+        for line in [
+            "create packet-generator interface pg0",
+            "set interface state pg0 up",
+            "set interface ip address pg0 10.0.0.1/8",
+        ] {
+            command(&registry, &mut c, line, &mut Longest::default())?;
+        }
+        for (word, at) in [("add", 0), ("del", 2)] {
+            let (start, mut longest) = (Cpu::now(), Longest::default());
+            let line = format!("ip route {word} 20.0.0.0/24 count {ROUTES} via 10.0.0.2");
+            command(&registry, &mut c, &line, &mut longest)?;
+            figures[at].samples.push(f64::from(ROUTES) / start.seconds() / 1e6);
+            figures[at + 1].samples.push(longest.0);
+        }
+    }
+    Ok(figures)
+}
+
+fn main() -> Result<()> {
+    // Cargo passes `--bench`; other words are the names to run.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    infra::cpu::pin_current(infra::cpu::online_cores().last().copied().unwrap_or(0))?;
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    std::fs::create_dir_all(&directory)?;
+    let mut file = std::fs::File::create(directory.join("fib.json"))?;
+    println!("{:<22} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
+    // Memory first, before others leave theirs with the allocator.
+    let benches: [(&str, &dyn Fn() -> Result<Vec<Figure>>); 7] = [
+        ("memory", &memory),
+        ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
+        ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),
+        ("real", &|| match real()? {
+            Some(routes) => rates("real", &routes),
+            None => {
+                println!("SKIPPED: VOLLEY_RIB does not name the file of a real routing table");
+                Ok(Vec::new())
+            }
+        }),
+        ("flip", &flip),
+        ("wide", &wide),
+        ("cli", &cli),
+    ];
+    for (name, bench) in benches {
+        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
+            for figure in bench().map_err(|e| format!("{name}: {e}"))? {
+                writeln!(file, "{}", figure.json())?;
+                println!("{}", figure.line());
+            }
+        }
+    }
+    Ok(())
+}
