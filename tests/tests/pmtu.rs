@@ -1,6 +1,8 @@
-//! Path MTU discovery: a packet that must not be fragmented and does not fit is reported with the MTU that would.
+//! Links with a smaller MTU: a packet that does not fit is reported with the MTU that would, or sent on in smaller pieces.
 
 use scenarios::{Iperf, Ping, Routed};
+use testkit::netns::LIMIT;
+use testkit::process::until;
 
 fn narrow() -> Option<Routed> {
     let net = Routed::new()?;
@@ -39,4 +41,35 @@ fn tcp_adapts_and_flows() {
     let end = Iperf::run(&a, &b, "10.0.1.2", "-t 1");
     let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
     assert!(rate > 20e6, "{rate} bit/s: {end}");
+}
+
+/// A host that does no path MTU discovery hands over 64 KiB to be cut into segments that are too large for the next link.
+#[test]
+fn tcp_that_may_be_fragmented_flows() {
+    let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
+    // The receiver does not know of it, so that the sender's segments are larger.
+    router.ctl("set interface mtu 1280 host-eth1");
+    a.run("sysctl -w net.ipv4.ip_no_pmtu_disc=1");
+    let end = Iperf::run(&a, &b, "10.0.1.2", "-t 1");
+    let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
+    assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
+}
+
+/// The same with datagrams, which keep their length and arrive in fragments.
+#[test]
+fn large_datagrams_that_may_be_fragmented_arrive() {
+    let Some(Routed { a, b, router, .. }) = narrow() else { return };
+    a.run("sysctl -w net.ipv4.ip_no_pmtu_disc=1");
+    let receive = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5)
+s.bind(('10.0.1.2', 7)); print('ready', flush=True)
+for i in range(20): print(len(s.recv(9000)))";
+    let mut receiver = b.spawn_args(["python3", "-c", receive]);
+    until("the receiver listens", LIMIT, || receiver.stdout().contains("ready"));
+    // 20 datagrams in one packet of the host's: UDP_SEGMENT is option 103 of protocol 17.
+    let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(17, 103, 1400); s.sendto(bytes(20 * 1400), ('10.0.1.2', 7))";
+    a.spawn_args(["python3", "-c", send]).finish(LIMIT).expect_ok();
+    let lengths = receiver.finish(LIMIT);
+    let errors = router.ctl("show errors");
+    assert_eq!(lengths.stdout.lines().filter(|l| *l == "1400").count(), 20, "{lengths}\n{errors}");
 }

@@ -10,6 +10,7 @@
 mod node;
 
 use graph::{Builder, GraphError};
+pub(crate) use node::{Reason, cut};
 
 use crate::Tables;
 use crate::router::Hooks;

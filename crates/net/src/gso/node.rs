@@ -55,7 +55,8 @@ impl FrameNode for GsoNode {
                 Err(reason) => out.drop(reason, held),
             };
         }
-        match cut(&p, &mut self.segments, cx.bufs) {
+        let link = link_len(p.bytes()).ok_or(Reason::Headers);
+        match link.and_then(|l3| cut(&p, l3, &mut self.segments, cx.bufs)) {
             Ok(()) => {
                 self.segments.drain(|segment| out.emit(Next::Tx, segment));
                 held.free(cx.bufs);
@@ -88,8 +89,8 @@ fn complete(p: &mut Packet<'_>) -> Result<(), Reason> {
     if checksum::complete(p, l3) { Ok(()) } else { Err(Reason::Checksum) }
 }
 
-/// How the packet is to be cut.
-fn plan(p: &Packet<'_>) -> Result<Segmentation, Reason> {
+/// How the packet, whose IPv4 header is at `l3`, is to be cut.
+fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Reason> {
     let gso = p.cold().gso().ok_or(Reason::Headers)?;
     let kind = match gso.kind {
         GsoKind::Tcp4 => Kind::TcpV4,
@@ -97,7 +98,6 @@ fn plan(p: &Packet<'_>) -> Result<Segmentation, Reason> {
         GsoKind::Tcp6 => return Err(Reason::Kind),
     };
     let frame = p.bytes();
-    let l3 = link_len(frame).ok_or(Reason::Headers)?;
     let (ip, _) = frame.get(l3..).and_then(Ipv4Header::split).ok_or(Reason::Headers)?;
     let end = p.total_len().min(l3 + usize::from(ip.total_len()));
     let plan = |payload| Segmentation::new(kind, frame, l3, payload, gso.size).map_err(|_| Reason::Headers);
@@ -105,10 +105,10 @@ fn plan(p: &Packet<'_>) -> Result<Segmentation, Reason> {
     plan(end.checked_sub(headers).ok_or(Reason::Headers)?)
 }
 
-/// Cuts a packet into segments, each whole in one buffer, checksums complete. After an error `segments` holds some that
-/// are to be freed.
-fn cut(p: &Packet<'_>, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Reason> {
-    let plan = plan(p)?;
+/// Cuts a packet, whose IPv4 header is at `l3`, into segments, each whole in one buffer, checksums complete. After an
+/// error `segments` holds some that are to be freed.
+pub fn cut(p: &Packet<'_>, l3: usize, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Reason> {
+    let plan = plan(p, l3)?;
     if plan.count() > segments.room() {
         return Err(Reason::TooMany);
     }

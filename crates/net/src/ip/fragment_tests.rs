@@ -283,11 +283,35 @@ fn what_cannot_be_cut_is_dropped_whole() {
         });
         assert_eq!(reason, "bad-checksum-place");
     }
-    let reason = refused(h, &good, |p| {
-        p.set_flags(p.flags() | Flags::GSO);
-        p.cold_mut().set_gso(Gso { kind: GsoKind::UdpL4, ecn: false, size: 1400, header_len: 28 });
+    for (kind, size, reason) in [
+        (GsoKind::Tcp4, 1400, "bad-segmentation"),
+        (GsoKind::UdpL4, 0, "bad-segmentation"),
+        (GsoKind::UdpL4, 5, "too-many-fragments"),
+    ] {
+        assert_eq!(refused(h, &good, |p| large(p, kind, size)), reason);
+    }
+}
+
+/// The packet is still to be cut into segments with so many bytes of payload.
+fn large(p: &mut Packet<'_>, kind: GsoKind, size: u16) {
+    p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
+    p.cold_mut().set_gso(Gso { kind, ecn: false, size, header_len: 28 });
+}
+
+#[test]
+fn large_packets_are_cut_into_segments_first() {
+    let whole = udp(3000).id(7);
+    let out = send(&mut harness(1000).1, 18, &whole.clone().partial_checksum().build(), |p| {
+        large(p, GsoKind::UdpL4, 1400);
     });
-    assert_eq!(reason, "segments-too-big");
+    // Two datagrams of 1,400 bytes in two fragments each, and the rest in one.
+    let fragments = fragments(out);
+    assert_eq!(fragments.iter().map(|f| f.len() <= 1000).collect::<Vec<_>>(), [true; 5]);
+    let payload = bytes(3000);
+    for (i, (parts, sent)) in fragments.chunks(2).zip(payload.chunks(1400)).enumerate() {
+        let datagram = whole.clone().id(7 + i as u16).payload(sent).build();
+        assert_eq!(reassemble(parts), datagram);
+    }
 }
 
 #[test]

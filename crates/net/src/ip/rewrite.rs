@@ -1,11 +1,12 @@
 //! `ip4-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
 //!
 //! A packet that is larger than the MTU goes to `ip4-fragment`, and its fragments come back here; one that must not be
-//! fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191).
+//! fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). A TCP packet that is still to be cut into
+//! segments, and may be fragmented, gets smaller segments instead.
 
 use std::io;
 
-use buf::{Flags, Frame, Gso, Packet};
+use buf::{Flags, Frame, Gso, GsoKind, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
@@ -139,16 +140,24 @@ fn move_offload(p: &mut Packet<'_>, link_len: usize) {
 /// What becomes of a packet that is larger than the MTU; `None` when it will be cut to segments that fit.
 #[cold]
 fn too_big(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
+    let may_fragment = !p.peek::<Ipv4Header>().dont_fragment();
     if p.flags().any(Flags::GSO)
         && let Some(gso) = p.cold().gso()
     {
         // Header length counts from the Ethernet header, which came with the packet.
-        let headers = usize::from(gso.header_len).saturating_sub(usize::from(p.l2_len()));
-        if headers + usize::from(gso.size) <= usize::from(mtu) {
+        let headers = gso.header_len.saturating_sub(u16::from(p.l2_len()));
+        let room = mtu.saturating_sub(headers);
+        if gso.size <= room {
+            return None;
+        }
+        // Smaller segments instead of fragments of larger ones: TCP is a stream of bytes, and its receiver cannot tell
+        // the difference. A datagram has the length that its sender gave it.
+        if may_fragment && gso.kind == GsoKind::Tcp4 && room > 0 {
+            p.cold_mut().set_gso(Gso { size: room, ..gso });
             return None;
         }
     }
-    if !p.peek::<Ipv4Header>().dont_fragment() {
+    if may_fragment {
         return Some(Verdict::Next(Next::Fragment));
     }
     p.set_fwd(Cause::FragmentationNeeded(mtu).to_raw());

@@ -164,9 +164,42 @@ fn of_a_packet_to_be_cut_the_segments_must_fit() {
         let out = send_large(&mut h, PLAIN, size, true);
         let node = if fits { "ip4-output" } else { "ip4-icmp-error" };
         assert_eq!((out.node.as_str(), out.reason), (node, None), "{size}");
+        // One that may be fragmented gets segments that fit.
         let out = send_large(&mut h, PLAIN, size, false);
-        assert_eq!(out.node, if fits { "ip4-output" } else { "ip4-fragment" }, "{size}");
+        let segment = out.cold.gso().map(|g| g.size);
+        assert_eq!((out.node.as_str(), segment), ("ip4-output", Some(size.min(1460))), "{size}");
     }
+}
+
+#[test]
+fn datagrams_are_not_made_smaller() {
+    let (_bench, mut h) = bench();
+    for (size, fits) in [(1472, true), (1473, false)] {
+        let whole = [vec![0; 14], packet(5000).build()].concat();
+        let out = h.send("ip4-rewrite", &[whole], |_, p| {
+            assert!(p.advance(14));
+            p.mark_l3(14);
+            p.set_fwd(PLAIN);
+            p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
+            p.cold_mut().set_gso(Gso { kind: GsoKind::UdpL4, ecn: false, size, header_len: 42 });
+        });
+        assert_eq!(out[0].node, if fits { "ip4-output" } else { "ip4-fragment" }, "{size}");
+        assert_eq!(out[0].cold.gso().map(|g| g.size), Some(size));
+    }
+}
+
+#[test]
+fn an_mtu_without_room_for_the_headers_leaves_the_segments_to_be_fragmented() {
+    let mut bench = Bench::new();
+    let rewrite = Some(Rewrite::ethernet(Mac([2; 6]), Mac([4; 6]), None, ethertype::IPV4));
+    let narrow = |mtu| Adjacency { rewrite: rewrite.clone(), interface: 20, mtu, next_hop: NEXT_HOP };
+    let [one, none] = [41, 40].map(|mtu| bench.writers.adjacencies.insert(narrow(mtu)).unwrap());
+    let mut h = bench.harness(|b, t, _| {
+        let tables = t.clone();
+        b.frame(move |s| Ip4Rewrite::new(&tables, s.worker));
+    });
+    assert_eq!(send_large(&mut h, one, 1000, false).cold.gso().map(|g| g.size), Some(1));
+    assert_eq!(send_large(&mut h, none, 1000, false).node, "ip4-fragment");
 }
 
 #[test]
