@@ -124,6 +124,7 @@ pub(crate) struct Record {
     pub(crate) tx_if: u32,
     /// Forwarding index: what the lookup found, then the adjacency; a reason once the packet is dropped or punted.
     pub(crate) fwd: u32,
+    /// Flow hash; 0 while nobody has computed it.
     pub(crate) hash: u32,
     /// First byte of the network header, from the start of the buffer.
     pub(crate) l3: u16,
@@ -154,7 +155,7 @@ pub struct Snapshot {
     pub tx_if: u32,
     /// Forwarding index or reason.
     pub fwd: u32,
-    /// Flow hash.
+    /// Flow hash; 0 while nobody has computed it.
     pub hash: u32,
 }
 

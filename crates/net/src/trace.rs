@@ -17,7 +17,11 @@ pub fn ip4(e: &Entry, text: &mut String) {
 /// A lookup: the table, and what it found.
 pub fn lookup(e: &Entry, text: &mut String) {
     if let Some(s) = e.after {
-        let _ = writeln!(text, "fib {} fwd-idx {} flow hash: 0x{:08x}", s.fib, s.fwd, s.hash);
+        let _ = write!(text, "fib {} fwd-idx {}", s.fib, s.fwd);
+        if s.hash != 0 {
+            let _ = write!(text, " flow hash: 0x{:08x}", s.hash);
+        }
+        text.push('\n');
     }
     ip4(e, text);
 }

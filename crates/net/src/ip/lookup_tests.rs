@@ -157,3 +157,13 @@ fn as_many_tables_as_allowed_are_followed_and_no_more() {
     assert_eq!(end(8), "ip4-local");
     assert_eq!(end(9), "table-loop");
 }
+
+#[test]
+fn a_trace_shows_the_flow_hash_if_there_is_one() {
+    let (_bench, mut h) = harness(&Tables::new());
+    let to = packet(Ipv4Addr::new(198, 51, 100, 1));
+    h.send("ip4-lookup", &[&to], |_, p| p.set_fib(3));
+    assert!(h.trace().contains("fib 3 fwd-idx") && !h.trace().contains("hash"), "{}", h.trace());
+    h.send("ip4-lookup", &[&to], |_, p| p.set_hash(0xabc));
+    assert!(h.trace().contains(" flow hash: 0x00000abc\n"), "{}", h.trace());
+}
