@@ -108,13 +108,6 @@ impl ArpPacket {
         self.sender_ip_u32() == self.target_ip_u32()
     }
 
-    /// Whether the packet asks if an address is free: the sender has none yet (RFC 5227 section 1.1). Nothing may be
-    /// learned from it.
-    #[inline(always)]
-    pub const fn is_probe(&self) -> bool {
-        self.sender_ip_u32() == 0
-    }
-
     /// Hardware type.
     #[inline(always)]
     pub const fn htype(&self) -> u16 {

@@ -27,9 +27,6 @@ pub mod ethertype {
     }
 }
 
-/// The smallest frame on the wire, without the frame check sequence (IEEE 802.3 clause 4.2.3.3).
-pub const MIN_FRAME: usize = 60;
-
 header! {
     /// Destination, source and type of a frame.
     EthernetHeader, 14

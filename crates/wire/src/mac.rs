@@ -67,18 +67,6 @@ impl Mac {
         let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
         Mac([a, b, c, d, e, f])
     }
-
-    /// A locally administered unicast address made from `seed`: the same seed gives the same address, and seeds that
-    /// are near give addresses that are not.
-    pub const fn random_local(seed: u64) -> Mac {
-        // The finalizer of SplitMix64: a bijection in which each bit of the seed reaches every bit of the result.
-        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mut mac = Mac::from_u64(z ^ (z >> 31));
-        mac.0[0] = mac.0[0] & !1 | 2;
-        mac
-    }
 }
 
 impl fmt::Display for Mac {

@@ -141,12 +141,6 @@ impl TcpHeader {
         get16::<16, _>(&self.0)
     }
 
-    /// Urgent pointer.
-    #[inline(always)]
-    pub const fn urgent(&self) -> u16 {
-        get16::<18, _>(&self.0)
-    }
-
     /// The checksum for this header in front of `rest` (options and payload) behind `ip`; what the field holds now
     /// does not matter.
     pub fn compute_checksum(&self, ip: &Ipv4Header, rest: &[u8]) -> u16 {

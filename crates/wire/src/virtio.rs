@@ -8,15 +8,11 @@ use crate::field::put;
 /// [`VirtioNetHeader::flags`]: the checksum field holds the sum of the pseudo header only; `csum_start` and
 /// `csum_offset` say what is to be summed up.
 pub const NEEDS_CSUM: u8 = 1;
-/// [`VirtioNetHeader::flags`]: the checksum has been verified.
-pub const DATA_VALID: u8 = 2;
 
 /// [`VirtioNetHeader::gso_type`]: an ordinary packet.
 pub const GSO_NONE: u8 = 0;
 /// TCP over IPv4, to be cut.
 pub const GSO_TCPV4: u8 = 1;
-/// UDP, to be cut into IP fragments (obsolete).
-pub const GSO_UDP: u8 = 3;
 /// TCP over IPv6, to be cut.
 pub const GSO_TCPV6: u8 = 4;
 /// UDP, to be cut into datagrams.
@@ -25,15 +21,11 @@ pub const GSO_UDP_L4: u8 = 5;
 pub const GSO_ECN: u8 = 0x80;
 
 header! {
-    /// The header as drivers see it by default. With mergeable receive buffers (a 12-byte header) two bytes follow that
-    /// mean nothing to a packet in one piece: [`LEN_MERGEABLE`](VirtioNetHeader::LEN_MERGEABLE).
+    /// The header as drivers see it by default.
     VirtioNetHeader, 10
 }
 
 impl VirtioNetHeader {
-    /// Length of the header with the number of merged buffers behind it.
-    pub const LEN_MERGEABLE: usize = 12;
-
     /// What a packet needs whose checksum is to be completed: `offset` bytes behind `start` is the field, and from
     /// `start` to the end is summed up.
     pub fn needs_csum(start: u16, offset: u16) -> Self {
@@ -53,7 +45,7 @@ impl VirtioNetHeader {
         self
     }
 
-    /// [`NEEDS_CSUM`], [`DATA_VALID`].
+    /// [`NEEDS_CSUM`], and bits that mean nothing here.
     #[inline(always)]
     pub const fn flags(&self) -> u8 {
         self.0[0]

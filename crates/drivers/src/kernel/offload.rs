@@ -119,7 +119,9 @@ mod tests {
         refused(csum(34, 219));
         refused(csum(u16::MAX, u16::MAX));
         refused(csum(34, 16).with_gso(virtio::GSO_TCPV4, 54, 0));
-        refused(csum(34, 16).with_gso(virtio::GSO_UDP, 54, 100));
+        // UDP, to be cut into fragments (obsolete), and a type that is none.
+        refused(csum(34, 16).with_gso(3, 54, 100));
+        refused(csum(34, 16).with_gso(2, 54, 100));
         refused(csum(240, 2).with_gso(virtio::GSO_TCPV4, 54, 100));
         refused(VirtioNetHeader::zeroed().with_gso(virtio::GSO_TCPV4, 54, 100));
         let mut cut = tcp();
