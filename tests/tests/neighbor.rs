@@ -53,6 +53,16 @@ fn the_first_packets_wait_for_arp_and_none_is_lost() {
 }
 
 #[test]
+fn a_neighbour_that_is_cleared_is_asked_for_again_at_once() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    for _ in 0..6 {
+        router.ctl("clear ip neighbors");
+        let ping = Ping::run(&a, "-c 1 -W 1 10.0.1.2");
+        assert!(ping.complete(), "{}", ping.text);
+    }
+}
+
+#[test]
 fn static_neighbours_need_no_arp() {
     let Some((a, r, b)) = cabled() else { return };
     let ports = TWO_PORTS.replace("name eth1", "name eth1 hw-addr 02:00:00:00:01:01");

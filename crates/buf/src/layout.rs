@@ -97,9 +97,7 @@ pub struct Cold {
     gso_header_len: u16,
     gso_kind: u8,
     gso_ecn: u8,
-    /// Passes through the graph's tunnels so far (`RECIRCULATED`).
-    pub recirculations: u8,
-    _reserved: [u8; 17],
+    _reserved: [u8; 18],
 }
 
 impl Cold {

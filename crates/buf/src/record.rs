@@ -29,7 +29,7 @@ impl Flags {
     pub const L2_MULTICAST: Flags = Flags(1 << 5);
     /// This router made the packet: its TTL is not counted down.
     pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
-    /// The packet has passed a tunnel of this router; the cold header counts how often.
+    /// The packet waited and was sent back to an earlier node: a node that would do so again drops it.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
     /// Some feature has written a [field](crate::feature): the feature bytes are this packet's.
     pub const FEATURES: Flags = Flags(1 << 8);

@@ -266,7 +266,7 @@ fn a_copy_has_its_own_head_fields() -> std::io::Result<()> {
     let gso = Gso { kind: GsoKind::Tcp4, ecn: true, size: 1448, header_len: 54 };
     p.set_flags(Flags::GSO | Flags::RECIRCULATED);
     p.cold_mut().set_gso(gso);
-    p.cold_mut().recirculations = 3;
+    p.cold_mut().trace = 3;
     let field = FeatureFields::default().add::<[u8; 64]>("all").map_err(std::io::Error::other)?;
     *p.feature_mut(field) = [7; 64];
     p.set_fib(4);
@@ -277,10 +277,10 @@ fn a_copy_has_its_own_head_fields() -> std::io::Result<()> {
     p.set_l4_offset(20);
     let mut copy = p.duplicate(&mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
     *p.feature_mut(field) = [9; 64];
-    p.cold_mut().recirculations = 0;
+    p.cold_mut().trace = 0;
     p.set_fib(0);
     let c = copy.packet();
-    assert_eq!((c.cold().gso(), c.cold().recirculations), (Some(gso), 3));
+    assert_eq!((c.cold().gso(), c.cold().trace), (Some(gso), 3));
     assert_eq!(c.feature(field), [7; 64]);
     let s = c.snapshot();
     assert_eq!((s.fib, s.rx_if, s.tx_if, s.fwd, s.hash, c.l4_offset()), (4, 5, 6, 7, 8, 20));

@@ -3,8 +3,11 @@
 //! In comes: the transmit interface, the next hop (IPv4, host order) in the forwarding index, the start at the IPv4
 //! header, TTL not yet counted down. Packets to a next hop that did not answer a moment ago go to `ip4-icmp-error` at
 //! once.
+//!
+//! A packet waits once. One that comes back although its next hop was resolved is dropped, and nobody is asked for the
+//! next hop for a while: else it might go round and round.
 
-use buf::{Frame, Held};
+use buf::{Flags, Frame, Held};
 use graph::{Cx, FrameNode, Out, PuntReason, Verdict, edges, reasons};
 
 use super::message;
@@ -19,6 +22,7 @@ reasons! {
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
         Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
+        Again = "hold-again", Warn, "the packet has waited, its next hop was resolved, and yet is not known";
         NoBuffer = "no-buffer", Error, "no buffer was free to ask for the packet's next hop";
     }
 }
@@ -55,9 +59,14 @@ impl FrameNode for Ip4Arp {
         queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));
         cx.bufs.note_kept(queue.len() as isize - before as isize);
         out.each(frame, |_, p| {
-            if queue.failed(cx.now, (p.tx_if(), p.fwd())) {
+            let key = (p.tx_if(), p.fwd());
+            if queue.failed(cx.now, key) {
                 p.set_fwd(Cause::HostUnreachable.to_raw());
                 return Verdict::Next(Next::Report);
+            }
+            if p.flags().any(Flags::RECIRCULATED) {
+                queue.asked(cx.now, key);
+                return Verdict::Drop(Reason::Again);
             }
             Verdict::Hold
         });

@@ -184,11 +184,11 @@ impl HoldQueue {
         }
     }
 
-    /// Gives every packet that waits for the next hop to `each`, in order. The next hop itself stays known for as long
-    /// as the main thread is not to be asked again.
+    /// Gives every packet that waits for the next hop to `each`, in order. What was asked for was answered: the next packet
+    /// that waits asks anew.
     pub fn release(&mut self, key: NextHop, mut each: impl FnMut(Held)) {
         let Some((at, hop)) = self.hop_mut(key) else { return };
-        hop.failed_until = 0;
+        (hop.failed_until, hop.asked_until) = (0, 0);
         while let Some(packet) = self.pop(at) {
             each(packet);
         }

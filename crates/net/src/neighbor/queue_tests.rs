@@ -143,6 +143,7 @@ fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
                 queue.release(key(hop), |p| out.push(number(p, cache)));
                 assert_eq!(out, model.take(hop));
                 model.failed_until.remove(&hop);
+                model.asked_until.remove(&hop);
             }
             Op::Fail(hop) => {
                 let mut out = Vec::new();

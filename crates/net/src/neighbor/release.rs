@@ -1,6 +1,6 @@
 //! `arp-release`: told by the main thread what became of a next hop, sends the packets on that waited for it.
 
-use buf::Frame;
+use buf::{Flags, Frame};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 
 use super::message::{Outcome, Release};
@@ -36,7 +36,11 @@ impl FrameNode for ArpRelease {
             let key = |next_hop| (p.tx_if(), next_hop);
             match Release::from_bytes(p.bytes()) {
                 Some(Release::Hop(next_hop, Outcome::Resolved)) => {
-                    queue.release(key(next_hop), |packet| out.emit(Next::Lookup, packet));
+                    queue.release(key(next_hop), |mut packet| {
+                        let mut p = packet.packet();
+                        p.set_flags(p.flags() | Flags::RECIRCULATED);
+                        out.emit(Next::Lookup, packet);
+                    });
                 }
                 Some(Release::Hop(next_hop, Outcome::Failed)) => {
                     queue.fail(cx.now, key(next_hop), |mut packet| {

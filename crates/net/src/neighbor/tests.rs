@@ -151,13 +151,38 @@ fn the_main_thread_is_asked_once_a_second() {
         if !unresolved(&mut h, &[packet(1)]).is_empty() {
             asked.push(tenth);
         }
-        if tenth == 4 {
-            // Not even when the packets come back because they find the same again.
-            assert_eq!(release(&mut h, 5, hop(Outcome::Resolved)).len(), 5);
-        }
         h.advance(Duration::from_millis(100));
     }
     assert_eq!(asked, [0, 10, 20]);
+}
+
+/// As when `clear ip neighbors` follows upon the answer.
+#[test]
+fn a_next_hop_that_was_resolved_and_is_lost_is_asked_for_at_once() {
+    let (_bench, mut h) = harness();
+    for n in 0..5 {
+        let out = unresolved(&mut h, &[packet(n)]);
+        assert_eq!(out[0].reason, Some("ip4-resolve"));
+        assert_eq!(release(&mut h, 5, hop(Outcome::Resolved)).len(), 1);
+    }
+}
+
+#[test]
+fn a_packet_that_comes_back_is_dropped_and_nobody_is_asked() {
+    let (_bench, mut h) = harness();
+    unresolved(&mut h, &[packet(1)]);
+    let out = release(&mut h, 5, hop(Outcome::Resolved));
+    let flags = out[0].record.flags;
+    let out = h.send("ip4-arp", &[packet(1)], |_, p| {
+        p.set_tx_if(5);
+        p.set_fwd(PEER.to_bits());
+        p.set_flags(p.flags() | flags);
+    });
+    assert_eq!((out.len(), out[0].node.as_str(), out[0].reason), (1, "ip4-arp", Some("hold-again")));
+    h.advance(Duration::from_millis(999));
+    assert_eq!(unresolved(&mut h, &[packet(4)]).len(), 0, "asked a moment ago, to no avail");
+    h.advance(Duration::from_millis(1));
+    assert_eq!(unresolved(&mut h, &[packet(5)])[0].reason, Some("ip4-resolve"));
 }
 
 #[test]
@@ -177,7 +202,8 @@ fn a_next_hop_that_does_not_answer_is_reported_at_once_for_a_second() {
     assert_eq!(out[0].reason, Some("ip4-resolve"), "asked again");
     release(&mut h, 5, hop(Outcome::Failed));
     assert_eq!(release(&mut h, 5, hop(Outcome::Resolved)).len(), 0);
-    assert_eq!(unresolved(&mut h, &[packet(5)]).len(), 0, "it has become known, so the packet waits");
+    let out = unresolved(&mut h, &[packet(5)]);
+    assert_eq!(out[0].reason, Some("ip4-resolve"), "it had become known, so the packet waits, and asks");
 }
 
 #[test]
