@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     class_a::Indices,
-    mem::{HUGE, SharedZeroed, Zeroed},
+    mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
     quiesce::Domain,
     sync::atomic::{
         AtomicU32,
@@ -34,32 +34,73 @@ const ENTRIES: usize = 1 << 24;
 const WIDE: usize = ENTRIES;
 /// Length of the longest prefix that lies there.
 const WIDE_LEN: u8 = 8;
-/// Entries of the first table in one huge page.
-const PER_HUGE: usize = HUGE / size_of::<u32>();
+/// Entries of the first table in a small page.
+const PER_SMALL: usize = SMALL / size_of::<u32>();
+/// Small pages in a huge one.
+const PER_HUGE: usize = HUGE / SMALL;
+/// Of 512 small pages so many are written to when one huge page is worth its memory.
+const DENSE: usize = 64;
+/// Groups in a small page of the second table.
+const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 
-/// Makes an empty table with room for `groups` /24s that have longer prefixes in them (at most 2^24). It takes 64 MiB of
-/// address space and 1,280 bytes a group, but memory only as routes touch it.
+/// Makes an empty table with room for `groups` /24s that have longer prefixes in them (at most 2^24). It takes 80 MiB of
+/// address space and 1,282 bytes a group, but memory only as routes touch it: with small pages, 4 KiB for each 1,024
+/// neighbouring /24s that have routes, as long as there are few of them.
 ///
 /// # Errors
 /// When the kernel refuses the address space.
-pub fn dir24(domain: &Domain, groups: u32) -> io::Result<(Dir24Writer, Dir24Reader)> {
+pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Writer, Dir24Reader)> {
     let groups = groups.min(ENTRIES as u32);
     let group_entries = groups as usize * 256;
     let reader = Dir24Reader {
-        first: Zeroed::new(ENTRIES + 256)?.share(),
-        second: Zeroed::new(group_entries)?.share(),
+        first: Zeroed::with_pages(ENTRIES + 256, pages)?.share(),
+        second: Zeroed::with_pages(group_entries, pages)?.share(),
     };
     let writer = Dir24Writer {
         reader: reader.clone(),
-        first_len: Zeroed::new(ENTRIES)?,
+        first_len: Zeroed::with_pages(ENTRIES, Pages::Small)?,
         wide_len: [0; 256],
-        second_len: Zeroed::new(group_entries)?,
-        members: Zeroed::new(groups as usize)?,
+        second_len: Zeroed::with_pages(group_entries, Pages::Small)?,
+        members: Zeroed::with_pages(groups as usize, Pages::Small)?,
         groups: Indices::new(domain.clone(), groups),
         routes: PrefixMap::new(),
-        touched: [false; ENTRIES / PER_HUGE],
+        touched: Touched::new(),
+        pages,
     };
     Ok((writer, reader))
+}
+
+/// The small pages of the first table that were written to.
+struct Touched(Box<[[u64; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]>);
+
+impl Touched {
+    fn new() -> Touched {
+        Touched(Box::new([[0; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]))
+    }
+
+    /// Notes a page; gives how many there are now in its huge page if it is a new one.
+    fn note(&mut self, page: usize) -> Option<usize> {
+        let huge = &mut self.0[page / PER_HUGE];
+        let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new.then(|| count(huge))
+    }
+
+    /// How many there are in each huge page.
+    fn counts(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|huge| count(huge))
+    }
+
+    /// Pages of the array of lengths, which has a byte for each entry: one for four pages of entries.
+    fn of_lengths(&self) -> usize {
+        let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();
+        self.0.as_flattened().iter().map(|word| quarters(*word)).sum()
+    }
+}
+
+fn count(words: &[u64]) -> usize {
+    words.iter().map(|w| w.count_ones() as usize).sum()
 }
 
 /// A handle to look up addresses; cheap to clone.
@@ -145,8 +186,8 @@ pub struct Dir24Writer {
     members: Zeroed<u16>,
     groups: Indices,
     routes: PrefixMap,
-    /// Huge pages of the first table that were written to.
-    touched: [bool; ENTRIES / PER_HUGE],
+    touched: Touched,
+    pages: Pages,
 }
 
 impl Dir24Writer {
@@ -155,11 +196,24 @@ impl Dir24Writer {
         self.reader.clone()
     }
 
+    /// Notes that an entry of the first table is written to.
+    fn touch(&mut self, page: usize) {
+        if self.touched.note(page) == Some(DENSE) && self.pages == Pages::Small {
+            self.reader.first.make_huge(page / PER_HUGE);
+        }
+    }
+
+    /// Bytes in memory of either table of entries whose small pages, so many in each huge page, were written to.
+    fn resident(&self, touched: impl Iterator<Item = usize>) -> usize {
+        let is_huge = |n: usize| if self.pages == Pages::Huge { n > 0 } else { n >= DENSE };
+        touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
+    }
+
     /// Gives `leaf` to the entries of the first table in `range`, and of groups linked there, whose present
     /// prefix `replaces` says to give way, and notes `len` as the new prefix's length.
     fn paint_first(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool + Copy) {
-        for page in range.start / PER_HUGE..range.end.div_ceil(PER_HUGE) {
-            self.touched[page] = true;
+        for page in range.start / PER_SMALL..range.end.div_ceil(PER_SMALL) {
+            self.touch(page);
         }
         for at in range {
             let entry = self.reader.first[at].load(Relaxed);
@@ -206,7 +260,15 @@ impl Dir24Writer {
         }
         let group = self.groups.take().map_err(|full| LpmFull::Groups(full.capacity))?;
         self.members[group as usize] = 1;
-        self.touched[at / PER_HUGE] = true;
+        self.touch(at / PER_SMALL);
+        // Groups are taken from the lowest on: this one begins the last page that it takes.
+        let page = group as usize / GROUPS_PER_SMALL;
+        if (group as usize).is_multiple_of(GROUPS_PER_SMALL)
+            && page % PER_HUGE == DENSE - 1
+            && self.pages == Pages::Small
+        {
+            self.reader.second.make_huge(page / PER_HUGE);
+        }
         let start = (group as usize) << 8;
         self.paint_second(start..start + 256, entry, self.first_len[at], |_| true);
         self.paint_second(within(group, prefix, len), leaf, len, |_| true);
@@ -295,9 +357,12 @@ impl Lpm for Dir24Writer {
     }
 
     fn memory_bytes(&self) -> usize {
-        let pages = self.touched.iter().filter(|&&t| t).count();
-        let groups = self.groups.end() as usize * 256;
-        // An entry of either table takes four bytes, and one for the length.
-        5 * (pages * PER_HUGE + groups) + self.routes.memory_bytes()
+        let groups = self.groups.end() as usize;
+        let group_pages = groups.div_ceil(GROUPS_PER_SMALL);
+        let of_groups = (0..group_pages).step_by(PER_HUGE).map(|first| (group_pages - first).min(PER_HUGE));
+        let entries = self.resident(self.touched.counts()) + self.resident(of_groups) + SMALL;
+        let bookkeeping =
+            self.touched.of_lengths() + (groups * 256).div_ceil(SMALL) + (groups * 2).div_ceil(SMALL);
+        entries + bookkeeping * SMALL + self.routes.memory_bytes()
     }
 }

@@ -135,7 +135,8 @@ impl PrefixMap {
 
     /// Memory in use, in bytes: eight a place in a hash table, and one for its tag.
     pub fn memory_bytes(&self) -> usize {
-        9 * self.networks.iter().chain(&self.hosts).map(HashMap::capacity).sum::<usize>()
+        let places: usize = self.networks.iter().chain(&self.hosts).map(HashMap::capacity).sum();
+        9 * places + 2 * SHARDS * size_of::<Shard>()
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    mem::Pages,
     quiesce::Domain,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -62,7 +63,7 @@ proptest! {
 
     #[test]
     fn agrees_with_the_oracle(ops in prop::collection::vec(op(), 1..60)) {
-        let (mut writer, reader) = dir24(&Domain::new(), 64).unwrap();
+        let (mut writer, reader) = dir24(&Domain::new(), 64, Pages::Small).unwrap();
         let mut oracle = NaiveLpm::new();
         let addrs = corners(&ops);
         for op in ops {
@@ -93,7 +94,7 @@ proptest! {
 fn refuses_what_does_not_fit_and_changes_nothing() {
     let d = Domain::new();
     let mut worker = d.register();
-    let (mut w, r) = dir24(&d, 1).unwrap();
+    let (mut w, r) = dir24(&d, 1, Pages::Small).unwrap();
     for leaf in [0, MAX_LEAF + 1, u32::MAX] {
         assert_eq!(w.insert(ip(10, 0, 0, 0), 8, leaf), Err(LpmFull::Leaf(leaf)));
     }
@@ -112,7 +113,7 @@ fn refuses_what_does_not_fit_and_changes_nothing() {
 
 #[test]
 fn the_widest_prefixes() {
-    let (mut w, r) = dir24(&Domain::new(), 4).unwrap();
+    let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
     w.insert(0, 1, 1).unwrap();
     w.insert(u32::MAX, 1, 2).unwrap();
     w.insert(0, 0, 3).unwrap();
@@ -132,7 +133,7 @@ fn the_widest_prefixes() {
 #[test]
 fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
     let d = Domain::new();
-    let (mut w, r) = dir24(&d, 3).unwrap();
+    let (mut w, r) = dir24(&d, 3, Pages::Small).unwrap();
     w.insert(ip(10, 0, 0, 0), 8, 1).unwrap();
     // For each third octet, leaves of its own: 100 + n for its /24, 200 + n for its longer prefixes.
     const NETS: u32 = 8;
@@ -193,7 +194,7 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
 #[test]
 fn a_reader_between_wide_and_narrow_finds_one_of_them() {
     let d = Domain::new();
-    let (mut w, r) = dir24(&d, 1).unwrap();
+    let (mut w, r) = dir24(&d, 1, Pages::Small).unwrap();
     w.insert(ip(10, 0, 0, 0), 8, 1).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -221,7 +222,7 @@ fn a_reader_between_wide_and_narrow_finds_one_of_them() {
 /// The widest routes write leaves of first bytes, not entries: they take no memory, and no time worth noting.
 #[test]
 fn a_wide_route_touches_no_entry() {
-    let (mut w, r) = dir24(&Domain::new(), 4).unwrap();
+    let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
     for len in 0..=8 {
         w.insert(ip(192, 0, 0, 0), len, u32::from(len) + 1).unwrap();
     }
@@ -229,13 +230,13 @@ fn a_wide_route_touches_no_entry() {
     let routes = w.memory_bytes();
     assert!(routes < 64 << 10, "{routes}");
     w.insert(ip(192, 0, 0, 0), 9, 10).unwrap();
-    assert!(w.memory_bytes() > 2 << 20, "this one does");
+    assert!(w.memory_bytes() >= routes + (160 << 10), "this one does: 4 bytes and 1 for each of 32,768 /24s");
 }
 
 /// A change of the default route is seen as the old or the new one, also through a group's empty entries.
 #[test]
 fn the_default_route_reaches_everything_that_nothing_else_covers() {
-    let (mut w, r) = dir24(&Domain::new(), 4).unwrap();
+    let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
     w.insert(ip(192, 0, 2, 1), 32, 5).unwrap();
     let addrs = [ip(192, 0, 2, 1), ip(192, 0, 2, 2), ip(203, 0, 113, 1)];
     assert_eq!(addrs.map(|a| r.lookup(a)), [5, 0, 0]);
@@ -251,13 +252,48 @@ fn the_default_route_reaches_everything_that_nothing_else_covers() {
 
 #[test]
 fn memory_is_what_routes_touch() {
-    let (mut w, _) = dir24(&Domain::new(), 1 << 16).unwrap();
-    assert_eq!(w.memory_bytes(), 0);
-    w.insert(0, 0, 1).unwrap();
-    w.insert(ip(10, 0, 0, 0), 24, 1).unwrap();
-    assert!(w.memory_bytes() < 3 << 20, "{}", w.memory_bytes());
-    for n in 0..1 << 16 {
-        w.insert(n << 16, 24, 1).unwrap();
+    for (pages, least, most) in [(Pages::Huge, 6 << 20, 7 << 20), (Pages::Small, 0, 160 << 10)] {
+        let (mut w, _) = dir24(&Domain::new(), 1 << 16, pages).unwrap();
+        assert!(w.memory_bytes() < 64 << 10, "{}", w.memory_bytes());
+        w.insert(0, 0, 1).unwrap();
+        w.insert(ip(10, 0, 0, 0), 24, 1).unwrap();
+        w.insert(ip(10, 200, 0, 0), 24, 1).unwrap();
+        w.insert(ip(20, 0, 0, 7), 32, 1).unwrap();
+        assert!((least..most).contains(&w.memory_bytes()), "{pages:?} {}", w.memory_bytes());
+        for n in 0..1 << 16 {
+            w.insert(n << 16, 24, 1).unwrap();
+        }
+        // All of the first table, the length of each /24, and the routes.
+        assert!((80 << 20..90 << 20).contains(&w.memory_bytes()), "{pages:?} {}", w.memory_bytes());
     }
-    assert!(w.memory_bytes() > 64 << 20);
+}
+
+/// Pages become huge behind the readers' backs: where many prefixes are, and where many groups are.
+#[test]
+fn lookups_are_right_while_small_pages_become_huge() {
+    let (mut w, r) = dir24(&Domain::new(), 1 << 12, Pages::Small).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        w.insert(ip(10, 0, 0, 0), 24, 1).unwrap();
+        let reader = r.clone();
+        let checks = scope.spawn(move || {
+            let mut rounds = 0;
+            while !stop.load(Relaxed) {
+                assert_eq!(reader.lookup(ip(10, 0, 0, 1)), 1);
+                rounds += 1;
+            }
+            rounds
+        });
+        for n in 1..1 << 11 {
+            w.insert(ip(10, 0, 0, 0) + (n << 18), 24, n + 1).unwrap();
+            w.insert(ip(10, 0, 1, 1) + (n << 18), 32, n + 2).unwrap();
+        }
+        stop.store(true, Relaxed);
+        assert!(checks.join().unwrap() > 0);
+    });
+    for n in 1..1 << 11 {
+        let start = ip(10, 0, 0, 0) + (n << 18);
+        assert_eq!([0, 0x100, 0x101, 0x102].map(|at| r.lookup(start + at)), [n + 1, 0, n + 2, 0]);
+    }
 }

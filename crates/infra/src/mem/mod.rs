@@ -7,7 +7,9 @@ mod reserve;
 mod zeroed;
 
 pub use reserve::{PageSize, Reserve, Segment};
-pub use zeroed::{SharedZeroed, ZeroValid, Zeroed};
+pub use zeroed::{Pages, SharedZeroed, ZeroValid, Zeroed};
 
 /// Size and alignment of a huge page, in bytes.
 pub const HUGE: usize = 2 << 20;
+/// Size of a page that is not huge, in bytes.
+pub const SMALL: usize = 4096;

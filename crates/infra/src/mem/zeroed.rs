@@ -33,8 +33,16 @@ unsafe impl<T: 'static> ZeroValid for atomic::AtomicPtr<T> {
     }
 }
 
-/// An array of `n` zeroed `T` that never moves. A page of it takes memory only when it is first written; a large
-/// array uses huge pages where the kernel gives them.
+/// Of what pages an array is made, if it is large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Huge ones where the kernel gives them: the fastest, but the first write takes 2 MiB.
+    Huge,
+    /// Small ones, except where [`Zeroed::make_huge`] is called: for arrays of which there may be many, nearly empty.
+    Small,
+}
+
+/// An array of `n` zeroed `T` that never moves. A page of it takes memory only when it is first written.
 pub struct Zeroed<T> {
     base: NonNull<T>,
     len: usize,
@@ -47,18 +55,20 @@ unsafe impl<T: Sync> Sync for Zeroed<T> {}
 
 #[cfg(not(any(miri, loom)))]
 impl<T: ZeroValid> Zeroed<T> {
-    /// Reserves an array of `n` elements.
+    /// Reserves an array of `n` elements; one of 2 MiB or more begins at a multiple of that.
     ///
     /// # Errors
     /// When the size overflows or the kernel refuses the address range.
-    pub fn new(n: usize) -> io::Result<Self> {
+    pub fn with_pages(n: usize, pages: Pages) -> io::Result<Self> {
         const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= 4096) };
         let bytes = Self::bytes(n).ok_or(io::ErrorKind::OutOfMemory)?;
+        let large = bytes >= super::HUGE;
+        let mapped = if large { bytes + super::HUGE } else { bytes };
         // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice touches nothing of ours.
         let p = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                bytes,
+                mapped,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -68,17 +78,52 @@ impl<T: ZeroValid> Zeroed<T> {
         if p == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        if bytes >= super::HUGE {
-            // SAFETY: the range was mapped above. Only advice: a failure changes nothing but speed.
-            unsafe { libc::madvise(p, bytes, libc::MADV_HUGEPAGE) };
+        let mut base: NonNull<u8> = NonNull::new(p.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        if large {
+            let front = base.align_offset(super::HUGE);
+            let advice = match pages {
+                Pages::Huge => libc::MADV_HUGEPAGE,
+                Pages::Small => libc::MADV_NOHUGEPAGE,
+            };
+            let end = front + bytes.next_multiple_of(super::SMALL);
+            // SAFETY: less than HUGE bytes in front of the array, the array, and what is behind its last page all lie in
+            // the range that was mapped above, of which nobody has seen anything yet. The rest is only advice: a failure
+            // changes nothing but speed.
+            unsafe {
+                base = base.add(front);
+                if front > 0 {
+                    libc::munmap(p, front);
+                }
+                if end < mapped {
+                    libc::munmap(p.add(end), mapped - end);
+                }
+                libc::madvise(base.as_ptr().cast(), bytes, advice);
+            }
         }
-        let base = NonNull::new(p.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, len: n })
+        Ok(Self { base: base.cast(), len: n })
     }
 }
 
 #[cfg(not(any(miri, loom)))]
 impl<T> Zeroed<T> {
+    /// Puts the 2 MiB that begin at `HUGE * place` of a large array into one huge page, if the kernel has one. It copies
+    /// what is there already, and whoever reads there meanwhile waits, some 0.1 ms. What is no whole page stays as it is.
+    pub fn make_huge(&self, place: usize) {
+        let bytes = self.len * size_of::<T>();
+        let Some(start) =
+            place.checked_mul(super::HUGE).filter(|s| bytes >= super::HUGE && *s <= bytes - super::HUGE)
+        else {
+            return;
+        };
+        // SAFETY: the range lies within the array's mapping. Both are advice that changes no byte of it: huge pages from
+        // now on, and one for what is there (since Linux 6.1; before, the kernel does so in its own time).
+        unsafe {
+            let at = self.base.as_ptr().cast::<u8>().add(start).cast();
+            libc::madvise(at, super::HUGE, libc::MADV_HUGEPAGE);
+            libc::madvise(at, super::HUGE, libc::MADV_COLLAPSE);
+        }
+    }
+
     /// Size of the mapping for `n` elements: at least one byte, because an empty mapping is an error.
     fn bytes(n: usize) -> Option<usize> {
         n.checked_mul(size_of::<T>()).map(|b| b.max(1)).filter(|&b| b <= isize::MAX as usize)
@@ -101,11 +146,17 @@ impl<T: ZeroValid> Zeroed<T> {
     ///
     /// # Errors
     /// None with this backend; the signature is that of the mapped one.
-    pub fn new(n: usize) -> io::Result<Self> {
+    pub fn with_pages(n: usize, _: Pages) -> io::Result<Self> {
         let elements: Box<[T]> = std::iter::repeat_with(T::zero).take(n).collect();
         let base = NonNull::from(Box::leak(elements)).cast();
         Ok(Self { base, len: n })
     }
+}
+
+#[cfg(any(miri, loom))]
+impl<T> Zeroed<T> {
+    /// There are no pages here.
+    pub fn make_huge(&self, _: usize) {}
 }
 
 #[cfg(any(miri, loom))]
@@ -117,9 +168,17 @@ impl<T> Drop for Zeroed<T> {
 }
 
 impl<T: ZeroValid> Zeroed<T> {
+    /// Reserves an array of `n` elements, of huge pages if it is large.
+    ///
+    /// # Errors
+    /// As [`with_pages`](Self::with_pages).
+    pub fn new(n: usize) -> io::Result<Self> {
+        Self::with_pages(n, Pages::Huge)
+    }
+
     /// Turns the array into a handle that can be cloned, for several threads to share it.
     pub fn share(self) -> SharedZeroed<T> {
-        SharedZeroed { base: self.base, len: self.len, _owner: Arc::new(self) }
+        SharedZeroed { base: self.base, len: self.len, owner: Arc::new(self) }
     }
 }
 
@@ -145,12 +204,19 @@ impl<T> std::ops::DerefMut for Zeroed<T> {
 pub struct SharedZeroed<T> {
     base: NonNull<T>,
     len: usize,
-    _owner: Arc<Zeroed<T>>,
+    owner: Arc<Zeroed<T>>,
+}
+
+impl<T> SharedZeroed<T> {
+    /// See [`Zeroed::make_huge`].
+    pub fn make_huge(&self, place: usize) {
+        self.owner.make_huge(place);
+    }
 }
 
 impl<T> Clone for SharedZeroed<T> {
     fn clone(&self) -> Self {
-        Self { base: self.base, len: self.len, _owner: self._owner.clone() }
+        Self { base: self.base, len: self.len, owner: self.owner.clone() }
     }
 }
 
@@ -183,17 +249,48 @@ mod tests {
         assert!(Zeroed::<u64>::new(0).unwrap().is_empty());
     }
 
+    /// Bytes of a large array that are in memory.
+    #[cfg(not(miri))]
+    fn present<T>(a: &Zeroed<T>) -> usize {
+        let bytes = a.len * size_of::<T>();
+        let mut present = vec![0u8; bytes.div_ceil(crate::mem::SMALL)];
+        // SAFETY: the range is the array's, and there is a byte for each of its pages.
+        let rc = unsafe { libc::mincore(a.base.as_ptr().cast(), bytes, present.as_mut_ptr()) };
+        assert_eq!(rc, 0);
+        present.iter().filter(|&&p| p & 1 != 0).count() * crate::mem::SMALL
+    }
+
     #[test]
     #[cfg(not(miri))]
     fn a_large_array_takes_no_memory_until_touched() {
-        let a = Zeroed::<AtomicU64>::new(1 << 27).unwrap();
-        a[1 << 26].store(1, Relaxed);
-        let mut present = vec![0u8; (1 << 30) / 4096];
-        // SAFETY: the range is the array's, and there is a byte for each of its pages.
-        let rc = unsafe { libc::mincore(a.base.as_ptr().cast(), 1 << 30, present.as_mut_ptr()) };
-        assert_eq!(rc, 0);
-        let bytes = present.iter().filter(|&&p| p & 1 != 0).count() * 4096;
-        assert!((1..=crate::mem::HUGE).contains(&bytes), "{bytes}");
+        for (pages, most) in [(Pages::Huge, crate::mem::HUGE), (Pages::Small, crate::mem::SMALL)] {
+            let a = Zeroed::<AtomicU64>::with_pages((1 << 27) + 5, pages).unwrap();
+            assert!(a.base.as_ptr().cast::<u8>().align_offset(crate::mem::HUGE) == 0);
+            a[1 << 26].store(1, Relaxed);
+            a[(1 << 27) + 4].store(1, Relaxed);
+            let bytes = present(&a);
+            assert!((1..=most + crate::mem::SMALL).contains(&bytes), "{bytes}");
+        }
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn what_becomes_huge_keeps_what_is_in_it() {
+        use crate::mem::{HUGE, SMALL};
+        let a = Zeroed::<AtomicU64>::with_pages(2 * HUGE / 8 + 1, Pages::Small).unwrap();
+        for at in (0..HUGE / 8).step_by(1000) {
+            a[at].store(at as u64 + 1, Relaxed);
+        }
+        a[HUGE / 8].store(5, Relaxed);
+        for place in [0, 2, 3, usize::MAX] {
+            a.make_huge(place);
+        }
+        assert!(
+            (0..HUGE / 8).all(|at| a[at].load(Relaxed) == if at % 1000 == 0 { at as u64 + 1 } else { 0 })
+        );
+        assert_eq!(a[HUGE / 8].load(Relaxed), 5);
+        // Where the kernel has no huge page to give, it is as large as before.
+        assert!([HUGE, HUGE + SMALL].contains(&present(&a)), "{}", present(&a));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use infra::lpm::{Lpm, LpmLookup, NaiveLpm, dir24};
+use infra::mem::Pages;
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
@@ -23,7 +24,7 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
     let mut fibs = vec![None; tables.keys().max().map_or(0, |f| usize::from(*f) + 1)];
     let mut writers = Vec::new();
     for (fib, routes) in tables {
-        let (mut writer, reader) = dir24(&bench.domain, 1 << 10).unwrap();
+        let (mut writer, reader) = dir24(&bench.domain, 1 << 10, Pages::Small).unwrap();
         for (prefix, object) in routes {
             let leaf = bench.writers.objects.insert(object.to_word()).unwrap();
             writer.insert(prefix.bits(), prefix.len(), leaf).unwrap();

@@ -16,6 +16,7 @@ use std::net::Ipv4Addr;
 
 use infra::class_a::{WordWriter, Writer};
 use infra::lpm::{Dir24Reader, Dir24Writer, Lpm, LpmFull, PrefixMap, dir24};
+use infra::mem::Pages;
 use infra::quiesce::{Domain, Mark};
 
 use super::lookup::Fibs;
@@ -184,16 +185,25 @@ impl Routes {
     /// Adds a VRF; one that exists stays as it is.
     ///
     /// # Errors
-    /// When memory for its lookup table is not to be had.
+    /// When memory for its lookup table is not to be had; there is no such VRF then.
     pub fn add_table(&mut self, fib: u16) -> io::Result<()> {
         if self.vrfs.contains_key(&fib) {
             return Ok(());
         }
-        let (lookup, reader) = dir24(&self.domain, GROUPS)?;
+        // Most packets go by VRF 0. Of others there may be many, with few routes each.
+        let pages = if fib == 0 { Pages::Huge } else { Pages::Small };
+        let refused = |e| io::Error::other(format!("no memory for the lookup table of table {fib}: {e}"));
+        let (lookup, reader) = dir24(&self.domain, GROUPS, pages).map_err(refused)?;
         self.vrfs.insert(fib, Vrf { lookup, prefixes: PrefixMap::new() });
-        for (address, len, path) in SPECIAL {
-            let prefix = Prefix4::new(address, len);
-            self.add(fib, prefix, Source::Special, path, &mut NoNeighbors).map_err(io::Error::other)?;
+        let prefixes = SPECIAL.map(|(address, len, path)| (Prefix4::new(address, len), path));
+        for (n, (prefix, path)) in prefixes.into_iter().enumerate() {
+            if let Err(e) = self.add(fib, prefix, Source::Special, path, &mut NoNeighbors) {
+                for (prefix, _) in &prefixes[..n] {
+                    let _ = self.remove(fib, *prefix, Source::Special, &mut NoNeighbors);
+                }
+                self.vrfs.remove(&fib);
+                return Err(io::Error::other(e));
+            }
         }
         self.publish(fib, Some(reader));
         Ok(())
