@@ -401,6 +401,7 @@ impl<'a> Packet<'a> {
         }
         let last = self.trim_tail(cache);
         let record = other.into_record();
+        cache.note_merged();
         // SAFETY: `last` and the other head are both owned by this packet now, alone, and are two buffers.
         let (before, new) = unsafe { (arena::link(last), arena::link(record.buf)) };
         before.next = record.buf;

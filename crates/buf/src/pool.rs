@@ -182,7 +182,7 @@ pub struct Cache {
 pub struct Tally {
     /// Packets made (a packet of several buffers is one).
     pub made: u64,
-    /// Packets freed.
+    /// Packets freed, or put behind others.
     pub freed: u64,
     /// Packets that were put where no frame is, less those that came from there: see [`Cache::note_kept`].
     pub kept: i64,
@@ -208,6 +208,14 @@ impl Cache {
     pub fn note_kept(&mut self, change: isize) {
         if cfg!(debug_assertions) {
             self.tally.kept += change as i64;
+        }
+    }
+
+    /// Says that a packet has become part of another one.
+    #[inline(always)]
+    pub(crate) fn note_merged(&mut self) {
+        if cfg!(debug_assertions) {
+            self.tally.freed += 1;
         }
     }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use control::cli::{Call, CliError, Registry, Step};
 use control::commands::{Context, registry};
 use control::system::System;
-use drivers::pktgen;
+use drivers::{Guardian, pktgen};
 use infra::hash::mix64;
 use net::ip::{Path, Prefix4};
 use net::router::{Address, Parts, Router, Sizes};
@@ -266,7 +266,7 @@ fn cli() -> Result<Vec<Figure>> {
     for _ in 0..REPETITIONS {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
-        let (registry, mut c) = (Rc::new(registry()), Context::new(System::new(router)));
+        let (registry, mut c) = (Rc::new(registry()), Context::new(System::new(router, Guardian::default())));
         for line in [
             "create packet-generator interface pg0",
             "set interface state pg0 up",

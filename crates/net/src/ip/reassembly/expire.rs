@@ -34,8 +34,10 @@ impl FrameNode for Ip4ReassemblyExpire {
     type Drop = Reason;
 
     fn run(&mut self, cx: &mut Cx<'_>, _: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let mut went = 0;
         for mut table in self.tables.full().each() {
             table.expire(cx.now, MOST, |first, mut held| {
+                went += 1;
                 if first {
                     held.packet().set_fwd(Cause::ReassemblyTimeout.to_raw());
                     out.emit(Next::Report, held);
@@ -45,8 +47,12 @@ impl FrameNode for Ip4ReassemblyExpire {
             });
         }
         for mut table in self.tables.shallow().each() {
-            table.expire(cx.now, MOST, |held| out.drop(Reason::Shallow, held));
+            table.expire(cx.now, MOST, |held| {
+                went += 1;
+                out.drop(Reason::Shallow, held);
+            });
         }
+        cx.bufs.note_kept(-went);
         out.all(Verdict::Consume);
     }
 }

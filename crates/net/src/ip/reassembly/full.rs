@@ -100,10 +100,17 @@ impl FrameNode for Ip4FullReassembly {
         p.set_fwd(0);
         let (fragment, key) = (Fragment::of(&mut p), Key::new(p.fib(), p.peek()));
         let mut table = self.tables.full().lock(&key);
-        let whole = table.add(cx.now, key, fragment, held, |reason, held| out.drop(reason, held));
-        let Some(whole) = whole else { return };
-        table.take(whole, |part| self.parts.push(part));
+        let mut went = 0;
+        let whole = table.add(cx.now, key, fragment, held, |reason, held| {
+            went += 1;
+            out.drop(reason, held);
+        });
+        if let Some(whole) = whole {
+            table.take(whole, |part| self.parts.push(part));
+        }
         drop(table);
+        cx.bufs.note_kept(1 - went - self.parts.len() as isize);
+        let Some(whole) = whole else { return };
         match self.join(whole, cx.bufs) {
             Ok(mut held) => {
                 let dst = held.packet().peek::<Ipv4Header>().dst_u32();

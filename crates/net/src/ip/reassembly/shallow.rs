@@ -76,17 +76,23 @@ impl FrameNode for Ip4SvReassembly {
         }
         let first = (fragment.span.start == 0).then(|| ports(&mut p));
         let mut table = self.tables.shallow().lock(&key);
-        let each = |outcome: Result<Ports, Reason>, mut held: Held| match outcome {
-            Ok(ports) => {
-                tell(&mut held.packet(), ports);
-                out.emit(Next::Continue, held);
+        let mut went = 0;
+        let each = |outcome: Result<Ports, Reason>, mut held: Held| {
+            went += 1;
+            match outcome {
+                Ok(ports) => {
+                    tell(&mut held.packet(), ports);
+                    out.emit(Next::Continue, held);
+                }
+                Err(reason) => out.drop(reason, held),
             }
-            Err(reason) => out.drop(reason, held),
         };
         match first {
             Some(ports) => table.first(cx.now, key, ports, held, each),
             None => table.later(cx.now, key, fragment.span, held, each),
         }
+        drop(table);
+        cx.bufs.note_kept(1 - went);
     }
 }
 
