@@ -212,6 +212,22 @@ fn reports_are_limited_in_total() {
 }
 
 #[test]
+fn no_other_reports_keep_path_mtu_discovery_from_working() {
+    let (_bench, interface, mut h) = router();
+    let mtu = Cause::FragmentationNeeded(1400);
+    let of_many: Vec<Vec<u8>> =
+        (0..1000u32).map(|i| PacketBuilder::ipv4((0x0a00_0100 + i).into(), FAR).udp(1, 2).build()).collect();
+    let of_one = vec![datagram().build(); 256];
+    for flood in [&of_many, &of_one] {
+        send(&mut h, interface, Cause::TtlExpired, flood, Flags::NONE);
+        let (reports, _) = send(&mut h, interface, mtu, &[datagram().build()], Flags::NONE);
+        assert_eq!(reports.len(), 1);
+    }
+    // Nor are they without a limit: 1 of the burst is gone.
+    assert_eq!(send(&mut h, interface, mtu, &of_one, Flags::NONE).0.len(), 8);
+}
+
+#[test]
 fn a_traceroute_gets_all_its_answers() {
     let (_bench, interface, mut h) = router();
     // Three probes a hop, a few traceroutes and a few path MTU discoveries of one host a second.

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use buf::{Flags, Held, Packet};
 use graph::Cx;
-use wire::icmpv4;
+use wire::icmpv4::{self, kind, unreachable};
 use wire::{IcmpHeader, Ipv4Header, protocol};
 
 use super::limit::{Limiter, Rate, Refused};
@@ -42,13 +42,16 @@ pub enum Unreported {
 /// Makes reports, as many as the limits allow.
 pub struct Reporter {
     limiter: Limiter,
+    /// For "fragmentation needed" alone: without these reports a connection hangs, so no flood of others uses them up.
+    mtu_limiter: Limiter,
     /// Identification of the next report.
     id: u16,
 }
 
 impl Reporter {
     pub fn new() -> Reporter {
-        Reporter { limiter: Limiter::new(PER_SOURCE, IN_TOTAL), id: 0 }
+        let limiter = || Limiter::new(PER_SOURCE, IN_TOTAL);
+        Reporter { limiter: limiter(), mtu_limiter: limiter(), id: 0 }
     }
 
     /// Makes a report about `p`, which begins with its IPv4 header, from the address that `from` gives.
@@ -65,7 +68,11 @@ impl Reporter {
         if p.flags().any(never) || to.octets()[0] == 0 || !icmpv4::may_report(p.bytes()) {
             return Err(Unreported::Forbidden);
         }
-        self.limiter.pass(p.fib(), to.to_bits(), cx.now).map_err(|refused| match refused {
+        let limiter = match (message.kind, message.code) {
+            (kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED) => &mut self.mtu_limiter,
+            _ => &mut self.limiter,
+        };
+        limiter.pass(p.fib(), to.to_bits(), cx.now).map_err(|refused| match refused {
             Refused::Source => Unreported::Source,
             Refused::Total => Unreported::Limit,
         })?;
