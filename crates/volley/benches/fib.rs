@@ -285,6 +285,9 @@ fn cli() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// Runs one benchmark.
+type Measure<'m> = &'m dyn Fn() -> Result<Vec<Figure>>;
+
 fn main() -> Result<()> {
     // Cargo passes `--bench`; other words are the names to run.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -294,7 +297,7 @@ fn main() -> Result<()> {
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<22} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, &dyn Fn() -> Result<Vec<Figure>>); 7] = [
+    let benches: [(&str, Measure<'_>); 7] = [
         ("memory", &memory),
         ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
         ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),

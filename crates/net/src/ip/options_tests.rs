@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use infra::lpm::{Dir24Writer, Lpm, dir24};
+use infra::mem::Pages;
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
@@ -37,7 +38,7 @@ fn harness() -> (Bench, Dir24Writer, Harness) {
     let via = Adjacency { rewrite: None, interface: out, mtu: 1500, next_hop: LINK };
     let adjacency = bench.writers.adjacencies.insert(via).unwrap();
     bench.writers.objects.set(0, 0).unwrap();
-    let (mut table, reader) = dir24(&bench.domain, 1 << 10).unwrap();
+    let (mut table, reader) = dir24(&bench.domain, 1 << 10, Pages::Small).unwrap();
     for (prefix, object) in [
         ("198.51.100.0/24", Object::Adjacency(adjacency)),
         ("10.0.9.0/24", Object::Glean(out)),

@@ -191,7 +191,7 @@ fn datagrams_are_not_made_smaller() {
 #[test]
 fn an_mtu_without_room_for_the_headers_leaves_the_segments_to_be_fragmented() {
     let mut bench = Bench::new();
-    let rewrite = Some(Rewrite::ethernet(Mac([2; 6]), Mac([4; 6]), None, ethertype::IPV4));
+    let rewrite = LinkHeader::new(&ethernet(Mac([2; 6]), Mac([4; 6]), None, ethertype::IPV4));
     let narrow = |mtu| Adjacency { rewrite, interface: 20, mtu, next_hop: NEXT_HOP };
     let [one, none] = [41, 40].map(|mtu| bench.writers.adjacencies.insert(narrow(mtu)).unwrap());
     let mut h = bench.harness(|b, t, _| {
