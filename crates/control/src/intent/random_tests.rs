@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
+use net::ip::reassembly::Kind;
 use net::ip::{Object, Path, Prefix4};
 use net::router::Address;
 use proptest::prelude::*;
@@ -68,6 +69,7 @@ pub(crate) fn state(s: &System) -> Vec<String> {
         r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
     );
     lines.push(format!("{:?}", r.neighbor_config()));
+    lines.extend([Kind::Full, Kind::Shallow].map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
     lines.sort();
     lines
 }
@@ -143,11 +145,16 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         1 => (prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(limit, age)| {
             (Key::NeighborBounds, Value::NeighborBounds(NeighborBounds { limit, age }))
         }),
+        1 => (any::<bool>(), prop::option::of(1u32..31), prop::option::of(1u32..9)).prop_map(|(full, timeout, datagrams)| {
+            let kind = if full { Kind::Full } else { Kind::Shallow };
+            let bounds = Reassembly { timeout, datagrams, ..Reassembly::default() };
+            (Key::Reassembly(kind), Value::Reassembly(bounds))
+        }),
         4 => interface(),
         1 => ALL.prop_map(|n| {
             (Key::Feature(name_of(n), "ip4-unicast".into(), "ip4-count".into()), Value::Feature)
         }),
-        4 => (ALL, prop::collection::vec(address, 1..4))
+        6 => (ALL, prop::collection::vec(address, 1..4))
             .prop_map(|(n, list)| (Key::Addresses(name_of(n)), Value::Addresses(list))),
         2 => (ALL, 0u8..4, 1u8..5, mac()).prop_map(|(n, net, host, mac)| {
             (Key::Neighbor(name_of(n), Ipv4Addr::new(10, 0, net, host)), Value::Neighbor(Neighbor { mac }))
@@ -214,13 +221,14 @@ fn the_random_world_has_everything() {
         }
     }
     let enough = [
-        ("Addresses", 30),
+        ("Addresses", 20),
         ("Feature", 15),
-        ("Interface", 45),
-        ("Neighbor", 25),
+        ("Interface", 40),
+        ("Neighbor", 20),
         ("NeighborBounds", 5),
-        ("Route", 70),
-        ("SubInterface", 25),
+        ("Reassembly", 5),
+        ("Route", 50),
+        ("SubInterface", 20),
         ("Table", 20),
     ];
     assert_eq!(seen.len(), enough.len(), "{seen:?}");
