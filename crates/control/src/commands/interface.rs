@@ -22,7 +22,8 @@ pub fn register(r: &mut Registry<Context>) {
         create_host,
     );
     r.add("delete host-interface name <name:word>", "Give a Linux interface back.", |c, a| {
-        delete(c, &format!("host-{}", a.need::<String>("name")?))
+        let host = format!("host-{}", a.need::<String>("name")?);
+        delete(c, a, "name", &host, |spec| matches!(spec, Spec::Host(_)))
     });
     r.add(
         "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
@@ -31,7 +32,7 @@ pub fn register(r: &mut Registry<Context>) {
         create_tap,
     );
     r.add("delete tap <interface:interface>", "Remove a tap.", |c, a| {
-        delete(c, &a.need::<String>("interface")?)
+        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Tap(..)))
     });
     r.add(
         "create loopback interface [mac <mac:mac>] [instance <instance:u16>]",
@@ -39,7 +40,7 @@ pub fn register(r: &mut Registry<Context>) {
         create_loopback,
     );
     r.add("delete loopback interface intfc <interface:interface>", "Remove a loopback interface.", |c, a| {
-        delete(c, &a.need::<String>("interface")?)
+        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Loopback(_)))
     });
     r.add(
         "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
@@ -48,7 +49,7 @@ pub fn register(r: &mut Registry<Context>) {
         create_sub,
     );
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
-        delete(c, &a.need::<String>("interface")?)
+        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Sub { .. }))
     });
     r.add(
         "create packet-generator interface <name:word>",
@@ -56,7 +57,7 @@ pub fn register(r: &mut Registry<Context>) {
         create_generator,
     );
     r.add("delete packet-generator interface <interface:interface>", "Remove a packet generator.", |c, a| {
-        delete(c, &a.need::<String>("interface")?)
+        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Generator(_)))
     });
     r.add(
         "set interface state <interface:interface> {up | down}",
@@ -271,8 +272,14 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
 }
 
 /// Removes an interface with all that depends on it: sub-interfaces, features, addresses, neighbours, routes by its name.
-fn delete(c: &mut Context, name: &str) -> Done {
-    let (key, _) = find(c, name)?;
+/// One of another kind than the command says, which `is_kind` tells, stays: its name was a slip.
+fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind: fn(&Spec) -> bool) -> Done {
+    let (key, interface) = find(c, name).map_err(|e| a.about(place, e))?;
+    if !is_kind(&interface.spec) {
+        return Err(
+            a.fault(place, format!("{name} is of another kind: show config has the command that made it"))
+        );
+    }
     let all = c.store.with_dependents(&key);
     done(c, all.into_iter().map(Change::remove).collect())
 }

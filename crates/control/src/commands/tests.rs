@@ -221,6 +221,19 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
 }
 
 #[test]
+fn an_interface_is_deleted_by_the_command_of_its_kind() {
+    let mut cli = Cli::new();
+    cli.ok("create loopback interface");
+    let before = cli.ok("show config");
+    for line in ["delete tap", "delete loopback interface intfc", "delete sub-interface"] {
+        assert!(cli.refused(&format!("{line} pg0"), "pg0").contains("of another kind"));
+    }
+    assert!(cli.refused("delete packet-generator interface loop0", "loop0").contains("of another kind"));
+    assert_eq!(cli.ok("show config"), before);
+    cli.ok("delete loopback interface intfc loop0");
+}
+
+#[test]
 fn features_and_bounds_are_configuration() {
     let mut cli = Cli::new();
     let feature = "set interface feature pg0 ip4-count arc ip4-unicast";

@@ -20,7 +20,7 @@ use crate::{
     mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
     quiesce::Domain,
     sync::atomic::{
-        AtomicU32,
+        AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
@@ -30,8 +30,8 @@ use std::{io, ops::Range};
 const GROUP: u32 = 1 << 31;
 /// Entries of the first table, one for each /24.
 const ENTRIES: usize = 1 << 24;
-/// Where the leaves for first bytes lie: behind the entries.
-const WIDE: usize = ENTRIES;
+/// Values of an address's first byte, each with a leaf for prefixes that are no longer.
+const WIDE: usize = 256;
 /// Length of the longest prefix that lies there.
 const WIDE_LEN: u8 = 8;
 /// Entries of the first table in a small page.
@@ -53,13 +53,14 @@ pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Wri
     let groups = groups.min(ENTRIES as u32);
     let group_entries = groups as usize * 256;
     let reader = Dir24Reader {
-        first: Zeroed::with_pages(ENTRIES + 256, pages)?.share(),
+        first: Zeroed::with_pages(ENTRIES, pages)?.share(),
+        wide: Zeroed::with_pages(WIDE, Pages::Small)?.share(),
         second: Zeroed::with_pages(group_entries, pages)?.share(),
     };
     let writer = Dir24Writer {
         reader: reader.clone(),
         first_len: Zeroed::with_pages(ENTRIES, Pages::Small)?,
-        wide_len: [0; 256],
+        wide_len: [0; WIDE],
         second_len: Zeroed::with_pages(group_entries, Pages::Small)?,
         members: Zeroed::with_pages(groups as usize, Pages::Small)?,
         groups: Indices::new(domain.clone(), groups),
@@ -106,8 +107,10 @@ fn count(words: &[u64]) -> usize {
 /// A handle to look up addresses; cheap to clone.
 #[derive(Clone)]
 pub struct Dir24Reader {
-    /// [`ENTRIES`] entries, and 256 leaves of prefixes of up to 8 bits.
+    /// [`ENTRIES`] entries.
     first: SharedZeroed<AtomicU32>,
+    /// The leaf of prefixes of up to 8 bits for each first byte; in the upper half, how often it has changed.
+    wide: SharedZeroed<AtomicU64>,
     /// 256 entries for each group.
     second: SharedZeroed<AtomicU32>,
 }
@@ -132,19 +135,26 @@ impl Dir24Reader {
             if leaf != NO_ROUTE {
                 return leaf;
             }
-            // SAFETY: a shift by 24 leaves 8 bits, and `first` has 256 leaves behind the last /24's entry.
-            let wide = unsafe { self.first.get_unchecked(WIDE + (addr >> 24) as usize) }.load(Acquire);
-            // A longer route may have come before the wide one went: then both answers together are none of the table's.
+            let wide = self.wide(addr);
+            // A longer route may have come before the wide one went, and may have gone again since: two answers of
+            // different times are none of the table's. There was no longer route at a time when the wide one was this
+            // very one, and no other came and went in between, or its number of changes would tell.
             entry = self.entry(addr);
-            if self.narrow(entry, addr) == NO_ROUTE {
-                return wide;
+            if self.narrow(entry, addr) == NO_ROUTE && self.wide(addr) == wide {
+                return wide as u32;
             }
         }
     }
 
     #[inline(always)]
+    fn wide(&self, addr: u32) -> u64 {
+        // SAFETY: a shift by 24 leaves 8 bits, and `wide` has 256 words.
+        unsafe { self.wide.get_unchecked((addr >> 24) as usize) }.load(Acquire)
+    }
+
+    #[inline(always)]
     fn entry(&self, addr: u32) -> u32 {
-        // SAFETY: a shift by 8 leaves 24 bits, and `first` has more than 2^24 entries.
+        // SAFETY: a shift by 8 leaves 24 bits, and `first` has 2^24 entries.
         unsafe { self.first.get_unchecked((addr >> 8) as usize) }.load(Acquire)
     }
 }
@@ -179,7 +189,7 @@ pub struct Dir24Writer {
     /// Length of the prefix behind each entry of the first table that is no group; 0 where the entry is 0.
     first_len: Zeroed<u8>,
     /// Length of the prefix behind the leaf of each first byte.
-    wide_len: [u8; 256],
+    wide_len: [u8; WIDE],
     /// The same for the second table.
     second_len: Zeroed<u8>,
     /// How many prefixes longer than /24 each group holds.
@@ -232,7 +242,9 @@ impl Dir24Writer {
         let start = (prefix >> 24) as usize;
         for byte in start..start + (1 << (WIDE_LEN - len)) {
             if replaces(self.wide_len[byte]) {
-                self.reader.first[WIDE + byte].store(leaf, Release);
+                let wide = &self.reader.wide[byte];
+                let changes = (wide.load(Relaxed) >> 32).wrapping_add(1);
+                wide.store(changes << 32 | u64::from(leaf), Release);
                 self.wide_len[byte] = leaf_len;
             }
         }
