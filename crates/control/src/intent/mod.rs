@@ -102,8 +102,8 @@ pub(crate) fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
 /// Whether the object can be what `view`, the tree as it would be, says.
 fn validate(key: &Key, value: &Value, view: &View<'_>, system: &System) -> Result<(), Refused> {
     match (key, value) {
-        (Key::Reassembly(_), Value::Reassembly(_)) => Ok(()),
         (Key::Table(t), Value::Table) => table::validate(*t),
+        (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, system),
         (Key::NeighborBounds, Value::NeighborBounds(b)) => NeighborBounds::validate(Some(*b), view),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
         (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, system),

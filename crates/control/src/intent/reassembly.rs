@@ -40,6 +40,10 @@ impl Reassembly {
         }
     }
 
+    pub(super) fn validate(self, kind: Kind, system: &System) -> Result<(), Refused> {
+        Ok(system.router.check_reassembly(self.limits(kind, system))?)
+    }
+
     pub(super) fn apply(self, kind: Kind, system: &mut System) -> Result<(), Refused> {
         let limits = self.limits(kind, system);
         Ok(system.router.set_reassembly(kind, limits)?)
