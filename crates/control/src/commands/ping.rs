@@ -33,6 +33,10 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let Some(interval) = interval.filter(|i| *i <= LONGEST) else {
         return Err(a.fault("seconds", format!("an interval is 0 to {} seconds", LONGEST.as_secs())));
     };
+    let count = a.get::<u32>("n").unwrap_or(5);
+    if !(1..=u32::from(u16::MAX)).contains(&count) {
+        return Err(a.fault("n", format!("a ping has 1 to {} requests", u16::MAX)));
+    }
     // Whoever asked for a ping may have gone without a word: its job was dropped, and its token with it.
     let (gone, alive) =
         std::mem::take(&mut c.pings).into_iter().partition(|(_, job)| job.strong_count() == 0);
@@ -50,7 +54,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::job(Ping {
         id,
         _token: token,
-        count: a.get::<u32>("n").unwrap_or(5).clamp(1, u32::from(u16::MAX)),
+        count,
         interval: interval.as_nanos() as u64,
         sent: 0,
         received: 0,

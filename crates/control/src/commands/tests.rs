@@ -319,3 +319,11 @@ fn queues_and_adjacencies_are_shown() {
     assert_eq!(cli.ok("show node counters"), cli.ok("show errors"));
     cli.ok("ip neighbor flush pg0");
 }
+
+#[test]
+fn a_ping_has_as_many_requests_as_there_are_sequence_numbers() {
+    let mut cli = Cli::new();
+    let message = cli.refused("ping 10.0.0.2 repeat 0", "0");
+    assert!(message.contains("a ping has 1 to 65535 requests"), "{message}");
+    cli.refused("ping 10.0.0.2 repeat 65536", "65536");
+}

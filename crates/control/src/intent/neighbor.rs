@@ -50,7 +50,7 @@ pub(super) fn apart(own: Address, ip: Ipv4Addr, interface: &str) -> Result<(), R
     if own.address == ip {
         return refuse(format!("{ip} is the router's own address on {interface}, no neighbour's"));
     }
-    if own.len < 31 && (ip == network.address() || ip == network.last()) {
+    if own.is_end(ip) {
         return refuse(format!(
             "{ip} is the first or last address of {network} on {interface}, no neighbour's"
         ));

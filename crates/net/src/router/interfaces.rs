@@ -45,8 +45,7 @@ impl Address {
         if bits == 0 || wire::ipv4::is_martian_source(bits) || bits >> 28 == 0xf {
             return Err(RouterError(format!("{} cannot be an interface's address", self.address)));
         }
-        let ends = self.address == self.network().address() || self.address == self.network().last();
-        if self.len < 31 && ends {
+        if self.is_end(self.address) {
             return Err(RouterError(format!(
                 "{} is the first or last address of {}, not a host's",
                 self.address,
@@ -54,6 +53,11 @@ impl Address {
             )));
         }
         Ok(())
+    }
+
+    /// Whether `other` is the first or last address of the connected network, and so no host's.
+    pub fn is_end(self, other: Ipv4Addr) -> bool {
+        self.len < 31 && (other == self.network().address() || other == self.network().last())
     }
 }
 

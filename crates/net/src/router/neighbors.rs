@@ -284,6 +284,12 @@ impl Router {
         if info.addresses.iter().any(|a| a.address == address) {
             return Err(RouterError(format!("{address} is the router's own address on {}", info.name)));
         }
+        if let Some(a) = info.addresses.iter().find(|a| a.is_end(address)) {
+            let (network, name) = (a.network(), &info.name);
+            return Err(RouterError(format!(
+                "{address} is the first or last address of {network} on {name}, not a host's"
+            )));
+        }
         let (entries, most) = (self.near.neighbors.entries(), self.near.neighbors.config.max_entries);
         let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
         if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
@@ -359,11 +365,7 @@ pub fn check_neighbor(address: Ipv4Addr, mac: Mac) -> Result<(), RouterError> {
 
 /// Whether a host on one of the interface's networks can have this address.
 fn on_link(info: &InterfaceInfo, address: Ipv4Addr) -> bool {
-    info.addresses.iter().any(|a| {
-        let network = a.network();
-        let ends = a.len < 31 && (address == network.address() || address == network.last());
-        network.contains(address) && !ends
-    })
+    info.addresses.iter().any(|a| a.network().contains(address) && !a.is_end(address))
 }
 
 #[cfg(test)]

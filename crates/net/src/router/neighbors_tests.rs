@@ -339,6 +339,8 @@ fn impossible_neighbours_are_refused() {
         (1, B, Mac::BROADCAST),
         (1, B, Mac::ZERO),
         (1, own(1), B_MAC),
+        (1, Ipv4Addr::new(10, 0, 2, 0), B_MAC),
+        (1, Ipv4Addr::new(10, 0, 2, 255), B_MAC),
         (1, Ipv4Addr::new(224, 0, 0, 1), B_MAC),
         (1, Ipv4Addr::UNSPECIFIED, B_MAC),
     ] {
