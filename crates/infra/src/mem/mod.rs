@@ -13,3 +13,12 @@ pub use zeroed::{Pages, SharedZeroed, ZeroValid, Zeroed};
 pub const HUGE: usize = 2 << 20;
 /// Size of a page that is not huge, in bytes.
 pub const SMALL: usize = 4096;
+
+/// The kernel's refusal of `bytes` bytes of `what`, for whoever has to free some.
+#[cfg(not(any(miri, loom)))]
+fn refused(what: &str, bytes: usize, error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(
+        error.kind(),
+        format!("the kernel refused {} KiB of {what}: {error}", bytes.div_ceil(1024)),
+    )
+}

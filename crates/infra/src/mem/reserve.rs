@@ -53,7 +53,7 @@ impl Reserve {
     /// When the kernel refuses the range.
     pub fn new(len: usize) -> io::Result<Self> {
         let len = len.max(1).checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
-        let (whole, whole_len) = backend::reserve(len)?;
+        let (whole, whole_len) = backend::reserve(len).map_err(|e| super::refused("addresses", len, &e))?;
         let skip = whole.as_ptr().align_offset(HUGE);
         // SAFETY: backend::reserve returns HUGE bytes more than len, or an aligned range of len.
         let base = unsafe { whole.add(skip) };
@@ -96,7 +96,8 @@ impl Reserve {
         // SAFETY: at + len lies inside of the range.
         let to = unsafe { self.base.add(at) };
         // SAFETY: the piece is ours, aligned, and not committed, so nobody has memory there to lose.
-        let (fd, page) = unsafe { backend::commit(to, len, numa)? };
+        let (fd, page) =
+            unsafe { backend::commit(to, len, numa) }.map_err(|e| super::refused("memory", len, &e))?;
         committed.push(at..end);
         Ok(Segment { fd, at, len, page })
     }

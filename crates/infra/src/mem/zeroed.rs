@@ -76,7 +76,7 @@ impl<T: ZeroValid> Zeroed<T> {
             )
         };
         if p == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(super::refused("addresses for a table", mapped, &io::Error::last_os_error()));
         }
         let mut base: NonNull<u8> = NonNull::new(p.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         if large {

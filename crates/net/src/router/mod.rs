@@ -86,8 +86,6 @@ pub struct Router {
     blueprint: Blueprint,
     arcs: ArcControl,
     hooks: Hooks,
-    pool: Pool,
-    bufs: Cache,
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
     runners: Vec<Runner>,
@@ -100,6 +98,9 @@ pub struct Router {
     connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
     arp: neighbors::Arp,
     pings: ping::Pings,
+    // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
+    bufs: Cache,
+    pool: Pool,
 }
 
 /// What resolves paths: interfaces, adjacencies and neighbours.

@@ -374,6 +374,38 @@ fn the_last_buffers_are_for_what_makes_buffers_free() {
     drop(worker);
 }
 
+/// A router gives back what it has in the rings to its workers too: tests make thousands of routers.
+#[test]
+fn the_memory_of_a_routers_buffers_is_used_again() {
+    // A size that nobody else asks for, so that no other test takes the memory.
+    const BUFFERS: usize = 333;
+    let addresses = || {
+        let mut cache = buf::Pool::new(BUFFERS).unwrap().cache();
+        let taken: Vec<_> = std::iter::from_fn(|| buf::Held::alloc(&mut cache)).collect();
+        let mut found: Vec<_> = taken
+            .into_iter()
+            .map(|mut held| {
+                let at = held.packet().room_mut().as_ptr();
+                held.free(&mut cache);
+                at
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    let before = addresses();
+    assert_eq!(before.len(), BUFFERS);
+    let sizes = Sizes { buffers: BUFFERS, workers: 1 };
+    let mut r = Router::build(crate::testing::install, &sizes).unwrap().router;
+    let index = r.add_device("d0", device(0).0).unwrap();
+    r.set_admin(index, true).unwrap();
+    // It is announced to the neighbours, by a worker that never comes to it.
+    r.add_address(index, address("10.0.0.1/24")).unwrap();
+    r.poll(1);
+    drop(r);
+    assert_eq!(addresses(), before);
+}
+
 /// Everything there is to see, as text.
 fn state(r: &Router) -> String {
     let mut text = String::new();
