@@ -32,22 +32,6 @@ fn the_router_pings_its_neighbours() {
 }
 
 #[test]
-fn the_router_adds_less_than_200_us() {
-    let Some(net) = Routed::new() else { return };
-    net.a.lab().link((&net.a, "eth1"), (&net.b, "eth1"));
-    net.a.run("ip addr add 10.0.9.1/24 dev eth1");
-    net.b.run("ip addr add 10.0.9.2/24 dev eth1");
-    // A machine that is busy with something else delays one round, not three.
-    let mut added = Vec::new();
-    while added.len() < 3 && added.iter().all(|&us| us >= 200.0) {
-        let median = |target| Ping::run(&net.a, &format!("-c 100 -i 0.005 -W 2 {target}")).median_us();
-        let direct = median("10.0.9.2");
-        added.push(median("10.0.1.2") - direct);
-    }
-    assert!(added.iter().any(|&us| us < 200.0), "added at the median, in µs: {added:?}");
-}
-
-#[test]
 fn a_packet_that_runs_out_of_hops_is_reported() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     let ping = Ping::run(&a, "-c 1 -W 2 -t 1 10.0.1.2");

@@ -1,6 +1,8 @@
 //! Run-time statistics: what `show runtime` and `show errors` read.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use infra::counters::CounterSet;
 
@@ -26,6 +28,28 @@ pub struct Stats {
     pub(crate) punted: CounterSet<2>,
     /// Dropped, by the interface that the packets came in by.
     pub(crate) drops: CounterSet<1>,
+    /// The slowest calls of each worker.
+    slowest: Arc<Mutex<BTreeMap<usize, Slowest>>>,
+}
+
+/// The slowest timed call of each node on one worker. Its clocks and its packets share a word, so that no reader sees
+/// the halves of two calls.
+#[derive(Clone)]
+pub(crate) struct Slowest(Arc<[AtomicU64]>);
+
+/// Bits of a word of [`Slowest`] that are packets.
+const PACKET_BITS: u32 = 16;
+
+impl Slowest {
+    /// Remembers a call if it is the slowest so far. A clearing at the same time may get lost.
+    #[inline(always)]
+    pub(crate) fn note(&self, node: u32, packets: usize, clocks: u64) {
+        let cell = &self.0[node as usize];
+        let call = clocks << PACKET_BITS | packets as u64;
+        if call > cell.load(Ordering::Relaxed) {
+            cell.store(call, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What a node did.
@@ -39,6 +63,10 @@ pub struct NodeRuntime {
     pub packets: u64,
     /// TSC clocks a packet, over the calls that were timed.
     pub clocks_per_packet: f64,
+    /// TSC clocks of the slowest call that was timed.
+    pub slowest_clocks: u64,
+    /// Packets of that call.
+    pub slowest_packets: u64,
 }
 
 impl NodeRuntime {
@@ -67,11 +95,28 @@ impl Stats {
             reasons: CounterSet::new("/err", reasons),
             punted: CounterSet::new("/punt", 256),
             drops: CounterSet::new("/if/drops", INTERFACES),
+            slowest: Arc::default(),
         }
+    }
+
+    fn workers(&self) -> MutexGuard<'_, BTreeMap<usize, Slowest>> {
+        // A panic while the lock is held leaves the map as it was.
+        self.slowest.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Where `worker` remembers its slowest calls.
+    pub(crate) fn slowest(&self, worker: usize) -> Slowest {
+        let new = || Slowest(self.nodes.iter().map(|_| AtomicU64::new(0)).collect());
+        self.workers().entry(worker).or_insert_with(new).clone()
     }
 
     /// What each node did; `worker` for one worker alone.
     pub fn runtime(&self, worker: Option<usize>) -> Vec<NodeRuntime> {
+        let slowest = |node: usize| {
+            let workers = self.workers();
+            let asked = workers.iter().filter(|(w, _)| worker.is_none_or(|wanted| wanted == **w));
+            asked.map(|(_, calls)| calls.0[node].load(Ordering::Relaxed)).max().unwrap_or(0)
+        };
         let nodes = self.nodes.iter().enumerate();
         nodes
             .map(|(i, n)| {
@@ -80,7 +125,15 @@ impl Stats {
                     None => self.runtime.read(i as u32),
                 };
                 let clocks = if c[TIMED] == 0 { 0.0 } else { c[CLOCKS] as f64 / c[TIMED] as f64 };
-                NodeRuntime { name: n.name, calls: c[CALLS], packets: c[PACKETS], clocks_per_packet: clocks }
+                let slowest = slowest(i);
+                NodeRuntime {
+                    name: n.name,
+                    calls: c[CALLS],
+                    packets: c[PACKETS],
+                    clocks_per_packet: clocks,
+                    slowest_clocks: slowest >> PACKET_BITS,
+                    slowest_packets: slowest & ((1 << PACKET_BITS) - 1),
+                }
             })
             .collect()
     }
@@ -128,6 +181,7 @@ impl Stats {
     /// Starts the run-time statistics anew.
     pub fn clear_runtime(&self) {
         self.runtime.clear_all();
+        self.workers().values().flat_map(|w| w.0.iter()).for_each(|call| call.store(0, Ordering::Relaxed));
     }
 
     /// Starts the drop counters anew.

@@ -17,7 +17,7 @@ use crate::builtin::{self, Rings};
 use crate::edge::{CONSUMED, FIRST_REASON, HELD};
 use crate::node::{Cx, More, Outcome, Setup, WaitSet};
 use crate::pending::Pending;
-use crate::stats::Stats;
+use crate::stats::{Slowest, Stats};
 use crate::trace::{self, Fate, Log, Tracer};
 
 /// Frames of at least this many packets are always timed. Shorter ones in one turn of [`SAMPLE`], since reading the
@@ -45,6 +45,7 @@ pub struct Worker {
     clock: Clock,
     codes: Box<Codes>,
     runtime: Lane<4>,
+    slowest: Slowest,
     reasons: Lane<1>,
     tracer: Tracer,
     log: Arc<Log>,
@@ -112,6 +113,7 @@ impl Worker {
             clock: clock(),
             codes: Box::default(),
             runtime: runtime.lane(number)?,
+            slowest: blueprint.stats().slowest(number),
             reasons: reasons.lane(number)?,
             tracer: blueprint.tracer.clone(),
             log: blueprint.tracer.log(),
@@ -196,7 +198,7 @@ impl Worker {
             return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
         if self.timed(n) {
-            self.runtime.add(input, [1, n as u64, n as u64, tsc() - start]);
+            self.count_timed(input, n, tsc() - start);
         } else {
             self.runtime.add(input, [1, n as u64, 0, 0]);
         }
@@ -261,6 +263,12 @@ impl Worker {
         n >= TIMED_LEN || self.turns.is_multiple_of(SAMPLE)
     }
 
+    #[inline(always)]
+    fn count_timed(&mut self, node: u32, n: usize, clocks: u64) {
+        self.runtime.add(node, [1, n as u64, n as u64, clocks]);
+        self.slowest.note(node, n, clocks);
+    }
+
     /// Runs `node` on `frame`, and on and on along the edge while the frame leaves whole and nothing else waits.
     fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
         let mut start = tsc();
@@ -275,7 +283,7 @@ impl Worker {
             let outcome = body.run(&mut cx, &mut frame, codes, sink);
             if self.timed(n) {
                 let end = tsc();
-                self.runtime.add(node, [1, n as u64, n as u64, end - start]);
+                self.count_timed(node, n, end - start);
                 start = end;
             } else {
                 self.runtime.add(node, [1, n as u64, 0, 0]);

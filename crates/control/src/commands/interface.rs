@@ -1,6 +1,7 @@
 //! Making and setting interfaces.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use drivers::{af_packet, tap};
 use graph::ArcError;
@@ -96,11 +97,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set interface ip address del <interface:interface> all",
         "Take all addresses from an interface.",
-        |c, a| {
-            let key = Key::Addresses(a.need("interface")?);
-            let had = c.store.get(&key).is_some();
-            done(c, had.then(|| Change::remove(key)).into_iter().collect())
-        },
+        |c, a| c.unset(Key::Addresses(a.need("interface")?)),
     );
     r.add(
         "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
@@ -145,15 +142,21 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
         Some(id) => id,
         None => free_number(c, "tap"),
     };
+    let host_namespace = a.get::<String>("ns").map(PathBuf::from);
+    if let Some(namespace) = host_namespace.as_deref().filter(|ns| !tap::namespace_file(ns).exists()) {
+        return Err(a.fault("ns", format!("there is no network namespace {}", namespace.display())));
+    }
     let config = tap::Config {
-        host_namespace: a.get::<String>("ns").map(Into::into),
+        host_namespace,
         host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
         host_ip4: a.get::<(Ipv4Addr, u8)>("host-ip"),
         gso: !a.has("no-gso"),
         ..tap::Config::new(a.get::<String>("host").unwrap_or_else(|| format!("tap{id}")))
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(id, config)) };
-    create(c, a, "tap", Key::Interface(format!("tap{id}")), interface)
+    // What is left to refuse is a name that is taken, here or at the host's end.
+    let about = ["host", "id"].into_iter().find(|name| a.has(name)).unwrap_or("tap");
+    create(c, a, about, Key::Interface(format!("tap{id}")), interface)
 }
 
 fn create_loopback(c: &mut Context, a: &Args) -> Done {

@@ -18,7 +18,7 @@ use net::ip::Prefix4;
 use net::router::Address;
 
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::intent::{Change, Store};
+use crate::intent::{Change, Key, Store};
 use crate::system::System;
 
 /// The answer to a command.
@@ -78,6 +78,16 @@ impl Context {
     /// Why it was refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
+    }
+
+    /// Takes back what the operator asked for under a key, if there was anything.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    fn unset(&mut self, key: Key) -> Result<Output, CliError> {
+        let had = self.store.get(&key).is_some();
+        self.transact(had.then(|| Change::remove(key)).into_iter().collect())?;
+        Ok(Output::none())
     }
 }
 

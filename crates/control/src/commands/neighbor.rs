@@ -17,8 +17,8 @@ const SECOND: u64 = 1_000_000_000;
 pub fn register(r: &mut Registry<Context>) {
     for words in ["set ip neighbor", "set ip arp", "ip neighbor"] {
         r.add(
-            &format!("{words} <interface:interface> <ip:ip4> <mac:mac> [static] [no-fib-entry]"),
-            "Name a neighbour's Ethernet address.",
+            &format!("{words} <interface:interface> <ip:ip4> <mac:mac> [static]"),
+            "Name a neighbour's Ethernet address. It stays until it is deleted, with \"static\" or without.",
             set,
         );
         r.add(
@@ -31,6 +31,11 @@ pub fn register(r: &mut Registry<Context>) {
         "set ip neighbor-config ip4 [limit <limit:u32>] [age <age:u32>]",
         "Bound the table of neighbours: entries at most, and seconds after which one is asked again.",
         configure,
+    );
+    r.add(
+        "set ip neighbor-config ip4 default",
+        "Give the table of neighbours the router's own bounds again.",
+        |c, _| c.unset(Key::NeighborBounds),
     );
     r.add(
         "show ip neighbor-config",

@@ -53,6 +53,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     c.pings.push((id, Rc::downgrade(&token)));
     Ok(Output::job(Ping {
         id,
+        destination,
         _token: token,
         count,
         interval: interval.as_nanos() as u64,
@@ -64,6 +65,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 struct Ping {
     id: u16,
+    destination: Ipv4Addr,
     /// Says that the job is still there.
     _token: Rc<()>,
     count: u32,
@@ -105,6 +107,10 @@ impl Job<Context> for Ping {
             "\nStatistics: {} sent, {} received, {lost:.0}% packet loss\n",
             self.sent, self.received
         );
+        if self.received == 0 {
+            // As ping(8) does, so that scripts can ask whether somebody is there.
+            return Step::Failed(CliError::new(format!("no answer from {}", self.destination)));
+        }
         Step::Done
     }
 }

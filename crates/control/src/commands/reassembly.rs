@@ -12,9 +12,23 @@ const SECOND: u64 = 1_000_000_000;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     let what = "the reassembly of datagrams for this router";
-    declare(r, Kind::Full, what, |c, a| set(c, a, Kind::Full), |c, a| Ok(show(c, a, Kind::Full)));
+    declare(
+        r,
+        Kind::Full,
+        what,
+        |c, a| set(c, a, Kind::Full),
+        |c, _| c.unset(Key::Reassembly(Kind::Full)),
+        |c, a| Ok(show(c, a, Kind::Full)),
+    );
     let what = "shallow virtual reassembly, which holds fragments back until the first one came";
-    declare(r, Kind::Shallow, what, |c, a| set(c, a, Kind::Shallow), |c, a| Ok(show(c, a, Kind::Shallow)));
+    declare(
+        r,
+        Kind::Shallow,
+        what,
+        |c, a| set(c, a, Kind::Shallow),
+        |c, _| c.unset(Key::Reassembly(Kind::Shallow)),
+        |c, a| Ok(show(c, a, Kind::Shallow)),
+    );
 }
 
 /// Declares the two commands of a kind.
@@ -23,6 +37,7 @@ fn declare(
     kind: Kind,
     what: &str,
     set: fn(&mut Context, &Args) -> Result<Output, CliError>,
+    unset: fn(&mut Context, &Args) -> Result<Output, CliError>,
     show: fn(&mut Context, &Args) -> Result<Output, CliError>,
 ) {
     let name = reassembly_name(kind);
@@ -34,6 +49,7 @@ fn declare(
         &format!("Bound {what}: seconds, datagrams that wait, fragments of one, buffers in all fragments."),
         set,
     );
+    r.add(&format!("set {name} default"), &format!("Give {what} the router's own bounds again."), unset);
     let help = format!("Show {what}; with \"details\" each datagram.");
     r.add(&format!("show {name} [details]"), &help, show);
 }

@@ -263,6 +263,12 @@ fn features_and_bounds_are_configuration() {
     let told = cli.refused("set ip neighbor-config ip4 limit 8", "8");
     assert!(told.contains("9 static neighbours"), "{told}");
     assert!(cli.run("set ip neighbor-config ip4").is_err());
+    let own = Cli::new().ok("show ip neighbor-config");
+    for _ in 0..2 {
+        cli.ok("set ip neighbor-config ip4 default");
+        assert!(!cli.ok("show config").contains("neighbor-config"));
+        assert_eq!(cli.ok("show ip neighbor-config").lines().nth(1), own.lines().nth(1));
+    }
 }
 
 #[test]
@@ -326,4 +332,35 @@ fn a_ping_has_as_many_requests_as_there_are_sequence_numbers() {
     let message = cli.refused("ping 10.0.0.2 repeat 0", "0");
     assert!(message.contains("a ping has 1 to 65535 requests"), "{message}");
     cli.refused("ping 10.0.0.2 repeat 65536", "65536");
+}
+
+#[test]
+fn the_slowest_calls_are_shown() {
+    let mut cli = Cli::new();
+    assert!(cli.ok("show runtime").contains("Suspends"));
+    let max = cli.ok("show runtime max");
+    assert!(max.contains("Max Node Clocks") && !max.contains("Suspends"), "{max}");
+}
+
+#[test]
+fn a_sub_interface_has_the_hardware_of_its_device() {
+    let mut cli = Cli::new();
+    cli.ok("create sub-interfaces pg0 7");
+    assert!(cli.refused("show hardware-interfaces pg0.7", "pg0.7").contains("that of pg0"));
+    assert!(!cli.ok("show hardware-interfaces").contains("pg0.7"));
+}
+
+#[test]
+fn a_namespace_that_is_not_there_is_marked() {
+    let mut cli = Cli::new();
+    let message = cli.refused("create tap host-ns no-such-place id 3", "no-such-place");
+    assert!(message.contains("no network namespace"), "{message}");
+}
+
+#[test]
+fn a_ping_without_an_answer_fails() {
+    let mut cli = Cli::new();
+    cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02");
+    let error = cli.run("ping 10.0.0.2 repeat 1 interval 0").unwrap_err();
+    assert!(error.to_string().contains("no answer from 10.0.0.2"), "{error}");
 }

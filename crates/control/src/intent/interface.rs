@@ -64,7 +64,11 @@ impl Interface {
         }
         self.mtu.map_or(Ok(()), check_mtu)?;
         self.mac.map_or(Ok(()), check_mac)?;
-        let Spec::Sub { parent, tags, .. } = &self.spec else { return Ok(()) };
+        let (parent, tags) = match &self.spec {
+            Spec::Sub { parent, tags, .. } => (parent, tags),
+            Spec::Host(config) => return apart_from_taps(&config.name, view),
+            _ => return Ok(()),
+        };
         let over = view.must_have_interface(parent)?;
         if matches!(over.spec, Spec::Sub { .. } | Spec::Loopback(_)) {
             return refuse(format!("{parent} cannot have sub-interfaces: it is no device"));
@@ -169,6 +173,20 @@ impl Interface {
         }
         lines
     }
+}
+
+/// The host's end of one of the router's own taps is no port for the router: packets would go around in circles.
+fn apart_from_taps(host_interface: &str, view: &View<'_>) -> Result<(), Refused> {
+    for (key, value) in view.iter() {
+        if let (Key::Interface(name), Value::Interface(i)) = (key, value)
+            && matches!(&i.spec, Spec::Tap(_, c) if c.host_namespace.is_none() && c.host_name == host_interface)
+        {
+            return refuse(format!(
+                "{host_interface} is the host's end of {name}, which is the router's own"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The command that makes a tap.

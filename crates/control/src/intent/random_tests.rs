@@ -22,7 +22,8 @@ use crate::commands::{Context, registry};
 type Tree = BTreeMap<Key, Value>;
 
 /// Everything there is to see of a router, by names: indexes are as things came.
-pub(crate) fn state(s: &System) -> Vec<String> {
+pub(crate) fn state(s: &mut System) -> Vec<String> {
+    while s.router.settle_routes() {}
     let r = &s.router;
     let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
     let mut lines = Vec::new();
@@ -197,10 +198,10 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
                 }
             }
         }
-        let (before, had) = (state(&s), tree(&store));
+        let (before, had) = (state(&mut s), tree(&store));
         if let Err(e) = store.transact(&mut s, changes) {
             prop_assert!(!e.0.contains("taken back"), "{}: {}", shown, e);
-            prop_assert_eq!(state(&s), before, "{}: {}", shown, e);
+            prop_assert_eq!(state(&mut s), before, "{}: {}", shown, e);
             prop_assert_eq!(tree(&store), had);
         }
     }
@@ -249,7 +250,7 @@ proptest! {
     /// The commands of `show config`, typed at a fresh router, make the same configuration, and the same router.
     #[test]
     fn what_is_shown_makes_the_same_again(steps in steps(60)) {
-        let (s, store) = walked(steps)?;
+        let (mut s, store) = walked(steps)?;
         let commands = Rc::new(registry());
         let mut again = Context::new(system());
         for line in dumped(&store) {
@@ -258,24 +259,24 @@ proptest! {
         }
         prop_assert_eq!(dumped(&again.store), dumped(&store));
         prop_assert_eq!(tree(&again.store), tree(&store));
-        prop_assert_eq!(state(&again.system), state(&s));
+        prop_assert_eq!(state(&mut again.system), state(&mut s));
     }
 
     /// From one configuration to another by their difference, and back, is as if it had been there from the start.
     #[test]
     fn the_difference_leads_from_one_to_the_other(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;
-        let (other, wanted) = walked(b)?;
+        let (mut other, wanted) = walked(b)?;
         let (first, second) = (tree(&store), tree(&wanted));
-        let before = state(&s);
-        prop_assert_eq!(state(&fresh(&second)?.0), state(&other));
-        for (to, expected) in [(&second, state(&other)), (&first, before)] {
+        let before = state(&mut s);
+        prop_assert_eq!(state(&mut fresh(&second)?.0), state(&mut other));
+        for (to, expected) in [(&second, state(&mut other)), (&first, before)] {
             let changes = store.diff(to);
             let shown = format!("{changes:#?}");
             let done = store.transact(&mut s, changes);
             prop_assert!(done.is_ok(), "{}\n{}", done.unwrap_err(), shown);
             prop_assert_eq!(&tree(&store), to);
-            prop_assert_eq!(state(&s), expected, "{}", shown);
+            prop_assert_eq!(state(&mut s), expected, "{}", shown);
             prop_assert!(store.diff(to).is_empty());
         }
     }
@@ -285,7 +286,7 @@ proptest! {
     fn a_failure_at_any_step_leaves_no_trace(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;
         let (_, wanted) = walked(b)?;
-        let (had, before) = (tree(&store), state(&s));
+        let (had, before) = (tree(&store), state(&mut s));
         let changes = store.diff(&tree(&wanted));
         for failing in 0.. {
             let mut step = 0;
@@ -296,7 +297,7 @@ proptest! {
             let Err(e) = done else { break };
             prop_assert_eq!(e.0, "out of luck");
             prop_assert_eq!(tree(&store), had.clone());
-            prop_assert_eq!(state(&s), before.clone(), "failing at step {}", failing);
+            prop_assert_eq!(state(&mut s), before.clone(), "failing at step {}", failing);
         }
         prop_assert_eq!(tree(&store), tree(&wanted));
     }

@@ -125,13 +125,17 @@ struct Made {
     mac: [u8; 6],
 }
 
-fn enter(namespace: &Path) -> Result<(), OpenError> {
-    let failed = |e| OpenError(format!("entering the network namespace {}", namespace.display()), e);
-    let path = match namespace.components().count() {
+/// The file of a network namespace that is given by a path, or by a name as `ip netns` keeps them.
+pub fn namespace_file(namespace: &Path) -> PathBuf {
+    match namespace.components().count() {
         1 => Path::new("/run/netns").join(namespace),
         _ => namespace.to_owned(),
-    };
-    let file = File::open(path).map_err(failed)?;
+    }
+}
+
+fn enter(namespace: &Path) -> Result<(), OpenError> {
+    let failed = |e| OpenError(format!("entering the network namespace {}", namespace.display()), e);
+    let file = File::open(namespace_file(namespace)).map_err(failed)?;
     sys::enter_network(file.as_fd()).map_err(failed)
 }
 

@@ -278,8 +278,15 @@ fn times_are_measured_a_packet() {
     let all = stats.runtime(Some(0));
     let a = all.iter().find(|n| n.name == "a").expect("a node");
     assert!(a.clocks_per_packet > 0.0 && a.packets_per_call() == 256.0, "{a:?}");
+    // The only call was the slowest.
+    assert_eq!((a.slowest_clocks as f64 / 256.0, a.slowest_packets), (a.clocks_per_packet, 256));
+    let of_all = stats.runtime(None);
+    assert_eq!(of_all.iter().find(|n| n.name == "a"), Some(a));
     assert!(stats.runtime(Some(1)).iter().all(|n| n.calls == 0), "the other worker did nothing");
     stats.clear_runtime();
-    assert!(stats.runtime(None).iter().all(|n| n.calls == 0 && n.clocks_per_packet == 0.0));
+    let cleared = |n: &crate::stats::NodeRuntime| {
+        n.calls == 0 && n.clocks_per_packet == 0.0 && (n.slowest_clocks, n.slowest_packets) == (0, 0)
+    };
+    assert!(stats.runtime(None).iter().all(cleared));
     rig.ends_clean();
 }

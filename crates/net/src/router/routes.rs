@@ -107,8 +107,9 @@ impl Router {
         self.sync_off_link(Prefix4::DEFAULT);
     }
 
-    /// Lets routes follow what their paths mean now, for a slice of time. Returns whether there is more to do.
-    pub(super) fn settle_routes(&mut self) -> bool {
+    /// Lets routes follow what their paths mean now, for a slice of time. Returns whether there is more to do. Part of
+    /// every [`poll`](Self::poll).
+    pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
         while self.routes.settle(VISITS) {
             if start.elapsed() >= SLICE {

@@ -1,10 +1,11 @@
 //! Runs a script: packets, changes and the passing of time, one after the other.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use net::ip::{Path, Prefix4};
-use net::router::Address;
+use net::router::{Address, Router};
 use wire::Mac;
 use wire::builder::arp_frame;
 
@@ -131,6 +132,14 @@ impl Run {
         self.arrive(link, queue, Arriving { bytes: frame, ..Arriving::default() });
     }
 
+    /// Changes the router. What is refused is part of the game: it must have changed nothing.
+    fn attempt<T, E: std::fmt::Display>(&mut self, change: impl FnOnce(&mut Router) -> Result<T, E>) {
+        let before = configuration(&self.w.router);
+        if let Err(e) = change(&mut self.w.router) {
+            assert_eq!(configuration(&self.w.router), before, "refused: {e}");
+        }
+    }
+
     fn prefix(&mut self, s: &mut Script<'_>) -> Prefix4 {
         let len = s.pick(&[32, 32, 31, 30, 25, 24, 24, 23, 17, 16, 8, 1, 0]);
         let short = len < 16 && self.short >= SHORT_PREFIXES;
@@ -156,21 +165,19 @@ impl Run {
             6 | 7 => Path::Via { next_hop: s.address(), interface: Some(self.some_interface(s)) },
             _ => Path::Via { next_hop: s.address(), interface: None },
         };
-        // What is refused is part of the game, here and below: it must have changed nothing.
-        let _ = self.w.router.add_route(s.pick(&[0, 0, 1, 2]), prefix, path);
+        self.attempt(|r| r.add_route(s.pick(&[0, 0, 1, 2]), prefix, path));
     }
 
     fn remove_route(&mut self, s: &mut Script<'_>) {
         let fib = s.pick(&[0, 0, 1, 2]);
         let all: Vec<Prefix4> = self.w.router.routes().iter(fib).map(|r| r.0).collect();
         let prefix = if all.is_empty() { self.prefix(s) } else { s.pick(&all) };
-        let _ = self.w.router.remove_route(fib, prefix);
+        self.attempt(|r| r.remove_route(fib, prefix));
     }
 
     fn interface(&mut self, s: &mut Script<'_>) {
         let index = self.some_interface(s);
-        let router = &mut self.w.router;
-        let _ = match s.below(8) {
+        self.attempt(|router| match s.below(8) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
             5 => router.set_mac(index, Some(s.mac())),
@@ -179,25 +186,24 @@ impl Run {
                 router.clear_interface(index);
                 Ok(())
             }
-        };
+        });
     }
 
     fn address(&mut self, s: &mut Script<'_>) {
         let index = self.some_interface(s);
         let had = self.w.router.interface(index).map(|i| i.addresses.clone()).unwrap_or_default();
         if !had.is_empty() && s.one_in(2) {
-            let _ = self.w.router.remove_address(index, s.pick(&had));
+            self.attempt(|r| r.remove_address(index, s.pick(&had)));
         } else {
             let address =
                 Address { address: s.address(), len: s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]) };
-            let _ = self.w.router.add_address(index, address);
+            self.attempt(|r| r.add_address(index, address));
         }
     }
 
     fn neighbor(&mut self, s: &mut Script<'_>) {
         let (index, address) = (self.some_interface(s), s.address());
-        let router = &mut self.w.router;
-        let _ = match s.below(6) {
+        self.attempt(|router| match s.below(6) {
             0 => router.remove_neighbor(index, address),
             1 => router.flush_neighbors(index),
             2 => {
@@ -209,7 +215,7 @@ impl Run {
                 Ok(())
             }
             _ => router.add_neighbor(index, address, s.mac(), s.one_in(2)),
-        };
+        });
     }
 
     fn feature(&mut self, s: &mut Script<'_>) {
@@ -229,7 +235,7 @@ impl Run {
 
     fn remove(&mut self, s: &mut Script<'_>) {
         let index = self.some_interface(s);
-        let _ = self.w.router.remove_interface(index);
+        self.attempt(|r| r.remove_interface(index));
     }
 
     fn bring_back(&mut self, s: &mut Script<'_>) {
@@ -245,7 +251,7 @@ impl Run {
         let (index, without) = (i.index, i.device.is_none());
         if without {
             let device = self.w.links[n].device(crate::world::device_mac(n), 1500, crate::world::CAPS[n]);
-            let _ = self.w.router.attach_device(index, device);
+            self.attempt(|r| r.attach_device(index, device));
         }
     }
 
@@ -291,4 +297,22 @@ impl Run {
             }
         }
     }
+}
+
+/// What a script can change, as text.
+fn configuration(r: &Router) -> String {
+    let mut text = format!("{:?}\n", r.neighbor_config());
+    for i in r.interfaces() {
+        let set = (i.index, &i.name, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses);
+        let _ = writeln!(text, "{set:?} {}", i.device.is_some());
+    }
+    for fib in r.routes().tables() {
+        for (prefix, sources) in r.routes().iter(fib) {
+            let _ = writeln!(text, "{fib} {prefix} {:?}", sources.collect::<Vec<_>>());
+        }
+    }
+    for n in r.neighbors() {
+        let _ = writeln!(text, "{} {:?} {}", n.ip, n.mac, n.flags);
+    }
+    text
 }

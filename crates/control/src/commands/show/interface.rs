@@ -234,7 +234,15 @@ struct Hardware {
 
 fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let mut all = Vec::new();
-    for i in chosen(c, a)?.into_iter().filter(|i| i.kind != Kind::SubInterface) {
+    for i in chosen(c, a)? {
+        if i.kind == Kind::SubInterface {
+            if a.has("interface") {
+                let of = c.system.router.interface(i.parent).map_or("none", |p| &p.name);
+                let message = format!("{} is a sub-interface: its hardware is that of {of}", i.name);
+                return Err(a.fault("interface", message));
+            }
+            continue;
+        }
         let d = i.device.as_ref();
         all.push(Hardware {
             name: i.name.clone(),
