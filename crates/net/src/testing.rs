@@ -67,8 +67,8 @@ impl Bench {
 
     /// Says which addresses are the router's own.
     pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
-        let all = addresses.iter().map(|(fib, a)| (*fib, a.to_bits()));
-        self.writers.own.set(OwnAddresses::new(all));
+        let all = addresses.iter().map(|(fib, address)| (*fib, Address { address: *address, len: 32 }));
+        self.writers.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a)));
     }
 
     /// A harness of what `install` adds.

@@ -1,6 +1,6 @@
 //! The records, and who owns which.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use buf::LinkHeader;
@@ -51,7 +51,7 @@ pub struct Adjacency {
 /// The main thread's side: adjacencies by neighbour, counted by their users.
 pub struct Adjacencies {
     records: SlotWriter<Adjacency>,
-    by_neighbor: HashMap<(u32, Ipv4Addr), Entry>,
+    by_neighbor: BTreeMap<(u32, Ipv4Addr), Entry>,
     counters: AdjacencyCounters,
     domain: Domain,
     /// Records that nobody uses any more, until no worker can hold their index.
@@ -67,7 +67,7 @@ struct Entry {
 impl Adjacencies {
     /// No adjacencies yet.
     pub fn new(domain: &Domain, records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
-        let (by_neighbor, unused) = (HashMap::new(), VecDeque::new());
+        let (by_neighbor, unused) = (BTreeMap::new(), VecDeque::new());
         Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused }
     }
 
@@ -134,8 +134,9 @@ impl Adjacencies {
 
     /// The interface's own address, MTU or tags changed: its adjacencies follow.
     pub fn refresh(&mut self, interface: u32, via: &Interface, tags: Option<Tags>) {
+        let of = (interface, Ipv4Addr::UNSPECIFIED)..=(interface, Ipv4Addr::BROADCAST);
         let of: Vec<(Ipv4Addr, Option<Mac>)> =
-            self.by_neighbor.iter().filter(|(k, _)| k.0 == interface).map(|(k, e)| (k.1, e.mac)).collect();
+            self.by_neighbor.range(of).map(|(k, e)| (k.1, e.mac)).collect();
         for (next_hop, mac) in of {
             self.set_mac(interface, next_hop, mac, via, tags);
         }

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
+use crate::router::Address;
+
 /// The router's own IPv4 addresses by VRF. A packet that claims to come from one of them is a martian.
 #[derive(Clone, Default)]
 pub struct OwnAddresses {
@@ -22,27 +24,23 @@ fn bit(address: u32) -> (usize, u64) {
 }
 
 impl OwnAddresses {
-    /// The set of these addresses.
-    pub fn new(addresses: impl IntoIterator<Item = (u16, u32)>) -> OwnAddresses {
-        let exact: HashSet<(u16, u32)> = addresses.into_iter().collect();
-        let (mut filter, mut first) = ([0; 8], HashMap::new());
-        for &(fib, address) in &exact {
-            let (word, mask) = bit(address);
-            filter[word] |= mask;
-            let address = Ipv4Addr::from_bits(address);
-            first.entry(fib).and_modify(|a: &mut Ipv4Addr| *a = address.min(*a)).or_insert(address);
-        }
-        OwnAddresses { exact, first, broadcasts: HashSet::new(), filter }
-    }
-
-    /// The same, and the broadcast addresses of connected networks.
-    pub fn with_broadcasts(mut self, addresses: impl IntoIterator<Item = (u16, u32)>) -> OwnAddresses {
-        for (fib, address) in addresses {
-            let (word, mask) = bit(address);
-            self.filter[word] |= mask;
-            self.broadcasts.insert((fib, address));
+    /// The set with one more address, and with the broadcast address of its network, if that has one.
+    pub fn with(mut self, fib: u16, address: Address) -> OwnAddresses {
+        let own = address.address;
+        self.exact.insert((fib, own.to_bits()));
+        self.first.entry(fib).and_modify(|a| *a = own.min(*a)).or_insert(own);
+        self.filter(own.to_bits());
+        if address.len < 31 {
+            let broadcast = address.network().last().to_bits();
+            self.broadcasts.insert((fib, broadcast));
+            self.filter(broadcast);
         }
         self
+    }
+
+    fn filter(&mut self, address: u32) {
+        let (word, mask) = bit(address);
+        self.filter[word] |= mask;
     }
 
     /// Whether no packet may come from `address` in VRF `fib`: the router's own, or a broadcast address.

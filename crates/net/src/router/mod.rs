@@ -4,6 +4,8 @@
 //! change things, each of which is complete when it returns: workers see the change at once, or not at all when it
 //! was refused. Only of the routes behind an interface that comes or goes many may follow in the next turns.
 
+mod addresses;
+mod interface_table;
 mod interfaces;
 mod neighbors;
 pub(crate) mod ping;
@@ -29,7 +31,11 @@ use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
 use crate::neighbor::Neighbors;
 use crate::tables::{self, Tables, Writers};
 
-pub use interfaces::{Address, DeviceState, InterfaceInfo, check_mac, check_mtu};
+use interface_table::InterfaceTable;
+
+pub use addresses::Address;
+pub use interface_table::{DeviceState, InterfaceInfo};
+pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
@@ -106,7 +112,7 @@ pub struct Router {
 /// What resolves paths: interfaces, adjacencies and neighbours.
 pub(crate) struct Neighborhood {
     pub(crate) records: infra::class_a::SlotWriter<Interface>,
-    pub(crate) interfaces: BTreeMap<u32, InterfaceInfo>,
+    pub(crate) interfaces: InterfaceTable,
     pub(crate) adjacencies: Adjacencies,
     pub(crate) neighbors: Neighbors,
 }
@@ -146,7 +152,7 @@ impl Router {
         let mut router = Router {
             near: Neighborhood {
                 records: interfaces,
-                interfaces: BTreeMap::new(),
+                interfaces: InterfaceTable::default(),
                 adjacencies: Adjacencies::new(&domain, adjacencies, tables.adjacency_counters.clone()),
                 neighbors: Neighbors::default(),
             },

@@ -44,7 +44,7 @@ impl Neighborhood {
 
     /// The address that this router asks for neighbours from: the one on the same network, or any.
     fn source_for(&self, interface: u32, target: Ipv4Addr) -> Option<Ipv4Addr> {
-        let info = self.interfaces.get(&interface)?;
+        let info = self.interfaces.get(interface)?;
         let same_network = info.addresses.iter().find(|a| a.network().contains(target));
         let of_vrf =
             || self.interfaces.values().filter(|i| i.fib == info.fib).find_map(|i| i.addresses.first());
@@ -54,8 +54,7 @@ impl Neighborhood {
     /// Tells the adjacency to a neighbour what is known of it now.
     fn complete(&mut self, (interface, address): Key) {
         let mac = self.mac_of(interface, address);
-        let (Some(record), Some(info)) = (self.records.get(interface), self.interfaces.get(&interface))
-        else {
+        let (Some(record), Some(info)) = (self.records.get(interface), self.interfaces.get(interface)) else {
             return;
         };
         self.adjacencies.set_mac(interface, address, mac, record, info.tags);
@@ -81,7 +80,7 @@ impl Router {
         let mut p = packet.packet();
         let (interface, arp) = (p.rx_if(), p.head::<ArpPacket>().map(|a| *a));
         packet.free(&mut self.bufs);
-        let (Some(arp), Some(info)) = (arp, self.near.interfaces.get(&interface)) else { return };
+        let (Some(arp), Some(info)) = (arp, self.near.interfaces.get(interface)) else { return };
         let Ok(op) = arp.check() else { return };
         let sender = (arp.sender_mac(), arp.sender_ip());
         // Two interfaces of this router on one link hear each other: nothing to learn from that.
@@ -138,7 +137,7 @@ impl Router {
 
     /// Sends an ARP packet out of an interface: to one station, or to all.
     fn send_arp(&mut self, interface: u32, to: Option<Mac>, packet: impl FnOnce(Mac) -> ArpPacket) {
-        let Some(info) = self.near.interfaces.get(&interface) else { return };
+        let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);
         let bytes = [&header, packet(info.mac).as_bytes().as_slice()].concat();
         self.send_to(0, interface, "interface-output", &bytes);
@@ -164,7 +163,7 @@ impl Router {
     /// its own while its address is known.
     pub(super) fn sync_host_route(&mut self, (interface, address): Key) {
         self.arp.off_link.remove(&(address, interface));
-        let Some(fib) = self.near.interfaces.get(&interface).map(|i| i.fib) else { return };
+        let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
         let known = self.near.mac_of(interface, address).is_some();
         let on_link = known && self.near.connected(fib, address) == Some(interface);
         if known && !on_link {
@@ -196,7 +195,7 @@ impl Router {
 
     /// An interface is about to leave its VRF: the routes to its neighbours do not stay behind.
     pub(super) fn forget_host_routes(&mut self, interface: u32) {
-        let Some(fib) = self.near.interfaces.get(&interface).map(|i| i.fib) else { return };
+        let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
         let keys: Vec<Key> = self.near.neighbors.entries().of(interface).map(|e| e.0).collect();
         for (_, address) in keys {
             let (prefix, path) =
@@ -214,7 +213,7 @@ impl Router {
         let now = self.arp.now;
         let before = self.arp.announced.remove(&index);
         let up = self.near.usable(index);
-        let info = self.near.interfaces.get(&index).filter(|i| up && i.kind != Kind::Loopback);
+        let info = self.near.interfaces.get(index).filter(|i| up && i.kind != Kind::Loopback);
         let after = info.map(|i| (i.mac, i.addresses.clone()));
         let mut events = Vec::new();
         match (&before, &after) {
@@ -342,7 +341,7 @@ impl Router {
     /// Every neighbour in order of interface and address, for `show ip neighbors`.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
         self.near.neighbors.entries().iter().map(|(key, entry)| {
-            let name = self.near.interfaces.get(&key.0).map_or("", |i| &i.name);
+            let name = self.near.interfaces.get(key.0).map_or("", |i| &i.name);
             NeighborView::new(key, entry, name, self.arp.now)
         })
     }

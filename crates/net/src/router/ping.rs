@@ -74,7 +74,7 @@ impl Router {
             return Err(RouterError(format!("a ping of {size} bytes is too large: {most} at most")));
         }
         let (interface, near) = self.egress(fib, destination)?;
-        if let Some(i) = interface.and_then(|i| self.near.interfaces.get(&i))
+        if let Some(i) = interface.and_then(|i| self.near.interfaces.get(i))
             && HEADERS + size > usize::from(i.mtu)
         {
             let most = usize::from(i.mtu) - HEADERS;
@@ -174,7 +174,7 @@ impl Router {
         if interface.is_none() && own.contains(fib, near.to_bits()) {
             return Ok(near);
         }
-        let of = interface.and_then(|i| self.near.interfaces.get(&i)).filter(|i| i.fib == fib);
+        let of = interface.and_then(|i| self.near.interfaces.get(i)).filter(|i| i.fib == fib);
         let addresses = of.map_or(&[][..], |i| &i.addresses);
         let best = addresses.iter().find(|a| a.network().contains(near)).or_else(|| addresses.first());
         let none = || RouterError(format!("the router has no address in table {fib} to ping from"));

@@ -14,11 +14,9 @@ const VISITS: usize = 64;
 const SLICE: Duration = Duration::from_micros(500);
 
 impl Neighborhood {
-    /// The interface whose connected network `address` is on, in this VRF.
+    /// The interface that can be used now and whose connected network `address` is on, in this VRF.
     pub(crate) fn connected(&self, fib: u16, address: Ipv4Addr) -> Option<u32> {
-        let up = self.interfaces.values().filter(|i| i.fib == fib && self.usable(i.index));
-        let on = up.flat_map(|i| i.addresses.iter().map(move |a| (a, i.index)));
-        on.filter(|(a, _)| a.network().contains(address)).max_by_key(|(a, _)| a.len).map(|(_, i)| i)
+        self.interfaces.with_network_of(fib, address).map(|i| i.index).filter(|i| self.usable(*i))
     }
 }
 
@@ -35,7 +33,7 @@ impl Resolver for Neighborhood {
                     return None;
                 }
                 let record = self.records.get(interface)?;
-                let tags = self.interfaces.get(&interface)?.tags;
+                let tags = self.interfaces.get(interface)?.tags;
                 let mac = self.mac_of(interface, next_hop);
                 let index = self.adjacencies.acquire(interface, next_hop, mac, record, tags);
                 match index {

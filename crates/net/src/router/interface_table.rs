@@ -1,0 +1,156 @@
+//! The main thread's table of interfaces, with what finds them: by name, by what carries them, by network.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+
+use drivers::{DeviceControl, Link};
+use wire::Mac;
+
+use super::Address;
+use crate::ethernet::Tags;
+use crate::interface::Kind;
+use crate::ip::Prefix4;
+
+/// An interface: what the operator asked for, and the device behind it.
+pub struct InterfaceInfo {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether the operator wants it up.
+    pub admin_up: bool,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// The largest network packet, bytes.
+    pub mtu: u16,
+    /// Its VRF.
+    pub fib: u16,
+    /// Its addresses, the primary one first.
+    pub addresses: Vec<Address>,
+    /// Index of the interface that carries it (its own for devices and loopbacks).
+    pub parent: u32,
+    /// The VLAN tags of a sub-interface.
+    pub tags: Option<Tags>,
+    /// The device, for interfaces that have one.
+    pub device: Option<DeviceState>,
+    /// The Ethernet address that the operator asked for.
+    pub own_mac: Option<Mac>,
+    /// Address and MTU that it began with.
+    pub initial: (Mac, u16),
+}
+
+/// A device in use.
+pub struct DeviceState {
+    /// The driver's name.
+    pub driver: &'static str,
+    pub(super) control: Box<dyn DeviceControl>,
+    /// What the driver last said of the link.
+    pub link: Link,
+}
+
+impl DeviceState {
+    /// What the driver has to say, for `show hardware-interfaces`.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        self.control.describe()
+    }
+}
+
+/// Interfaces by index. Finding one takes about as long whether there are ten or thousands.
+#[derive(Default)]
+pub(crate) struct InterfaceTable {
+    interfaces: BTreeMap<u32, InterfaceInfo>,
+    names: HashMap<String, u32>,
+    /// Sub-interfaces by the interface that carries them and their tags.
+    carried: BTreeMap<(u32, Tags), u32>,
+    /// Connected networks by VRF. Those of different interfaces are apart.
+    networks: BTreeMap<(u16, Prefix4), u32>,
+}
+
+impl InterfaceTable {
+    pub fn get(&self, index: u32) -> Option<&InterfaceInfo> {
+        self.interfaces.get(&index)
+    }
+
+    /// An interface, to be changed: not by what it is found by (name, parent, tags, addresses, the VRF of one that has
+    /// addresses).
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
+        self.interfaces.get_mut(&index)
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &InterfaceInfo> {
+        self.interfaces.values()
+    }
+
+    /// All of them, to be changed as by [`get_mut`](Self::get_mut).
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut InterfaceInfo> {
+        self.interfaces.values_mut()
+    }
+
+    pub fn named(&self, name: &str) -> Option<&InterfaceInfo> {
+        self.get(*self.names.get(name)?)
+    }
+
+    /// Adds an interface without addresses, whose name and tags no other has.
+    pub fn insert(&mut self, info: InterfaceInfo) {
+        self.names.insert(info.name.clone(), info.index);
+        if let Some(tags) = info.tags {
+            self.carried.insert((info.parent, tags), info.index);
+        }
+        self.interfaces.insert(info.index, info);
+    }
+
+    /// Removes an interface without addresses.
+    pub fn remove(&mut self, index: u32) -> Option<InterfaceInfo> {
+        let info = self.interfaces.remove(&index)?;
+        self.names.remove(&info.name);
+        if let Some(tags) = info.tags {
+            self.carried.remove(&(info.parent, tags));
+        }
+        Some(info)
+    }
+
+    /// The sub-interfaces on an interface, in order of their tags.
+    pub fn carried_by(&self, parent: u32) -> impl Iterator<Item = (Tags, u32)> {
+        let first = Tags { outer_service: false, outer: 0, inner: None };
+        self.carried.range((parent, first)..(parent + 1, first)).map(|((_, tags), index)| (*tags, *index))
+    }
+
+    /// The sub-interface on `parent` with these tags.
+    pub fn tagged(&self, parent: u32, tags: Tags) -> Option<&InterfaceInfo> {
+        self.get(*self.carried.get(&(parent, tags))?)
+    }
+
+    /// Gives an interface an address, whose network overlaps no other interface's.
+    pub fn add_address(&mut self, index: u32, address: Address) {
+        if let Some(info) = self.interfaces.get_mut(&index) {
+            info.addresses.push(address);
+            self.networks.insert((info.fib, address.network()), index);
+        }
+    }
+
+    /// Takes an address from an interface.
+    pub fn remove_address(&mut self, index: u32, address: Address) {
+        let Some(info) = self.interfaces.get_mut(&index) else { return };
+        info.addresses.retain(|a| *a != address);
+        if !info.addresses.iter().any(|a| a.network() == address.network()) {
+            self.networks.remove(&(info.fib, address.network()));
+        }
+    }
+
+    /// The interface of a VRF, up or down, with a network that `address` is on.
+    pub fn with_network_of(&self, fib: u16, address: Ipv4Addr) -> Option<&InterfaceInfo> {
+        // The last network that begins before the address is the one that contains it, or in that one.
+        let before = self.networks.range((fib, Prefix4::DEFAULT)..=(fib, Prefix4::host(address)));
+        let info = self.get(*before.last()?.1)?;
+        info.addresses.iter().any(|a| a.network().contains(address)).then_some(info)
+    }
+
+    /// The interfaces of a VRF, up or down, with a network that overlaps this one.
+    pub fn overlapping(&self, fib: u16, network: Prefix4) -> impl Iterator<Item = &InterfaceInfo> {
+        let inside = self.networks.range((fib, network)..=(fib, Prefix4::host(network.last())));
+        let around = self.with_network_of(fib, network.address());
+        around.into_iter().chain(inside.filter_map(|(_, index)| self.get(*index)))
+    }
+}
