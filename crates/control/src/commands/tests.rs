@@ -99,6 +99,39 @@ fn a_path_that_is_replaced_is_told() {
 }
 
 #[test]
+fn where_a_next_hop_leads_is_shown() {
+    let mut cli = Cli::new();
+    cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02 static");
+    for route in [
+        "20.0.0.0/24 via 10.9.9.9",
+        "21.0.0.0/24 via 20.0.0.1",
+        "22.0.0.0/24 via 22.0.0.1",
+        "23.0.0.0/24 via 30.0.0.1",
+        "10.9.9.0/24 via 10.0.0.2",
+        "30.0.0.0/24 via pg1",
+    ] {
+        cli.ok(&format!("ip route add {route}"));
+    }
+    let mut shown = |prefix: &str| cli.ok(&format!("show ip fib {prefix}"));
+    assert!(shown("20.0.0.0/24").contains("[CLI] via 10.9.9.9 → 10.0.0.2 pg0 [adj "));
+    assert!(shown("21.0.0.0/24").contains("[CLI] via 20.0.0.1 → 10.9.9.9 → 10.0.0.2 pg0 [adj "));
+    let circle = " (unresolved: the routes lead in a circle, back to 22.0.0.1)\n";
+    assert!(shown("22.0.0.0/24").ends_with(&format!("[CLI] via 22.0.0.1{circle}")));
+    assert!(shown("23.0.0.0/24").contains("[CLI] via 30.0.0.1 → pg1 [adj "));
+    let json = cli.ok("show ip fib 21.0.0.0/24 --json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["sources"][0]["through"], serde_json::json!(["10.9.9.9", "10.0.0.2"]));
+    cli.ok("ip route add 10.9.9.0/24 via drop");
+    assert!(cli.ok("show ip fib 21.0.0.0/24").ends_with("[CLI] via 20.0.0.1 → 10.9.9.9 → dpo-drop ip4\n"));
+    cli.ok("ip route del 10.9.9.0/24");
+    let text = cli.ok("show ip fib 21.0.0.0/24");
+    assert!(
+        text.ends_with("[CLI] via 20.0.0.1 → 10.9.9.9 (unresolved: no route leads to 10.9.9.9)\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_mtu_of_a_sub_interface_follows_that_of_its_device() {
     let mut cli = Cli::new();
     for line in ["create sub-interfaces pg0 1", "create sub-interfaces pg0 2", "set interface mtu 1400 pg0.1"]

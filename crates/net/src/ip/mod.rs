@@ -24,6 +24,7 @@ mod own;
 mod path;
 mod prefix;
 pub mod reassembly;
+mod recursion;
 mod registry;
 mod rewrite;
 mod rib;
@@ -39,6 +40,7 @@ pub use own::OwnAddresses;
 pub use path::{Affected, Path, PathState};
 pub use prefix::Prefix4;
 pub use reassembly::Reassembly;
+pub use recursion::{Lost, Trail};
 pub use registry::Registry;
 pub use table::{Resolver, RouteError, Routes, Source, Sources};
 

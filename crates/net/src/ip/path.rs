@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::Bound;
 
 use super::object::Object;
 use super::prefix::Prefix4;
+use super::recursion::Trail;
 use super::slab::{NONE, Slab};
 use crate::icmp::Cause;
 
 /// Where a route's packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
-    /// To a neighbour; without an interface, to whichever connected network it is on.
+    /// To a neighbour; without an interface, to whichever connected network it is on, or else wherever the route to it
+    /// leads.
     Via {
-        /// The neighbour.
+        /// The neighbour, or a router behind one.
         next_hop: Ipv4Addr,
         /// By this interface only.
         interface: Option<u32>,
@@ -46,7 +49,7 @@ impl Path {
     }
 
     /// The interface that it names.
-    fn interface(self) -> Option<u32> {
+    pub(super) fn interface(self) -> Option<u32> {
         match self {
             Path::Attached(interface) => Some(interface),
             Path::Via { interface, .. } => interface,
@@ -62,6 +65,10 @@ pub struct PathState {
     pub object: u32,
     /// What it means now; `None` while it is unresolved.
     pub resolved: Option<Object>,
+    /// How its next hop was looked for among the routes, if the path is recursive.
+    pub trail: Option<Box<Trail>>,
+    /// What the object still says of a path that ceased to be resolved, until its routes have given way.
+    pub(super) held: Option<Object>,
     /// The VRF of its routes.
     pub(super) fib: u16,
     pub(super) path: Path,
@@ -75,7 +82,14 @@ pub struct PathState {
 
 impl PathState {
     pub(super) fn new(fib: u16, path: Path, object: u32, resolved: Option<Object>) -> PathState {
-        PathState { object, resolved, fib, path, first: NONE, next: NONE, waits: false }
+        let (trail, held) = (None, None);
+        PathState { object, resolved, trail, held, fib, path, first: NONE, next: NONE, waits: false }
+    }
+
+    /// Whether recursive paths may follow its routes. Another recursive path counts whether it is resolved or not: else
+    /// circles would come and go for ever.
+    pub(super) fn counts(&self) -> bool {
+        self.trail.is_some() || self.resolved.is_some()
     }
 }
 
@@ -95,11 +109,23 @@ pub(super) struct Paths {
     /// In order of next hop, so that those on one network are next to each other.
     by_path: BTreeMap<(u16, Path), u32>,
     by_interface: BTreeSet<(u32, u32)>,
+    /// Recursive paths by VRF and each next hop on their trail, and by the interface that the trail ends at.
+    by_hop: BTreeSet<Hop>,
+    by_end: BTreeSet<(u32, u32)>,
 }
+
+/// A place in the order of recursive paths: VRF, a next hop on the trail, the path.
+pub(super) type Hop = (u16, Ipv4Addr, u32);
 
 impl Paths {
     pub fn new() -> Paths {
-        Paths { states: Slab::new(), by_path: BTreeMap::new(), by_interface: BTreeSet::new() }
+        Paths {
+            states: Slab::new(),
+            by_path: BTreeMap::new(),
+            by_interface: BTreeSet::new(),
+            by_hop: BTreeSet::new(),
+            by_end: BTreeSet::new(),
+        }
     }
 
     pub fn find(&self, fib: u16, path: Path) -> Option<u32> {
@@ -116,12 +142,39 @@ impl Paths {
     }
 
     pub fn remove(&mut self, id: u32) -> Option<PathState> {
+        self.set_trail(id, None);
         let state = self.states.remove(id)?;
         self.by_path.remove(&(state.fib, state.path));
         if let Some(interface) = state.path.interface() {
             self.by_interface.remove(&(interface, id));
         }
         Some(state)
+    }
+
+    /// Notes how the next hop of a path was looked for; `None` for one that is not recursive.
+    pub fn set_trail(&mut self, id: u32, trail: Option<Trail>) {
+        let state = &mut self.states[id];
+        if state.trail.as_deref() == trail.as_ref() {
+            return;
+        }
+        let fib = state.fib;
+        if let Some(old) = &state.trail {
+            for hop in &old.hops {
+                self.by_hop.remove(&(fib, *hop, id));
+            }
+            old.interface().map(|i| self.by_end.remove(&(i, id)));
+        }
+        if let Some(new) = &trail {
+            self.by_hop.extend(new.hops.iter().map(|hop| (fib, *hop, id)));
+            self.by_end.extend(new.interface().map(|i| (i, id)));
+        }
+        state.trail = trail.map(Box::new);
+    }
+
+    /// The first recursive path behind `after` with a next hop in this prefix on its trail.
+    pub fn next_through(&self, fib: u16, prefix: Prefix4, after: Option<Hop>) -> Option<Hop> {
+        let from = after.map_or(Bound::Included((fib, prefix.address(), 0)), Bound::Excluded);
+        self.by_hop.range((from, Bound::Included((fib, prefix.last(), u32::MAX)))).next().copied()
     }
 
     /// The VRF of a path, if some VRF has it.
@@ -142,6 +195,11 @@ impl Paths {
             let first = (*fib, via(network.address(), None));
             self.by_path.range(first..=(*fib, via(network.last(), Some(u32::MAX))))
         });
-        named.chain(on.map(|(_, id)| *id)).collect()
+        let ends = what.interfaces.iter().flat_map(|i| self.by_end.range((*i, 0)..=(*i, u32::MAX)));
+        let through = what.networks.iter().flat_map(|(fib, network)| {
+            self.by_hop.range((*fib, network.address(), 0)..=(*fib, network.last(), u32::MAX))
+        });
+        let direct = named.chain(on.map(|(_, id)| *id));
+        direct.chain(ends.map(|(_, id)| *id)).chain(through.map(|(_, _, id)| *id)).collect()
     }
 }

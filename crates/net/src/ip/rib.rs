@@ -2,7 +2,7 @@
 
 use infra::lpm::{Dir24Writer, Lpm};
 
-use super::path::Paths;
+use super::path::{PathState, Paths};
 use super::prefix::Prefix4;
 use super::slab::{NONE, Slab};
 use super::table::{RouteError, Source, no_memory};
@@ -60,8 +60,13 @@ impl Rib {
 
     /// The best route for a prefix whose path is resolved; `any` is one of those for this prefix.
     pub fn best(&self, any: u32) -> Option<u32> {
-        let resolved = |at: &u32| self.paths.states[self.routes[*at].path].resolved.is_some();
-        self.of_prefix(any).filter(resolved).min_by_key(|at| self.routes[*at].source)
+        self.best_with(any, |path| path.resolved.is_some())
+    }
+
+    /// The best route for a prefix with a path like this; `any` is one of those for this prefix.
+    pub fn best_with(&self, any: u32, like: impl Fn(&PathState) -> bool) -> Option<u32> {
+        let with = |at: &u32| like(&self.paths.states[self.routes[*at].path]);
+        self.of_prefix(any).filter(with).min_by_key(|at| self.routes[*at].source)
     }
 
     /// Adds a route beside those for the same prefix, of which `first` is the best one; [`NONE`] when there is none.

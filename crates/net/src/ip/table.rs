@@ -5,12 +5,15 @@
 //! over a next hop is *resolved* while the next hop's interface is up. Of a prefix's sources the best one with a
 //! resolved path is installed; when none has, the prefix is withdrawn, so that a shorter one takes over.
 //!
+//! A path whose next hop is on no connected network is *recursive*: it means what the route to its next hop means, and
+//! follows that (`recursion.rs`).
+//!
 //! When an interface changes, only the paths that depend on it are asked again. That is one store a path: whatever the
 //! number of routes, packets no longer go where they cannot, or go elsewhere with the next. Only when a path becomes
 //! resolved or ceases to be, its routes come and go: they are *visited*, some at a time ([`Routes::settle`]), so that
 //! neither packets nor commands wait. Until its route was visited, a packet may be dropped as `unresolved`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -21,8 +24,9 @@ use infra::quiesce::{Domain, Mark};
 
 use super::lookup::Fibs;
 use super::object::Object;
-use super::path::{Affected, Path, PathState};
+use super::path::{Path, PathState};
 use super::prefix::Prefix4;
+use super::recursion::{self, Following};
 use super::rib::{OfPrefix, Rib};
 use super::slab::NONE;
 
@@ -92,6 +96,9 @@ impl From<LpmFull> for RouteError {
 /// Resolves nothing: for paths that depend on nothing.
 struct NoNeighbors;
 impl Resolver for NoNeighbors {
+    fn is_connected(&self, _: u16, _: Ipv4Addr) -> bool {
+        false
+    }
     fn resolve(&mut self, _: u16, _: Path) -> Option<Object> {
         None
     }
@@ -99,20 +106,26 @@ impl Resolver for NoNeighbors {
 }
 
 /// One VRF.
-struct Vrf {
+pub(super) struct Vrf {
     lookup: Dir24Writer,
     /// For each prefix the route of its best source.
-    prefixes: PrefixMap,
+    pub prefixes: PrefixMap,
 }
 
 /// All VRFs and paths.
 pub struct Routes {
-    domain: Domain,
-    vrfs: BTreeMap<u16, Vrf>,
-    rib: Rib,
+    pub(super) domain: Domain,
+    pub(super) vrfs: BTreeMap<u16, Vrf>,
+    pub(super) rib: Rib,
     /// Paths whose routes are to be visited.
-    waiting: VecDeque<u32>,
-    objects: WordWriter,
+    pub(super) waiting: VecDeque<u32>,
+    /// Prefixes whose routes changed, and that recursive paths lead through.
+    pub(super) following: VecDeque<Following>,
+    /// Paths that are no longer resolved and whose object does not say so yet.
+    pub(super) holding: BTreeSet<u32>,
+    /// Those of them whose routes have given way, until no worker can be between a leaf and its object.
+    pub(super) given_way: VecDeque<(Mark, u32)>,
+    pub(super) objects: WordWriter,
     /// Objects that no route uses any more, until no worker can be between a leaf and its object.
     unused: VecDeque<(Mark, u32)>,
     published: Writer<Fibs>,
@@ -135,7 +148,7 @@ impl Iterator for Sources<'_> {
 }
 
 /// The word of a path's object.
-fn word(resolved: Option<Object>) -> u64 {
+pub(super) fn word(resolved: Option<Object>) -> u64 {
     resolved.unwrap_or(Object::Unresolved).to_word()
 }
 
@@ -155,6 +168,8 @@ const SPECIAL: [(Ipv4Addr, u8, Path); 4] = [
 
 /// Whoever owns interfaces and adjacencies: knows what a path over a next hop or a link means.
 pub trait Resolver {
+    /// Whether an interface of this VRF, up or down, has a network that the address is on.
+    fn is_connected(&self, fib: u16, address: Ipv4Addr) -> bool;
     /// What the path means now; `None` while it is unresolved. An adjacency in the answer has one user more.
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object>;
     /// One user less for what `resolve` gave.
@@ -174,6 +189,9 @@ impl Routes {
             vrfs: BTreeMap::new(),
             rib: Rib::new(),
             waiting: VecDeque::new(),
+            following: VecDeque::new(),
+            holding: BTreeSet::new(),
+            given_way: VecDeque::new(),
             objects,
             unused: VecDeque::new(),
             published,
@@ -263,6 +281,8 @@ impl Routes {
     ///
     /// # Errors
     /// When there is no such VRF, or no more room; nothing has changed then.
+    ///
+    /// Recursive paths that lead through the prefix follow in [`settle`](Self::settle).
     pub fn add(
         &mut self,
         fib: u16,
@@ -277,7 +297,9 @@ impl Routes {
         let id = self.use_path(fib, path, by)?;
         let result = self.set(fib, prefix, source, id);
         self.leave_path(*result.as_ref().unwrap_or(&id), by);
-        result.map(|_| ())
+        result?;
+        self.follow(fib, prefix);
+        Ok(())
     }
 
     /// Says that the source's route for the prefix takes this path. Gives the path that it had.
@@ -335,6 +357,7 @@ impl Routes {
         rib.install_or_log(&mut vrf.lookup, fib, prefix, first);
         let taken = rib.paths.states[path].path;
         self.leave_path(path, by);
+        self.follow(fib, prefix);
         Ok(taken)
     }
 
@@ -356,7 +379,8 @@ impl Routes {
         if let Some(id) = self.rib.paths.find(fib, path) {
             return Ok(id);
         }
-        let resolved = path.constant().or_else(|| by.resolve(fib, path));
+        let trail = self.trail(fib, path, by);
+        let resolved = recursion::meaning(fib, path, trail.as_ref(), by);
         let object = self.objects.insert(word(resolved));
         let made = object.map_err(|e| RouteError::Full(e.to_string())).and_then(|object| {
             let id = self.rib.paths.insert(PathState::new(fib, path, object, resolved));
@@ -365,7 +389,11 @@ impl Routes {
                 no_memory()
             })
         });
-        made.inspect_err(|_| resolved.into_iter().for_each(|object| by.release(object)))
+        match made {
+            Ok(id) => self.rib.paths.set_trail(id, trail),
+            Err(_) => resolved.into_iter().for_each(|object| by.release(object)),
+        }
+        made
     }
 
     /// Takes a path away that no route has any more.
@@ -378,13 +406,13 @@ impl Routes {
             self.waiting.retain(|waiting| *waiting != id);
         }
         self.unused.push_back((self.domain.mark(), state.object));
-        if let Some(object) = state.resolved {
-            by.release(object);
-        }
+        self.holding.remove(&id);
+        state.resolved.into_iter().chain(state.held).for_each(|object| by.release(object));
     }
 
-    /// Gives objects back that no worker can look at any more. Called once a turn.
-    pub fn collect(&mut self) {
+    /// Gives objects back that no worker can look at any more, and what they said. Called once a turn.
+    pub fn collect(&mut self, by: &mut impl Resolver) {
+        self.let_go_passed(by);
         while self.unused.front().is_some_and(|(mark, _)| self.domain.passed(*mark)) {
             if let Some((_, object)) = self.unused.pop_front() {
                 self.objects.remove(object);
@@ -392,43 +420,35 @@ impl Routes {
         }
     }
 
-    /// Whether any route uses this path.
-    pub fn uses(&self, fib: u16, path: Path) -> bool {
-        self.rib.paths.find(fib, path).is_some()
-    }
-
-    /// Asks again what the paths mean that depend on what changed. Routes of those that became resolved, or ceased to
-    /// be, come and go as they are visited ([`settle`](Self::settle)).
-    pub fn resolve_again(&mut self, what: &Affected, by: &mut impl Resolver) {
-        for id in self.rib.paths.affected(what) {
-            let state = &mut self.rib.paths.states[id];
-            let now = by.resolve(state.fib, state.path);
-            let before = std::mem::replace(&mut state.resolved, now);
-            if now != before {
-                // The index is in use, so it lies within the capacity.
-                let _ = self.objects.set(state.object, word(now));
-            }
-            // Only now: what the object said until now had to be there as long as it said so.
-            if let Some(before) = before {
-                by.release(before);
-            }
-            if now.is_some() != before.is_some() {
-                state.next = state.first;
-                if !std::mem::replace(&mut state.waits, true) {
-                    self.waiting.push_back(id);
+    /// Visits routes whose path became resolved or ceased to be, and lets recursive paths follow the routes that they lead
+    /// through: so many visits, or fewer of those that take longer. Returns whether more wait.
+    pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
+        loop {
+            if let Some(following) = self.following.front() {
+                let Some(hop) = self.rib.paths.next_through(following.fib, following.prefix, following.after)
+                else {
+                    self.following.pop_front();
+                    continue;
+                };
+                if visits == 0 {
+                    return true;
                 }
+                self.following[0].after = Some(hop);
+                self.ask(hop.2, false, by);
+                visits = visits.saturating_sub(recursion::COST);
+                continue;
             }
-        }
-    }
-
-    /// Visits routes whose path became resolved or ceased to be: so many, or fewer of those with short prefixes, which
-    /// take longer. Returns whether more wait.
-    pub fn settle(&mut self, mut visits: usize) -> bool {
-        while let Some(&id) = self.waiting.front() {
+            let Some(&id) = self.waiting.front() else {
+                self.let_go_passed(by);
+                return false;
+            };
             let path = &mut self.rib.paths.states[id];
             if path.next == NONE {
                 path.waits = false;
                 self.waiting.pop_front();
+                if path.held.is_some() {
+                    self.given_way.push_back((self.domain.mark(), id));
+                }
                 continue;
             }
             if visits == 0 {
@@ -442,13 +462,18 @@ impl Routes {
             if let Some(vrf) = self.vrfs.get_mut(&fib) {
                 self.rib.install_or_log(&mut vrf.lookup, fib, prefix, at);
             }
+            self.follow(fib, prefix);
         }
-        false
     }
 
-    /// Whether routes wait to be visited.
+    /// Whether routes wait to be visited, or recursive paths to follow.
     pub fn unsettled(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || !self.following.is_empty()
+    }
+
+    /// Whether recursive paths wait to follow.
+    pub fn follows(&self) -> bool {
+        !self.following.is_empty()
     }
 
     /// Every route of a VRF in order of prefix: sources with their paths, the best first.
@@ -482,20 +507,27 @@ impl Routes {
 
     /// The route that packets to `address` take: the longest prefix with a resolved path.
     pub fn lookup(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Source, Path)> {
-        self.longest(fib, address, 32)
+        self.longest(fib, address, 32, |path| path.resolved.is_some())
     }
 
     /// The route with the longest prefix shorter than a host's that packets to `address` would take.
     pub fn covering(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Path)> {
-        self.longest(fib, address, 31).map(|(prefix, _, path)| (prefix, path))
+        let found = self.longest(fib, address, 31, |path| path.resolved.is_some());
+        found.map(|(prefix, _, path)| (prefix, path))
     }
 
-    /// The longest prefix of at most `most` bits with a resolved path.
-    fn longest(&self, fib: u16, address: Ipv4Addr, most: u8) -> Option<(Prefix4, Source, Path)> {
+    /// The longest prefix of at most `most` bits with a path like this.
+    pub(super) fn longest(
+        &self,
+        fib: u16,
+        address: Ipv4Addr,
+        most: u8,
+        like: impl Fn(&PathState) -> bool,
+    ) -> Option<(Prefix4, Source, Path)> {
         let vrf = self.vrfs.get(&fib)?;
         (0..=most).rev().find_map(|len| {
             let prefix = Prefix4::new(address, len);
-            let best = self.rib.best(vrf.prefixes.get(prefix.bits(), len)?)?;
+            let best = self.rib.best_with(vrf.prefixes.get(prefix.bits(), len)?, &like)?;
             let route = &self.rib.routes[best];
             Some((prefix, route.source, self.rib.paths.states[route.path].path))
         })

@@ -7,6 +7,8 @@ use infra::quiesce::Participant;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ip::path::Affected;
+use crate::ip::recursion::MAX_HOPS;
 use crate::tables::{Tables, Writers, tables};
 
 const INTERFACES: u32 = 3;
@@ -44,6 +46,10 @@ impl Links {
 }
 
 impl Resolver for Links {
+    fn is_connected(&self, _: u16, address: Ipv4Addr) -> bool {
+        self.networks.values().any(|n| n.contains(address))
+    }
+
     fn resolve(&mut self, _: u16, path: Path) -> Option<Object> {
         self.asked += 1;
         let object = self.meaning(path);
@@ -118,9 +124,37 @@ impl Lab {
                 }
             }
             Op::Settle(visits) => {
-                self.routes.settle(visits);
+                self.routes.settle(visits, &mut self.links);
             }
         }
+    }
+
+    /// The next hop of a path, if it is to be looked for among the routes.
+    fn recursive(&self, path: Path) -> Option<Ipv4Addr> {
+        match path {
+            Path::Via { next_hop, interface: None } if !self.links.is_connected(0, next_hop) => {
+                Some(next_hop)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a path means by the model: its next hop may have to be looked for among the routes.
+    fn meaning(&self, path: Path) -> Option<Object> {
+        let counts = |p: Path| self.recursive(p).is_some() || self.links.meaning(p).is_some();
+        let mut at = path;
+        // Who is not out of it after so many steps is in a circle, or goes too far.
+        for _ in 0..=MAX_HOPS {
+            let Some(next_hop) = self.recursive(at) else { return self.links.meaning(at) };
+            let covering = self.model.iter().filter(|((p, _), path)| p.contains(next_hop) && counts(**path));
+            let longest = covering.min_by_key(|((p, source), _)| (std::cmp::Reverse(p.len()), *source));
+            at = match *longest?.1 {
+                Path::Attached(i) => Path::Via { next_hop, interface: Some(i) },
+                Path::Local | Path::Table(_) => return None,
+                path => path,
+            };
+        }
+        None
     }
 
     /// The model's answers.
@@ -129,7 +163,7 @@ impl Lab {
         let mut objects = vec![Object::from_word(0)];
         // The best source comes last, and is what remains.
         for ((prefix, _), path) in self.model.iter().rev() {
-            if let Some(object) = self.links.meaning(*path) {
+            if let Some(object) = self.meaning(*path) {
                 naive.insert(prefix.bits(), prefix.len(), objects.len() as u32).unwrap();
                 objects.push(object);
             }
@@ -152,11 +186,17 @@ fn network() -> impl Strategy<Value = Prefix4> {
 }
 
 fn path() -> impl Strategy<Value = Path> {
-    let next_hop = (0u8..4, 1u8..4).prop_map(|(n, host)| Ipv4Addr::new(10, n, 0, host));
+    let far = [[20, 0, 0, 1], [20, 0, 0, 129], [20, 128, 0, 0], [240, 0, 0, 1], [30, 0, 0, 1]];
+    let next_hop = prop_oneof![
+        2 => (0u8..4, 1u8..4).prop_map(|(n, host)| Ipv4Addr::new(10, n, 0, host)),
+        // Where routes may lead, in chains and circles.
+        1 => prop::sample::select(far.to_vec()).prop_map(Ipv4Addr::from),
+    ];
     prop_oneof![
         6 => (next_hop, prop::option::of(0..INTERFACES)).prop_map(|(next_hop, interface)| Path::Via { next_hop, interface }),
         2 => (0..INTERFACES).prop_map(Path::Attached),
         1 => Just(Path::Drop),
+        1 => Just(Path::Local),
     ]
 }
 
@@ -196,15 +236,25 @@ proptest! {
         };
         let to: Vec<u32> = ops.iter().flat_map(corners).chain([u32::MAX, 10 << 24]).collect();
         for op in &ops {
+            let before = (!lab.routes.unsettled()).then(|| lab.expected(&to));
             lab.apply(op);
+            // A change of routes drops no packet that had a route before and has one after, settled or not.
+            if let (Op::Add(..) | Op::Remove(..), Some(before)) = (op, before) {
+                let now = lab.forwarded(&to);
+                for ((before, now), after) in before.iter().zip(now).zip(lab.expected(&to)) {
+                    let goes = |object: Object| matches!(object, Object::Adjacency(_) | Object::Glean(_));
+                    prop_assert!(!goes(*before) || !goes(after) || goes(now), "{op:?}: {before:?} {now:?} {after:?}");
+                }
+            }
             // At any time, no packet goes over an adjacency that nobody holds.
             for object in lab.forwarded(&to) {
                 if let Object::Adjacency(index) = object {
                     prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {object:?}");
                 }
             }
-            // What is shown is right at once.
-            for (address, expected) in to.iter().zip(lab.expected(&to)) {
+            // What is shown is right at once, unless recursive paths have yet to follow.
+            let follow = lab.routes.unsettled() && lab.model.values().any(|p| lab.recursive(*p).is_some());
+            for (address, expected) in to.iter().zip(lab.expected(&to)).filter(|_| !follow) {
                 let found = lab.routes.lookup(0, Ipv4Addr::from_bits(*address));
                 let object = found.and_then(|(_, _, path)| lab.routes.path(0, path)?.resolved);
                 prop_assert_eq!(object.unwrap_or(Object::from_word(0)), expected);
@@ -213,7 +263,7 @@ proptest! {
                 prop_assert_eq!(lab.forwarded(&to), lab.expected(&to), "{:?}", op);
             }
         }
-        while lab.routes.settle(1) {}
+        while lab.routes.settle(1, &mut lab.links) {}
         prop_assert_eq!(lab.forwarded(&to), lab.expected(&to));
         let shown: Vec<_> = lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1))).collect();
         prop_assert_eq!(shown, lab.model.clone().into_iter().collect::<Vec<_>>());
@@ -221,9 +271,12 @@ proptest! {
         for (prefix, source) in lab.model.clone().into_keys() {
             lab.routes.remove(0, prefix, source, &mut lab.links).unwrap();
         }
+        while lab.routes.settle(1, &mut lab.links) {}
+        lab.routes.collect(&mut lab.links);
+        prop_assert!(lab.routes.holding.is_empty());
         prop_assert!(!lab.routes.unsettled() && lab.links.users.values().all(|n| *n == 0));
         prop_assert_eq!(lab.forwarded(&to), vec![Object::from_word(0); to.len()]);
-        lab.routes.collect();
+        lab.routes.collect(&mut lab.links);
         prop_assert_eq!(lab.routes.objects.len(), 1);
     }
 }
@@ -263,8 +316,8 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     assert_eq!(lab.forwarded(&to), vec![Object::Unresolved; 2000]);
     let follow =
         |lab: &mut Lab| lab.forwarded(&to).iter().filter(|o| **o == Object::Adjacency(1 << 16 | 1)).count();
-    assert!(lab.routes.settle(500));
+    assert!(lab.routes.settle(500, &mut lab.links));
     assert_eq!(follow(&mut lab), 500);
-    while lab.routes.settle(500) {}
+    while lab.routes.settle(500, &mut lab.links) {}
     assert_eq!(follow(&mut lab), 2000);
 }

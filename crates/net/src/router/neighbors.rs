@@ -183,6 +183,7 @@ impl Router {
         if let Err(e) = done {
             tracing::warn!("the route to neighbour {address}: {e}");
         }
+        self.follow_first();
     }
 
     /// Routes within a prefix changed: neighbours that only an attached route gives a route of their own get or lose it.

@@ -148,7 +148,9 @@ impl Router {
             let Some((prefix, _, path)) = self.routes.lookup(table, destination) else {
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
-            return match path {
+            // What is looked up has an end, if it is recursive.
+            let trail = self.routes.path(table, path).and_then(|p| p.trail.as_ref());
+            return match trail.map_or(path, |t| t.end.unwrap_or(path)) {
                 Path::Via { next_hop, interface } => {
                     let interface = interface.or_else(|| self.near.connected(table, next_hop));
                     Ok((interface, next_hop))

@@ -65,7 +65,7 @@ impl Router {
         self.expire_fragments(now);
         self.tables.utc.adjust(now);
         let more = self.settle_routes();
-        self.routes.collect();
+        self.routes.collect(&mut self.near);
         self.near.adjacencies.collect();
         self.domain.collect();
         self.bufs.publish();

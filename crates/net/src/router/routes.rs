@@ -21,6 +21,10 @@ impl Neighborhood {
 }
 
 impl Resolver for Neighborhood {
+    fn is_connected(&self, fib: u16, address: Ipv4Addr) -> bool {
+        self.interfaces.with_network_of(fib, address).is_some()
+    }
+
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object> {
         match path {
             Path::Attached(interface) => self.usable(interface).then_some(Object::Glean(interface)),
@@ -82,6 +86,7 @@ impl Router {
     pub fn add_route(&mut self, fib: u16, prefix: Prefix4, path: Path) -> Result<(), RouterError> {
         self.routes.add(fib, prefix, Source::Static, path, &mut self.near)?;
         self.sync_off_link(prefix);
+        self.follow_first();
         Ok(())
     }
 
@@ -92,6 +97,7 @@ impl Router {
     pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<Path, RouterError> {
         let path = self.routes.remove(fib, prefix, Source::Static, &mut self.near)?;
         self.sync_off_link(prefix);
+        self.follow_first();
         Ok(path)
     }
 
@@ -99,17 +105,24 @@ impl Router {
     /// follow in later turns.
     pub(crate) fn resolve_again(&mut self, what: &Affected) {
         self.routes.resolve_again(what, &mut self.near);
-        if self.routes.settle(VISITS_AT_ONCE) {
+        if self.routes.settle(VISITS_AT_ONCE, &mut self.near) {
             self.wake.ring();
         }
         self.sync_off_link(Prefix4::DEFAULT);
+    }
+
+    /// Lets recursive paths follow a route that has just changed; for most routers all of them.
+    pub(super) fn follow_first(&mut self) {
+        if self.routes.follows() && self.routes.settle(VISITS_AT_ONCE, &mut self.near) {
+            self.wake.ring();
+        }
     }
 
     /// Lets routes follow what their paths mean now, for a slice of time. Returns whether there is more to do. Part of
     /// every [`poll`](Self::poll).
     pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
-        while self.routes.settle(VISITS) {
+        while self.routes.settle(VISITS, &mut self.near) {
             if start.elapsed() >= SLICE {
                 return true;
             }

@@ -8,7 +8,7 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::ip::{Object, Path, Prefix4};
+use crate::ip::{Lost, Object, Path, Prefix4};
 use crate::testing::install;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -129,4 +129,137 @@ fn many_routes_follow_an_interface_turn_by_turn() {
         while router.poll(0) {}
         assert_eq!(words(&router).0, if up { [ROUTES, 0] } else { [0, ROUTES] });
     }
+}
+
+/// An adjacency's next hop and interface, if a route has one.
+fn leads_to(router: &Router, to: &str) -> Option<(Ipv4Addr, u32)> {
+    let (_, _, path) = router.routes().lookup(0, to.parse().unwrap())?;
+    let Some(Object::Adjacency(index)) = router.routes().path(0, path)?.resolved else { return None };
+    router.adjacencies().get(index).map(|a| (a.next_hop, a.interface))
+}
+
+fn prefix(text: &str) -> Prefix4 {
+    text.parse().unwrap()
+}
+
+fn by(text: &str) -> Path {
+    Path::Via { next_hop: text.parse().unwrap(), interface: None }
+}
+
+/// Why a path over this next hop is unresolved.
+fn lost(router: &Router, text: &str) -> Option<Lost> {
+    let state = router.routes().path(0, by(text)).unwrap();
+    assert!(state.resolved.is_none());
+    state.trail.as_ref().and_then(|t| t.end.err())
+}
+
+#[test]
+fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
+    let (mut router, _workers, _) = router();
+    let hop = |n: u8| Some((Ipv4Addr::new(10, n, 0, 2), u32::from(n)));
+    let far: Ipv4Addr = "203.0.113.1".parse().unwrap();
+    router.add_route(0, prefix("192.0.2.0/24"), by("203.0.113.1")).unwrap();
+    assert_eq!(leads_to(&router, "192.0.2.1"), None);
+    assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoRoute(far)));
+    // It follows the route to its next hop: as it comes, changes, gives way to a better one, and goes.
+    for (route, path, expected) in [
+        ("0.0.0.0/0", via(2), hop(2)),
+        ("203.0.113.0/24", via(1), hop(1)),
+        ("203.0.113.0/24", via(2), hop(2)),
+        ("203.0.113.1/32", via(1), hop(1)),
+        // Behind an attached route, the next hop is asked for on that link.
+        ("203.0.113.1/32", Path::Attached(2), Some((far, 2))),
+        // Over one more route.
+        ("203.0.113.1/32", by("198.51.100.1"), hop(2)),
+        ("198.51.100.0/24", via(1), hop(1)),
+    ] {
+        router.add_route(0, prefix(route), path).unwrap();
+        assert_eq!(leads_to(&router, "192.0.2.1"), expected, "{route} by {path:?}");
+    }
+    assert!(router.ping_start(0, "192.0.2.1".parse().unwrap(), None, 56).is_ok());
+    // As the interface goes and comes.
+    router.set_admin(1, false).unwrap();
+    assert_eq!(leads_to(&router, "192.0.2.1"), hop(2), "by the default route");
+    router.set_admin(1, true).unwrap();
+    assert_eq!(leads_to(&router, "192.0.2.1"), hop(1));
+    router.remove_route(0, prefix("203.0.113.1/32")).unwrap();
+    assert_eq!(leads_to(&router, "192.0.2.1"), hop(2));
+    // Where the route to the next hop drops or reports, so does this one.
+    for path in [Path::Drop, Path::Unreachable, Path::Prohibit] {
+        router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
+        let state = router.routes().path(0, by("203.0.113.1")).unwrap();
+        assert_eq!(state.resolved, router.routes().path(0, path).unwrap().resolved);
+    }
+    router.add_table(7).unwrap();
+    for path in [Path::Local, Path::Table(7)] {
+        router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
+        assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoNeighbor(prefix("203.0.113.1/32"))));
+    }
+    router.remove_route(0, prefix("203.0.113.1/32")).unwrap();
+    // A next hop on an interface's network is looked for there, whether that is up or down; as soon as the network is
+    // another's, among the routes.
+    router.add_route(0, prefix("192.0.2.0/24"), by("10.1.0.9")).unwrap();
+    router.set_admin(1, false).unwrap();
+    assert_eq!(lost(&router, "10.1.0.9"), None);
+    assert_eq!(leads_to(&router, "192.0.2.1"), hop(2), "by the default route");
+    router.remove_route(0, Prefix4::DEFAULT).unwrap();
+    assert_eq!(leads_to(&router, "192.0.2.1"), None);
+    router.add_route(0, Prefix4::DEFAULT, via(2)).unwrap();
+    router.remove_interface(1).unwrap();
+    assert_eq!(router.routes().lookup(0, "192.0.2.1".parse().unwrap()).unwrap().0, prefix("192.0.2.0/24"));
+    assert_eq!(leads_to(&router, "192.0.2.1"), hop(2));
+}
+
+#[test]
+fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
+    let (mut router, _workers, _) = router();
+    for (route, next_hop) in
+        [("50.0.0.0/8", "60.0.0.1"), ("60.0.0.0/8", "50.0.0.1"), ("70.0.0.0/8", "70.0.0.1")]
+    {
+        router.add_route(0, prefix(route), by(next_hop)).unwrap();
+    }
+    for to in ["50.0.0.1", "60.0.0.1", "70.0.0.1"] {
+        assert_eq!(router.routes().lookup(0, to.parse().unwrap()), None, "{to}");
+        assert!(router.ping_start(0, to.parse().unwrap(), None, 56).is_err());
+        assert_eq!(lost(&router, to), Some(Lost::Circle(to.parse().unwrap())));
+    }
+    // What leads out of the circle resolves both.
+    router.add_route(0, prefix("60.0.0.1/32"), via(1)).unwrap();
+    for to in ["50.0.0.1", "60.0.0.1", "60.0.0.9"] {
+        assert_eq!(leads_to(&router, to), Some((Ipv4Addr::new(10, 1, 0, 2), 1)), "{to}");
+    }
+    router.remove_route(0, prefix("60.0.0.1/32")).unwrap();
+    assert_eq!(leads_to(&router, "60.0.0.9"), None);
+    // Eight next hops in a row are followed, the ninth is not.
+    for n in 1..=8 {
+        router.add_route(0, prefix(&format!("100.0.{n}.0/24")), by(&format!("100.0.{}.1", n + 1))).unwrap();
+    }
+    router.add_route(0, prefix("100.0.9.0/24"), via(1)).unwrap();
+    assert_eq!(leads_to(&router, "100.0.2.9"), Some((Ipv4Addr::new(10, 1, 0, 2), 1)));
+    router.add_route(0, prefix("100.0.0.0/24"), by("100.0.1.1")).unwrap();
+    assert_eq!(lost(&router, "100.0.1.1"), Some(Lost::TooFar));
+}
+
+#[test]
+fn recursive_routes_that_follow_lose_no_packet() {
+    let (mut router, workers, sinks) = router();
+    router.add_route(0, prefix("10.9.0.0/16"), via(1)).unwrap();
+    router.add_route(0, prefix("10.9.0.1/32"), by("203.0.113.1")).unwrap();
+    router.add_route(0, prefix("10.9.0.2/32"), by("10.9.0.1")).unwrap();
+    router.start(workers, &[]).unwrap();
+    let clock = infra::clock::Clock::new();
+    // The route to the next hop comes, changes, gives way to a longer one, and goes.
+    for change in 0..20_000u32 {
+        match change % 5 {
+            0 => router.add_route(0, prefix("203.0.113.0/24"), via(1)).unwrap(),
+            1 => router.add_route(0, prefix("203.0.113.0/24"), via(2)).unwrap(),
+            2 => router.add_route(0, prefix("203.0.113.1/32"), via(1)).unwrap(),
+            3 => router.remove_route(0, prefix("203.0.113.0/24")).map(|_| ()).unwrap(),
+            _ => router.remove_route(0, prefix("203.0.113.1/32")).map(|_| ()).unwrap(),
+        }
+        router.poll(clock.now_ns());
+    }
+    let dropped: Vec<_> = router.graph().stats().dropped().into_iter().filter(|d| d.packets > 0).collect();
+    assert_eq!(dropped, []);
+    assert!(sinks[1].packets() > 0 && sinks[2].packets() > 0, "both ways were taken");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use net::ip::{Object, Path, Prefix4, Sources};
+use net::ip::{Object, Path, PathState, Prefix4, Sources, Trail};
 use serde::Serialize;
 
 use super::super::{Context, Output};
@@ -30,6 +30,11 @@ struct RouteSource {
     source: &'static str,
     path: String,
     resolved: bool,
+    /// Of a next hop on no connected network: the next hops that the routes lead to, one behind the other.
+    through: Vec<Ipv4Addr>,
+    /// Of such a one: why it is unresolved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
@@ -44,8 +49,8 @@ fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
-fn path_text(c: &Context, path: Path, resolved: Option<Object>) -> String {
-    let mut text = match path {
+fn target_text(c: &Context, path: Path) -> String {
+    match path {
         Path::Via { next_hop, interface: Some(i) } => format!("via {next_hop} {}", interface_name(c, i)),
         Path::Via { next_hop, interface: None } => format!("via {next_hop}"),
         Path::Attached(i) => format!("ip4-glean: {}", interface_name(c, i)),
@@ -54,10 +59,40 @@ fn path_text(c: &Context, path: Path, resolved: Option<Object>) -> String {
         Path::Unreachable => "unreachable".into(),
         Path::Prohibit => "prohibit".into(),
         Path::Table(t) => format!("lookup in ip4 table {t}"),
+    }
+}
+
+/// Where the routes lead that a next hop was looked for by, such as ` → 10.0.0.2 host-eth0`.
+fn trail_text(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
+    let mut text: String = trail.hops.iter().skip(1).map(|hop| format!(" → {hop}")).collect();
+    match trail.end {
+        Ok(Path::Via { next_hop, interface: Some(i) }) => {
+            // On a link that it is attached to, the last next hop is the neighbour.
+            let neighbor =
+                if trail.hops.last() == Some(&next_hop) { String::new() } else { format!("{next_hop} ") };
+            let _ = write!(text, " → {neighbor}{}", interface_name(c, i));
+        }
+        Ok(Path::Via { .. }) => {
+            text.extend(leaves_by.map(|i| format!(" {}", interface_name(c, i))));
+        }
+        Ok(other) => {
+            let _ = write!(text, " → {}", target_text(c, other));
+        }
+        Err(_) => {}
+    }
+    text
+}
+
+fn path_text(c: &Context, path: Path, state: Option<&PathState>) -> String {
+    let adjacency = match state.and_then(|s| s.resolved) {
+        Some(Object::Adjacency(index)) => c.system.router.adjacencies().get(index).map(|a| (index, a)),
+        _ => None,
     };
-    if let Some(Object::Adjacency(index)) = resolved
-        && let Some(adj) = c.system.router.adjacencies().get(index)
-    {
+    let mut text = target_text(c, path);
+    if let Some(trail) = state.and_then(|s| s.trail.as_ref()) {
+        text += &trail_text(c, trail, adjacency.map(|(_, a)| a.interface));
+    }
+    if let Some((index, adj)) = adjacency {
         let name = interface_name(c, adj.interface);
         let header = match &adj.rewrite {
             Some(r) => r.bytes().iter().map(|b| format!("{b:02x}")).collect(),
@@ -72,11 +107,14 @@ fn route(c: &Context, table: u16, prefix: Prefix4, sources: Sources<'_>) -> Rout
     let routes = c.system.router.routes();
     let sources: Vec<RouteSource> = sources
         .map(|(source, path)| {
-            let resolved = routes.path(table, path).and_then(|p| p.resolved);
+            let state = routes.path(table, path);
+            let trail = state.and_then(|s| s.trail.as_ref());
             RouteSource {
                 source: source.name(),
-                path: path_text(c, path, resolved),
-                resolved: resolved.is_some(),
+                path: path_text(c, path, state),
+                resolved: state.is_some_and(|s| s.resolved.is_some()),
+                through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
+                reason: trail.and_then(|t| t.end.err()).map(|lost| lost.to_string()),
             }
         })
         .collect();
@@ -108,9 +146,12 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         let mut first = r.installed;
         for s in &r.sources {
             let state = match (s.resolved, first) {
-                (true, true) => "",
-                (true, false) => " (another source is preferred)",
-                (false, _) => " (unresolved)",
+                (true, true) => String::new(),
+                (true, false) => " (another source is preferred)".into(),
+                (false, _) => {
+                    let reason = s.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+                    format!(" (unresolved{reason})")
+                }
             };
             first &= !s.resolved;
             let _ = writeln!(text, "  [{}] {}{state}", s.source, s.path);
