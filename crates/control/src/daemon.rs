@@ -240,7 +240,7 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
         let (more, next) = {
             let mut c = context.borrow_mut();
             let now = c.now();
-            let more = c.system.router.poll(now);
+            let more = c.system.router.poll(now) | c.tidy();
             let next = c.system.router.next_timeout().map(|t| Duration::from_nanos(t.saturating_sub(now)));
             (more, next.map_or(LONGEST_TURN, |d| d.min(LONGEST_TURN)))
         };

@@ -17,7 +17,8 @@ pub struct Output<C> {
 
 /// The rest of a long command, which runs in slices between which others get their turn.
 ///
-/// A job whose client goes away is dropped, so whatever it must undo belongs into its `Drop`.
+/// A job whose client goes away is dropped, so whatever it must undo belongs into its `Drop`, or is left by that to be
+/// done in slices.
 pub trait Job<C> {
     /// Runs for at most about a millisecond. What it appends to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;

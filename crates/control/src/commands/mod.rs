@@ -9,20 +9,26 @@ mod route;
 mod show;
 mod trace;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use infra::clock::Clock;
 use net::ip::Prefix4;
 use net::router::Address;
 
-use crate::cli::{Args, CliError, Registry, Values};
+use crate::cli::{Args, CliError, Job, Registry, Step, Values};
 use crate::intent::{Change, Key, Store};
 use crate::system::System;
 
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
+
+/// Jobs that go on without a client, for they must not stop halfway: a job that is dropped leaves here what takes back
+/// what it did.
+pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Job<Context>>>>>;
 
 /// What commands work on.
 pub struct Context {
@@ -32,6 +38,8 @@ pub struct Context {
     pub store: Store,
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
+    /// What is left to do of jobs whose clients are gone.
+    pub abandoned: Abandoned,
     /// When this instance started.
     pub started: Instant,
     /// Time, as the data plane has it.
@@ -49,6 +57,7 @@ impl Context {
             system,
             store: Store::default(),
             pings: Vec::new(),
+            abandoned: Abandoned::default(),
             started: Instant::now(),
             clock: Clock::new(),
             main_core: None,
@@ -77,6 +86,32 @@ impl Context {
     /// # Errors
     /// Why it was refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
+        self.finish_abandoned();
+        self.change(changes)
+    }
+
+    /// Whether a job that was cut off is yet to be taken back.
+    fn has_abandoned(&self) -> bool {
+        !self.abandoned.borrow().is_empty()
+    }
+
+    /// Takes back what was cut off, before anything else is changed.
+    fn finish_abandoned(&mut self) {
+        while self.tidy() {}
+    }
+
+    /// Goes on, for a slice of about a millisecond, to take back what jobs did that were cut off. Returns whether there is
+    /// more to do.
+    pub fn tidy(&mut self) -> bool {
+        let Some(mut job) = self.abandoned.borrow_mut().pop_front() else { return false };
+        if matches!(job.step(self, &mut String::new()), Step::Again | Step::After(_)) {
+            self.abandoned.borrow_mut().push_front(job);
+        }
+        self.has_abandoned()
+    }
+
+    /// A change by a job, which looks after itself.
+    fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use net::ip::Prefix4;
 
-use super::{Context, Output, prefix, table};
+use super::{Abandoned, Context, Output, prefix, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Change, Key, Route, Value, Via};
 
@@ -88,15 +88,23 @@ fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
         return Err(a.fault("n", message));
     }
     let about = if add { concerned(c, a, via.as_ref()) } else { "prefix" };
-    let mut bulk = Bulk { table: table(a, "table"), next: Some(prefix), left: of, of, via, add, replaced: 0 };
-    // What is wrong with all of them is wrong with the first.
-    let replaced = bulk.one(c).map_err(|e| a.about(about, e))?;
-    if bulk.left > 0 {
-        return Ok(Output::job(bulk));
+    let mut work = Work::new(table(a, "table"), prefix, of, via, add);
+    if of > 1 && c.has_abandoned() {
+        // What another one left half-done is undone first, in slices.
+        return Ok(Output::job(Bulk::new(work, c)));
     }
-    Ok(replaced.map_or_else(Output::none, |old| {
-        Output::text(format!("replaced the path {old} of {prefix}: a route has one path"))
-    }))
+    // What is wrong with all of them is wrong with the first.
+    c.finish_abandoned();
+    work.one(c).map_err(|e| a.about(about, e))?;
+    if of > 1 {
+        return Ok(Output::job(Bulk::new(work, c)));
+    }
+    Ok(match work.before.pop() {
+        Some((_, Some(old))) if work.replaced > 0 => {
+            Output::text(format!("replaced the path {old} of {prefix}: a route has one path"))
+        }
+        _ => Output::none(),
+    })
 }
 
 /// How many prefixes of the same length there are from this one to the last.
@@ -105,65 +113,159 @@ fn from_here_on(prefix: Prefix4) -> u64 {
     (1 << prefix.len()) - (u64::from(prefix.bits()) >> shift)
 }
 
-/// Routes for consecutive prefixes, changed in slices.
-struct Bulk {
+/// Routes for consecutive prefixes: all of them are changed, in slices, or none.
+struct Work {
     table: u16,
-    next: Option<Prefix4>,
-    left: u32,
+    first: Prefix4,
     of: u32,
     via: Option<Via>,
     add: bool,
+    done: u32,
     /// How many of them went another way before.
     replaced: u32,
+    /// The way that those done went before, as runs: so many went this way, or were not there.
+    before: Vec<(u32, Option<Via>)>,
+    /// Why those done are being taken back.
+    failed: Option<CliError>,
 }
 
-impl Bulk {
-    /// Changes the next route; gives the way that it went before if another one took its place.
-    fn one(&mut self, c: &mut Context) -> Result<Option<Via>, CliError> {
-        let Some(prefix) = self.next else {
-            return Err(CliError::new(format!("there are no prefixes behind the {}th", self.of - self.left)));
-        };
-        let key = Key::Route(self.table, prefix);
-        let before = match c.store.get(&key) {
+impl Work {
+    fn new(table: u16, first: Prefix4, of: u32, via: Option<Via>, add: bool) -> Work {
+        Work { table, first, of, via, add, done: 0, replaced: 0, before: Vec::new(), failed: None }
+    }
+
+    /// The route number `n`.
+    fn key(&self, n: u32) -> Key {
+        let step = 1u32.checked_shl(32 - u32::from(self.first.len())).unwrap_or(0);
+        let bits = self.first.bits().wrapping_add(n.wrapping_mul(step));
+        Key::Route(self.table, Prefix4::new(Ipv4Addr::from_bits(bits), self.first.len()))
+    }
+
+    fn way(c: &Context, key: &Key) -> Option<Via> {
+        match c.store.get(key) {
             Some(Value::Route(there)) => Some(there.via.clone()),
             _ => None,
-        };
-        let another = before.filter(|there| self.via.as_ref().is_some_and(|via| via != there));
-        if let (false, Some(there)) = (self.add, &another) {
+        }
+    }
+
+    fn set(c: &mut Context, key: Key, via: Option<Via>) -> Result<(), CliError> {
+        c.change(vec![Change { key, value: via.map(|via| Value::Route(Route { via })) }])
+    }
+
+    /// What each of the routes is to be.
+    fn wanted(&self) -> Option<Via> {
+        self.via.clone().filter(|_| self.add)
+    }
+
+    /// Changes the next route.
+    fn one(&mut self, c: &mut Context) -> Result<(), CliError> {
+        let key = self.key(self.done);
+        let before = Self::way(c, &key);
+        let another = before.as_ref().filter(|there| self.via.as_ref().is_some_and(|via| via != *there));
+        if let (false, Some(there), Key::Route(_, prefix)) = (self.add, another, &key) {
             return Err(CliError::new(format!("the route for {prefix} goes {there}; nothing was removed")));
         }
-        let value = self.via.clone().filter(|_| self.add).map(|via| Value::Route(Route { via }));
-        c.transact(vec![Change { key, value }])?;
-        self.next = prefix.next();
-        self.left -= 1;
         self.replaced += u32::from(another.is_some());
-        Ok(another)
+        Self::set(c, key, self.wanted())?;
+        self.done += 1;
+        match self.before.last_mut() {
+            Some((run, way)) if *way == before => *run += 1,
+            _ => self.before.push((1, before)),
+        }
+        Ok(())
+    }
+
+    /// Takes the last of the routes back that were changed. One that somebody else has changed since is theirs.
+    fn one_back(&mut self, c: &mut Context) {
+        let Some((run, before)) = self.before.last_mut() else { return };
+        let before = before.clone();
+        *run -= 1;
+        if *run == 0 {
+            self.before.pop();
+        }
+        self.done -= 1;
+        let key = self.key(self.done);
+        if Self::way(c, &key) == self.wanted()
+            && before != self.wanted()
+            && let Err(e) = Self::set(c, key, before)
+        {
+            tracing::error!("a change of routes that was cut off cannot be taken back: {e}");
+        }
     }
 }
 
-impl Job<Context> for Bulk {
+impl Job<Context> for Work {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
         let start = Instant::now();
-        let before = self.left;
-        while self.left > 0 && start.elapsed().as_micros() < SLICE_US {
-            for _ in 0..BATCH.min(self.left) {
-                if let Err(e) = self.one(c) {
-                    let done = self.of - self.left;
-                    return Step::Failed(CliError::new(format!("{e} ({done} of {} were done)", self.of)));
+        let begun = self.done;
+        while start.elapsed().as_micros() < SLICE_US {
+            for _ in 0..BATCH {
+                if self.failed.is_none() && self.done < self.of {
+                    if let Err(e) = self.one(c) {
+                        let what = format!("{e} (after {} of {}, which are taken back)", self.done, self.of);
+                        self.failed = Some(CliError::new(what));
+                    }
+                } else if self.failed.is_some() && self.done > 0 {
+                    self.one_back(c);
                 }
             }
+            if self.done == if self.failed.is_some() { 0 } else { self.of } {
+                break;
+            }
+        }
+        if self.failed.is_some() {
+            return if self.done > 0 {
+                Step::Again
+            } else {
+                self.failed.take().map_or(Step::Done, Step::Failed)
+            };
         }
         // A line for every tenth of the way.
-        let tenth = |left: u32| u64::from(self.of - left) * 10 / u64::from(self.of);
-        if self.of >= 100_000 && tenth(self.left) > tenth(before) {
-            *out += &format!("{} of {} routes\n", self.of - self.left, self.of);
+        let tenth = |done: u32| u64::from(done) * 10 / u64::from(self.of);
+        if self.of >= 100_000 && tenth(self.done) > tenth(begun) {
+            *out += &format!("{} of {} routes\n", self.done, self.of);
         }
-        if self.left > 0 {
+        if self.done < self.of {
             return Step::Again;
         }
         if self.replaced > 0 {
             *out += &format!("replaced {} paths: a route has one path\n", self.replaced);
         }
         Step::Done
+    }
+}
+
+/// Work for a client. When the client goes away before it is done, it is taken back.
+struct Bulk {
+    work: Option<Work>,
+    abandoned: Abandoned,
+}
+
+impl Bulk {
+    fn new(work: Work, c: &Context) -> Bulk {
+        Bulk { work: Some(work), abandoned: c.abandoned.clone() }
+    }
+}
+
+impl Job<Context> for Bulk {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        if c.tidy() {
+            return Step::Again;
+        }
+        let Some(work) = &mut self.work else { return Step::Done };
+        let step = work.step(c, out);
+        if matches!(step, Step::Done | Step::Failed(_)) {
+            self.work = None;
+        }
+        step
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        if let Some(mut work) = self.work.take().filter(|w| w.done > 0) {
+            work.failed.get_or_insert_with(|| CliError::new("cut off"));
+            self.abandoned.borrow_mut().push_back(Box::new(work));
+        }
     }
 }

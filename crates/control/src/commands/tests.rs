@@ -99,6 +99,74 @@ fn a_path_that_is_replaced_is_told() {
 }
 
 #[test]
+fn a_count_of_routes_that_is_cut_off_is_taken_back() {
+    let mut cli = Cli::new();
+    cli.ok("ip route add 20.0.9.0/24 via 10.0.0.3");
+    cli.ok("ip route add 20.0.10.0/24 count 20 via 10.0.0.2");
+    let before = cli.ok("show config");
+    for line in [
+        "ip route add 20.0.0.0/24 count 200000 via 10.0.0.2",
+        "ip route del 20.0.9.0/24 count 200000",
+        "ip route del 20.0.10.0/24 count 20 via 10.0.0.2",
+    ] {
+        // After the first route, and after a slice, unless that is all of it.
+        for slices in 0..2 {
+            let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
+            let mut job = answer.job.unwrap();
+            assert_ne!(cli.ok("show config"), before);
+            let last = (0..slices).map(|_| job.step(&mut cli.context, &mut String::new())).last();
+            drop(job);
+            if matches!(last, Some(Step::Done)) {
+                cli.ok("ip route add 20.0.10.0/24 count 20 via 10.0.0.2");
+            }
+            while cli.context.tidy() {}
+            assert_eq!(cli.ok("show config"), before, "{line}");
+        }
+    }
+    // Nothing else is changed before: what comes next finds the routes as they were.
+    let long = "ip route add 20.0.0.0/24 count 200000 via 10.0.0.2";
+    for (next, gone) in
+        [("ip route del 20.0.9.0/24", "20.0.9.0"), ("ip route del 20.0.10.0/24 count 20", "20.0.10.0")]
+    {
+        let answer = cli.registry.run(&mut cli.context, long, Call::default()).unwrap();
+        let mut job = answer.job.unwrap();
+        for _ in 0..5 {
+            job.step(&mut cli.context, &mut String::new());
+        }
+        drop(job);
+        cli.ok(next);
+        assert!(!cli.context.tidy());
+        let now = cli.ok("show config");
+        assert!(now.len() < before.len() && !now.contains(gone) && !now.contains("20.0.8.0"), "{now}");
+    }
+}
+
+#[test]
+fn a_count_of_routes_that_fails_halfway_is_taken_back() {
+    let mut cli = Cli::new();
+    cli.ok("ip route add 20.0.0.0/24 count 300 via 10.0.0.2");
+    cli.ok("ip route add 20.1.4.0/24 via drop");
+    let before = cli.ok("show config");
+    for (line, why) in [
+        ("ip route del 20.0.0.0/24 count 400", "nothing to remove"),
+        ("ip route del 20.0.250.0/24 count 20 via 10.0.0.2", "goes via drop"),
+    ] {
+        let error = cli.run(line).unwrap_err().to_string();
+        assert!(error.contains(why) && error.ends_with("which are taken back)"), "{error}");
+        assert_eq!(cli.ok("show config"), before, "{line}");
+    }
+    // What another one changed since is theirs.
+    let line = "ip route add 20.0.0.0/24 count 200000 via 10.0.0.3";
+    let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
+    cli.ok("ip route add 20.0.0.0/24 via prohibit");
+    drop(answer.job);
+    while cli.context.tidy() {}
+    let after =
+        before.replace("ip route add 20.0.0.0/24 via 10.0.0.2", "ip route add 20.0.0.0/24 via prohibit");
+    assert_eq!(cli.ok("show config"), after);
+}
+
+#[test]
 fn where_a_next_hop_leads_is_shown() {
     let mut cli = Cli::new();
     cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02 static");
