@@ -201,9 +201,8 @@ async fn configure(
     context: &Rc<RefCell<Context>>,
     file: &Path,
 ) -> Result<(), CliError> {
-    let text = cli::run_file(registry, context, file).await?;
-    text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
-    Ok(())
+    let say = |text: &str| text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
+    cli::run_file(registry, context, file, say).await
 }
 
 /// A file that can be read when something has happened; what is read says nothing.

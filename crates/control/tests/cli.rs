@@ -1,7 +1,9 @@
 //! The command line over real sockets: a toy router serves, and clients of all manners come.
 
 use control::cli::client::{ClientOptions, Connection, Failure, run_with};
-use control::cli::{Call, CliError, Job, Listener, Output, Registry, Step, Values, run_file, serve};
+use control::cli::{
+    Call, CliError, Job, Listener, Output, PAGE, Registry, Rows, Step, Values, run_file, serve,
+};
 use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -18,10 +20,13 @@ use tokio::sync::oneshot;
 /// Long enough for anything that should happen, on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
+#[derive(Default)]
 struct Toy {
     count: u32,
     /// Jobs that exist.
     jobs: Arc<AtomicUsize>,
+    /// Rows that the last list has given.
+    rows: Arc<AtomicUsize>,
 }
 
 impl Values for Toy {
@@ -56,6 +61,37 @@ impl Drop for Numbers {
     }
 }
 
+/// A list of numbers.
+struct List {
+    next: u32,
+    len: u32,
+    /// How many were asked for.
+    made: Arc<AtomicUsize>,
+    jobs: Arc<AtomicUsize>,
+}
+
+impl Rows<Toy> for List {
+    type Row = u32;
+
+    fn next(&mut self, _: &Toy, page: &mut Vec<u32>) -> bool {
+        let end = self.len.min(self.next + PAGE as u32);
+        page.extend(self.next..end);
+        self.next = end;
+        self.made.store(end as usize, SeqCst);
+        end < self.len
+    }
+
+    fn text(&mut self, page: &[u32], out: &mut String) {
+        page.iter().for_each(|n| *out += &format!("{n}\n"));
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        self.jobs.fetch_sub(1, SeqCst);
+    }
+}
+
 fn numbers(toy: &mut Toy, last: Option<u32>, text: String) -> Output<Toy> {
     toy.jobs.fetch_add(1, SeqCst);
     Output::job(Numbers { next: 1, last, text, jobs: Arc::clone(&toy.jobs) })
@@ -79,6 +115,11 @@ fn registry() -> Rc<Registry<Toy>> {
         let output = numbers(toy, Some(u32::MAX), "x".repeat(1 << 16));
         Ok(output)
     });
+    r.add("list <len:u32>", "List numbers.", |toy, args| {
+        toy.jobs.fetch_add(1, SeqCst);
+        let (made, jobs) = (Arc::clone(&toy.rows), Arc::clone(&toy.jobs));
+        Ok(Output::rows(List { next: 0, len: args.need("len")?, made, jobs }, args.json()))
+    });
     r.add("big <n:u32>", "Print n letters.", |_, args| {
         Ok(Output::text("é".repeat(args.need::<u32>("n")? as usize)))
     });
@@ -89,6 +130,7 @@ fn registry() -> Rc<Registry<Toy>> {
 struct Server {
     directory: TempDir,
     jobs: Arc<AtomicUsize>,
+    rows: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -96,10 +138,10 @@ struct Server {
 impl Server {
     fn start() -> Server {
         let directory = tempfile::tempdir().unwrap();
-        let jobs = Arc::new(AtomicUsize::new(0));
+        let (jobs, rows) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let listener = Listener::unix(&directory.path().join("cli.sock"), None).unwrap();
         let (stop, stopped) = oneshot::channel();
-        let toy = Toy { count: 0, jobs: Arc::clone(&jobs) };
+        let toy = Toy { jobs: Arc::clone(&jobs), rows: Arc::clone(&rows), ..Toy::default() };
         let thread = thread::spawn(move || {
             on_local_set(async move {
                 tokio::select! {
@@ -108,7 +150,7 @@ impl Server {
                 }
             });
         });
-        Server { directory, jobs, stop: Some(stop), thread: Some(thread) }
+        Server { directory, jobs, rows, stop: Some(stop), thread: Some(thread) }
     }
 
     fn socket(&self) -> PathBuf {
@@ -259,6 +301,52 @@ fn long_commands_let_others_work() {
 }
 
 #[test]
+fn a_list_that_nobody_reads_waits_and_goes_with_its_client() {
+    const LEN: usize = 2_000_000;
+    let server = Server::start();
+    let request = format!("{{\"run\":{{\"line\":\"list {LEN}\"}}}}\n");
+    let mut slow = UnixStream::connect(server.socket()).unwrap();
+    slow.write_all(request.as_bytes()).unwrap();
+    server.wait_for_jobs(1);
+    let mut other = server.connect();
+    for _ in 0..100 {
+        assert_eq!(run(&mut other, "show count").unwrap(), "0\n");
+    }
+    // What the system keeps of it for the reader is a few hundred kilobytes.
+    let made = server.rows.load(SeqCst);
+    assert!((1..LEN / 10).contains(&made), "{made} rows were made");
+    let (mut lines, mut last) = (BufReader::new(&slow), String::new());
+    while last.trim_end() != "\"done\"" {
+        last.clear();
+        assert!(lines.read_line(&mut last).unwrap() > 0, "the connection was closed");
+    }
+    assert_eq!(server.rows.load(SeqCst), LEN);
+    server.wait_for_jobs(0);
+    slow.write_all(request.as_bytes()).unwrap();
+    server.wait_for_jobs(1);
+    drop(slow);
+    server.wait_for_jobs(0);
+}
+
+#[test]
+fn others_are_answered_while_a_list_is_shown() {
+    const LEN: usize = 300_000;
+    let server = Server::start();
+    let mut reader = server.connect();
+    let listing = thread::spawn(move || run(&mut reader, &format!("list {LEN} --json")).unwrap());
+    server.wait_for_jobs(1);
+    let mut other = server.connect();
+    let mut between = 0;
+    while server.jobs.load(SeqCst) > 0 {
+        run(&mut other, "show count").unwrap();
+        between += 1;
+    }
+    assert!(between > 10, "the other client was answered {between} times meanwhile");
+    let shown: Vec<usize> = serde_json::from_str(&listing.join().unwrap()).unwrap();
+    assert!(shown.into_iter().eq(0..LEN));
+}
+
+#[test]
 fn completion_comes_from_the_router() {
     let server = Server::start();
     let found = server.connect().complete("set interface state host-eth1 u").unwrap();
@@ -300,7 +388,7 @@ fn tcp_is_served_too() {
     let socket = PathBuf::from(listener.address().unwrap().to_string());
     let (done, ended) = oneshot::channel::<()>();
     let server = thread::spawn(move || {
-        let toy = Toy { count: 7, jobs: Arc::default() };
+        let toy = Toy { count: 7, ..Toy::default() };
         on_local_set(async move {
             tokio::select! {
                 _ = serve(listener, registry(), Rc::new(RefCell::new(toy))) => {}
@@ -366,11 +454,13 @@ fn the_start_runs_a_file_without_a_client() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("setup");
     fs::write(&path, "add 3\nnumbers to 2\nshow count\nnonsense\n").unwrap();
-    let cx = Rc::new(RefCell::new(Toy { count: 0, jobs: Arc::default() }));
-    let error: CliError = on_local_set(run_file(&registry(), &cx, &path)).unwrap_err();
+    let cx = Rc::new(RefCell::new(Toy::default()));
+    let error: CliError = on_local_set(run_file(&registry(), &cx, &path, |_| ())).unwrap_err();
     assert!(error.to_string().contains("setup:4: there is no command 'nonsense'"), "{error}");
     fs::write(&path, "numbers to 2\nshow count\n").unwrap();
-    assert_eq!(on_local_set(run_file(&registry(), &cx, &path)).unwrap(), "1\n2\n3\n");
+    let mut said = String::new();
+    on_local_set(run_file(&registry(), &cx, &path, |text| said += text)).unwrap();
+    assert_eq!(said, "1\n2\n3\n");
     let answer = registry().run(&mut cx.borrow_mut(), "show count", Call::default()).unwrap();
     assert_eq!(answer.text, "3\n");
 }

@@ -53,6 +53,16 @@ impl Entry {
     }
 }
 
+/// Where an entry is. The order is that of [`Tracer::entries`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Which traced packet.
+    pub trace: u32,
+    time: u64,
+    log: usize,
+    at: usize,
+}
+
 /// Where a packet went from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -119,12 +129,29 @@ impl Tracer {
 
     /// Every entry, by packet and within it by the way it went.
     pub fn entries(&self) -> Vec<Entry> {
-        let mut all: Vec<Entry> = Vec::new();
-        for log in lock(&self.0.logs).iter() {
-            all.extend(lock(&log.0).iter().cloned());
-        }
-        all.sort_by_key(|e| (e.trace, e.time));
-        all
+        let mut all: Vec<Place> = (0..self.logs()).flat_map(|log| self.places(log, 0, ENTRIES)).collect();
+        all.sort_unstable();
+        all.into_iter().filter_map(|place| self.entry(place)).collect()
+    }
+
+    /// How many logs there are, one a worker.
+    pub fn logs(&self) -> usize {
+        lock(&self.0.logs).len()
+    }
+
+    /// Where the entries of a log are, `n` at most from the one at `first` on. Nobody adds to the log meanwhile.
+    pub fn places(&self, log: usize, first: usize, n: usize) -> Vec<Place> {
+        let Some(entries) = lock(&self.0.logs).get(log).cloned() else { return Vec::new() };
+        let entries = lock(&entries.0);
+        let found = entries.iter().enumerate().skip(first).take(n);
+        found.map(|(at, e)| Place { trace: e.trace, time: e.time, log, at }).collect()
+    }
+
+    /// The entry at a place; `None` when it has been cleared.
+    pub fn entry(&self, place: Place) -> Option<Entry> {
+        let log = lock(&self.0.logs).get(place.log).cloned()?;
+        let entry = lock(&log.0).get(place.at).cloned()?;
+        ((entry.trace, entry.time) == (place.trace, place.time)).then_some(entry)
     }
 
     /// The name of a node.

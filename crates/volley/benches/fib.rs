@@ -236,31 +236,43 @@ fn wide() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Runs a command as the daemon does, with the router's turns between its slices.
+/// Runs a command as the daemon does, with the router's turns between its slices; gives how many bytes it printed.
 fn command(
     registry: &Rc<Registry<Context>>,
     c: &mut Context,
     line: &str,
     longest: &mut Longest,
-) -> Result<()> {
+) -> Result<usize> {
     let failed = |e: CliError| e.render();
-    let mut job = longest.step(|| registry.run(c, line, Call::default())).map_err(failed)?.job;
+    let answer = longest.step(|| registry.run(c, line, Call::default())).map_err(failed)?;
+    let (mut printed, mut job) = (answer.text.len(), answer.job);
     while let Some(running) = &mut job {
-        match longest.step(|| running.step(c, &mut String::new())) {
+        let mut text = String::new();
+        let step = longest.step(|| running.step(c, &mut text));
+        printed += text.len();
+        match step {
             Step::Again | Step::After(_) => longest.turns(&mut c.system.router),
             Step::Done => job = None,
             Step::Failed(e) => return Err(failed(e).into()),
         }
     }
-    Ok(())
+    Ok(printed)
 }
 
-/// A million routes by one command.
+/// A million routes by one command, which are then shown.
 fn cli() -> Result<Vec<Figure>> {
     const ROUTES: u32 = 1_000_000;
+    let route = format!("20.0.0.0/24 count {ROUTES} via 10.0.0.2");
+    let lines = [
+        ("add", format!("ip route add {route}"), 1.0),
+        ("show-fib", "show ip fib".into(), 0.5),
+        ("show-fib-json", "show ip fib --json".into(), 0.25),
+        ("show-config", "show config".into(), 0.5),
+        ("del", format!("ip route del {route}"), 1.0),
+    ];
     let mut figures = Vec::new();
-    for word in ["add", "del"] {
-        figures.push(Figure::new(format!("cli-{word}-1m"), "M/s", Some((true, 1.0))));
+    for (word, _, least) in &lines {
+        figures.push(Figure::new(format!("cli-{word}-1m"), "M/s", Some((true, *least))));
         figures.push(Figure::new(format!("cli-{word}-1m-step"), "ms", None));
     }
     for _ in 0..REPETITIONS {
@@ -274,12 +286,12 @@ fn cli() -> Result<Vec<Figure>> {
         ] {
             command(&registry, &mut c, line, &mut Longest::default())?;
         }
-        for (word, at) in [("add", 0), ("del", 2)] {
+        for ((word, line, _), figures) in lines.iter().zip(figures.chunks_mut(2)) {
             let (start, mut longest) = (Cpu::now(), Longest::default());
-            let line = format!("ip route {word} 20.0.0.0/24 count {ROUTES} via 10.0.0.2");
-            command(&registry, &mut c, &line, &mut longest)?;
-            figures[at].samples.push(f64::from(ROUTES) / start.seconds() / 1e6);
-            figures[at + 1].samples.push(longest.0);
+            let printed = command(&registry, &mut c, line, &mut longest)?;
+            assert!(!word.starts_with("show") || printed > 20 * ROUTES as usize, "{line}: {printed} bytes");
+            figures[0].samples.push(f64::from(ROUTES) / start.seconds() / 1e6);
+            figures[1].samples.push(longest.0);
         }
     }
     Ok(figures)

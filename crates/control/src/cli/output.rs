@@ -1,9 +1,13 @@
 //! What a command gives back.
 
 use super::error::CliError;
+use super::rows::{Listing, Rows};
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
+
+/// How much text a slice makes, in bytes, before it is sent.
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// The answer of a command: text, the same as data where there is any, and what remains to be done.
 pub struct Output<C> {
@@ -58,6 +62,14 @@ impl<C> Output<C> {
     /// Work that goes on.
     pub fn job(job: impl Job<C> + 'static) -> Output<C> {
         Output { job: Some(Box::new(job)), ..Output::none() }
+    }
+
+    /// A list that may be long, which is shown in slices; as JSON it is an array of the rows.
+    pub fn rows<R: Rows<C> + 'static>(rows: R, json: bool) -> Output<C>
+    where
+        C: 'static,
+    {
+        Output::job(Listing::new(rows, json))
     }
 
     /// As it is printed. As JSON, a text without data is `{"text": …}`.

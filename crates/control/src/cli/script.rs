@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::error::CliError;
 use super::lex::Line;
-use super::output::{Answer, Job, Output, Step};
+use super::output::{Answer, CHUNK, Job, Output, Step};
 use super::registry::{Call, Registry, Values};
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,8 +18,6 @@ pub(super) const LONGEST: usize = 64 << 10;
 const DEEPEST: u8 = 8;
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
-/// How much text a slice makes before it is sent.
-const CHUNK: usize = 64 << 10;
 
 /// Commands, one a line. A line goes on in the next one after a `\` at its end and while a `{` is open.
 pub(super) struct Commands<R> {
@@ -158,7 +156,7 @@ impl<C: Values + 'static> Job<C> for Script<C> {
     }
 }
 
-/// Runs the commands in the file `path`, as `exec` does, and gives what they print.
+/// Runs the commands in the file `path`, as `exec` does; `say` is given what they print, as it comes.
 ///
 /// # Errors
 /// The first command that fails, with file and line; those before it have been carried out.
@@ -166,17 +164,17 @@ pub async fn run_file<C: Values + 'static>(
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
     path: &Path,
-) -> Result<String, CliError> {
+    mut say: impl FnMut(&str),
+) -> Result<(), CliError> {
     let mut script = Script::open(Rc::clone(registry), path, &Call::default())?;
-    let mut out = String::new();
     loop {
         let mut text = String::new();
         let step = script.step(&mut cx.borrow_mut(), &mut text);
-        out += &text;
+        say(&text);
         match step {
             Step::Again => tokio::task::yield_now().await,
             Step::After(time) => tokio::time::sleep(time).await,
-            Step::Done => return Ok(out),
+            Step::Done => return Ok(()),
             Step::Failed(error) => return Err(error),
         }
     }

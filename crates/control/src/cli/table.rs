@@ -1,19 +1,24 @@
 //! Plain tables with aligned columns, as VPP prints them.
 
-use comfy_table::{CellAlignment, presets};
 use std::fmt;
 
 /// Rows under headings, two spaces between the columns and none at the end of a line. A column that holds nothing but
 /// numbers is aligned to the right.
+///
+/// A table that may be long is written page by page: columns are as wide as the first page needs, and get wider when a
+/// later one needs more.
 pub struct Table {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// What has been written so far needs: width in characters, and whether it is aligned to the right. Empty at first.
+    columns: Vec<(usize, bool)>,
 }
 
 impl Table {
     /// A table with these headings.
     pub fn new(headings: &[&str]) -> Table {
-        Table { headings: headings.iter().map(ToString::to_string).collect(), rows: Vec::new() }
+        let headings = headings.iter().map(ToString::to_string).collect();
+        Table { headings, rows: Vec::new(), columns: Vec::new() }
     }
 
     /// Appends a row.
@@ -21,29 +26,59 @@ impl Table {
         self.rows.push(cells);
     }
 
-    fn is_of_numbers(&self, column: usize) -> bool {
-        let mut cells =
-            self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
-        cells.peek().is_some()
-            && cells.all(|cell| {
-                cell.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && cell.parse::<f64>().is_ok()
-            })
+    /// Writes the rows since the last time, the first time with the headings.
+    pub fn flush(&mut self, out: &mut String) {
+        let (columns, first) = (self.layout(), self.columns.is_empty());
+        for cells in first.then_some(&self.headings).into_iter().chain(&self.rows) {
+            line(cells, &columns, out);
+        }
+        self.columns = columns;
+        self.rows.clear();
+    }
+
+    /// What the columns need now.
+    fn layout(&self) -> Vec<(usize, bool)> {
+        let width = |(n, heading): (usize, &String)| {
+            let cells = || self.rows.iter().filter_map(move |row| row.get(n));
+            let (before, right) = match self.columns.get(n) {
+                Some(column) => *column,
+                None => (heading.chars().count(), is_of_numbers(cells())),
+            };
+            (cells().map(|cell| cell.chars().count()).fold(before, usize::max), right)
+        };
+        self.headings.iter().enumerate().map(width).collect()
     }
 }
 
-/// The lines, each with a line feed.
+fn is_of_numbers<'c>(cells: impl Iterator<Item = &'c String>) -> bool {
+    let mut cells = cells.filter(|cell| !cell.is_empty()).peekable();
+    cells.peek().is_some()
+        && cells.all(|cell| {
+            cell.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && cell.parse::<f64>().is_ok()
+        })
+}
+
+fn line(cells: &[String], columns: &[(usize, bool)], out: &mut String) {
+    let begin = out.len();
+    for (cell, (width, right)) in cells.iter().zip(columns) {
+        let blanks = width.saturating_sub(cell.chars().count());
+        let (before, behind) = if *right { (blanks, 2) } else { (0, blanks + 2) };
+        out.extend(std::iter::repeat_n(' ', before));
+        out.push_str(cell);
+        out.extend(std::iter::repeat_n(' ', behind));
+    }
+    out.truncate(begin + out[begin..].trim_end().len());
+    out.push('\n');
+}
+
+/// The lines of a table that was not written yet, each with a line feed.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(&self.headings).add_rows(&self.rows);
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if self.is_of_numbers(index) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+        let (columns, mut out) = (self.layout(), String::new());
+        for cells in std::iter::once(&self.headings).chain(&self.rows) {
+            line(cells, &columns, &mut out);
         }
-        table.lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
+        f.write_str(&out)
     }
 }
 
@@ -72,5 +107,18 @@ mod tests {
     #[test]
     fn empty_cells_keep_their_place() {
         assert_eq!(table(&["A", "B"], &[&["", "x"], &["y", ""]]), "A  B\n   x\ny\n");
+    }
+
+    #[test]
+    fn later_pages_go_on_with_the_columns_of_the_first() {
+        let (mut table, mut text) = (Table::new(&["Name", "N"]), String::new());
+        for (name, n) in [("longer", "12"), ("x", "3"), ("the longest", "4"), ("y", "z")] {
+            table.row(vec![name.into(), n.into()]);
+            table.flush(&mut text);
+        }
+        assert_eq!(text, "Name     N\nlonger  12\nx        3\nthe longest   4\ny             z\n");
+        let mut none = String::new();
+        Table::new(&["A", "B"]).flush(&mut none);
+        assert_eq!(none, "A  B\n");
     }
 }

@@ -2,14 +2,18 @@
 
 use std::fmt::Write;
 
-use graph::trace::Fate;
+use graph::trace::{Fate, Place, Tracer};
 use serde::Serialize;
 
 use super::{Context, Output};
-use crate::cli::{Args, CliError, Registry};
+use crate::cli::{Args, CliError, Merge, Registry, Rows};
 
 /// Packets that `show trace` shows unless it is told otherwise.
 const SHOWN: u32 = 50;
+/// Packets that are shown between two looks at the clock.
+const SHOWN_AT_ONCE: u32 = 8;
+/// Entries that are put in order between two looks at the clock.
+const GATHERED: usize = 2048;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -47,36 +51,79 @@ struct Packet {
     steps: Vec<Step>,
 }
 
-fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let tracer = c.system.router.graph().tracer();
-    let mut packets: Vec<Packet> = Vec::new();
-    for e in tracer.entries() {
-        if packets.last().is_none_or(|p| p.packet != e.trace) {
-            packets.push(Packet { packet: e.trace, steps: Vec::new() });
+/// Traced packets. First it gathers where their entries are, then it shows what is still there.
+struct Packets {
+    /// How many are still shown at most.
+    left: u32,
+    shown: u32,
+    /// The log that is gathered from, and how far.
+    log: usize,
+    gathered: usize,
+    places: Merge<Place>,
+}
+
+impl Packets {
+    /// The first packet that is left; `None` when it has been cleared meanwhile.
+    fn packet(&mut self, tracer: &Tracer) -> Option<Packet> {
+        let first = self.places.next()?;
+        let mut packet = Packet { packet: first.trace, steps: Vec::new() };
+        let mut place = Some(first);
+        while let Some(at) = place {
+            place = self.places.next_if(|p| p.trace == first.trace);
+            let Some(e) = tracer.entry(at) else { continue };
+            let (next, dropped) = match e.fate {
+                Fate::Next(node) => (Some(tracer.node_name(node)), None),
+                Fate::Dropped(reason) => (None, Some(reason.name)),
+                Fate::Held | Fate::Taken => (None, None),
+            };
+            let text = tracer.describe(&e);
+            packet.steps.push(Step { node: tracer.node_name(e.node), time_ns: e.time, next, dropped, text });
         }
-        let (next, dropped) = match e.fate {
-            Fate::Next(node) => (Some(tracer.node_name(node)), None),
-            Fate::Dropped(reason) => (None, Some(reason.name)),
-            Fate::Held | Fate::Taken => (None, None),
-        };
-        let text = tracer.describe(&e);
-        let step = Step { node: tracer.node_name(e.node), time_ns: e.time, next, dropped, text };
-        if let Some(p) = packets.last_mut() {
-            p.steps.push(step);
+        (!packet.steps.is_empty()).then_some(packet)
+    }
+}
+
+impl Rows<Context> for Packets {
+    type Row = Packet;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Packet>) -> bool {
+        let tracer = c.system.router.graph().tracer();
+        if self.log < tracer.logs() {
+            let places = tracer.places(self.log, self.gathered, GATHERED);
+            self.gathered += places.len();
+            if places.len() < GATHERED {
+                (self.log, self.gathered) = (self.log + 1, 0);
+            }
+            self.places.add(places);
+            return true;
+        }
+        for _ in 0..self.left.min(SHOWN_AT_ONCE) {
+            page.extend(self.packet(tracer));
+        }
+        self.left -= self.left.min(SHOWN_AT_ONCE);
+        self.shown += page.len() as u32;
+        self.left > 0 && !self.places.is_empty()
+    }
+
+    fn text(&mut self, page: &[Packet], out: &mut String) {
+        for p in page {
+            let _ = writeln!(out, "Packet {}\n", p.packet);
+            p.steps.iter().for_each(|s| out.push_str(&s.text));
+            out.push('\n');
         }
     }
-    let all = packets.len();
-    packets.truncate(a.get::<u32>("n").unwrap_or(SHOWN) as usize);
-    let mut text = String::new();
-    for p in &packets {
-        let _ = writeln!(text, "Packet {}\n", p.packet);
-        p.steps.iter().for_each(|s| text += &s.text);
-        text.push('\n');
+
+    fn end(&mut self, _: &Context, out: &mut String) {
+        if !self.places.is_empty() {
+            let _ = writeln!(out, "Limiting display to {} packets. To display more specify max.", self.shown);
+        } else if self.shown == 0 {
+            out.push_str("No packets in trace buffer\n");
+        }
     }
-    if packets.is_empty() {
-        text.push_str("No packets in trace buffer\n");
-    } else if packets.len() < all {
-        let _ = writeln!(text, "Limiting display to {} packets. To display more specify max.", packets.len());
-    }
-    Ok(Output::show(&packets, text))
+}
+
+fn show(_: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let left = a.get::<u32>("n").unwrap_or(SHOWN);
+    let packets = Packets { left, shown: 0, log: 0, gathered: 0, places: Merge::default() };
+    Ok(Output::rows(packets, a.json()))
 }

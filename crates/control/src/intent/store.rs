@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::Bound;
 
 use net::router::Address;
 
@@ -35,6 +36,7 @@ impl Change {
 #[derive(Default)]
 pub struct Store {
     objects: BTreeMap<Key, Value>,
+    version: u64,
 }
 
 /// The tree as it would be after a transaction.
@@ -100,6 +102,17 @@ impl Store {
         self.objects.iter()
     }
 
+    /// The objects behind one, which need not be there; `None`: all.
+    pub fn behind(&self, key: Option<&Key>) -> impl Iterator<Item = (&Key, &Value)> {
+        let first = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.objects.range::<Key, _>((first, Bound::Unbounded))
+    }
+
+    /// How many transactions have changed something.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The tree without changes.
     pub fn view(&self) -> View<'_> {
         View { objects: &self.objects, changes: BTreeMap::new() }
@@ -148,6 +161,7 @@ impl Store {
                 return Err(take_back(system, &steps[..done], e));
             }
         }
+        self.version += u64::from(!steps.is_empty());
         for (key, value) in changes {
             match value {
                 Some(value) => self.objects.insert(key, value),

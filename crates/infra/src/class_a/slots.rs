@@ -86,7 +86,12 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
 
     /// All values with their indices, in order of the indices.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..self.indices.end()).filter_map(|idx| Some((idx, self.get(idx)?)))
+        self.iter_from(0)
+    }
+
+    /// The values from index `first` on.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
+        (first..self.indices.end()).filter_map(|idx| Some((idx, self.get(idx)?)))
     }
 
     /// How many indices are in use, reserved ones included.

@@ -53,6 +53,9 @@ impl Default for PrefixMap {
 }
 
 impl PrefixMap {
+    /// How many parts there are to look at one by one.
+    pub const PARTS: usize = 2 * SHARDS;
+
     /// An empty map.
     pub fn new() -> Self {
         let seed = Seeded::default();
@@ -126,11 +129,17 @@ impl PrefixMap {
 
     /// All prefixes as (prefix, length, number), in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u8, u32)> {
-        let networks = self.networks.iter().flatten().map(|(key, value)| {
+        (0..Self::PARTS).flat_map(|n| self.part(n))
+    }
+
+    /// The prefixes of one part, in no order. A prefix is always in the same part, whatever comes and goes.
+    pub fn part(&self, n: usize) -> impl Iterator<Item = (u32, u8, u32)> {
+        let networks = self.networks.get(n).into_iter().flatten().map(|(key, value)| {
             let (prefix, len) = prefix_of(*key);
             (prefix, len, *value)
         });
-        networks.chain(self.hosts.iter().flatten().map(|(address, value)| (*address, 32, *value)))
+        let hosts = n.checked_sub(SHARDS).and_then(|n| self.hosts.get(n));
+        networks.chain(hosts.into_iter().flatten().map(|(address, value)| (*address, 32, *value)))
     }
 
     /// Memory in use, in bytes: eight a place in a hash table, and one for its tag.
@@ -161,6 +170,8 @@ mod tests {
             map.insert(n << 8, 24, 1);
             map.insert(n, 32, 1);
         }
+        let parts: Vec<_> = (0..PrefixMap::PARTS).flat_map(|n| map.part(n)).collect();
+        assert_eq!((parts.len(), map.part(PrefixMap::PARTS).count()), (map.len(), 0));
         let most = map.networks.iter().chain(&map.hosts).map(HashMap::len).max();
         assert!(most < Some(600), "{most:?} of 100,000 are in one");
     }

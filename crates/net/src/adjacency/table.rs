@@ -147,8 +147,17 @@ impl Adjacencies {
         self.records.get(index)
     }
 
-    /// Every adjacency with its index, and how many use it.
+    /// Every adjacency with its index, and how many use it; in order of the indices.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
-        self.by_neighbor.values().filter_map(|e| Some((e.index, self.records.get(e.index)?, e.users)))
+        self.iter_from(0)
+    }
+
+    /// The adjacencies from index `first` on, in order: index, adjacency, and how many use it.
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
+        self.records.iter_from(first).filter_map(|(index, a)| {
+            // Nobody uses those that wait for workers to pass.
+            let e = self.by_neighbor.get(&(a.interface, a.next_hop)).filter(|e| e.index == index)?;
+            Some((index, a, e.users))
+        })
     }
 }

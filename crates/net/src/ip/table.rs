@@ -177,6 +177,9 @@ pub trait Resolver {
 }
 
 impl Routes {
+    /// How many parts a VRF's prefixes are in.
+    pub const PARTS: usize = PrefixMap::PARTS;
+
     /// No routes, and the VRF 0.
     ///
     /// # Errors
@@ -483,6 +486,13 @@ impl Routes {
             all.map(|(bits, len, first)| (Prefix4::new(Ipv4Addr::from_bits(bits), len), first)).collect();
         all.sort_unstable();
         all.into_iter().map(|(prefix, first)| (prefix, self.sources(first)))
+    }
+
+    /// The prefixes of a VRF of which `n`, below [`PARTS`](Self::PARTS), is the part: in no order. A prefix is always in
+    /// the same part, so whoever looks at one after the other finds each that stays once, whatever comes and goes.
+    pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix4> {
+        let part = self.vrfs.get(&fib).into_iter().flat_map(move |v| v.prefixes.part(n));
+        part.map(|(bits, len, _)| Prefix4::new(Ipv4Addr::from_bits(bits), len))
     }
 
     /// How many prefixes of a VRF have each length.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::Bound;
 
 use wire::Mac;
 
@@ -130,6 +131,12 @@ impl Entries {
     /// Every entry in order of interface and address.
     pub fn iter(&self) -> impl Iterator<Item = (Key, Entry)> {
         self.map.iter().map(|(k, e)| (*k, *e))
+    }
+
+    /// The entries behind one, which need not be there; `None`: all.
+    pub fn behind(&self, key: Option<Key>) -> impl Iterator<Item = (Key, Entry)> {
+        let first = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.map.range((first, Bound::Unbounded)).map(|(k, e)| (*k, *e))
     }
 
     /// The entries of one interface.

@@ -341,9 +341,17 @@ impl Router {
 
     /// Every neighbour in order of interface and address, for `show ip neighbors`.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
-        self.near.neighbors.entries().iter().map(|(key, entry)| {
+        self.neighbors_behind(None).map(|(_, view)| view)
+    }
+
+    /// Those behind one (interface, address), which need not be there any more; `None`: all.
+    pub fn neighbors_behind(
+        &self,
+        key: Option<(u32, Ipv4Addr)>,
+    ) -> impl Iterator<Item = ((u32, Ipv4Addr), NeighborView)> {
+        self.near.neighbors.entries().behind(key).map(|(key, entry)| {
             let name = self.near.interfaces.get(key.0).map_or("", |i| &i.name);
-            NeighborView::new(key, entry, name, self.arp.now)
+            (key, NeighborView::new(key, entry, name, self.arp.now))
         })
     }
 }

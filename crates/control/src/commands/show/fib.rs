@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use net::ip::{Object, Path, PathState, Prefix4, Sources, Trail};
+use net::ip::{Object, Path, PathState, Prefix4, Routes, Trail};
 use serde::Serialize;
 
 use super::super::{Context, Output};
-use crate::cli::{Args, CliError, Registry, Table};
+use crate::cli::{Args, CliError, Merge, PAGE, Registry, Rows, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -25,7 +25,7 @@ struct Route {
     sources: Vec<RouteSource>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct RouteSource {
     source: &'static str,
     path: String,
@@ -94,57 +94,64 @@ fn path_text(c: &Context, path: Path, state: Option<&PathState>) -> String {
     }
     if let Some((index, adj)) = adjacency {
         let name = interface_name(c, adj.interface);
-        let header = match &adj.rewrite {
-            Some(r) => r.bytes().iter().map(|b| format!("{b:02x}")).collect(),
-            None => "arp-ipv4 (incomplete)".to_string(),
-        };
-        let _ = write!(text, " [adj {index}: {name} mtu:{} {header}]", adj.mtu);
+        let _ = write!(text, " [adj {index}: {name} mtu:{} ", adj.mtu);
+        match &adj.rewrite {
+            Some(r) => {
+                for b in r.bytes() {
+                    let _ = write!(text, "{b:02x}");
+                }
+            }
+            None => text.push_str("arp-ipv4 (incomplete)"),
+        }
+        text.push(']');
     }
     text
 }
 
-fn route(c: &Context, table: u16, prefix: Prefix4, sources: Sources<'_>) -> Route {
-    let routes = c.system.router.routes();
-    let sources: Vec<RouteSource> = sources
-        .map(|(source, path)| {
-            let state = routes.path(table, path);
-            let trail = state.and_then(|s| s.trail.as_ref());
-            RouteSource {
-                source: source.name(),
-                path: path_text(c, path, state),
-                resolved: state.is_some_and(|s| s.resolved.is_some()),
-                through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
-                reason: trail.and_then(|t| t.end.err()).map(|lost| lost.to_string()),
-            }
-        })
-        .collect();
-    Route { prefix: prefix.to_string(), installed: sources.iter().any(|s| s.resolved), sources }
+/// Makes rows out of routes. Paths are shared by many routes, so it keeps the text of the last one, and is for no longer
+/// than nothing changes.
+struct Reader<'c> {
+    context: &'c Context,
+    table: u16,
+    last: Option<(Path, RouteSource)>,
 }
 
-fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let table = table_of(c, a)?;
-    let routes = c.system.router.routes();
-    let mut text = format!("ipv4-VRF:{table}, fib_index:{table}\n");
-    let found: Vec<Route> = match a.get::<(Ipv4Addr, u8)>("prefix") {
-        None => routes.iter(table).map(|(p, s)| route(c, table, p, s)).collect(),
-        Some((address, 32)) => {
-            // An address: the route that packets to it take.
-            let taken = routes.lookup(table, address);
-            taken.map(|(p, ..)| route(c, table, p, routes.exact(table, p))).into_iter().collect()
-        }
-        Some((address, len)) => {
-            let prefix = Prefix4::new(address, len);
-            let sources = routes.exact(table, prefix);
-            if sources.clone().next().is_none() { Vec::new() } else { vec![route(c, table, prefix, sources)] }
-        }
-    };
-    if found.is_empty() && a.get::<(Ipv4Addr, u8)>("prefix").is_some() {
-        return Err(CliError::new("there is no such route"));
+impl Reader<'_> {
+    fn new(context: &Context, table: u16) -> Reader<'_> {
+        Reader { context, table, last: None }
     }
-    for r in &found {
-        let _ = writeln!(text, "{}", r.prefix);
-        let mut first = r.installed;
-        for s in &r.sources {
+
+    /// What the sources say of a prefix; `None` when none says anything.
+    fn route(&mut self, prefix: Prefix4) -> Option<Route> {
+        let sources = self.context.system.router.routes().exact(self.table, prefix);
+        let sources: Vec<RouteSource> =
+            sources.map(|(source, path)| RouteSource { source: source.name(), ..self.path(path) }).collect();
+        let installed = sources.iter().any(|s| s.resolved);
+        (!sources.is_empty()).then(|| Route { prefix: prefix.to_string(), installed, sources })
+    }
+
+    fn path(&mut self, path: Path) -> RouteSource {
+        if let Some((_, source)) = self.last.as_ref().filter(|(last, _)| *last == path) {
+            return source.clone();
+        }
+        let state = self.context.system.router.routes().path(self.table, path);
+        let trail = state.and_then(|s| s.trail.as_ref());
+        let source = RouteSource {
+            source: "",
+            path: path_text(self.context, path, state),
+            resolved: state.is_some_and(|s| s.resolved.is_some()),
+            through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
+            reason: trail.and_then(|t| t.end.err()).map(|lost| lost.to_string()),
+        };
+        self.last.insert((path, source)).1.clone()
+    }
+}
+
+impl Route {
+    fn text(&self, out: &mut String) {
+        let _ = writeln!(out, "{}", self.prefix);
+        let mut first = self.installed;
+        for s in &self.sources {
             let state = match (s.resolved, first) {
                 (true, true) => String::new(),
                 (true, false) => " (another source is preferred)".into(),
@@ -154,10 +161,66 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
                 }
             };
             first &= !s.resolved;
-            let _ = writeln!(text, "  [{}] {}{state}", s.source, s.path);
+            let _ = writeln!(out, "  [{}] {}{state}", s.source, s.path);
         }
     }
-    Ok(Output::show(&found, text))
+}
+
+fn heading(table: u16) -> String {
+    format!("ipv4-VRF:{table}, fib_index:{table}\n")
+}
+
+/// The routes of a VRF. First it gathers the prefixes, which have no order, part by part; then it shows what there is of
+/// them by then.
+struct Fib {
+    table: u16,
+    gathered: usize,
+    prefixes: Merge<Prefix4>,
+    begun: bool,
+}
+
+impl Rows<Context> for Fib {
+    type Row = Route;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Route>) -> bool {
+        if self.gathered < Routes::PARTS {
+            self.prefixes.add(c.system.router.routes().part(self.table, self.gathered).collect());
+            self.gathered += 1;
+            return true;
+        }
+        let mut reader = Reader::new(c, self.table);
+        page.extend(self.prefixes.by_ref().take(PAGE).filter_map(|prefix| reader.route(prefix)));
+        !self.prefixes.is_empty()
+    }
+
+    fn text(&mut self, page: &[Route], out: &mut String) {
+        if !std::mem::replace(&mut self.begun, true) {
+            out.push_str(&heading(self.table));
+        }
+        page.iter().for_each(|route| route.text(out));
+    }
+}
+
+fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table = table_of(c, a)?;
+    let routes = c.system.router.routes();
+    let wanted = match a.get::<(Ipv4Addr, u8)>("prefix") {
+        None => {
+            let fib = Fib { table, gathered: 0, prefixes: Merge::default(), begun: false };
+            return Ok(Output::rows(fib, a.json()));
+        }
+        // An address: the route that packets to it take.
+        Some((address, 32)) => routes.lookup(table, address).map(|(prefix, ..)| prefix),
+        Some((address, len)) => Some(Prefix4::new(address, len)),
+    };
+    match wanted.and_then(|prefix| Reader::new(c, table).route(prefix)) {
+        Some(route) => {
+            let mut text = heading(table);
+            route.text(&mut text);
+            Ok(Output::show([route], text))
+        }
+        None => Err(CliError::new("there is no such route")),
+    }
 }
 
 #[derive(Serialize)]
@@ -197,29 +260,47 @@ struct Vrf {
     lookup_memory_bytes: usize,
 }
 
-fn tables(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let one = a.get::<u16>("table").map(|_| table_of(c, a)).transpose()?;
-    let r = &c.system.router;
-    let wanted = r.routes().tables().filter(|t| one.is_none_or(|one| one == *t));
-    let all: Vec<Vrf> = wanted
-        .map(|table| Vrf {
+/// VRFs, from one on.
+struct Vrfs {
+    next: Option<u16>,
+    /// Only this one, in detail.
+    one: bool,
+}
+
+impl Rows<Context> for Vrfs {
+    type Row = Vrf;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Vrf>) -> bool {
+        let r = &c.system.router;
+        // Each asks all interfaces, so a page is short.
+        let all = r.routes().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
+        let found: Vec<u16> = all.take(if self.one { 1 } else { 8 }).collect();
+        page.extend(found.iter().map(|&table| Vrf {
             table,
             interfaces: r.interfaces().filter(|i| i.fib == table).map(|i| i.name.clone()).collect(),
             routes: r.routes().count(table),
             lookup_memory_bytes: r.routes().memory_bytes(table),
-        })
-        .collect();
-    let mut text = String::new();
-    for v in &all {
-        let _ = writeln!(text, "[{0}] table_id:{0} ipv4-VRF:{0}", v.table);
-        if one.is_some() {
-            let mib = v.lookup_memory_bytes as f64 / f64::from(1 << 20);
-            let _ = writeln!(text, "  routes: {}, lookup table {mib:.1} MiB", v.routes);
-            let bound = if v.interfaces.is_empty() { "none".into() } else { v.interfaces.join(", ") };
-            let _ = writeln!(text, "  interfaces: {bound}");
+        }));
+        self.next = found.last().and_then(|last| last.checked_add(1)).filter(|_| !self.one);
+        self.next.is_some()
+    }
+
+    fn text(&mut self, page: &[Vrf], out: &mut String) {
+        for v in page {
+            let _ = writeln!(out, "[{0}] table_id:{0} ipv4-VRF:{0}", v.table);
+            if self.one {
+                let mib = v.lookup_memory_bytes as f64 / f64::from(1 << 20);
+                let _ = writeln!(out, "  routes: {}, lookup table {mib:.1} MiB", v.routes);
+                let bound = if v.interfaces.is_empty() { "none".into() } else { v.interfaces.join(", ") };
+                let _ = writeln!(out, "  interfaces: {bound}");
+            }
         }
     }
-    Ok(Output::show(&all, text))
+}
+
+fn tables(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let one = a.get::<u16>("table").map(|_| table_of(c, a)).transpose()?;
+    Ok(Output::rows(Vrfs { next: Some(one.unwrap_or(0)), one: one.is_some() }, a.json()))
 }
 
 #[derive(Serialize)]
@@ -233,40 +314,57 @@ struct Adjacency {
     bytes: u64,
 }
 
+/// Adjacencies from an index on, or the one at it.
+struct AllAdjacencies {
+    next: u32,
+    one: bool,
+    table: Table,
+}
+
+impl Rows<Context> for AllAdjacencies {
+    type Row = Adjacency;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Adjacency>) -> bool {
+        let counters = &c.system.router.tables().adjacency_counters;
+        let all = c.system.router.adjacencies().iter_from(self.next).take(PAGE);
+        let wanted = all.take_while(|(index, ..)| !self.one || *index == self.next);
+        page.extend(wanted.map(|(index, a, users)| {
+            let [packets, bytes] = counters.read(index);
+            Adjacency {
+                index,
+                next_hop: a.next_hop,
+                interface: interface_name(c, a.interface),
+                complete: a.rewrite.is_some(),
+                users,
+                packets,
+                bytes,
+            }
+        }));
+        self.next = page.last().map_or(0, |last| last.index + 1);
+        !page.is_empty() && !self.one
+    }
+
+    fn text(&mut self, page: &[Adjacency], out: &mut String) {
+        for a in page {
+            self.table.row(vec![
+                a.index.to_string(),
+                a.next_hop.to_string(),
+                a.interface.clone(),
+                if a.complete { "complete" } else { "incomplete" }.into(),
+                a.users.to_string(),
+                a.packets.to_string(),
+                a.bytes.to_string(),
+            ]);
+        }
+        self.table.flush(out);
+    }
+}
+
 fn adjacencies(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let counters = &c.system.router.tables().adjacency_counters;
-    let wanted = a.get::<u32>("index");
-    if let Some(index) = wanted.filter(|i| c.system.router.adjacencies().get(*i).is_none()) {
+    let one = a.get::<u32>("index");
+    if let Some(index) = one.filter(|i| c.system.router.adjacencies().get(*i).is_none()) {
         return Err(a.fault("index", format!("there is no adjacency {index}")));
     }
-    let all = c.system.router.adjacencies().iter().filter(|(index, ..)| wanted.is_none_or(|w| w == *index));
-    let all = all.map(|(index, a, users)| {
-        let [packets, bytes] = counters.read(index);
-        let interface = interface_name(c, a.interface);
-        Adjacency {
-            index,
-            next_hop: a.next_hop,
-            interface,
-            complete: a.rewrite.is_some(),
-            users,
-            packets,
-            bytes,
-        }
-    });
-    let mut all: Vec<Adjacency> = all.collect();
-    all.sort_by_key(|a| a.index);
-    let mut t = Table::new(&["Adj", "Next hop", "Interface", "State", "Users", "Packets", "Bytes"]);
-    for a in &all {
-        let state = if a.complete { "complete" } else { "incomplete" };
-        t.row(vec![
-            a.index.to_string(),
-            a.next_hop.to_string(),
-            a.interface.clone(),
-            state.into(),
-            a.users.to_string(),
-            a.packets.to_string(),
-            a.bytes.to_string(),
-        ]);
-    }
-    Ok(Output::show(&all, t.to_string()))
+    let table = Table::new(&["Adj", "Next hop", "Interface", "State", "Users", "Packets", "Bytes"]);
+    Ok(Output::rows(AllAdjacencies { next: one.unwrap_or(0), one: one.is_some(), table }, a.json()))
 }

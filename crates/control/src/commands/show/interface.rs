@@ -7,7 +7,7 @@ use net::router::InterfaceInfo;
 use serde::Serialize;
 
 use super::super::{Context, Output};
-use crate::cli::{Args, CliError, Registry, Table};
+use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -79,10 +79,43 @@ fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
     all.into_iter().filter(|(_, n)| *n > 0).map(|(name, count)| Counter { name, count }).collect()
 }
 
-fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let mut all = Vec::new();
-    for i in chosen(c, a)? {
-        all.push(Interface {
+/// The interfaces that a command is about: one, or all in order of their indices.
+struct Chosen {
+    next: u32,
+    one: bool,
+}
+
+impl Chosen {
+    fn new(c: &Context, a: &Args) -> Result<Chosen, CliError> {
+        let one = a.get::<String>("interface").is_some();
+        let next = chosen(c, a)?.first().filter(|_| one).map_or(0, |i| i.index);
+        Ok(Chosen { next, one })
+    }
+
+    /// Appends a row for each of the next ones; returns whether there may be more.
+    fn page<R>(&mut self, c: &Context, page: &mut Vec<R>, row: impl Fn(&InterfaceInfo) -> R) -> bool {
+        let behind = c.system.router.interfaces().filter(|i| i.index >= self.next);
+        let wanted = behind.take_while(|i| !self.one || i.index == self.next);
+        let mut last = None;
+        for i in wanted.take(PAGE) {
+            page.push(row(i));
+            last = Some(i.index);
+        }
+        self.next = last.map_or(0, |last| last + 1);
+        last.is_some() && !self.one
+    }
+}
+
+struct Interfaces {
+    chosen: Chosen,
+    table: Table,
+}
+
+impl Rows<Context> for Interfaces {
+    type Row = Interface;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Interface>) -> bool {
+        self.chosen.page(c, page, |i| Interface {
             name: i.name.clone(),
             index: i.index,
             admin_up: i.admin_up,
@@ -92,26 +125,33 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             table: i.fib,
             mac: i.mac.to_string(),
             counters: counters(c, i),
-        });
+        })
     }
-    let mut t = Table::new(&["Name", "Idx", "State", "MTU (L3/IP4/IP6/MPLS)", "Counter", "Count"]);
-    for i in &all {
-        let state = match (i.admin_up, i.link_up) {
-            (false, _) => "down",
-            (true, true) => "up",
-            (true, false) => "up, link down",
-        };
-        let mut head =
-            vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
-        if i.counters.is_empty() {
-            t.row(head.clone());
+
+    fn text(&mut self, page: &[Interface], out: &mut String) {
+        for i in page {
+            let state = match (i.admin_up, i.link_up) {
+                (false, _) => "down",
+                (true, true) => "up",
+                (true, false) => "up, link down",
+            };
+            let mut head =
+                vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
+            if i.counters.is_empty() {
+                self.table.row(head.clone());
+            }
+            for k in &i.counters {
+                head.extend([k.name.to_string(), k.count.to_string()]);
+                self.table.row(std::mem::replace(&mut head, vec![String::new(); 4]));
+            }
         }
-        for k in &i.counters {
-            head.extend([k.name.to_string(), k.count.to_string()]);
-            t.row(std::mem::replace(&mut head, vec![String::new(); 4]));
-        }
+        self.table.flush(out);
     }
-    Ok(Output::show(&all, t.to_string()))
+}
+
+fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table = Table::new(&["Name", "Idx", "State", "MTU (L3/IP4/IP6/MPLS)", "Counter", "Count"]);
+    Ok(Output::rows(Interfaces { chosen: Chosen::new(c, a)?, table }, a.json()))
 }
 
 #[derive(Serialize)]
@@ -122,25 +162,33 @@ struct Addresses {
     addresses: Vec<String>,
 }
 
-fn addresses(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let all: Vec<Addresses> = chosen(c, a)?
-        .into_iter()
-        .map(|i| Addresses {
+struct AllAddresses(Chosen);
+
+impl Rows<Context> for AllAddresses {
+    type Row = Addresses;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Addresses>) -> bool {
+        self.0.page(c, page, |i| Addresses {
             name: i.name.clone(),
             admin_up: i.admin_up,
             table: i.fib,
             addresses: i.addresses.iter().map(ToString::to_string).collect(),
         })
-        .collect();
-    let mut text = String::new();
-    for i in &all {
-        let _ = writeln!(text, "{} ({}):", i.name, if i.admin_up { "up" } else { "dn" });
-        for address in &i.addresses {
-            let table = if i.table == 0 { String::new() } else { format!(" ip4 table-id {}", i.table) };
-            let _ = writeln!(text, "  L3 {address}{table}");
+    }
+
+    fn text(&mut self, page: &[Addresses], out: &mut String) {
+        for i in page {
+            let _ = writeln!(out, "{} ({}):", i.name, if i.admin_up { "up" } else { "dn" });
+            for address in &i.addresses {
+                let table = if i.table == 0 { String::new() } else { format!(" ip4 table-id {}", i.table) };
+                let _ = writeln!(out, "  L3 {address}{table}");
+            }
         }
     }
-    Ok(Output::show(&all, text))
+}
+
+fn addresses(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    Ok(Output::rows(AllAddresses(Chosen::new(c, a)?), a.json()))
 }
 
 #[derive(Serialize)]

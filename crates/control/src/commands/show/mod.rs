@@ -5,11 +5,14 @@ mod interface;
 mod runtime;
 
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 
+use net::neighbor::NeighborView;
 use serde::Serialize;
 
 use super::{Context, Output};
-use crate::cli::{CliError, Registry, Table};
+use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
+use crate::intent::Key;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -22,14 +25,46 @@ pub fn register(r: &mut Registry<Context>) {
     // The singular is a command too, not the beginning of two.
     for noun in ["neighbors", "neighbor"] {
         r.add(&format!("show ip {noun} [<interface:interface>]"), "Show neighbours.", |c, a| {
-            Ok(neighbors(c, a.get::<String>("interface").as_deref()))
+            Ok(neighbors(c, a))
         });
     }
-    r.add("show config", "Show the commands that make the configuration as it is.", |c, _| {
-        let lines: Vec<String> = c.store.iter().flat_map(|(k, v)| crate::intent::dump(k, v)).collect();
-        let text: String = lines.iter().map(|l| format!("{l}\n")).collect();
-        Ok(Output::show(&lines, text))
+    r.add("show config", "Show the commands that make the configuration as it is.", |c, a| {
+        Ok(Output::rows(Config { last: None, version: c.store.version() }, a.json()))
     });
+}
+
+/// The lines of the configuration, object by object.
+struct Config {
+    last: Option<Key>,
+    /// Of the store, when the first line was shown.
+    version: u64,
+}
+
+impl Rows<Context> for Config {
+    type Row = String;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
+        let mut last = None;
+        for (key, value) in c.store.behind(self.last.as_ref()).take(PAGE) {
+            page.extend(crate::intent::dump(key, value));
+            last = Some(key);
+        }
+        let more = last.is_some();
+        self.last = last.cloned();
+        more
+    }
+
+    fn text(&mut self, page: &[String], out: &mut String) {
+        page.iter().for_each(|line| out.extend([line, "\n"]));
+    }
+
+    fn end(&mut self, c: &Context, out: &mut String) {
+        if c.store.version() != self.version {
+            out.push_str(
+                "# it has changed while it was shown: this is not the configuration of any one moment\n",
+            );
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -132,20 +167,49 @@ fn threads(c: &Context) -> Output {
     Output::show(&all, t.to_string())
 }
 
-fn neighbors(c: &Context, interface: Option<&str>) -> Output {
-    let all = c.system.router.neighbors();
-    let shown: Vec<_> = all.filter(|n| interface.is_none_or(|i| i == n.interface)).collect();
-    let mut t = Table::new(&["Age", "IP", "Flags", "Ethernet", "Interface"]);
-    for n in &shown {
-        t.row(vec![
-            format!("{:.4}", n.age),
-            n.ip.clone(),
-            n.flags.into(),
-            n.mac.clone().unwrap_or_else(|| "-".into()),
-            n.interface.clone(),
-        ]);
+/// Neighbours in order of interface and address.
+struct Neighbors {
+    /// Only those on this interface.
+    interface: Option<u32>,
+    last: Option<(u32, Ipv4Addr)>,
+    table: Table,
+}
+
+impl Rows<Context> for Neighbors {
+    type Row = NeighborView;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<NeighborView>) -> bool {
+        // Before the first address of an interface there is what is on others.
+        let first = self.last.or(self.interface.and_then(|i| Some((i.checked_sub(1)?, Ipv4Addr::BROADCAST))));
+        let all = c.system.router.neighbors_behind(first);
+        let mut last = None;
+        for (key, view) in all.take_while(|(key, _)| self.interface.is_none_or(|i| i == key.0)).take(PAGE) {
+            page.push(view);
+            last = Some(key);
+        }
+        self.last = last;
+        last.is_some()
     }
-    Output::show(&shown, t.to_string())
+
+    fn text(&mut self, page: &[NeighborView], out: &mut String) {
+        for n in page {
+            self.table.row(vec![
+                format!("{:.4}", n.age),
+                n.ip.clone(),
+                n.flags.into(),
+                n.mac.clone().unwrap_or_else(|| "-".into()),
+                n.interface.clone(),
+            ]);
+        }
+        self.table.flush(out);
+    }
+}
+
+fn neighbors(c: &Context, a: &Args) -> Output {
+    let interface = a.get::<String>("interface");
+    let interface = interface.and_then(|name| c.system.router.interface_named(&name)).map(|i| i.index);
+    let table = Table::new(&["Age", "IP", "Flags", "Ethernet", "Interface"]);
+    Output::rows(Neighbors { interface, last: None, table }, a.json())
 }
 
 /// Done, and nothing to say.
