@@ -145,6 +145,8 @@ pub(crate) enum Outcome {
     All(u8),
     /// Each has the code in the code bytes.
     Mixed,
+    /// As `Mixed`, and they leave one by one.
+    InOrder,
 }
 
 /// The codes of a frame of which most packets have the usual one.
@@ -230,6 +232,17 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
             }
         }
         self.outcome = exceptions.outcome();
+    }
+
+    /// Lets the packets leave strictly in the order of the frame: what [`FrameNode::held`] sends in place of one that it is
+    /// given leaves before the packets behind that one. Else it leaves after all others of the frame.
+    ///
+    /// Called after the verdicts, for a frame with held packets of flows that go on. It moves packets one by one.
+    #[cold]
+    pub fn in_order(&mut self) {
+        if self.outcome == Outcome::Mixed {
+            self.outcome = Outcome::InOrder;
+        }
     }
 
     /// Sends a further packet by an edge.

@@ -339,8 +339,10 @@ impl Worker {
 
     /// Splits a frame whose packets go different ways, or no way at all.
     fn split(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>, outcome: Outcome) {
-        if let Outcome::All(code) = outcome {
-            self.codes.0[..frame.len()].fill(code);
+        match outcome {
+            Outcome::All(code) => self.codes.0[..frame.len()].fill(code),
+            Outcome::Mixed => {}
+            Outcome::InOrder => return self.one_by_one(guard, now, node, frame),
         }
         let slot = &self.nodes[node as usize];
         let mut held = None;
@@ -362,6 +364,24 @@ impl Worker {
             node.held(&mut cx, packet, codes, sink);
         });
         self.pending.recycle(held);
+    }
+
+    /// Sends the packets of a frame on in their order, those that `held` is given among them.
+    #[cold]
+    fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
+        // `held` may say its own verdicts.
+        let codes = self.codes.0;
+        let mut at = 0;
+        frame.drain(|packet| {
+            let Call { node, mut cx, codes: own, mut sink } = self.call(guard, now, node);
+            match codes[at] {
+                HELD => node.held(&mut cx, packet, own, sink),
+                CONSUMED => packet.free(cx.bufs),
+                code => sink.emit(code, packet),
+            }
+            at += 1;
+        });
+        self.pending.recycle(frame);
     }
 
     #[cold]
@@ -411,7 +431,7 @@ fn enter_arcs(slot: &Slot, rows: &Rows, frame: &mut Frame, codes: &mut Codes, ou
                 codes.0[..frame.len()].fill(edge);
                 outcome = Outcome::Mixed;
             }
-            Outcome::Mixed => {}
+            Outcome::Mixed | Outcome::InOrder => {}
         }
         for (code, p) in codes.0.iter_mut().zip(frame.packets()) {
             if *code == edge {

@@ -84,8 +84,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     crate::ip::install(b, t, hooks)?;
     crate::neighbor::install(b, t, hooks)?;
     crate::udp::install(b, t, hooks)?;
-    crate::icmp::install(b, t, hooks)?;
-    crate::gso::install(b, t, hooks)
+    crate::icmp::install(b, t, hooks)
 }
 
 /// A router with all features and one worker, which is turned by hand.

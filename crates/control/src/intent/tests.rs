@@ -19,8 +19,7 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
     net::neighbor::install(b, t, hooks)?;
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
-    net::udp::install(b, t, hooks)?;
-    net::gso::install(b, t, hooks)
+    net::udp::install(b, t, hooks)
 }
 
 pub(crate) fn system() -> System {

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use buf::{FRAME_SIZE, Frame, Packet};
+use buf::{FRAME_SIZE, Frame, Held, Packet};
 use infra::cpu::Level;
 
 use super::Rig;
-use super::toys::{CONSUME, COPY, DROP, End, HOLD, KEEP, Kept, MAKE, Spec, Toy, free_kept, specs};
-use crate::{Builder, Cx, EdgeId, FrameNode, NoNext, NoReason, NodeId, Out, PacketNode, Verdict};
+use super::toys::{CONSUME, COPY, DROP, End, Feature, HOLD, KEEP, Kept, MAKE, Spec, Toy, free_kept, specs};
+use crate::{ArcKey, Builder, Cx, EdgeId, FrameNode, NoNext, NoReason, NodeId, Out, PacketNode, Verdict};
 
 /// `source` → `a`, which leads to `left` (0), `right` (1) and itself (2).
 fn forked() -> (Rig, Kept) {
@@ -192,6 +192,70 @@ fn held_packets_go_on_kept_ones_stay() {
     assert_eq!(rig.dropped("a", "empty"), 10, "dropped from `held`");
     assert_eq!((rig.pool.stats().used, free_kept(&kept)), (10, 10));
     rig.ends_clean();
+}
+
+/// Makes two of each packet that it holds; other packets go by an edge of their own, are dropped or consumed.
+struct Double {
+    in_order: bool,
+}
+crate::reasons! { enum DoubleDrop { Asked = "asked", Info, "the packet wanted it"; } }
+
+impl FrameNode for Double {
+    const NAME: &'static str = "double";
+    type Next = NoNext;
+    type Drop = DoubleDrop;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, DoubleDrop>) {
+        out.each(frame, |_, p| match p.hash() % 7 {
+            0 | 1 => Verdict::Hold,
+            2 => Verdict::Drop(DoubleDrop::Asked),
+            3 => Verdict::Consume,
+            4 => Verdict::Edge(EdgeId::from_raw(1)),
+            _ => Verdict::Edge(EdgeId::from_raw(0)),
+        });
+        if self.in_order {
+            out.in_order();
+        }
+    }
+
+    fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, NoNext, DoubleDrop>) {
+        let copy = held.packet().duplicate(cx.bufs).expect("a buffer");
+        out.emit_edge(EdgeId::from_raw(0), held);
+        out.emit_edge(EdgeId::from_raw(0), copy);
+    }
+}
+
+#[test]
+fn what_comes_of_held_packets_leaves_in_order_if_the_node_says_so() {
+    let order = |id: u32| match id % 7 {
+        0 | 1 => vec![id; 2],
+        2..=4 => vec![],
+        _ => vec![id],
+    };
+    for in_order in [true, false] {
+        let mut rig = Rig::new(|b, log| {
+            b.edge("source", "double").expect("an edge");
+            b.frame(move |_| Ok(Double { in_order }));
+            // The first edge enters an arc, with a feature on one of the two interfaces.
+            b.edge("double", "arc").expect("an edge");
+            b.edge("double", "other").expect("an edge");
+            b.arc("arc", "end", ArcKey::Rx);
+            Feature::install(b, log, "arc", "feature", &[], &[]);
+            End::install(b, log, "end");
+            End::install(b, log, "other");
+        });
+        rig.arcs.enable("arc", "feature", 1, true).expect("a feature");
+        rig.source.push((0..256).map(|id| Spec { rx: id % 2, ..spec(id, b"x") }).collect());
+        rig.turn();
+        for (rx, node) in [(0, "end"), (1, "feature")] {
+            let first: Vec<u32> = (0..256).filter(|id| id % 2 == rx).flat_map(order).collect();
+            let passed: Vec<u32> = rig.log.at(node).into_iter().filter(|id| id % 2 == rx).collect();
+            assert_eq!(passed == first, in_order, "{node}");
+        }
+        assert!(rig.log.at("other").into_iter().eq((0..256).filter(|id| id % 7 == 4)));
+        assert_eq!(rig.dropped("double", "asked"), (0..256).filter(|id| id % 7 == 2).count() as u64);
+        rig.ends_clean();
+    }
 }
 
 #[test]

@@ -35,4 +35,6 @@ pub fn install(b: &mut Builder, t: &Tables) {
 }
 
 #[cfg(test)]
+mod segment_tests;
+#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use buf::{Cache, Flags, Frame, Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
+use buf::{Cache, Frame, Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::Mac;
@@ -13,7 +13,7 @@ use super::{Interface, Kind, RxSlot, TxPort};
 use crate::ethernet::Vlans;
 use crate::testing::Bench;
 
-const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
+pub(super) const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
 
 /// A queue's far end.
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct Far {
 }
 
 #[derive(Clone, Default)]
-struct Queue(Arc<Mutex<Far>>, TxCaps);
+pub(super) struct Queue(Arc<Mutex<Far>>, TxCaps);
 
 impl Queue {
     fn new(room: usize, caps: TxCaps) -> Queue {
@@ -101,7 +101,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
 }
 
 /// Adds a device whose transmit queue is given back.
-fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> (u32, Queue) {
+pub(super) fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> (u32, Queue) {
     let index = bench.interface(0, None);
     bench.writers.interfaces.set(index, record(Kind::Device, index, up)).unwrap();
     let queue = Queue::new(room, caps);
@@ -114,7 +114,7 @@ fn harness(bench: &Bench) -> Harness {
 }
 
 /// Only `interface-output`; what it lets go is captured.
-fn output(bench: &Bench) -> Harness {
+pub(super) fn output(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |s| super::output::InterfaceOutput::new(&tables, s.worker));
@@ -127,7 +127,7 @@ fn send(h: &mut Harness, node: &str, to: &[u32]) -> Vec<Out> {
     h.send(node, &packets, |i, p| p.set_tx_if(to[i]))
 }
 
-fn way(out: &Out) -> &str {
+pub(super) fn way(out: &Out) -> &str {
     out.reason.unwrap_or(&out.node)
 }
 
@@ -166,38 +166,6 @@ fn output_drops_what_cannot_leave() {
     let tx = |i: u32| bench.tables.counters.tx.read(i);
     assert_eq!((tx(up), tx(sub)), ([4, 16], [2, 8]));
     assert_eq!([down, no_queue, loopback, sub_down].map(tx), [[0, 0]; 4]);
-}
-
-#[test]
-fn output_sends_to_gso_what_the_device_cannot_take() {
-    let flags = [Flags::NONE, Flags::GSO, Flags::CSUM_PARTIAL, Flags::GSO | Flags::CSUM_PARTIAL];
-    for (gso, csum) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut bench = Bench::new();
-        let (index, _) = device(&mut bench, true, 9, TxCaps { gso, csum });
-        let mut h = output(&bench);
-        // Each sort by itself, then all in one vector.
-        let mut at_once: Vec<Vec<Flags>> = flags.iter().map(|f| vec![*f]).collect();
-        at_once.push(flags.to_vec());
-        let mut counted = 0;
-        for sorts in at_once {
-            let out = h.send("interface-output", &vec![[0; 60]; sorts.len()], |i, p| {
-                p.set_tx_if(index);
-                p.set_flags(p.flags() | sorts[i]);
-            });
-            assert_eq!(out.len(), sorts.len());
-            for o in out {
-                let f = sorts[o.from.unwrap()];
-                let cannot = f.any(Flags::GSO) && !gso || f.any(Flags::CSUM_PARTIAL) && !csum;
-                assert_eq!(way(&o), if cannot { "gso" } else { "interface-tx" }, "{f:?} {gso} {csum}");
-                counted += u64::from(!cannot);
-            }
-        }
-        assert_eq!(
-            bench.tables.counters.tx.read(index),
-            [counted, counted * 60],
-            "what is cut counts afterwards"
-        );
-    }
 }
 
 proptest! {

@@ -1,23 +1,16 @@
-//! `ip4-fragment`: cuts packets that are larger than the MTU into fragments (RFC 791 section 3.2, RFC 1812 section
-//! 4.2.2.7).
+//! Cuts packets that are larger than the MTU into fragments (RFC 791 section 3.2, RFC 1812 section 4.2.2.7).
 //!
-//! The packets come from `ip4-rewrite`, begin with their IPv4 header, and have their TTL counted down; the fragments go
-//! back there as packets of the router's own. Each has a buffer to itself, so a fragment is at most as long as the data
-//! of one buffer, whatever the MTU. Smaller packets of the same frame do not wait for the fragments of a larger one.
-//!
-//! A packet that is still to be cut into segments is cut into them first, and each of them into fragments.
+//! The packets begin with their IPv4 header, and have their TTL counted down. Each fragment has a buffer to itself, so it is
+//! at most as long as the data of one buffer, whatever the MTU.
 
 use buf::layout::DATA_ROOM;
-use buf::{Cache, FRAME_SIZE, Flags, Frame, Held, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::SlotReader;
+use buf::{Cache, FRAME_SIZE, Flags, Frame, Packet};
 use wire::ipv4::{self, Ipv4Header};
 use wire::options::{COPIED, Options};
 
-use crate::adjacency::Adjacency;
-use crate::gso;
+use super::rewrite::Reason;
+use crate::checksum;
 use crate::pieces::{Payload, inherit};
-use crate::{Tables, checksum};
 
 /// Bytes that a fragment offset counts by.
 const UNIT: usize = 8;
@@ -26,97 +19,8 @@ const MAX_HEADER: usize = 60;
 /// The flag "more fragments" beside the fragment offset.
 const MORE: u16 = 0x2000;
 
-edges! { pub enum Next { Rewrite = "ip4-rewrite" } }
-reasons! {
-    pub enum Reason {
-        Stale = "stale-adjacency", Info, "the neighbour went away while the packet was on its way";
-        Gso = "bad-segmentation", Error, "the packet is to be cut into segments first, but its headers do not allow it or a segment has no room in a buffer";
-        Header = "bad-header", Error, "the header is cut off, or its total length is not that of the packet";
-        Offset = "bad-offset", Error, "the packet is itself a fragment, and ends where no packet can (65,535 bytes)";
-        Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
-        Mtu = "mtu-too-small", Error, "the MTU has no room for the header and 8 bytes; IPv4 needs one of 68";
-        TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in a frame";
-        NoBuffer = "no-buffer", Warn, "not enough buffers were free for the fragments";
-    }
-}
-
-/// The node. `segments` and `fragments` are empty between two packets.
-pub struct Ip4Fragment {
-    adjacencies: SlotReader<Adjacency>,
-    segments: Box<Frame>,
-    fragments: Box<Frame>,
-}
-
-impl Ip4Fragment {
-    pub fn new(t: &Tables) -> Ip4Fragment {
-        Ip4Fragment {
-            adjacencies: t.adjacencies.clone(),
-            segments: Box::default(),
-            fragments: Box::default(),
-        }
-    }
-}
-
-impl FrameNode for Ip4Fragment {
-    const NAME: &'static str = "ip4-fragment";
-    type Next = Next;
-    type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
-
-    fn run(&mut self, _: &mut Cx<'_>, _: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        out.all(Verdict::Hold);
-    }
-
-    fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
-        let p = held.packet();
-        let Some(adjacency) = self.adjacencies.get(cx.guard, p.fwd()) else {
-            return out.drop(Reason::Stale, held);
-        };
-        let mtu = usize::from(adjacency.mtu);
-        let Ip4Fragment { segments, fragments, .. } = self;
-        if !p.flags().any(Flags::GSO) {
-            return fragment(held, mtu, fragments, cx.bufs, out);
-        }
-        match gso::cut(&p, 0, segments, cx.bufs) {
-            Ok(()) => {
-                held.free(cx.bufs);
-                segments.drain(|segment| fragment(segment, mtu, fragments, cx.bufs, out));
-            }
-            Err(e) => {
-                segments.free(cx.bufs);
-                let reason = match e {
-                    gso::Reason::TooMany => Reason::TooMany,
-                    gso::Reason::NoBuffer => Reason::NoBuffer,
-                    _ => Reason::Gso,
-                };
-                out.drop(reason, held);
-            }
-        }
-    }
-}
-
-/// Sends a packet on in fragments.
-fn fragment(
-    mut held: Held,
-    mtu: usize,
-    fragments: &mut Frame,
-    bufs: &mut Cache,
-    out: &mut Out<'_, Next, Reason>,
-) {
-    match cut(&mut held.packet(), mtu, fragments, bufs) {
-        Ok(()) => {
-            fragments.drain(|fragment| out.emit(Next::Rewrite, fragment));
-            held.free(bufs);
-        }
-        Err(reason) => {
-            fragments.free(bufs);
-            out.drop(reason, held);
-        }
-    }
-}
-
 /// Cuts a packet into fragments of at most `mtu` bytes. After an error `fragments` holds some that are to be freed.
-fn cut(p: &mut Packet<'_>, mtu: usize, fragments: &mut Frame, bufs: &mut Cache) -> Result<(), Reason> {
+pub fn cut(p: &mut Packet<'_>, mtu: usize, fragments: &mut Frame, bufs: &mut Cache) -> Result<(), Reason> {
     let h = *p.head::<Ipv4Header>().ok_or(Reason::Header)?;
     let total = usize::from(h.total_len());
     if total > p.total_len() {
@@ -143,7 +47,7 @@ fn cut(p: &mut Packet<'_>, mtu: usize, fragments: &mut Frame, bufs: &mut Cache) 
     if fragments.alloc(bufs, count) < count {
         return Err(Reason::NoBuffer);
     }
-    let kept = p.flags() & !(Flags::CSUM_PARTIAL | Flags::CHAINED) | Flags::LOCAL_ORIGIN;
+    let kept = p.flags() & !(Flags::CSUM_PARTIAL | Flags::CHAINED);
     let mut bytes = Payload::behind(p.segments(), first.len());
     for (mut to, piece) in fragments.packets().zip(pieces(payload, rooms)) {
         let header = if piece.at == 0 { first } else { later };

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ip4-input → (arc ip4-unicast) → ip4-lookup → ip4-rewrite → (arc ip4-output) → interface-output
-//!     │ └ (arc ip4-multicast) → ip4-multicast  │     └ ip4-fragment → ip4-rewrite
-//!     └ ip4-options → both arcs                ├ ip4-arp (resolve, hold)
+//!     │ └ (arc ip4-multicast) → ip4-multicast  ├ ip4-arp (resolve, hold)
+//!     └ ip4-options → both arcs                │
 //!                                              ├ (arc ip4-local) → ip4-local → icmp, udp, …
 //!                                              │                      └ ip4-full-reassembly → ip4-lookup
 //!                                              └ ip4-icmp-error
@@ -68,8 +68,6 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.packet(|_| Ok(multicast::Ip4Multicast));
     let tables = t.clone();
     b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));
-    let tables = t.clone();
-    b.frame(move |_| Ok(fragment::Ip4Fragment::new(&tables)));
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);

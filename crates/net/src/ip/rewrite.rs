@@ -1,19 +1,22 @@
 //! `ip4-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
 //!
-//! A packet that is larger than the MTU goes to `ip4-fragment`, and its fragments come back here; one that must not be
-//! fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). A TCP packet that is still to be cut into
-//! segments, and may be fragmented, gets smaller segments instead.
+//! A packet that is larger than the MTU is cut into fragments here, which leave before the packets that came behind it; one
+//! that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). A TCP packet that is still
+//! to be cut into segments, and may be fragmented, gets smaller segments instead; a UDP packet is cut into its datagrams,
+//! and these into fragments.
 
 use std::io;
 
-use buf::{Flags, Frame, Gso, GsoKind, Packet};
+use buf::{Cache, Flags, Frame, Gso, GsoKind, Held, LinkHeader, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use wire::ipv4::Ipv4Header;
 
+use super::fragment::cut;
 use crate::Tables;
 use crate::adjacency::Adjacency;
+use crate::gso::{self, Fault};
 use crate::icmp::Cause;
 use crate::interface::Runs;
 
@@ -21,7 +24,6 @@ edges! {
     pub enum Next {
         Output = "ip4-output",
         Arp = "ip4-arp",
-        Fragment = "ip4-fragment",
         Report = "ip4-icmp-error",
     }
 }
@@ -30,18 +32,39 @@ reasons! {
         LinkBroadcast = "link-broadcast", Warn, "the packet came in a broadcast or multicast frame: not to be forwarded";
         Stale = "stale-adjacency", Info, "the neighbour went away while the packet was on its way";
         NoHeadroom = "no-headroom", Error, "there is no room for the link header in front of the packet";
+        Gso = "bad-segmentation", Error, "the packet is to be cut into segments first, but its headers do not allow it or a segment has no room in a buffer";
+        Header = "bad-header", Error, "the header is cut off, or its total length is not that of the packet";
+        Offset = "bad-offset", Error, "the packet is itself a fragment, and ends where no packet can (65,535 bytes)";
+        Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
+        Mtu = "mtu-too-small", Error, "the MTU has no room for the header and 8 bytes; IPv4 needs one of 68";
+        TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in a frame";
+        NoBuffer = "no-buffer", Warn, "not enough buffers were free for the fragments";
+    }
+}
+
+impl From<Fault> for Reason {
+    fn from(fault: Fault) -> Reason {
+        match fault {
+            Fault::TooMany => Reason::TooMany,
+            Fault::NoBuffer => Reason::NoBuffer,
+            _ => Reason::Gso,
+        }
     }
 }
 
 pub struct Ip4Rewrite {
     adjacencies: SlotReader<Adjacency>,
     counters: Lane<2>,
+    /// What a packet is cut into. Empty between two packets.
+    segments: Box<Frame>,
+    fragments: Box<Frame>,
 }
 
 impl Ip4Rewrite {
     pub fn new(t: &Tables, worker: usize) -> io::Result<Ip4Rewrite> {
         let counters = t.adjacency_counters.lane(worker)?;
-        Ok(Ip4Rewrite { adjacencies: t.adjacencies.clone(), counters })
+        let adjacencies = t.adjacencies.clone();
+        Ok(Ip4Rewrite { adjacencies, counters, segments: Box::default(), fragments: Box::default() })
     }
 }
 
@@ -52,8 +75,10 @@ impl FrameNode for Ip4Rewrite {
     const TRACE: graph::trace::TraceFn = crate::trace::rewrite;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let adjacencies = self.adjacencies.view(cx.guard);
-        let mut counted = Runs::new(&mut self.counters);
+        let Ip4Rewrite { adjacencies, counters, .. } = self;
+        let adjacencies = adjacencies.view(cx.guard);
+        let mut counted = Runs::new(counters);
+        let mut cuts = false;
         out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
             let index = p.fwd();
             let Some(adjacency) = adjacencies.get(index) else { return Some(Verdict::Drop(Reason::Stale)) };
@@ -65,6 +90,7 @@ impl FrameNode for Ip4Rewrite {
             let mut len = p.len();
             if p.flags().any(UNUSUAL) || len > usize::from(adjacency.mtu) {
                 if let Err(verdict) = unusual(p, adjacency.mtu, rewrite.len()) {
+                    cuts |= verdict == Verdict::Hold;
                     return Some(verdict);
                 }
                 len = p.total_len();
@@ -76,6 +102,57 @@ impl FrameNode for Ip4Rewrite {
             }
             counted.packet(index, len + rewrite.len());
             None
+        });
+        if cuts {
+            out.in_order();
+        }
+    }
+
+    /// Cuts a packet into fragments, and into segments before that if it is still to be.
+    fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
+        let Ip4Rewrite { adjacencies, counters, segments, fragments } = self;
+        let p = held.packet();
+        let Some(adjacency) = adjacencies.get(cx.guard, p.fwd()) else {
+            return out.drop(Reason::Stale, held);
+        };
+        let Some(rewrite) = &adjacency.rewrite else { return out.drop(Reason::Stale, held) };
+        let mut way = Way { mtu: adjacency.mtu, rewrite, counted: Runs::new(counters), fragments };
+        if !p.flags().any(Flags::GSO) {
+            return way.send(held, cx.bufs, out);
+        }
+        if let Err(fault) = gso::cut(&p, 0, segments, cx.bufs) {
+            segments.free(cx.bufs);
+            return out.drop(fault.into(), held);
+        }
+        held.free(cx.bufs);
+        segments.drain(|segment| way.send(segment, cx.bufs, out));
+    }
+}
+
+/// How the pieces of a packet go out.
+struct Way<'a> {
+    mtu: u16,
+    rewrite: &'a LinkHeader,
+    counted: Runs<'a>,
+    fragments: &'a mut Frame,
+}
+
+impl Way<'_> {
+    /// Sends a packet in fragments.
+    fn send(&mut self, mut held: Held, bufs: &mut Cache, out: &mut Out<'_, Next, Reason>) {
+        let Way { mtu, rewrite, counted, fragments } = self;
+        if let Err(reason) = cut(&mut held.packet(), usize::from(*mtu), fragments, bufs) {
+            fragments.free(bufs);
+            return out.drop(reason, held);
+        }
+        held.free(bufs);
+        fragments.drain(|mut fragment| {
+            let mut p = fragment.packet();
+            if !p.prepend(rewrite) {
+                return out.drop(Reason::NoHeadroom, fragment);
+            }
+            counted.packet(p.fwd(), p.len());
+            out.emit(Next::Output, fragment);
         });
     }
 }
@@ -158,7 +235,7 @@ fn too_big(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
         }
     }
     if may_fragment {
-        return Some(Verdict::Next(Next::Fragment));
+        return Some(Verdict::Hold);
     }
     p.set_fwd(Cause::FragmentationNeeded(mtu).to_raw());
     Some(Verdict::Next(Next::Report))

@@ -54,15 +54,20 @@ fn packet(len: usize) -> PacketBuilder {
     PacketBuilder::ipv4([192, 0, 2, 9].into(), [198, 51, 100, 1].into()).udp(1, 2).frame_len(len)
 }
 
-/// Sends a packet over an adjacency; it came with an Ethernet header of 14 bytes in front.
-fn send(h: &mut Harness, adjacency: u32, packet: &[u8], flags: Flags) -> Out {
-    let whole = [&[0; 14][..], packet].concat();
-    let mut out = h.send("ip4-rewrite", &[whole], |_, p| {
+/// Sends packets over adjacencies; they came with an Ethernet header of 14 bytes in front.
+fn send_all(h: &mut Harness, packets: &[(u32, Vec<u8>)], flags: Flags) -> Vec<Out> {
+    let whole: Vec<_> = packets.iter().map(|(_, packet)| [&[0; 14][..], packet].concat()).collect();
+    h.send("ip4-rewrite", &whole, |i, p| {
         assert!(p.advance(14));
         p.mark_l3(14);
-        p.set_fwd(adjacency);
+        p.set_fwd(packets[i].0);
         p.set_flags(p.flags() | flags);
-    });
+    })
+}
+
+/// Sends a packet, of which one comes out.
+fn send(h: &mut Harness, adjacency: u32, packet: &[u8], flags: Flags) -> Out {
+    let mut out = send_all(h, &[(adjacency, packet.to_vec())], flags);
     assert_eq!(out.len(), 1);
     out.remove(0)
 }
@@ -134,25 +139,71 @@ fn rfc1191_4_what_is_larger_than_the_mtu_is_reported_or_cut() {
         let out = send(&mut h, PLAIN, &packet(len).dont_fragment().build(), Flags::NONE);
         let cause = Cause::FragmentationNeeded(MTU).to_raw();
         assert_eq!((out.node.as_str(), out.record.fwd), ("ip4-icmp-error", cause), "{len}");
-        let out = send(&mut h, PLAIN, &packet(len).build(), Flags::NONE);
-        assert_eq!((out.node.as_str(), out.reason), ("ip4-fragment", None), "{len}");
     }
     assert_eq!(bench.tables.adjacency_counters.read(PLAIN), before, "what is not sent is not counted");
+    for (len, pieces) in [(mtu + 1, 2), (5000, 4)] {
+        let out = send_all(&mut h, &[(PLAIN, packet(len).ttl(7).build())], Flags::NONE);
+        assert_eq!(out.len(), pieces);
+        assert!(out.iter().all(|o| (o.node.as_str(), o.bytes[14 + 8]) == ("ip4-output", 6)));
+        // One is reported, and none is cut.
+        assert_eq!(send(&mut h, PLAIN, &packet(len).ttl(1).build(), Flags::NONE).node, "ip4-icmp-error");
+    }
+    // The headers of the fragments, and the Ethernet headers.
+    let bytes = (mtu + 1 + 20) + (5000 + 3 * 20) + 6 * 14;
+    let counted = bench.tables.adjacency_counters.read(PLAIN);
+    assert_eq!([counted[0] - before[0], counted[1] - before[1]], [6, bytes as u64]);
 }
 
-/// A TCP packet of 5,000 bytes to be cut into segments with `size` bytes of payload, sent over an adjacency.
-fn send_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Out {
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever comes in a vector, packets over one adjacency leave in the order in which they came, whole or in pieces.
+    #[test]
+    fn nothing_overtakes_what_is_cut(
+        sent in prop::collection::vec((PLAIN..INCOMPLETE, prop_oneof![3 => 60usize..1500, 1 => 1501usize..5000], 1u8..5, any::<bool>()), 1..300),
+    ) {
+        let (bench, mut h) = bench();
+        let packets: Vec<_> = sent.iter().map(|&(adjacency, len, ttl, dont_fragment)| {
+            let b = packet(len).ttl(ttl);
+            (adjacency, if dont_fragment { b.dont_fragment() } else { b }.build())
+        }).collect();
+        let out = send_all(&mut h, &packets, Flags::NONE);
+        prop_assert!(out.iter().all(|o| o.reason.is_none()));
+        for adjacency in PLAIN..INCOMPLETE {
+            let of: Vec<&Out> = out.iter().filter(|o| o.node == "ip4-output" && o.record.fwd == adjacency).collect();
+            let order: Vec<_> = of.iter().filter_map(|o| o.from).collect();
+            prop_assert!(order.is_sorted(), "{order:?}");
+            let bytes: usize = of.iter().map(|o| o.bytes.len()).sum();
+            prop_assert_eq!(bench.tables.adjacency_counters.read(adjacency), [of.len() as u64, bytes as u64]);
+            let mut arrived = order.clone();
+            arrived.dedup();
+            let expected = (0..sent.len()).filter(|&i| {
+                let (to, len, ttl, dont_fragment) = sent[i];
+                to == adjacency && ttl > 1 && (len <= usize::from(MTU) || !dont_fragment)
+            });
+            prop_assert!(arrived.into_iter().eq(expected));
+        }
+    }
+}
+
+/// Sends a TCP packet of 5,000 bytes, to be cut into segments with `size` bytes of payload, over an adjacency; gives what comes
+/// of it.
+fn pieces_of_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Vec<Out> {
     let b = PacketBuilder::ipv4([192, 0, 2, 9].into(), [198, 51, 100, 1].into()).partial_checksum();
     let b = b.tcp(1, 2, 3, 4, wire::tcp::Flags::ACK).frame_len(5000);
     let sent = if dont_fragment { b.dont_fragment() } else { b }.build();
-    let mut out = h.send("ip4-rewrite", &[[vec![0; 14], sent].concat()], |_, p| {
+    h.send("ip4-rewrite", &[[vec![0; 14], sent].concat()], |_, p| {
         assert!(p.advance(14));
         p.mark_l3(14);
         p.set_fwd(adjacency);
         p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
         (p.cold_mut().csum_start, p.cold_mut().csum_offset) = (34, 16);
         p.cold_mut().set_gso(Gso { kind: GsoKind::Tcp4, ecn: false, size, header_len: 54 });
-    });
+    })
+}
+
+/// Sends such a packet, of which one comes out.
+fn send_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Out {
+    let mut out = pieces_of_large(h, adjacency, size, dont_fragment);
     assert_eq!(out.len(), 1);
     out.remove(0)
 }
@@ -183,8 +234,12 @@ fn datagrams_are_not_made_smaller() {
             p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
             p.cold_mut().set_gso(Gso { kind: GsoKind::UdpL4, ecn: false, size, header_len: 42 });
         });
-        assert_eq!(out[0].node, if fits { "ip4-output" } else { "ip4-fragment" }, "{size}");
-        assert_eq!(out[0].cold.gso().map(|g| g.size), Some(size));
+        // Three datagrams in two fragments each, and the rest in one.
+        assert_eq!(out.len(), if fits { 1 } else { 7 }, "{size}");
+        for o in out {
+            assert_eq!((o.node.as_str(), o.record.flags.any(Flags::GSO)), ("ip4-output", fits), "{size}");
+            assert!(!fits || o.cold.gso().map(|g| g.size) == Some(size));
+        }
     }
 }
 
@@ -199,7 +254,10 @@ fn an_mtu_without_room_for_the_headers_leaves_the_segments_to_be_fragmented() {
         b.frame(move |s| Ip4Rewrite::new(&tables, s.worker));
     });
     assert_eq!(send_large(&mut h, one, 1000, false).cold.gso().map(|g| g.size), Some(1));
-    assert_eq!(send_large(&mut h, none, 1000, false).node, "ip4-fragment");
+    // Four segments of 1,000 bytes and one of 960, each with a TCP header, by 16 bytes; the last fragment has up to 20.
+    let out = pieces_of_large(&mut h, none, 1000, false);
+    assert_eq!(out.len(), 4 * 64 + 61);
+    assert!(out.iter().all(|o| o.node == "ip4-output" && o.bytes.len() <= 14 + 40));
 }
 
 #[test]

@@ -1,22 +1,33 @@
-//! `gso` against a plain segmentation.
+//! What `interface-output` cuts and sums, against a plain segmentation.
 
 use std::net::Ipv4Addr;
 
-use buf::{Flags, Gso, GsoKind, Held, Packet};
+use buf::{Flags, Gso, GsoKind, Held, Packet, TxCaps};
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 use wire::tcp;
 
-use super::node::GsoNode;
+use super::tests::{PLAIN, device, output};
 use crate::testing::{Bench, checksum, transport_checksum};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const DST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-fn harness() -> Harness {
-    Bench::new().harness(|b, _, _| b.frame(|_| Ok(GsoNode::default())))
+/// The interface that packets leave by.
+const TX: u32 = 0;
+
+/// The node alone, with a device that takes packets as `caps` says.
+fn harness_for(caps: TxCaps) -> (Bench, Harness) {
+    let mut bench = Bench::new();
+    assert_eq!(device(&mut bench, true, 0, caps).0, TX);
+    let h = output(&bench);
+    (bench, h)
+}
+
+fn harness() -> (Bench, Harness) {
+    harness_for(PLAIN)
 }
 
 /// A large packet, as a host hands it over.
@@ -33,7 +44,7 @@ struct Large {
 
 impl Large {
     fn set(&self, p: &mut Packet<'_>) {
-        p.set_tx_if(3);
+        p.set_tx_if(TX);
         p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
         let gso = Gso { kind: self.kind, ecn: false, size: self.size, header_len: self.headers as u16 };
         p.cold_mut().set_gso(gso);
@@ -127,7 +138,7 @@ fn large() -> impl Strategy<Value = Large> {
 /// What came out on the way to the device.
 fn segments(out: Vec<Out>) -> Vec<Vec<u8>> {
     for o in &out {
-        assert_eq!((o.node.as_str(), o.reason, o.record.tx_if), ("interface-output", None, 3));
+        assert_eq!((o.node.as_str(), o.reason, o.record.tx_if), ("interface-tx", None, TX));
         assert!(!o.record.flags.any(Flags::GSO | Flags::CSUM_PARTIAL | Flags::CHAINED));
         assert_eq!(o.from, Some(0), "the trace goes on with the segments");
     }
@@ -139,7 +150,7 @@ proptest! {
     fn segments_are_those_of_the_plain_segmentation(large in large()) {
         let expected = large.cut();
         prop_assume!(expected.len() <= 256);
-        let out = harness().send("gso", &[&large.frame], |_, p| large.set(p));
+        let out = harness().1.send("interface-output", &[&large.frame], |_, p| large.set(p));
         prop_assert_eq!(segments(out), expected);
     }
 
@@ -149,7 +160,7 @@ proptest! {
         let expected = large.cut();
         prop_assume!(expected.len() <= 256);
         let padded = [large.frame.clone(), vec![0xee; padding]].concat();
-        let out = harness().send("gso", &[padded], |_, p| large.set(p));
+        let out = harness().1.send("interface-output", &[padded], |_, p| large.set(p));
         prop_assert_eq!(segments(out), expected);
     }
 
@@ -167,8 +178,8 @@ proptest! {
         let b = if tcp { b.tcp(1, 2, 3, 4, tcp::Flags::ACK) } else { b.udp(1, 2) };
         // The place of the checksum counts from the link header that the packet came with.
         let came_with = 14 + 4 * came_with;
-        let out = harness().send("gso", &[b.clone().partial_checksum().build()], |_, p| {
-            p.set_tx_if(3);
+        let out = harness().1.send("interface-output", &[b.clone().partial_checksum().build()], |_, p| {
+            p.set_tx_if(TX);
             p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
             p.mark_l3(came_with);
             let cold = p.cold_mut();
@@ -186,30 +197,80 @@ fn tcp_packet(payload: usize, size: u16) -> Large {
     Large { kind: GsoKind::Tcp4, frame, l3: 14, l4: 34, headers: 54, size }
 }
 
+/// Sends packets in one vector, each with some of the flags of a packet to be cut; gives what left.
+fn send(h: &mut Harness, sent: &[(u32, Flags)], large: &Large) -> Vec<Out> {
+    h.send("interface-output", &vec![&large.frame; sent.len()], |i, p| {
+        large.set(p);
+        p.set_tx_if(sent[i].0);
+        p.mark_l3(14);
+        (p.cold_mut().csum_start, p.cold_mut().csum_offset) = (34, 16);
+        let both = Flags::GSO | Flags::CSUM_PARTIAL;
+        p.set_flags(p.flags() & !both | sent[i].1);
+    })
+}
+
 #[test]
-fn packets_stay_in_order() {
+fn a_device_is_given_what_it_can_take() {
     let large = tcp_packet(3000, 1000);
-    let small = tcp_packet(10, 1000).frame;
-    let sent = [small.clone(), large.frame.clone(), small.clone(), large.frame.clone()];
-    let out = harness().send("gso", &sent, |i, p| {
-        if i % 2 == 1 {
-            large.set(p);
+    let sorts = [Flags::NONE, Flags::CSUM_PARTIAL, Flags::GSO | Flags::CSUM_PARTIAL];
+    for (gso, csum) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (bench, mut h) = harness_for(TxCaps { gso, csum });
+        // Each sort by itself, then all in one vector.
+        let mut vectors: Vec<Vec<(u32, Flags)>> = sorts.iter().map(|f| vec![(TX, *f)]).collect();
+        vectors.push(sorts.iter().map(|f| (TX, *f)).collect());
+        let mut counted = [0, 0];
+        for sent in vectors {
+            let out = send(&mut h, &sent, &large);
+            for (i, (_, flags)) in sent.into_iter().enumerate() {
+                let of: Vec<&Out> = out.iter().filter(|o| o.from == Some(i)).collect();
+                let cuts = flags.any(Flags::GSO) && !(gso && csum);
+                let left = if cuts || !csum { Flags::NONE } else { flags };
+                assert_eq!(of.len(), if cuts { 3 } else { 1 }, "{flags:?} {gso} {csum}");
+                let offload = |o: &Out| o.record.flags & (Flags::GSO | Flags::CSUM_PARTIAL);
+                assert!(of.iter().all(|o| o.node == "interface-tx" && offload(o) == left));
+                counted[0] += of.len() as u64;
+                counted[1] += of.iter().map(|o| o.bytes.len() as u64).sum::<u64>();
+            }
         }
-    });
-    let order: Vec<_> = out.iter().map(|o| o.from.unwrap()).collect();
-    assert_eq!(order, [0, 1, 1, 1, 2, 3, 3, 3]);
+        assert_eq!(bench.tables.counters.tx.read(TX), counted, "what leaves is counted");
+    }
+}
+
+proptest! {
+    /// Packets for one interface leave in the order in which they came, whatever is cut.
+    #[test]
+    fn nothing_overtakes_what_is_cut(
+        sent in prop::collection::vec((0u32..4, 0usize..3), 1..300),
+    ) {
+        let mut bench = Bench::new();
+        let caps = [(false, false), (true, false), (false, true), (true, true)];
+        for (n, (gso, csum)) in caps.into_iter().enumerate() {
+            assert_eq!(device(&mut bench, true, 0, TxCaps { gso, csum }).0, n as u32);
+        }
+        let large = tcp_packet(30, 10);
+        let flags = [Flags::NONE, Flags::CSUM_PARTIAL, Flags::GSO | Flags::CSUM_PARTIAL];
+        let sent: Vec<_> = sent.into_iter().map(|(to, sort)| (to, flags[sort])).collect();
+        let out = send(&mut output(&bench), &sent, &large);
+        prop_assert!(out.iter().all(|o| o.node == "interface-tx"));
+        for to in 0..4 {
+            let mut order: Vec<_> = out.iter().filter(|o| o.record.tx_if == to).filter_map(|o| o.from).collect();
+            prop_assert!(order.is_sorted(), "{order:?}");
+            order.dedup();
+            prop_assert!(order.into_iter().eq((0..sent.len()).filter(|&i| sent[i].0 == to)));
+        }
+    }
 }
 
 /// Sends one packet, which must be dropped whole; gives the reason.
 fn refused(h: &mut Harness, frame: &[u8], set: impl FnMut(usize, &mut Packet<'_>)) -> &'static str {
-    let out = h.send("gso", &[frame], set);
-    assert_eq!((out.len(), out[0].node.as_str(), &out[0].bytes[..]), (1, "gso", frame));
+    let out = h.send("interface-output", &[frame], set);
+    assert_eq!((out.len(), out[0].node.as_str(), &out[0].bytes[..]), (1, "interface-output", frame));
     out[0].reason.unwrap()
 }
 
 #[test]
 fn what_cannot_be_cut_is_dropped_whole() {
-    let h = &mut harness();
+    let (_bench, h) = &mut harness();
     let many = tcp_packet(257 * 10, 10);
     assert_eq!(refused(h, &many.frame, |_, p| many.set(p)), "too-many-segments");
     let jumbo = tcp_packet(5000, 2100);
@@ -236,7 +297,8 @@ fn rfc768_a_checksum_of_zero_is_sent_as_all_ones() {
     let mut plain = datagram(0);
     put(&mut plain, 40, &[0, 0]);
     let frame = datagram(transport_checksum(&plain[14..]));
-    let out = harness().send("gso", &[&frame], |_, p| {
+    let out = harness().1.send("interface-output", &[&frame], |_, p| {
+        p.set_tx_if(TX);
         p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
         p.mark_l3(14);
         (p.cold_mut().csum_start, p.cold_mut().csum_offset) = (34, 6);
@@ -248,7 +310,8 @@ fn rfc768_a_checksum_of_zero_is_sent_as_all_ones() {
 fn a_checksum_that_lies_outside_is_dropped() {
     let frame = tcp_packet(100, 0).frame;
     for (start, offset) in [(34, 200), (u16::MAX, u16::MAX), (153, 0)] {
-        let reason = refused(&mut harness(), &frame, |_, p| {
+        let reason = refused(&mut harness().1, &frame, |_, p| {
+            p.set_tx_if(TX);
             p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
             (p.cold_mut().csum_start, p.cold_mut().csum_offset) = (start, offset);
         });
@@ -258,7 +321,7 @@ fn a_checksum_that_lies_outside_is_dropped() {
 
 #[test]
 fn without_buffers_for_all_segments_none_is_sent() {
-    let mut h = harness();
+    let (_bench, mut h) = harness();
     let large = tcp_packet(60_000, 300);
     let packet = h.held(&large.frame);
     let mut cache = h.pool().cache();
@@ -270,5 +333,5 @@ fn without_buffers_for_all_segments_none_is_sent() {
     drop(cache);
     packet.discard();
     assert_eq!(reason, "no-buffer");
-    assert_eq!(segments(h.send("gso", &[&large.frame], |_, p| large.set(p))).len(), 200);
+    assert_eq!(segments(h.send("interface-output", &[&large.frame], |_, p| large.set(p))).len(), 200);
 }

@@ -1,0 +1,91 @@
+//! Segmentation in software: cuts large TCP and UDP packets into segments, and completes partial checksums, for devices that
+//! cannot and links that are too narrow.
+//!
+//! Each segment gets a buffer of its own, with a copy of its payload.
+
+use buf::{Cache, Flags, Frame, GsoKind, Packet};
+use wire::checksum::finish_partial;
+use wire::gso::{Kind, Segmentation};
+use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype};
+
+use crate::checksum;
+use crate::pieces::{Payload, inherit};
+
+/// Why a packet is not cut, or not summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Packets of this kind are not cut here.
+    Kind,
+    /// The headers are not what the segmentation needs.
+    Headers,
+    /// There would be more segments than fit in a frame.
+    TooMany,
+    /// A segment would be larger than a buffer.
+    TooLarge,
+    /// Not enough buffers were free.
+    NoBuffer,
+    /// The partial checksum is not in the packet's first segment.
+    Checksum,
+}
+
+/// Bytes of the link header that a frame begins with; `None` when it is cut off.
+pub fn link_len(frame: &[u8]) -> Option<usize> {
+    let (ethernet, mut rest) = EthernetHeader::split(frame)?;
+    let (mut kind, mut len) = (ethernet.ethertype(), EthernetHeader::LEN);
+    while ethertype::is_vlan(kind) {
+        let (tag, behind) = VlanTag::split(rest)?;
+        (kind, rest, len) = (tag.ethertype(), behind, len + VlanTag::LEN);
+    }
+    Some(len)
+}
+
+/// Completes the partial checksum of a packet that begins with its link header.
+pub fn complete(p: &mut Packet<'_>) -> Result<(), Fault> {
+    let l3 = link_len(p.bytes()).ok_or(Fault::Headers)?;
+    if checksum::complete(p, l3) { Ok(()) } else { Err(Fault::Checksum) }
+}
+
+/// How the packet, whose IPv4 header is at `l3`, is to be cut.
+fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
+    let gso = p.cold().gso().ok_or(Fault::Headers)?;
+    let kind = match gso.kind {
+        GsoKind::Tcp4 => Kind::TcpV4,
+        GsoKind::UdpL4 => Kind::UdpV4,
+        GsoKind::Tcp6 => return Err(Fault::Kind),
+    };
+    let frame = p.bytes();
+    let (ip, _) = frame.get(l3..).and_then(Ipv4Header::split).ok_or(Fault::Headers)?;
+    let end = p.total_len().min(l3 + usize::from(ip.total_len()));
+    let plan = |payload| Segmentation::new(kind, frame, l3, payload, gso.size).map_err(|_| Fault::Headers);
+    let headers = plan(0)?.header_len();
+    plan(end.checked_sub(headers).ok_or(Fault::Headers)?)
+}
+
+/// Cuts a packet, whose IPv4 header is at `l3`, into segments, each whole in one buffer, checksums complete. After an
+/// error `segments` holds some that are to be freed.
+pub fn cut(p: &Packet<'_>, l3: usize, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Fault> {
+    let plan = plan(p, l3)?;
+    if plan.count() > segments.room() {
+        return Err(Fault::TooMany);
+    }
+    if segments.alloc(bufs, plan.count()) < plan.count() {
+        return Err(Fault::NoBuffer);
+    }
+    let headers = plan.header_len();
+    let mut payload = Payload::behind(p.segments(), headers);
+    let kept = p.flags() & !(Flags::GSO | Flags::CSUM_PARTIAL | Flags::CHAINED);
+    for (mut to, segment) in segments.packets().zip(plan.segments()) {
+        let len = headers + segment.len;
+        let room = to.room_mut().get_mut(..len).ok_or(Fault::TooLarge)?;
+        let (_, body) = room.split_at_mut_checked(headers).ok_or(Fault::Headers)?;
+        let whole = payload.copy(body)
+            && plan.write_headers(p.bytes(), &segment, room)
+            && finish_partial(room, [], plan.csum_start(), plan.csum_offset());
+        if !whole {
+            return Err(Fault::Headers);
+        }
+        inherit(&mut to, p, kept, len);
+    }
+    segments.note(kept);
+    Ok(())
+}
