@@ -21,8 +21,12 @@ const PAGE: usize = 65_536;
 const FRAME_HEADERS: usize = 96;
 /// Bytes of link headers in front of a network packet: Ethernet and two tags, of which the kernel takes out one.
 const LINK_HEADERS: usize = 22;
-/// A block of a [`BlockRing`]: holds several packets of 64 KiB.
-const BLOCK: usize = 4 * PAGE;
+/// A block of a [`BlockRing`]: holds a packet of 64 KiB and what the kernel puts in front.
+const BLOCK: usize = 2 * PAGE;
+/// Blocks of a ring, at least. The kernel closes a block after [`BLOCK_MS`] even if a single packet is in it, and drops what
+/// comes when all are closed. So few packets fill a ring as well as many, and this is how many milliseconds a worker may be
+/// away (not scheduled, say) before packets are lost that a ring of frames would have room for.
+const LEAST_BLOCKS: usize = 32;
 /// How long a block is kept open for more packets, in milliseconds: the least there is.
 const BLOCK_MS: u32 = 1;
 
@@ -167,10 +171,10 @@ pub(super) struct BlockRing {
 const BLOCK_HEADER: usize = 8;
 
 impl BlockRing {
-    /// A ring that has the memory of a [`FrameRing`] of `packets` frames.
+    /// A ring that has the memory of a [`FrameRing`] of `packets` frames, and at least [`LEAST_BLOCKS`].
     pub(super) fn new(socket: BorrowedFd<'_>, packets: usize, mtu: usize) -> io::Result<BlockRing> {
         let bytes = packets * (FRAME_HEADERS + LINK_HEADERS + mtu);
-        let blocks = bytes.div_ceil(BLOCK).max(2);
+        let blocks = bytes.div_ceil(BLOCK).max(LEAST_BLOCKS);
         let request = libc::tpacket_req3 {
             tp_block_size: small(BLOCK)?,
             tp_block_nr: small(blocks)?,

@@ -68,6 +68,30 @@ fn packets_of_all_sizes_come_as_they_were_sent() {
     });
 }
 
+/// Packets that come more slowly than the kernel closes blocks have a block each.
+#[test]
+fn the_smallest_ring_keeps_what_comes_while_the_worker_is_away() {
+    lab::inside("af_packet::the_smallest_ring_keeps_what_comes_while_the_worker_is_away", || {
+        for mode in [Mode::V2, Mode::V3] {
+            lab::veth("va", "vb");
+            let config = |name| Config { mode, rx_ring: 16, ..Config::new(name) };
+            let (mut a, mut b) = (open(config("va")), open(config("vb")));
+            let mut cache = lab::cache();
+            let packets: Vec<_> = (0..16).map(|i| udp(60 + i)).collect();
+            for packet in &packets {
+                assert_eq!(lab::send(&mut a, &mut cache, std::slice::from_ref(packet)), 0);
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            let got = lab::receive(&mut b, &mut cache, packets.len());
+            assert_eq!(b.rx[0].take_lost(), Lost::default(), "{mode:?}");
+            assert!(lab::bytes(got, &mut cache) == packets, "{mode:?}");
+            lab::no_leak(&cache);
+            drop((a, b));
+            sh("ip link del va");
+        }
+    });
+}
+
 #[test]
 fn tags_that_the_kernel_takes_out_are_put_back() {
     lab::inside("af_packet::tags_that_the_kernel_takes_out_are_put_back", || {
