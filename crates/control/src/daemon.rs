@@ -195,14 +195,19 @@ fn where_listening(startup: &Startup) -> String {
     }
 }
 
-/// Runs the operator's file of commands. Its first fault ends the start.
+/// Runs the operator's file of commands, or applies the configuration in a YAML file. A fault ends the start.
 async fn configure(
     registry: &Rc<Registry<Context>>,
     context: &Rc<RefCell<Context>>,
     file: &Path,
 ) -> Result<(), CliError> {
     let say = |text: &str| text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
-    cli::run_file(registry, context, file, say).await
+    if !commands::config::is_yaml(file) {
+        return cli::run_file(registry, context, file, say).await;
+    }
+    let wanted = commands::config::load(file)?;
+    say(&commands::config::apply_wanted(&mut context.borrow_mut(), &wanted, false, None, None)?);
+    Ok(())
 }
 
 /// A file that can be read when something has happened; what is read says nothing.
@@ -255,9 +260,10 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
                 context.borrow_mut().system.look_at_links();
             }
             _ = devices.tick() => {
-                let system = &mut context.borrow_mut().system;
-                system.look_at_links();
-                system.reopen_devices();
+                let mut context = context.borrow_mut();
+                context.system.look_at_links();
+                context.system.reopen_devices();
+                context.look_at_confirmation();
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The control plane: what the operator asked for ([`intent`]), the commands that change it ([`commands`]), the command
-//! line that carries them ([`cli`]), the start configuration ([`startup`]), and the process that holds it all
+//! line that carries them ([`cli`]), the same as a file ([`config`]), the start configuration ([`startup`]), and the process that holds it all
 //! ([`daemon`]).
 
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod commands;
+pub mod config;
 pub mod daemon;
 pub mod intent;
 pub mod logging;

@@ -1,5 +1,6 @@
 //! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
 
+pub mod config;
 mod generator;
 mod interface;
 mod neighbor;
@@ -20,7 +21,7 @@ use net::ip::Prefix4;
 use net::router::Address;
 
 use crate::cli::{Args, CliError, Job, Registry, Step, Values};
-use crate::intent::{Change, Key, Store};
+use crate::intent::{Change, Journal, Key, Store};
 use crate::system::System;
 
 /// The answer to a command.
@@ -36,6 +37,10 @@ pub struct Context {
     pub system: System,
     /// What the operator asked for.
     pub store: Store,
+    /// What was changed.
+    pub journal: Journal,
+    /// What was applied and waits to be confirmed.
+    unconfirmed: Option<config::Unconfirmed>,
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
     /// What is left to do of jobs whose clients are gone.
@@ -56,6 +61,8 @@ impl Context {
         Context {
             system,
             store: Store::default(),
+            journal: Journal::default(),
+            unconfirmed: None,
             pings: Vec::new(),
             abandoned: Abandoned::default(),
             started: Instant::now(),
@@ -87,7 +94,10 @@ impl Context {
     /// Why it was refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.finish_abandoned();
-        self.change(changes)
+        let before = Journal::before(&self.store, &changes);
+        self.change(changes)?;
+        self.journal.note(before);
+        Ok(())
     }
 
     /// Whether a job that was cut off is yet to be taken back.
@@ -110,7 +120,7 @@ impl Context {
         self.has_abandoned()
     }
 
-    /// A change by a job, which looks after itself.
+    /// A change by a job, which looks after itself, and tells the journal when it is done.
     fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
     }
@@ -145,6 +155,7 @@ pub fn registry() -> Registry<Context> {
     show::register(&mut r);
     trace::register(&mut r);
     generator::register(&mut r);
+    config::register(&mut r);
     ping::register(&mut r);
     reassembly::register(&mut r);
     r

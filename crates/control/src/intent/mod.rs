@@ -12,6 +12,7 @@
 mod address;
 mod feature;
 mod interface;
+mod journal;
 mod neighbor;
 mod reassembly;
 mod route;
@@ -26,10 +27,11 @@ use net::ip::reassembly::Kind;
 use net::router::{Address, RouterError};
 
 pub use interface::{Interface, Spec, VLANS};
+pub use journal::{Entry, Journal};
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use route::{Route, Via};
-pub use store::{Change, Store, View};
+pub use store::{Change, Store, View, name as key_name};
 
 use crate::cli::quote;
 use crate::system::System;
@@ -206,6 +208,6 @@ pub fn dump(key: &Key, value: &Value) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod random_tests;
+pub(crate) mod random_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -19,7 +19,7 @@ use super::*;
 use crate::cli::Call;
 use crate::commands::{Context, registry};
 
-type Tree = BTreeMap<Key, Value>;
+pub(crate) type Tree = BTreeMap<Key, Value>;
 
 /// Everything there is to see of a router, by names: indexes are as things came.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
@@ -80,7 +80,7 @@ fn dumped(store: &Store) -> Vec<String> {
 }
 
 fn tree(store: &Store) -> Tree {
-    store.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    store.tree().clone()
 }
 
 fn name_of(n: u16) -> String {
@@ -162,6 +162,41 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         }),
         4 => (0u16..3, prefix, via()).prop_map(|(t, p, via)| (Key::Route(t, p), Value::Route(Route { via }))),
     ]
+}
+
+/// Objects of all types that a file can ask for, though not all together: sub-interfaces lie within their devices,
+/// and nothing lies on what is not there.
+pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
+    prop::collection::vec(object(), 0..80).prop_map(|objects| {
+        let mut tree: Tree = objects.into_iter().collect();
+        let there = tree.clone();
+        tree.retain(|key, value| {
+            let whole = needs(key, value).all(|need| match need {
+                Need::Interface(name) => [Key::Interface(name.into()), Key::SubInterface(name.into())]
+                    .iter()
+                    .any(|key| there.get(key).is_some_and(|of| needs(key, of).all(|n| is_there(n, &there)))),
+                Need::Table(_) => true,
+            });
+            if let Value::Interface(i) = value
+                && let Spec::Sub { parent, .. } = &i.spec
+                && let Some(Value::Interface(over)) = there.get(&Key::Interface(parent.clone()))
+            {
+                (i.mtu, i.up) = (None, i.up && over.up);
+            }
+            let says_something = *value != Value::NeighborBounds(NeighborBounds::default())
+                && *value != Value::Reassembly(Reassembly::default());
+            whole && says_something
+        });
+        tree
+    })
+}
+
+/// Whether a tree has the interface; VRFs are not asked about.
+fn is_there(need: Need<'_>, tree: &Tree) -> bool {
+    match need {
+        Need::Interface(name) => tree.contains_key(&Key::Interface(name.into())),
+        Need::Table(_) => true,
+    }
 }
 
 /// A change of what is there then.

@@ -97,6 +97,17 @@ impl Store {
         self.objects.get(key)
     }
 
+    /// A tree that nobody has applied.
+    #[cfg(test)]
+    pub(crate) fn of(objects: BTreeMap<Key, Value>) -> Store {
+        Store { objects }
+    }
+
+    /// Every object.
+    pub fn tree(&self) -> &BTreeMap<Key, Value> {
+        &self.objects
+    }
+
     /// Every object in order of dependency.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Value)> {
         self.objects.iter()
@@ -123,6 +134,14 @@ impl Store {
         let gone = self.objects.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);
         let new = wanted.iter().filter(|(k, v)| self.objects.get(k) != Some(v));
         gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
+    }
+
+    /// What is wrong with a tree as a whole: each object that cannot be as it says, and why. `system` is only asked.
+    pub fn faults<'t>(tree: &'t BTreeMap<Key, Value>, system: &System) -> Vec<(&'t Key, Refused)> {
+        let view = View { objects: tree, changes: BTreeMap::new() };
+        tree.iter()
+            .filter_map(|(key, value)| Some((key, validate(key, value, &view, system).err()?)))
+            .collect()
     }
 
     /// The object and all that cannot be without it, directly or not.

@@ -21,6 +21,7 @@ mod tree;
 mod value;
 
 pub use cpu::{Cpu, Placement, Workers};
+pub(crate) use place::hint;
 pub use place::{Fault, Place};
 pub use reference::reference;
 pub use value::{Group, Listen};

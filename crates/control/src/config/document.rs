@@ -1,0 +1,273 @@
+//! YAML as nodes that know their places, and a reader that collects every fault.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+
+use crate::startup::{Fault, Place, hint};
+
+/// How deep maps and lists may lie in each other. What a configuration needs is 5.
+const DEEPEST: usize = 16;
+
+/// Line and column from 1, the column in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct At {
+    line: usize,
+    column: usize,
+}
+
+impl From<&Marker> for At {
+    fn from(m: &Marker) -> At {
+        At { line: m.line(), column: m.col() + 1 }
+    }
+}
+
+/// A value and where it begins.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub at: At,
+    pub content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    /// A word or text; numbers and truth values are read from it by who expects them. Without quotes it may be empty,
+    /// which stands for an empty map or list.
+    Text(String),
+    List(Vec<Node>),
+    /// Names with their places, in order.
+    Map(Vec<(String, At, Node)>),
+}
+
+/// What is wrong in a file, or with its form.
+pub(super) struct Reader {
+    file: Arc<str>,
+    pub faults: Vec<Fault>,
+}
+
+/// A map or list that is being read.
+enum Open {
+    List(At, Vec<Node>),
+    /// With the name whose value comes next.
+    Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
+}
+
+impl Reader {
+    pub fn new(file: &str) -> Reader {
+        Reader { file: file.into(), faults: Vec::new() }
+    }
+
+    pub fn place(&self, at: At) -> Place {
+        Place::File { file: self.file.clone(), line: at.line, column: at.column }
+    }
+
+    pub fn fault(&mut self, at: At, message: impl Into<String>) {
+        self.faults.push(Fault::new(&self.place(at), message));
+    }
+
+    /// The file's one document; `None` if there is none that can be read.
+    pub fn document(&mut self, text: &str) -> Option<Node> {
+        let (mut open, mut done) = (Vec::new(), None);
+        for event in Parser::new_from_str(text) {
+            let (event, span) = match event {
+                Ok(event) => event,
+                Err(e) => {
+                    self.fault(e.marker().into(), e.info());
+                    return None;
+                }
+            };
+            let at = At::from(&span.start);
+            let node = match event {
+                Event::SequenceStart(..) | Event::MappingStart(..) if open.len() == DEEPEST => {
+                    self.fault(at, format!("nothing here lies {DEEPEST} levels deep"));
+                    return None;
+                }
+                Event::SequenceStart(..) => {
+                    open.push(Open::List(at, Vec::new()));
+                    continue;
+                }
+                Event::MappingStart(..) => {
+                    open.push(Open::Map(at, Vec::new(), None));
+                    continue;
+                }
+                Event::Alias(_) => {
+                    self.fault(at, "aliases are not understood: write out what it stands for");
+                    return None;
+                }
+                Event::DocumentStart(_) if done.is_some() => {
+                    self.fault(at, "a second document begins here: a configuration is one");
+                    return None;
+                }
+                Event::Scalar(text, style, ..) => {
+                    let nothing = style == ScalarStyle::Plain && matches!(&*text, "~" | "null");
+                    let text = if nothing { String::new() } else { text.into_owned() };
+                    Node { at, content: Content::Text(text) }
+                }
+                Event::SequenceEnd | Event::MappingEnd => match open.pop() {
+                    Some(Open::List(at, list)) => Node { at, content: Content::List(list) },
+                    Some(Open::Map(at, map, _)) => Node { at, content: Content::Map(map) },
+                    None => continue,
+                },
+                _ => continue,
+            };
+            match open.last_mut() {
+                None => done = Some(node),
+                Some(Open::List(_, list)) => list.push(node),
+                Some(Open::Map(_, map, name)) => match name.take() {
+                    Some((name, at)) => map.push((name, at, node)),
+                    None => match node.content {
+                        Content::Text(text) => *name = Some((text, at)),
+                        _ => {
+                            self.fault(at, "a name is expected here, not a map or a list");
+                            return None;
+                        }
+                    },
+                },
+            }
+        }
+        done
+    }
+
+    /// The fields of a map; of an empty text, none.
+    pub fn fields<'n>(&mut self, node: &'n Node) -> Fields<'n> {
+        let entries = match &node.content {
+            Content::Map(map) => map.as_slice(),
+            Content::Text(text) if text.is_empty() => &[],
+            _ => {
+                self.fault(node.at, "a map is expected here, of lines \"name: value\"");
+                &[]
+            }
+        };
+        let mut seen: HashMap<&str, At> = HashMap::new();
+        for (name, at, _) in entries {
+            if let Some(first) = seen.get(name.as_str()) {
+                let first = first.line;
+                self.fault(*at, format!("\"{name}\" stands in line {first} already"));
+            } else {
+                seen.insert(name, *at);
+            }
+        }
+        Fields { at: node.at, entries, known: Vec::new() }
+    }
+
+    /// The entries of a map whose names are free, each once.
+    pub fn entries<'n>(&mut self, node: &'n Node) -> impl Iterator<Item = (&'n str, At, &'n Node)> + use<'n> {
+        let mut seen = HashSet::new();
+        let all = self.fields(node).entries.iter().map(|(name, at, node)| (name.as_str(), *at, node));
+        all.filter(move |(name, ..)| seen.insert(*name))
+    }
+
+    /// The members of a list; of an empty text, none.
+    pub fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        match &node.content {
+            Content::List(list) => list,
+            Content::Text(text) if text.is_empty() => &[],
+            _ => {
+                self.fault(node.at, "a list is expected here: [ A, B ], or lines that begin with \"- \"");
+                &[]
+            }
+        }
+    }
+
+    /// A text that is not empty.
+    pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+        match &node.content {
+            Content::Text(text) if !text.is_empty() => Some(text),
+            Content::Text(_) => {
+                self.fault(node.at, "a value is missing");
+                None
+            }
+            _ => {
+                self.fault(node.at, "one value is expected here");
+                None
+            }
+        }
+    }
+
+    /// What a text says, with what is expected there.
+    pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
+        let text = self.text(node)?;
+        let value = text.parse().ok();
+        if value.is_none() {
+            self.fault(node.at, format!("\"{text}\" is not {expected}"));
+        }
+        value
+    }
+
+    /// A number of a range.
+    pub fn number<T>(&mut self, node: &Node, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: FromStr + PartialOrd + std::fmt::Display,
+    {
+        let expected = format!("a number from {} to {}", range.start(), range.end());
+        let number = self.parsed(node, &expected)?;
+        if !range.contains(&number) {
+            self.fault(node.at, format!("{number} is not {expected}"));
+            return None;
+        }
+        Some(number)
+    }
+
+    /// A truth value, as YAML has had them at some time.
+    pub fn truth(&mut self, node: &Node) -> Option<bool> {
+        match self.text(node)?.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => Some(true),
+            "false" | "no" | "off" => Some(false),
+            _ => {
+                self.fault(node.at, "true or false is expected here");
+                None
+            }
+        }
+    }
+
+    /// One of these words.
+    pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
+        let text = self.text(node)?;
+        let word = words.iter().find(|w| **w == text);
+        if word.is_none() {
+            self.fault(
+                node.at,
+                format!("\"{text}\" is not expected here: {}", hint(text, words.iter().copied())),
+            );
+        }
+        word.copied()
+    }
+}
+
+/// A map whose fields have known names.
+pub(super) struct Fields<'n> {
+    pub at: At,
+    entries: &'n [(String, At, Node)],
+    known: Vec<&'static str>,
+}
+
+impl<'n> Fields<'n> {
+    /// The value of a field, if it is given.
+    pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
+        self.known.push(name);
+        self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
+    }
+
+    /// A field that is understood, but not done yet.
+    pub fn later(&mut self, r: &mut Reader, name: &'static str, what: &str) {
+        if self.take(name).is_some() {
+            let at = self.entries.iter().find(|(n, ..)| n == name).map_or(self.at, |(_, at, _)| *at);
+            r.fault(at, format!("\"{name}\" cannot be had yet: there is no {what}"));
+        }
+    }
+
+    /// Says which fields nobody knows.
+    pub fn end(self, r: &mut Reader) {
+        for (name, at, _) in self.entries {
+            if !self.known.contains(&name.as_str()) {
+                r.fault(
+                    *at,
+                    format!("nothing is named \"{name}\" here: {}", hint(name, self.known.iter().copied())),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Interfaces with their sub-interfaces, loopbacks and taps.
+
+use std::net::Ipv4Addr;
+
+use drivers::{af_packet, tap};
+use net::ethernet::Tags;
+use net::router::Address;
+use wire::Mac;
+
+use super::Reading;
+use super::document::{At, Fields, Node, Reader};
+use crate::intent::{Interface, Key, Neighbor, Spec, VLANS, Value};
+
+/// The MTUs that an interface may have, bytes.
+const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
+
+/// `interfaces`: devices by name, those of `taps` included.
+pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
+    for (name, at, node) in reading.r.entries(node) {
+        let key = Key::Interface(name.to_string());
+        let mut fields = reading.r.fields(node);
+        let spec = match reading.wanted.tree.remove(&key) {
+            // From `taps`, which was read before.
+            Some(Value::Interface(tap)) => Some((tap.spec, tap.mtu)),
+            _ => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None)),
+        };
+        let subs = fields.take("sub-interfaces");
+        let state = state(&mut reading.r, &mut fields);
+        // The rest is read even if nothing can come of it: every fault is to be named.
+        let (spec, host_mtu) = spec.unwrap_or((Spec::Generator(0), None));
+        if matches!(spec, Spec::Tap(..)) {
+            reading.wanted.places.remove(&key);
+        }
+        let mut interface = Interface::new(spec);
+        interface.up = state.unwrap_or(true);
+        body(reading, name, &mut fields, &mut interface);
+        match (host_mtu, interface.mtu) {
+            (Some(host), Some(own)) if host != own => reading.r.fault(
+                at,
+                format!("{name} has an MTU of {own}, and its host's end {host}: they are of one cable"),
+            ),
+            _ => interface.mtu = interface.mtu.or(host_mtu),
+        }
+        fields.end(&mut reading.r);
+        if let Some(subs) = subs {
+            sub_interfaces(reading, name, &interface, subs);
+        }
+        reading.set(at, key, Value::Interface(Box::new(interface)));
+    }
+}
+
+/// What an interface of this name is made of.
+fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<Spec> {
+    let kind =
+        fields.take("device-type").and_then(|n| r.word(n, &["af-packet", "dpdk"]).map(|word| (n.at, word)));
+    let options = fields.take("af-packet");
+    if let Some(host) = name.strip_prefix("host-").filter(|host| !host.is_empty()) {
+        if let Some((at, "dpdk")) = kind {
+            r.fault(at, format!("{name} is a Linux interface: its device-type is af-packet"));
+        }
+        let mut config = af_packet::Config::new(host);
+        if let Some(node) = options {
+            let mut fields = r.fields(node);
+            let mode = fields.take("mode").and_then(|n| r.word(n, &["v2", "v3"]));
+            config.mode = if mode == Some("v3") { af_packet::Mode::V3 } else { af_packet::Mode::V2 };
+            config.shared = fields.take("shared").and_then(|n| r.truth(n)).unwrap_or(false);
+            config.force = fields.take("force").and_then(|n| r.truth(n)).unwrap_or(false);
+            fields.end(r);
+        }
+        return Some(Spec::Host(config));
+    }
+    if let Some(number) = number_of(name, "pg") {
+        return Some(Spec::Generator(number));
+    }
+    let elsewhere = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "tap" => "there is no such tap in \"taps\"".to_string(),
+        "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
+        "BondEthernet" => "there is no bonding yet".to_string(),
+        "vxlan_tunnel" => "there is no VXLAN yet".to_string(),
+        _ => "no driver makes it. A Linux interface NAME is host-NAME here, a packet generator pg0, pg1, …"
+            .to_string(),
+    };
+    r.fault(at, format!("{name}: {elsewhere}"));
+    None
+}
+
+/// The number behind a prefix, without leading zeros.
+fn number_of<T: std::str::FromStr + std::fmt::Display>(name: &str, prefix: &str) -> Option<T> {
+    let number: T = name.strip_prefix(prefix)?.parse().ok()?;
+    (format!("{prefix}{number}") == name).then_some(number)
+}
+
+/// `loopbacks`: by the name loopN.
+pub(super) fn loopbacks(reading: &mut Reading, node: &Node) {
+    for (name, at, node) in reading.r.entries(node) {
+        let Some(number) = number_of(name, "loop") else {
+            reading.r.fault(at, "loopbacks are named loop0, loop1, …");
+            continue;
+        };
+        let mut fields = reading.r.fields(node);
+        let mut interface = Interface::new(Spec::Loopback(number));
+        interface.up = state(&mut reading.r, &mut fields).unwrap_or(true);
+        body(reading, name, &mut fields, &mut interface);
+        fields.end(&mut reading.r);
+        reading.set(at, Key::Interface(name.to_string()), Value::Interface(Box::new(interface)));
+    }
+}
+
+/// `taps`: by the name tapN. What is set on the router's end stands in `interfaces`.
+pub(super) fn taps(reading: &mut Reading, node: &Node) {
+    for (name, at, node) in reading.r.entries(node) {
+        let Some(number) = number_of(name, "tap") else {
+            reading.r.fault(at, "taps are named tap0, tap1, …");
+            continue;
+        };
+        let r = &mut reading.r;
+        let mut fields = r.fields(node);
+        description(r, &mut fields);
+        for name in ["rx-ring-size", "tx-ring-size"] {
+            // A tap has no rings here: packets are copied one by one, as many as there are.
+            let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 8..=32_768u32)?)));
+            if let Some((at, size)) = size.filter(|(_, size)| !size.is_power_of_two()) {
+                r.fault(at, format!("{size} is no power of two"));
+            }
+        }
+        let mut config = tap::Config::new(name);
+        config.gso = fields.take("gso").and_then(|n| r.truth(n)).unwrap_or(true);
+        let mut mtu = None;
+        match fields.take("host") {
+            None => r.fault(at, format!("{name} needs a \"host\" with the \"name\" of its other end")),
+            Some(node) => mtu = host(r, node, &mut config),
+        }
+        fields.end(r);
+        let mut interface = Interface::new(Spec::Tap(number, config));
+        (interface.up, interface.mtu) = (true, mtu);
+        reading.set(at, Key::Interface(name.to_string()), Value::Interface(Box::new(interface)));
+    }
+}
+
+/// The host's end of a tap; gives its MTU.
+fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
+    let mut fields = r.fields(node);
+    match fields.take("name") {
+        None => r.fault(node.at, "the host's end needs a \"name\""),
+        Some(name) => config.host_name = r.text(name).unwrap_or_default().to_string(),
+    }
+    config.host_mac = fields.take("mac").and_then(|n| mac(r, n)).map(|m| m.0);
+    config.host_namespace = fields.take("namespace").and_then(|n| r.text(n)).map(Into::into);
+    if let Some(node) = fields.take("address")
+        && let Some(a) = address(r, node)
+    {
+        config.host_ip4 = Some((a.address, a.len));
+    }
+    let mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
+    for name in ["bridge", "bridge-create", "namespace-create"] {
+        fields.later(r, name, "making of bridges and namespaces on the host");
+    }
+    fields.end(r);
+    mtu
+}
+
+/// What may be said of every interface, and what lies on it: addresses, neighbours, features.
+fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
+    let r = &mut reading.r;
+    description(r, fields);
+    interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
+    interface.mac = fields.take("mac").and_then(|n| mac(r, n));
+    interface.table = fields.take("table").and_then(|n| r.number(n, 0..=u16::MAX)).unwrap_or(0);
+    for (name, what) in [
+        ("lcp", "mirror of interfaces in Linux"),
+        ("unnumbered", "unnumbered interface"),
+        ("l2xc", "cross-connect"),
+        ("mpls", "MPLS"),
+        ("sflow", "sFlow"),
+    ] {
+        fields.later(r, name, what);
+    }
+    if let Some(node) = fields.take("addresses") {
+        let list: Vec<Address> = r.list(node).iter().filter_map(|n| address(r, n)).collect();
+        if !list.is_empty() {
+            reading.set(node.at, Key::Addresses(name.into()), Value::Addresses(list));
+        }
+    }
+    if let Some(node) = fields.take("neighbors") {
+        for (ip, at, node) in reading.r.entries(node) {
+            let Ok(ip) = ip.parse::<Ipv4Addr>() else {
+                reading.r.fault(at, format!("\"{ip}\" is not an IPv4 address"));
+                continue;
+            };
+            if let Some(mac) = mac(&mut reading.r, node) {
+                reading.set(at, Key::Neighbor(name.into(), ip), Value::Neighbor(Neighbor { mac }));
+            }
+        }
+    }
+    if let Some(node) = fields.take("features") {
+        for (arc, _, node) in reading.r.entries(node) {
+            for feature in reading.r.list(node) {
+                if let Some(text) = reading.r.text(feature).map(str::to_string) {
+                    reading.set(feature.at, Key::Feature(name.into(), arc.into(), text), Value::Feature);
+                }
+            }
+        }
+    }
+}
+
+/// `sub-interfaces` of a device, by number.
+fn sub_interfaces(reading: &mut Reading, parent: &str, over: &Interface, node: &Node) {
+    // VLAN and MTU of those with one tag, for those with the same tag and one more.
+    let mut one_tag: Vec<(bool, u16, Option<u16>)> = Vec::new();
+    let mut two_tags: Vec<(At, String, Tags, Option<u16>)> = Vec::new();
+    for (id, at, node) in reading.r.entries(node) {
+        let name = format!("{parent}.{id}");
+        let Some(id) = id.parse::<u32>().ok().filter(|n| *n > 0 && n.to_string() == id) else {
+            reading.r.fault(at, format!("\"{id}\" is no number of a sub-interface, 1 to {}", u32::MAX));
+            continue;
+        };
+        let mut fields = reading.r.fields(node);
+        let tags = match fields.take("encapsulation") {
+            Some(node) => encapsulation(&mut reading.r, node),
+            None => tags_of(&mut reading.r, at, id),
+        };
+        let Some(tags) = tags else { continue };
+        let mut interface = Interface::new(Spec::Sub { parent: parent.into(), id, tags });
+        let up = state(&mut reading.r, &mut fields);
+        interface.up = up.unwrap_or(over.up);
+        if up == Some(true) && !over.up {
+            reading.r.fault(at, format!("{name} cannot be up while {parent} is down"));
+        }
+        body(reading, &name, &mut fields, &mut interface);
+        fields.end(&mut reading.r);
+        within(&mut reading.r, at, &name, interface.mtu, parent, over.mtu);
+        match tags.inner {
+            None => one_tag.push((tags.outer_service, tags.outer, interface.mtu)),
+            Some(_) => two_tags.push((at, name.clone(), tags, interface.mtu)),
+        }
+        reading.set(at, Key::SubInterface(name), Value::Interface(Box::new(interface)));
+    }
+    for (at, name, tags, mtu) in two_tags {
+        let outer =
+            one_tag.iter().find(|(service, vlan, _)| (*service, *vlan) == (tags.outer_service, tags.outer));
+        if let Some((_, vlan, limit)) = outer {
+            within(&mut reading.r, at, &name, mtu, &format!("the sub-interface of VLAN {vlan}"), *limit);
+        }
+    }
+}
+
+/// What carries a sub-interface must take packets as large as it does.
+fn within(r: &mut Reader, at: At, name: &str, mtu: Option<u16>, over: &str, limit: Option<u16>) {
+    if let (Some(mtu), Some(limit)) = (mtu, limit)
+        && mtu > limit
+    {
+        r.fault(at, format!("{name} has an MTU of {mtu}, and {over}, which carries it, only {limit}"));
+    }
+}
+
+/// The tag of a sub-interface that says nothing of it.
+fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Tags> {
+    match u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan)) {
+        Some(outer) => Some(Tags { outer_service: false, outer, inner: None }),
+        None => {
+            r.fault(at, format!("{id} is no VLAN: this sub-interface needs an \"encapsulation\""));
+            None
+        }
+    }
+}
+
+fn encapsulation(r: &mut Reader, node: &Node) -> Option<Tags> {
+    let mut fields = r.fields(node);
+    let mut vlan = |name| fields.take(name).map(|n| r.number(n, VLANS));
+    let (dot1q, dot1ad, inner) = (vlan("dot1q"), vlan("dot1ad"), vlan("inner-dot1q"));
+    if let Some(exact) = fields.take("exact-match")
+        && r.truth(exact) == Some(false)
+    {
+        r.fault(
+            exact.at,
+            "sub-interfaces match their tags exactly: others are for bridging, which there is not yet",
+        );
+    }
+    fields.end(r);
+    let outer = match (dot1q, dot1ad) {
+        (Some(vlan), None) => (false, vlan?),
+        (None, Some(vlan)) => (true, vlan?),
+        _ => {
+            r.fault(node.at, "one outer tag is needed: dot1q or dot1ad");
+            return None;
+        }
+    };
+    let inner = match inner {
+        Some(vlan) => Some(vlan?),
+        None => None,
+    };
+    Some(Tags { outer_service: outer.0, outer: outer.1, inner })
+}
+
+fn state(r: &mut Reader, fields: &mut Fields<'_>) -> Option<bool> {
+    fields.take("state").and_then(|n| r.word(n, &["up", "down"])).map(|word| word == "up")
+}
+
+/// Text for the reader of the file. It stays there.
+fn description(r: &mut Reader, fields: &mut Fields<'_>) {
+    fields.take("description").and_then(|n| r.text(n));
+}
+
+fn mac(r: &mut Reader, node: &Node) -> Option<Mac> {
+    r.parsed(node, "an Ethernet address as 02:fe:00:00:00:01")
+}
+
+/// An address with the length of its network.
+fn address(r: &mut Reader, node: &Node) -> Option<Address> {
+    let text = r.text(node)?;
+    let (address, len) = text.split_once('/').unwrap_or((text, ""));
+    match (address.parse::<Ipv4Addr>(), len.parse::<u8>()) {
+        (Ok(address), Ok(len)) => Some(Address { address, len }),
+        _ if address.parse::<std::net::Ipv6Addr>().is_ok() => {
+            r.fault(node.at, format!("{text}: there is no IPv6 yet"));
+            None
+        }
+        _ => {
+            r.fault(node.at, format!("\"{text}\" is not an address with its length as 192.0.2.1/24"));
+            None
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! VRFs and static routes.
+
+use std::net::Ipv4Addr;
+
+use net::ip::Prefix4;
+
+use super::Reading;
+use super::document::{Node, Reader};
+use crate::intent::{Key, Route, Value, Via};
+
+/// `tables`: the numbers of the VRFs besides table 0.
+pub(super) fn tables(reading: &mut Reading, node: &Node) {
+    for number in reading.r.list(node) {
+        if let Some(table) = reading.r.number(number, 1..=u16::MAX) {
+            reading.set(number.at, Key::Table(table), Value::Table);
+        }
+    }
+}
+
+/// `routes`: a list of maps, each with the prefix and where its packets go.
+pub(super) fn routes(reading: &mut Reading, node: &Node) {
+    for route in reading.r.list(node) {
+        if let Some((table, prefix, via)) = read(&mut reading.r, route) {
+            reading.set(route.at, Key::Route(table, prefix), Value::Route(Route { via }));
+        }
+    }
+}
+
+/// Ways to go nowhere, by name.
+pub(super) const NOWHERE: [(&str, Via); 3] =
+    [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
+
+fn read(r: &mut Reader, node: &Node) -> Option<(u16, Prefix4, Via)> {
+    let mut fields = r.fields(node);
+    let prefix = match fields.take("prefix") {
+        Some(node) => self::prefix(r, node),
+        None => {
+            r.fault(node.at, "a route needs a \"prefix\"");
+            None
+        }
+    };
+    let table = fields.take("table").map(|node| r.number(node, 0..=u16::MAX));
+    let (via, interface) = (fields.take("via"), fields.take("interface"));
+    let other = fields.take("lookup-in-table");
+    let interface = interface.map(|node| r.text(node).map(str::to_string));
+    let via = match (via, interface, other) {
+        (Some(via), interface, None) => next_hop(r, via, interface),
+        (None, Some(interface), None) => interface.map(Via::Attached),
+        (None, None, Some(node)) => r.number(node, 0..=u16::MAX).map(Via::Table),
+        _ => {
+            let ways =
+                "\"via\" (with \"interface\", if you like), \"interface\" alone, or \"lookup-in-table\"";
+            r.fault(node.at, format!("a route goes one way: {ways}"));
+            None
+        }
+    };
+    fields.end(r);
+    Some((table.unwrap_or(Some(0))?, prefix?, via?))
+}
+
+/// `via`: a next hop or a word; `interface` is `Some(None)` when it is given but no name.
+fn next_hop(r: &mut Reader, node: &Node, interface: Option<Option<String>>) -> Option<Via> {
+    let text = r.text(node)?;
+    if let Some((word, via)) = NOWHERE.into_iter().find(|(word, _)| *word == text) {
+        if interface.is_some() {
+            r.fault(node.at, format!("\"{word}\" needs no interface"));
+        }
+        return Some(via);
+    }
+    let address: Ipv4Addr = r.parsed(node, "an IPv4 address, nor drop, unreachable or prohibit")?;
+    match interface {
+        Some(None) => None,
+        given => Some(Via::NextHop(address, given.flatten())),
+    }
+}
+
+/// A prefix whose bits behind its length are zero, as what is meant would be unclear otherwise.
+fn prefix(r: &mut Reader, node: &Node) -> Option<Prefix4> {
+    let text = r.text(node)?;
+    let (address, prefix) = (text.split('/').next()?.parse::<Ipv4Addr>(), text.parse::<Prefix4>());
+    match (address, prefix) {
+        (Ok(address), Ok(prefix)) if prefix.address() == address => Some(prefix),
+        (Ok(_), Ok(prefix)) => {
+            r.fault(
+                node.at,
+                format!("{text} has bits behind its length: {prefix} is meant, or another length"),
+            );
+            None
+        }
+        _ => {
+            r.fault(node.at, format!("\"{text}\" is not an IPv4 prefix as 192.0.2.0/24"));
+            None
+        }
+    }
+}

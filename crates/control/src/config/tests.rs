@@ -1,0 +1,227 @@
+//! Files that are right, and files that are not.
+
+use super::*;
+use crate::intent::tests::system;
+
+/// The faults of a file, each as `line:column: message`.
+fn faults(text: &str) -> Vec<String> {
+    let all = match read(text, "f") {
+        Ok(wanted) => wanted.faults(&system()),
+        Err(faults) => faults,
+    };
+    all.iter().map(|f| f.to_string().strip_prefix("f:").unwrap().to_string()).collect()
+}
+
+/// Asserts that a file has just these faults; each is given by its place and a part of the message.
+#[track_caller]
+fn wrong(text: &str, expected: &[(&str, &str)]) {
+    let found = faults(text);
+    let fits = |(f, (place, part)): (&String, &(&str, &str))| {
+        f.starts_with(&format!("{place}: ")) && f.contains(part)
+    };
+    assert!(
+        found.len() == expected.len() && found.iter().zip(expected).all(fits),
+        "{found:#?}\nexpected {expected:#?}"
+    );
+}
+
+const EDGE: &str = r#"
+taps:
+  tap5:
+    description: "to the host"
+    host:
+      name: host-side
+      mac: "02:00:00:00:00:09"
+      mtu: 9000
+      address: 172.16.0.2/30
+    rx-ring-size: 256
+interfaces:
+  host-eth0:
+    device-type: af-packet
+    af-packet: { mode: v3, shared: true }
+    mtu: 9000
+    addresses: [ 192.0.2.1/24, 192.0.2.2/24 ]
+    neighbors:
+      192.0.2.254: 02:00:00:00:00:01
+    features:
+      ip4-unicast: [ ip4-count ]
+    sub-interfaces:
+      100:
+        addresses:
+          - 198.51.100.1/24
+      200:
+        mtu: 1500
+        encapsulation: { dot1ad: 200, inner-dot1q: 7, exact-match: True }
+        state: down
+  tap5:
+    mtu: 9000
+    addresses: [ 172.16.0.1/30 ]
+  pg3: {}
+loopbacks:
+  loop0: { addresses: [ 203.0.113.1/32 ], table: 5 }
+tables: [ 5 ]
+routes:
+  - { prefix: 0.0.0.0/0, via: 192.0.2.254 }
+  - { prefix: 10.0.0.0/8, table: 5, lookup-in-table: 0 }
+  - prefix: 10.1.0.0/16
+    via: 192.0.2.3
+    interface: host-eth0
+  - { prefix: 10.2.0.0/16, via: unreachable }
+  - { prefix: 10.3.0.0/16, interface: pg3 }
+settings:
+  ip4-neighbors: { limit: 1000 }
+  ip4-full-reassembly: { timeout-seconds: 10 }
+"#;
+
+#[test]
+fn a_whole_configuration() {
+    let wanted = read(EDGE, "f").unwrap();
+    assert!(wanted.faults(&system()).is_empty());
+    let commands: Vec<String> =
+        wanted.tree.iter().flat_map(|(key, value)| crate::intent::dump(key, value)).collect();
+    for line in [
+        "create host-interface name eth0 shared v3",
+        "set interface mtu 9000 host-eth0",
+        "set interface state host-eth0 up",
+        "set interface ip address host-eth0 192.0.2.1/24",
+        "set ip neighbor host-eth0 192.0.2.254 02:00:00:00:00:01",
+        "set interface feature host-eth0 ip4-count arc ip4-unicast",
+        "create sub-interfaces host-eth0 100",
+        "set interface state host-eth0.100 up",
+        "create sub-interfaces host-eth0 200 dot1ad 200 inner-dot1q 7 exact-match",
+        "create tap id 5 host-if-name host-side host-mac-addr 02:00:00:00:00:09 host-ip4-addr 172.16.0.2/30",
+        "set interface mtu 9000 tap5",
+        "create packet-generator interface pg3",
+        "create loopback interface instance 0",
+        "set interface ip table loop0 5",
+        "ip table add 5",
+        "ip route add 0.0.0.0/0 via 192.0.2.254",
+        "ip route add 10.0.0.0/8 table 5 via ip4-lookup-in-table 0",
+        "ip route add 10.1.0.0/16 via 192.0.2.3 host-eth0",
+        "ip route add 10.2.0.0/16 via unreachable",
+        "ip route add 10.3.0.0/16 via pg3",
+        "set ip neighbor-config ip4 limit 1000",
+        "set ip4-full-reassembly timeout 10",
+    ] {
+        assert!(commands.iter().any(|c| c == line), "{line} is not among\n{}", commands.join("\n"));
+    }
+    assert!(!commands.iter().any(|c| c == "set interface state host-eth0.200 up"));
+}
+
+#[test]
+fn every_fault_is_named_with_its_place() {
+    wrong(
+        "interfaces:\n  pg0:\n    mtu: 12\n    adresses: [ 10.0.0.1/24 ]\n    state: upp\nroute: []\n",
+        &[
+            ("3:10", "a number from 68 to 65535"),
+            ("4:5", "did you mean 'addresses'?"),
+            ("5:12", "did you mean 'up'?"),
+            ("6:1", "did you mean 'routes'?"),
+        ],
+    );
+    wrong(
+        "interfaces:\n  pg0: { addresses: [ 10.0.0.300/24, 10.0.0.1, 2001:db8::1/64 ], mac: 02:00 }\n",
+        &[
+            ("2:23", "not an address with its length"),
+            ("2:38", "not an address with its length"),
+            ("2:48", "no IPv6 yet"),
+            ("2:71", "not an Ethernet address"),
+        ],
+    );
+}
+
+#[test]
+fn what_cannot_be_yet_says_so() {
+    wrong(
+        "bondethernets:\n  BondEthernet0: {}\ninterfaces:\n  BondEthernet0: { mtu: 9000 }\n  \
+         GigabitEthernet3/0/0: { device-type: dpdk, lcp: e0 }\n",
+        &[
+            ("1:1", "no bonding"),
+            ("4:3", "no bonding yet"),
+            ("5:3", "a Linux interface NAME is host-NAME"),
+            ("5:46", "no mirror of interfaces in Linux"),
+        ],
+    );
+}
+
+#[test]
+fn the_rules_of_the_field_hold() {
+    let sub = |body: &str| format!("interfaces:\n  pg0:\n    mtu: 1500\n    sub-interfaces:\n{body}");
+    wrong(&sub("      7: { mtu: 1600 }\n"), &[("5:7", "carries it, only 1500")]);
+    wrong(
+        &sub("      7: { mtu: 1400 }\n      8: { mtu: 1450, encapsulation: { dot1q: 7, inner-dot1q: 8 } }\n"),
+        &[("6:7", "the sub-interface of VLAN 7, which carries it, only 1400")],
+    );
+    wrong(&sub("      5000: {}\n"), &[("5:7", "needs an \"encapsulation\"")]);
+    wrong(
+        &sub("      5: { encapsulation: { dot1q: 5, dot1ad: 5 } }\n"),
+        &[("5:27", "one outer tag is needed")],
+    );
+    wrong(
+        &sub("      5: {}\n      6: { encapsulation: { dot1q: 5 } }\n"),
+        &[("5:7", "takes packets with these tags already"), ("6:7", "takes packets with these tags already")],
+    );
+    wrong(
+        "interfaces:\n  pg0:\n    state: down\n    sub-interfaces: { 5: { state: up } }\n",
+        &[("4:23", "cannot be up while pg0 is down")],
+    );
+    wrong(
+        "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { addresses: [ 10.0.0.2/16 ] }\n",
+        &[("2:21", "overlaps"), ("3:21", "overlaps")],
+    );
+    wrong(
+        "taps: { tap0: { host: { name: a, mtu: 1400 } } }\ninterfaces: { tap0: { mtu: 1500 }, tap1: {} }\n",
+        &[("2:15", "they are of one cable"), ("2:36", "no such tap")],
+    );
+    wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "10.0.0.0/8 is meant")]);
+    wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "goes one way")]);
+    wrong(
+        "routes:\n  - { prefix: 10.0.0.0/8, via: drop }\n  - { prefix: 10.0.0.0/8, via: 10.0.0.1 }\n",
+        &[("3:5", "stands in line 2 already")],
+    );
+    wrong("routes:\n  - { prefix: 10.0.0.0/8, table: 3, via: drop }\n", &[("2:5", "no table 3")]);
+}
+
+#[test]
+fn what_is_no_configuration() {
+    for (text, place, part) in [
+        ("interfaces: [\n", "2:1", "while parsing"),
+        ("a: &x 1\nb: *x\n", "2:4", "aliases"),
+        ("{}\n---\n{}\n", "2:1", "second document"),
+        ("- 1\n", "1:1", "a map is expected"),
+        ("interfaces: 7\n", "1:13", "a map is expected"),
+        ("tables: 7\n", "1:9", "a list is expected"),
+        ("tables: [ [ 1 ] ]\n", "1:11", "one value is expected"),
+        ("interfaces:\n  pg0: {}\n  pg0: {}\n", "3:3", "stands in line 2 already"),
+    ] {
+        let found = faults(text);
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("{place}: ")) && found[0].contains(part),
+            "{text}: {found:?}"
+        );
+    }
+    assert!(read(&"[".repeat(100), "f").is_err());
+    assert!(read("", "f").unwrap().tree.is_empty());
+    assert!(read("interfaces:\nroutes: ~\n", "f").unwrap().tree.is_empty());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+
+    /// What is written is read again.
+    #[test]
+    fn what_is_written_is_read_again(tree in crate::intent::random_tests::tree_of_any_objects()) {
+        let text = write(&tree);
+        let read = read(&text, "f");
+        proptest::prop_assert!(read.is_ok(), "{:#?}\n{text}", read.unwrap_err());
+        proptest::prop_assert_eq!(&read.unwrap().tree, &tree, "{}", text);
+    }
+
+    /// No text makes it panic.
+    #[test]
+    fn no_text_makes_it_panic(cut in 0..EDGE.len(), insert in ".{0,6}", to in 0..EDGE.len()) {
+        let (cut, to) = (cut.min(to), cut.max(to));
+        let (a, b) = (EDGE.get(..cut).unwrap_or(""), EDGE.get(to..).unwrap_or(""));
+        let _ = read(&format!("{a}{insert}{b}"), "f");
+    }
+}

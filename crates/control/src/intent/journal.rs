@@ -1,0 +1,158 @@
+//! What was changed, so that it can be taken back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::SystemTime;
+
+use super::{Change, Key, Store, Value, key_name};
+
+/// Transactions that are remembered at most.
+const MOST: usize = 1000;
+/// Changed objects that are remembered at most, in all transactions together. A change of a table of a million routes
+/// can be taken back, but not two.
+const MOST_OBJECTS: usize = 1_500_000;
+
+/// One transaction of the past.
+#[derive(Debug)]
+pub struct Entry {
+    /// The configuration that it made: transactions are counted from 1 since the router started.
+    pub generation: u64,
+    /// When.
+    pub time: SystemTime,
+    /// What these objects were before.
+    before: Vec<(Key, Option<Value>)>,
+}
+
+impl Entry {
+    /// The first few objects that it changed, in words, and how many others there were.
+    pub fn what(&self) -> String {
+        let named: Vec<String> = self.before.iter().take(3).map(|(key, _)| key_name(key)).collect();
+        let more = self.before.len() - named.len();
+        named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+    }
+}
+
+/// The last transactions, the newest last.
+#[derive(Debug, Default)]
+pub struct Journal {
+    entries: VecDeque<Entry>,
+    /// Objects in all entries.
+    objects: usize,
+    generation: u64,
+    /// Entries behind this generation are not forgotten.
+    held: Option<u64>,
+}
+
+impl Journal {
+    /// The number of the configuration that there is now; 0 when nothing was changed yet.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The transactions that can be taken back, the newest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().rev()
+    }
+
+    /// What the changes would take away from the store: to be asked before they are made.
+    pub fn before(store: &Store, changes: &[Change]) -> Vec<(Key, Option<Value>)> {
+        let old = |change: &Change| (change.key.clone(), store.get(&change.key).cloned());
+        changes.iter().filter(|c| store.get(&c.key) != c.value.as_ref()).map(old).collect()
+    }
+
+    /// Remembers a transaction that was made.
+    pub fn note(&mut self, before: Vec<(Key, Option<Value>)>) {
+        if before.is_empty() {
+            return;
+        }
+        self.generation += 1;
+        self.objects += before.len();
+        self.entries.push_back(Entry { generation: self.generation, time: SystemTime::now(), before });
+        while (self.entries.len() > MOST || self.objects > MOST_OBJECTS)
+            && self.entries.front().is_some_and(|e| self.held.is_none_or(|held| e.generation <= held))
+        {
+            self.objects -= self.entries.pop_front().map_or(0, |e| e.before.len());
+        }
+    }
+
+    /// Keeps what leads back to this generation until it is let go of by `None`.
+    pub fn hold(&mut self, generation: Option<u64>) {
+        self.held = generation;
+    }
+
+    /// The changes that lead back to a generation; `None` if not all is remembered that came after it.
+    pub fn back_to(&self, generation: u64) -> Option<Vec<Change>> {
+        let after: Vec<&Entry> = self.entries().take_while(|e| e.generation > generation).collect();
+        if after.len() as u64 != self.generation.checked_sub(generation)? {
+            return None;
+        }
+        // Of several states of an object the oldest one counts.
+        let mut states: BTreeMap<&Key, &Option<Value>> = BTreeMap::new();
+        states.extend(after.into_iter().flat_map(|e| e.before.iter().map(|(key, value)| (key, value))));
+        Some(
+            states
+                .into_iter()
+                .map(|(key, value)| Change { key: key.clone(), value: value.clone() })
+                .collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intent::random_tests::{Tree, tree_of_any_objects};
+    use proptest::prelude::*;
+
+    fn table(n: u16, there: bool) -> Vec<(Key, Option<Value>)> {
+        vec![(Key::Table(n), there.then_some(Value::Table))]
+    }
+
+    #[test]
+    fn it_forgets_the_oldest_unless_they_are_held() {
+        let mut j = Journal::default();
+        j.note(Vec::new());
+        assert_eq!(j.generation(), 0);
+        for n in 0..MOST as u16 + 5 {
+            j.note(table(n, false));
+        }
+        assert_eq!((j.entries().count(), j.entries().last().unwrap().generation), (MOST, 6));
+        assert!(j.back_to(5).is_some_and(|c| c.len() == MOST) && j.back_to(4).is_none());
+        j.hold(Some(100));
+        for n in 0..MOST as u16 {
+            j.note(table(n, true));
+        }
+        assert!(j.back_to(100).is_some());
+        j.hold(None);
+        j.note(table(1, false));
+        assert!(j.entries().count() == MOST && j.back_to(100).is_none());
+        assert!(j.back_to(j.generation() + 1).is_none());
+        assert_eq!(j.back_to(j.generation()), Some(Vec::new()));
+    }
+
+    proptest! {
+        /// From any generation the way leads back to every earlier one.
+        #[test]
+        fn the_way_back_leads_there(trees in prop::collection::vec(tree_of_any_objects(), 1..5)) {
+            let (mut j, mut store) = (Journal::default(), Store::default());
+            let mut past: Vec<Tree> = vec![Tree::new()];
+            for tree in trees {
+                let changes = store.diff(&tree);
+                j.note(Journal::before(&store, &changes));
+                store = Store::of(tree.clone());
+                if j.generation() as usize == past.len() {
+                    past.push(tree);
+                }
+            }
+            for (generation, tree) in past.iter().enumerate() {
+                let mut now = store.tree().clone();
+                for change in j.back_to(generation as u64).expect("all is remembered") {
+                    match change.value {
+                        Some(value) => now.insert(change.key, value),
+                        None => now.remove(&change.key),
+                    };
+                }
+                prop_assert_eq!(&now, tree);
+            }
+        }
+    }
+}
