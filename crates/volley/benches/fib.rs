@@ -1,5 +1,5 @@
-//! The routing table benchmark: how fast routes come and go, how long the main thread is busy at a stretch meanwhile, and
-//! what they take of memory.
+//! The routing table benchmark: how fast routes and sub-interfaces come and go, how long the main thread is busy at a
+//! stretch meanwhile, and what routes take of memory.
 //!
 //! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object a line.
 //! Everything runs on one pinned thread, without workers; each repetition begins with a new router. Times are what the
@@ -85,7 +85,7 @@ impl Figure {
             }
         };
         format!(
-            "{:<22} {median:>10.3} {min:>10.3} {max:>10.3} {target:>8}  {:<9} {verdict}",
+            "{:<24} {median:>10.3} {min:>10.3} {max:>10.3} {target:>8}  {:<9} {verdict}",
             self.bench, self.unit
         )
     }
@@ -259,6 +259,43 @@ fn command(
     Ok(printed)
 }
 
+/// Sub-interfaces on one port, by commands: created; up, each with an address; the port down and up.
+fn sub_interfaces() -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for n in [1000, 4094] {
+        let name = format!("sub-interfaces/{n}");
+        let mut all = [("", 0.5), ("-up", 1.0), ("-flip", 1.0)]
+            .map(|(what, most)| Figure::new(format!("{name}{what}"), "s", Some((false, most))));
+        for _ in 0..REPETITIONS {
+            let (registry, mut c) =
+                (Rc::new(registry()), Context::new(System::new(router()?, Guardian::default())));
+            let mut run = |lines: &mut dyn Iterator<Item = String>| -> Result<f64> {
+                let start = Cpu::now();
+                for line in lines {
+                    command(&registry, &mut c, &line, &mut Longest::default())?;
+                }
+                Ok(start.seconds())
+            };
+            run(&mut ["create packet-generator interface pg1", "set interface state pg1 up"]
+                .map(String::from)
+                .into_iter())?;
+            all[0].samples.push(run(&mut (1..=n).map(|i| format!("create sub-interfaces pg1 {i}")))?);
+            let up = (1..=n).flat_map(|i| {
+                let address = Ipv4Addr::from_bits(0x1400_0001 + (i << 8));
+                [
+                    format!("set interface state pg1.{i} up"),
+                    format!("set interface ip address pg1.{i} {address}/24"),
+                ]
+            });
+            all[1].samples.push(run(&mut { up })?);
+            let flip = ["down", "up"].map(|state| format!("set interface state pg1 {state}"));
+            all[2].samples.push(run(&mut flip.into_iter())?);
+        }
+        figures.extend(all);
+    }
+    Ok(figures)
+}
+
 /// A million routes by one command, which are then shown.
 fn cli() -> Result<Vec<Figure>> {
     const ROUTES: u32 = 1_000_000;
@@ -307,9 +344,9 @@ fn main() -> Result<()> {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
     std::fs::create_dir_all(&directory)?;
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
-    println!("{:<22} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
+    println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, Measure<'_>); 7] = [
+    let benches: [(&str, Measure<'_>); 8] = [
         ("memory", &memory),
         ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
         ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),
@@ -323,6 +360,7 @@ fn main() -> Result<()> {
         ("flip", &flip),
         ("wide", &wide),
         ("cli", &cli),
+        ("sub-interfaces", &sub_interfaces),
     ];
     for (name, bench) in benches {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -144,6 +144,13 @@ impl Values for Context {
             _ => Vec::new(),
         }
     }
+
+    fn has(&self, kind: &str, name: &str) -> bool {
+        match kind {
+            "interface" => self.system.router.interface_named(name).is_some(),
+            _ => self.values(kind).iter().any(|value| value == name),
+        }
+    }
 }
 
 /// Every command.

@@ -1,5 +1,7 @@
 //! Addresses of interfaces: a list for each, the primary one first.
 
+use std::net::Ipv4Addr;
+
 use net::router::Address;
 
 use super::{Key, Refused, Value, Via, View, neighbor, refuse};
@@ -19,21 +21,20 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
         }
     }
     for (other, b) in view.addresses() {
-        if other == interface || view.interface(other).is_none_or(|o| o.table != table) {
-            continue;
-        }
         for a in list {
+            let overlaps = a.network().covers(b.network()) || b.network().covers(a.network());
+            if !overlaps || other == interface || view.interface(other).is_none_or(|o| o.table != table) {
+                continue;
+            }
             if a.address == b.address {
                 return refuse(format!("{other} has the address {} already", b.address));
             }
-            if a.network().covers(b.network()) || b.network().covers(a.network()) {
-                return refuse(format!(
-                    "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
-                ));
-            }
+            return refuse(format!(
+                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+            ));
         }
     }
-    for (key, value) in view.iter() {
+    for (key, value) in view.from(&Key::Neighbor(String::new(), Ipv4Addr::UNSPECIFIED)) {
         match (key, value) {
             (Key::Route(t, prefix), Value::Route(r)) => {
                 if let Via::NextHop(ip, _) = &r.via

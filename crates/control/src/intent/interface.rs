@@ -78,15 +78,10 @@ impl Interface {
                 return refuse(format!("a VLAN is 1 to 4094, not {vid}"));
             }
         }
-        for (key, value) in view.iter() {
-            if let (Key::SubInterface(other), Value::Interface(i)) = (key, value)
-                && other != name
-                && matches!(&i.spec, Spec::Sub { parent: p, tags: t, .. } if p == parent && t == tags)
-            {
-                return refuse(format!("{other} takes packets with these tags already"));
-            }
+        match view.tagged(parent, *tags).find(|other| *other != name) {
+            Some(other) => refuse(format!("{other} takes packets with these tags already")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Makes it, or sets what differs from `old`, which is of the same kind.

@@ -11,6 +11,7 @@
 
 mod address;
 mod feature;
+mod index;
 mod interface;
 mod journal;
 mod neighbor;

@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use net::ip::{Path, Prefix4};
-use net::router::Address;
 
 use super::{Key, Refused, View, refuse};
 use crate::cli::quote;
@@ -78,10 +77,7 @@ impl Route {
         let Via::NextHop(ip, by) = &self.via else { return None };
         let by = by.as_ref().and_then(|i| view.interface(i));
         let table = by.map_or(table, |i| i.table);
-        let here = |(interface, a): &(&str, Address)| {
-            a.address == *ip && view.interface(interface).is_some_and(|i| i.table == table)
-        };
-        view.addresses().find(here).map(|(interface, _)| interface)
+        view.owners(*ip).find(|interface| view.interface(interface).is_some_and(|i| i.table == table))
     }
 
     /// The interface that the route names, if it does.

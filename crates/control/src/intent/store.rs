@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::Bound;
 
+use net::ethernet::Tags;
 use net::router::Address;
 
+use super::index::{self, Index};
 use super::{
     Key, Need, Refused, Value, address, apply, list, needs, refuse, role, validate, validate_absence,
 };
@@ -37,11 +39,13 @@ impl Change {
 pub struct Store {
     objects: BTreeMap<Key, Value>,
     version: u64,
+    index: Index,
 }
 
 /// The tree as it would be after a transaction.
 pub struct View<'s> {
     objects: &'s BTreeMap<Key, Value>,
+    index: &'s Index,
     changes: BTreeMap<&'s Key, Option<&'s Value>>,
 }
 
@@ -61,7 +65,13 @@ impl<'s> View<'s> {
         old.chain(new)
     }
 
-    /// Every address of an interface. Few objects are lists of addresses, and many routes are checked against them.
+    /// The objects from this key on.
+    pub fn from(&self, first: &Key) -> impl Iterator<Item = (&'s Key, &'s Value)> + '_ {
+        let old = self.objects.range::<Key, _>(first..).filter(|(k, _)| !self.changes.contains_key(k));
+        old.chain(self.changes.range::<Key, _>(first..).filter_map(|(k, v)| Some((*k, (*v)?))))
+    }
+
+    /// Every address of an interface.
     pub fn addresses(&self) -> impl Iterator<Item = (&'s str, Address)> + '_ {
         let first = Key::Addresses(String::new());
         let behind = Key::Neighbor(String::new(), Ipv4Addr::UNSPECIFIED);
@@ -72,6 +82,28 @@ impl<'s> View<'s> {
             let interface = if let Key::Addresses(interface) = key { interface } else { "" };
             list(Some(value)).iter().map(move |a| (interface, *a))
         })
+    }
+
+    /// The interfaces that have this address.
+    pub fn owners(&self, address: Ipv4Addr) -> impl Iterator<Item = &'s str> + '_ {
+        let old = self.index.owners(address).map(String::as_str);
+        let old = old.filter(|i| !self.changes.contains_key(&Key::Addresses(i.to_string())));
+        let new = self.changes.iter().filter_map(move |(key, value)| match key {
+            Key::Addresses(i) if list(*value).iter().any(|a| a.address == address) => Some(i.as_str()),
+            _ => None,
+        });
+        old.chain(new)
+    }
+
+    /// The sub-interfaces of `parent` with these tags.
+    pub fn tagged<'v>(&'v self, parent: &'v str, tags: Tags) -> impl Iterator<Item = &'s str> + 'v {
+        let old = self.index.tagged(parent, tags).map(String::as_str);
+        let old = old.filter(|i| !self.changes.contains_key(&Key::SubInterface(i.to_string())));
+        let new = self.changes.iter().filter_map(move |(key, value)| match key {
+            Key::SubInterface(i) if index::tags((*value)?) == Some((parent, tags)) => Some(i.as_str()),
+            _ => None,
+        });
+        old.into_iter().chain(new)
     }
 
     /// The interface or sub-interface with this name.
@@ -126,7 +158,7 @@ impl Store {
 
     /// The tree without changes.
     pub fn view(&self) -> View<'_> {
-        View { objects: &self.objects, changes: BTreeMap::new() }
+        View { objects: &self.objects, index: &self.index, changes: BTreeMap::new() }
     }
 
     /// The changes that would make this tree the `wanted` one.
@@ -182,6 +214,7 @@ impl Store {
         }
         self.version += u64::from(!steps.is_empty());
         for (key, value) in changes {
+            self.index.change(&key, self.objects.get(&key), value.as_ref());
             match value {
                 Some(value) => self.objects.insert(key, value),
                 None => self.objects.remove(&key),
@@ -194,8 +227,8 @@ impl Store {
     /// order of dependency, what goes or has to be made anew; then up what comes or changes; VRFs, which others may
     /// leave without being made anew, go last.
     fn plan(&self, changes: &BTreeMap<Key, Option<Value>>, system: &System) -> Result<Vec<Step>, Refused> {
-        let view =
-            View { objects: &self.objects, changes: changes.iter().map(|(k, v)| (k, v.as_ref())).collect() };
+        let changed = changes.iter().map(|(k, v)| (k, v.as_ref())).collect();
+        let view = View { objects: &self.objects, index: &self.index, changes: changed };
         let mut touched: BTreeSet<&Key> = BTreeSet::new();
         let (mut removed, mut renewed, mut rebound) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (key, new) in changes {

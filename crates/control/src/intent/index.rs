@@ -1,0 +1,63 @@
+//! What objects of the tree are found by, where there may be thousands of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use net::ethernet::Tags;
+
+use super::{Key, Spec, Value};
+
+/// Sub-interfaces by what their packets look like, and interfaces by their addresses.
+#[derive(Default)]
+pub(super) struct Index {
+    /// By parent and tags.
+    tagged: BTreeMap<(String, Tags), String>,
+    owners: BTreeSet<(Ipv4Addr, String)>,
+}
+
+/// Parent and tags of a sub-interface.
+pub(super) fn tags(value: &Value) -> Option<(&str, Tags)> {
+    match value {
+        Value::Interface(i) => match &i.spec {
+            Spec::Sub { parent, tags, .. } => Some((parent, *tags)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Index {
+    /// An object changes from one value to another.
+    pub fn change(&mut self, key: &Key, old: Option<&Value>, new: Option<&Value>) {
+        match key {
+            Key::SubInterface(name) => {
+                let place = |value| tags(value).map(|(parent, tags)| (parent.to_string(), tags));
+                if let Some(place) = old.and_then(place)
+                    // In one transaction, another one may have got these tags already.
+                    && self.tagged.get(&place) == Some(name)
+                {
+                    self.tagged.remove(&place);
+                }
+                self.tagged.extend(new.and_then(place).map(|place| (place, name.clone())));
+            }
+            Key::Addresses(name) => {
+                for a in super::list(old) {
+                    self.owners.remove(&(a.address, name.clone()));
+                }
+                self.owners.extend(super::list(new).iter().map(|a| (a.address, name.clone())));
+            }
+            _ => {}
+        }
+    }
+
+    /// The sub-interface of `parent` with these tags.
+    pub fn tagged(&self, parent: &str, tags: Tags) -> Option<&String> {
+        self.tagged.get(&(parent.to_string(), tags))
+    }
+
+    /// The interfaces with this address.
+    pub fn owners(&self, address: Ipv4Addr) -> impl Iterator<Item = &String> {
+        let from = self.owners.range((address, String::new())..);
+        from.take_while(move |(a, _)| *a == address).map(|(_, name)| name)
+    }
+}
