@@ -99,6 +99,7 @@ fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
     if of > 1 {
         return Ok(Output::job(Bulk::new(work, c)));
     }
+    work.tell(c);
     Ok(match work.before.pop() {
         Some((_, Some(old))) if work.replaced > 0 => {
             Output::text(format!("replaced the path {old} of {prefix}: a route has one path"))
@@ -175,6 +176,20 @@ impl Work {
         Ok(())
     }
 
+    /// Tells the journal what was changed.
+    fn tell(&self, c: &mut Context) {
+        if !c.journal.has_room(self.of as usize) {
+            c.journal.note_too_much();
+            return;
+        }
+        let wanted = self.wanted();
+        let states = self.before.iter().flat_map(|(run, way)| std::iter::repeat_n(way, *run as usize));
+        let changed = (0..).zip(states).filter(|(_, way)| **way != wanted);
+        let before =
+            changed.map(|(n, way)| (self.key(n), way.clone().map(|via| Value::Route(Route { via }))));
+        c.journal.note(before.collect());
+    }
+
     /// Takes the last of the routes back that were changed. One that somebody else has changed since is theirs.
     fn one_back(&mut self, c: &mut Context) {
         let Some((run, before)) = self.before.last_mut() else { return };
@@ -228,6 +243,7 @@ impl Job<Context> for Work {
         if self.done < self.of {
             return Step::Again;
         }
+        self.tell(c);
         if self.replaced > 0 {
             *out += &format!("replaced {} paths: a route has one path\n", self.replaced);
         }

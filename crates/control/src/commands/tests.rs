@@ -639,6 +639,16 @@ fn changes_are_taken_back() {
     cli.refused("config rollback 99", "99");
     cli.ok("config rollback");
     assert!(cli.ok("show config").contains("10.9.0.0/16") && !cli.ok("show config").contains("pg1"));
+    // Many routes by one command are one change; of too many only that there was one is known.
+    let before = cli.ok("show config");
+    cli.ok("ip route add 10.9.0.0/16 via drop count 3");
+    let back = cli.ok("config rollback");
+    assert!(
+        back.contains("- ip route add 10.11.0.0/16 via drop\n") && cli.ok("show config") == before,
+        "{back}"
+    );
+    cli.ok("ip route add 20.0.0.0/24 via drop count 300000");
+    assert!(cli.refused("config rollback 1", "1").contains("no change is remembered"));
 }
 
 #[test]

@@ -27,6 +27,13 @@ pub(super) fn tags(value: &Value) -> Option<(&str, Tags)> {
 }
 
 impl Index {
+    /// That of a whole tree.
+    pub fn of(tree: &BTreeMap<Key, Value>) -> Index {
+        let mut index = Index::default();
+        tree.iter().for_each(|(key, value)| index.change(key, None, Some(value)));
+        index
+    }
+
     /// An object changes from one value to another.
     pub fn change(&mut self, key: &Key, old: Option<&Value>, new: Option<&Value>) {
         match key {

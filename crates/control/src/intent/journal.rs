@@ -7,9 +7,9 @@ use super::{Change, Key, Store, Value, key_name};
 
 /// Transactions that are remembered at most.
 const MOST: usize = 1000;
-/// Changed objects that are remembered at most, in all transactions together. A change of a table of a million routes
-/// can be taken back, but not two.
-const MOST_OBJECTS: usize = 1_500_000;
+/// Changed objects that are remembered at most, in all transactions together. What changes more at once cannot be taken
+/// back, nor what came before it.
+const MOST_OBJECTS: usize = 250_000;
 
 /// One transaction of the past.
 #[derive(Debug)]
@@ -57,6 +57,18 @@ impl Journal {
     pub fn before(store: &Store, changes: &[Change]) -> Vec<(Key, Option<Value>)> {
         let old = |change: &Change| (change.key.clone(), store.get(&change.key).cloned());
         changes.iter().filter(|c| store.get(&c.key) != c.value.as_ref()).map(old).collect()
+    }
+
+    /// Whether a transaction of so many objects would be remembered.
+    pub fn has_room(&self, objects: usize) -> bool {
+        objects <= MOST_OBJECTS || self.held.is_some()
+    }
+
+    /// Says that more was changed than is remembered.
+    pub fn note_too_much(&mut self) {
+        self.generation += 1;
+        self.entries.clear();
+        self.objects = 0;
     }
 
     /// Remembers a transaction that was made.
@@ -125,6 +137,10 @@ mod tests {
         j.hold(None);
         j.note(table(1, false));
         assert!(j.entries().count() == MOST && j.back_to(100).is_none());
+        assert!(!j.has_room(MOST_OBJECTS + 1));
+        let now = j.generation();
+        j.note_too_much();
+        assert!(j.generation() == now + 1 && j.back_to(now).is_none() && j.back_to(now + 1).is_some());
         assert!(j.back_to(j.generation() + 1).is_none());
         assert_eq!(j.back_to(j.generation()), Some(Vec::new()));
     }

@@ -132,7 +132,7 @@ impl Store {
     /// A tree that nobody has applied.
     #[cfg(test)]
     pub(crate) fn of(objects: BTreeMap<Key, Value>) -> Store {
-        Store { objects }
+        Store { index: Index::of(&objects), objects, version: 0 }
     }
 
     /// Every object.
@@ -170,7 +170,8 @@ impl Store {
 
     /// What is wrong with a tree as a whole: each object that cannot be as it says, and why. `system` is only asked.
     pub fn faults<'t>(tree: &'t BTreeMap<Key, Value>, system: &System) -> Vec<(&'t Key, Refused)> {
-        let view = View { objects: tree, changes: BTreeMap::new() };
+        let index = Index::of(tree);
+        let view = View { objects: tree, index: &index, changes: BTreeMap::new() };
         tree.iter()
             .filter_map(|(key, value)| Some((key, validate(key, value, &view, system).err()?)))
             .collect()
