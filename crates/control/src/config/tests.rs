@@ -138,7 +138,7 @@ fn what_cannot_be_yet_says_so() {
         &[
             ("1:1", "no bonding"),
             ("4:3", "no bonding yet"),
-            ("5:3", "a Linux interface NAME is host-NAME"),
+            ("5:3", "Linux interface NAME is host-NAME"),
             ("5:46", "no mirror of interfaces in Linux"),
         ],
     );

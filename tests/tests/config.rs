@@ -1,0 +1,109 @@
+//! The configuration as a file: applied under traffic, taken back, saved, and there again after a restart.
+
+use std::fs;
+use std::time::Duration;
+
+use scenarios::{Iperf, Ping, Routed, TWO_PORTS, cabled, lost_on_the_way};
+use testkit::netns::LIMIT;
+use testkit::router::Router;
+
+/// What [`Routed`] is configured to.
+const PORTS: &str = "
+interfaces:
+  host-eth0: { addresses: [ 10.0.0.1/24 ] }
+  host-eth1: { addresses: [ 10.0.1.1/24 ] }
+";
+
+/// The same, with much beside it.
+const MORE: &str = "
+interfaces:
+  host-eth0: { addresses: [ 10.0.0.1/24 ] }
+  host-eth1:
+    addresses: [ 10.0.1.1/24 ]
+    sub-interfaces:
+      100: { addresses: [ 10.1.0.1/24 ] }
+      200: { encapsulation: { dot1ad: 200, inner-dot1q: 7 }, addresses: [ 10.2.0.1/24 ] }
+  host-eth2: { addresses: [ 10.3.0.1/24, 10.3.0.2/24 ], neighbors: { 10.3.0.9: 02:00:00:00:00:09 } }
+loopbacks:
+  loop0: { addresses: [ 203.0.113.1/32 ], table: 5 }
+tables: [ 5 ]
+routes:
+  - { prefix: 10.64.0.0/10, via: 10.0.1.2 }
+  - { prefix: 0.0.0.0/0, via: 10.3.0.9 }
+";
+
+/// Writes a file beside the router's socket, and gives its path.
+fn file(router: &Router, name: &str, text: &str) -> String {
+    let path = router.socket().with_file_name(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn what_does_not_change_is_not_disturbed() {
+    let Some(net) = Routed::new() else { return };
+    net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
+    let (small, large) = (file(&net.router, "small.yaml", PORTS), file(&net.router, "large.yaml", MORE));
+    let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 16M -l 200 -t 3");
+    let mut changes = 0;
+    while flow.running() {
+        net.router.ctl(&format!("config apply {large}"));
+        net.router.ctl(&format!("config apply {small}"));
+        changes += 2;
+    }
+    let end = flow.finish();
+    assert!(changes >= 6, "only {changes} changes in three seconds");
+    assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 10_000), "{end}");
+    assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
+}
+
+#[test]
+fn what_nobody_confirms_goes_back() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    // The mistake of the night: the address that the operator came by is gone.
+    let text = "interfaces:\n  host-eth0: {}\n  host-eth1: { addresses: [ 10.0.1.1/24 ] }\n";
+    let path = file(&router, "wrong.yaml", text);
+    let said = router.ctl(&format!("config apply {path} confirm 1"));
+    assert!(said.contains("- set interface ip address host-eth0 10.0.0.1/24"), "{said}");
+    assert!(!Ping::answered(&a, "10.0.0.1"));
+    router.ctl("config rollback");
+    Ping::until_answered(&a, "10.0.0.1", Duration::from_secs(3));
+}
+
+#[test]
+fn what_was_saved_is_there_after_a_restart() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let router = Router::start(&r, TWO_PORTS);
+    router.script("create sub-interfaces host-eth0 7\nip route add 10.9.0.0/16 via 10.0.1.2");
+    let config = router.ctl("show config");
+    let (socket, path) = (router.socket().to_owned(), router.socket().with_file_name("saved.yaml"));
+    router.ctl(&format!("config save {}", path.display()));
+    router.stop();
+    let (binary, socket) = (testkit::router::binary().display(), socket.display());
+    let unix = format!("unix {{ nodaemon cli-listen {socket} startup-config {} }}", path.display());
+    let again = r.spawn(&format!("{binary} run {unix}"));
+    Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
+    assert_eq!(r.run(&format!("{binary} ctl -s {socket} show config")), config);
+    drop(again);
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_every_place() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let router = Router::start(&r, "");
+    let path =
+        file(&router, "wrong.yaml", "interfaces:\n  host-eth0: { mtu: many }\n  eth1: {}\nroute: []\n");
+    let binary = testkit::router::binary().display();
+    let check = r.attempt(&format!("{binary} check {path}"), LIMIT);
+    let places: Vec<_> = check.stderr.lines().filter_map(|l| l.split(".yaml:").nth(1)).collect();
+    assert!(
+        check.code() == Some(1)
+            && places.len() == 3
+            && places[0].starts_with("2:21: ")
+            && places[1].starts_with("3:3: ")
+            && places[2].starts_with("4:1: "),
+        "{check}"
+    );
+    let apply = router.attempt(&format!("config apply {path}"));
+    assert!(apply.code() == Some(1) && apply.stderr.contains("nothing was changed"), "{apply}");
+}
