@@ -6,7 +6,8 @@
 mod iperf;
 mod ping;
 
-use testkit::netns::{Host, Lab};
+use testkit::netns::{Host, LIMIT, Lab};
+use testkit::process::{Process, until};
 use testkit::router::Router;
 
 pub use iperf::{Iperf, lost_on_the_way};
@@ -68,4 +69,21 @@ pub fn echo(host: &Host, arguments: &str) -> String {
 pub fn address(host: &Host, address: &str, gateway: &str) {
     host.run(&format!("ip addr add {address} dev eth0"));
     host.run(&format!("ip route add default via {gateway}"));
+}
+
+/// Gives `host` a VLAN device on eth0 with these tags (`tools/vlan.py`), and an address on it, for as long as the process
+/// runs.
+///
+/// # Panics
+/// When it cannot be made; ask [`Host::can_tap`] first.
+pub fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/vlan.py");
+    let mut device = host.spawn(&format!("python3 {tool} eth0 {name} {tags}"));
+    until("the VLAN device is there", LIMIT, || {
+        assert!(device.running(), "vlan.py ended: {}", device.stderr());
+        device.stdout().contains("ready")
+    });
+    host.run(&format!("ip link set {name} up"));
+    host.run(&format!("ip addr add {address} dev {name}"));
+    device
 }

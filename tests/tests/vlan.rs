@@ -1,22 +1,7 @@
 //! VLAN and QinQ: hosts behind tags, each a Linux stack whose frames `tools/vlan.py` tags and untags.
 
-use scenarios::{Ping, TWO_PORTS, cabled};
-use testkit::netns::{Host, LIMIT};
-use testkit::process::{Process, until};
+use scenarios::{Ping, TWO_PORTS, cabled, vlan};
 use testkit::router::Router;
-
-/// Gives `host` a VLAN device on eth0 with these tags, an address on it and a default route.
-fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
-    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/vlan.py");
-    let mut device = host.spawn(&format!("python3 {tool} eth0 {name} {tags}"));
-    until("the VLAN device is there", LIMIT, || {
-        assert!(device.running(), "vlan.py ended: {}", device.stderr());
-        device.stdout().contains("ready")
-    });
-    host.run(&format!("ip link set {name} up"));
-    host.run(&format!("ip addr add {address} dev {name}"));
-    device
-}
 
 #[test]
 fn tagged_hosts_reach_untagged_ones() {
