@@ -76,6 +76,9 @@ fn forwarded_fragments_wait_for_the_first_where_that_is_on() {
         let answer = echo(&a, &format!("10.0.0.2 10.0.1.2 --size 8000 --piece 1480 --order {order}"));
         assert_eq!(answer, "reply 8000 ok", "{order}");
     }
+    router.ctl("trace add af-packet-input 100");
     assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 -s 8000 10.0.1.2").complete());
     assert_eq!(router.json("show ip4-sv-reassembly")["completed"], 6);
+    let trace = router.ctl("show trace");
+    assert!(trace.contains("ip4-sv-reassembly: ports "), "{trace}");
 }

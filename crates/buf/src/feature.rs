@@ -15,6 +15,7 @@
 //! [`Packet::feature`]: crate::Packet::feature
 //! [`Packet::feature_mut`]: crate::Packet::feature_mut
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -22,8 +23,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::layout::{FEATURE, FEATURE_LEN};
 
 /// What can be a field: a plain type for which any bytes are valid. `zerocopy` derives the traits.
-pub trait Field: FromBytes + IntoBytes + KnownLayout + Immutable + Copy {}
-impl<T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy> Field for T {}
+pub trait Field: FromBytes + IntoBytes + KnownLayout + Immutable + Copy + 'static {}
+impl<T: FromBytes + IntoBytes + KnownLayout + Immutable + Copy + 'static> Field for T {}
 
 /// Where a feature's field is in each packet.
 pub struct FeatureField<T> {
@@ -47,12 +48,28 @@ impl<T> FeatureField<T> {
     }
 }
 
+impl<T: Field> FeatureField<T> {
+    /// The field among the feature bytes of a packet ([`Packet::feature_bytes`](crate::Packet::feature_bytes)); `None` when
+    /// it is zeros, so that its feature has not seen the packet.
+    pub fn among(self, bytes: &[u8; FEATURE_LEN]) -> Option<T> {
+        let (value, _) = T::read_from_prefix(bytes.get(usize::from(self.at)..)?).ok()?;
+        value.as_bytes().iter().any(|b| *b != 0).then_some(value)
+    }
+}
+
 /// The fields of all features of a graph.
 #[derive(Default)]
 pub struct FeatureFields {
-    /// Features with the bytes that they have.
-    given: Vec<(&'static str, usize)>,
+    given: Vec<Given>,
     end: usize,
+}
+
+/// Which bytes a feature has.
+struct Given {
+    feature: &'static str,
+    at: usize,
+    len: usize,
+    of: TypeId,
 }
 
 impl FeatureFields {
@@ -61,21 +78,35 @@ impl FeatureFields {
     /// # Errors
     /// When the feature has a field already, or there is no room; the text says which features have it.
     pub fn add<T: Field>(&mut self, feature: &'static str) -> Result<FeatureField<T>, String> {
-        if self.given.iter().any(|(name, _)| *name == feature) {
+        if self.given.iter().any(|g| g.feature == feature) {
             return Err(format!("the feature \"{feature}\" registers a second field: make both one type"));
         }
         let (at, len) = (self.end.next_multiple_of(align_of::<T>()), size_of::<T>());
         if at + len > FEATURE_LEN {
             let given: Vec<String> =
-                self.given.iter().map(|(name, n)| format!("\"{name}\" has {n}")).collect();
+                self.given.iter().map(|g| format!("\"{}\" has {}", g.feature, g.len)).collect();
             let given = if given.is_empty() { "nobody else has any".into() } else { given.join(", ") };
             return Err(format!(
                 "there is no room for the field of the feature \"{feature}\", {len} bytes, \
                  in the {FEATURE_LEN} that packets have for all features: {given}"
             ));
         }
-        self.given.push((feature, len));
+        self.given.push(Given { feature, at, len, of: TypeId::of::<T>() });
         self.end = at + len;
         Ok(FeatureField { at: at as u8, of: PhantomData })
+    }
+
+    /// The field that another feature was given, for whoever reads what that one tells.
+    ///
+    /// # Errors
+    /// When that feature has no field, or one of another type.
+    pub fn find<T: Field>(&self, feature: &str) -> Result<FeatureField<T>, String> {
+        match self.given.iter().find(|g| g.feature == feature) {
+            Some(g) if g.of == TypeId::of::<T>() => Ok(FeatureField { at: g.at as u8, of: PhantomData }),
+            Some(_) => Err(format!("the field of the feature \"{feature}\" is of another type")),
+            None => {
+                Err(format!("the feature \"{feature}\" has no field: install it before those that read it"))
+            }
+        }
     }
 }

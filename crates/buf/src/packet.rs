@@ -285,6 +285,12 @@ impl<'a> Packet<'a> {
         unsafe { &mut *self.ptr(field.offset()).cast::<T>() }
     }
 
+    /// The bytes of all fields; `None` while no feature has written any.
+    pub fn feature_bytes(&self) -> Option<[u8; FEATURE_LEN]> {
+        // SAFETY: as in `feature_bytes_mut`; only read here.
+        self.record.flags.any(Flags::FEATURES).then(|| unsafe { *self.ptr(FEATURE).cast() })
+    }
+
     /// Gives this packet, a piece of `from` or made for it, what features know of `from`.
     pub fn copy_features(&mut self, from: &Packet<'_>) {
         self.record.flags = (self.record.flags & !Flags::FEATURES) | (from.record.flags & Flags::FEATURES);

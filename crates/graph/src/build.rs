@@ -1,7 +1,7 @@
 //! Building the graph: names become numbers, or the start stops with a clear error.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
+use std::fmt::{self, Write};
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::edge::{EdgeId, Edges, FIRST_REASON, ReasonInfo, Reasons, UNSAID};
 use crate::node::{Cx, FrameNode, InputNode, More, Out, Outcome, PacketNode, Setup, WaitSet};
 use crate::rank;
 use crate::stats::Stats;
-use crate::trace::{TraceFn, Tracer};
+use crate::trace::{FieldTrace, TraceFn, Tracer};
 use crate::worker::Sink;
 
 /// A node's number in the graph: its place in the order in which nodes run.
@@ -182,6 +182,7 @@ pub struct Builder {
     features: Vec<FeatureDef>,
     punt_reasons: Vec<PuntInfo>,
     fields: FeatureFields,
+    field_traces: Vec<FieldTrace>,
 }
 
 impl Builder {
@@ -276,12 +277,33 @@ impl Builder {
     }
 
     /// Gives a feature of several nodes a field in each packet, by which they tell each other what they know of it: see
-    /// [`buf::feature`]. The handle goes into the nodes when they are made.
+    /// [`buf::feature`]. The handle goes into the nodes when they are made. `trace` writes a field for a trace: every node that a
+    /// packet comes to shows what features know of it.
     ///
     /// # Errors
     /// When the feature has a field already, or there is no room; the text says which features have it.
-    pub fn feature_field<T: Field>(&mut self, feature: &'static str) -> Result<FeatureField<T>, GraphError> {
-        self.fields.add(feature).map_err(GraphError)
+    pub fn feature_field<T: Field>(
+        &mut self,
+        feature: &'static str,
+        trace: fn(&T, &mut String),
+    ) -> Result<FeatureField<T>, GraphError> {
+        let field = self.fields.add(feature).map_err(GraphError)?;
+        self.field_traces.push(Box::new(move |bytes, text| {
+            if let Some(value) = field.among(bytes) {
+                let _ = write!(text, "{feature}: ");
+                trace(&value, text);
+                text.push('\n');
+            }
+        }));
+        Ok(field)
+    }
+
+    /// The field of another feature, which was installed before, for nodes that read what it tells.
+    ///
+    /// # Errors
+    /// When that feature has no field, or one of another type.
+    pub fn field_of<T: Field>(&self, feature: &str) -> Result<FeatureField<T>, GraphError> {
+        self.fields.find(feature).map_err(GraphError)
     }
 
     /// Declares why packets go to the main thread, and how many a second one worker passes on.
@@ -324,7 +346,7 @@ impl Builder {
     /// # Errors
     /// A name that nobody bears, or that two bear; an order of an arc that cannot be kept; an edge to an input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
-        let Builder { mut defs, arcs, features, punt_reasons, fields: _ } = self;
+        let Builder { mut defs, arcs, features, punt_reasons, fields: _, field_traces } = self;
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         for (i, d) in defs.iter().enumerate() {
             if by_name.insert(d.name, i).is_some() {
@@ -458,7 +480,7 @@ impl Builder {
         let nodes: Arc<[NodeInfo]> = infos.into();
         let blueprint = Blueprint {
             stats: Stats::new(&nodes, first_reason),
-            tracer: Tracer::new(nodes.clone()),
+            tracer: Tracer::new(nodes.clone(), field_traces),
             nodes,
             makes,
             rows: reader,

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use buf::layout::FEATURE_LEN;
 use buf::record::Snapshot;
 
 use crate::build::{NodeId, NodeInfo};
@@ -39,7 +40,12 @@ pub struct Entry {
     bytes_before: [u8; BYTES],
     bytes_after: [u8; BYTES],
     kept: [u8; 2],
+    /// What features know of the packet behind the node.
+    features: Features,
 }
+
+/// The feature bytes of a packet, if any feature wrote to them.
+type Features = Option<[u8; FEATURE_LEN]>;
 
 impl Entry {
     /// The first bytes of the packet as the node found it (as it brought it in, for an input node).
@@ -82,6 +88,9 @@ pub type TraceFn = fn(&Entry, &mut String);
 /// For nodes with nothing to add.
 pub fn plain(_: &Entry, _: &mut String) {}
 
+/// Writes a line of what a feature knows of a packet, if it does.
+pub(crate) type FieldTrace = Box<dyn Fn(&[u8; FEATURE_LEN], &mut String) + Send + Sync>;
+
 /// The traces of a graph.
 #[derive(Clone)]
 pub struct Tracer(Arc<Shared>);
@@ -92,6 +101,7 @@ struct Shared {
     wanted: Vec<AtomicU32>,
     next: AtomicU32,
     logs: Mutex<Vec<Arc<Log>>>,
+    fields: Vec<FieldTrace>,
 }
 
 /// One worker's entries.
@@ -103,9 +113,9 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tracer {
-    pub(crate) fn new(nodes: Arc<[NodeInfo]>) -> Tracer {
+    pub(crate) fn new(nodes: Arc<[NodeInfo]>, fields: Vec<FieldTrace>) -> Tracer {
         let wanted = nodes.iter().map(|_| AtomicU32::new(0)).collect();
-        Tracer(Arc::new(Shared { nodes, wanted, next: AtomicU32::new(1), logs: Mutex::default() }))
+        Tracer(Arc::new(Shared { nodes, wanted, next: AtomicU32::new(1), logs: Mutex::default(), fields }))
     }
 
     /// Traces the next `n` packets that `node` brings in; `false` when it is not an input node.
@@ -169,6 +179,12 @@ impl Tracer {
         if let Some(info) = self.0.nodes.get(entry.node.0 as usize) {
             let mut own = String::new();
             (info.trace)(entry, &mut own);
+            if let Some(bytes) = &entry.features {
+                if !own.is_empty() && !own.ends_with('\n') {
+                    own.push('\n');
+                }
+                self.0.fields.iter().for_each(|field| field(bytes, &mut own));
+            }
             for line in own.lines() {
                 let _ = writeln!(text, "  {line}");
             }
@@ -215,6 +231,7 @@ pub(crate) struct Before {
     bytes: [u8; BYTES],
     kept: u8,
     total_len: u32,
+    features: Features,
 }
 
 fn keep(from: &[u8]) -> ([u8; BYTES], u8) {
@@ -239,6 +256,7 @@ pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>
                 bytes,
                 kept,
                 total_len: p.total_len() as u32,
+                features: p.feature_bytes(),
             });
         }
     }
@@ -270,11 +288,13 @@ pub(crate) fn record(
             bytes_before: b.bytes,
             bytes_after: b.bytes,
             kept: [b.kept; 2],
+            features: b.features,
         };
         if let Some(p) = frame.get(b.at) {
             (entry.bytes_after, entry.kept[1]) = keep(p.bytes());
             entry.after = Some(p.snapshot());
             entry.total_len = p.total_len() as u32;
+            entry.features = p.feature_bytes();
             entry.fate = fate(b.at);
         }
         entries.push(entry);

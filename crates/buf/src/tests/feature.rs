@@ -126,6 +126,27 @@ fn what_does_not_fit_is_refused_by_name() {
 }
 
 #[test]
+fn a_field_is_found_by_name_and_type() -> std::io::Result<()> {
+    let mut fields = FeatureFields::default();
+    let mut add = |name| fields.add::<u32>(name).map_err(std::io::Error::other);
+    let (one, two) = (add("one")?, add("two")?);
+    let found = fields.find::<u32>("two").map_err(std::io::Error::other)?;
+    let pool = Pool::new(1)?;
+    let mut cache = pool.cache();
+    let mut held = Held::alloc(&mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    assert_eq!(held.packet().feature_bytes(), None);
+    *held.packet().feature_mut(two) = 7;
+    assert_eq!(held.packet().feature(found), 7);
+    let bytes = held.packet().feature_bytes().unwrap_or([1; 64]);
+    assert_eq!((one.among(&bytes), two.among(&bytes)), (None, Some(7)));
+    held.free(&mut cache);
+    let refused = |found: Result<FeatureField<[u8; 4]>, String>| found.err().unwrap_or_default();
+    assert_eq!(refused(fields.find("two")), "the field of the feature \"two\" is of another type");
+    assert!(refused(fields.find("three")).starts_with("the feature \"three\" has no field"));
+    Ok(())
+}
+
+#[test]
 fn only_writing_makes_fields_valid() -> std::io::Result<()> {
     let pool = Pool::new(2)?;
     let mut cache = pool.cache();

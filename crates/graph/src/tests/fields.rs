@@ -46,15 +46,22 @@ impl FrameNode for Read {
     }
 }
 
+const NOT_YET: &str = "the feature \"third\" has no field: install it before those that read it";
+
 #[test]
 fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
     let seen = Seen::default();
     let mut back = None;
     let mut fields = None;
     let mut rig = Rig::new(|b, log| {
-        let first = b.feature_field::<u32>("first").expect("a field");
-        let second = b.feature_field::<[u8; 3]>("second").expect("a field");
-        fields = Some((first, second));
+        let first = b
+            .feature_field::<u32>("first", |n, text| text.push_str(&format!("number {n}")))
+            .expect("a field");
+        let second = b
+            .feature_field::<[u8; 3]>("second", |n, text| text.push_str(&format!("{n:?}")))
+            .expect("a field");
+        assert_eq!(b.field_of::<u32>("third").err().map(|e| e.0).as_deref(), Some(NOT_YET));
+        fields = Some((b.field_of::<u32>("first").expect("it has one"), second));
         b.punt_reason("toy", 1_000_000);
         b.edge("source", "write").expect("an edge");
         b.frame(move |_| Ok(Write(first, second)));
@@ -74,6 +81,8 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
     };
     let n = 200u32;
     rig.source.push((0..n).map(|id| Spec { id, bytes: way(id), ..Spec::default() }).collect());
+    let (tracer, source) = (rig.blueprint.tracer().clone(), rig.blueprint.node("source").expect("a node"));
+    tracer.add(source, 3);
     rig.turn();
     let (first, _) = fields.expect("fields");
     while let Some(mut punted) = rig.port.punted() {
@@ -88,13 +97,22 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
         (0..n).filter(|id| id % 5 != 4).map(|id| (id, id, if id % 2 == 0 { [id as u8; 3] } else { [0; 3] }));
     assert!(all.into_iter().eq(expected));
     rig.ends_clean();
+    let told = |trace| {
+        let entries = tracer.entries();
+        let of = entries.iter().filter(|e| e.trace == trace).map(|e| tracer.describe(e));
+        of.map(|text| text.lines().skip(1).collect::<Vec<_>>().join("|")).collect::<Vec<_>>()
+    };
+    // The node that writes the fields, and those behind it; what is zeros is nothing. The last one freed the packet.
+    let (one, two) = ("  first: number 1", "  first: number 2|  second: [2, 2, 2]");
+    assert_eq!(told(2), ["", one, one, one, one]);
+    assert_eq!(told(3), ["", two, &format!("{two}|  held"), &format!("{two}|  held"), two]);
 }
 
 #[test]
 fn fields_that_do_not_fit_stop_the_start() {
     let text = refused(|b, _| {
-        b.feature_field::<[u32; 12]>("nat44")?;
-        b.feature_field::<[u32; 5]>("acl").map(|_| ())
+        b.feature_field::<[u32; 12]>("nat44", |_, _| ())?;
+        b.feature_field::<[u32; 5]>("acl", |_, _| ()).map(|_| ())
     });
     assert_eq!(
         text,

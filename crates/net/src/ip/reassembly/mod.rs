@@ -26,6 +26,7 @@ use buf::Packet;
 use graph::{Builder, GraphError};
 use wire::Ipv4Header;
 
+pub use ports::Ports;
 pub use shared::{DatagramView, Kind, Reassembly, Totals};
 pub use waiting::{Fill, Limits};
 
@@ -36,6 +37,9 @@ use waiting::Span;
 
 /// Fragments that a datagram can have, at most.
 pub const MOST_FRAGMENTS: usize = 256;
+/// The feature that tells those behind it the ports of fragments: [`Ports`], in the field that `Builder::field_of` gives by this
+/// name.
+pub const SHALLOW: &str = "ip4-sv-reassembly";
 /// The node that takes fragments for this router.
 pub(crate) const FULL: &str = "ip4-full-reassembly";
 /// The node that the main thread tells that a datagram's time is over.
@@ -96,13 +100,14 @@ impl Fragment {
 /// Adds the nodes; behind those of `ip`.
 ///
 /// # Errors
-/// When the main thread can reach no more nodes.
+/// When the main thread can reach no more nodes, or packets have no room for another field.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.reassembly.clone();
     b.frame(move |_| Ok(full::Ip4FullReassembly::new(&tables)));
     let tables = t.reassembly.clone();
-    b.frame(move |_| Ok(shallow::Ip4SvReassembly::new(&tables)));
-    b.feature("ip4-unicast", "ip4-sv-reassembly", &[], &["ip4-count"]);
+    let ports = b.feature_field(SHALLOW, Ports::trace)?;
+    b.frame(move |_| Ok(shallow::Ip4SvReassembly::new(&tables, ports)));
+    b.feature("ip4-unicast", SHALLOW, &[], &["ip4-count"]);
     let tables = t.reassembly.clone();
     b.frame(move |_| Ok(expire::Ip4ReassemblyExpire::new(&tables)));
     hooks.inject(b, EXPIRE)

@@ -3,18 +3,30 @@
 //! What comes before the first fragment waits for it; what comes behind goes on at once. A datagram is known until its time
 //! is over, since nobody counts its bytes here.
 
+use std::fmt::Write;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use super::Key;
 use super::shallow::Reason;
 use super::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
 /// The ports of a datagram: of TCP and its like the first two words of the header, of an ICMP echo its identifier twice, of
 /// anything else 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
 pub struct Ports {
     /// Source port.
     pub src: u16,
     /// Destination port.
     pub dst: u16,
+}
+
+impl Ports {
+    /// As a line of a trace.
+    pub fn trace(&self, text: &mut String) {
+        let _ = write!(text, "ports {} -> {}", self.src, self.dst);
+    }
 }
 
 /// The ports of datagrams whose first fragment has come, and the fragments of others that wait for it.

@@ -1,17 +1,17 @@
 //! `ip4-sv-reassembly`: a feature that lets no fragment pass before the first one of its datagram, which has the ports
 //! (shallow virtual reassembly). Features that look at ports come after it.
 //!
-//! Nothing is put together: fragments go on one by one, with the flow hash of the connection. What comes too early waits,
-//! bounded in number and time.
+//! Nothing is put together: fragments go on one by one, each with the ports in a field of the packet and the flow hash of the
+//! connection, in their place among the packets that are whole. What comes too early waits, bounded in number and time.
 
-use buf::{Frame, Held, Packet};
+use buf::{FeatureField, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::flow::FiveTuple;
 use wire::icmpv4::kind;
 use wire::{Ipv4Header, protocol};
 
 use super::ports::Ports;
-use super::{Fragment, Key, Reassembly};
+use super::{Fragment, Key, Reassembly, SHALLOW};
 
 edges! { pub enum Next { Continue = "next-feature" } }
 reasons! {
@@ -27,11 +27,12 @@ reasons! {
 
 pub struct Ip4SvReassembly {
     tables: Reassembly,
+    field: FeatureField<Ports>,
 }
 
 impl Ip4SvReassembly {
-    pub fn new(tables: &Reassembly) -> Ip4SvReassembly {
-        Ip4SvReassembly { tables: tables.clone() }
+    pub fn new(tables: &Reassembly, field: FeatureField<Ports>) -> Ip4SvReassembly {
+        Ip4SvReassembly { tables: tables.clone(), field }
     }
 }
 
@@ -53,7 +54,7 @@ fn ports(p: &mut Packet<'_>) -> Ports {
 }
 
 impl FrameNode for Ip4SvReassembly {
-    const NAME: &'static str = "ip4-sv-reassembly";
+    const NAME: &'static str = SHALLOW;
     type Next = Next;
     type Drop = Reason;
     const TRACE: graph::trace::TraceFn = crate::trace::ip4;
@@ -62,6 +63,7 @@ impl FrameNode for Ip4SvReassembly {
         out.each(frame, |_, p| {
             if p.peek::<Ipv4Header>().is_fragment() { Verdict::Hold } else { Verdict::Next(Next::Continue) }
         });
+        out.in_order();
     }
 
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
@@ -76,12 +78,12 @@ impl FrameNode for Ip4SvReassembly {
         }
         let first = (fragment.span.start == 0).then(|| ports(&mut p));
         let mut table = self.tables.shallow().lock(&key);
-        let mut went = 0;
+        let (mut went, field) = (0, self.field);
         let each = |outcome: Result<Ports, Reason>, mut held: Held| {
             went += 1;
             match outcome {
                 Ok(ports) => {
-                    tell(&mut held.packet(), ports);
+                    tell(&mut held.packet(), field, ports);
                     out.emit(Next::Continue, held);
                 }
                 Err(reason) => out.drop(reason, held),
@@ -96,10 +98,11 @@ impl FrameNode for Ip4SvReassembly {
     }
 }
 
-/// Tells the features behind what connection a fragment belongs to: its flow hash is that of whole packets.
-fn tell(p: &mut Packet<'_>, ports: Ports) {
+/// Tells the features behind what connection a fragment belongs to: its ports, and the flow hash of whole packets.
+fn tell(p: &mut Packet<'_>, field: FeatureField<Ports>, ports: Ports) {
     let h = p.peek::<Ipv4Header>();
     let (src_port, dst_port) = (ports.src, ports.dst);
     let flow = FiveTuple { src: h.src_u32(), dst: h.dst_u32(), src_port, dst_port, protocol: h.protocol() };
     p.set_hash(flow.hash());
+    *p.feature_mut(field) = ports;
 }

@@ -1,17 +1,18 @@
 //! The nodes: what becomes of packets that come in fragments.
 
 use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use buf::{Flags, Packet};
-use graph::ArcKey;
+use buf::{FeatureField, Flags, Packet};
+use graph::{ArcKey, Cx, NoReason, PacketNode, Verdict};
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::flow::FiveTuple;
 use wire::{Ipv4Header, ipv4};
 
-use super::{EXPIRE, FULL, Kind, Limits, Reassembly};
+use super::{EXPIRE, FULL, Kind, Limits, Ports, Reassembly, SHALLOW};
 use crate::icmp::Cause;
 use crate::ip::local::Ip4Local;
 use crate::testing::{Bench, checksum};
@@ -238,6 +239,61 @@ fn shallow() -> (Harness, Reassembly) {
     let (mut h, tables) = harness();
     h.arcs().enable("ip4-unicast", "ip4-sv-reassembly", IN, true).unwrap();
     (h, tables)
+}
+
+/// A feature that looks at ports: it notes what it learns of each packet.
+struct PortReader(FeatureField<Ports>, Arc<Mutex<Vec<(u16, u16)>>>);
+graph::edges! { enum ReaderNext { Continue = "next-feature" } }
+
+impl PacketNode for PortReader {
+    const NAME: &'static str = "port-reader";
+    type Next = ReaderNext;
+    type Drop = NoReason;
+    fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<ReaderNext, NoReason> {
+        let ports = p.feature(self.0);
+        self.1.lock().unwrap().push((ports.src, ports.dst));
+        Verdict::Next(ReaderNext::Continue)
+    }
+}
+
+#[test]
+fn a_feature_behind_learns_the_ports_of_every_fragment() {
+    let (bench, learned) = (Bench::new(), Arc::<Mutex<Vec<_>>>::default());
+    let mut h = bench.harness(|b, t, hooks| {
+        b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
+        super::install(b, t, hooks).unwrap();
+        let (field, notes) = (b.field_of(SHALLOW).unwrap(), learned.clone());
+        b.packet(move |_| Ok(PortReader(field, notes.clone())));
+        b.feature("ip4-unicast", "port-reader", &[SHALLOW], &[]);
+    });
+    for feature in [SHALLOW, "port-reader"] {
+        h.arcs().enable("ip4-unicast", feature, IN, true).unwrap();
+    }
+    let mut packets = cut(&datagram(100).build(), 3);
+    packets.reverse();
+    let fragments = packets.len();
+    let ping = PacketBuilder::ipv4(HOST, OWN).id(9).echo_request(0x1234, 1).payload(&[0; 40]).build();
+    packets.extend(cut(&ping, 3).into_iter().rev());
+    // A whole one has its own ports, and needs no field.
+    packets.push(datagram(9).build());
+    let out = send_shallow(&mut h, &packets);
+    assert!(out.iter().all(|o| o.node == "ip4-lookup"), "{:?}", ends(&out));
+    let mut expected = vec![(1000, 53); fragments];
+    expected.extend([(0x1234, 0x1234); 2]);
+    expected.push((0, 0));
+    assert_eq!(*learned.lock().unwrap(), expected);
+}
+
+#[test]
+fn fragments_keep_their_place_among_whole_packets() {
+    let (mut h, _tables) = shallow();
+    let (whole, fragments) = (datagram(9).build(), cut(&datagram(100).build(), 6));
+    let mut packets = vec![whole.clone()];
+    for fragment in fragments {
+        packets.extend([fragment, whole.clone()]);
+    }
+    let sent: Vec<_> = send_shallow(&mut h, &packets).into_iter().map(|o| o.bytes).collect();
+    assert_eq!(sent, packets);
 }
 
 fn send_shallow(h: &mut Harness, packets: &[Vec<u8>]) -> Vec<Out> {
