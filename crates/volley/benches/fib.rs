@@ -215,6 +215,42 @@ fn flip() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// A route changes that the next hops of many others are behind: how long the main thread is held up at most, and how
+/// long it takes until the last one follows.
+fn recursive() -> Result<Vec<Figure>> {
+    const HOPS: u32 = 50_000;
+    let mut figures = Vec::new();
+    for word in ["follow", "lose", "find"] {
+        figures.push(Figure::new(format!("{word}-50k-hops-step"), "ms", Some((false, 1.0))));
+        figures.push(Figure::new(format!("{word}-50k-hops-all"), "ms", None));
+    }
+    let mut r = router()?;
+    let route: Prefix4 = "11.0.0.0/8".parse()?;
+    r.add_route(0, route, via(1))?;
+    for (n, (prefix, _)) in (0..).zip(random(HOPS as usize, 1)) {
+        let next_hop = Ipv4Addr::from_bits(0x0b00_0001 + n);
+        r.add_route(0, prefix, Path::Via { next_hop, interface: None })?;
+    }
+    r.remove_route(0, route)?;
+    Longest::default().turns(&mut r);
+    r.add_route(0, route, via(1))?;
+    Longest::default().turns(&mut r);
+    for _ in 0..REPETITIONS {
+        for at in [0, 2, 4] {
+            let (start, mut longest) = (Cpu::now(), Longest::default());
+            longest.step(|| match at {
+                0 => r.add_route(0, route, via(2)),
+                2 => r.remove_route(0, route).map(|_| ()),
+                _ => r.add_route(0, route, via(1)),
+            })?;
+            longest.turns(&mut r);
+            figures[at].samples.push(longest.0);
+            figures[at + 1].samples.push(start.seconds() * 1e3);
+        }
+    }
+    Ok(figures)
+}
+
 /// The widest routes come and go over a full table.
 fn wide() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
@@ -233,6 +269,18 @@ fn wide() -> Result<Vec<Figure>> {
         }
         figures.push(figure);
     }
+    // Each /24 with a longer prefix in it has 256 entries of its own.
+    for n in 0..0x8000 {
+        r.add_route(0, Prefix4::new(Ipv4Addr::from_bits(0x1000_0080 + (n << 8)), 25), via(1))?;
+    }
+    let (prefix, mut figure) = ("16.0.0.0/9".parse()?, Figure::new("wide-16.0.0.0/9-of-/25s", "ms", None));
+    for _ in 0..REPETITIONS {
+        let mut longest = Longest::default();
+        longest.step(|| r.add_route(0, prefix, via(1)))?;
+        longest.step(|| r.remove_route(0, prefix))?;
+        figure.samples.push(longest.0);
+    }
+    figures.push(figure);
     Ok(figures)
 }
 
@@ -346,7 +394,7 @@ fn main() -> Result<()> {
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, Measure<'_>); 8] = [
+    let benches: [(&str, Measure<'_>); 9] = [
         ("memory", &memory),
         ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
         ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),
@@ -358,6 +406,7 @@ fn main() -> Result<()> {
             }
         }),
         ("flip", &flip),
+        ("recursive", &recursive),
         ("wide", &wide),
         ("cli", &cli),
         ("sub-interfaces", &sub_interfaces),
