@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,14 +16,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use drivers::Guardian;
+use infra::cpu::Schedule;
 use net::router::{Install, Parts, Router, Sizes};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::cli::{self, CliError, Listener, Registry};
+use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::{self, Context};
+use crate::process::{self, PidFile, Terminal};
 use crate::startup::{Listen, Startup, Workers};
 use crate::system::System;
 
@@ -71,6 +75,12 @@ pub fn run(startup: &Startup, install: Install) -> Result<(), DaemonError> {
 async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonError> {
     // From here on a signal to stop is an orderly end, also while the file of commands is being run.
     let mut stop = Stop::new()?;
+    let terminal = startup.unix.interactive.then(Terminal::remember);
+    // Where commands are edited, the key that sends this signal ends a command.
+    let edits = terminal.as_ref().is_some_and(Terminal::is_there) && !startup.unix.cli_line_mode;
+    stop.interrupts = !edits;
+    process::core_dumps(startup.unix.full_coredump, startup.unix.coredump_size)
+        .map_err(|(at, e)| failed(startup.about(&[at], e)))?;
     // First of all: a second instance ends here, before it touches anything.
     let listener = listen(startup)?;
     // Before anything is taken from the kernel, and before this thread has its core.
@@ -86,7 +96,10 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         Workers::Cores(cores) => cores.len().max(1),
     };
     let pidfile = startup.unix.pidfile.as_deref().map(PidFile::write).transpose();
-    let _pidfile = pidfile.map_err(|e| failed(startup.about(&["pidfile"], e)))?;
+    let _pidfile = pidfile.map_err(|e| {
+        let path = startup.unix.pidfile.as_deref().unwrap_or(Path::new("")).display();
+        failed(startup.about(&["pidfile"], format_args!("the pidfile {path} cannot be written: {e}")))
+    })?;
     let sizes = Sizes { buffers: startup.buffers.per_numa, workers };
     let Parts { mut router, workers } = Router::build(install, &sizes).map_err(failed)?;
     if router.pool().stats().page == infra::mem::PageSize::Small {
@@ -94,7 +107,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     let cores: Vec<usize> = placement.workers.iter().flatten().copied().collect();
-    router.start(workers, &cores).map_err(failed)?;
+    start_workers(startup, || router.start(workers, &cores).map_err(failed))?;
     // Without it links are looked at as often as devices.
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
@@ -118,13 +131,18 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         };
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], e.render())))?;
     }
-    tokio::task::spawn_local(cli::serve(listener, registry, context.clone()));
+    let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
+    let service = Service { prompt, idle: startup.unix.cli_idle_timeout };
+    let address = listener.address();
+    tokio::task::spawn_local(cli::serve(listener, registry, context.clone(), service));
     // Scripts wait for this line.
     eprintln!("volley: ready");
     tracing::info!("forwarding; the CLI listens on {}", where_listening(startup));
 
+    let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
     tokio::select! {
         why = stop.told() => tracing::info!("{why}"),
+        () = left_by(left) => tracing::info!("the CLI on standard input was left"),
         // The turns end only when the router can no longer be turned.
         ended = turns => return Err(failed(format!("the router's turns ended: {ended:?}"))),
     }
@@ -132,26 +150,78 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     Ok(())
 }
 
+/// Starts the workers, which are scheduled as the thread that starts them: so this one is for so long, too.
+fn start_workers(
+    startup: &Startup,
+    start: impl FnOnce() -> Result<(), DaemonError>,
+) -> Result<(), DaemonError> {
+    let Some(policy) = startup.cpu.policy else { return start() };
+    let usual = Schedule::current()?;
+    Schedule::new(policy, startup.cpu.priority.unwrap_or(1)).apply().map_err(|e| {
+        failed(startup.about(
+            &["scheduler-policy"],
+            format_args!(
+                "the kernel does not let the workers be scheduled this way: {e}; real-time policies need CAP_SYS_NICE, or \
+                 LimitRTPRIO= in the service manager's unit"
+            ),
+        ))
+    })?;
+    let started = start();
+    usual.apply()?;
+    started
+}
+
+/// Offers the CLI on standard input, on a thread of its own, which is a client like others. Says when it was left.
+fn console(startup: &Startup, address: Option<SocketAddr>) -> Result<oneshot::Receiver<()>, DaemonError> {
+    let (done, left) = oneshot::channel();
+    let socket = match (&startup.unix.cli_listen, address) {
+        (Listen::Socket(path), _) => path.clone(),
+        (Listen::Tcp(address), own) => own.unwrap_or(*address).to_string().into(),
+    };
+    let line_mode = startup.unix.cli_line_mode;
+    std::thread::Builder::new().name("volley_console".into()).spawn(move || {
+        client::console(socket, line_mode);
+        // Nobody waits for it when the router ends for another reason.
+        let _ = done.send(());
+    })?;
+    Ok(left)
+}
+
+/// Waits until the console is left that may not be there.
+async fn left_by(console: Option<oneshot::Receiver<()>>) {
+    match console {
+        Some(left) => drop(left.await),
+        None => std::future::pending().await,
+    }
+}
+
 /// The signals that end the router.
-struct Stop([(Signal, &'static str); 3]);
+struct Stop {
+    signals: [(Signal, &'static str); 3],
+    /// Whether the second one does.
+    interrupts: bool,
+}
 
 impl Stop {
     fn new() -> io::Result<Stop> {
         let of = |kind, why| Ok::<_, io::Error>((signal(kind)?, why));
-        Ok(Stop([
+        let signals = [
             of(SignalKind::terminate(), "told to stop")?,
             of(SignalKind::interrupt(), "interrupted")?,
             of(SignalKind::hangup(), "its terminal hung up")?,
-        ]))
+        ];
+        Ok(Stop { signals, interrupts: true })
     }
 
     /// Waits for one of them, and says which.
     async fn told(&mut self) -> &'static str {
-        let [(term, terminated), (int, interrupted), (hup, hung_up)] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => terminated,
-            _ = int.recv() => interrupted,
-            _ = hup.recv() => hung_up,
+        let [(term, terminated), (int, interrupted), (hup, hung_up)] = &mut self.signals;
+        loop {
+            tokio::select! {
+                _ = term.recv() => return terminated,
+                _ = int.recv() => if self.interrupts { return interrupted },
+                _ = hup.recv() => return hung_up,
+            }
         }
     }
 }
@@ -171,7 +241,14 @@ fn guardian() -> Guardian {
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     let listener = match &startup.unix.cli_listen {
         Listen::Socket(path) => Listener::unix(path, group(startup)?),
-        Listen::Tcp(address) => Listener::tcp(*address),
+        Listen::Tcp(address) => {
+            if !address.ip().is_loopback() {
+                tracing::warn!(
+                    "whoever reaches {address} may configure this router: the CLI asks for no password"
+                );
+            }
+            Listener::tcp(*address)
+        }
     };
     listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
 }
@@ -265,26 +342,6 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
                 context.system.reopen_devices();
                 context.look_at_confirmation();
             }
-        }
-    }
-}
-
-/// The file with the number of the process, removed at the end.
-struct PidFile<'p>(&'p Path);
-
-impl<'p> PidFile<'p> {
-    fn write(path: &'p Path) -> Result<PidFile<'p>, DaemonError> {
-        let wrong = |e| failed(format!("the pidfile {} cannot be written: {e}", path.display()));
-        std::fs::write(path, format!("{}\n", std::process::id())).map_err(wrong)?;
-        Ok(PidFile(path))
-    }
-}
-
-impl Drop for PidFile<'_> {
-    fn drop(&mut self) {
-        // Only what this process wrote: the path may have been made something else, or another's, since.
-        if std::fs::read_to_string(self.0).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
-            let _ = std::fs::remove_file(self.0);
         }
     }
 }

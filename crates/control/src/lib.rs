@@ -10,5 +10,6 @@ pub mod config;
 pub mod daemon;
 pub mod intent;
 pub mod logging;
+mod process;
 pub mod startup;
 pub mod system;

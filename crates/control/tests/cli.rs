@@ -2,11 +2,11 @@
 
 use control::cli::client::{ClientOptions, Connection, Failure, run_with};
 use control::cli::{
-    Call, CliError, Job, Listener, Output, PAGE, Registry, Rows, Step, Values, run_file, serve,
+    Call, CliError, Job, Listener, Output, PAGE, Registry, Rows, Service, Step, Values, run_file, serve,
 };
 use std::cell::RefCell;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -137,6 +137,10 @@ struct Server {
 
 impl Server {
     fn start() -> Server {
+        Server::serving(Service::default())
+    }
+
+    fn serving(service: Service) -> Server {
         let directory = tempfile::tempdir().unwrap();
         let (jobs, rows) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let listener = Listener::unix(&directory.path().join("cli.sock"), None).unwrap();
@@ -145,7 +149,7 @@ impl Server {
         let thread = thread::spawn(move || {
             on_local_set(async move {
                 tokio::select! {
-                    ended = serve(listener, registry(), Rc::new(RefCell::new(toy))) => ended.unwrap(),
+                    ended = serve(listener, registry(), Rc::new(RefCell::new(toy)), service) => ended.unwrap(),
                     _ = stopped => {}
                 }
             });
@@ -373,12 +377,14 @@ fn raw(socket: &Path, bytes: &[u8]) -> Option<String> {
 #[test]
 fn nonsense_is_answered_and_floods_are_cut() {
     let server = Server::start();
-    for bytes in [&b"\n"[..], b"{\"run\":3}\n", b"\xff\xfe\n", "[".repeat(10_000).as_bytes()] {
+    for bytes in
+        [&b"{"[..], b"{\"run\":3}", b"\"\xff\xfe", format!("{{\"x\":{}", "[".repeat(10_000)).as_bytes()]
+    {
         let bytes = [bytes, b"\n"].concat();
         let answer = raw(&server.socket(), &bytes).unwrap();
         assert!(answer.contains("this is no request"), "{answer}");
     }
-    assert_eq!(raw(&server.socket(), &vec![b'x'; 1 << 20]), None);
+    assert_eq!(raw(&server.socket(), &vec![b'{'; 1 << 20]), None);
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
 }
 
@@ -391,7 +397,7 @@ fn tcp_is_served_too() {
         let toy = Toy { count: 7, ..Toy::default() };
         on_local_set(async move {
             tokio::select! {
-                _ = serve(listener, registry(), Rc::new(RefCell::new(toy))) => {}
+                _ = serve(listener, registry(), Rc::new(RefCell::new(toy)), Service::default()) => {}
                 _ = ended => {}
             }
         });
@@ -399,6 +405,87 @@ fn tcp_is_served_too() {
     assert_eq!(run(&mut Connection::open(&socket).unwrap(), "show count").unwrap(), "7\n");
     done.send(()).unwrap();
     server.join().unwrap();
+}
+
+/// What the server answers to these lines until it closes the connection; the client has no more to say.
+fn typed(server: &Server, lines: &str) -> String {
+    let mut stream = UnixStream::connect(server.socket()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(lines.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn plain_lines_are_answered_as_text() {
+    let server = Server::serving(Service { prompt: "r1# ".into(), ..Service::default() });
+    // As telnet ends its lines; and a job's output, after which the rest is carried out.
+    let text = typed(&server, "add 3\r\nsh count\r\nnumbers to 2\nadd x\nshow count --json");
+    let fault = "add x\n    ^\n";
+    let (before, after) = text.split_once(fault).unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(before, "r1# r1# 3\nr1# 1\n2\nr1# ");
+    assert!(after.ends_with("\nr1# 3\nr1# "), "{after}");
+    assert_eq!(typed(&server, "quit\nshow count\n"), "r1# ");
+    server.wait_for_jobs(0);
+}
+
+#[test]
+fn a_person_who_waits_is_shown_a_prompt() {
+    let server = Server::start();
+    let mut stream = UnixStream::connect(server.socket()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let mut prompt = [0; 8];
+    stream.read_exact(&mut prompt).unwrap();
+    assert_eq!(&prompt, b"volley# ");
+    assert_eq!(server.connect().prompt(), "volley# ", "a program is told it");
+}
+
+#[test]
+fn a_browser_configures_nothing() {
+    let server = Server::start();
+    let text = typed(&server, "POST / HTTP/1.1\r\nHost: 127.0.0.1:5002\r\n\r\nadd 5\r\n");
+    assert!(text.ends_with("this is no web server\n"), "{text}");
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
+}
+
+#[test]
+fn when_all_are_busy_the_next_client_is_told_so() {
+    let server = Server::serving(Service { idle: Duration::from_secs(3600), ..Service::default() });
+    let held: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
+    let (code, out, errors) = server.ctl(&["show", "count"], "", |_| ());
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(errors.contains("64 clients are connected") && errors.contains("cli-idle-timeout"), "{errors}");
+    assert!(typed(&server, "show count\n").starts_with("64 clients are connected"));
+    drop(held);
+    let begun = Instant::now();
+    while server.ctl(&["show", "count"], "", |_| ()).0 != 0 {
+        assert!(begun.elapsed() < LONG);
+    }
+}
+
+#[test]
+fn the_client_that_is_idle_for_the_longest_time_gives_way() {
+    let server = Server::serving(Service { idle: Duration::ZERO, ..Service::default() });
+    // The first one is busy, and the second one has typed after the third one.
+    let mut clients: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
+    let mut busy = UnixStream::connect(server.socket()).unwrap();
+    busy.write_all(b"{\"run\":{\"line\":\"numbers forever\"}}\n").unwrap();
+    server.wait_for_jobs(1);
+    assert!(
+        matches!(run(&mut clients[0], "show count"), Err(Failure::Closed(_))),
+        "it gave way to the busy one"
+    );
+    run(&mut clients[1], "show count").unwrap();
+    let mut new = server.connect();
+    assert_eq!(run(&mut new, "show count").unwrap(), "0\n");
+    let error = run(&mut clients[2], "add 1").unwrap_err();
+    assert!(matches!(&error, Failure::Closed(why) if why.contains("others needed the place")), "{error}");
+    for client in clients.iter_mut().skip(3).chain([&mut new]) {
+        assert_eq!(run(client, "show count").unwrap(), "0\n", "nothing was begun for the one that went");
+    }
+    assert_eq!(server.jobs.load(SeqCst), 1, "whoever is served stays");
 }
 
 #[test]

@@ -20,6 +20,67 @@ pub fn pin_current(core: usize) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The kernel's ways to schedule threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The usual one.
+    Other,
+    /// The usual one, for threads that nobody waits for.
+    Batch,
+    /// Only when no other thread wants the core.
+    Idle,
+    /// Before all others, until the thread sleeps.
+    Fifo,
+    /// Before all others, in turns with those of the same priority.
+    RoundRobin,
+}
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Schedule {
+    /// By this policy; the priority, 1 to 99, is for those of real time only.
+    pub fn new(policy: Policy, priority: u8) -> Schedule {
+        let (policy, real_time) = match policy {
+            Policy::Other => (libc::SCHED_OTHER, false),
+            Policy::Batch => (libc::SCHED_BATCH, false),
+            Policy::Idle => (libc::SCHED_IDLE, false),
+            Policy::Fifo => (libc::SCHED_FIFO, true),
+            Policy::RoundRobin => (libc::SCHED_RR, true),
+        };
+        Schedule { policy, priority: if real_time { priority.into() } else { 0 } }
+    }
+
+    /// How the calling thread is scheduled.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn current() -> io::Result<Schedule> {
+        let mut param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: both calls are about the calling thread; the second one writes to `param` only.
+        let (policy, rc) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &mut param)) };
+        if policy < 0 || rc != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Schedule { policy, priority: param.sched_priority })
+    }
+
+    /// Has the calling thread, and those that it starts from then on, scheduled this way.
+    ///
+    /// # Errors
+    /// The kernel's error, such as that the process may not have threads of real time.
+    pub fn apply(self) -> io::Result<()> {
+        let param = libc::sched_param { sched_priority: self.priority };
+        // SAFETY: the call is about the calling thread, and reads `param` only.
+        let rc = unsafe { libc::sched_setscheduler(0, self.policy, &param) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
 /// The cores that are online, in order.
 pub fn online_cores() -> Vec<usize> {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -102,6 +163,22 @@ mod tests {
         assert_eq!(parse_list("0"), [0]);
         assert!(parse_list("").is_empty() && parse_list("x,-1").is_empty());
         assert!(!online_cores().is_empty());
+    }
+
+    #[test]
+    fn a_thread_is_scheduled_as_the_one_that_started_it() {
+        std::thread::spawn(|| {
+            let usual = Schedule::current().unwrap();
+            let batch = Schedule::new(Policy::Batch, 7);
+            batch.apply().unwrap();
+            let inherited = std::thread::spawn(|| Schedule::current().unwrap());
+            assert_eq!(inherited.join().unwrap(), batch);
+            usual.apply().unwrap();
+            assert_eq!(Schedule::current().unwrap(), usual);
+            assert!(Schedule::new(Policy::Fifo, 100).apply().is_err());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub enum Failure {
     Interrupted,
     /// The router cannot be reached, or went away: what to check.
     Unreachable(String),
+    /// The router has closed the connection, and says why. Nothing was begun.
+    Closed(String),
     /// The output could not be written.
     Output(io::Error),
 }
@@ -48,7 +50,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Refused(message) | Failure::Unreachable(message) => f.write_str(message),
+            Failure::Refused(message) | Failure::Unreachable(message) | Failure::Closed(message) => {
+                f.write_str(message)
+            }
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::Output(error) => write!(f, "cannot write the output: {error}"),
         }
@@ -59,7 +63,7 @@ impl Failure {
     /// The exit code: 2 if the router was not reached, 1 otherwise. Output that nobody wants is no failure.
     fn code(&self) -> u8 {
         match self {
-            Failure::Unreachable(_) => 2,
+            Failure::Unreachable(_) | Failure::Closed(_) => 2,
             Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
@@ -72,16 +76,29 @@ impl<T: Read + Write + Send> Stream for T {}
 /// A connection to a router.
 pub struct Connection {
     stream: BufReader<Box<dyn Stream>>,
+    prompt: String,
 }
 
 impl Connection {
     /// Connects to a socket as [`ClientOptions::socket`] names it.
     ///
     /// # Errors
-    /// Nobody answers there.
+    /// Nobody answers there, or says that there is no room.
     pub fn open(socket: &Path) -> Result<Connection, Failure> {
         let stream = connect(socket).map_err(|error| unreachable(socket, &error))?;
-        Ok(Connection { stream: BufReader::new(stream) })
+        let mut connection = Connection { stream: BufReader::new(stream), prompt: String::new() };
+        connection.send(&Request::Hello)?;
+        match connection.receive(&|| false)? {
+            Reply::Hello { prompt } => connection.prompt = prompt,
+            Reply::Closed(why) => return Err(Failure::Closed(why)),
+            _ => {}
+        }
+        Ok(connection)
+    }
+
+    /// What the router wants to be shown where a command can be typed.
+    pub fn prompt(&self) -> &str {
+        &self.prompt
     }
 
     /// Runs a command. Its output goes to `out` as it comes; `interrupted` is asked now and then.
@@ -103,7 +120,8 @@ impl Connection {
                     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)?;
                 }
                 Reply::Failed(message) => return Err(Failure::Refused(message)),
-                Reply::Done | Reply::Completion(_) => return Ok(()),
+                Reply::Done | Reply::Completion(_) | Reply::Hello { .. } => return Ok(()),
+                Reply::Closed(why) => return Err(Failure::Closed(why)),
             }
         }
     }
@@ -116,6 +134,7 @@ impl Connection {
         self.send(&Request::Complete { line: line.to_owned() })?;
         match self.receive(&|| false)? {
             Reply::Completion(completion) => Ok(completion),
+            Reply::Closed(why) => Err(Failure::Closed(why)),
             _ => Ok(Completion::default()),
         }
     }
@@ -123,7 +142,14 @@ impl Connection {
     fn send(&mut self, request: &Request) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(request).map_err(|error| lost(&error.into()))?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|error| lost(&error))
+        match self.stream.get_mut().write_all(&line) {
+            // It may have said why it no longer listens.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => match self.receive(&|| false) {
+                Ok(Reply::Closed(why)) => Err(Failure::Closed(why)),
+                _ => Err(lost(&error)),
+            },
+            written => written.map_err(|error| lost(&error)),
+        }
     }
 
     fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
@@ -181,6 +207,22 @@ pub fn run(options: ClientOptions) -> ExitCode {
     ExitCode::from(run_with(&options, &mut stdin.lock(), &mut io::stdout(), &mut io::stderr()))
 }
 
+/// The CLI on standard input of the router itself, until the operator leaves it, or the input ends. What goes wrong is
+/// told, and does not end it.
+pub fn console(socket: PathBuf, line_mode: bool) {
+    let options = ClientOptions { socket, json: false, keep_going: true, words: Vec::new() };
+    let stdin = io::stdin();
+    if stdin.is_terminal() && io::stdout().is_terminal() && !line_mode {
+        conclude(editor::interact(&options));
+        return;
+    }
+    let (prompted, mut input) = (stdin.is_terminal(), stdin.lock());
+    let result = Connection::open(&options.socket).and_then(|mut connection| {
+        script(&mut connection, &options, prompted, &mut input, &mut io::stdout(), &mut io::stderr())
+    });
+    conclude(result.map(|_| ()));
+}
+
 /// As [`run`] without a terminal: one command, or those from `input` if the words are `-` or none.
 pub fn run_with(
     options: &ClientOptions,
@@ -190,50 +232,58 @@ pub fn run_with(
 ) -> u8 {
     let result =
         Connection::open(&options.socket).and_then(|mut connection| match options.words.as_slice() {
-            [] => script(&mut connection, options, input, out, errors),
-            [dash] if dash == "-" => script(&mut connection, options, input, out, errors),
+            [] => script(&mut connection, options, false, input, out, errors),
+            [dash] if dash == "-" => script(&mut connection, options, false, input, out, errors),
             // A single word may be a whole line, as in `volley ctl "show version"`.
-            [line] => connection.run(line, options.json, out, &|| false),
+            [line] => connection.run(line, options.json, out, &|| false).map(|()| 0),
             words => {
                 let line: Vec<_> = words.iter().map(|word| quote(word)).collect();
-                connection.run(&line.join(" "), options.json, out, &|| false)
+                connection.run(&line.join(" "), options.json, out, &|| false).map(|()| 0)
             }
         });
-    report(result, errors)
+    result.unwrap_or_else(|failure| report(&failure, errors))
 }
 
-/// Runs commands from `input`, up to the first that fails unless it is to go on.
+/// Runs commands from `input`, up to `quit`, or the first that fails unless it is to go on; then each that fails is told at
+/// once. Whoever types them is `prompted`. Gives the exit code.
 fn script(
     connection: &mut Connection,
     options: &ClientOptions,
+    prompted: bool,
     input: &mut dyn BufRead,
     out: &mut dyn Write,
     errors: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut commands = Commands::new(input);
-    let mut failed = None;
+) -> Result<u8, Failure> {
+    let (mut commands, mut code) = (Commands::new(input), 0);
     loop {
+        if prompted {
+            write!(out, "{}", connection.prompt()).and_then(|()| out.flush()).map_err(Failure::Output)?;
+        }
         let next =
             commands.next().map_err(|(line, error)| Failure::Refused(format!("line {line}: {error}")))?;
-        let Some((line, command)) = next else { return failed.map_or(Ok(()), Err) };
+        let next = next.filter(|(_, command)| !is_farewell(command));
+        let Some((line, command)) = next else { return Ok(code) };
         match connection.run(&command, options.json, out, &|| false) {
             Err(Failure::Refused(message)) => {
-                let failure = Failure::Refused(format!("line {line}:\n{message}"));
+                let place = if prompted { String::new() } else { format!("line {line}:\n") };
+                let failure = Failure::Refused(place + &message);
                 if !options.keep_going {
                     return Err(failure);
                 }
-                // The last one is told by the caller.
-                if let Some(earlier) = failed.replace(failure) {
-                    report(Err(earlier), errors);
-                }
+                code = report(&failure, errors);
             }
             other => other?,
         }
     }
 }
 
-fn report(result: Result<(), Failure>, errors: &mut dyn Write) -> u8 {
-    let Err(failure) = result else { return 0 };
+/// Whether the operator wants to leave.
+pub(super) fn is_farewell(line: &str) -> bool {
+    matches!(line.trim(), "quit" | "exit" | "q")
+}
+
+/// Tells what went wrong, and gives the exit code.
+fn report(failure: &Failure, errors: &mut dyn Write) -> u8 {
     let code = failure.code();
     if code != 0 {
         // There is no other place to say that this fails.
@@ -243,5 +293,5 @@ fn report(result: Result<(), Failure>, errors: &mut dyn Write) -> u8 {
 }
 
 fn conclude(result: Result<(), Failure>) -> ExitCode {
-    ExitCode::from(report(result, &mut io::stderr()))
+    ExitCode::from(result.map_or_else(|failure| report(&failure, &mut io::stderr()), |()| 0))
 }

@@ -1,6 +1,6 @@
 //! The prompt of `volley ctl`: editing, history, Tab and `?`.
 
-use super::client::{ClientOptions, Connection, Failure};
+use super::client::{ClientOptions, Connection, Failure, is_farewell};
 use super::complete::{Completion, list};
 use reedline::{
     ColumnarMenu, Completer, CompletionResult, Emacs, FileBackedHistory, KeyCode, KeyModifiers, MenuBuilder,
@@ -25,12 +25,20 @@ struct Session {
 }
 
 impl Session {
-    fn with<T>(&mut self, action: impl FnOnce(&mut Connection) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Connection::open(&self.socket)?,
+    fn with<T>(
+        &mut self,
+        mut action: impl FnMut(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (mut connection, old) = match self.connection.take() {
+            Some(connection) => (connection, true),
+            None => (Connection::open(&self.socket)?, false),
         };
-        let result = action(&mut connection);
+        let mut result = action(&mut connection);
+        if old && matches!(result, Err(Failure::Closed(_))) {
+            // It had to give way to others while nobody typed, which is no reason to bother the operator.
+            connection = Connection::open(&self.socket)?;
+            result = action(&mut connection);
+        }
         // After any other failure, answers to what was asked may still be under way. Closing ends the command.
         if matches!(result, Ok(_) | Err(Failure::Refused(_))) {
             self.connection = Some(connection);
@@ -73,6 +81,7 @@ impl Completer for Remote {
 /// There is no router at the beginning, or the terminal does not work.
 pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
     let connection = Connection::open(&options.socket)?;
+    let prompt = VolleyPrompt(connection.prompt().to_owned());
     let session = Session { socket: options.socket.clone(), connection: Some(connection) };
     let session = Arc::new(Mutex::new(session));
     let interrupt = Arc::new(AtomicBool::new(false));
@@ -80,11 +89,11 @@ pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
         .map_err(Failure::Output)?;
     let mut editor = editor(Arc::clone(&session));
     loop {
-        let signal = editor.read_line(&VolleyPrompt).map_err(|e| Failure::Output(io::Error::other(e)))?;
+        let signal = editor.read_line(&prompt).map_err(|e| Failure::Output(io::Error::other(e)))?;
         let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
         match signal {
             Signal::Success(line) => match line.trim() {
-                "quit" | "exit" | "q" => return Ok(()),
+                line if is_farewell(line) => return Ok(()),
                 "history" => editor.print_history().map_err(|e| Failure::Output(io::Error::other(e)))?,
                 line => {
                     interrupt.store(false, Relaxed);
@@ -130,12 +139,12 @@ fn editor(session: Arc<Mutex<Session>>) -> Reedline {
     }
 }
 
-/// `volley# `.
-struct VolleyPrompt;
+/// What the router wants to be shown.
+struct VolleyPrompt(String);
 
 impl Prompt for VolleyPrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
-        "volley".into()
+        self.0.as_str().into()
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {
@@ -143,7 +152,7 @@ impl Prompt for VolleyPrompt {
     }
 
     fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
-        "# ".into()
+        "".into()
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {

@@ -49,16 +49,12 @@ impl Listener {
         Ok(Listener { socket: Socket::Unix(listener), _place: Some(place) })
     }
 
-    /// Listens on a TCP port of this host. Every user of the host may then configure the router.
+    /// Listens on a TCP port. Everybody who reaches the address may then configure the router: if it is a loopback
+    /// address, every user of this host.
     ///
     /// # Errors
-    /// The address is not a loopback address, or is in use.
+    /// The address is in use, or is not this host's.
     pub fn tcp(address: SocketAddr) -> Result<Listener, CliError> {
-        if !address.ip().is_loopback() {
-            let message =
-                format!("the CLI asks for no password, so it cannot listen on {address}: use 127.0.0.1");
-            return Err(CliError::new(message));
-        }
         let fault = |error: io::Error| match error.kind() {
             ErrorKind::AddrInUse => taken(address.to_string()),
             _ => CliError::new(format!("cannot listen on {address}: {error}")),
@@ -173,9 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_is_for_this_host_only() {
-        let any = "0.0.0.0:0".parse().unwrap();
-        assert!(Listener::tcp(any).unwrap_err().to_string().contains("127.0.0.1"));
+    fn a_tcp_address_that_is_taken_is_refused() {
         let first = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
         let error = Listener::tcp(first.address().unwrap()).unwrap_err().to_string();
         assert!(error.contains("another volley"), "{error}");

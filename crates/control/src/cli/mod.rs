@@ -21,6 +21,7 @@ mod registry;
 mod rows;
 mod script;
 mod server;
+mod session;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -34,5 +35,5 @@ pub use output::{Answer, Job, Output, Step};
 pub use registry::{Call, Handler, Registry, Values};
 pub use rows::{Merge, PAGE, Rows};
 pub use script::run_file;
-pub use server::serve;
+pub use server::{Service, serve};
 pub use table::Table;

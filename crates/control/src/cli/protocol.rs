@@ -1,6 +1,8 @@
 //! What client and server say to each other: one JSON object or string a line.
 //!
 //! ```text
+//! > "hello"
+//! < {"hello":{"prompt":"volley# "}}
 //! > {"run":{"line":"show version","json":false,"directory":"/root"}}
 //! < {"out":"volley v0.1.0\n"}
 //! < "done"
@@ -11,7 +13,12 @@
 //! ```
 //!
 //! Each request has one answer: any number of `out`, then one of the others. Requests are answered in order. A client
-//! that closes its side ends the command that runs for it.
+//! that closes its side ends the command that runs for it. `closed` may come instead of any answer, or before a request:
+//! the request is not begun, and the server closes the connection.
+//!
+//! Whoever says nothing at first, or something that does not begin like a request, is taken for a person with `nc` or
+//! `telnet`: there is a prompt, each line is a command, and answers are plain text. `quit` closes the connection. What was
+//! said before the client closes its side is still answered. So programs say hello as soon as they are connected.
 
 use super::complete::Completion;
 use serde::{Deserialize, Serialize};
@@ -23,6 +30,8 @@ pub(super) const LONGEST_REQUEST: usize = 256 << 10;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Request {
+    /// Says that the client speaks this language.
+    Hello,
     /// Run a command.
     Run {
         line: String,
@@ -41,6 +50,11 @@ pub(super) enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Reply {
+    /// The answer to `hello`.
+    Hello {
+        /// What a client shows where a command can be typed.
+        prompt: String,
+    },
     /// A part of the output, to be printed as it is.
     Out(String),
     /// What was asked for by `complete`.
@@ -49,4 +63,6 @@ pub(super) enum Reply {
     Done,
     /// The command was not carried out, or not to the end: why, in one or more lines.
     Failed(String),
+    /// The server closes the connection: why. The request was not begun.
+    Closed(String),
 }

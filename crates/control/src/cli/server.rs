@@ -1,37 +1,43 @@
 //! Serves the command line to many clients on one thread (the protocol is described in `protocol.rs`).
 //!
 //! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
-//! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself: its
-//! command waits, and after [`PATIENCE`] it is disconnected.
+//! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
+//!
+//! There is room for [`CLIENTS`]. When all places are taken, the client that has done nothing for the longest time gives
+//! way to the next one, if that time is long enough; otherwise the next one is told that there is no room.
 
-use super::complete::Completion;
-use super::error::CliError;
 use super::listen::{Listener, Socket};
-use super::output::{Answer, Job, Step};
-use super::protocol::{LONGEST_REQUEST, Reply, Request};
-use super::registry::{Call, Registry, Values};
+use super::registry::{Registry, Values};
+use super::session::{Seat, Session, Stream};
 use std::cell::RefCell;
-use std::future;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 use tokio::time;
 
 /// How many clients are served at once.
 const CLIENTS: usize = 64;
-/// How long a client may leave a reply unread.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How much text goes into one reply, in bytes.
-const CHUNK: usize = 32 << 10;
+/// How many that were sent away are told so at once.
+const FAREWELLS: usize = 64;
 /// How long no client is let in after the system had no room for one.
 const RECOVERY: Duration = Duration::from_millis(100);
 
-/// A connection of either kind.
-trait Stream: AsyncRead + AsyncWrite + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+/// How clients are served.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// What is shown where a command can be typed.
+    pub prompt: String,
+    /// How long a client has done nothing when it gives way to another, should all places be taken.
+    pub idle: Duration,
+}
+
+impl Default for Service {
+    fn default() -> Service {
+        Service { prompt: "volley# ".into(), idle: Duration::from_secs(60) }
+    }
+}
 
 enum Acceptor {
     Unix(UnixListener),
@@ -64,16 +70,38 @@ pub async fn serve<C: Values + 'static>(
     listener: Listener,
     registry: Rc<Registry<C>>,
     cx: Rc<RefCell<C>>,
+    service: Service,
 ) -> io::Result<()> {
     let acceptor = Acceptor::new(&listener.socket)?;
-    let mut clients = JoinSet::new();
+    let (prompt, idle): (Rc<str>, _) = (service.prompt.into(), service.idle);
+    let let_go = format!(
+        "disconnected: nothing was done here for {} seconds or more, and others needed the place",
+        idle.as_secs()
+    );
+    let no_room = format!(
+        "{CLIENTS} clients are connected to the CLI, which is the most, and each has done something within the last {} \
+         seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} says when an idle one gives way)",
+        idle.as_secs()
+    );
+    let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
+    let mut seats: Vec<Rc<Seat>> = Vec::new();
     loop {
         tokio::select! {
             accepted = acceptor.accept() => match accepted {
-                Ok(stream) if clients.len() < CLIENTS => {
-                    clients.spawn_local(Client::new(stream, Rc::clone(&registry), Rc::clone(&cx)).serve());
+                Ok(stream) => {
+                    let session = Session::new(stream, Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
+                    // A seat is the client's and this list's, until the client is gone.
+                    seats.retain(|seat| Rc::strong_count(seat) > 1);
+                    if make_room(&seats, idle) {
+                        seats.push(session.seat());
+                        clients.spawn_local(session.serve(let_go.clone()));
+                    } else {
+                        tracing::warn!("a CLI client was turned away: {CLIENTS} are connected");
+                        if refused.len() < FAREWELLS {
+                            refused.spawn_local(session.turn_away(no_room.clone()));
+                        }
+                    }
                 }
-                Ok(_) => tracing::warn!("a CLI client was turned away: {CLIENTS} are connected"),
                 Err(error) => {
                     tracing::warn!("cannot accept a CLI client: {error}");
                     time::sleep(RECOVERY).await;
@@ -84,143 +112,24 @@ pub async fn serve<C: Values + 'static>(
                 Ok(Err(error)) => tracing::debug!("a CLI client is gone: {error}"),
                 Err(error) => tracing::error!("a CLI command failed badly: {error}"),
             },
+            Some(_) = refused.join_next() => {}
         }
     }
 }
 
-struct Client<C> {
-    requests: Requests,
-    replies: WriteHalf<Box<dyn Stream>>,
-    registry: Rc<Registry<C>>,
-    cx: Rc<RefCell<C>>,
-}
-
-impl<C: Values + 'static> Client<C> {
-    fn new(stream: Box<dyn Stream>, registry: Rc<Registry<C>>, cx: Rc<RefCell<C>>) -> Client<C> {
-        let (input, replies) = tokio::io::split(stream);
-        Client { requests: Requests { input, buffer: Vec::new() }, replies, registry, cx }
+/// Whether there is room for one more, which there may be because another one is told to go.
+fn make_room(seats: &[Rc<Seat>], idle: Duration) -> bool {
+    if seats.iter().filter(|seat| !seat.is_leaving()).count() < CLIENTS {
+        return true;
     }
-
-    /// Answers requests until the client is gone.
-    async fn serve(mut self) -> io::Result<()> {
-        loop {
-            let Some(line) = self.requests.next().await? else { return Ok(()) };
-            let Client { requests, replies, registry, cx } = &mut self;
-            tokio::select! {
-                () = requests.gone() => return Ok(()),
-                answered = answer(&line, replies, registry, cx) => answered?,
-            }
+    let longest =
+        seats.iter().filter_map(|seat| Some((seat.idle_since()?, seat))).min_by_key(|(since, _)| *since);
+    match longest.filter(|(since, _)| since.elapsed() >= idle) {
+        Some((_, seat)) => {
+            tracing::info!("an idle CLI client gives way to another: {CLIENTS} are connected");
+            seat.leave();
+            true
         }
-    }
-}
-
-type Replies = WriteHalf<Box<dyn Stream>>;
-
-async fn answer<C: Values + 'static>(
-    request: &[u8],
-    replies: &mut Replies,
-    registry: &Rc<Registry<C>>,
-    cx: &RefCell<C>,
-) -> io::Result<()> {
-    match serde_json::from_slice(request) {
-        Ok(Request::Run { line, json, directory }) => {
-            let call = Call { json, directory: directory.into(), ..Call::default() };
-            let ran = registry.run(&mut cx.borrow_mut(), &line, call);
-            let end = match ran {
-                Ok(Answer { text, job }) => {
-                    print(replies, &text).await?;
-                    match job {
-                        Some(job) => finish(job, replies, cx).await?,
-                        None => Ok(()),
-                    }
-                }
-                Err(error) => Err(error),
-            };
-            let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
-            send(replies, &reply).await
-        }
-        Ok(Request::Complete { line }) => {
-            let completion: Completion = registry.complete(&cx.borrow(), &line);
-            send(replies, &Reply::Completion(completion)).await
-        }
-        Err(error) => send(replies, &Reply::Failed(format!("this is no request: {error}"))).await,
-    }
-}
-
-/// Runs a job to its end, slice by slice.
-async fn finish<C>(
-    mut job: Box<dyn Job<C>>,
-    replies: &mut Replies,
-    cx: &RefCell<C>,
-) -> io::Result<Result<(), CliError>> {
-    loop {
-        let mut text = String::new();
-        let step = job.step(&mut cx.borrow_mut(), &mut text);
-        print(replies, &text).await?;
-        match step {
-            Step::Again => tokio::task::yield_now().await,
-            Step::After(time) => time::sleep(time).await,
-            Step::Done => return Ok(Ok(())),
-            Step::Failed(error) => return Ok(Err(error)),
-        }
-    }
-}
-
-/// Sends text in parts that each make progress, however long it is.
-async fn print(replies: &mut Replies, mut text: &str) -> io::Result<()> {
-    while !text.is_empty() {
-        let (part, rest) = text.split_at(text.floor_char_boundary(CHUNK));
-        send(replies, &Reply::Out(part.to_owned())).await?;
-        text = rest;
-    }
-    Ok(())
-}
-
-async fn send(replies: &mut Replies, reply: &Reply) -> io::Result<()> {
-    let mut line = serde_json::to_vec(reply)?;
-    line.push(b'\n');
-    match time::timeout(PATIENCE, replies.write_all(&line)).await {
-        Ok(written) => written,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read")),
-    }
-}
-
-/// The requests that arrive, of which no more is kept than the longest one may be.
-struct Requests {
-    input: ReadHalf<Box<dyn Stream>>,
-    buffer: Vec<u8>,
-}
-
-impl Requests {
-    /// The next line; `None` at the end.
-    async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(self.buffer.drain(..=end).collect()));
-            }
-            if self.buffer.len() >= LONGEST_REQUEST {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "its request is too long"));
-            }
-            if !self.more().await? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Waits until the client closes its side; keeps what it sends meanwhile.
-    async fn gone(&mut self) {
-        while self.buffer.len() < LONGEST_REQUEST {
-            if !self.more().await.unwrap_or(false) {
-                return;
-            }
-        }
-        // The rest stays with the system until there is room; that the client is gone shows when it is written to.
-        future::pending().await
-    }
-
-    /// Whether something was read; nothing is lost if this is not awaited to the end.
-    async fn more(&mut self) -> io::Result<bool> {
-        let room = LONGEST_REQUEST - self.buffer.len();
-        Ok((&mut self.input).take(room as u64).read_buf(&mut self.buffer).await? > 0)
+        None => false,
     }
 }

@@ -1,5 +1,6 @@
 //! The `cpu` section, and which thread runs on which core by it.
 
+use infra::cpu::Policy;
 use std::fmt::Write;
 
 /// How many workers there are, or where.
@@ -23,6 +24,10 @@ pub struct Cpu {
     pub workers: Workers,
     /// How many of the first cores are left alone.
     pub skip_cores: usize,
+    /// How the kernel schedules the workers; `None`: as it schedules the process.
+    pub policy: Option<Policy>,
+    /// Their priority, for real-time policies only.
+    pub priority: Option<u8>,
 }
 
 /// Where the threads run; `None` leaves the choice to the kernel.
@@ -113,7 +118,8 @@ mod tests {
     #[test]
     fn threads_take_the_next_free_cores() {
         let place = |main_core, workers, skip_cores| {
-            let placement = Cpu { main_core, workers, skip_cores }.place(&[0, 1, 2, 5, 6, 7]).unwrap();
+            let placement =
+                Cpu { main_core, workers, skip_cores, ..Cpu::default() }.place(&[0, 1, 2, 5, 6, 7]).unwrap();
             (placement.main.unwrap(), placement.workers.into_iter().flatten().collect::<Vec<_>>())
         };
         assert_eq!(place(None, Workers::Count(2), 0), (0, vec![1, 2]));
@@ -154,7 +160,7 @@ mod tests {
             skip_cores in 0..4_usize,
         ) {
             let usable: Vec<_> = usable.into_iter().collect();
-            let cpu = Cpu { main_core, workers: Workers::Count(wanted), skip_cores };
+            let cpu = Cpu { main_core, workers: Workers::Count(wanted), skip_cores, ..Cpu::default() };
             let free = usable.get(skip_cores..).unwrap_or_default();
             let taken = main_core.map_or(1, |core| usize::from(free.contains(&core)));
             let fits = main_core.is_none_or(|core| usable.contains(&core)) && free.len() >= taken + wanted.max(1);

@@ -32,19 +32,26 @@ use std::{
     fmt, fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// The `unix` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unix {
-    /// Offer the CLI on standard input and output as well.
+    /// Offer the CLI on standard input and output as well, and end with it.
     pub interactive: bool,
+    /// There, read whole lines without editing them.
+    pub cli_line_mode: bool,
     /// The log's file, instead of standard error.
     pub log: Option<PathBuf>,
     /// A file of CLI commands to run at the start.
     pub startup_config: Option<PathBuf>,
     /// Where the CLI listens.
     pub cli_listen: Listen,
+    /// Whether the CLI may listen where others than this machine reach it.
+    pub cli_allow_remote: bool,
+    /// How long a client of the CLI has done nothing when it gives way to another, should there be no room.
+    pub cli_idle_timeout: Duration,
     /// The CLI's prompt.
     pub cli_prompt: String,
     /// The group that may use the CLI's socket.
@@ -55,6 +62,8 @@ pub struct Unix {
     pub runtime_dir: PathBuf,
     /// Whether a core dump holds all mapped memory.
     pub full_coredump: bool,
+    /// The largest core dump in bytes, `u64::MAX` for any; `None` leaves the limit as it is.
+    pub coredump_size: Option<u64>,
 }
 
 /// The `buffers` section.
@@ -115,7 +124,7 @@ impl Startup {
         let file: Arc<str> = path.display().to_string().into();
         let start = |line, column| Place::File { file: file.clone(), line, column };
         let bytes = fs::read(path)
-            .map_err(|e| vec![Fault::new(&start(1, 1), format!("the file cannot be read: {e}"))])?;
+            .map_err(|e| vec![Fault::new(&Place::Whole(file.clone()), format!("cannot be read: {e}"))])?;
         match std::str::from_utf8(&bytes) {
             Ok(text) => Self::parse(text, &file),
             Err(e) => {
@@ -167,12 +176,16 @@ impl Startup {
                 interactive: false,
                 log: None,
                 startup_config: None,
+                cli_line_mode: false,
                 cli_listen: Listen::Socket("cli.sock".into()),
+                cli_allow_remote: false,
+                cli_idle_timeout: Duration::from_secs(60),
                 cli_prompt: "volley# ".into(),
                 gid: None,
                 pidfile: None,
                 runtime_dir: "/run/volley".into(),
                 full_coredump: false,
+                coredump_size: None,
             },
             cpu: Cpu::default(),
             buffers: Buffers { per_numa: 16_384 },

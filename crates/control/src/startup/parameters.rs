@@ -6,6 +6,8 @@ use super::{
     place::Fault,
     value::{Cursor, LAST_CORE},
 };
+use infra::cpu::Policy;
+use std::time::Duration;
 
 /// What becomes of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +101,51 @@ const UNIX: &[Parameter] = &[
     })
     .default("none")
     .help("Run the CLI commands in this file at the start."),
+    Parameter::sets("interactive", "", |s, _| {
+        s.unix.interactive = true;
+        Ok(())
+    })
+    .help(
+        "The CLI on the terminal that the router was started from as well; to leave it ends the router. Without a terminal, \
+         commands are read to the end of standard input. Give `log`, too, or messages get between the lines.",
+    ),
+    Parameter::sets("cli-line-mode", "", |s, _| {
+        s.unix.cli_line_mode = true;
+        Ok(())
+    })
+    .help("With `interactive`: read whole lines, without editing, history and completion."),
     Parameter::sets("cli-listen", "<path> | <address:port>", |s, c| {
         s.unix.cli_listen = c.listen()?;
         Ok(())
     })
     .default("cli.sock")
     .help(
-        "Where the CLI listens: a UNIX socket, or TCP on a loopback address. A relative path lies in `runtime-dir`.",
+        "Where the CLI listens: a UNIX socket, or TCP on a loopback address, for `volley ctl`, `nc` and `telnet`. A relative path \
+         lies in `runtime-dir`.",
     ),
+    Parameter::sets("cli-allow-remote", "", |s, _| {
+        s.unix.cli_allow_remote = true;
+        Ok(())
+    })
+    .help(
+        "Let `cli-listen` have an address that is no loopback address: everybody who reaches it may do everything, \
+         without a password.",
+    ),
+    Parameter::sets("cli-idle-timeout", "<seconds>", |s, c| {
+        s.unix.cli_idle_timeout = Duration::from_secs(c.number(0..=86_400)? as u64);
+        Ok(())
+    })
+    .default("60")
+    .help(
+        "64 clients of the CLI are served at once. When there is no room for another, the one that was idle for the longest \
+         time gives way if that is at least so long. `volley ctl` connects again by itself.",
+    ),
+    Parameter::sets("cli-prompt", "<text>", |s, c| {
+        s.unix.cli_prompt = c.text("the prompt's text")?;
+        Ok(())
+    })
+    .default("`volley# `")
+    .help("The CLI's prompt; a blank follows it."),
     Parameter::sets("gid", "<number> | <name>", |s, c| {
         s.unix.gid = Some(c.group()?);
         Ok(())
@@ -125,34 +164,26 @@ const UNIX: &[Parameter] = &[
     })
     .default("/run/volley")
     .help("Where relative paths of sockets and the pidfile lie."),
-    Parameter::ignored("interactive", "", |s, _| {
-        s.unix.interactive = true;
-        Ok(())
-    })
-    .help("The CLI does not run on standard input yet: connect to `cli-listen` with `volley ctl`."),
-    Parameter::ignored("cli-prompt", "<text>", |s, c| {
-        s.unix.cli_prompt = c.text("the prompt's text")?;
-        Ok(())
-    })
-    .help("The client's prompt is fixed so far."),
     Parameter::granted("cli-no-banner | nobanner", "", |_, _| Ok(()))
         .help("Do not greet when the CLI starts. It never does."),
-    Parameter::ignored("full-coredump", "", |s, _| {
+    Parameter::sets("full-coredump", "", |s, _| {
         s.unix.full_coredump = true;
         Ok(())
     })
-    .help("The service manager decides what a core dump holds: CoredumpFilter= in the unit."),
-    Parameter::ignored("coredump-size", "unlimited | <size>", |_, c| match c.peek() {
-        Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| ()),
-        _ => c.size().map(|_| ()),
+    .help("Have a core dump hold all memory, as large as the process may make it."),
+    Parameter::sets("coredump-size", "unlimited | <size>", |s, c| {
+        s.unix.coredump_size = Some(match c.peek() {
+            Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| u64::MAX)?,
+            _ => c.size()?,
+        });
+        Ok(())
     })
-    .help("The service manager limits core dumps: LimitCORE= in the unit."),
+    .default("what the process was given")
+    .help("The largest core dump in bytes."),
     Parameter::ignored("poll-sleep-usec", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("Workers that have nothing to do sleep by themselves."),
     Parameter::ignored("cli-history-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The client keeps the history."),
-    Parameter::ignored("cli-line-mode", "", |_, _| Ok(()))
-        .help("The client finds out by itself whether it talks to a terminal."),
     Parameter::granted("cli-no-pager", "", |_, _| Ok(()))
         .help("Do not page long output. Volley's CLI never does; pipe it into a pager."),
     Parameter::ignored("cli-pager-buffer-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
@@ -194,12 +225,24 @@ const CPU: &[Parameter] = &[
     .help("How many of the first cores to leave alone when cores are chosen."),
     Parameter::ignored("relative", "", |_, _| Ok(()))
         .help("Cores have the machine's numbers, whatever the process is confined to."),
-    Parameter::ignored("scheduler-policy", "other | batch | idle | fifo | rr", |_, c| {
-        c.choice(&["other", "batch", "idle", "fifo", "rr"]).map(|_| ())
+    Parameter::sets("scheduler-policy", "other | batch | idle | fifo | rr", |s, c| {
+        s.cpu.policy = Some(match c.choice(&["other", "batch", "idle", "fifo", "rr"])? {
+            "batch" => Policy::Batch,
+            "idle" => Policy::Idle,
+            "fifo" => Policy::Fifo,
+            "rr" => Policy::RoundRobin,
+            _ => Policy::Other,
+        });
+        Ok(())
     })
-    .help("The service manager sets the policy: CPUSchedulingPolicy= in the unit."),
-    Parameter::ignored("scheduler-priority", "<n>", |_, c| c.number(0..=99).map(|_| ()))
-        .help("The service manager sets the priority: CPUSchedulingPriority= in the unit."),
+    .default("what the process was given")
+    .help("How the kernel schedules the workers. Real-time ones (fifo, rr) that always find packets leave others nothing."),
+    Parameter::sets("scheduler-priority", "<n>", |s, c| {
+        s.cpu.priority = Some(c.number(1..=99)? as u8);
+        Ok(())
+    })
+    .default("1")
+    .help("The priority of the workers under fifo and rr, 1 to 99."),
     Parameter::ignored("numa-heap-size", "<size>", |_, c| c.size().map(|_| ()))
         .help("There is no heap of a fixed size."),
     Parameter::ignored("use-pthreads", "", |_, _| Ok(())).help("Threads are always the system's."),

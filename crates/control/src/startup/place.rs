@@ -5,6 +5,8 @@ use std::{error::Error, fmt, sync::Arc};
 /// The place of a word: in a file, or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
+    /// No place in particular of this file.
+    Whole(Arc<str>),
     /// In a file; line and column count from 1, the column in characters.
     File {
         /// The file's name, as it was given.
@@ -21,6 +23,7 @@ pub enum Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Whole(file) => f.write_str(file),
             Self::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
             Self::Argument(number) => write!(f, "argument {number}"),
         }

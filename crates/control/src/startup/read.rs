@@ -5,8 +5,9 @@ use super::{
     parameters::{Effect, Parameter, SECTIONS, UNUSED_SECTIONS, find},
     place::{Fault, Place, closest, hint},
     tree::{Item, Section},
-    value::Cursor,
+    value::{Cursor, Listen},
 };
+use infra::cpu::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Applies `sections` to `startup`; the faults are those of names, values, and of values that exclude each other.
@@ -14,6 +15,8 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     let mut reader = Reader { startup, faults: Vec::new(), given: BTreeMap::new(), warned: BTreeSet::new() };
     sections.iter().for_each(|section| reader.section(section));
     reader.check_cores();
+    reader.check_scheduler();
+    reader.check_listen();
     reader.startup.places = reader.given.iter().map(|(name, place)| (*name, (*place).clone())).collect();
     (reader.startup, reader.faults)
 }
@@ -85,6 +88,31 @@ impl<'a> Reader<'a> {
     fn warn_once(&mut self, name: &'static str, place: &Place, message: impl Fn() -> String) {
         if self.warned.insert(name) {
             self.startup.warnings.push(format!("{place}: {}", message()));
+        }
+    }
+
+    /// Checks that there is a priority only where there are priorities.
+    fn check_scheduler(&mut self) {
+        let real_time = matches!(self.startup.cpu.policy, Some(Policy::Fifo | Policy::RoundRobin));
+        if let Some(place) = self.given.get("scheduler-priority").filter(|_| !real_time) {
+            let message = "only the policies fifo and rr have priorities: give scheduler-policy one of them";
+            self.faults.push(Fault::new(place, message));
+        }
+    }
+
+    /// Checks that the CLI is not offered to others by mistake.
+    fn check_listen(&mut self) {
+        if let Listen::Tcp(address) = &self.startup.unix.cli_listen
+            && !address.ip().is_loopback()
+            && !self.startup.unix.cli_allow_remote
+            && let Some(place) = self.given.get("cli-listen")
+        {
+            let message = format!(
+                "the CLI asks for no password, and {address} is no loopback address: use 127.0.0.1:{}, or say \
+                 cli-allow-remote if everybody who reaches it may configure the router",
+                address.port()
+            );
+            self.faults.push(Fault::new(place, message));
         }
     }
 

@@ -6,6 +6,7 @@ use super::{
     tree::{Block, Item, Section, Word, parse as parse_tree},
     *,
 };
+use infra::cpu::Policy;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 
@@ -98,8 +99,6 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
     assert_eq!(
         startup.warnings,
         [
-            "f:5:3: 'full-coredump' has no effect: The service manager decides what a core dump holds: CoredumpFilter= in \
-             the unit.",
             "f:13:1: section 'api-trace' is not used by this version",
             "f:18:1: section 'api-segment' is not used by this version",
             "f:22:1: section 'socksvr' is not used by this version",
@@ -121,25 +120,35 @@ fn a_list_of_cores_may_have_spaces() {
 #[test]
 fn every_value_arrives() {
     let startup = parse(
-        "unix{interactive log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 pidfile p runtime-dir /r full-coredump}
-         cpu { main-core 1 corelist-workers 4,2-3 skip-cores 1 }
+        "unix{interactive cli-line-mode cli-idle-timeout 5 coredump-size 2M log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 pidfile p runtime-dir /r full-coredump}
+         cpu { main-core 1 corelist-workers 4,2-3 skip-cores 1 scheduler-policy rr scheduler-priority 9 }
          buffers { buffers-per-numa 32768 }
          plugins { plugin default { disable } plugin acl_plugin.so enable }
          unix { cli-listen cli }",
     );
     let unix = Unix {
         interactive: true,
+        cli_line_mode: true,
         log: Some("l".into()),
         startup_config: Some("x".into()),
         cli_listen: Listen::Socket("/r/cli".into()),
+        cli_allow_remote: false,
+        cli_idle_timeout: Duration::from_secs(5),
         cli_prompt: "a \"b\" # ".into(),
         gid: Some(Group::Id(7)),
         pidfile: Some("/r/p".into()),
         runtime_dir: "/r".into(),
         full_coredump: true,
+        coredump_size: Some(2 << 20),
     };
     assert_eq!(startup.unix, unix);
-    let cpu = Cpu { main_core: Some(1), workers: Workers::Cores(vec![4, 2, 3]), skip_cores: 1 };
+    let cpu = Cpu {
+        main_core: Some(1),
+        workers: Workers::Cores(vec![4, 2, 3]),
+        skip_cores: 1,
+        policy: Some(Policy::RoundRobin),
+        priority: Some(9),
+    };
     assert_eq!(startup.cpu, cpu);
     assert_eq!(startup.buffers, Buffers { per_numa: 32768 });
     let plugins = Plugins { default_enabled: false, named: vec![("acl_plugin.so".into(), true)] };
@@ -153,6 +162,7 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
         "<file>" | "<path> | <address:port>" | "<directory>" | "<text>" | "<number> | <name>" => "/name",
         "<core>" | "<cores>" | "<mask>" => "1",
         "<n>" => "2048",
+        "<seconds>" => "5",
         "<size>" | "unlimited | <size>" | "<size> | default | default-hugepage" => "2M",
         "other | batch | idle | fifo | rr" => "fifo",
         "<node> { buffers <n> }" => "1 { buffers 64000 }",
@@ -166,8 +176,9 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
             } else {
                 value(p.values)
             };
+            let with = if p.name == "scheduler-priority" { "scheduler-policy rr" } else { "" };
             for name in p.names() {
-                let startup = parse(&format!("{section} {{ {name} {value} }}"));
+                let startup = parse(&format!("{section} {{ {with} {name} {value} }}"));
                 let changed = bare(startup.clone()) != Startup::default();
                 assert_eq!(startup.warnings.len(), usize::from(p.effect == Effect::Ignored), "{name}");
                 assert!(changed || p.effect != Effect::Sets, "{name} sets nothing");
@@ -190,6 +201,7 @@ fn other_spellings_of_values() {
     assert_eq!(listen("127.0.0.1:5002"), Listen::Tcp(loopback));
     assert_eq!(listen("[::1]:5002"), Listen::Tcp("[::1]:5002".parse().unwrap()));
     assert_eq!(listen("/a:b"), Listen::Socket("/a:b".into()));
+    assert_eq!(listen("192.0.2.1:5002 cli-allow-remote"), Listen::Tcp("192.0.2.1:5002".parse().unwrap()));
     let workers = |text: &str| parse(&format!("cpu {{ {text} }}")).cpu.workers;
     assert_eq!(workers("coremask-workers 0x180c"), Workers::Cores(vec![2, 3, 11, 12]));
     assert_eq!(workers("workers 0"), Workers::Count(0));
@@ -262,7 +274,15 @@ fn a_column_counts_characters() {
 #[test]
 fn values_that_cannot_be_meant_are_refused() {
     for (text, message) in [
-        ("unix { cli-listen 0.0.0.0:5002 }", "f:1:19: expected a socket's path, or a loopback address"),
+        (
+            "unix { cli-listen 0.0.0.0:5002 }",
+            "f:1:8: the CLI asks for no password, and 0.0.0.0:5002 is no loopback",
+        ),
+        ("unix { cli-listen 192.0.2.1:5002 }", "use 127.0.0.1:5002, or say cli-allow-remote if"),
+        ("unix { cli-idle-timeout soon }", "expected a number from 0 to 86400"),
+        ("cpu { scheduler-priority 5 }", "f:1:7: only the policies fifo and rr have priorities"),
+        ("cpu { scheduler-policy batch scheduler-priority 5 }", "f:1:30: only the policies fifo and rr"),
+        ("cpu { scheduler-policy fifo scheduler-priority 0 }", "expected a number from 1 to 99"),
         ("unix { cli-listen 127.0.0.1:0 }", "found '127.0.0.1:0'"),
         ("unix { cli-listen 5002 }", "found '5002'"),
         ("cpu { corelist-workers 3-2 }", "f:1:24: expected cores from 0 to 1023, each once"),
@@ -317,7 +337,7 @@ fn a_file_that_cannot_be_read_is_a_fault_of_its_own() {
     let path = dir.path().join("startup.conf");
     let only = |path: &Path| Startup::load(path).unwrap_err().into_iter().next().unwrap().to_string();
     let name = path.display();
-    assert!(only(&path).starts_with(&format!("{name}:1:1: the file cannot be read: No such file")));
+    assert!(only(&path).starts_with(&format!("{name}: cannot be read: No such file")));
     fs::write(&path, b"unix {\n \xc3\xa4 \xff }").unwrap();
     assert_eq!(only(&path), format!("{name}:2:4: expected text in UTF-8"));
     fs::write(&path, b"unix {\n\xff").unwrap();
@@ -438,7 +458,7 @@ proptest! {
             gid: gid.map(Group::Id),
             ..wanted.unix
         };
-        wanted.cpu = Cpu { main_core, workers: Workers::Cores(cores.into_iter().collect()), skip_cores };
+        wanted.cpu = Cpu { main_core, workers: Workers::Cores(cores.into_iter().collect()), skip_cores, ..Cpu::default() };
         wanted.buffers = Buffers { per_numa };
         let read = Startup::parse(&text, "f").map(bare);
         prop_assert_eq!(read, Ok(wanted));

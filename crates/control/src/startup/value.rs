@@ -19,7 +19,7 @@ pub const LAST_CORE: usize = 1023;
 pub enum Listen {
     /// A UNIX socket.
     Socket(PathBuf),
-    /// TCP on a loopback address.
+    /// TCP.
     Tcp(SocketAddr),
 }
 
@@ -176,11 +176,7 @@ impl<'a> Cursor<'a> {
 
     /// Where the CLI listens.
     pub fn listen(&mut self) -> Result<Listen, Fault> {
-        self.parse(
-            "a socket's path, or a loopback address with a port as 127.0.0.1:5002 (the CLI asks for no password, \
-             so it listens to this machine only)",
-            listen,
-        )
+        self.parse("a socket's path, or an address with a port as 127.0.0.1:5002", listen)
     }
 
     /// A group, by number or name.
@@ -252,5 +248,5 @@ fn listen(text: &str) -> Option<Listen> {
         Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().ok()?),
         None => text.parse().ok()?,
     };
-    (address.ip().is_loopback() && address.port() != 0).then_some(Listen::Tcp(address))
+    (address.port() != 0).then_some(Listen::Tcp(address))
 }

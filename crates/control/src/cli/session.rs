@@ -1,0 +1,342 @@
+//! One client of the command line, from its first byte to its end.
+
+use super::client::is_farewell;
+use super::complete::Completion;
+use super::error::CliError;
+use super::output::{Answer, Job, Step};
+use super::protocol::{LONGEST_REQUEST, Reply, Request};
+use super::registry::{Call, Registry, Values};
+use std::cell::{Cell, RefCell};
+use std::future;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+use tokio::time::{self, Instant};
+
+/// How much text goes into one reply, in bytes.
+const CHUNK: usize = 32 << 10;
+/// How long a client may be silent before it counts as a person, who is shown a prompt.
+const GREETING: Duration = Duration::from_millis(250);
+/// How long a client that is sent away is given to read why.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A connection of either kind.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+
+/// What is known of a client to those who look for one that can go.
+pub(super) struct Seat {
+    state: Cell<State>,
+    /// When it last sent a request, or took a part of a reply.
+    last: Cell<Instant>,
+    leave: Notify,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// A request is waited for.
+    Asked,
+    /// It is waited for until it has read.
+    Told,
+    /// Its command runs.
+    Served,
+    /// It is to go; with a word of farewell, unless it is in the middle of a reply.
+    Leaving(bool),
+}
+
+impl Seat {
+    fn new() -> Rc<Seat> {
+        Rc::new(Seat {
+            state: Cell::new(State::Asked),
+            last: Cell::new(Instant::now()),
+            leave: Notify::new(),
+        })
+    }
+
+    /// Since when it has done nothing; `None` while its command runs, or when it leaves anyway.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.state.get(), State::Leaving(_))
+    }
+
+    /// Tells it to go.
+    pub(super) fn leave(&self) {
+        self.state.set(State::Leaving(self.state.get() == State::Asked));
+        self.leave.notify_one();
+    }
+
+    fn enter(&self, state: State) {
+        self.last.set(Instant::now());
+        if !self.is_leaving() {
+            self.state.set(state);
+        }
+    }
+}
+
+/// How a client speaks (see `protocol.rs`).
+#[derive(Clone, Copy, PartialEq)]
+enum Speech {
+    Requests,
+    Lines,
+}
+
+/// A client.
+pub(super) struct Session<C> {
+    requests: Requests,
+    replies: Replies,
+    registry: Rc<Registry<C>>,
+    cx: Rc<RefCell<C>>,
+}
+
+impl<C: Values + 'static> Session<C> {
+    pub(super) fn new(
+        stream: Box<dyn Stream>,
+        registry: Rc<Registry<C>>,
+        cx: Rc<RefCell<C>>,
+        prompt: Rc<str>,
+    ) -> Session<C> {
+        let (input, output) = tokio::io::split(stream);
+        let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new() };
+        Session { requests: Requests { input, buffer: Vec::new() }, replies, registry, cx }
+    }
+
+    pub(super) fn seat(&self) -> Rc<Seat> {
+        Rc::clone(&self.replies.seat)
+    }
+
+    /// Answers until the client is gone, or told to go, which it is told why.
+    pub(super) async fn serve(mut self, why: String) -> io::Result<()> {
+        let seat = self.seat();
+        tokio::select! {
+            // First: what a client that has to go asks for in the same moment is not begun.
+            biased;
+            () = seat.leave.notified() => {}
+            ended = self.answer_all() => return ended,
+        }
+        match seat.state.get() {
+            State::Leaving(true) => self.farewell(why).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Says why there is no place for the client.
+    pub(super) async fn turn_away(mut self, why: String) -> io::Result<()> {
+        self.replies.speech = self.requests.speech().await?;
+        self.farewell(why).await
+    }
+
+    async fn farewell(mut self, why: String) -> io::Result<()> {
+        let all = async {
+            match self.replies.speech {
+                Speech::Requests => self.replies.send(&Reply::Closed(why)).await?,
+                Speech::Lines => self.replies.write(format!("{why}\n").as_bytes()).await?,
+            }
+            self.replies.output.shutdown().await?;
+            // To close with something unread would take the words away from the client before it has read them.
+            while self.requests.more().await? {
+                self.requests.buffer.clear();
+            }
+            Ok(())
+        };
+        time::timeout(FAREWELL, all).await.unwrap_or(Ok(()))
+    }
+
+    async fn answer_all(&mut self) -> io::Result<()> {
+        self.replies.speech = self.requests.speech().await?;
+        match self.replies.speech {
+            Speech::Requests => self.answer_requests().await,
+            Speech::Lines => self.answer_lines().await,
+        }
+    }
+
+    async fn answer_requests(&mut self) -> io::Result<()> {
+        while let Some(request) = self.requests.next().await? {
+            let Session { requests, replies, registry, cx } = self;
+            replies.seat.enter(State::Served);
+            tokio::select! {
+                () = requests.gone() => return Ok(()),
+                answered = answer(&request, replies, registry, cx) => answered?,
+            }
+            replies.seat.enter(State::Asked);
+        }
+        Ok(())
+    }
+
+    async fn answer_lines(&mut self) -> io::Result<()> {
+        loop {
+            let prompt = Rc::clone(&self.replies.prompt);
+            self.replies.write(prompt.as_bytes()).await?;
+            self.replies.seat.enter(State::Asked);
+            let Some(line) = self.requests.next().await? else { return Ok(()) };
+            self.replies.seat.enter(State::Served);
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim();
+            if line.ends_with(" HTTP/1.1") || line.ends_with(" HTTP/1.0") {
+                // A browser, whose user may know nothing of it; what follows is not for this user to say.
+                return self.replies.write(b"this is no web server\n").await;
+            }
+            if is_farewell(line) {
+                return Ok(());
+            }
+            let end = run(line, Call::default(), &mut self.replies, &self.registry, &self.cx).await?;
+            if let Err(error) = end {
+                self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
+            }
+        }
+    }
+}
+
+async fn answer<C: Values + 'static>(
+    request: &[u8],
+    replies: &mut Replies,
+    registry: &Rc<Registry<C>>,
+    cx: &RefCell<C>,
+) -> io::Result<()> {
+    match serde_json::from_slice(request) {
+        Ok(Request::Hello) => {
+            let prompt = replies.prompt.to_string();
+            replies.send(&Reply::Hello { prompt }).await
+        }
+        Ok(Request::Run { line, json, directory }) => {
+            let call = Call { json, directory: directory.into(), ..Call::default() };
+            let end = run(&line, call, replies, registry, cx).await?;
+            let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
+            replies.send(&reply).await
+        }
+        Ok(Request::Complete { line }) => {
+            let completion: Completion = registry.complete(&cx.borrow(), &line);
+            replies.send(&Reply::Completion(completion)).await
+        }
+        Err(error) => replies.send(&Reply::Failed(format!("this is no request: {error}"))).await,
+    }
+}
+
+/// Runs a command to its end; a long one slice by slice.
+async fn run<C: Values + 'static>(
+    line: &str,
+    call: Call,
+    replies: &mut Replies,
+    registry: &Rc<Registry<C>>,
+    cx: &RefCell<C>,
+) -> io::Result<Result<(), CliError>> {
+    let ran = registry.run(&mut cx.borrow_mut(), line, call);
+    let Answer { text, job } = match ran {
+        Ok(answer) => answer,
+        Err(error) => return Ok(Err(error)),
+    };
+    replies.print(&text).await?;
+    match job {
+        Some(job) => finish(job, replies, cx).await,
+        None => Ok(Ok(())),
+    }
+}
+
+async fn finish<C>(
+    mut job: Box<dyn Job<C>>,
+    replies: &mut Replies,
+    cx: &RefCell<C>,
+) -> io::Result<Result<(), CliError>> {
+    loop {
+        let mut text = String::new();
+        let step = job.step(&mut cx.borrow_mut(), &mut text);
+        replies.print(&text).await?;
+        match step {
+            Step::Again => tokio::task::yield_now().await,
+            Step::After(time) => time::sleep(time).await,
+            Step::Done => return Ok(Ok(())),
+            Step::Failed(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// What goes to the client.
+struct Replies {
+    output: WriteHalf<Box<dyn Stream>>,
+    prompt: Rc<str>,
+    speech: Speech,
+    seat: Rc<Seat>,
+}
+
+impl Replies {
+    /// Sends text in parts that each make progress, however long it is.
+    async fn print(&mut self, mut text: &str) -> io::Result<()> {
+        while !text.is_empty() {
+            let (part, rest) = text.split_at(text.floor_char_boundary(CHUNK));
+            match self.speech {
+                Speech::Requests => self.send(&Reply::Out(part.to_owned())).await?,
+                Speech::Lines => self.write(part.as_bytes()).await?,
+            }
+            text = rest;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        let mut line = serde_json::to_vec(reply)?;
+        line.push(b'\n');
+        self.write(&line).await
+    }
+
+    /// However long it takes: somebody may be reading, page by page.
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.seat.enter(State::Told);
+        self.output.write_all(bytes).await?;
+        self.seat.enter(State::Served);
+        Ok(())
+    }
+}
+
+/// The requests that arrive, of which no more is kept than the longest one may be.
+struct Requests {
+    input: ReadHalf<Box<dyn Stream>>,
+    buffer: Vec<u8>,
+}
+
+impl Requests {
+    /// How the client speaks, by its first byte. A program says something at once.
+    async fn speech(&mut self) -> io::Result<Speech> {
+        // That it says nothing is an answer too.
+        let _ = time::timeout(GREETING, self.more()).await;
+        Ok(match self.buffer.first() {
+            Some(b'{' | b'"') => Speech::Requests,
+            _ => Speech::Lines,
+        })
+    }
+
+    /// The next line; `None` at the end. What follows the last line feed is a line too.
+    async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.buffer.drain(..=end).collect()));
+            }
+            if self.buffer.len() >= LONGEST_REQUEST {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "its request is too long"));
+            }
+            if !self.more().await? {
+                return Ok((!self.buffer.is_empty()).then(|| std::mem::take(&mut self.buffer)));
+            }
+        }
+    }
+
+    /// Waits until the client closes its side; keeps what it sends meanwhile.
+    async fn gone(&mut self) {
+        while self.buffer.len() < LONGEST_REQUEST {
+            if !self.more().await.unwrap_or(false) {
+                return;
+            }
+        }
+        // The rest stays with the system until there is room; that the client is gone shows when it is written to.
+        future::pending().await
+    }
+
+    /// Whether something was read; nothing is lost if this is not awaited to the end.
+    async fn more(&mut self) -> io::Result<bool> {
+        let room = LONGEST_REQUEST - self.buffer.len();
+        Ok((&mut self.input).take(room as u64).read_buf(&mut self.buffer).await? > 0)
+    }
+}
