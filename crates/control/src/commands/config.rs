@@ -86,7 +86,10 @@ impl Context {
         self.unconfirmed = None;
         self.journal.hold(None);
         let back = self.journal.back_to(generation);
-        let back = back.ok_or_else(|| CliError::new("the changes since then are no longer remembered"))?;
+        let mut back =
+            back.ok_or_else(|| CliError::new("the changes since then are no longer remembered"))?;
+        // What changed in between may be as it was again.
+        back.retain(|change| self.store.get(&change.key) != change.value.as_ref());
         self.transact(back.clone())?;
         Ok(back)
     }

@@ -142,6 +142,30 @@ fn a_count_of_routes_that_is_cut_off_is_taken_back() {
 }
 
 #[test]
+fn changes_of_routes_are_taken_back_one_by_one_and_together() {
+    let mut cli = Cli::new();
+    let mut states = vec![cli.ok("show config")];
+    for line in [
+        "ip route add 20.0.0.0/24 via 10.0.0.2",
+        "ip route add 20.0.0.0/24 count 3000 via 10.0.0.3",
+        "ip route del 20.0.9.0/24 count 2000",
+        "ip route add 20.0.0.0/24 via drop",
+    ] {
+        cli.ok(line);
+        // A count that is cut off or fails is no change.
+        let cut = "ip route add 30.0.0.0/24 count 9 via drop";
+        drop(cli.registry.run(&mut cli.context, cut, Call::default()));
+        cli.run("ip route del 20.0.8.0/24 count 9999").unwrap_err();
+        states.push(cli.ok("show config"));
+    }
+    // A rollback is a change, too: back by the last 1, 3, 5 and 7.
+    for (n, state) in (0..4).zip(states.iter().rev().skip(1)) {
+        cli.ok(&format!("config rollback {}", 2 * n + 1));
+        assert_eq!(cli.ok("show config"), *state);
+    }
+}
+
+#[test]
 fn a_count_of_routes_that_fails_halfway_is_taken_back() {
     let mut cli = Cli::new();
     cli.ok("ip route add 20.0.0.0/24 count 300 via 10.0.0.2");

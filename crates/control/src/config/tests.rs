@@ -159,7 +159,7 @@ fn the_rules_of_the_field_hold() {
     );
     wrong(
         &sub("      5: {}\n      6: { encapsulation: { dot1q: 5 } }\n"),
-        &[("5:7", "takes packets with these tags already")],
+        &[("5:7", "takes packets with these tags already"), ("6:7", "takes packets with these tags already")],
     );
     wrong(
         "interfaces:\n  pg0:\n    state: down\n    sub-interfaces: { 5: { state: up } }\n",

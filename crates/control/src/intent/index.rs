@@ -10,8 +10,8 @@ use super::{Key, Spec, Value};
 /// Sub-interfaces by what their packets look like, and interfaces by their addresses.
 #[derive(Default)]
 pub(super) struct Index {
-    /// By parent and tags.
-    tagged: BTreeMap<(String, Tags), String>,
+    /// Parent, tags, name.
+    tagged: BTreeSet<(String, Tags, String)>,
     owners: BTreeSet<(Ipv4Addr, String)>,
 }
 
@@ -38,14 +38,12 @@ impl Index {
     pub fn change(&mut self, key: &Key, old: Option<&Value>, new: Option<&Value>) {
         match key {
             Key::SubInterface(name) => {
-                let place = |value| tags(value).map(|(parent, tags)| (parent.to_string(), tags));
-                if let Some(place) = old.and_then(place)
-                    // In one transaction, another one may have got these tags already.
-                    && self.tagged.get(&place) == Some(name)
-                {
+                let place =
+                    |value| tags(value).map(|(parent, tags)| (parent.to_string(), tags, name.clone()));
+                if let Some(place) = old.and_then(place) {
                     self.tagged.remove(&place);
                 }
-                self.tagged.extend(new.and_then(place).map(|place| (place, name.clone())));
+                self.tagged.extend(new.and_then(place));
             }
             Key::Addresses(name) => {
                 for a in super::list(old) {
@@ -57,9 +55,14 @@ impl Index {
         }
     }
 
-    /// The sub-interface of `parent` with these tags.
-    pub fn tagged(&self, parent: &str, tags: Tags) -> Option<&String> {
-        self.tagged.get(&(parent.to_string(), tags))
+    /// The sub-interfaces of `parent` with these tags; more than one only in a tree that nobody has validated.
+    pub fn tagged<'p, 'i: 'p>(
+        &'i self,
+        parent: &'p str,
+        tags: Tags,
+    ) -> impl Iterator<Item = &'i String> + 'p {
+        let from = self.tagged.range((parent.to_string(), tags, String::new())..);
+        from.take_while(move |(p, t, _)| p == parent && *t == tags).map(|(.., name)| name)
     }
 
     /// The interfaces with this address.

@@ -103,7 +103,7 @@ impl<'s> View<'s> {
             Key::SubInterface(i) if index::tags((*value)?) == Some((parent, tags)) => Some(i.as_str()),
             _ => None,
         });
-        old.into_iter().chain(new)
+        old.chain(new)
     }
 
     /// The interface or sub-interface with this name.
