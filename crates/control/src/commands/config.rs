@@ -1,7 +1,8 @@
 //! The configuration as a whole: shown, applied, taken back, saved.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,6 +19,9 @@ use crate::startup::Fault;
 const LOOK: Duration = Duration::from_millis(2);
 /// The longest time to wait for a confirmation.
 const LONGEST: u32 = 24 * 60;
+
+/// The largest file that is read, in bytes: some millions of routes.
+const LARGEST: u64 = 512 << 20;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -78,19 +82,25 @@ impl Context {
         );
         if let Err(e) = self.back_to(waiting.generation) {
             tracing::error!("going back to generation {}: {e}", waiting.generation);
+            // Tried once: what is refused now is refused in a second, too.
+            self.unconfirmed = None;
+            self.journal.hold(None);
         }
     }
 
     /// Makes the configuration what it was, and says what changed.
     fn back_to(&mut self, generation: u64) -> Result<Vec<Change>, CliError> {
-        self.unconfirmed = None;
-        self.journal.hold(None);
         let back = self.journal.back_to(generation);
         let mut back =
             back.ok_or_else(|| CliError::new("the changes since then are no longer remembered"))?;
         // What changed in between may be as it was again.
         back.retain(|change| self.store.get(&change.key) != change.value.as_ref());
         self.transact(back.clone())?;
+        // What goes back less far leaves the applied configuration to be confirmed.
+        if self.unconfirmed.is_some_and(|waiting| generation <= waiting.generation) {
+            self.unconfirmed = None;
+            self.journal.hold(None);
+        }
         Ok(back)
     }
 }
@@ -139,7 +149,16 @@ fn apply(_: &mut Context, a: &Args) -> Result<Output, CliError> {
 /// # Errors
 /// That it cannot be read, or everything that is wrong with its form.
 pub fn load(path: &Path) -> Result<Wanted, CliError> {
-    let text = fs::read_to_string(path).map_err(|e| CliError::new(format!("{}: {e}", path.display())))?;
+    let failed = |e: &dyn std::fmt::Display| CliError::new(format!("{}: {e}", path.display()));
+    // Asked before it is opened: who opens a pipe waits for its other end.
+    let about = fs::metadata(path).map_err(|e| failed(&e))?;
+    if !about.is_file() {
+        return Err(failed(&"it is no ordinary file"));
+    }
+    if about.len() > LARGEST {
+        return Err(failed(&format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    let text = fs::read_to_string(path).map_err(|e| failed(&e))?;
     config::read(&text, &path.display().to_string()).map_err(|faults| faulty(&faults))
 }
 
@@ -212,9 +231,13 @@ pub fn apply_wanted(
     if changes.is_empty() {
         return Ok("nothing has changed\n".into());
     }
-    c.transact(changes)?;
-    let Some(minutes) = minutes else { return Ok(text) };
-    c.journal.hold(Some(before));
+    // However much it changes, the way back must be remembered.
+    c.journal.hold(minutes.map(|_| before));
+    let done = c.transact(changes);
+    let Some(minutes) = minutes.filter(|_| done.is_ok()) else {
+        c.journal.hold(None);
+        return done.map(|()| text);
+    };
     let deadline = Instant::now() + Duration::from_secs(60 * u64::from(minutes));
     c.unconfirmed = Some(Unconfirmed { generation: before, deadline });
     Ok(format!("{text}goes back in {minutes} minutes unless confirmed: config confirm\n"))
@@ -296,19 +319,11 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     // What a link points to is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;
-    let new = folder.join(format!(".{}.new", name.to_string_lossy()));
-    let written = File::create(&new).and_then(|mut file| {
-        if let Ok(old) = fs::metadata(&path) {
-            file.set_permissions(old.permissions())?;
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let done = written.and_then(|()| fs::rename(&new, &path)).and_then(|()| File::open(folder)?.sync_all());
-    if done.is_err() {
-        // Nothing to say if there is none: the fault is told already.
-        let _ = fs::remove_file(&new);
-    }
-    done
+    let permissions = fs::metadata(&path).map_or(Permissions::from_mode(0o640), |old| old.permissions());
+    let mut new = tempfile::Builder::new().prefix(".volley-").tempfile_in(folder)?;
+    new.as_file().set_permissions(permissions)?;
+    new.write_all(text.as_bytes())?;
+    new.as_file().sync_all()?;
+    new.persist(&path)?;
+    File::open(folder)?.sync_all()
 }

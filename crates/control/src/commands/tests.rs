@@ -704,6 +704,37 @@ fn what_is_not_confirmed_goes_back() {
     assert_eq!(cli.ok("show config"), before);
     assert!(cli.run("config confirm").is_err());
     cli.refused(&format!("config apply {path} confirm 0"), "0");
+    // To take back a change that was made since leaves it to be confirmed.
+    cli.ok(&format!("config apply {path} confirm 1"));
+    cli.ok("create loopback interface");
+    cli.ok("config rollback 1");
+    cli.context.unconfirmed.as_mut().unwrap().expire();
+    cli.context.look_at_confirmation();
+    assert_eq!(cli.ok("show config"), before);
+}
+
+#[test]
+fn however_much_was_changed_it_goes_back() {
+    let mut cli = Cli::new();
+    cli.ok("ip route add 20.0.0.0/24 via drop count 260000");
+    let before = cli.ok("show config");
+    let (_folder, path) = file("a.yaml", TWO_PORTS);
+    cli.ok(&format!("config apply {path} confirm 1"));
+    cli.context.unconfirmed.as_mut().unwrap().expire();
+    cli.context.look_at_confirmation();
+    assert!(cli.ok("show config") == before, "the routes are there again");
+}
+
+#[test]
+fn only_ordinary_files_are_read_and_no_link_is_written_through() {
+    let mut cli = Cli::new();
+    for path in ["/dev/zero", "/dev/null", "/"] {
+        let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
+        assert!(told.contains("no ordinary file"), "{told}");
+    }
+    let (folder, path) = file("a.yaml", "old\n");
+    cli.ok(&format!("config save {path}"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies about");
 }
 
 #[test]

@@ -19,6 +19,11 @@ pub(super) struct At {
     column: usize,
 }
 
+impl At {
+    /// Where the file begins.
+    pub const START: At = At { line: 1, column: 1 };
+}
+
 impl From<&Marker> for At {
     fn from(m: &Marker) -> At {
         At { line: m.line(), column: m.col() + 1 }

@@ -14,6 +14,9 @@ use crate::intent::{Interface, Key, Neighbor, Spec, VLANS, Value};
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
+/// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
+const LONGEST_NAME: usize = 15;
+
 /// `interfaces`: devices by name, those of `taps` included.
 pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
@@ -57,6 +60,9 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
     if let Some(host) = name.strip_prefix("host-").filter(|host| !host.is_empty()) {
         if let Some((at, "dpdk")) = kind {
             r.fault(at, format!("{name} is a Linux interface: its device-type is af-packet"));
+        }
+        if host.len() > LONGEST_NAME {
+            r.fault(at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
         }
         let mut config = af_packet::Config::new(host);
         if let Some(node) = options {
@@ -142,7 +148,12 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     let mut fields = r.fields(node);
     match fields.take("name") {
         None => r.fault(node.at, "the host's end needs a \"name\""),
-        Some(name) => config.host_name = r.text(name).unwrap_or_default().to_string(),
+        Some(name) => {
+            config.host_name = r.text(name).unwrap_or_default().to_string();
+            if config.host_name.len() > LONGEST_NAME {
+                r.fault(name.at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
+            }
+        }
     }
     config.host_mac = fields.take("mac").and_then(|n| mac(r, n)).map(|m| m.0);
     config.host_namespace = fields.take("namespace").and_then(|n| r.text(n)).map(Into::into);

@@ -52,7 +52,14 @@ impl Reading {
     /// An object that the file asks for.
     fn set(&mut self, at: At, key: Key, value: Value) {
         let place = self.r.place(at);
-        if let Some(Place::File { line, .. }) = self.wanted.places.get(&key) {
+        // A Linux interface may be named as a sub-interface of another one is.
+        let same_name = match &key {
+            Key::Interface(name) => Key::SubInterface(name.clone()),
+            Key::SubInterface(name) => Key::Interface(name.clone()),
+            other => other.clone(),
+        };
+        let places = &self.wanted.places;
+        if let Some(Place::File { line, .. }) = places.get(&key).or(places.get(&same_name)) {
             let message = format!("{} stands in line {line} already", key_name(&key));
             self.r.fault(at, message);
             return;
@@ -91,7 +98,12 @@ const LATER: &[(&str, &str)] = &[
 /// Everything that is wrong with its form, in order of place.
 pub fn read(text: &str, file: &str) -> Result<Wanted, Vec<Fault>> {
     let mut reading = Reading { r: Reader::new(file), wanted: Wanted::default() };
-    if let Some(document) = reading.r.document(text) {
+    let document = reading.r.document(text);
+    if document.is_none() && reading.r.faults.is_empty() {
+        // A file that was cut off, or the wrong one, must not remove everything.
+        reading.r.fault(At::START, "the file says nothing; a configuration without anything is \"{}\"");
+    }
+    if let Some(document) = document {
         let mut fields = reading.r.fields(&document);
         for (name, section) in SECTIONS {
             if let Some(node) = fields.take(name) {

@@ -173,6 +173,10 @@ fn the_rules_of_the_field_hold() {
         "taps: { tap0: { host: { name: a, mtu: 1400 } } }\ninterfaces: { tap0: { mtu: 1500 }, tap1: {} }\n",
         &[("2:15", "they are of one cable"), ("2:36", "no such tap")],
     );
+    wrong(
+        "interfaces:\n  host-a: { sub-interfaces: { 7: {} } }\n  host-a.7: {}\n  host-abcdefghijklmnop: {}\n",
+        &[("3:3", "interface host-a.7 stands in line 2 already"), ("4:3", "more than 15 bytes")],
+    );
     wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "10.0.0.0/8 is meant")]);
     wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "goes one way")]);
     wrong(
@@ -201,7 +205,10 @@ fn what_is_no_configuration() {
         );
     }
     assert!(read(&"[".repeat(100), "f").is_err());
-    assert!(read("", "f").unwrap().tree.is_empty());
+    // What is empty by mistake does not remove everything.
+    assert_eq!(faults("# interfaces:\n").len(), 1);
+    assert!(faults("")[0].contains("1:1: the file says nothing"));
+    assert!(read("{}", "f").unwrap().tree.is_empty());
     assert!(read("interfaces:\nroutes: ~\n", "f").unwrap().tree.is_empty());
 }
 

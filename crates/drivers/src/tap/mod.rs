@@ -44,7 +44,7 @@ pub struct Config {
     pub mac: Option<[u8; 6]>,
     /// The largest network packet of both ends, in bytes.
     pub mtu: u16,
-    /// Whether the host hands over packets that are still to be cut, up to 64 KiB.
+    /// Whether packets that are still to be cut, of up to 64 KiB, pass in either direction.
     pub gso: bool,
 }
 
@@ -112,7 +112,7 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
             name: config.host_name.clone(),
             unusable: 0,
         })],
-        tx: vec![Box::new(TapTx { tun: tun.clone() })],
+        tx: vec![Box::new(TapTx { tun: tun.clone(), gso: config.gso })],
         mac,
         mtu: config.mtu,
         control: Box::new(Control { tun, dev, config: config.clone() }),

@@ -55,6 +55,8 @@ impl RxQueue for TapRx {
 
 pub(super) struct TapTx {
     pub(super) tun: Arc<File>,
+    /// Whether the host gets packets that are still to be cut.
+    pub(super) gso: bool,
 }
 
 impl TxQueue for TapTx {
@@ -79,7 +81,7 @@ impl TxQueue for TapTx {
     }
 
     fn caps(&self) -> TxCaps {
-        TxCaps { gso: true, csum: true }
+        TxCaps { gso: self.gso, csum: true }
     }
 }
 

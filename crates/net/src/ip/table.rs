@@ -38,10 +38,10 @@ const GROUPS: u32 = 1 << 20;
 pub enum Source {
     /// Follows from an interface's address.
     Interface,
-    /// Follows from a neighbour on a connected network.
-    Neighbor,
     /// The operator's.
     Static,
+    /// Follows from a neighbour on a connected network.
+    Neighbor,
     /// What every table has from the start, and anyone may override: destinations that are nobody's.
     Special,
 }

@@ -79,14 +79,16 @@ fn the_preferred_source_counts() {
     assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::Interface, Path::Attached(0)));
     r.remove_address(0, address("10.0.0.1/24")).unwrap();
     assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::Static, via("10.0.1.2", None)));
-    // A neighbour's own route is better than the operator's.
+    // The operator's route is better than that of a neighbour, whether there before or behind.
     let host = prefix("10.0.1.7/32");
-    r.add_route(0, host, Path::Drop).unwrap();
-    assert_eq!(route(&r, "10.0.1.7").unwrap().1, Source::Static);
     r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Neighbor, via("10.0.1.7", Some(1))));
-    r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
+    r.add_route(0, host, Path::Drop).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Static, Path::Drop));
+    r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
+    r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
+    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Static, Path::Drop));
+    r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
     // The operator's own change replaces what was.
     r.add_route(0, host, Path::Prohibit).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap().2, Path::Prohibit);
