@@ -13,6 +13,7 @@ want cc build-essential
 want ip iproute2
 want unshare util-linux
 want ping iputils-ping
+want tcpdump tcpdump
 want traceroute traceroute
 want iperf3 iperf3
 want ethtool ethtool

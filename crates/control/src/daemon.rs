@@ -34,6 +34,8 @@ use crate::system::System;
 const DEVICES: Duration = Duration::from_secs(1);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
+/// How often copies of packets are taken from the workers while there is a capture: their rings have room for 1,024.
+const CAPTURE_TURN: Duration = Duration::from_micros(500);
 
 /// The command, of the program that runs a router, that calls [`drivers::guardian::watch`].
 pub const GUARDIAN: &str = "guardian";
@@ -322,8 +324,9 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
             let mut c = context.borrow_mut();
             let now = c.now();
             let more = c.system.router.poll(now) | c.tidy();
+            let longest = if c.turn_capture() { CAPTURE_TURN } else { LONGEST_TURN };
             let next = c.system.router.next_timeout().map(|t| Duration::from_nanos(t.saturating_sub(now)));
-            (more, next.map_or(LONGEST_TURN, |d| d.min(LONGEST_TURN)))
+            (more, next.map_or(longest, |d| d.min(longest)))
         };
         if more {
             tokio::task::yield_now().await;

@@ -15,6 +15,7 @@ pub mod icmp;
 pub mod interface;
 pub mod ip;
 pub mod neighbor;
+pub mod pcap;
 pub mod pieces;
 pub mod router;
 pub mod tables;

@@ -11,6 +11,7 @@ use infra::quiesce::Domain;
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
 use crate::ip::{self, Fibs, OwnAddresses, Reassembly, Registry, UtcClock};
+use crate::pcap::Captures;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
 pub const MAX_INTERFACES: u32 = 1 << 16;
@@ -52,6 +53,8 @@ pub struct Tables {
     pub reassembly: Reassembly,
     /// Universal time, for timestamp options.
     pub utc: UtcClock,
+    /// Copies of packets for captures.
+    pub captures: Captures,
 }
 
 /// The main thread's side of the same tables.
@@ -102,6 +105,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
+        captures: Captures::default(),
         protocols: Registry::new(ip::LOCAL, 1 << 8),
         router_alerts: Registry::new(ip::OPTIONS, 1 << 8),
         udp_ports: Registry::new(crate::udp::NODE, 1 << 16),

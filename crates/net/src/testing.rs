@@ -84,7 +84,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     crate::ip::install(b, t, hooks)?;
     crate::neighbor::install(b, t, hooks)?;
     crate::udp::install(b, t, hooks)?;
-    crate::icmp::install(b, t, hooks)
+    crate::icmp::install(b, t, hooks)?;
+    crate::pcap::install(b, t)
 }
 
 /// A router with all features and one worker, which is turned by hand.

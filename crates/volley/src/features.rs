@@ -14,5 +14,6 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     net::neighbor::install(b, t, hooks)?;
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
-    net::udp::install(b, t, hooks)
+    net::udp::install(b, t, hooks)?;
+    net::pcap::install(b, t)
 }

@@ -4,6 +4,7 @@ pub mod config;
 mod generator;
 mod interface;
 mod neighbor;
+mod pcap;
 mod ping;
 mod reassembly;
 mod route;
@@ -43,6 +44,10 @@ pub struct Context {
     unconfirmed: Option<config::Unconfirmed>,
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
+    /// The capture that runs.
+    capture: Option<pcap::Capture>,
+    /// What came of the last one.
+    last_capture: Option<String>,
     /// What is left to do of jobs whose clients are gone.
     pub abandoned: Abandoned,
     /// When this instance started.
@@ -64,6 +69,8 @@ impl Context {
             journal: Journal::default(),
             unconfirmed: None,
             pings: Vec::new(),
+            capture: None,
+            last_capture: None,
             abandoned: Abandoned::default(),
             started: Instant::now(),
             clock: Clock::new(),
@@ -77,8 +84,9 @@ impl Context {
         self.clock.now_ns()
     }
 
-    /// Gives every device back to the kernel.
+    /// Completes what is under way, and gives every device back to the kernel.
     pub fn shut_down(&mut self) {
+        self.end_capture();
         let all: Vec<u32> =
             self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
         for index in all {
@@ -164,6 +172,7 @@ pub fn registry() -> Registry<Context> {
     generator::register(&mut r);
     config::register(&mut r);
     ping::register(&mut r);
+    pcap::register(&mut r);
     reassembly::register(&mut r);
     r
 }

@@ -19,7 +19,8 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
     net::neighbor::install(b, t, hooks)?;
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
-    net::udp::install(b, t, hooks)
+    net::udp::install(b, t, hooks)?;
+    net::pcap::install(b, t)
 }
 
 pub(crate) fn system() -> System {

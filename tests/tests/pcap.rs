@@ -1,0 +1,57 @@
+//! Captures, read by tcpdump.
+
+use scenarios::{Ping, Routed};
+use testkit::netns::Host;
+
+/// The lines that tcpdump prints of a file.
+fn tcpdump(host: &Host, path: &str) -> Vec<String> {
+    host.run(&format!("tcpdump -nn -e -r {path}")).lines().map(str::to_string).collect()
+}
+
+#[test]
+fn what_comes_in_goes_out_and_is_dropped_is_in_the_file() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    let path = router.socket().with_file_name("x.pcap").display().to_string();
+    router.ctl(&format!("pcap trace rx tx drop max 1000 intfc any file {path}"));
+    let refused = router.attempt("pcap trace rx");
+    assert!(refused.code() == Some(1) && refused.stderr.contains("runs already"), "{refused}");
+    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 -s 1000 10.0.1.2").complete());
+    // Without a route, and with a hop too few: dropped, each with a report in its place.
+    Ping::run(&a, "-c 2 -i 0.05 -W 0.3 192.0.2.1");
+    let said = router.ctl("pcap trace off");
+    assert!(said.contains(" packets written to ") && !said.contains("lost"), "{said}");
+    let lines = tcpdump(&a, &path);
+    let with = |part: &str| lines.iter().filter(|l| l.contains(part)).count();
+    // Each came in once and went out once.
+    assert_eq!(with("10.0.0.2 > 10.0.1.2: ICMP echo request"), 6, "{lines:#?}");
+    assert_eq!(with("10.0.1.2 > 10.0.0.2: ICMP echo reply"), 6, "{lines:#?}");
+    // Came in, and was dropped, with its link header.
+    let dropped = with("ethertype IPv4 (0x0800), length 98: 10.0.0.2 > 192.0.2.1: ICMP echo request");
+    assert_eq!(dropped, 4, "{lines:#?}");
+    assert!(router.ctl("pcap trace status").contains("no capture runs; the last one"));
+    assert!(router.attempt("pcap trace off").code() == Some(1));
+}
+
+#[test]
+fn a_capture_ends_by_itself_and_is_of_one_device() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let path = router.socket().with_file_name("x.pcap").display().to_string();
+    router.ctl(&format!("pcap trace max 5 rx intfc host-eth1 max-bytes-per-pkt 64 file {path}"));
+    assert!(Ping::run(&a, "-c 8 -i 0.02 -W 2 -s 1000 10.0.1.2").complete());
+    testkit::process::until("it is complete", testkit::netns::LIMIT, || {
+        router.ctl("pcap trace status").contains("no capture runs; the last one: 5 packets written")
+    });
+    let lines = tcpdump(&a, &path);
+    assert_eq!(lines.len(), 5, "{lines:#?}");
+    assert!(lines.iter().all(|l| !l.contains("10.0.0.2 > ")), "{lines:#?}");
+    assert!(lines.iter().any(|l| l.contains("length 1042: 10.0.1.2 > 10.0.0.2")), "{lines:#?}");
+    for wrong in [
+        "pcap trace max 5",
+        "pcap trace rx intfc nowhere",
+        "pcap trace rx max 0",
+        "pcap trace rx file /dev/null",
+    ] {
+        assert_eq!(router.attempt(wrong).code(), Some(1), "{wrong}");
+    }
+}
