@@ -27,6 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::{self, Context};
 use crate::process::{self, PidFile, Terminal};
+use crate::service;
 use crate::startup::{Listen, Startup, Workers};
 use crate::system::System;
 
@@ -127,6 +128,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
             done = configure(&registry, &context, file) => done,
             why = stop.told() => {
                 tracing::info!("{why} before the configuration was complete");
+                service::stopping(why);
                 context.borrow_mut().shut_down();
                 return Ok(());
             }
@@ -137,17 +139,21 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let service = Service { prompt, idle: startup.unix.cli_idle_timeout };
     let address = listener.address();
     tokio::task::spawn_local(cli::serve(listener, registry, context.clone(), service));
-    // Scripts wait for this line.
+    // Scripts wait for this line, and the service manager for its own.
     eprintln!("volley: ready");
+    service::ready(&context.borrow());
+    tokio::task::spawn_local(service::watch(context.clone()));
     tracing::info!("forwarding; the CLI listens on {}", where_listening(startup));
 
     let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
-    tokio::select! {
-        why = stop.told() => tracing::info!("{why}"),
-        () = left_by(left) => tracing::info!("the CLI on standard input was left"),
+    let why = tokio::select! {
+        why = stop.told() => why,
+        () = left_by(left) => "the CLI on standard input was left",
         // The turns end only when the router can no longer be turned.
         ended = turns => return Err(failed(format!("the router's turns ended: {ended:?}"))),
-    }
+    };
+    tracing::info!("{why}");
+    service::stopping(why);
     context.borrow_mut().shut_down();
     Ok(())
 }
@@ -231,7 +237,8 @@ impl Stop {
 /// Starts the process that gives interfaces back when this one is killed: `volley guardian`, of this very file.
 fn guardian() -> Guardian {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("volley").arg(GUARDIAN);
+    // What it would say to the service manager would be taken for the router's.
+    command.arg0("volley").arg(GUARDIAN).env_remove("NOTIFY_SOCKET");
     Guardian::start(command).unwrap_or_else(|e| {
         tracing::warn!(
             "no guardian could be started ({e}): should this process be killed, interfaces stay up and MTUs raised"

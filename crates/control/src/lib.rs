@@ -1,6 +1,6 @@
 //! The control plane: what the operator asked for ([`intent`]), the commands that change it ([`commands`]), the command
 //! line that carries them ([`cli`]), the same as a file ([`config`]), the start configuration ([`startup`]), and the process that holds it all
-//! ([`daemon`]).
+//! ([`daemon`]) and talks to its service manager (`service`).
 
 #![forbid(unsafe_code)]
 
@@ -11,5 +11,6 @@ pub mod daemon;
 pub mod intent;
 pub mod logging;
 mod process;
+mod service;
 pub mod startup;
 pub mod system;

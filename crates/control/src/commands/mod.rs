@@ -84,6 +84,11 @@ impl Context {
         self.clock.now_ns()
     }
 
+    /// Whether a change is taken back by itself unless it is confirmed.
+    pub fn awaits_confirmation(&self) -> bool {
+        self.unconfirmed.is_some()
+    }
+
     /// Completes what is under way, and gives every device back to the kernel.
     pub fn shut_down(&mut self) {
         self.end_capture();

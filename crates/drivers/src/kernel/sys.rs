@@ -129,14 +129,14 @@ pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Makes a child that is about to run another program a process apart: in a session of its own, deaf to the signals that
-/// are meant to end a program, and with no file open but the first three. Makes system calls only, so that it may be
+/// are meant to end a program (SIGABRT: a service manager's watchdog sends it to all of a service), and with no file open but the first three. Makes system calls only, so that it may be
 /// called between `fork` and `exec`.
 pub(crate) fn apart() -> io::Result<()> {
     // SAFETY: no memory is involved, but for the dispositions of signals. Files are closed by `exec` only, when nobody is
     // left who has them.
     unsafe {
         check(libc::setsid() as isize)?;
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT] {
             libc::signal(signal, libc::SIG_IGN);
         }
         // What this program opens is closed anyhow. This is for files that it was started with, and for Linux 5.11.

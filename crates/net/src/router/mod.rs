@@ -190,6 +190,13 @@ impl Router {
         Ok(())
     }
 
+    /// Whether every worker has turned since this was last asked. One that sleeps does so ten times a second; one that has not
+    /// for longer than that hangs, and forwards nothing.
+    pub fn workers_turn(&mut self) -> bool {
+        // All are asked, so that each is asked since the same time.
+        self.runners.iter_mut().fold(true, |all, runner| runner.turned() && all)
+    }
+
     /// Rings when a worker has something for [`poll`](Self::poll).
     pub fn doorbell(&self) -> &Arc<Doorbell> {
         &self.wake
