@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+mod documents;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +38,23 @@ enum Command {
     /// Give interfaces back to the kernel should the router be killed. Started by the router, not by hand.
     #[command(name = daemon::GUARDIAN, hide = true)]
     Guardian,
+    /// Write the manual pages and the completions of shells into a directory. For who makes a package.
+    #[command(hide = true)]
+    Documents {
+        /// The directory.
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
+    /// Say what the router would have as the last of these words, one a line. For the completions of shells.
+    #[command(hide = true)]
+    Complete {
+        /// The router's CLI socket.
+        #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
+        socket: PathBuf,
+        /// The words of a command; the last one may be begun, or empty.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+        words: Vec<String>,
+    },
     /// Say what is wrong with configuration files (YAML), each fault with its line and column. Needs no running router.
     Check {
         /// The files.
@@ -86,10 +106,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    match Arguments::parse_from(words(std::env::args_os())).command {
         Command::Run { config, words } => run(config, &words),
         Command::Guardian => {
             guardian::watch();
+            ExitCode::SUCCESS
+        }
+        Command::Documents { directory } => match documents::write(&directory) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("volley: {}: {e}", directory.display());
+                ExitCode::FAILURE
+            }
+        },
+        Command::Complete { socket, words } => {
+            client::candidates(&socket, &words).iter().for_each(|word| println!("{word}"));
             ExitCode::SUCCESS
         }
         Command::Check { files } => check(&files),
@@ -109,6 +140,16 @@ fn main() -> ExitCode {
             client::run(client::ClientOptions { socket, json, keep_going, words })
         }
     }
+}
+
+/// The words of the command line. Called `vppctl` the program is the client, as VPP's is.
+fn words(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<_> = given.into_iter().collect();
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    if name == Some(OsStr::new("vppctl")) {
+        words.splice(..1, ["volley".into(), "ctl".into()]);
+    }
+    words
 }
 
 /// One command to a running router.
@@ -167,4 +208,56 @@ fn faulty(faults: &[Fault]) -> ExitCode {
     faults.iter().for_each(|fault| eprintln!("{fault}"));
     eprintln!("volley: not started: mend the configuration first");
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(words_given: &[&str]) -> Command {
+        let words = words(words_given.iter().map(OsString::from));
+        Arguments::try_parse_from(words).unwrap_or_else(|e| panic!("{words_given:?}: {e}")).command
+    }
+
+    #[test]
+    fn as_vppctl_it_is_the_client() {
+        for name in ["vppctl", "/usr/bin/vppctl"] {
+            let Command::Ctl { socket, words, .. } = called(&[name, "-s", "/run/x.sock", "show", "int"])
+            else {
+                panic!("{name} is the client")
+            };
+            assert_eq!((socket, words.join(" ")), ("/run/x.sock".into(), "show int".into()));
+        }
+        assert!(matches!(called(&["vppctl"]), Command::Ctl { words, .. } if words.is_empty()));
+        assert!(matches!(called(&["/usr/bin/volley", "check", "x"]), Command::Check { .. }));
+        assert!(
+            matches!(called(&["volley", "ctl", "vppctl"]), Command::Ctl { words, .. } if words == ["vppctl"])
+        );
+    }
+
+    /// What a package has of documents names every command, argument and parameter.
+    #[test]
+    fn the_documents_are_complete() {
+        let directory = std::env::temp_dir().join(format!("volley-documents-{}", std::process::id()));
+        documents::write(&directory).unwrap();
+        // Without what roff does to apostrophes and hyphens.
+        let plain = |text: String| text.replace("\\*(Aq", "'").replace('\\', "");
+        let read = |name: &str| plain(std::fs::read_to_string(directory.join(name)).unwrap());
+        let (cli, conf, ctl) = (read("volley-cli.7"), read("volley-startup.conf.5"), read("volley-ctl.1"));
+        let (bash, zsh, daemon) = (read("volley.bash"), read("_volley"), read("volley.8"));
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(control::commands::registry().declarations().len() > 50);
+        for (syntax, help) in control::commands::registry().declarations() {
+            let syntax: Vec<_> = syntax.split_whitespace().collect();
+            assert!(cli.contains(&syntax.join(" ")) && cli.contains(help), "{syntax:?}");
+        }
+        for entry in control::startup::entries() {
+            assert!(conf.contains(entry.names[0]), "{:?}", entry.names);
+        }
+        assert!(ctl.contains("--keep-going") && daemon.contains("volley run") && daemon.contains("SIGTERM"));
+        for (shell, asks) in [(&bash, "volley complete"), (&zsh, "_volley_router")] {
+            assert!(shell.contains("dry-run") && shell.contains(asks), "{shell}");
+            assert!(!shell.contains("guardian"), "{shell}");
+        }
+    }
 }

@@ -198,6 +198,17 @@ fn lost(error: &io::Error) -> Failure {
     Failure::Unreachable(format!("the router has closed the connection ({error}); is it still running?"))
 }
 
+/// What the router would have as the last of these words, which may be begun. For the completions of shells: when no router
+/// answers, or none that speaks this language, there is nothing to complete with.
+pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
+    let Some((begun, before)) = words.split_last() else { return Vec::new() };
+    let mut line: String = before.iter().map(|word| format!("{} ", quote(word))).collect();
+    line += begun;
+    let completion = Connection::open(socket).and_then(|mut connection| connection.complete(&line));
+    let candidates = completion.unwrap_or_default().candidates;
+    candidates.into_iter().filter(|c| !c.placeholder).map(|c| c.text).collect()
+}
+
 /// Does what `options` say, and gives the exit code: 0, 1 if a command failed, 2 if no router was reached.
 pub fn run(options: ClientOptions) -> ExitCode {
     let stdin = io::stdin();

@@ -85,6 +85,13 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, Run::Handler(handler));
     }
 
+    /// Every command's syntax and sentence of help, in order of the syntax.
+    pub fn declarations(&self) -> Vec<(&str, &str)> {
+        let mut all: Vec<_> = self.commands.iter().map(|c| (c.syntax.as_str(), c.help.as_str())).collect();
+        all.sort_unstable();
+        all
+    }
+
     fn insert(&mut self, syntax: &str, help: &str, run: Run<C>) {
         match grammar::parse(syntax) {
             Ok(grammar) => {

@@ -23,7 +23,7 @@ mod value;
 pub use cpu::{Cpu, Placement, Workers};
 pub(crate) use place::hint;
 pub use place::{Fault, Place};
-pub use reference::reference;
+pub use reference::{Entry, entries, reference};
 pub use value::{Group, Listen};
 
 use lex::{Source, Token, lex};

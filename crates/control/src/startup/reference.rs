@@ -3,32 +3,58 @@
 use super::parameters::{Effect, Parameter, SECTIONS, UNUSED_SECTIONS};
 use std::fmt::Write;
 
-/// Every section and parameter as Markdown; `docs/startup-conf.md` ends with it.
-pub fn reference() -> String {
-    let mut text = String::new();
-    for (section, parameters) in SECTIONS {
-        text += &format!("## `{section}`\n\n| parameter | default | meaning |\n|---|---|---|\n");
-        for effect in [Effect::Sets, Effect::Granted, Effect::Ignored] {
-            parameters.iter().filter(|p| p.effect == effect).for_each(|p| row(&mut text, p));
-        }
-        text.push('\n');
-    }
-    let unused = UNUSED_SECTIONS.join("`, `");
-    text + &format!("## Other sections\n\nAccepted with one warning each, whatever is in them: `{unused}`.\n")
+/// A parameter, as references show it.
+pub struct Entry {
+    /// Its section.
+    pub section: &'static str,
+    /// Its spellings.
+    pub names: Vec<&'static str>,
+    /// The values that follow the name.
+    pub values: &'static str,
+    /// What holds when it is not given.
+    pub default: &'static str,
+    /// What it does, or why it has no effect.
+    pub help: &'static str,
 }
 
-fn row(text: &mut String, parameter: &Parameter) {
-    let names: Vec<_> = parameter.names().map(|name| format!("`{name}`")).collect();
-    let values = match parameter.values {
-        "" => String::new(),
-        values => format!(" `{}`", values.replace('|', "\\|")),
-    };
+/// Every parameter by section; those that set something first, those without effect last.
+pub fn entries() -> impl Iterator<Item = Entry> {
+    SECTIONS.into_iter().flat_map(|(section, parameters)| {
+        [Effect::Sets, Effect::Granted, Effect::Ignored].into_iter().flat_map(move |effect| {
+            parameters.iter().filter(move |p| p.effect == effect).map(move |p| entry(section, p))
+        })
+    })
+}
+
+fn entry(section: &'static str, parameter: &Parameter) -> Entry {
     let default = match (parameter.effect, parameter.default) {
         (Effect::Sets, "") => "off",
         (Effect::Sets, default) => default,
         (Effect::Granted, _) => "always so",
         (Effect::Ignored, _) => "*no effect*",
     };
+    let names = parameter.names().collect();
+    Entry { section, names, values: parameter.values, default, help: parameter.help }
+}
+
+/// Every section and parameter as Markdown; `docs/startup-conf.md` ends with it.
+pub fn reference() -> String {
+    let mut text = String::new();
+    for (section, _) in SECTIONS {
+        text += &format!("## `{section}`\n\n| parameter | default | meaning |\n|---|---|---|\n");
+        entries().filter(|entry| entry.section == section).for_each(|entry| row(&mut text, &entry));
+        text.push('\n');
+    }
+    let unused = UNUSED_SECTIONS.join("`, `");
+    text + &format!("## Other sections\n\nAccepted with one warning each, whatever is in them: `{unused}`.\n")
+}
+
+fn row(text: &mut String, entry: &Entry) {
+    let names: Vec<_> = entry.names.iter().map(|name| format!("`{name}`")).collect();
+    let values = match entry.values {
+        "" => String::new(),
+        values => format!(" `{}`", values.replace('|', "\\|")),
+    };
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "| {}{values} | {default} | {} |", names.join(", "), parameter.help);
+    let _ = writeln!(text, "| {}{values} | {} | {} |", names.join(", "), entry.default, entry.help);
 }
