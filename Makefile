@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test lint bench bench-fib demo loom
+.PHONY: help setup build test lint bench bench-fib demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -27,6 +27,12 @@ bench-fib: setup ## Measure how fast routes come and go; a table, and target/ben
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh
+
+deb: setup ## Make the Debian package, target/debian/volley_*.deb
+	@scripts/build-deb.sh
+
+test-deb: setup ## Make the package, install it into a clean root from Debian's mirror, run it, remove it (root; minutes)
+	@scripts/test-deb.sh
 
 loom: setup ## Try every interleaving of the lock-free parts
 	@. scripts/env.sh && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$$target_dir/loom" \

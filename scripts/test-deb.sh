@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Builds the Debian package, looks at what is in it, installs it into a clean root, runs the router there with the rights that
+# its unit gives it, removes and purges it. Needs root; a root of Debian's comes from its mirror (some 60 MB).
+# $VOLLEY_BIN names a binary that is there already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+[ "$(id -u)" = 0 ] || { echo "test-deb: needs root" >&2; exit 1; }
+command -v debootstrap >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends debootstrap >/dev/null
+work=$(mktemp -d)
+trap 'rm -rf --one-file-system "$work"' EXIT
+fail() {
+    echo "test-deb: $*" >&2
+    exit 1
+}
+
+echo "== build"
+package=$(scripts/build-deb.sh "$work/out" | tail -n 1)
+again=$(scripts/build-deb.sh "$work/again" | tail -n 1)
+cmp "$package" "$again" || fail "built twice, it is not the same"
+
+echo "== contents"
+contents=$(dpkg-deb --contents "$package" | awk '{ print $6 }')
+for path in usr/bin/volley usr/lib/volley/vppctl usr/lib/systemd/system/volley.service usr/lib/sysusers.d/volley.conf \
+    usr/lib/tmpfiles.d/volley.conf etc/sysctl.d/80-volley.conf etc/volley/startup.conf etc/volley/volley.yaml \
+    usr/share/man/man1/volley.1.gz usr/share/man/man1/volley-ctl.1.gz usr/share/man/man8/volley.8.gz \
+    usr/share/man/man7/volley-cli.7.gz usr/share/man/man5/volley-startup.conf.5.gz \
+    usr/share/bash-completion/completions/volley usr/share/zsh/vendor-completions/_volley \
+    usr/share/doc/volley/copyright usr/share/doc/volley/crates.gz usr/share/doc/volley/examples/edge-two-uplinks.yaml; do
+    grep -qx "./$path" <<<"$contents" || fail "no $path in the package"
+done
+dpkg-deb --info "$package" conffiles | while read -r path; do
+    grep -qx ".$path" <<<"$contents" || fail "the conffile $path is not in the package"
+done
+grep '^\./etc/.*[^/]$' <<<"$contents" | cut -c2- | diff - <(dpkg-deb --info "$package" conffiles) || fail "conffiles"
+dpkg-deb --info "$package" | sed -n 's/^ \(Version\|Depends\|Installed-Size\)/  \1/p'
+echo "  $(du -h "$package" | cut -f1) packed"
+
+echo "== unit"
+dpkg-deb --extract "$package" "$work/unpacked"
+unit=$work/unpacked/usr/lib/systemd/system/volley.service
+if command -v systemd-analyze >/dev/null; then
+    # It looks for the programs that the unit names, which are not installed on this machine.
+    sed "s#/usr/bin/volley#$work/unpacked/usr/bin/volley#" "$unit" >"$work/volley.service"
+    systemd-analyze verify --man=no "$work/volley.service" 2>&1 | tee "$work/verify"
+    [ ! -s "$work/verify" ] || fail "the unit is faulty"
+    systemd-analyze security --offline=yes "$work/volley.service" | tail -n 1
+fi
+capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | sed 's/CAP_/+/g; s/ /,/g' | tr '[:upper:]' '[:lower:]')
+
+echo "== a clean root"
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+root=$work/root
+debootstrap --variant=minbase "$suite" "$root" >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail "debootstrap"; }
+in_root() { # in_root COMMAND…: with /proc of its own, and a network of its own with one interface
+    unshare --mount --net --pid --fork --kill-child sh -c '
+        mount -t proc proc "$1/proc" && ip link set lo up && ip link add eth1 type veth peer name far && root=$1 && shift &&
+        exec chroot "$root" "$@"' sh "$root" "$@"
+}
+before=$(cd "$root" && find etc usr var/lib/dpkg/alternatives -type f -o -type l | grep -v -e '/cache/' -e 'dpkg/info' | sort)
+cp "$package" "$root/tmp/volley.deb"
+in_root apt-get install -qq -y --no-install-recommends /tmp/volley.deb >"$work/install.log" 2>&1 ||
+    { cat "$work/install.log"; fail "install"; }
+
+echo "== installed"
+in_root volley --version
+in_root volley check /etc/volley/volley.yaml || fail "the configuration that comes with it is faulty"
+in_root sh -c 'for f in /usr/share/doc/volley/examples/*.yaml; do volley check "$f" || exit 1; done' || fail "an example is faulty"
+in_root sh -c 'echo "interfaces: { host-eth1: { mtu: 1 } }" >/tmp/bad.yaml; ! volley check /tmp/bad.yaml' || fail "a fault is not seen"
+in_root getent group volley >/dev/null || fail "no group"
+[ "$(in_root readlink -f /usr/bin/vppctl)" = /usr/bin/volley ] || fail "no vppctl"
+
+echo "== the router, with the rights that the unit gives it"
+cat >"$root/tmp/run" <<'END'
+set -e
+volley_here() { setpriv --bounding-set "-all,$1" --no-new-privs volley run -c /etc/volley/startup.conf 2>/tmp/log & }
+printf 'interfaces:\n  host-eth1: { mtu: 1400, addresses: [ 192.0.2.1/24 ] }\n' >/etc/volley/volley.yaml
+volley_here "$1"
+pid=$!
+for _ in $(seq 100); do grep -q 'volley: ready' /tmp/log && break; sleep 0.1; done
+grep -q 'volley: ready' /tmp/log || { cat /tmp/log; exit 1; }
+[ "$(stat -c %G:%a /run/volley/cli.sock)" = volley:660 ] || { stat /run/volley/cli.sock; exit 1; }
+vppctl show interface | head -n 3
+volley complete -- show inter | grep -qx interface
+volley complete -- show interface host | grep -qx host-eth1
+kill $pid
+wait $pid
+END
+in_root sh /tmp/run "$capabilities" || fail "the router does not run"
+
+echo "== removed and purged"
+in_root dpkg --remove volley >/dev/null
+[ -e "$root/etc/volley/startup.conf" ] || fail "removed, it took its configuration with it"
+in_root dpkg --purge volley >/dev/null
+in_root getent group volley && fail "the group is still there"
+after=$(cd "$root" && find etc usr var/lib/dpkg/alternatives -type f -o -type l | grep -v -e '/cache/' -e 'dpkg/info' | sort)
+# Lists of groups keep their last state in a copy.
+diff <(echo "$before") <(echo "$after") | grep '^[<>]' | grep -v -e 'etc/group-$' -e 'etc/gshadow-$' && fail "something stayed"
+echo "test-deb: passed"
