@@ -98,10 +98,10 @@ impl FromStr for Mac {
     type Err = MacParseError;
 
     /// Takes six groups of one or two hexadecimal digits between colons or dashes (`2:fe:0:0:0:1`), or three groups of
-    /// four between dots (`02fe.0000.0001`).
+    /// one to four between dots (`02fe.0000.0001`, `2fe.0.1`).
     fn from_str(text: &str) -> Result<Mac, MacParseError> {
         let (separator, groups, shortest, longest) = match text.chars().find(|c| !c.is_ascii_hexdigit()) {
-            Some('.') => ('.', 3, 4, 4),
+            Some('.') => ('.', 3, 1, 4),
             Some(c @ (':' | '-')) => (c, 6, 1, 2),
             _ => return Err(MacParseError),
         };

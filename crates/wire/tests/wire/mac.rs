@@ -4,7 +4,7 @@ use wire::Mac;
 #[test]
 fn spellings() {
     let mac = Mac([0x02, 0xfe, 0, 0, 0x0a, 0x01]);
-    for text in ["02:fe:00:00:0a:01", "2:FE:0:0:a:1", "02-fe-00-00-0a-01", "02fe.0000.0a01"] {
+    for text in ["02:fe:00:00:0a:01", "2:FE:0:0:a:1", "02-fe-00-00-0a-01", "02fe.0000.0a01", "2fe.0.a01"] {
         assert_eq!(text.parse(), Ok(mac), "{text}");
     }
     for text in [
@@ -19,7 +19,8 @@ fn spellings() {
         "02:+e:00:00:0a:01",
         "02fe.0000.0a01.0000",
         "02:fe:00:00:0a:0g",
-        "02fe.0000.a01",
+        "02fe.0000.00a01",
+        "02fe..0a01",
         "02fe.0000",
         " 02:fe:00:00:0a:01",
     ] {

@@ -15,7 +15,10 @@
 //! PAYLOAD
 //! ```
 //!
-//! where IP addresses and ports may be `A - B`, which counts up from A to B, or `A + B`, which draws at random between
+//! With `node ip4-input` a packet, and its size, begins with the IPv4 header: there is no `IP4: MAC -> MAC` then. It is
+//! received with the Ethernet header that a neighbour of the interface would give it.
+//!
+//! IP addresses and ports may be `A - B`, which counts up from A to B, or `A + B`, which draws at random between
 //! them; FLAGS are any of SYN, ACK, FIN, RST, PSH and URG; and a PAYLOAD is `incrementing N` (the bytes 0 to N - 1 again
 //! and again) or `hex 0x…`. What is left of the size is zeros.
 
@@ -44,6 +47,8 @@ const UDP_LEN: usize = 38;
 /// Bytes in front of the IPv4 header, and of the transport header.
 const L3: usize = 14;
 const L4: usize = 34;
+/// Who sends the packets that are described without an Ethernet header.
+const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Bytes of a packet when nothing is said of its size, or that it needs more.
 const SIZE: usize = 64;
 
@@ -51,12 +56,21 @@ const SIZE: usize = 64;
 pub(super) struct Description {
     pub(super) stream: Stream,
     pub(super) interface: String,
+    /// Whether the packets are for `ip4-input`: the destination in their Ethernet header is then still to be filled in.
+    pub(super) ip4: bool,
 }
 
 /// What a packet begins with.
 enum Head {
     Ip4(PacketBuilder),
     Raw(Vec<u8>),
+}
+
+/// The first header that is described.
+#[derive(Clone, Copy, PartialEq)]
+enum Begin {
+    Ethernet,
+    Ip4,
 }
 
 /// What is behind the headers.
@@ -69,6 +83,8 @@ enum Payload {
 /// What `data { … }` says.
 struct Packet {
     head: Head,
+    /// What it begins with, unless that is the payload.
+    begin: Option<Begin>,
     fields: Vec<Field>,
     /// Whether the transport header has a length, and a checksum.
     udp: bool,
@@ -99,6 +115,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
     let mut w = Words::new(text);
     let mut stream = Stream::default();
     let (mut size, mut interface, mut packet) = (None, String::from("pg0"), None);
+    let mut ip4 = false;
     w.expect("{")?;
     loop {
         match w.next() {
@@ -116,7 +133,13 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
                 });
             }
             Some("interface") => interface = w.need("an interface")?,
-            Some("node") => w.expect("ethernet-input")?,
+            Some("node") => {
+                ip4 = match w.next() {
+                    Some("ethernet-input") => false,
+                    Some("ip4-input") => true,
+                    other => return Err(w.unexpected("ethernet-input or ip4-input", other)),
+                }
+            }
             Some("data") => packet = Some(read_packet(&mut w)?),
             other => {
                 let expected = "name, limit, rate, maxframe, size, interface, node or data";
@@ -127,9 +150,26 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
     if let Some(more) = w.next() {
         return Err(w.unexpected("nothing behind the last }", Some(more)));
     }
-    let Some(packet) = packet else { return Err(CliError::new("the stream has no data { … }")) };
-    stream.templates = vec![packet.template(size)?];
-    Ok(Description { stream, interface })
+    let Some(mut packet) = packet else { return Err(CliError::new("the stream has no data { … }")) };
+    match (ip4, packet.begin) {
+        (true, Some(Begin::Ethernet)) => {
+            return Err(CliError::new(
+                "packets for ip4-input begin with their IPv4 header: leave out \"IP4: MAC -> MAC\", or say \"node \
+                 ethernet-input\"",
+            ));
+        }
+        (false, Some(Begin::Ip4)) => {
+            return Err(CliError::new(
+                "packets for ethernet-input begin with \"IP4: MAC -> MAC\"; those without are for \"node ip4-input\"",
+            ));
+        }
+        (true, None) => {
+            packet.head = Head::Raw(EthernetHeader::new(Mac::ZERO, NEIGHBOUR, ethertype::IPV4).0.to_vec())
+        }
+        _ => {}
+    }
+    stream.templates = vec![packet.template(size, if ip4 { L3 } else { 0 })?];
+    Ok(Description { stream, interface, ip4 })
 }
 
 impl Packet {
@@ -141,22 +181,29 @@ impl Packet {
         }
     }
 
-    fn template(mut self, size: Option<(RangeInclusive<usize>, Sizes)>) -> Result<Template, CliError> {
+    /// The template; the sizes are without the first `unsaid` bytes.
+    fn template(
+        mut self,
+        size: Option<(RangeInclusive<usize>, Sizes)>,
+        unsaid: usize,
+    ) -> Result<Template, CliError> {
         let headers = self.headers();
         // A frame that is given byte by byte is as long as it is.
         let own = match (&self.head, &self.payload) {
             (Head::Raw(_), Payload::Bytes(bytes)) => headers + bytes.len(),
             _ => SIZE.max(headers + self.payload.len()),
         };
-        let (size, sizes) = size.unwrap_or((own..=own, Sizes::Increasing));
+        let (size, sizes) = size.unwrap_or((own - unsaid..=own - unsaid, Sizes::Increasing));
         let (least, most) = (*size.start(), *size.end());
-        let shortest = headers.max(L3);
+        let shortest = headers.max(L3) - unsaid;
         if least < shortest || least > most {
             return Err(CliError::new(format!(
                 "the size {least}-{most} cannot be: a packet like this has at least {shortest} bytes, and the \
                  first size is not larger than the second"
             )));
         }
+        let (least, most) = (least.saturating_add(unsaid), most.saturating_add(unsaid));
+        let size = least..=most;
         if least < most && matches!(self.head, Head::Ip4(_)) {
             self.fields.push(field(TOTAL_LEN, 2, Mode::Size { less: L3 }, true));
             if self.udp {
@@ -218,13 +265,22 @@ fn read_packet(w: &mut Words<'_>) -> Result<Packet, CliError> {
     w.expect("{")?;
     let mut packet = Packet {
         head: Head::Raw(Vec::new()),
+        begin: None,
         fields: Vec::new(),
         udp: false,
         checksum: false,
         payload: Payload::Zeros,
     };
-    if let Some(label) = w.peek().and_then(|word| word.strip_suffix(':')) {
+    let label = w.peek().and_then(|word| word.strip_suffix(':'));
+    let of_ip4 = |label: &str| {
+        matches!(label, "UDP" | "TCP" | "ICMP") || number(label).is_some_and(|n| n <= u8::MAX.into())
+    };
+    if label.is_some_and(of_ip4) {
+        packet.begin = Some(Begin::Ip4);
+        read_ip4(w, &mut packet, NEIGHBOUR, Mac::ZERO)?;
+    } else if let Some(label) = label {
         w.next();
+        packet.begin = Some(Begin::Ethernet);
         let kind = match label {
             "IP4" => Some(ethertype::IPV4),
             "ARP" => Some(ethertype::ARP),

@@ -176,3 +176,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn packets_for_ip4_input_begin_with_their_ip_header() {
+    let texts = ["UDP: 10.0.0.2 -> 10.0.1.2 incrementing 8", "ICMP: 10.0.0.2 -> 10.0.1.2 ICMP echo_request"];
+    for data in texts {
+        let all = packets(&format!("{{ size 64-65 data {{ {data} }} node ip4-input }}"), 2);
+        assert_eq!(all.iter().map(|p| checked(p).0.total_len()).collect::<Vec<_>>(), [64, 65]);
+        assert!(refused(&format!("{{ data {{ {data} }} }}")).contains("node ip4-input"));
+    }
+    let all = packets("{ node ip4-input data { 47: 10.0.0.2 -> 10.0.1.2 - 10.0.1.3 } }", 2);
+    assert!(all.iter().all(|p| Ipv4Header::split(&p[14..]).unwrap().0.checksum_ok()));
+    let all = packets("{ node ip4-input data { hex 0x45000014 } }", 1);
+    assert_eq!((all[0].len(), &all[0][12..]), (18, &[8, 0, 0x45, 0, 0, 0x14][..]));
+    let udp = "UDP: 10.0.0.2 -> 10.0.1.2";
+    assert!(refused(&format!("{{ node ip4-input size 27 data {{ {udp} }} }}")).contains("at least 28 bytes"));
+    assert!(refused(&format!("{{ node ip4-input data {{ IP4: {MACS} {udp} }} }}")).contains("leave out"));
+    assert!(refused(&format!("{{ node ip6-input data {{ {udp} }} }}")).contains("or ip4-input"));
+    assert!(refused("{ data { 300: 10.0.0.2 -> 10.0.1.2 } }").contains("a type such as"));
+}
+
+#[test]
+fn ethernet_addresses_may_be_three_groups() {
+    let all = packets("{ data { IP4: 1.2.3 -> 4.5.6 UDP: 10.0.0.2 -> 10.0.1.2 UDP: 1234 -> 2345 } }", 1);
+    checked(&all[0]);
+    assert_eq!(all[0][..12], [0, 4, 0, 5, 0, 6, 0, 1, 0, 2, 0, 3]);
+}
