@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
@@ -60,6 +62,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         sent: 0,
         received: 0,
         next: 0,
+        rtt: a.json().then(Vec::new),
     }))
 }
 
@@ -74,6 +77,8 @@ struct Ping {
     received: u32,
     /// When the next request is due.
     next: u64,
+    /// The milliseconds of each reply, by its number, if the answer is one object at the end.
+    rtt: Option<Vec<(u16, f64)>>,
 }
 
 impl Job<Context> for Ping {
@@ -82,10 +87,15 @@ impl Job<Context> for Ping {
         for reply in c.system.router.ping_take_replies(self.id) {
             self.received += 1;
             let ms = reply.rtt.as_secs_f64() * 1e3;
-            *out += &format!(
-                "{} bytes from {}: icmp_seq={} ttl={} time={ms:.4} ms\n",
-                reply.bytes, reply.from, reply.seq, reply.ttl
-            );
+            match &mut self.rtt {
+                Some(rtt) => rtt.push((reply.seq, ms)),
+                None => {
+                    *out += &format!(
+                        "{} bytes from {}: icmp_seq={} ttl={} time={ms:.4} ms\n",
+                        reply.bytes, reply.from, reply.seq, reply.ttl
+                    );
+                }
+            }
         }
         if self.sent < self.count && now >= self.next {
             self.sent += 1;
@@ -103,10 +113,24 @@ impl Job<Context> for Ping {
         }
         c.system.router.ping_stop(self.id);
         let lost = 100.0 * f64::from(self.sent - self.received.min(self.sent)) / f64::from(self.sent);
-        *out += &format!(
-            "\nStatistics: {} sent, {} received, {lost:.0}% packet loss\n",
-            self.sent, self.received
-        );
+        *out += &match &self.rtt {
+            Some(rtt) => {
+                let replies: Vec<_> =
+                    rtt.iter().map(|(seq, ms)| json!({ "seq": seq, "rtt_ms": ms })).collect();
+                let (destination, sent, received) = (self.destination, self.sent, self.received);
+                let all = json!({
+                    "destination": destination, "sent": sent, "received": received, "loss_percent": lost,
+                    "replies": replies,
+                });
+                format!("{all:#}\n")
+            }
+            None => {
+                format!(
+                    "\nStatistics: {} sent, {} received, {lost:.0}% packet loss\n",
+                    self.sent, self.received
+                )
+            }
+        };
         if self.received == 0 {
             // As ping(8) does, so that scripts can ask whether somebody is there.
             return Step::Failed(CliError::new(format!("no answer from {}", self.destination)));

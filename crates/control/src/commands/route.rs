@@ -77,7 +77,7 @@ fn concerned(c: &Context, a: &Args, via: Option<&Via>) -> &'static str {
 fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
     let (prefix, via) = (prefix(a, "prefix")?, via(a));
     if add && via.is_none() {
-        return Err(CliError::new("the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
+        return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
     }
     let of = a.get::<u32>("n").unwrap_or(1);
     let there_are = from_here_on(prefix);

@@ -59,6 +59,38 @@ impl Cli {
 }
 
 #[test]
+fn a_route_without_a_way_and_one_that_is_not_there_are_marked() {
+    let mut cli = Cli::new();
+    cli.refused("ip route add 10.9.0.0/16", "10.9.0.0/16");
+    cli.refused("show ip fib 10.9.0.0/16", "10.9.0.0/16");
+}
+
+#[test]
+fn a_ping_as_json_is_one_object() {
+    let mut cli = Cli::new();
+    let call = Call { json: true, ..Call::default() };
+    let line = "ping 10.0.0.1 repeat 2 interval 0";
+    let answer = cli.registry.run(&mut cli.context, line, call).unwrap();
+    let (mut text, mut job) = (answer.text, answer.job.unwrap());
+    loop {
+        let now = cli.context.now();
+        cli.context.system.router.poll(now);
+        match job.step(&mut cli.context, &mut text) {
+            Step::Again | Step::After(_) => {}
+            Step::Done | Step::Failed(_) => break,
+        }
+    }
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&all["destination"], &all["sent"]), (&"10.0.0.1".into(), &2.into()), "{text}");
+    assert_eq!(
+        all["replies"].as_array().map(Vec::len),
+        all["received"].as_u64().map(|n| n as usize),
+        "{text}"
+    );
+    assert_eq!(all["loss_percent"].as_f64(), all["received"].as_f64().map(|n| 100.0 - 50.0 * n), "{text}");
+}
+
+#[test]
 fn a_count_of_routes_is_checked_before_the_first() {
     let mut cli = Cli::new();
     let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");

@@ -219,7 +219,7 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             route.text(&mut text);
             Ok(Output::show([route], text))
         }
-        None => Err(CliError::new("there is no such route")),
+        None => Err(a.fault("prefix", "there is no such route")),
     }
 }
 
