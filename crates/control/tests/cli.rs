@@ -504,7 +504,7 @@ fn files_are_run_up_to_the_first_fault() {
     assert_eq!(exec("outer"), ok(0, "1\n2\n11\n"));
     let (code, _, errors) = exec("bad");
     assert_eq!(code, 1);
-    assert!(errors.contains("bad:2: too much") && errors.contains("      ^^^^^^^^^^\n"), "{errors}");
+    assert!(errors.contains("bad:2:7: too much") && errors.contains("      ^^^^^^^^^^\n"), "{errors}");
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()).1, "111\n");
     assert!(exec("circle").2.contains("exec each other"));
     assert!(exec("missing").2.contains("cannot read"));
@@ -543,7 +543,7 @@ fn the_start_runs_a_file_without_a_client() {
     fs::write(&path, "add 3\nnumbers to 2\nshow count\nnonsense\n").unwrap();
     let cx = Rc::new(RefCell::new(Toy::default()));
     let error: CliError = on_local_set(run_file(&registry(), &cx, &path, |_| ())).unwrap_err();
-    assert!(error.to_string().contains("setup:4: there is no command 'nonsense'"), "{error}");
+    assert!(error.to_string().contains("setup:4:1: there is no command 'nonsense'"), "{error}");
     fs::write(&path, "numbers to 2\nshow count\n").unwrap();
     let mut said = String::new();
     on_local_set(run_file(&registry(), &cx, &path, |text| said += text)).unwrap();

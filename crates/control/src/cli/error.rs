@@ -6,6 +6,9 @@ use std::ops::Range;
 /// How much of a long line is shown around the place of a fault, in characters to either side.
 const CONTEXT: usize = 60;
 
+/// How long a line of a message may be, in characters: what was typed may be repeated in it.
+const LONGEST: usize = 400;
+
 /// A message to the operator, with the place in the line that it is about if there is one.
 ///
 /// `Display` gives the message alone; [`render`](CliError::render) puts the line and a mark above it.
@@ -20,7 +23,7 @@ pub struct CliError {
 impl CliError {
     /// An error about no place in particular.
     pub fn new(message: impl Into<String>) -> CliError {
-        CliError { message: message.into(), ..CliError::default() }
+        CliError { message: cut(message.into()), ..CliError::default() }
     }
 
     /// The same error about the bytes `span` of `line`, unless it has a place already.
@@ -41,6 +44,11 @@ impl CliError {
         self
     }
 
+    /// Where in `line` the place begins, in bytes, if that is the line that the error is about.
+    pub(super) fn place_in(&self, line: &str) -> Option<usize> {
+        self.place.as_ref().filter(|(of, _)| of == line).map(|(_, span)| span.start)
+    }
+
     /// The line with a mark under the place, the message and the notes, without a line feed at the end.
     pub fn render(&self) -> String {
         let mut text = self.place.as_ref().map_or(String::new(), |(line, span)| mark(line, span));
@@ -51,6 +59,21 @@ impl CliError {
         }
         text
     }
+}
+
+/// The text with the middle of lines left out that are too long.
+fn cut(text: String) -> String {
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let cut = |line: &str| match line.chars().count() {
+        len if len > LONGEST => {
+            let begin = line.chars().take(LONGEST / 2);
+            begin.chain("...".chars()).chain(line.chars().skip(len - LONGEST / 2)).collect()
+        }
+        _ => line.to_owned(),
+    };
+    text.split('\n').map(cut).collect::<Vec<String>>().join("\n")
 }
 
 /// The line, cut to what is near the span, and the mark under it.
@@ -123,6 +146,14 @@ mod tests {
         let (shown, mark) = (lines.next().unwrap(), lines.next().unwrap());
         assert!(shown.len() < 140 && shown.starts_with("...a") && shown.ends_with("b..."));
         assert_eq!(shown.find('X'), mark.find('^'));
+    }
+
+    #[test]
+    fn what_was_typed_is_not_repeated_without_end() {
+        let error = CliError::new(format!("there is no '{}'\nor é", "é".repeat(200_000)));
+        let text = error.to_string();
+        assert!(text.chars().count() < LONGEST + 10, "{} characters", text.chars().count());
+        assert!(text.starts_with("there is no 'éé") && text.contains("é...é") && text.ends_with("éé'\nor é"));
     }
 
     #[test]

@@ -23,11 +23,13 @@ const SLICE: Duration = Duration::from_micros(500);
 pub(super) struct Commands<R> {
     input: R,
     line: usize,
+    /// Where each line of the last command begins in it, in bytes.
+    parts: Vec<usize>,
 }
 
 impl<R: BufRead> Commands<R> {
     pub(super) fn new(input: R) -> Commands<R> {
-        Commands { input, line: 0 }
+        Commands { input, line: 0, parts: Vec::new() }
     }
 
     /// The next command and the number of the line that it begins in; `None` at the end.
@@ -38,6 +40,7 @@ impl<R: BufRead> Commands<R> {
         let mut command = String::new();
         let mut begin = 0;
         let mut open = 0;
+        self.parts.clear();
         loop {
             let mut text = String::new();
             let limit = LONGEST.saturating_sub(command.len()) as u64;
@@ -72,11 +75,22 @@ impl<R: BufRead> Commands<R> {
             } else {
                 command.push(' ');
             }
+            self.parts.push(command.len());
             command += part;
             if open <= 0 && !goes_on {
                 return Ok(Some((begin, command)));
             }
         }
+    }
+}
+
+impl<R> Commands<R> {
+    /// The line and the column (from 1 on, in characters) of a byte of the last command, which began in the line `begin`.
+    fn place(&self, begin: usize, command: &str, at: usize) -> (usize, usize) {
+        let line = self.parts.partition_point(|part| *part <= at).saturating_sub(1);
+        let part = self.parts.get(line).copied().unwrap_or(0);
+        let before = command.get(part..at.min(command.len())).unwrap_or_default();
+        (begin + line, before.chars().count() + 1)
     }
 }
 
@@ -117,6 +131,13 @@ impl<C: Values + 'static> Script<C> {
         Ok(Script { registry, commands, path: path.to_owned(), call, job: None })
     }
 
+    /// A fault of a command; with the column, if the error has a place in it.
+    fn fault_in(&self, line: usize, command: &str, error: CliError) -> Step {
+        let Some(at) = error.place_in(command) else { return self.fault(line, error) };
+        let (line, column) = self.commands.place(line, command, at);
+        Step::Failed(error.within(format_args!("{}:{line}:{column}", self.path.display())))
+    }
+
     fn fault(&self, line: usize, error: CliError) -> Step {
         Step::Failed(error.within(format_args!("{}:{line}", self.path.display())))
     }
@@ -146,7 +167,7 @@ impl<C: Values + 'static> Job<C> for Script<C> {
                     out.push_str(&text);
                     self.job = job.map(|job| (line, job));
                 }
-                Err(error) => return self.fault(line, error),
+                Err(error) => return self.fault_in(line, &command, error),
             }
             if self.job.is_some() {
                 break;
@@ -194,6 +215,19 @@ mod tests {
         let text = "# head\n\na b # tail\npg new { # x\n  size 64\n} end\nlong \\\n line\nlast";
         let expected = [(3, "a b"), (4, "pg new {   size 64 } end"), (7, "long   line"), (9, "last")];
         assert_eq!(all(text), expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn places_are_those_of_the_file() {
+        let mut commands = Commands::new(&b"\n  a {\n\xc3\xa9 b\n}\nlast x\n"[..]);
+        let (begin, command) = commands.next().unwrap().unwrap();
+        assert_eq!((begin, command.as_str()), (2, "  a { é b }"));
+        let place =
+            |commands: &Commands<_>, word: &str| commands.place(begin, &command, command.find(word).unwrap());
+        assert_eq!(["a", "é", "b", "}"].map(|word| place(&commands, word)), [(2, 3), (3, 1), (3, 3), (4, 1)]);
+        let (begin, command) = commands.next().unwrap().unwrap();
+        assert_eq!(commands.place(begin, &command, 5), (5, 6));
+        assert_eq!(commands.place(begin, &command, 6), (5, 7), "behind the end");
     }
 
     #[test]
