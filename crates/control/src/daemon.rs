@@ -76,12 +76,14 @@ pub fn run(startup: &Startup, install: Install) -> Result<(), DaemonError> {
 }
 
 async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonError> {
+    let ignores_hangups = process::ignores_hangups();
     // From here on a signal to stop is an orderly end, also while the file of commands is being run.
     let mut stop = Stop::new()?;
     let terminal = startup.unix.interactive.then(Terminal::remember);
+    let at_terminal = terminal.as_ref().is_some_and(Terminal::is_there);
     // Where commands are edited, the key that sends this signal ends a command.
-    let edits = terminal.as_ref().is_some_and(Terminal::is_there) && !startup.unix.cli_line_mode;
-    stop.interrupts = !edits;
+    stop.interrupts = !at_terminal || startup.unix.cli_line_mode;
+    stop.hangs_up = at_terminal && !ignores_hangups;
     process::core_dumps(startup.unix.full_coredump, startup.unix.coredump_size)
         .map_err(|(at, e)| failed(startup.about(&[at], e)))?;
     // First of all: a second instance ends here, before it touches anything.
@@ -133,7 +135,9 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
                 return Ok(());
             }
         };
-        done.map_err(|e| failed(startup.about(&["startup-config | exec"], e.render())))?;
+        // On lines of its own, so that the mark stands under its word.
+        let refused = |e: CliError| format!("it could not be carried out:\n{}", e.render());
+        done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
     let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
     let service = Service { prompt, idle: startup.unix.cli_idle_timeout };
@@ -208,6 +212,8 @@ struct Stop {
     signals: [(Signal, &'static str); 3],
     /// Whether the second one does.
     interrupts: bool,
+    /// Whether the third one does. Others send it to have a program read its configuration anew.
+    hangs_up: bool,
 }
 
 impl Stop {
@@ -218,7 +224,7 @@ impl Stop {
             of(SignalKind::interrupt(), "interrupted")?,
             of(SignalKind::hangup(), "its terminal hung up")?,
         ];
-        Ok(Stop { signals, interrupts: true })
+        Ok(Stop { signals, interrupts: true, hangs_up: false })
     }
 
     /// Waits for one of them, and says which.
@@ -228,7 +234,12 @@ impl Stop {
             tokio::select! {
                 _ = term.recv() => return terminated,
                 _ = int.recv() => if self.interrupts { return interrupted },
-                _ = hup.recv() => return hung_up,
+                _ = hup.recv() => {
+                    if self.hangs_up {
+                        return hung_up;
+                    }
+                    tracing::info!("a hangup signal: nothing is done, and nothing is read again");
+                }
             }
         }
     }
@@ -248,6 +259,7 @@ fn guardian() -> Guardian {
 }
 
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
+    make_runtime_dir(startup)?;
     let listener = match &startup.unix.cli_listen {
         Listen::Socket(path) => Listener::unix(path, group(startup)?),
         Listen::Tcp(address) => {
@@ -260,6 +272,22 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
         }
     };
     listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
+}
+
+/// Makes the run-time directory if something is to lie in it. No other is made: its name may be a slip of the finger.
+fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
+    let directory = &startup.unix.runtime_dir;
+    let socket = match &startup.unix.cli_listen {
+        Listen::Socket(path) => Some(path),
+        Listen::Tcp(_) => None,
+    };
+    if !socket.into_iter().chain(&startup.unix.pidfile).any(|path| path.starts_with(directory)) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(directory).map_err(|e| {
+        let what = format_args!("the directory {} cannot be made: {e}", directory.display());
+        failed(startup.about(&["runtime-dir"], what))
+    })
 }
 
 /// The group that may use the CLI's socket. One that this machine does not know is a matter for a warning.

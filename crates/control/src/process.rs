@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
+use tokio::signal::unix::SignalKind;
 
 /// What a core dump of everything holds, in bits (core(5)): all anonymous and file mappings, shared or not, huge or not.
 const EVERYTHING: &str = "0x7f";
@@ -35,6 +36,18 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
             .map_err(|e| refused("full-coredump", "what core dumps hold cannot be changed", &e))?;
     }
     Ok(())
+}
+
+/// Whether whoever started the process had it ignore hangups, as `nohup` does. To be asked before there is a handler.
+pub fn ignores_hangups() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, SignalKind::hangup()))
+}
+
+/// Whether a process ignores a signal, by its `status` (proc(5)): signal 1 is the lowest bit.
+fn ignores(status: &str, signal: SignalKind) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw_value() - 1) & 1 != 0
 }
 
 /// The file with the number of the process, removed at the end.
@@ -81,5 +94,25 @@ impl Drop for Terminal {
         if let Some(found) = &self.0 {
             let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, found);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_ignores_is_read_from_its_status() {
+        let status = "Name:\tvolley\nSigBlk:\t0000000000000004\nSigIgn:\t0000000000001001\nSigCgt:\t00\n";
+        let all = [
+            (SignalKind::hangup(), true),
+            (SignalKind::interrupt(), false),
+            (SignalKind::quit(), false),
+            (SignalKind::pipe(), true),
+        ];
+        for (signal, ignored) in all {
+            assert_eq!(ignores(status, signal), ignored, "{signal:?}");
+        }
+        assert!(!ignores("", SignalKind::hangup()));
     }
 }

@@ -24,15 +24,20 @@ pub(super) enum Socket {
 }
 
 impl Listener {
-    /// Listens on a UNIX socket that only the owner and the group may use (mode 0660); `group` sets the group. Makes
-    /// the directory, and replaces the socket of an instance that is gone.
+    /// Listens on a UNIX socket that only the owner and the group may use (mode 0660); `group` sets the group.
+    /// Replaces the socket of an instance that is gone.
     ///
     /// # Errors
-    /// Another instance listens there, something that is no socket has the name, or the system refuses.
+    /// The directory does not exist, another instance listens there, something that is no socket has the name, or the
+    /// system refuses.
     pub fn unix(path: &Path, group: Option<u32>) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(fault)?;
+        if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
+            return Err(CliError::new(format!(
+                "cannot listen on {}: there is no directory {}; make it, or give a path in runtime-dir",
+                path.display(),
+                directory.display()
+            )));
         }
         let place = Place::claim(path)?;
         // The socket gets its name only when its mode is right, so nobody can slip in before.
@@ -134,13 +139,21 @@ mod tests {
     #[test]
     fn the_socket_is_private_and_goes_with_the_listener() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("run/cli.sock");
+        let path = directory.path().join("cli.sock");
         let listener = Listener::unix(&path, None).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o660);
         assert!(UnixStream::connect(&path).is_ok());
         drop(listener);
         assert!(!path.exists());
         assert!(Listener::unix(&path, None).is_ok());
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named_and_not_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Listener::unix(&directory.path().join("no/dir/x.sock"), None).unwrap_err().to_string();
+        assert!(error.contains("there is no directory") && error.contains("no/dir;"), "{error}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
