@@ -1,7 +1,8 @@
 //! The CLI without `volley ctl`: on the terminal that the router was started from, and as plain text over TCP; and what else
 //! `startup.conf` says of the process.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,22 +10,33 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::{START, binary};
 
-/// Starts `volley run` with these words; it reads the lines, and then waits until the file `end` is there.
-fn started(host: &Host, words: &str, lines: &str) -> Process {
-    let end = host.lab().dir().join("end");
-    let script = format!(
-        "(printf '{lines}'; until [ -e {} ]; do sleep 0.05; done) | exec {} run {words}",
-        end.display(),
-        binary().display()
-    );
-    let router = host.spawn_args(["sh", "-c", &script]);
-    until("it is ready", START, || router.stderr().contains("volley: ready"));
-    router
+/// A router whose standard input is a pipe that this test holds: it ends with the test, however that ends.
+struct Started {
+    router: Process,
+    input: File,
 }
 
-/// Lets the input of a router that was `started` end.
-fn end_input(host: &Host) {
-    fs::write(host.lab().dir().join("end"), "").unwrap();
+/// Starts `volley run` with these words; it reads the lines, and then waits for more.
+fn started(host: &Host, words: &str, lines: &str) -> Started {
+    let pipe = host.lab().dir().join("input");
+    host.run(&format!("mkfifo {}", pipe.display()));
+    // Open for both, so that neither side waits for the other.
+    let mut input = File::options().read(true).write(true).open(&pipe).unwrap();
+    input.write_all(lines.as_bytes()).unwrap();
+    // The shell becomes the router: nobody is left when the process is killed.
+    let script = format!("exec {} run {words} < {}", binary().display(), pipe.display());
+    let router = host.spawn_args(["sh", "-c", &script]);
+    until("it is ready", START, || router.stderr().contains("volley: ready"));
+    Started { router, input }
+}
+
+impl Started {
+    /// Lets its input end, which ends it.
+    fn end(self) {
+        let Started { mut router, input } = self;
+        drop(input);
+        router.finish(START).expect_ok();
+    }
 }
 
 /// What is answered to lines that are sent to the port; as `nc` does it, if there is one, and a script otherwise.
@@ -40,11 +52,12 @@ fn said(host: &Host, lines: &str) -> String {
 fn the_command_that_the_papers_print_starts_it_as_it_stands() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
-    let mut router = started(
+    let mut started = started(
         &r,
         "unix { interactive cli-listen 127.0.0.1:5002 }",
-        "create loopback interface\\nshow interface\\nnonsense\\nip table add 9\\n",
+        "create loopback interface\nshow interface\nnonsense\nip table add 9\n",
     );
+    let router = &mut started.router;
     until("all lines are carried out", LIMIT, || said(&r, "show ip table 9").contains("[9]"));
     assert!(router.stdout().contains("loop0"), "{}", router.stdout());
     assert!(router.stderr().contains("there is no command 'nonsense'"), "{}", router.stderr());
@@ -52,8 +65,7 @@ fn the_command_that_the_papers_print_starts_it_as_it_stands() {
     let version = r.attempt(&ctl, LIMIT).expect_ok();
     assert_eq!(said(&r, "show version\\n"), format!("volley# {version}volley# "));
     assert!(router.running());
-    end_input(&r);
-    router.finish(START).expect_ok();
+    started.end();
 }
 
 #[test]
@@ -61,11 +73,11 @@ fn to_leave_the_console_ends_the_router() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let socket = lab.dir().join("cli.sock");
-    let mut router =
-        started(&r, &format!("unix {{ interactive cli-listen {} }}", socket.display()), "quit\\n");
-    until("it ends", START, || !socket.exists());
-    end_input(&r);
-    router.finish(START).expect_ok();
+    let mut started =
+        started(&r, &format!("unix {{ interactive cli-listen {} }}", socket.display()), "quit\n");
+    // While its input is open.
+    started.router.finish(START).expect_ok();
+    assert!(!socket.exists());
 }
 
 #[test]
@@ -78,7 +90,7 @@ fn core_dumps_and_the_workers_schedule_are_as_the_configuration_says() {
          cpu {{ scheduler-policy batch }}",
         pidfile.display()
     );
-    let mut router = started(&r, &words, "");
+    let started = started(&r, &words, "");
     assert!(said(&r, "quit\\n").starts_with("r1# "));
     let process = Path::new("/proc").join(fs::read_to_string(&pidfile).unwrap().trim());
     let of = |file: &str| fs::read_to_string(process.join(file)).unwrap();
@@ -94,8 +106,7 @@ fn core_dumps_and_the_workers_schedule_are_as_the_configuration_says() {
         let policy = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().to_owned();
         assert_eq!(policy == "3", name.starts_with("volley_wk_"), "{name}: policy {policy}");
     }
-    end_input(&r);
-    router.finish(START).expect_ok();
+    started.end();
 }
 
 #[test]
@@ -105,4 +116,58 @@ fn a_configuration_that_is_not_there_is_named_without_a_place_in_it() {
     let refused = r.attempt(&format!("{} run -c /no/such.conf", binary().display()), Duration::from_secs(5));
     assert!(refused.code().is_some_and(|code| code != 0), "{refused}");
     assert!(refused.stderr.starts_with("/no/such.conf: cannot be read: No such file"), "{refused}");
+}
+
+#[test]
+fn a_hangup_ends_only_the_router_whose_console_is_the_terminal_that_is_gone() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    // Nothing hangs up here but whoever wants the configuration read again.
+    let mut started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
+    r.run(&format!("kill -HUP {}", started.router.id()));
+    until("it tells", LIMIT, || started.router.stderr().contains("a hangup signal: nothing is done"));
+    assert_eq!(said(&r, "quit\n"), "volley# ");
+    assert!(started.router.running());
+    started.end();
+    // On a terminal of its own, which goes away once the router has ended, or has lived long enough on.
+    for (ignored, code) in [("DFL", 0), ("IGN", 9)] {
+        let script = format!(
+            "import os, pty, signal, sys, time\n\
+             pid, terminal = pty.fork()\n\
+             if pid == 0:\n\
+             \x20   signal.signal(signal.SIGHUP, signal.SIG_{ignored})\n\
+             \x20   os.execv('{0}', ['{0}', 'run', 'unix {{ interactive cli-listen {1}/h.sock }}'])\n\
+             text = b''\n\
+             while b'volley: ready' not in text: text += os.read(terminal, 4096)\n\
+             os.kill(pid, signal.SIGHUP)\n\
+             for _ in range({2}):\n\
+             \x20   ended, status = os.waitpid(pid, os.WNOHANG)\n\
+             \x20   if ended: sys.exit(os.waitstatus_to_exitcode(status))\n\
+             \x20   time.sleep(0.01)\n\
+             os.kill(pid, signal.SIGKILL)\n\
+             os.waitpid(pid, 0)\n\
+             sys.exit(9)\n",
+            binary().display(),
+            lab.dir().display(),
+            if code == 0 { 1000 } else { 50 },
+        );
+        let ended = r.spawn_args(["python3", "-c", &script]).finish(LIMIT);
+        assert_eq!(ended.code(), Some(code), "{ignored}: {ended}");
+    }
+}
+
+#[test]
+fn a_command_that_is_refused_at_the_start_is_marked_on_a_line_of_its_own() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let dir = lab.dir().display();
+    fs::write(lab.dir().join("bad.cli"), "create loopback interface\n\n  set interface state loop0 upp\n")
+        .unwrap();
+    fs::write(lab.dir().join("bad.conf"), format!("unix {{ cli-listen {dir}/b.sock exec {dir}/bad.cli }}\n"))
+        .unwrap();
+    let refused = r.attempt(&format!("{} run -c {dir}/bad.conf", binary().display()), LIMIT);
+    let line = "\n  set interface state loop0 upp\n                            ^^^\n";
+    assert!(refused.stderr.contains(line), "{refused}");
+    assert!(refused.stderr.contains("bad.cli:3:29: "), "{refused}");
+    assert!(refused.stderr.contains("bad.conf:1:"), "{refused}");
 }
