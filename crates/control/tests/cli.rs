@@ -443,6 +443,36 @@ fn a_person_who_waits_is_shown_a_prompt() {
 }
 
 #[test]
+fn a_program_that_hesitates_is_still_answered_as_one() {
+    let server = Server::start();
+    let answer = |wait: Duration| {
+        let mut stream = UnixStream::connect(server.socket()).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        thread::sleep(wait);
+        stream.write_all(b"\"hello\"\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let hello = "{\"hello\":{\"prompt\":\"volley# \"}}\n";
+    assert_eq!(answer(Duration::from_millis(400)), hello);
+    assert_eq!(answer(Duration::from_millis(2500)), format!("volley# \n{hello}"));
+}
+
+#[test]
+fn all_requests_are_answered_that_came_before_the_client_closed_its_side() {
+    let server = Server::start();
+    for _ in 0..20 {
+        let requests = ["numbers to 500", "big 100000", "add 1", "numbers to 3", "show count"]
+            .map(|line| format!("{{\"run\":{{\"line\":\"{line}\"}}}}\n"));
+        let answers = typed(&server, &requests.concat());
+        assert_eq!(answers.matches("\"done\"\n").count(), requests.len(), "{answers}");
+    }
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "20\n"));
+}
+
+#[test]
 fn a_browser_configures_nothing() {
     let server = Server::start();
     let text = typed(&server, "POST / HTTP/1.1\r\nHost: 127.0.0.1:5002\r\n\r\nadd 5\r\n");

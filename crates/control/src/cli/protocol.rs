@@ -12,13 +12,16 @@
 //! < {"completion":{"from":5,"candidates":[{"text":"version","help":"…","placeholder":false}]}}
 //! ```
 //!
-//! Each request has one answer: any number of `out`, then one of the others. Requests are answered in order. A client
-//! that closes its side ends the command that runs for it. `closed` may come instead of any answer, or before a request:
+//! Each request has one answer: any number of `out`, then one of the others. Requests are answered in order, also
+//! those that came before the client closed its side. A client that is gone ends the command that runs for it: when
+//! something is to be sent to it, or when its side is closed and the command has had nothing to say for ten seconds. `closed` may come instead of any answer, or before a request:
 //! the request is not begun, and the server closes the connection.
 //!
-//! Whoever says nothing at first, or something that does not begin like a request, is taken for a person with `nc` or
+//! Whoever says something first that does not begin like a request (with `{` or `"`) is taken for a person with `nc` or
 //! `telnet`: there is a prompt, each line is a command, and answers are plain text. `quit` closes the connection. What was
-//! said before the client closes its side is still answered. So programs say hello as soon as they are connected.
+//! said before the client closes its side is still answered. Whoever says nothing for two seconds is shown the prompt, too;
+//! a program that says its first request later than that is answered as a program, behind the line with the prompt. So
+//! programs say hello as soon as they are connected.
 
 use super::complete::Completion;
 use serde::{Deserialize, Serialize};

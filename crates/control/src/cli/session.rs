@@ -18,7 +18,9 @@ use tokio::time::{self, Instant};
 /// How much text goes into one reply, in bytes.
 const CHUNK: usize = 32 << 10;
 /// How long a client may be silent before it counts as a person, who is shown a prompt.
-const GREETING: Duration = Duration::from_millis(250);
+const GREETING: Duration = Duration::from_secs(2);
+/// How long a command that says nothing runs on for a client that has closed its side: it may wait for the answer, or be gone.
+const LINGER: Duration = Duration::from_secs(10);
 /// How long a client that is sent away is given to read why.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -68,6 +70,19 @@ impl Seat {
     pub(super) fn leave(&self) {
         self.state.set(State::Leaving(self.state.get() == State::Asked));
         self.leave.notify_one();
+    }
+
+    /// Waits until the command that runs has had nothing to say for so long.
+    async fn quiet(&self, time: Duration) {
+        loop {
+            let due = self.last.get() + time;
+            match self.state.get() {
+                // Should it be gone, that shows by itself.
+                State::Told => time::sleep(time).await,
+                _ if due <= Instant::now() => return,
+                _ => time::sleep_until(due).await,
+            }
+        }
     }
 
     fn enter(&self, state: State) {
@@ -126,7 +141,8 @@ impl<C: Values + 'static> Session<C> {
 
     /// Says why there is no place for the client.
     pub(super) async fn turn_away(mut self, why: String) -> io::Result<()> {
-        self.replies.speech = self.requests.speech().await?;
+        let speech = time::timeout(GREETING, self.requests.speech()).await;
+        self.replies.speech = speech.unwrap_or(Ok(Speech::Lines))?;
         self.farewell(why).await
     }
 
@@ -147,7 +163,20 @@ impl<C: Values + 'static> Session<C> {
     }
 
     async fn answer_all(&mut self) -> io::Result<()> {
+        let silent = time::timeout(GREETING, self.requests.speech()).await.is_err();
+        if silent {
+            self.replies.speech = Speech::Lines;
+            self.replies.ask().await?;
+        }
+        // What is said decides, however late: no request is a command, and no command a request.
         self.replies.speech = self.requests.speech().await?;
+        match (self.replies.speech, silent) {
+            (Speech::Requests, false) => {}
+            // The prompt is not for a program, but stands in a line of its own.
+            (Speech::Requests, true) => self.replies.write(b"\n").await?,
+            (Speech::Lines, false) => self.replies.ask().await?,
+            (Speech::Lines, true) => {}
+        }
         match self.replies.speech {
             Speech::Requests => self.answer_requests().await,
             Speech::Lines => self.answer_lines().await,
@@ -155,24 +184,21 @@ impl<C: Values + 'static> Session<C> {
     }
 
     async fn answer_requests(&mut self) -> io::Result<()> {
+        let seat = self.seat();
         while let Some(request) = self.requests.next().await? {
             let Session { requests, replies, registry, cx } = self;
-            replies.seat.enter(State::Served);
+            seat.enter(State::Served);
             tokio::select! {
-                () = requests.gone() => return Ok(()),
+                () = requests.gone(&seat) => return Ok(()),
                 answered = answer(&request, replies, registry, cx) => answered?,
             }
-            replies.seat.enter(State::Asked);
+            seat.enter(State::Asked);
         }
         Ok(())
     }
 
     async fn answer_lines(&mut self) -> io::Result<()> {
-        loop {
-            let prompt = Rc::clone(&self.replies.prompt);
-            self.replies.write(prompt.as_bytes()).await?;
-            self.replies.seat.enter(State::Asked);
-            let Some(line) = self.requests.next().await? else { return Ok(()) };
+        while let Some(line) = self.requests.next().await? {
             self.replies.seat.enter(State::Served);
             let line = String::from_utf8_lossy(&line);
             let line = line.trim();
@@ -187,7 +213,9 @@ impl<C: Values + 'static> Session<C> {
             if let Err(error) = end {
                 self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
             }
+            self.replies.ask().await?;
         }
+        Ok(())
     }
 }
 
@@ -282,6 +310,14 @@ impl Replies {
         self.write(&line).await
     }
 
+    /// Shows the prompt.
+    async fn ask(&mut self) -> io::Result<()> {
+        let prompt = Rc::clone(&self.prompt);
+        self.write(prompt.as_bytes()).await?;
+        self.seat.enter(State::Asked);
+        Ok(())
+    }
+
     /// However long it takes: somebody may be reading, page by page.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.seat.enter(State::Told);
@@ -298,10 +334,11 @@ struct Requests {
 }
 
 impl Requests {
-    /// How the client speaks, by its first byte. A program says something at once.
+    /// How the client speaks, by its first byte, which is waited for.
     async fn speech(&mut self) -> io::Result<Speech> {
-        // That it says nothing is an answer too.
-        let _ = time::timeout(GREETING, self.more()).await;
+        if self.buffer.is_empty() {
+            self.more().await?;
+        }
         Ok(match self.buffer.first() {
             Some(b'{' | b'"') => Speech::Requests,
             _ => Speech::Lines,
@@ -323,11 +360,14 @@ impl Requests {
         }
     }
 
-    /// Waits until the client closes its side; keeps what it sends meanwhile.
-    async fn gone(&mut self) {
+    /// Waits until the client is gone, or seems to be; keeps what it sends meanwhile.
+    async fn gone(&mut self, seat: &Seat) {
         while self.buffer.len() < LONGEST_REQUEST {
-            if !self.more().await.unwrap_or(false) {
-                return;
+            match self.more().await {
+                Ok(true) => {}
+                // It may read on.
+                Ok(false) => return seat.quiet(LINGER).await,
+                Err(_) => return,
             }
         }
         // The rest stays with the system until there is room; that the client is gone shows when it is written to.
