@@ -7,13 +7,15 @@
 //! a real router is read from the file that `VOLLEY_RIB` names: lines of a prefix, a tab, and a number that stands for
 //! the next hop.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 use control::cli::{Call, CliError, Registry, Step};
 use control::commands::{Context, registry};
+use control::config;
+use control::intent::Store;
 use control::system::System;
 use drivers::{Guardian, pktgen};
 use infra::hash::mix64;
@@ -382,6 +384,39 @@ fn cli() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// A file is applied to an empty router, and taken away again: 1,000 VLANs with addresses, and 100,000 routes, each with
+/// a next hop of its own.
+fn apply() -> Result<Vec<Figure>> {
+    let mut text = String::from("interfaces:\n  pg0:\n    addresses: [ 10.0.0.1/8 ]\n    sub-interfaces:\n");
+    for vlan in 1..=1000 {
+        let address = Ipv4Addr::from_bits(0xe000_0001 - (vlan << 8));
+        text += &format!("      {vlan}: {{ addresses: [ {address}/24 ] }}\n");
+    }
+    text += "routes:\n";
+    for (n, (prefix, _)) in (2..).zip(random(100_000, 1)) {
+        let next_hop = Ipv4Addr::from_bits(0x0a00_0000 + n);
+        text += &format!("  - {{ prefix: {prefix}, via: {next_hop} }}\n");
+    }
+    let wanted = config::read(&text, "file").map_err(|faults| faults[0].to_string())?;
+    let mut figures = ["check", "apply", "remove"]
+        .map(|word| Figure::new(format!("file-{word}-100k"), "s", Some((false, 1.0))));
+    for _ in 0..REPETITIONS {
+        let Parts { router, .. } =
+            Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
+        let (mut system, mut store) = (System::new(router, Guardian::default()), Store::default());
+        let start = Cpu::now();
+        assert!(wanted.faults(&system).is_empty());
+        figures[0].samples.push(start.seconds());
+        for (tree, at) in [(&wanted.tree, 1), (&BTreeMap::new(), 2)] {
+            let start = Cpu::now();
+            let changes = store.diff(tree);
+            store.transact(&mut system, changes)?;
+            figures[at].samples.push(start.seconds());
+        }
+    }
+    Ok(figures.into())
+}
+
 /// Runs one benchmark.
 type Measure<'m> = &'m dyn Fn() -> Result<Vec<Figure>>;
 
@@ -394,7 +429,7 @@ fn main() -> Result<()> {
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, Measure<'_>); 9] = [
+    let benches: [(&str, Measure<'_>); 10] = [
         ("memory", &memory),
         ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
         ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),
@@ -410,6 +445,7 @@ fn main() -> Result<()> {
         ("wide", &wide),
         ("cli", &cli),
         ("sub-interfaces", &sub_interfaces),
+        ("apply", &apply),
     ];
     for (name, bench) in benches {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -1,10 +1,11 @@
 //! Addresses of interfaces: a list for each, the primary one first.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use net::router::Address;
 
-use super::{Key, Refused, Value, Via, View, neighbor, refuse};
+use super::{Key, Refused, View, neighbor, refuse, route};
 use crate::system::System;
 
 /// Connected networks of one VRF must be apart, whatever interfaces they are on; no route may lead to the router itself,
@@ -20,36 +21,32 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
             return refuse(format!("{interface} has the address {} already", a.address));
         }
     }
-    for (other, b) in view.addresses() {
-        for a in list {
-            let overlaps = a.network().covers(b.network()) || b.network().covers(a.network());
-            if !overlaps || other == interface || view.interface(other).is_none_or(|o| o.table != table) {
-                continue;
-            }
+    let networks: BTreeSet<_> = list.iter().map(|a| a.network()).collect();
+    for other in networks.into_iter().filter_map(|n| view.index.overlapping(table, n, interface)) {
+        let others = super::list(view.get(&Key::Addresses(other.into())));
+        for (a, b) in list.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
             if a.address == b.address {
                 return refuse(format!("{other} has the address {} already", b.address));
             }
+            if a.network().covers(b.network()) || b.network().covers(a.network()) {
+                return refuse(format!(
+                    "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                ));
+            }
+        }
+    }
+    for a in list {
+        if let Some(prefix) = route::leading_to(a.address, table, view) {
             return refuse(format!(
-                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                "{} is the next hop of the route for {prefix}: remove that first",
+                a.address
             ));
         }
     }
-    for (key, value) in view.from(&Key::Neighbor(String::new(), Ipv4Addr::UNSPECIFIED)) {
-        match (key, value) {
-            (Key::Route(t, prefix), Value::Route(r)) => {
-                if let Via::NextHop(ip, _) = &r.via
-                    && list.iter().any(|a| a.address == *ip)
-                    && r.own_next_hop(*t, view).is_some()
-                {
-                    return refuse(format!(
-                        "{ip} is the next hop of the route for {prefix}: remove that first"
-                    ));
-                }
-            }
-            (Key::Neighbor(on, ip), _) if on == interface => {
-                list.iter().try_for_each(|a| neighbor::apart(*a, *ip, interface))?;
-            }
-            _ => {}
+    let neighbor = |ip| Key::Neighbor(interface.into(), ip);
+    for (key, _) in view.range(neighbor(Ipv4Addr::UNSPECIFIED)..=neighbor(Ipv4Addr::BROADCAST)) {
+        if let Key::Neighbor(_, ip) = key {
+            list.iter().try_for_each(|a| neighbor::apart(*a, *ip, interface))?;
         }
     }
     Ok(())

@@ -1,73 +1,193 @@
-//! What objects of the tree are found by, where there may be thousands of them.
+//! What objects of the tree are found by, where there may be very many of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use net::ethernet::Tags;
+use net::ip::Prefix4;
 
-use super::{Key, Spec, Value};
+use super::{Interface, Key, Spec, Value, Via, list};
 
-/// Sub-interfaces by what their packets look like, and interfaces by their addresses.
-#[derive(Default)]
+/// Where routes lead to: the next hop, the interface if they name one, and the VRF that they are in.
+type Hop = (Ipv4Addr, Option<String>, u16);
+
+/// Objects by what others ask for. Everything here names the interface or route that it is of, so that an object's own
+/// can be taken out again.
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Index {
-    /// Parent, tags, name.
+    /// Sub-interfaces: parent, tags, name.
     tagged: BTreeSet<(String, Tags, String)>,
-    owners: BTreeSet<(Ipv4Addr, String)>,
+    /// Taps whose other end is the host's: its name there, and that of the tap.
+    taps: BTreeSet<(String, String)>,
+    /// Addresses of interfaces: VRF, address, interface.
+    owners: BTreeSet<(u16, Ipv4Addr, String)>,
+    /// Networks of interfaces: VRF, network, interface.
+    networks: BTreeSet<(u16, Prefix4, String)>,
+    /// How many routes there are for each; never none.
+    hops: BTreeMap<Hop, usize>,
 }
 
-/// Parent and tags of a sub-interface.
-pub(super) fn tags(value: &Value) -> Option<(&str, Tags)> {
-    match value {
-        Value::Interface(i) => match &i.spec {
-            Spec::Sub { parent, tags, .. } => Some((parent, *tags)),
-            _ => None,
-        },
-        _ => None,
-    }
+/// The interface or sub-interface with this name, of what `get` gives.
+pub(super) fn interface<'t>(name: &str, get: impl Fn(&Key) -> Option<&'t Value>) -> Option<&'t Interface> {
+    let value =
+        get(&Key::Interface(name.to_string())).or_else(|| get(&Key::SubInterface(name.to_string())))?;
+    if let Value::Interface(i) = value { Some(i) } else { None }
 }
 
 impl Index {
     /// That of a whole tree.
     pub fn of(tree: &BTreeMap<Key, Value>) -> Index {
+        Index::of_some(tree.keys(), |key| tree.get(key))
+    }
+
+    /// That of the objects with these keys, and of what lies elsewhere because of them; `get` gives any object.
+    fn of_some<'t>(
+        keys: impl Iterator<Item = &'t Key>,
+        get: impl Fn(&Key) -> Option<&'t Value> + Copy,
+    ) -> Index {
         let mut index = Index::default();
-        tree.iter().for_each(|(key, value)| index.change(key, None, Some(value)));
+        for key in keys {
+            if let Key::Interface(name) | Key::SubInterface(name) | Key::Addresses(name) = key {
+                index.add_addresses(name, get);
+            }
+            match (key, get(key)) {
+                (Key::Interface(name) | Key::SubInterface(name), Some(Value::Interface(i))) => {
+                    match &i.spec {
+                        Spec::Sub { parent, tags, .. } => {
+                            index.tagged.insert((parent.clone(), *tags, name.clone()));
+                        }
+                        Spec::Tap(_, c) if c.host_namespace.is_none() => {
+                            index.taps.insert((c.host_name.clone(), name.clone()));
+                        }
+                        _ => {}
+                    }
+                }
+                (Key::Route(table, _), Some(Value::Route(r))) => {
+                    if let Via::NextHop(ip, by) = &r.via {
+                        *index.hops.entry((*ip, by.clone(), *table)).or_default() += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
         index
     }
 
-    /// An object changes from one value to another.
-    pub fn change(&mut self, key: &Key, old: Option<&Value>, new: Option<&Value>) {
-        match key {
-            Key::SubInterface(name) => {
-                let place =
-                    |value| tags(value).map(|(parent, tags)| (parent.to_string(), tags, name.clone()));
-                if let Some(place) = old.and_then(place) {
-                    self.tagged.remove(&place);
-                }
-                self.tagged.extend(new.and_then(place));
-            }
-            Key::Addresses(name) => {
-                for a in super::list(old) {
-                    self.owners.remove(&(a.address, name.clone()));
-                }
-                self.owners.extend(super::list(new).iter().map(|a| (a.address, name.clone())));
-            }
-            _ => {}
+    /// Adds an interface's addresses, which are where the interface is.
+    fn add_addresses<'t>(&mut self, name: &str, get: impl Fn(&Key) -> Option<&'t Value> + Copy) {
+        let addresses = list(get(&Key::Addresses(name.to_string())));
+        if let Some(table) = interface(name, get).map(|i| i.table) {
+            self.owners.extend(addresses.iter().map(|a| (table, a.address, name.to_string())));
+            self.networks.extend(addresses.iter().map(|a| (table, a.network(), name.to_string())));
         }
     }
 
-    /// The sub-interfaces of `parent` with these tags; more than one only in a tree that nobody has validated.
-    pub fn tagged<'p, 'i: 'p>(
-        &'i self,
-        parent: &'p str,
-        tags: Tags,
-    ) -> impl Iterator<Item = &'i String> + 'p {
-        let from = self.tagged.range((parent.to_string(), tags, String::new())..);
-        from.take_while(move |(p, t, _)| p == parent && *t == tags).map(|(.., name)| name)
+    /// Objects change: what is found of them from what it was to what it is now.
+    pub fn replace(&mut self, Changed { was, now }: Changed) {
+        fn change<T: Ord>(set: &mut BTreeSet<T>, was: &BTreeSet<T>, now: BTreeSet<T>) {
+            for place in was {
+                set.remove(place);
+            }
+            set.extend(now);
+        }
+        change(&mut self.tagged, &was.tagged, now.tagged);
+        change(&mut self.taps, &was.taps, now.taps);
+        change(&mut self.owners, &was.owners, now.owners);
+        change(&mut self.networks, &was.networks, now.networks);
+        for (hop, n) in now.hops {
+            *self.hops.entry(hop).or_default() += n;
+        }
+        for (hop, n) in was.hops {
+            if let Some(all) = self.hops.get_mut(&hop) {
+                *all -= n;
+                if *all == 0 {
+                    self.hops.remove(&hop);
+                }
+            }
+        }
+    }
+}
+
+/// The index of what a transaction changes.
+#[derive(Default)]
+pub(super) struct Changed {
+    was: Index,
+    now: Index,
+}
+
+impl Changed {
+    /// The objects with these keys change; `was` and `now` give any object before and after.
+    pub fn of<'t>(
+        keys: impl Iterator<Item = &'t Key> + Clone,
+        was: impl Fn(&Key) -> Option<&'t Value> + Copy,
+        now: impl Fn(&Key) -> Option<&'t Value> + Copy,
+    ) -> Changed {
+        Changed { was: Index::of_some(keys.clone(), was), now: Index::of_some(keys, now) }
+    }
+}
+
+/// The index of a tree as it would be after a change.
+pub(super) struct Layers<'s> {
+    pub tree: &'s Index,
+    pub changed: Changed,
+}
+
+impl Layers<'_> {
+    /// From this place on, as long as `fits` says so.
+    fn range<'v, T: Ord + 'v>(
+        &'v self,
+        set: fn(&Index) -> &BTreeSet<T>,
+        from: T,
+        fits: impl Fn(&T) -> bool + Copy,
+    ) -> impl Iterator<Item = &'v T> {
+        let Changed { was, now } = &self.changed;
+        let old = set(self.tree).range(&from..).take_while(move |place| fits(place));
+        let old = old.filter(move |place| !set(was).contains(place));
+        old.chain(set(now).range(&from..).take_while(move |place| fits(place)))
     }
 
-    /// The interfaces with this address.
-    pub fn owners(&self, address: Ipv4Addr) -> impl Iterator<Item = &String> {
-        let from = self.owners.range((address, String::new())..);
-        from.take_while(move |(a, _)| *a == address).map(|(_, name)| name)
+    /// The sub-interfaces of `parent` with these tags; more than one only in a tree that nobody has validated.
+    pub fn tagged<'v>(&'v self, parent: &'v str, tags: Tags) -> impl Iterator<Item = &'v str> {
+        let from = (parent.to_string(), tags, String::new());
+        self.range(|i| &i.tagged, from, move |(p, t, _)| p == parent && *t == tags)
+            .map(|(.., name)| name.as_str())
+    }
+
+    /// The tap whose other end is the host's interface of this name.
+    pub fn tap<'v>(&'v self, host_name: &'v str) -> Option<&'v str> {
+        let from = (host_name.to_string(), String::new());
+        self.range(|i| &i.taps, from, |(host, _)| host == host_name).map(|(_, name)| name.as_str()).next()
+    }
+
+    /// The interface of a VRF that has this address.
+    pub fn owner(&self, table: u16, address: Ipv4Addr) -> Option<&str> {
+        let from = (table, address, String::new());
+        self.range(|i| &i.owners, from, |(t, a, _)| (*t, *a) == (table, address))
+            .map(|(.., name)| name.as_str())
+            .next()
+    }
+
+    /// An interface of a VRF, but not this one, with a network that overlaps.
+    pub fn overlapping(&self, table: u16, network: Prefix4, but: &str) -> Option<&str> {
+        let wider = (0..network.len()).flat_map(move |len| {
+            let wider = Prefix4::new(network.address(), len);
+            let from = (table, wider, String::new());
+            self.range(|i| &i.networks, from, move |(t, n, _)| (*t, *n) == (table, wider))
+        });
+        // What is in a network stands right behind it.
+        let from = (table, network, String::new());
+        let within =
+            self.range(|i| &i.networks, from, move |(t, n, _)| *t == table && network.contains(n.address()));
+        within.chain(wider).map(|(.., name)| name.as_str()).find(|name| *name != but)
+    }
+
+    /// The interface named, if one is, and the VRF of routes that lead to this next hop.
+    pub fn leading_to(&self, next_hop: Ipv4Addr) -> impl Iterator<Item = (Option<&str>, u16)> {
+        let Changed { was, now } = &self.changed;
+        let from = (next_hop, None, 0);
+        let fits = move |(hop, _): &(&Hop, &usize)| hop.0 == next_hop;
+        let old = self.tree.hops.range(&from..).take_while(fits);
+        let old = old.filter(move |(hop, n)| was.hops.get(hop).is_none_or(|gone| gone < n));
+        old.chain(now.hops.range(from..).take_while(fits)).map(|((_, by, table), _)| (by.as_deref(), *table))
     }
 }

@@ -7,7 +7,7 @@ use net::ethernet::Tags;
 use net::router::{check_mac, check_mtu};
 use wire::Mac;
 
-use super::{Key, Refused, Value, View, refuse};
+use super::{Key, Refused, View, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
@@ -78,7 +78,7 @@ impl Interface {
                 return refuse(format!("a VLAN is 1 to 4094, not {vid}"));
             }
         }
-        match view.tagged(parent, *tags).find(|other| *other != name) {
+        match view.index.tagged(parent, *tags).find(|other| *other != name) {
             Some(other) => refuse(format!("{other} takes packets with these tags already")),
             None => Ok(()),
         }
@@ -172,16 +172,12 @@ impl Interface {
 
 /// The host's end of one of the router's own taps is no port for the router: packets would go around in circles.
 fn apart_from_taps(host_interface: &str, view: &View<'_>) -> Result<(), Refused> {
-    for (key, value) in view.iter() {
-        if let (Key::Interface(name), Value::Interface(i)) = (key, value)
-            && matches!(&i.spec, Spec::Tap(_, c) if c.host_namespace.is_none() && c.host_name == host_interface)
-        {
-            return refuse(format!(
-                "{host_interface} is the host's end of {name}, which is the router's own"
-            ));
+    match view.index.tap(host_interface) {
+        Some(tap) => {
+            refuse(format!("{host_interface} is the host's end of {tap}, which is the router's own"))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The command that makes a tap.

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use wire::Mac;
 
+use super::index::Index;
 use super::tests::system;
 use super::*;
 use crate::cli::Call;
@@ -277,6 +278,178 @@ fn fresh(wanted: &Tree) -> Result<(System, Store), TestCaseError> {
     let all = store.diff(wanted);
     store.transact(&mut s, all).map_err(|e| TestCaseError::fail(format!("at once: {e}")))?;
     Ok((s, store))
+}
+
+/// What is wrong with the addresses of an interface, by a look at everything: all that may be said of it.
+fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> Vec<String> {
+    let of = |name: &str| {
+        let value = tree.get(&Key::Interface(name.into())).or(tree.get(&Key::SubInterface(name.into())))?;
+        if let Value::Interface(i) = value { Some(i) } else { None }
+    };
+    let Some(table) = of(interface).map(|i| i.table) else {
+        return vec![format!("there is no interface {interface}")];
+    };
+    let mut faults = Vec::new();
+    for (n, a) in list.iter().enumerate() {
+        faults.extend(a.check().err().map(|e| e.0));
+        if list[..n].iter().any(|b| a.address == b.address) {
+            faults.push(format!("{interface} has the address {} already", a.address));
+        }
+        for (key, value) in tree {
+            match (key, value) {
+                (Key::Addresses(other), Value::Addresses(others))
+                    if other != interface && of(other).is_some_and(|o| o.table == table) =>
+                {
+                    faults.extend(others.iter().filter_map(|b| {
+                        let overlap = a.network().covers(b.network()) || b.network().covers(a.network());
+                        overlap.then(|| match a.address == b.address {
+                            true => format!("{other} has the address {} already", b.address),
+                            false => format!(
+                                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                            ),
+                        })
+                    }));
+                }
+                (Key::Route(t, prefix), Value::Route(Route { via: Via::NextHop(ip, by) })) => {
+                    let t = by.as_ref().and_then(|i| of(i)).map_or(*t, |i| i.table);
+                    if *ip == a.address && t == table {
+                        faults.push(format!(
+                            "{ip} is the next hop of the route for {prefix}: remove that first"
+                        ));
+                    }
+                }
+                (Key::Neighbor(on, ip), _) if on == interface => {
+                    faults.extend(neighbor::apart(*a, *ip, interface).err().map(|e| e.0));
+                }
+                _ => {}
+            }
+        }
+    }
+    faults
+}
+
+/// The same for the other objects whose validation looks for others; `None`: it is none of them.
+fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
+    let tap = |i: &Interface| match &i.spec {
+        Spec::Tap(_, c) if c.host_namespace.is_none() => Some(c.host_name.clone()),
+        _ => None,
+    };
+    match (key, value) {
+        (Key::Addresses(i), Value::Addresses(list)) => Some(plain_faults_of_addresses(i, list, tree)),
+        (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => {
+            let others = tree.iter().filter_map(|(key, value)| match (key, value) {
+                (Key::Interface(other) | Key::SubInterface(other), Value::Interface(o)) => Some((other, o)),
+                _ => None,
+            });
+            let clash = |(other, o): (&String, &Box<Interface>)| match (&i.spec, &o.spec) {
+                (Spec::Sub { parent, tags, .. }, Spec::Sub { parent: p, tags: t, .. })
+                    if (p, t) == (parent, tags) && other != name =>
+                {
+                    Some(format!("{other} takes packets with these tags already"))
+                }
+                (Spec::Host(c), _) if tap(o).as_ref() == Some(&c.name) => {
+                    Some(format!("{} is the host's end of {other}, which is the router's own", c.name))
+                }
+                _ => None,
+            };
+            Some(others.filter_map(clash).collect())
+        }
+        (Key::Route(t, prefix), Value::Route(Route { via: Via::NextHop(ip, by) })) => {
+            let of = |name: &String| match tree
+                .get(&Key::Interface(name.clone()))
+                .or(tree.get(&Key::SubInterface(name.clone())))
+            {
+                Some(Value::Interface(i)) => Some(i.table),
+                _ => None,
+            };
+            let t = by.as_ref().and_then(of).unwrap_or(*t);
+            let owners = tree.iter().filter_map(|(key, value)| match key {
+                Key::Addresses(i) if of(i) == Some(t) => {
+                    list(Some(value)).iter().any(|a| a.address == *ip).then_some(i)
+                }
+                _ => None,
+            });
+            let says = |i| {
+                format!("the next hop of {prefix} is the router's own address on {i}: name a neighbour's")
+            };
+            Some(owners.map(says).collect())
+        }
+        _ => None,
+    }
+}
+
+/// What validation says only after a look at other objects.
+fn is_about_others(said: &str) -> bool {
+    [
+        "has the address",
+        "overlaps",
+        "is the next hop",
+        "neighbour",
+        "with these tags",
+        "host's end",
+        "router's own address",
+    ]
+    .iter()
+    .any(|part| said.contains(part))
+}
+
+/// Objects as [`object`]'s, and taps and ports of the host that may be the same thing.
+fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
+    let port = (0u8..3, any::<bool>(), 0u16..2).prop_map(|(n, tap, table)| {
+        let (name, spec) = match tap {
+            true => {
+                (format!("tap{n}"), Spec::Tap(n.into(), drivers::tap::Config::new(&format!("eth{}", n / 2))))
+            }
+            false => {
+                (format!("host-eth{n}"), Spec::Host(drivers::af_packet::Config::new(&format!("eth{n}"))))
+            }
+        };
+        (Key::Interface(name), Value::Interface(Box::new(Interface { table, ..Interface::new(spec) })))
+    });
+    prop_oneof![9 => object(), 1 => port]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// What validation finds by indexes, of any tree and of any change to it, is what a look at everything finds.
+    #[test]
+    fn indexes_find_what_a_look_at_everything_finds(
+        tree in prop::collection::vec(object_or_port(), 0..60),
+        changes in prop::collection::vec((object_or_port(), prop::bool::weighted(0.7)), 0..40),
+        gone in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+    ) {
+        let mut tree: Tree = tree.into_iter().collect();
+        let mut changed: BTreeMap<Key, Option<Value>> =
+            changes.into_iter().map(|((k, v), set)| (k, set.then_some(v))).collect();
+        let keys: Vec<Key> = tree.keys().cloned().collect();
+        if !keys.is_empty() {
+            changed.extend(gone.iter().map(|n| (n.get(&keys).clone(), None)));
+        }
+        let mut index = Index::of(&tree);
+        let s = system();
+        let found = {
+            let view = View::of(&tree, &index).with(changed.iter().map(|(k, v)| (k, v.as_ref())).collect());
+            let mut after = tree.clone();
+            for (key, value) in &changed {
+                match value {
+                    Some(value) => after.insert(key.clone(), value.clone()),
+                    None => after.remove(key),
+                };
+            }
+            for (key, value) in &after {
+                let Some(plain) = plain_faults(key, value, &after) else { continue };
+                match validate(key, value, &view, &s) {
+                    Ok(()) => prop_assert!(plain.is_empty(), "{key:?}: {plain:?}"),
+                    Err(e) => prop_assert!(plain.contains(&e.0) || !is_about_others(&e.0), "{key:?}: {e}, not {plain:?}"),
+                }
+            }
+            (view.index.changed, after)
+        };
+        index.replace(found.0);
+        tree = found.1;
+        prop_assert_eq!(index, Index::of(&tree));
+    }
 }
 
 proptest! {

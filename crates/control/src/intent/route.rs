@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use net::ip::{Path, Prefix4};
 
-use super::{Key, Refused, View, refuse};
+use super::{Key, Refused, Value, View, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
@@ -73,11 +73,9 @@ impl Route {
     }
 
     /// The interface of this router that has the address of the route's next hop, if one does.
-    pub(super) fn own_next_hop<'v>(&self, table: u16, view: &View<'v>) -> Option<&'v str> {
+    fn own_next_hop<'v>(&self, table: u16, view: &'v View<'_>) -> Option<&'v str> {
         let Via::NextHop(ip, by) = &self.via else { return None };
-        let by = by.as_ref().and_then(|i| view.interface(i));
-        let table = by.map_or(table, |i| i.table);
-        view.owners(*ip).find(|interface| view.interface(interface).is_some_and(|i| i.table == table))
+        view.index.owner(hop_table(by.as_deref(), table, view), *ip)
     }
 
     /// The interface that the route names, if it does.
@@ -112,4 +110,26 @@ impl Route {
         let table = if table == 0 { String::new() } else { format!(" table {table}") };
         format!("ip route add {prefix}{table} {}", self.via)
     }
+}
+
+/// The VRF that the next hop of a route in `table` is in: that of the interface which the route names, if it does.
+fn hop_table(by: Option<&str>, table: u16, view: &View<'_>) -> u16 {
+    by.and_then(|i| view.interface(i)).map_or(table, |i| i.table)
+}
+
+/// The prefix of a route whose next hop is this address in this VRF, if there is one.
+pub(super) fn leading_to(address: Ipv4Addr, table: u16, view: &View<'_>) -> Option<Prefix4> {
+    let leads = |by: Option<&str>, t| hop_table(by, t, view) == table;
+    if !view.index.leading_to(address).any(|(by, t)| leads(by, t)) {
+        return None;
+    }
+    // It is refused, and may take its time to say why.
+    let all = Prefix4::new(Ipv4Addr::UNSPECIFIED, 0)..=Prefix4::new(Ipv4Addr::BROADCAST, 32);
+    let mut routes = view.range(Key::Route(0, *all.start())..=Key::Route(u16::MAX, *all.end()));
+    routes.find_map(|(key, value)| match (key, value) {
+        (Key::Route(t, prefix), Value::Route(Route { via: Via::NextHop(ip, by) })) => {
+            (*ip == address && leads(by.as_deref(), *t)).then_some(*prefix)
+        }
+        _ => None,
+    })
 }

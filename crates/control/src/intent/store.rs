@@ -1,16 +1,10 @@
 //! The tree, and transactions on it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 
-use net::ethernet::Tags;
-use net::router::Address;
-
-use super::index::{self, Index};
-use super::{
-    Key, Need, Refused, Value, address, apply, list, needs, refuse, role, validate, validate_absence,
-};
+use super::index::{self, Changed, Index, Layers};
+use super::{Key, Need, Refused, Value, address, apply, needs, refuse, role, validate, validate_absence};
 use crate::system::System;
 
 /// A change of one object: its new value, or `None` to remove it.
@@ -45,11 +39,25 @@ pub struct Store {
 /// The tree as it would be after a transaction.
 pub struct View<'s> {
     objects: &'s BTreeMap<Key, Value>,
-    index: &'s Index,
     changes: BTreeMap<&'s Key, Option<&'s Value>>,
+    /// Finds objects without a look at all of them.
+    pub(super) index: Layers<'s>,
 }
 
 impl<'s> View<'s> {
+    /// The tree without changes.
+    pub(super) fn of(objects: &'s BTreeMap<Key, Value>, index: &'s Index) -> View<'s> {
+        View { objects, changes: BTreeMap::new(), index: Layers { tree: index, changed: Changed::default() } }
+    }
+
+    /// The same tree with these changes.
+    pub(super) fn with(self, changes: BTreeMap<&'s Key, Option<&'s Value>>) -> View<'s> {
+        let mut view = View { changes, ..self };
+        let keys = view.changes.keys().copied();
+        view.index.changed = Changed::of(keys, |key| view.objects.get(key), |key| view.get(key));
+        view
+    }
+
     /// The object, if there is one.
     pub fn get(&self, key: &Key) -> Option<&'s Value> {
         match self.changes.get(key) {
@@ -65,53 +73,16 @@ impl<'s> View<'s> {
         old.chain(new)
     }
 
-    /// The objects from this key on.
-    pub fn from(&self, first: &Key) -> impl Iterator<Item = (&'s Key, &'s Value)> + '_ {
-        let old = self.objects.range::<Key, _>(first..).filter(|(k, _)| !self.changes.contains_key(k));
-        old.chain(self.changes.range::<Key, _>(first..).filter_map(|(k, v)| Some((*k, (*v)?))))
-    }
-
-    /// Every address of an interface.
-    pub fn addresses(&self) -> impl Iterator<Item = (&'s str, Address)> + '_ {
-        let first = Key::Addresses(String::new());
-        let behind = Key::Neighbor(String::new(), Ipv4Addr::UNSPECIFIED);
-        let old = self.objects.range::<Key, _>(&first..&behind);
-        let old = old.filter(|(k, _)| !self.changes.contains_key(k));
-        let new = self.changes.range::<Key, _>(&first..&behind).filter_map(|(k, v)| Some((*k, (*v)?)));
-        old.chain(new).flat_map(|(key, value)| {
-            let interface = if let Key::Addresses(interface) = key { interface } else { "" };
-            list(Some(value)).iter().map(move |a| (interface, *a))
-        })
-    }
-
-    /// The interfaces that have this address.
-    pub fn owners(&self, address: Ipv4Addr) -> impl Iterator<Item = &'s str> + '_ {
-        let old = self.index.owners(address).map(String::as_str);
-        let old = old.filter(|i| !self.changes.contains_key(&Key::Addresses(i.to_string())));
-        let new = self.changes.iter().filter_map(move |(key, value)| match key {
-            Key::Addresses(i) if list(*value).iter().any(|a| a.address == address) => Some(i.as_str()),
-            _ => None,
-        });
-        old.chain(new)
-    }
-
-    /// The sub-interfaces of `parent` with these tags.
-    pub fn tagged<'v>(&'v self, parent: &'v str, tags: Tags) -> impl Iterator<Item = &'s str> + 'v {
-        let old = self.index.tagged(parent, tags).map(String::as_str);
-        let old = old.filter(|i| !self.changes.contains_key(&Key::SubInterface(i.to_string())));
-        let new = self.changes.iter().filter_map(move |(key, value)| match key {
-            Key::SubInterface(i) if index::tags((*value)?) == Some((parent, tags)) => Some(i.as_str()),
-            _ => None,
-        });
-        old.chain(new)
+    /// The objects from this key on, up to and with the last one.
+    pub fn range(&self, keys: RangeInclusive<Key>) -> impl Iterator<Item = (&'s Key, &'s Value)> + '_ {
+        let old = self.objects.range(keys.clone()).filter(|(k, _)| !self.changes.contains_key(k));
+        let new = self.changes.range::<Key, _>(keys);
+        old.chain(new.filter_map(|(k, v)| Some((*k, (*v)?))))
     }
 
     /// The interface or sub-interface with this name.
     pub fn interface(&self, name: &str) -> Option<&'s super::Interface> {
-        let value = self
-            .get(&Key::Interface(name.to_string()))
-            .or_else(|| self.get(&Key::SubInterface(name.to_string())))?;
-        if let Value::Interface(i) = value { Some(i) } else { None }
+        index::interface(name, |key| self.get(key))
     }
 
     /// Refuses a name that is no interface's.
@@ -158,7 +129,7 @@ impl Store {
 
     /// The tree without changes.
     pub fn view(&self) -> View<'_> {
-        View { objects: &self.objects, index: &self.index, changes: BTreeMap::new() }
+        View::of(&self.objects, &self.index)
     }
 
     /// The changes that would make this tree the `wanted` one.
@@ -171,7 +142,7 @@ impl Store {
     /// What is wrong with a tree as a whole: each object that cannot be as it says, and why. `system` is only asked.
     pub fn faults<'t>(tree: &'t BTreeMap<Key, Value>, system: &System) -> Vec<(&'t Key, Refused)> {
         let index = Index::of(tree);
-        let view = View { objects: tree, index: &index, changes: BTreeMap::new() };
+        let view = View::of(tree, &index);
         tree.iter()
             .filter_map(|(key, value)| Some((key, validate(key, value, &view, system).err()?)))
             .collect()
@@ -207,15 +178,17 @@ impl Store {
         mut run: impl FnMut(&Step, &mut System) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         let changes: BTreeMap<Key, Option<Value>> = changes.into_iter().map(|c| (c.key, c.value)).collect();
-        let steps = self.plan(&changes, system)?;
+        let view = self.view().with(changes.iter().map(|(k, v)| (k, v.as_ref())).collect());
+        let steps = self.plan(&view, system)?;
+        let found = view.index.changed;
         for (done, step) in steps.iter().enumerate() {
             if let Err(e) = run(step, system) {
                 return Err(take_back(system, &steps[..done], e));
             }
         }
         self.version += u64::from(!steps.is_empty());
+        self.index.replace(found);
         for (key, value) in changes {
-            self.index.change(&key, self.objects.get(&key), value.as_ref());
             match value {
                 Some(value) => self.objects.insert(key, value),
                 None => self.objects.remove(&key),
@@ -227,15 +200,13 @@ impl Store {
     /// Checks the changes against the tree as it would be, and gives the steps that make them: first down, in reverse
     /// order of dependency, what goes or has to be made anew; then up what comes or changes; VRFs, which others may
     /// leave without being made anew, go last.
-    fn plan(&self, changes: &BTreeMap<Key, Option<Value>>, system: &System) -> Result<Vec<Step>, Refused> {
-        let changed = changes.iter().map(|(k, v)| (k, v.as_ref())).collect();
-        let view = View { objects: &self.objects, index: &self.index, changes: changed };
+    fn plan(&self, view: &View<'_>, system: &System) -> Result<Vec<Step>, Refused> {
         let mut touched: BTreeSet<&Key> = BTreeSet::new();
         let (mut removed, mut renewed, mut rebound) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for (key, new) in changes {
+        for (&key, &new) in &view.changes {
             match (self.objects.get(key), new) {
                 (None, None) => return refuse(format!("there is nothing to remove: {}", name(key))),
-                (old, new) if old == new.as_ref() => continue,
+                (old, new) if old == new => continue,
                 (Some(_), None) => removed.extend(role(key)),
                 (Some(Value::Interface(old)), Some(Value::Interface(new))) => {
                     if old.spec != new.spec {
@@ -250,8 +221,8 @@ impl Store {
         }
         for key in &touched {
             match view.get(key) {
-                Some(value) => validate(key, value, &view, system)?,
-                None => validate_absence(key, &view)?,
+                Some(value) => validate(key, value, view, system)?,
+                None => validate_absence(key, view)?,
             }
         }
         if !removed.is_empty() {
@@ -278,7 +249,7 @@ impl Store {
             }
             let shaken = |n| renewed.contains(&n) || rebound.contains(&n);
             for (key, value) in view.iter().filter(|(k, v)| needs(k, v).any(shaken)) {
-                validate(key, value, &view, system)?;
+                validate(key, value, view, system)?;
             }
         }
         let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
