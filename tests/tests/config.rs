@@ -3,9 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-use scenarios::{Iperf, Ping, Routed, TWO_PORTS, cabled, lost_on_the_way};
+use scenarios::{Iperf, Ping, Routed, TWO_PORTS, address, cabled, lost_on_the_way};
 use testkit::netns::LIMIT;
+use testkit::process::until;
 use testkit::router::Router;
+
+const SOON: Duration = Duration::from_secs(10);
 
 /// What [`Routed`] is configured to.
 const PORTS: &str = "
@@ -106,4 +109,31 @@ fn a_wrong_file_is_refused_with_every_place() {
     );
     let apply = router.attempt(&format!("config apply {path}"));
     assert!(apply.code() == Some(1) && apply.stderr.contains("nothing was changed"), "{apply}");
+}
+
+/// An option of a port changes when its device is gone: that is refused, and the interface stays, waiting for its device.
+#[test]
+fn what_cannot_be_changed_because_a_device_is_gone_is_as_it_was_when_that_returns() {
+    let Some(Routed { a, b, r, router }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    let before = router.ctl("show config");
+    r.run("ip link del eth1");
+    until("the loss is logged", SOON, || router.log().contains("host-eth1: the device vanished"));
+    let other = PORTS.replace("host-eth1: {", "host-eth1: { mtu: 1300, af-packet: { shared: true },");
+    let path = file(&router, "other.yaml", &other);
+    let said = router.attempt(&format!("config apply {path}"));
+    assert!(said.code() == Some(1) && said.stderr.contains("eth1"), "{said}");
+    assert!(!said.stderr.contains("taken back"), "{said}");
+    assert_eq!(router.ctl("show config"), before);
+    assert!(router.ctl("show interface").contains("host-eth1"));
+
+    a.lab().link((&b, "eth0"), (&r, "eth1"));
+    address(&b, "10.0.1.2/24", "10.0.1.1");
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    router.ctl(&format!("config apply {path}"));
+    assert!(router.ctl("show config").contains("set interface mtu 1300 host-eth1"));
+    r.run("ip link del eth1");
+    until("it is gone again", SOON, || router.log().matches("host-eth1: the device vanished").count() == 2);
+    router.ctl("delete host-interface name eth1");
+    assert!(!router.ctl("show interface").contains("host-eth1"));
 }

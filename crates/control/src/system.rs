@@ -20,6 +20,8 @@ pub struct System {
     guardian: Guardian,
     /// How each device is opened again when it comes back.
     specs: BTreeMap<String, Spec>,
+    /// What this transaction deleted, as it was before: how it was made, its device's own address and MTU.
+    deleted: BTreeMap<String, (Spec, (Mac, u16))>,
     /// The MTU asked for, by the name of the interface; a sub-interface's may be more than its device has now.
     mtus: BTreeMap<String, u16>,
 }
@@ -32,6 +34,7 @@ impl System {
             generators: BTreeMap::new(),
             guardian,
             specs: BTreeMap::new(),
+            deleted: BTreeMap::new(),
             mtus: BTreeMap::new(),
         }
     }
@@ -47,7 +50,13 @@ impl System {
         }
     }
 
-    /// Makes an interface, down and with nothing set.
+    /// A transaction begins: what was deleted before does not come back.
+    pub(crate) fn begin(&mut self) {
+        self.deleted.clear();
+    }
+
+    /// Makes an interface, down and with nothing set. What this transaction [deleted](System::delete) can always be made
+    /// again as it was: if its device has vanished, the interface is without it until it returns.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
         match spec {
             Spec::Loopback(n) => {
@@ -64,8 +73,14 @@ impl System {
                 self.generators.insert(name.to_string(), (generator, sink));
             }
             Spec::Host(_) | Spec::Tap(..) => {
-                let device = self.open(spec)?;
-                self.router.add_device(name, device)?;
+                match (self.open(spec), self.deleted.get(name)) {
+                    (Ok(device), _) => self.router.add_device(name, device)?,
+                    (Err(e), Some((was, (mac, mtu)))) if was == spec => {
+                        tracing::warn!("{name} is without its device until that can be opened again: {e}");
+                        self.router.add_absent_device(name, *mac, *mtu)?
+                    }
+                    (Err(e), _) => return Err(e),
+                };
             }
         }
         self.specs.insert(name.to_string(), spec.clone());
@@ -103,8 +118,11 @@ impl System {
     /// Removes an interface.
     pub(crate) fn delete(&mut self, name: &str) -> Result<(), Refused> {
         let index = self.index(name)?;
+        let own = self.router.interface(index)?.initial;
         self.router.remove_interface(index)?;
-        self.specs.remove(name);
+        if let Some(spec) = self.specs.remove(name) {
+            self.deleted.entry(name.to_string()).or_insert((spec, own));
+        }
         self.mtus.remove(name);
         self.generators.remove(name);
         Ok(())

@@ -338,10 +338,12 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
         (Key::Addresses(i), Value::Addresses(list)) => Some(plain_faults_of_addresses(i, list, tree)),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => {
             let others = tree.iter().filter_map(|(key, value)| match (key, value) {
-                (Key::Interface(other) | Key::SubInterface(other), Value::Interface(o)) => Some((other, o)),
+                (Key::Interface(other) | Key::SubInterface(other), Value::Interface(o)) => {
+                    Some((other, &**o))
+                }
                 _ => None,
             });
-            let clash = |(other, o): (&String, &Box<Interface>)| match (&i.spec, &o.spec) {
+            let clash = |(other, o): (&String, &Interface)| match (&i.spec, &o.spec) {
                 (Spec::Sub { parent, tags, .. }, Spec::Sub { parent: p, tags: t, .. })
                     if (p, t) == (parent, tags) && other != name =>
                 {
@@ -398,11 +400,9 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
     let port = (0u8..3, any::<bool>(), 0u16..2).prop_map(|(n, tap, table)| {
         let (name, spec) = match tap {
             true => {
-                (format!("tap{n}"), Spec::Tap(n.into(), drivers::tap::Config::new(&format!("eth{}", n / 2))))
+                (format!("tap{n}"), Spec::Tap(n.into(), drivers::tap::Config::new(format!("eth{}", n / 2))))
             }
-            false => {
-                (format!("host-eth{n}"), Spec::Host(drivers::af_packet::Config::new(&format!("eth{n}"))))
-            }
+            false => (format!("host-eth{n}"), Spec::Host(drivers::af_packet::Config::new(format!("eth{n}")))),
         };
         (Key::Interface(name), Value::Interface(Box::new(Interface { table, ..Interface::new(spec) })))
     });

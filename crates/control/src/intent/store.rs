@@ -181,6 +181,7 @@ impl Store {
         let view = self.view().with(changes.iter().map(|(k, v)| (k, v.as_ref())).collect());
         let steps = self.plan(&view, system)?;
         let found = view.index.changed;
+        system.begin();
         for (done, step) in steps.iter().enumerate() {
             if let Err(e) = run(step, system) {
                 return Err(take_back(system, &steps[..done], e));

@@ -139,6 +139,17 @@ impl Router {
         Ok(index)
     }
 
+    /// Adds an interface for a device that is absent, with the device's own address and MTU. The device can be
+    /// [attached](Router::attach_device) when it is there.
+    ///
+    /// # Errors
+    /// When the name is taken, or there is no room.
+    pub fn add_absent_device(&mut self, name: &str, mac: Mac, mtu: u16) -> Result<u32, RouterError> {
+        let index = self.new_interface(name, Kind::Device, (mac, mtu), None)?;
+        self.near.publish(index)?;
+        Ok(index)
+    }
+
     /// Connects the queues of a device to an interface.
     fn attach(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
         let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;

@@ -135,6 +135,23 @@ fn routes_give_way_to_shorter_ones_while_their_interface_is_away() {
     assert_eq!(r.adjacencies().iter().count(), 0);
 }
 
+/// An interface may be there before its device is.
+#[test]
+fn an_interface_waits_for_its_device() {
+    let mut r = router(1);
+    let index = r.add_absent_device("d9", HOST, 1400).unwrap();
+    assert!(r.add_absent_device("d9", HOST, 1400).is_err(), "the name is taken");
+    r.set_admin(index, true).unwrap();
+    r.add_address(index, address("10.0.9.1/24")).unwrap();
+    assert!(!r.usable(index));
+    assert_eq!(length(&r, "10.0.9.7"), None);
+    r.attach_device(index, device(9).0).unwrap();
+    assert!(r.usable(index));
+    assert_eq!(length(&r, "10.0.9.7"), Some(24));
+    let i = r.interface(index).unwrap();
+    assert_eq!((i.mac, i.mtu), (Mac([2, 0, 0, 0, 0, 9]), 1400));
+}
+
 #[test]
 fn next_hops_resolve_when_their_network_appears() {
     let mut r = router(2);
