@@ -28,7 +28,7 @@ use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::{self, Context};
 use crate::process::{self, PidFile, Terminal};
 use crate::service;
-use crate::startup::{Listen, Startup, Workers};
+use crate::startup::{Group, Listen, Startup, Workers};
 use crate::system::System;
 
 /// How often devices are looked after without word from the kernel.
@@ -88,6 +88,11 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         .map_err(|(at, e)| failed(startup.about(&[at], e)))?;
     // First of all: a second instance ends here, before it touches anything.
     let listener = listen(startup)?;
+    let reading = startup.unix.cli_listen_read_only.as_deref().map(|path| {
+        let group = group("gid-read-only", &startup.unix.gid_read_only)?;
+        Listener::unix(path, group).map_err(|e| failed(startup.about(&["cli-listen-read-only"], e)))
+    });
+    let reading = reading.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian();
     let placement = startup.cpu.place(&infra::cpu::online_cores());
@@ -140,8 +145,12 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
     let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
-    let service = Service { prompt, idle: startup.unix.cli_idle_timeout };
+    let service = Service { prompt, idle: startup.unix.cli_idle_timeout, read_only: false };
     let address = listener.address();
+    if let Some(listener) = reading {
+        let service = Service { read_only: true, ..service.clone() };
+        tokio::task::spawn_local(cli::serve(listener, registry.clone(), context.clone(), service));
+    }
     tokio::task::spawn_local(cli::serve(listener, registry, context.clone(), service));
     // Scripts wait for this line, and the service manager for its own.
     eprintln!("volley: ready");
@@ -261,7 +270,7 @@ fn guardian() -> Guardian {
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     make_runtime_dir(startup)?;
     let listener = match &startup.unix.cli_listen {
-        Listen::Socket(path) => Listener::unix(path, group(startup)?),
+        Listen::Socket(path) => Listener::unix(path, group("gid", &startup.unix.gid)?),
         Listen::Tcp(address) => {
             if !address.ip().is_loopback() {
                 tracing::warn!(
@@ -291,12 +300,12 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
 }
 
 /// The group that may use the CLI's socket. One that this machine does not know is a matter for a warning.
-fn group(startup: &Startup) -> Result<Option<u32>, DaemonError> {
-    let Some(group) = &startup.unix.gid else { return Ok(None) };
+fn group(parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
+    let Some(group) = given else { return Ok(None) };
     let id = group.id()?;
     if id.is_none() {
         tracing::warn!(
-            "unix {{ gid }}: this machine knows no such group; the CLI's socket keeps the process's"
+            "unix {{ {parameter} }}: this machine knows no such group; the CLI's socket keeps the process's"
         );
     }
     Ok(id)

@@ -1,6 +1,6 @@
 //! The command line over real sockets: a toy router serves, and clients of all manners come.
 
-use control::cli::client::{ClientOptions, Connection, Failure, run_with};
+use control::cli::client::{ClientOptions, Connection, Failure, candidates, run_with};
 use control::cli::{
     Call, CliError, Job, Listener, Output, PAGE, Registry, Rows, Service, Step, Values, run_file, serve,
 };
@@ -355,6 +355,45 @@ fn completion_comes_from_the_router() {
     let server = Server::start();
     let found = server.connect().complete("set interface state host-eth1 u").unwrap();
     assert_eq!((found.from, found.candidates[0].text.as_str()), (30, "up"));
+}
+
+#[test]
+fn shells_complete_from_the_router_too() {
+    let server = Server::start();
+    let at = |words: &[&str]| {
+        let words: Vec<_> = words.iter().map(ToString::to_string).collect();
+        candidates(&server.socket(), &words)
+    };
+    assert_eq!(at(&["sh"]), ["show"]);
+    assert_eq!(at(&["set", "int", "st", ""]), ["host-eth0", "host-eth1"]);
+    assert_eq!(at(&["set", "int", "st", "host-eth1", "u"]), ["up"]);
+    // What must be thought of is not offered as a word.
+    assert_eq!(at(&["add", ""]), [""; 0]);
+    assert_eq!(at(&[]), [""; 0]);
+    assert_eq!(candidates(Path::new("/no/such.sock"), &["sh".into()]), [""; 0]);
+}
+
+#[test]
+fn a_socket_for_reading_changes_nothing() {
+    let server = Server::serving(Service { read_only: true, ..Service::default() });
+    let mut connection = server.connect();
+    for line in
+        ["add 5", "ad 5 --json", "set interface state host-eth0 up", "exec /etc/hostname", "numbers to 3"]
+    {
+        match run(&mut connection, line) {
+            Err(Failure::Refused(why)) => {
+                assert!(why.contains("this socket is for reading"), "{line}: {why}")
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    assert_eq!(run(&mut connection, "show count").unwrap(), "0\n");
+    assert_eq!(run(&mut connection, "sh co").unwrap(), "0\n");
+    assert!(run(&mut connection, "help add").unwrap().contains("Add to the count."));
+    // Whoever types is refused alike; what is no command at all is told so as everywhere.
+    assert!(typed(&server, "add 5\nshow count\n").contains("for reading"));
+    assert!(typed(&server, "show count\n").contains("# 0\n"));
+    assert!(typed(&server, "nonsense\n").contains("there is no command"));
 }
 
 /// Sends raw bytes, and gives the first line that is answered, or `None` if the connection is closed instead.

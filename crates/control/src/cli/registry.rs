@@ -31,6 +31,8 @@ pub struct Call {
     pub directory: PathBuf,
     /// How many `exec` lead here.
     pub depth: u8,
+    /// Whether only commands that change nothing are carried out.
+    pub read_only: bool,
 }
 
 /// The function of a command.
@@ -40,6 +42,8 @@ struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
+    /// Whether it changes nothing.
+    reads: bool,
     run: Run<C>,
 }
 
@@ -67,22 +71,26 @@ impl<C: Values + 'static> Registry<C> {
         registry.insert(
             "help [<command:text>]",
             "List the commands, or those that begin like this.",
+            true,
             Run::Help,
         );
         registry.insert(
             "exec <file:path>",
             "Run the commands in a file, up to the first that fails.",
+            false,
             Run::Exec,
         );
         registry
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function.
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One that begins with `show` changes
+    /// nothing, and is carried out for those who may only read, too.
     ///
     /// # Panics
     /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
     pub fn add(&mut self, syntax: &str, help: &str, handler: Handler<C>) {
-        self.insert(syntax, help, Run::Handler(handler));
+        let reads = syntax.split_whitespace().next() == Some("show");
+        self.insert(syntax, help, reads, Run::Handler(handler));
     }
 
     /// Every command's syntax and sentence of help, in order of the syntax.
@@ -92,10 +100,10 @@ impl<C: Values + 'static> Registry<C> {
         all
     }
 
-    fn insert(&mut self, syntax: &str, help: &str, run: Run<C>) {
+    fn insert(&mut self, syntax: &str, help: &str, reads: bool, run: Run<C>) {
         match grammar::parse(syntax) {
             Ok(grammar) => {
-                self.commands.push(Command { syntax: syntax.into(), help: help.into(), grammar, run })
+                self.commands.push(Command { syntax: syntax.into(), help: help.into(), grammar, reads, run })
             }
             Err(fault) => panic!("the declaration '{syntax}' is faulty: {fault}"),
         }
@@ -125,6 +133,13 @@ impl<C: Values + 'static> Registry<C> {
         }
         let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
         let (index, taken) = parse::decide(self.start(), line, &found, cx, syntax)?;
+        if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
+            return Err(CliError::new(format!(
+                "this socket is for reading, and \"{}\" is none of the commands that change nothing: \"show ...\" and \"help\" \
+                 are; the others are for those who may use the full one (unix {{ cli-listen ... }})",
+                line.trim()
+            )));
+        }
         let json = call.json;
         let args = Args { line: line.to_owned(), taken, call };
         let output = match self.commands.get(index).map(|command| &command.run) {

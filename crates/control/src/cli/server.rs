@@ -31,11 +31,13 @@ pub struct Service {
     pub prompt: String,
     /// How long a client has done nothing when it gives way to another, should all places be taken.
     pub idle: Duration,
+    /// Whether only commands that change nothing are carried out.
+    pub read_only: bool,
 }
 
 impl Default for Service {
     fn default() -> Service {
-        Service { prompt: "volley# ".into(), idle: Duration::from_secs(60) }
+        Service { prompt: "volley# ".into(), idle: Duration::from_secs(60), read_only: false }
     }
 }
 
@@ -89,7 +91,7 @@ pub async fn serve<C: Values + 'static>(
         tokio::select! {
             accepted = acceptor.accept() => match accepted {
                 Ok(stream) => {
-                    let session = Session::new(stream, Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
+                    let session = Session::new(stream, Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt), service.read_only);
                     // A seat is the client's and this list's, until the client is gone.
                     seats.retain(|seat| Rc::strong_count(seat) > 1);
                     if make_room(&seats, idle) {

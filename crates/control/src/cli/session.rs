@@ -106,6 +106,7 @@ pub(super) struct Session<C> {
     replies: Replies,
     registry: Rc<Registry<C>>,
     cx: Rc<RefCell<C>>,
+    read_only: bool,
 }
 
 impl<C: Values + 'static> Session<C> {
@@ -114,10 +115,11 @@ impl<C: Values + 'static> Session<C> {
         registry: Rc<Registry<C>>,
         cx: Rc<RefCell<C>>,
         prompt: Rc<str>,
+        read_only: bool,
     ) -> Session<C> {
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new() };
-        Session { requests: Requests { input, buffer: Vec::new() }, replies, registry, cx }
+        Session { requests: Requests { input, buffer: Vec::new() }, replies, registry, cx, read_only }
     }
 
     pub(super) fn seat(&self) -> Rc<Seat> {
@@ -186,11 +188,11 @@ impl<C: Values + 'static> Session<C> {
     async fn answer_requests(&mut self) -> io::Result<()> {
         let seat = self.seat();
         while let Some(request) = self.requests.next().await? {
-            let Session { requests, replies, registry, cx } = self;
+            let Session { requests, replies, registry, cx, read_only } = self;
             seat.enter(State::Served);
             tokio::select! {
                 () = requests.gone(&seat) => return Ok(()),
-                answered = answer(&request, replies, registry, cx) => answered?,
+                answered = answer(&request, *read_only, replies, registry, cx) => answered?,
             }
             seat.enter(State::Asked);
         }
@@ -209,7 +211,8 @@ impl<C: Values + 'static> Session<C> {
             if is_farewell(line) {
                 return Ok(());
             }
-            let end = run(line, Call::default(), &mut self.replies, &self.registry, &self.cx).await?;
+            let call = Call { read_only: self.read_only, ..Call::default() };
+            let end = run(line, call, &mut self.replies, &self.registry, &self.cx).await?;
             if let Err(error) = end {
                 self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
             }
@@ -221,6 +224,7 @@ impl<C: Values + 'static> Session<C> {
 
 async fn answer<C: Values + 'static>(
     request: &[u8],
+    read_only: bool,
     replies: &mut Replies,
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
@@ -231,7 +235,7 @@ async fn answer<C: Values + 'static>(
             replies.send(&Reply::Hello { prompt }).await
         }
         Ok(Request::Run { line, json, directory }) => {
-            let call = Call { json, directory: directory.into(), ..Call::default() };
+            let call = Call { json, directory: directory.into(), read_only, ..Call::default() };
             let end = run(&line, call, replies, registry, cx).await?;
             let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
             replies.send(&reply).await

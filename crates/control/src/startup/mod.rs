@@ -48,6 +48,8 @@ pub struct Unix {
     pub startup_config: Option<PathBuf>,
     /// Where the CLI listens.
     pub cli_listen: Listen,
+    /// A socket of the CLI where only what changes nothing is carried out.
+    pub cli_listen_read_only: Option<PathBuf>,
     /// Whether the CLI may listen where others than this machine reach it.
     pub cli_allow_remote: bool,
     /// How long a client of the CLI has done nothing when it gives way to another, should there be no room.
@@ -56,6 +58,8 @@ pub struct Unix {
     pub cli_prompt: String,
     /// The group that may use the CLI's socket.
     pub gid: Option<Group>,
+    /// The group that may use the socket for reading.
+    pub gid_read_only: Option<Group>,
     /// Where to write the number of the process.
     pub pidfile: Option<PathBuf>,
     /// Where relative paths of sockets and of the pidfile lie.
@@ -178,10 +182,12 @@ impl Startup {
                 startup_config: None,
                 cli_line_mode: false,
                 cli_listen: Listen::Socket("cli.sock".into()),
+                cli_listen_read_only: None,
                 cli_allow_remote: false,
                 cli_idle_timeout: Duration::from_secs(60),
                 cli_prompt: "volley# ".into(),
                 gid: None,
+                gid_read_only: None,
                 pidfile: None,
                 runtime_dir: "/run/volley".into(),
                 full_coredump: false,
@@ -201,7 +207,7 @@ impl Startup {
         if let Listen::Socket(path) = &mut unix.cli_listen {
             *path = unix.runtime_dir.join(&*path);
         }
-        if let Some(path) = &mut unix.pidfile {
+        for path in [&mut unix.pidfile, &mut unix.cli_listen_read_only].into_iter().flatten() {
             *path = unix.runtime_dir.join(&*path);
         }
         self

@@ -123,6 +123,15 @@ const UNIX: &[Parameter] = &[
         "Where the CLI listens: a UNIX socket, or TCP on a loopback address, for `volley ctl`, `nc` and `telnet`. A relative path \
          lies in `runtime-dir`.",
     ),
+    Parameter::sets("cli-listen-read-only", "<path>", |s, c| {
+        s.unix.cli_listen_read_only = Some(c.path()?);
+        Ok(())
+    })
+    .default("none")
+    .help(
+        "A second UNIX socket of the CLI, for those who may look and change nothing: `show` and `help` are carried out there, and \
+         nothing else. A relative path lies in `runtime-dir`.",
+    ),
     Parameter::sets("cli-allow-remote", "", |s, _| {
         s.unix.cli_allow_remote = true;
         Ok(())
@@ -152,6 +161,12 @@ const UNIX: &[Parameter] = &[
     })
     .default("the group of the process")
     .help("The group that may use the CLI's socket."),
+    Parameter::sets("gid-read-only", "<number> | <name>", |s, c| {
+        s.unix.gid_read_only = Some(c.group()?);
+        Ok(())
+    })
+    .default("the group of the process")
+    .help("The group that may use the socket of `cli-listen-read-only`."),
     Parameter::sets("pidfile", "<file>", |s, c| {
         s.unix.pidfile = Some(c.path()?);
         Ok(())

@@ -120,7 +120,7 @@ fn a_list_of_cores_may_have_spaces() {
 #[test]
 fn every_value_arrives() {
     let startup = parse(
-        "unix{interactive cli-line-mode cli-idle-timeout 5 coredump-size 2M log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 pidfile p runtime-dir /r full-coredump}
+        "unix{interactive cli-line-mode cli-idle-timeout 5 coredump-size 2M log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 gid-read-only 8 cli-listen-read-only ro pidfile p runtime-dir /r full-coredump}
          cpu { main-core 1 corelist-workers 4,2-3 skip-cores 1 scheduler-policy rr scheduler-priority 9 }
          buffers { buffers-per-numa 32768 }
          plugins { plugin default { disable } plugin acl_plugin.so enable }
@@ -132,10 +132,12 @@ fn every_value_arrives() {
         log: Some("l".into()),
         startup_config: Some("x".into()),
         cli_listen: Listen::Socket("/r/cli".into()),
+        cli_listen_read_only: Some("/r/ro".into()),
         cli_allow_remote: false,
         cli_idle_timeout: Duration::from_secs(5),
         cli_prompt: "a \"b\" # ".into(),
         gid: Some(Group::Id(7)),
+        gid_read_only: Some(Group::Id(8)),
         pidfile: Some("/r/p".into()),
         runtime_dir: "/r".into(),
         full_coredump: true,

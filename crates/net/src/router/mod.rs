@@ -194,7 +194,8 @@ impl Router {
     /// for longer than that hangs, and forwards nothing.
     pub fn workers_turn(&mut self) -> bool {
         // All are asked, so that each is asked since the same time.
-        self.runners.iter_mut().fold(true, |all, runner| runner.turned() && all)
+        let hang = self.runners.iter_mut().filter_map(|runner| (!runner.turned()).then_some(())).count();
+        hang == 0
     }
 
     /// Rings when a worker has something for [`poll`](Self::poll).
