@@ -28,6 +28,8 @@ pub struct Stats {
     pub(crate) punted: CounterSet<2>,
     /// Dropped, by the interface that the packets came in by.
     pub(crate) drops: CounterSet<1>,
+    /// Turns, and nanoseconds with and without packets; a single entry.
+    pub(crate) turns: CounterSet<3>,
     /// The slowest calls of each worker.
     slowest: Arc<Mutex<BTreeMap<usize, Slowest>>>,
 }
@@ -76,6 +78,32 @@ impl NodeRuntime {
     }
 }
 
+/// What a node did since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeTotals {
+    /// Its name.
+    pub name: &'static str,
+    /// How often it ran.
+    pub calls: u64,
+    /// Packets that it was given, or that it brought in.
+    pub packets: u64,
+    /// Packets of the calls that were timed.
+    pub timed_packets: u64,
+    /// TSC clocks of the calls that were timed.
+    pub clocks: u64,
+}
+
+/// How a worker spent its time since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerTotals {
+    /// Turns.
+    pub turns: u64,
+    /// Nanoseconds of turns in which packets came.
+    pub busy_ns: u64,
+    /// Nanoseconds of other turns, and asleep.
+    pub idle_ns: u64,
+}
+
 /// How many packets a node dropped for a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
@@ -95,6 +123,7 @@ impl Stats {
             reasons: CounterSet::new("/err", reasons),
             punted: CounterSet::new("/punt", 256),
             drops: CounterSet::new("/if/drops", INTERFACES),
+            turns: CounterSet::new("/worker/turns", 1),
             slowest: Arc::default(),
         }
     }
@@ -138,18 +167,45 @@ impl Stats {
             .collect()
     }
 
+    /// What each node did on a worker since the start, whatever was cleared.
+    pub fn node_totals(&self, worker: usize) -> impl Iterator<Item = NodeTotals> {
+        self.nodes.iter().enumerate().map(move |(i, n)| {
+            let c = self.runtime.total_worker(worker, i as u32);
+            NodeTotals {
+                name: n.name,
+                calls: c[CALLS],
+                packets: c[PACKETS],
+                timed_packets: c[TIMED],
+                clocks: c[CLOCKS],
+            }
+        })
+    }
+
+    /// How a worker spent its time since the start, up to its last turn.
+    pub fn worker_totals(&self, worker: usize) -> WorkerTotals {
+        let [turns, busy_ns, idle_ns] = self.turns.total_worker(worker, 0);
+        WorkerTotals { turns, busy_ns, idle_ns }
+    }
+
     /// Every reason of every node with its count, zeros included.
     pub fn dropped(&self) -> Vec<Dropped> {
+        self.by_reason(|number| self.reasons.read(number)[0]).collect()
+    }
+
+    /// The same since the start, whatever was cleared.
+    pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
+        self.by_reason(|number| self.reasons.total(number)[0])
+    }
+
+    fn by_reason(&self, count: impl Fn(u32) -> u64 + Copy) -> impl Iterator<Item = Dropped> {
         let nodes = self.nodes.iter();
-        nodes
-            .flat_map(|n| {
-                n.reasons.iter().enumerate().map(|(i, reason)| Dropped {
-                    node: n.name,
-                    reason,
-                    packets: self.reasons.read(n.first_reason + i as u32)[0],
-                })
+        nodes.flat_map(move |n| {
+            n.reasons.iter().enumerate().map(move |(i, reason)| Dropped {
+                node: n.name,
+                reason,
+                packets: count(n.first_reason + i as u32),
             })
-            .collect()
+        })
     }
 
     /// How many packets `node` dropped for the reason of this short name; `None` when there is no such reason.
@@ -162,9 +218,19 @@ impl Stats {
         self.punted.read(reason.0)
     }
 
+    /// The same since the start, whatever was cleared.
+    pub fn punted_totals(&self, reason: crate::builtin::PuntReason) -> [u64; 2] {
+        self.punted.total(reason.0)
+    }
+
     /// Packets dropped that came in by `interface`.
     pub fn drops_of(&self, interface: u32) -> u64 {
         self.drops.read(interface)[0]
+    }
+
+    /// The same since the start, whatever was cleared.
+    pub fn drops_total(&self, interface: u32) -> u64 {
+        self.drops.total(interface)[0]
     }
 
     /// Starts the count of [`drops_of`](Self::drops_of) anew.

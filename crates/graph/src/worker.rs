@@ -51,6 +51,9 @@ pub struct Worker {
     log: Arc<Log>,
     noted: Vec<trace::Before>,
     turns: u64,
+    times: Lane<3>,
+    /// When the last turn began, and whether packets came in it.
+    last: (u64, bool),
 }
 
 /// A node and where its edges lead.
@@ -96,7 +99,8 @@ impl Worker {
                 reasons: info.reasons,
             });
         }
-        let Stats { runtime, reasons, .. } = blueprint.stats();
+        let Stats { runtime, reasons, turns, .. } = blueprint.stats();
+        let clock = clock();
         let named =
             |name| blueprint.node(name).ok_or_else(|| io::Error::other(format!("no node \"{name}\"")));
         let inputs = blueprint.nodes.iter().enumerate().filter(|(_, n)| n.input).map(|(i, _)| i as u32);
@@ -110,7 +114,6 @@ impl Worker {
             rows: blueprint.rows.clone(),
             bufs,
             kernels: kernels::best(),
-            clock: clock(),
             codes: Box::default(),
             runtime: runtime.lane(number)?,
             slowest: blueprint.stats().slowest(number),
@@ -119,6 +122,9 @@ impl Worker {
             log: blueprint.tracer.log(),
             noted: Vec::with_capacity(buf::FRAME_SIZE),
             turns: 0,
+            times: turns.lane(number)?,
+            last: (clock.now_ns(), false),
+            clock,
         })
     }
 
@@ -146,7 +152,13 @@ impl Worker {
     /// is polled. Returns how many packets came in.
     pub fn turn(&mut self, guard: &Guard) -> usize {
         let now = self.clock.now_ns();
-        self.turn_at(guard, now)
+        // The time between two turns, asleep or not, is counted for what the first of them found to do.
+        let (began, busy) = self.last;
+        let took = now.saturating_sub(began);
+        self.times.add(0, if busy { [1, took, 0] } else { [1, 0, took] });
+        let came = self.turn_at(guard, now);
+        self.last = (now, came > 0);
+        came
     }
 
     /// As [`turn`](Self::turn), at a given time in nanoseconds: for tests on virtual time.

@@ -2,7 +2,8 @@
 //!
 //! A [`CounterSet`] is an array of entries of `N` numbers (packets and bytes, say), indexed by interface, by
 //! adjacency, by reason. Every worker writes its own [`Lane`] with plain loads and stores; a reader sums the
-//! lanes. To clear is to remember what was counted until then: the workers never notice.
+//! lanes. To clear is to remember what was counted until then: the workers never notice, and whoever wants counters
+//! that never go back reads the totals.
 
 use crate::{
     mem::{SharedZeroed, Zeroed},
@@ -39,6 +40,14 @@ struct Set {
     name: String,
     capacity: u32,
     lanes: Mutex<Vec<Arc<LaneMemory>>>,
+}
+
+fn since_cleared(counted: &AtomicU64, baseline: &AtomicU64) -> u64 {
+    counted.load(Relaxed).wrapping_sub(baseline.load(Relaxed))
+}
+
+fn ever(counted: &AtomicU64, _: &AtomicU64) -> u64 {
+    counted.load(Relaxed)
 }
 
 /// An array of entries of `N` counters each. Clones are handles on the same counters.
@@ -89,20 +98,35 @@ impl<const N: usize> CounterSet<N> {
 
     /// What all workers counted at `idx` since it was cleared. Beyond the capacity: what went to the spill entry.
     pub fn read(&self, idx: u32) -> [u64; N] {
-        self.sum(idx, |_| true)
+        self.sum(idx, |_| true, since_cleared)
     }
 
     /// What one worker counted at `idx` since it was cleared.
     pub fn read_worker(&self, worker: usize, idx: u32) -> [u64; N] {
-        self.sum(idx, |lane| lane.worker == worker)
+        self.sum(idx, |lane| lane.worker == worker, since_cleared)
     }
 
-    fn sum(&self, idx: u32, of: impl Fn(&LaneMemory) -> bool) -> [u64; N] {
+    /// What all workers ever counted at `idx`, cleared or not.
+    pub fn total(&self, idx: u32) -> [u64; N] {
+        self.sum(idx, |_| true, ever)
+    }
+
+    /// What one worker ever counted at `idx`, cleared or not.
+    pub fn total_worker(&self, worker: usize, idx: u32) -> [u64; N] {
+        self.sum(idx, |lane| lane.worker == worker, ever)
+    }
+
+    fn sum(
+        &self,
+        idx: u32,
+        of: impl Fn(&LaneMemory) -> bool,
+        value: impl Fn(&AtomicU64, &AtomicU64) -> u64,
+    ) -> [u64; N] {
         let mut total = [0u64; N];
         let at = idx.min(self.0.capacity) as usize * N;
         for lane in lock(&self.0.lanes).iter().filter(|l| of(l)) {
             for (total, (counted, baseline)) in total.iter_mut().zip(lane.cells(at..at + N)) {
-                *total = total.wrapping_add(counted.load(Relaxed).wrapping_sub(baseline.load(Relaxed)));
+                *total = total.wrapping_add(value(counted, baseline));
             }
         }
         total
@@ -181,6 +205,8 @@ mod tests {
         assert_eq!((set.read(3), set.read(4)), ([1, 1], [5, 5]));
         set.clear_all();
         assert_eq!((set.read(3), set.read(4)), ([0, 0], [0, 0]));
+        assert_eq!((set.total(3), set.total(4)), ([14, 1193], [5, 5]), "nobody forgets what was counted");
+        assert_eq!((set.total_worker(0, 3), set.total_worker(1, 3)), ([4, 193], [10, 1000]));
     }
 
     #[test]

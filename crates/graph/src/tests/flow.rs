@@ -121,6 +121,9 @@ fn frames_for_one_node_merge_up_to_256() {
     rig.source.push((0..256).map(|id| spec(id, &way(id))).collect());
     rig.turn();
     assert_eq!((rig.ran("b0"), rig.ran("end")), ((1, 176), (2, 320)));
+    let total = rig.blueprint.stats().node_totals(0).find(|n| n.name == "end").expect("a node");
+    assert_eq!((total.calls, total.packets), (3, 576), "totals never go back");
+    assert!(total.timed_packets > 0 && total.clocks > 0);
     rig.ends_clean();
 }
 
@@ -171,6 +174,8 @@ fn drops_are_counted_by_reason_and_freed() {
     assert_eq!(stats.reason(u32::MAX), None);
     stats.clear_errors();
     assert_eq!(rig.dropped("a", "one"), 0);
+    let total = |reason| stats.dropped_totals().find(|d| d.node == "a" && d.reason.name == reason);
+    assert_eq!(total("one").map(|d| d.packets), Some(33), "totals never go back");
     rig.ends_clean();
 }
 

@@ -236,3 +236,27 @@ fn a_sleeping_worker_holds_up_no_writer() {
     assert!(waits[10] < Duration::from_millis(50), "writers wait as long as the worker sleeps: {waits:?}");
     drop((runner.stop(), port));
 }
+
+#[test]
+fn a_worker_says_how_it_spends_its_time() {
+    let echo = Echo::new();
+    let (runner, mut port) = echo.start(0);
+    let totals = || echo.blueprint.stats().worker_totals(0);
+    let start = Instant::now();
+    while totals().idle_ns < 50_000_000 {
+        assert!(start.elapsed() < LONG, "idle for {} ns", totals().idle_ns);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(totals().busy_ns, 0, "no packet came");
+    let before = totals().turns;
+    assert!(port.inject(echo.edge, packet(&echo.pool, 1)).is_ok());
+    drop(echo.punted(&mut port));
+    while totals().busy_ns == 0 {
+        assert!(start.elapsed() < LONG, "a packet came, and no time was spent on it");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (spent, elapsed) = (totals(), start.elapsed().as_nanos() as u64);
+    assert!(spent.turns > before);
+    assert!(spent.busy_ns + spent.idle_ns <= elapsed + 1_000_000_000, "{spent:?} within {elapsed} ns");
+    drop(runner);
+}

@@ -16,7 +16,7 @@ mod tx;
 use drivers::INPUT_NODES;
 use graph::{ArcKey, Builder};
 
-pub use table::{Interface, InterfaceCounters, Kind, Placement, Runs, RxSlot, TxPort};
+pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Placement, Runs, RxSlot, TxPort};
 
 use crate::Tables;
 

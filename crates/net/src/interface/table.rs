@@ -81,12 +81,56 @@ impl InterfaceCounters {
         }
     }
 
+    /// What was ever counted at an index, with the drops that the graph counted there.
+    pub fn totals(&self, index: u32, drops: u64) -> InterfaceTotals {
+        let ([rx_packets, rx_bytes], [tx_packets, tx_bytes]) = (self.rx.total(index), self.tx.total(index));
+        let ([rx_missed, rx_errors], [tx_errors]) = (self.rx_lost.total(index), self.tx_error.total(index));
+        InterfaceTotals { rx_packets, rx_bytes, tx_packets, tx_bytes, drops, rx_missed, rx_errors, tx_errors }
+    }
+
     /// Starts the counters of one interface anew.
     pub fn clear(&self, interface: u32) {
         self.rx.clear(interface);
         self.tx.clear(interface);
         self.rx_lost.clear(interface);
         self.tx_error.clear(interface);
+    }
+}
+
+/// What an interface has counted, whatever was cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceTotals {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets dropped that came in by it.
+    pub drops: u64,
+    /// Packets that its device missed.
+    pub rx_missed: u64,
+    /// What its device gave that was no packet.
+    pub rx_errors: u64,
+    /// Packets that its device did not take.
+    pub tx_errors: u64,
+}
+
+impl InterfaceTotals {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &InterfaceTotals) -> InterfaceTotals {
+        InterfaceTotals {
+            rx_packets: self.rx_packets.wrapping_sub(before.rx_packets),
+            rx_bytes: self.rx_bytes.wrapping_sub(before.rx_bytes),
+            tx_packets: self.tx_packets.wrapping_sub(before.tx_packets),
+            tx_bytes: self.tx_bytes.wrapping_sub(before.tx_bytes),
+            drops: self.drops.wrapping_sub(before.drops),
+            rx_missed: self.rx_missed.wrapping_sub(before.rx_missed),
+            rx_errors: self.rx_errors.wrapping_sub(before.rx_errors),
+            tx_errors: self.tx_errors.wrapping_sub(before.tx_errors),
+        }
     }
 }
 

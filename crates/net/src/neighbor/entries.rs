@@ -33,14 +33,22 @@ impl State {
         }
     }
 
+    /// The names of all states.
+    const NAMES: [&str; 5] = ["incomplete", "failed", "reachable", "probing", "static"];
+
     /// The state's name.
     pub fn name(self) -> &'static str {
+        State::NAMES[self.number()]
+    }
+
+    /// The number of the state's name.
+    fn number(self) -> usize {
         match self {
-            State::Incomplete(_) => "incomplete",
-            State::Failed => "failed",
-            State::Reachable(_) => "reachable",
-            State::Probing(..) => "probing",
-            State::Static(_) => "static",
+            State::Incomplete(_) => 0,
+            State::Failed => 1,
+            State::Reachable(_) => 2,
+            State::Probing(..) => 3,
+            State::Static(_) => 4,
         }
     }
 
@@ -72,7 +80,8 @@ pub struct Entries {
     map: BTreeMap<Key, Entry>,
     due: BTreeSet<(u64, Key)>,
     order: BTreeSet<(u8, u64, Key)>,
-    unresolved: usize,
+    /// How many there are in each state, in the order of [`State::NAMES`].
+    counts: [usize; State::NAMES.len()],
 }
 
 impl Entries {
@@ -88,7 +97,12 @@ impl Entries {
 
     /// How many of them are without an answer.
     pub fn unresolved(&self) -> usize {
-        self.unresolved
+        self.counts[State::Incomplete(0).number()] + self.counts[State::Failed.number()]
+    }
+
+    /// How many are in each state.
+    pub fn by_state(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        State::NAMES.into_iter().zip(self.counts)
     }
 
     /// How many of them never give way to others.
@@ -101,7 +115,7 @@ impl Entries {
         self.remove(key);
         self.due.extend(entry.due.map(|d| (d, key)));
         self.order.extend(entry.state.rank().map(|r| (r, entry.since, key)));
-        self.unresolved += usize::from(entry.state.mac().is_none());
+        self.counts[entry.state.number()] += 1;
         self.map.insert(key, entry);
     }
 
@@ -114,7 +128,7 @@ impl Entries {
         if let Some(rank) = entry.state.rank() {
             self.order.remove(&(rank, entry.since, key));
         }
-        self.unresolved -= usize::from(entry.state.mac().is_none());
+        self.counts[entry.state.number()] -= 1;
         Some(entry)
     }
 
@@ -153,7 +167,7 @@ impl Entries {
         let due: BTreeSet<_> = self.iter().filter_map(|(k, e)| Some((e.due?, k))).collect();
         let order: BTreeSet<_> =
             self.iter().filter_map(|(k, e)| Some((e.state.rank()?, e.since, k))).collect();
-        let unresolved = self.iter().filter(|(_, e)| e.state.mac().is_none()).count();
-        due == self.due && order == self.order && unresolved == self.unresolved
+        let of = |name| self.iter().filter(|(_, e)| e.state.name() == name).count();
+        due == self.due && order == self.order && self.by_state().all(|(name, count)| of(name) == count)
     }
 }

@@ -8,7 +8,7 @@ use wire::Mac;
 
 use super::Address;
 use crate::ethernet::Tags;
-use crate::interface::Kind;
+use crate::interface::{InterfaceTotals, Kind};
 use crate::ip::Prefix4;
 
 /// An interface: what the operator asked for, and the device behind it.
@@ -39,6 +39,8 @@ pub struct InterfaceInfo {
     pub own_mac: Option<Mac>,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
+    /// What had been counted at its index before it was there.
+    pub(super) before: InterfaceTotals,
 }
 
 /// A device in use.
@@ -81,6 +83,11 @@ impl InterfaceTable {
 
     pub fn values(&self) -> impl Iterator<Item = &InterfaceInfo> {
         self.interfaces.values()
+    }
+
+    /// Those whose index is not below `first`, in order.
+    pub fn from(&self, first: u32) -> impl Iterator<Item = &InterfaceInfo> {
+        self.interfaces.range(first..).map(|(_, info)| info)
     }
 
     /// All of them, to be changed as by [`get_mut`](Self::get_mut).

@@ -8,7 +8,7 @@ use wire::Mac;
 
 use super::{DeviceState, InterfaceInfo, Neighborhood, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
-use crate::interface::{Interface, Kind, RxSlot, TxPort};
+use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
 use crate::ip::{Affected, Prefix4};
 
 /// The MTU of a loopback interface, bytes.
@@ -57,6 +57,11 @@ impl Router {
         self.near.interfaces.values()
     }
 
+    /// The interfaces whose index is not below `first`, in order.
+    pub fn interfaces_from(&self, first: u32) -> impl Iterator<Item = &InterfaceInfo> {
+        self.near.interfaces.from(first)
+    }
+
     /// The interface at `index`.
     ///
     /// # Errors
@@ -74,6 +79,15 @@ impl Router {
     pub fn clear_interface(&mut self, index: u32) {
         self.tables.counters.clear(index);
         self.blueprint.stats().clear_drops_of(index);
+    }
+
+    /// What an interface has counted since it was made, whatever was cleared.
+    pub fn interface_totals(&self, i: &InterfaceInfo) -> InterfaceTotals {
+        self.counted_at(i.index).since(&i.before)
+    }
+
+    fn counted_at(&self, index: u32) -> InterfaceTotals {
+        self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
     }
 
     /// Whether the device that carries this interface is there and has a carrier; a loopback needs none.
@@ -103,7 +117,7 @@ impl Router {
             return Err(RouterError(format!("there is an interface {name} already")));
         }
         let index = self.near.records.reserve()?;
-        self.tables.counters.clear(index);
+        self.clear_interface(index);
         let info = InterfaceInfo {
             index,
             name: name.to_string(),
@@ -118,6 +132,7 @@ impl Router {
             device: None,
             own_mac: None,
             initial,
+            before: self.counted_at(index),
         };
         self.near.interfaces.insert(info);
         Ok(index)

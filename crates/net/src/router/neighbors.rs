@@ -339,6 +339,11 @@ impl Router {
         self.near.neighbors.counters()
     }
 
+    /// How many neighbours are in each state.
+    pub fn neighbors_by_state(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.near.neighbors.entries().by_state()
+    }
+
     /// Every neighbour in order of interface and address, for `show ip neighbors`.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
         self.neighbors_behind(None).map(|(_, view)| view)

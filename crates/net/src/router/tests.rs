@@ -12,6 +12,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::ethernet::Tags;
+use crate::interface::InterfaceTotals;
 use crate::ip::{Object, Source};
 use crate::testing::router as build;
 
@@ -654,4 +655,23 @@ fn a_carrier_that_is_lost_takes_the_routes_along_until_it_is_back() {
         assert!(r.poll_links().is_empty());
         check(&r, carrier);
     }
+}
+
+#[test]
+fn what_an_interface_counted_is_neither_cleared_nor_inherited() {
+    let mut r = router(1);
+    let mut rx = r.tables.counters.rx.lane(0).unwrap();
+    rx.add(0, [3, 180]);
+    r.clear_interface(0);
+    rx.add(0, [1, 60]);
+    let totals = |r: &Router, index| r.interface_totals(r.interface(index).unwrap());
+    assert_eq!((r.tables.counters.rx.read(0), totals(&r, 0).rx_packets), ([1, 60], 4));
+    r.remove_interface(0).unwrap();
+    // What took its index counts from nothing.
+    r.collect();
+    let index = r.add_loopback("loop0", HOST).unwrap();
+    assert_eq!(index, 0, "the index is used again");
+    assert_eq!(totals(&r, 0), InterfaceTotals::default());
+    rx.add(0, [2, 120]);
+    assert_eq!((totals(&r, 0).rx_packets, totals(&r, 0).rx_bytes), (2, 120));
 }
