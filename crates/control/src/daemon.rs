@@ -26,6 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::{self, Context};
+use crate::metrics;
 use crate::process::{self, PidFile, Terminal};
 use crate::service;
 use crate::startup::{Group, Listen, Startup, Workers};
@@ -93,6 +94,12 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         Listener::unix(path, group).map_err(|e| failed(startup.about(&["cli-listen-read-only"], e)))
     });
     let reading = reading.transpose()?;
+    let metrics = startup.metrics.listen.map(|address| {
+        let taken =
+            |e| failed(startup.about(&["listen"], format_args!("metrics cannot be shown on {address}: {e}")));
+        metrics::listen(address).map_err(taken)
+    });
+    let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian();
     let placement = startup.cpu.place(&infra::cpu::online_cores());
@@ -152,6 +159,9 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
         tokio::task::spawn_local(cli::serve(listener, registry.clone(), context.clone(), service));
     }
     tokio::task::spawn_local(cli::serve(listener, registry, context.clone(), service));
+    if let Some(listener) = metrics {
+        metrics::start(listener, &context)?;
+    }
     // Scripts wait for this line, and the service manager for its own.
     eprintln!("volley: ready");
     service::ready(&context.borrow());

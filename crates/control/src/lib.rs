@@ -1,6 +1,7 @@
 //! The control plane: what the operator asked for ([`intent`]), the commands that change it ([`commands`]), the command
-//! line that carries them ([`cli`]), the same as a file ([`config`]), the start configuration ([`startup`]), and the process that holds it all
-//! ([`daemon`]) and talks to its service manager (`service`).
+//! line that carries them ([`cli`]), the same as a file ([`config`]), what Prometheus sees ([`metrics`]), the start
+//! configuration ([`startup`]), and the process that holds it all ([`daemon`]) and talks to its
+//! service manager (`service`).
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ pub mod config;
 pub mod daemon;
 pub mod intent;
 pub mod logging;
+pub mod metrics;
 mod process;
 mod service;
 pub mod startup;

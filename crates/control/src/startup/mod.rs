@@ -30,6 +30,7 @@ use lex::{Source, Token, lex};
 use std::{
     collections::BTreeMap,
     fmt, fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -77,6 +78,15 @@ pub struct Buffers {
     pub per_numa: usize,
 }
 
+/// The `metrics` section.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where Prometheus finds them; `None`: nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Whether others than this machine may reach it.
+    pub allow_remote: bool,
+}
+
 /// The `plugins` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugins {
@@ -95,6 +105,8 @@ pub struct Startup {
     pub cpu: Cpu,
     /// Packet buffers.
     pub buffers: Buffers,
+    /// What Prometheus sees.
+    pub metrics: Metrics,
     /// Which plugins are wanted.
     pub plugins: Plugins,
     /// Where each parameter was given last, by its name in the table, for what turns out wrong later.
@@ -195,6 +207,7 @@ impl Startup {
             },
             cpu: Cpu::default(),
             buffers: Buffers { per_numa: 16_384 },
+            metrics: Metrics::default(),
             plugins: Plugins { default_enabled: true, named: Vec::new() },
             places: BTreeMap::new(),
             warnings: Vec::new(),

@@ -81,8 +81,8 @@ impl Parameter {
 }
 
 /// The sections that are used, with their parameters.
-pub const SECTIONS: [(&str, &[Parameter]); 4] =
-    [("unix", UNIX), ("cpu", CPU), ("buffers", BUFFERS), ("plugins", PLUGINS)];
+pub const SECTIONS: [(&str, &[Parameter]); 5] =
+    [("unix", UNIX), ("cpu", CPU), ("buffers", BUFFERS), ("metrics", METRICS), ("plugins", PLUGINS)];
 
 const UNIX: &[Parameter] = &[
     Parameter::granted("nodaemon", "", |_, _| Ok(()))
@@ -291,6 +291,22 @@ const BUFFERS: &[Parameter] = &[
     })
     .repeats()
     .help("There is one pool, of `buffers-per-numa` buffers."),
+];
+
+const METRICS: &[Parameter] = &[
+    Parameter::sets("listen", "<address:port>", |s, c| {
+        s.metrics.listen = Some(c.address()?);
+        Ok(())
+    })
+    .help(
+        "Where Prometheus finds the [metrics](metrics.md), on a loopback address, as `127.0.0.1:9482`; `/health` is there, \
+         too.",
+    ),
+    Parameter::sets("allow-remote", "", |s, _| {
+        s.metrics.allow_remote = true;
+        Ok(())
+    })
+    .help("Let `listen` have an address that is no loopback address: everybody who reaches it may read the metrics."),
 ];
 
 const PLUGINS: &[Parameter] = &[

@@ -17,6 +17,7 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     reader.check_cores();
     reader.check_scheduler();
     reader.check_listen();
+    reader.check_metrics();
     reader.startup.places = reader.given.iter().map(|(name, place)| (*name, (*place).clone())).collect();
     (reader.startup, reader.faults)
 }
@@ -110,6 +111,22 @@ impl<'a> Reader<'a> {
             let message = format!(
                 "the CLI asks for no password, and {address} is no loopback address: use 127.0.0.1:{}, or say \
                  cli-allow-remote if everybody who reaches it may configure the router",
+                address.port()
+            );
+            self.faults.push(Fault::new(place, message));
+        }
+    }
+
+    /// Checks that the metrics are not shown to others by mistake.
+    fn check_metrics(&mut self) {
+        if let Some(address) = &self.startup.metrics.listen
+            && !address.ip().is_loopback()
+            && !self.startup.metrics.allow_remote
+            && let Some(place) = self.given.get("listen")
+        {
+            let message = format!(
+                "{address} is no loopback address: use 127.0.0.1:{}, or say allow-remote if everybody who reaches it may \
+                 read the metrics",
                 address.port()
             );
             self.faults.push(Fault::new(place, message));

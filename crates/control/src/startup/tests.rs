@@ -165,6 +165,7 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
         "<core>" | "<cores>" | "<mask>" => "1",
         "<n>" => "2048",
         "<seconds>" => "5",
+        "<address:port>" => "127.0.0.1:9482",
         "<size>" | "unlimited | <size>" | "<size> | default | default-hugepage" => "2M",
         "other | batch | idle | fifo | rr" => "fifo",
         "<node> { buffers <n> }" => "1 { buffers 64000 }",
@@ -204,6 +205,9 @@ fn other_spellings_of_values() {
     assert_eq!(listen("[::1]:5002"), Listen::Tcp("[::1]:5002".parse().unwrap()));
     assert_eq!(listen("/a:b"), Listen::Socket("/a:b".into()));
     assert_eq!(listen("192.0.2.1:5002 cli-allow-remote"), Listen::Tcp("192.0.2.1:5002".parse().unwrap()));
+    let metrics = |text: &str| parse(&format!("metrics {{ listen {text} }}")).metrics.listen;
+    assert_eq!(metrics("localhost:5002"), Some(loopback));
+    assert_eq!(metrics("192.0.2.1:5002 allow-remote"), Some("192.0.2.1:5002".parse().unwrap()));
     let workers = |text: &str| parse(&format!("cpu {{ {text} }}")).cpu.workers;
     assert_eq!(workers("coremask-workers 0x180c"), Workers::Cores(vec![2, 3, 11, 12]));
     assert_eq!(workers("workers 0"), Workers::Count(0));
@@ -281,6 +285,8 @@ fn values_that_cannot_be_meant_are_refused() {
             "f:1:8: the CLI asks for no password, and 0.0.0.0:5002 is no loopback",
         ),
         ("unix { cli-listen 192.0.2.1:5002 }", "use 127.0.0.1:5002, or say cli-allow-remote if"),
+        ("metrics { listen [::]:9482 }", "use 127.0.0.1:9482, or say allow-remote if"),
+        ("metrics { listen /run/metrics.sock }", "expected an address with a port as 127.0.0.1:9482"),
         ("unix { cli-idle-timeout soon }", "expected a number from 0 to 86400"),
         ("cpu { scheduler-priority 5 }", "f:1:7: only the policies fifo and rr have priorities"),
         ("cpu { scheduler-policy batch scheduler-priority 5 }", "f:1:30: only the policies fifo and rr"),

@@ -179,6 +179,14 @@ impl<'a> Cursor<'a> {
         self.parse("a socket's path, or an address with a port as 127.0.0.1:5002", listen)
     }
 
+    /// An address with a port.
+    pub fn address(&mut self) -> Result<SocketAddr, Fault> {
+        self.parse("an address with a port as 127.0.0.1:9482", |text| match listen(text)? {
+            Listen::Tcp(address) => Some(address),
+            Listen::Socket(_) => None,
+        })
+    }
+
     /// A group, by number or name.
     pub fn group(&mut self) -> Result<Group, Fault> {
         let name = self.text("a group's number or name")?;

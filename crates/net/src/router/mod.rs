@@ -194,8 +194,11 @@ impl Router {
     /// for longer than that hangs, and forwards nothing.
     pub fn workers_turn(&mut self) -> bool {
         // All are asked, so that each is asked since the same time.
-        let hang = self.runners.iter_mut().filter_map(|runner| (!runner.turned()).then_some(())).count();
-        hang == 0
+        let mut all = true;
+        for runner in &mut self.runners {
+            all &= runner.turned();
+        }
+        all
     }
 
     /// Rings when a worker has something for [`poll`](Self::poll).

@@ -1,0 +1,211 @@
+//! The main thread's part: it collects samples when it is asked to, in slices.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use graph::PuntReason;
+use net::router::InterfaceInfo;
+use tokio::sync::mpsc;
+use tokio::time;
+
+use super::declared::Id;
+use super::server::Ask;
+use super::text::{Lines, Samples};
+use crate::commands::Context;
+
+/// How long a slice runs before the others get their turn.
+const SLICE: Duration = Duration::from_micros(500);
+/// Interfaces, or VRFs, at a time: a small part of a slice.
+const PAGE: usize = 32;
+/// The labels of a VRF's IPv4 table.
+const IP4: &str = "ip4";
+
+/// Answers what is asked until nobody is left who could ask. All who wait when a collection begins get what comes of it,
+/// and after it the main thread has as much time for itself as it took: so however many ask, and however often, at least
+/// half of the time is the router's.
+///
+/// Each slice borrows the context for itself, so nobody may hold a borrow of it while waiting.
+pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask>) {
+    // Once: the two clocks do not stay together, and a start is not to move.
+    let elapsed = context.borrow().started.elapsed();
+    let started = SystemTime::now().checked_sub(elapsed).and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    while let Some(first) = asked.recv().await {
+        let mut waiting = Vec::new();
+        let others = std::iter::from_fn(|| asked.try_recv().ok());
+        for ask in std::iter::once(first).chain(others) {
+            match ask {
+                // Whoever has asked may be gone.
+                Ask::Alive(reply) => drop(reply.send(())),
+                Ask::Samples(reply) if !reply.is_closed() => waiting.push(reply),
+                Ask::Samples(_) => {}
+            }
+        }
+        if waiting.is_empty() {
+            continue;
+        }
+        let start = Instant::now();
+        let samples = collect(&context, started.unwrap_or_default()).await;
+        waiting.into_iter().for_each(|reply| drop(reply.send(samples.clone())));
+        time::sleep(start.elapsed()).await;
+    }
+}
+
+/// All samples.
+async fn collect(context: &RefCell<Context>, started: Duration) -> Samples {
+    let mut collection = Collection::new(started);
+    while collection.slice(&context.borrow()) {
+        tokio::task::yield_now().await;
+    }
+    collection.samples()
+}
+
+/// What comes next.
+enum Next {
+    /// What there is one of.
+    Router,
+    /// The interfaces from this index on.
+    Interfaces(u32),
+    /// The workers from this one on.
+    Workers(usize),
+    /// The VRFs behind those that were here, in reverse order.
+    Tables(Vec<u16>),
+}
+
+/// A collection under way: a cursor, since what it is about changes while others have their turn.
+pub(super) struct Collection {
+    lines: Lines,
+    next: Next,
+    /// When the router started, in universal time since 1970.
+    started: Duration,
+}
+
+impl Collection {
+    pub(super) fn new(started: Duration) -> Collection {
+        Collection { lines: Lines::default(), next: Next::Router, started }
+    }
+
+    /// What was collected.
+    pub(super) fn samples(self) -> Samples {
+        self.lines.samples()
+    }
+
+    /// Collects for the time of a slice; returns whether there is more.
+    pub(super) fn slice(&mut self, c: &Context) -> bool {
+        let start = Instant::now();
+        while self.step(c) {
+            if start.elapsed() >= SLICE {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Collects a piece; returns whether there is more.
+    fn step(&mut self, c: &Context) -> bool {
+        let router = &c.system.router;
+        match &mut self.next {
+            Next::Router => {
+                self.next = Next::Interfaces(0);
+                self.router(c);
+            }
+            Next::Interfaces(first) => {
+                let page: Vec<&InterfaceInfo> = router.interfaces_from(*first).take(PAGE).collect();
+                self.next = match page.last() {
+                    Some(last) => Next::Interfaces(last.index + 1),
+                    None => Next::Workers(0),
+                };
+                page.into_iter().for_each(|i| self.interface(c, i));
+            }
+            Next::Workers(number) => {
+                let number = *number;
+                if number == router.workers() {
+                    let mut tables: Vec<u16> = router.routes().tables().collect();
+                    tables.reverse();
+                    self.next = Next::Tables(tables);
+                } else {
+                    self.next = Next::Workers(number + 1);
+                    self.worker(c, number);
+                }
+            }
+            Next::Tables(left) => {
+                let page = left.split_off(left.len().saturating_sub(PAGE));
+                let more = !left.is_empty();
+                for vrf in page.into_iter().rev() {
+                    let name = vrf.to_string();
+                    self.lines.add(Id::FibRoutes, &[IP4, &name], router.routes().count(vrf));
+                    self.lines.add(Id::FibMemory, &[IP4, &name], router.routes().memory_bytes(vrf));
+                }
+                return more;
+            }
+        }
+        true
+    }
+
+    fn router(&mut self, c: &Context) {
+        let (out, router) = (&mut self.lines, &c.system.router);
+        let level = format!("x86-64-{:?}", infra::cpu::level()).to_lowercase();
+        out.add(Id::BuildInfo, &[env!("CARGO_PKG_VERSION"), &level], 1);
+        out.add(Id::StartTime, &[], self.started.as_secs());
+        out.add(Id::ConfigGeneration, &[], c.store.version());
+
+        let pool = router.pool().stats();
+        for (state, n) in [("free", pool.free), ("cached", pool.cached), ("used", pool.used)] {
+            out.add(Id::Buffers, &[state], n);
+        }
+        out.add(Id::BuffersRefused, &[], pool.refused);
+        out.add(Id::PacketsLost, &[], buf::pool::lost());
+        for (state, n) in router.neighbors_by_state() {
+            out.add(Id::Neighbors, &[state], n);
+        }
+
+        let stats = router.graph().stats();
+        for d in stats.dropped_totals() {
+            out.add(Id::DropPackets, &[d.node, d.reason.name], d.packets);
+        }
+        for (number, reason) in (0..).zip(router.graph().punt_reasons()) {
+            let [passed, policed] = stats.punted_totals(PuntReason(number));
+            out.add(Id::PuntPackets, &[reason.name], passed);
+            out.add(Id::PuntPoliced, &[reason.name], policed);
+        }
+    }
+
+    fn interface(&mut self, c: &Context, i: &InterfaceInfo) {
+        let (out, name) = (&mut self.lines, [i.name.as_str()]);
+        out.add(Id::InterfaceUp, &name, u8::from(c.system.router.usable(i.index)));
+        out.add(Id::InterfaceAdminUp, &name, u8::from(i.admin_up));
+        out.add(Id::InterfaceMtu, &name, i.mtu);
+        if let Some(speed) = i.device.as_ref().and_then(|d| d.link.speed_mbps) {
+            out.add(Id::InterfaceSpeed, &name, u64::from(speed) * 1_000_000);
+        }
+        let t = c.system.router.interface_totals(i);
+        for (id, count) in [
+            (Id::RxPackets, t.rx_packets),
+            (Id::RxBytes, t.rx_bytes),
+            (Id::RxMissed, t.rx_missed),
+            (Id::RxErrors, t.rx_errors),
+            (Id::TxPackets, t.tx_packets),
+            (Id::TxBytes, t.tx_bytes),
+            (Id::TxErrors, t.tx_errors),
+            (Id::InterfaceDrops, t.drops),
+        ] {
+            out.add(id, &name, count);
+        }
+    }
+
+    fn worker(&mut self, c: &Context, number: usize) {
+        let (out, name) = (&mut self.lines, number.to_string());
+        let stats = c.system.router.graph().stats();
+        let spent = stats.worker_totals(number);
+        out.add(Id::WorkerTurns, &[&name], spent.turns);
+        out.add_seconds(Id::WorkerBusy, &[&name], spent.busy_ns);
+        out.add_seconds(Id::WorkerIdle, &[&name], spent.idle_ns);
+        for n in stats.node_totals(number) {
+            let labels = [n.name, name.as_str()];
+            out.add(Id::NodeCalls, &labels, n.calls);
+            out.add(Id::NodePackets, &labels, n.packets);
+            out.add(Id::NodeTimedPackets, &labels, n.timed_packets);
+            out.add(Id::NodeCycles, &labels, n.clocks);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Every metric: its name, its labels, and what it means.
+
+use std::fmt::Write;
+
+/// What kind of value a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows, from the start of the process.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// It is always 1; what it says is in its labels.
+    Info,
+}
+
+impl Kind {
+    /// The kind's name, as OpenMetrics has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Info => "info",
+        }
+    }
+
+    /// How names of samples end that the name of their OpenMetrics family does not have.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Kind::Counter => "_total",
+            Kind::Gauge => "",
+            Kind::Info => "_info",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Debug)]
+pub struct Metric {
+    /// The name of its samples.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: Kind,
+    /// The labels of its samples.
+    pub labels: &'static [&'static str],
+    /// What it means.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        /// A metric, by the order of [`METRICS`].
+        #[derive(Clone, Copy, Debug)]
+        pub(super) enum Id { $($id),* }
+
+        /// Every metric.
+        pub const METRICS: &[Metric] = &[
+            $(Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help }),*
+        ];
+    };
+}
+
+metrics! {
+    BuildInfo: Info "volley_build_info" ["version", "cpu_level"]
+        "The version of the router, and the CPU level that its kernels were chosen for.";
+    StartTime: Gauge "volley_start_time_seconds" []
+        "When the router started, in seconds of universal time since 1970.";
+    ConfigGeneration: Gauge "volley_config_generation" []
+        "How often the configuration has changed since the start.";
+
+    InterfaceUp: Gauge "volley_interface_up" ["interface"]
+        "1 if packets can leave by the interface: it is set up, and its link is up, too.";
+    InterfaceAdminUp: Gauge "volley_interface_admin_up" ["interface"]
+        "1 if the operator has set the interface up.";
+    InterfaceMtu: Gauge "volley_interface_mtu_bytes" ["interface"]
+        "The largest network packet that the interface sends.";
+    InterfaceSpeed: Gauge "volley_interface_speed_bits_per_second" ["interface"]
+        "The speed of the link, of interfaces whose device tells it.";
+    RxPackets: Counter "volley_interface_receive_packets_total" ["interface"]
+        "Packets received.";
+    RxBytes: Counter "volley_interface_receive_bytes_total" ["interface"]
+        "Bytes received, with link headers.";
+    RxMissed: Counter "volley_interface_receive_missed_total" ["interface"]
+        "Packets that came to the device, and that it could not hand over.";
+    RxErrors: Counter "volley_interface_receive_errors_total" ["interface"]
+        "What the device handed over and could not be used.";
+    TxPackets: Counter "volley_interface_transmit_packets_total" ["interface"]
+        "Packets sent.";
+    TxBytes: Counter "volley_interface_transmit_bytes_total" ["interface"]
+        "Bytes sent, with link headers.";
+    TxErrors: Counter "volley_interface_transmit_errors_total" ["interface"]
+        "Packets that the device did not take.";
+    InterfaceDrops: Counter "volley_interface_drops_total" ["interface"]
+        "Packets dropped in the graph that came in by the interface.";
+
+    DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
+        "Packets dropped, by the node that dropped them and its reason. Some reasons count what is no drop, as their text in `show node` says.";
+    PuntPackets: Counter "volley_punt_packets_total" ["reason"]
+        "Packets that nodes gave to the main thread.";
+    PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]
+        "Packets for the main thread that were dropped because there were more than their reason may have.";
+
+    NodeCalls: Counter "volley_node_calls_total" ["node", "worker"]
+        "How often the node ran.";
+    NodePackets: Counter "volley_node_packets_total" ["node", "worker"]
+        "Packets that the node was given, or brought in.";
+    NodeTimedPackets: Counter "volley_node_timed_packets_total" ["node", "worker"]
+        "Packets of the calls that were timed: all with 32 packets or more, one in 16 of the others.";
+    NodeCycles: Counter "volley_node_cycles_total" ["node", "worker"]
+        "TSC cycles of the calls that were timed; divided by volley_node_timed_packets_total it is cycles a packet.";
+
+    WorkerTurns: Counter "volley_worker_turns_total" ["worker"]
+        "How often the worker asked all of its inputs for packets.";
+    WorkerBusy: Counter "volley_worker_busy_seconds_total" ["worker"]
+        "Time that the worker spent in turns in which packets came.";
+    WorkerIdle: Counter "volley_worker_idle_seconds_total" ["worker"]
+        "Time that the worker slept, or found no packet.";
+
+    Buffers: Gauge "volley_buffers" ["state"]
+        "Packet buffers: `free` in the pool, `cached` by threads, or `used` by packets.";
+    BuffersRefused: Counter "volley_buffer_refusals_total" []
+        "How often no buffer was free for a packet.";
+    PacketsLost: Counter "volley_packets_lost_total" []
+        "Packets that left without a reason: a defect, please report it.";
+
+    FibRoutes: Gauge "volley_fib_routes" ["af", "vrf"]
+        "Prefixes that have routes, those that every VRF has included.";
+    FibMemory: Gauge "volley_fib_memory_bytes" ["af", "vrf"]
+        "Memory of the lookup table.";
+    Neighbors: Gauge "volley_neighbors" ["state"]
+        "Neighbours by what is known of them.";
+}
+
+/// The metrics as a Markdown table; `docs/metrics.md` ends with it.
+pub fn reference() -> String {
+    let mut text = String::from("| metric | labels | kind | meaning |\n|---|---|---|---|\n");
+    for metric in METRICS {
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind) = (metric.name, metric.kind.name());
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| `{name}` | {} | {kind} | {} |", labels.join(", "), metric.help);
+    }
+    text
+}

@@ -1,0 +1,251 @@
+//! HTTP, on a thread of its own: what clients do costs the main thread nothing but the samples.
+//!
+//! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them; when all are taken, the
+//! client that has been silent for the longest time gives way to the next one.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use graph::stats::Stats;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::text::{Format, Samples};
+
+/// How many clients are served at once.
+pub(super) const PLACES: usize = 16;
+/// How long a client may take to say what it wants.
+const SILENCE: Duration = Duration::from_secs(5);
+/// How long a connection lasts at most.
+const LONGEST: Duration = Duration::from_secs(10);
+/// How many bytes a request may have.
+const REQUEST: usize = 16 << 10;
+/// How long no client is let in after the system had no room for one.
+const RECOVERY: Duration = Duration::from_millis(100);
+/// How long a thread of a router that is well may not be heard of. Sleeping workers wake ten times a second.
+const UNHEARD: Duration = Duration::from_secs(2);
+/// How often workers are looked at until they were heard of.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What the main thread is asked.
+pub enum Ask {
+    /// For all samples.
+    Samples(oneshot::Sender<Samples>),
+    /// Whether it is there.
+    Alive(oneshot::Sender<()>),
+}
+
+/// Tells whether the router is well.
+#[derive(Clone)]
+pub struct Health {
+    /// The graph's statistics, where workers leave their traces.
+    pub stats: Stats,
+    /// How many workers there are.
+    pub workers: usize,
+}
+
+/// Takes the address.
+///
+/// # Errors
+/// It is in use, or is not this host's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Serves clients on a thread of its own, until nobody is left to answer what is asked.
+///
+/// # Errors
+/// The thread cannot be started.
+pub fn serve(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let run = move || {
+        let served = LocalSet::new().block_on(&runtime, accept(listener, health, main));
+        served.unwrap_or_else(|e| tracing::error!("metrics cannot be served: {e}"));
+    };
+    std::thread::Builder::new().name("volley_metrics".into()).spawn(run).map(drop)
+}
+
+/// A connection.
+struct Client {
+    task: JoinHandle<()>,
+    /// Whether it has said what it wants.
+    asked: Rc<Cell<bool>>,
+}
+
+async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    // In the order in which they came.
+    let mut clients = VecDeque::new();
+    loop {
+        tokio::select! {
+            () = main.closed() => return Ok(()),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if make_room(&mut clients) => {
+                    let asked = Rc::new(Cell::new(false));
+                    let connection = connection(stream, asked.clone(), health.clone(), main.clone());
+                    clients.push_back(Client { task: tokio::task::spawn_local(connection), asked });
+                }
+                // The connection ends; Prometheus will try again.
+                Ok(_) => tracing::debug!("a client of the metrics was turned away: {PLACES} are being answered"),
+                Err(error) => {
+                    tracing::warn!("cannot accept a client of the metrics: {error}");
+                    sleep(RECOVERY).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether there is room for one more, which there may be because a silent one has to go.
+fn make_room(clients: &mut VecDeque<Client>) -> bool {
+    clients.retain(|client| !client.task.is_finished());
+    if clients.len() < PLACES {
+        return true;
+    }
+    let silent = clients.iter().position(|client| !client.asked.get());
+    let Some(client) = silent.and_then(|n| clients.remove(n)) else { return false };
+    client.task.abort();
+    true
+}
+
+async fn connection(stream: TcpStream, asked: Rc<Cell<bool>>, health: Health, main: mpsc::Sender<Ask>) {
+    let service = service_fn(|request| {
+        asked.set(true);
+        respond(request, &health, &main)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE)
+        .keep_alive(false)
+        .max_buf_size(REQUEST)
+        .serve_connection(TokioIo::new(stream), service);
+    match timeout(LONGEST, served).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!("a client of the metrics is gone: {error}"),
+        Err(_) => tracing::debug!("a client of the metrics was too slow"),
+    }
+}
+
+/// The body of an answer: pieces that are sent one by one.
+struct Pieces(VecDeque<Bytes>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
+}
+
+fn answer(
+    status: StatusCode,
+    kind: &'static str,
+    pieces: impl IntoIterator<Item = Bytes>,
+) -> Response<Pieces> {
+    let mut response = Response::new(Pieces(pieces.into_iter().collect()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn say(status: StatusCode, text: impl Into<String>) -> Response<Pieces> {
+    answer(status, "text/plain; charset=utf-8", [Bytes::from(text.into())])
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    health: &Health,
+    main: &mpsc::Sender<Ask>,
+) -> Result<Response<Pieces>, Infallible> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refused = say(StatusCode::METHOD_NOT_ALLOWED, "there is nothing but GET here\n");
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Ok(refused);
+    }
+    Ok(match request.uri().path() {
+        "/metrics" => {
+            let accept = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            let format = Format::wanted(&accept.collect::<Vec<_>>().join(","));
+            match ask(main, Ask::Samples).await {
+                Some(samples) => answer(StatusCode::OK, format.content_type(), format.write(samples)),
+                None => say(StatusCode::SERVICE_UNAVAILABLE, format!("{SILENT_MAIN}\n")),
+            }
+        }
+        "/health" => {
+            let faults = health.faults(main).await;
+            let (code, status) = match faults.is_empty() {
+                true => (StatusCode::OK, "ok"),
+                false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
+            };
+            let body = serde_json::json!({ "status": status, "workers": health.workers, "faults": faults });
+            answer(code, "application/json", [Bytes::from(format!("{body}\n"))])
+        }
+        _ => say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
+    })
+}
+
+const SILENT_MAIN: &str = "the main thread does not answer";
+
+/// Asks the main thread something; `None` if it does not answer.
+async fn ask<T>(main: &mpsc::Sender<Ask>, what: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
+    let (reply, answer) = oneshot::channel();
+    let asked = async {
+        main.send(what(reply)).await.ok()?;
+        answer.await.ok()
+    };
+    timeout(UNHEARD, asked).await.ok()?
+}
+
+impl Health {
+    /// What is wrong with the router.
+    async fn faults(&self, main: &mpsc::Sender<Ask>) -> Vec<String> {
+        let (main, workers) = tokio::join!(ask(main, Ask::Alive), self.stuck());
+        let main = main.is_none().then(|| SILENT_MAIN.to_owned());
+        let workers = workers.into_iter().map(|worker| {
+            format!("worker {worker} has not finished a turn for {} seconds", UNHEARD.as_secs())
+        });
+        main.into_iter().chain(workers).collect()
+    }
+
+    /// The workers that do not turn.
+    async fn stuck(&self) -> Vec<usize> {
+        let turns = |worker| self.stats.worker_totals(worker).turns;
+        let mut unheard: Vec<(usize, u64)> =
+            (0..self.workers).map(|worker| (worker, turns(worker))).collect();
+        let start = Instant::now();
+        while !unheard.is_empty() && start.elapsed() < UNHEARD {
+            sleep(LOOK).await;
+            unheard.retain(|(worker, before)| turns(*worker) == *before);
+        }
+        unheard.into_iter().map(|(worker, _)| worker).collect()
+    }
+}

@@ -1,0 +1,347 @@
+//! Answers as clients get them, from a real router whose workers turn.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use drivers::Guardian;
+use net::router::{Parts, Router, Sizes};
+use openmetrics_parser::openmetrics::parse_openmetrics;
+use openmetrics_parser::prometheus::parse_prometheus;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use super::collect::Collection;
+use super::declared::{Id, Kind, METRICS};
+use super::server::{self, Health};
+use super::text::{Format, Lines, Samples};
+use crate::cli::Call;
+use crate::commands::{Context, registry};
+use crate::system::System;
+
+/// Long enough for anything that should happen, on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A router with pg0 (10.0.0.1/24, up), pg1, a VRF and a neighbour.
+fn router(turning: bool) -> Context {
+    let sizes = Sizes { buffers: 1024, workers: 2 };
+    let Parts { mut router, workers } = Router::build(crate::intent::tests::install, &sizes).unwrap();
+    if turning {
+        router.start(workers, &[]).unwrap();
+    }
+    let mut context = Context::new(System::new(router, Guardian::default()));
+    for line in [
+        "create packet-generator interface pg0",
+        "create packet-generator interface pg1",
+        "set interface state pg0 up",
+        "set interface ip address pg0 10.0.0.1/24",
+        "ip table add 7",
+        "ip route add 10.9.0.0/16 table 7 via drop",
+        "set ip neighbor pg0 10.0.0.2 02:00:00:00:00:07",
+    ] {
+        run(&mut context, line);
+    }
+    context
+}
+
+fn run(context: &mut Context, line: &str) -> String {
+    let answer = Rc::new(registry()).run(context, line, Call::default());
+    let answer = answer.unwrap_or_else(|e| panic!("{}", e.render()));
+    assert!(answer.job.is_none(), "{line} is a short command");
+    answer.text
+}
+
+/// All samples.
+fn collect(context: &Context) -> Samples {
+    let mut collection = Collection::new(Duration::from_secs(1_700_000_000));
+    while collection.slice(context) {}
+    collection.samples()
+}
+
+fn written(format: Format, samples: Samples) -> String {
+    format.write(samples).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect()
+}
+
+/// The value of a sample.
+fn value(text: &str, sample: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {sample} in\n{text}")).parse().unwrap()
+}
+
+#[test]
+fn both_formats_are_read_by_a_parser_and_have_every_metric() {
+    let context = router(false);
+    let samples = collect(&context);
+    // A packet generator has no speed.
+    let metrics = || METRICS.iter().filter(|m| m.name != "volley_interface_speed_bits_per_second");
+    let labels = |metric: &super::declared::Metric| metric.labels.iter().map(ToString::to_string).collect();
+
+    let text = written(Format::Prometheus, samples.clone());
+    let parsed = parse_prometheus(&text).unwrap();
+    assert_eq!(parsed.families.len(), metrics().count());
+    for metric in metrics() {
+        let family = &parsed.families[metric.name];
+        let kind = if metric.kind == Kind::Info { "gauge" } else { metric.kind.name() };
+        assert_eq!((family.family_type.to_string().as_str(), &*family.help), (kind, metric.help));
+        let had: BTreeSet<String> = family.get_label_names().iter().cloned().collect();
+        assert_eq!(had, labels(metric), "{}", metric.name);
+        assert!(family.iter_samples().count() > 0);
+    }
+    assert_eq!(value(&text, "volley_interface_up{interface=\"pg0\"}"), 1.0);
+    assert_eq!(value(&text, "volley_interface_up{interface=\"pg1\"}"), 0.0);
+    // The operator's, and those that each VRF has.
+    let routes = context.system.router.routes().count(7) as f64;
+    assert_eq!(value(&text, "volley_fib_routes{af=\"ip4\",vrf=\"7\"}"), routes);
+    assert!(routes > 1.0);
+    assert!(value(&text, "volley_fib_memory_bytes{af=\"ip4\",vrf=\"0\"}") > 0.0);
+    assert_eq!(value(&text, "volley_neighbors{state=\"static\"}"), 1.0);
+    assert_eq!(value(&text, "volley_start_time_seconds"), 1_700_000_000.0);
+    assert_eq!(value(&text, "volley_drop_packets_total{node=\"ip4-input\",reason=\"bad-version\"}"), 0.0);
+    let buffers =
+        ["free", "cached", "used"].map(|s| value(&text, &format!("volley_buffers{{state=\"{s}\"}}")));
+    assert_eq!(buffers.iter().sum::<f64>(), 1024.0);
+
+    let text = written(Format::OpenMetrics, samples);
+    assert!(text.ends_with("\n# EOF\n"));
+    let parsed = parse_openmetrics(&text).unwrap();
+    for metric in metrics() {
+        let family = &parsed.families[metric.name.strip_suffix(metric.kind.suffix()).unwrap()];
+        assert_eq!(format!("{:?}", family.family_type).to_lowercase(), metric.kind.name());
+    }
+}
+
+#[test]
+fn names_follow_the_conventions() {
+    let names: BTreeSet<&str> = METRICS.iter().map(|m| m.name).collect();
+    assert_eq!(names.len(), METRICS.len(), "each is declared once");
+    for metric in METRICS {
+        let name = metric.name;
+        assert!(name.starts_with("volley_") && !name.contains("__"), "{name}");
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
+        assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+        assert_eq!(name.ends_with("_info"), metric.kind == Kind::Info, "{name}");
+        assert!(metric.help.ends_with('.') && !metric.help.contains(['\n', '\\']), "{name}");
+    }
+}
+
+#[test]
+fn any_label_is_written_so_that_it_can_be_read() {
+    let mut lines = Lines::default();
+    lines.add(Id::DropPackets, &["a\"b\\c\nd", "größe, {}"], u64::MAX);
+    lines.add_seconds(Id::WorkerBusy, &["0"], 12_000_000_034);
+    let text = written(Format::Prometheus, lines.samples());
+    assert!(text.contains(
+        "\nvolley_drop_packets_total{node=\"a\\\"b\\\\c\\nd\",reason=\"größe, {}\"} 18446744073709551615\n"
+    ));
+    assert!(text.ends_with("\nvolley_worker_busy_seconds_total{worker=\"0\"} 12.000000034\n"), "{text}");
+    parse_prometheus(&text).unwrap();
+}
+
+#[test]
+fn clients_get_the_format_that_they_like_best() {
+    for (accept, format) in [
+        ("", Format::Prometheus),
+        ("*/*", Format::Prometheus),
+        ("text/html, application/json;q=0.9", Format::Prometheus),
+        ("application/openmetrics-text", Format::OpenMetrics),
+        ("text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0", Format::OpenMetrics),
+        ("text/plain, application/openmetrics-text; version=1.0.0; q=0.5", Format::Prometheus),
+        ("application/openmetrics-text;q=0", Format::Prometheus),
+        ("application/openmetrics-text;q=nonsense", Format::Prometheus),
+        // Prometheus 3.
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+             application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+             text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            Format::OpenMetrics,
+        ),
+    ] {
+        assert_eq!(Format::wanted(accept), format, "{accept}");
+    }
+}
+
+#[test]
+fn what_is_cleared_is_not_forgotten() {
+    let mut context = router(false);
+    let rx = context.system.router.tables().counters.rx.clone();
+    rx.lane(0).unwrap().add(0, [5, 300]);
+    let shown = |context: &Context| {
+        let text = written(Format::Prometheus, collect(context));
+        ["packets", "bytes"]
+            .map(|what| value(&text, &format!("volley_interface_receive_{what}_total{{interface=\"pg0\"}}")))
+    };
+    assert_eq!(shown(&context), [5.0, 300.0]);
+    run(&mut context, "clear interfaces");
+    assert_eq!(rx.read(0), [0, 0]);
+    assert_eq!(shown(&context), [5.0, 300.0]);
+}
+
+#[test]
+fn thousands_of_interfaces_are_collected_in_slices() {
+    let mut context = router(false);
+    for n in 0..4000 {
+        context.system.router.add_loopback(&format!("loop{n}"), wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
+    }
+    let mut collection = Collection::new(Duration::ZERO);
+    let (mut slices, mut longest, mut more) = (0, Duration::ZERO, true);
+    let begun = Instant::now();
+    while more {
+        let start = Instant::now();
+        more = collection.slice(&context);
+        longest = longest.max(start.elapsed());
+        slices += 1;
+    }
+    let took = begun.elapsed();
+    let text = written(Format::Prometheus, collection.samples());
+    eprintln!(
+        "MEASURED 4,002 interfaces: {slices} slices in {took:?}, the longest {longest:?}; {} bytes",
+        text.len()
+    );
+    assert!(slices > 2, "{slices} slices in {took:?}");
+    let all = text.lines().filter(|line| line.starts_with("volley_interface_up{")).collect::<BTreeSet<_>>();
+    assert_eq!(all.len(), 4002, "each once");
+}
+
+/// Serves a router while a client, on a thread of its own, does something.
+fn served<T: Send + 'static>(context: Context, client: impl FnOnce(SocketAddr) -> T + Send + 'static) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let listener = server::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        super::start(listener, &Rc::new(RefCell::new(context))).unwrap();
+        tokio::task::spawn_blocking(move || client(address)).await.unwrap()
+    })
+}
+
+/// Sends a request and gives head and body of the answer.
+fn request(address: SocketAddr, text: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    (head.to_lowercase(), body.to_owned())
+}
+
+fn get(address: SocketAddr, path: &str) -> (String, String) {
+    request(address, &format!("GET {path} HTTP/1.1\r\nHost: v\r\n\r\n"))
+}
+
+#[test]
+fn it_speaks_http() {
+    served(router(true), |address| {
+        let (head, body) = get(address, "/metrics");
+        assert!(head.starts_with("http/1.1 200") && head.contains("text/plain; version=0.0.4"), "{head}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        parse_prometheus(&body).unwrap();
+        let open = "GET /metrics HTTP/1.1\r\nHost: v\r\nAccept: application/openmetrics-text\r\n\r\n";
+        let (head, body) = request(address, open);
+        assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+        parse_openmetrics(&body).unwrap();
+
+        let (head, body) = get(address, "/health");
+        assert!(head.starts_with("http/1.1 200") && head.contains("application/json"), "{head} {body}");
+        let json: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(json, serde_json::json!({ "status": "ok", "workers": 2, "faults": [] }));
+
+        let (head, body) = request(address, "HEAD /metrics HTTP/1.1\r\nHost: v\r\n\r\n");
+        assert!(head.starts_with("http/1.1 200") && body.is_empty(), "{head} {body}");
+        assert!(get(address, "/").0.starts_with("http/1.1 404"));
+        let (head, _) = request(address, "POST /metrics HTTP/1.1\r\nHost: v\r\nContent-Length: 0\r\n\r\n");
+        assert!(head.starts_with("http/1.1 405") && head.contains("allow: get, head"), "{head}");
+        assert!(request(address, "nonsense\r\n\r\n").0.starts_with("http/1.1 400"));
+        let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20 << 10));
+        // The connection may be closed before all of this was sent.
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut answer = Vec::new();
+        drop(stream.write_all(long.as_bytes()));
+        drop(stream.read_to_end(&mut answer));
+        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    });
+}
+
+#[test]
+fn silent_clients_keep_nobody_from_scraping() {
+    served(router(true), |address| {
+        // More than there are places; every other one has begun to speak.
+        let mut silent: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(address).unwrap()).collect();
+        silent.iter_mut().step_by(2).for_each(|s| drop(s.write_all(b"GET /metr")));
+        let start = Instant::now();
+        for _ in 0..20 {
+            assert!(get(address, "/metrics").0.starts_with("http/1.1 200"));
+        }
+        assert!(start.elapsed() < LONG);
+        // Those that say nothing are not kept for ever.
+        let first = &mut silent[0];
+        first.set_read_timeout(Some(LONG)).unwrap();
+        assert!(!matches!(first.read(&mut [0; 1]), Ok(1..)), "nothing was asked");
+    });
+}
+
+#[test]
+fn many_scrapers_at_once_all_get_everything() {
+    served(router(true), |address| {
+        let clients: Vec<_> = (0..12)
+            .map(|_| {
+                std::thread::spawn(move || (0..20).map(|_| get(address, "/metrics").1).collect::<Vec<_>>())
+            })
+            .collect();
+        for text in clients.into_iter().flat_map(|client| client.join().unwrap()) {
+            parse_prometheus(&text).unwrap();
+        }
+    });
+}
+
+#[test]
+fn health_says_which_worker_does_not_turn() {
+    let (head, body) = served(router(false), |address| get(address, "/health"));
+    assert!(head.starts_with("http/1.1 503"), "{head}");
+    let json: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let fault = |n| format!("worker {n} has not finished a turn for 2 seconds");
+    assert_eq!(
+        json,
+        serde_json::json!({ "status": "failing", "workers": 2, "faults": [fault(0), fault(1)] })
+    );
+}
+
+#[test]
+fn a_main_thread_that_does_not_answer_is_a_fault() {
+    let context = router(true);
+    let listener: TcpListener = server::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let health = Health { stats: context.system.router.graph().stats().clone(), workers: 2 };
+    // Nobody answers what is asked.
+    let (ask, _asked) = mpsc::channel(1);
+    server::serve(listener, health, ask).unwrap();
+    let (head, body) = get(address, "/health");
+    assert!(
+        head.starts_with("http/1.1 503") && body.contains("the main thread does not answer"),
+        "{head} {body}"
+    );
+    assert!(get(address, "/metrics").0.starts_with("http/1.1 503"));
+}
+
+#[test]
+fn counters_only_grow() {
+    let context = router(true);
+    let before = collect(&context);
+    std::thread::sleep(Duration::from_millis(250));
+    let after = collect(&context);
+    let read = |samples| -> BTreeMap<String, f64> {
+        let text = written(Format::Prometheus, samples);
+        let lines = text.lines().filter(|line| !line.starts_with('#') && line.contains("_total"));
+        lines
+            .map(|line| line.rsplit_once(' ').map(|(s, v)| (s.to_owned(), v.parse().unwrap())).unwrap())
+            .collect()
+    };
+    let (before, after) = (read(before), read(after));
+    assert!(before.iter().all(|(sample, value)| after[sample] >= *value));
+    for worker in 0..2 {
+        let sample = format!("volley_worker_turns_total{{worker=\"{worker}\"}}");
+        assert!(after[&sample] > before[&sample], "workers turn");
+    }
+}
