@@ -60,14 +60,25 @@ impl Router {
     /// # Panics
     /// When it ends, or is not ready within [`START`], with its log.
     pub fn start(host: &Host, commands: &str) -> Router {
-        let router = Router::spawn(host, commands);
-        router.wait_ready()
+        Router::start_with(host, "", commands)
+    }
+
+    /// As [`start`](Self::start), with more sections in its startup.conf.
+    ///
+    /// # Panics
+    /// As that.
+    pub fn start_with(host: &Host, sections: &str, commands: &str) -> Router {
+        Router::launch(host, sections, commands).wait_ready()
     }
 
     /// Starts a router and does not wait.
     pub fn spawn(host: &Host, commands: &str) -> Router {
+        Router::launch(host, "", commands)
+    }
+
+    fn launch(host: &Host, sections: &str, commands: &str) -> Router {
         let socket = host.lab().dir().join(format!("{}.sock", host.name()));
-        let config = write_config(host, commands, &socket);
+        let config = write_config(host, sections, commands, &socket);
         let process = host.spawn(&format!("{} run -c {}", binary().display(), config.display()));
         Router { host: host.clone(), process, socket }
     }
@@ -213,13 +224,13 @@ fn named<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
 }
 
 /// Writes a startup.conf for a router on `host`, and the file of commands that it names.
-fn write_config(host: &Host, commands: &str, socket: &Path) -> PathBuf {
+fn write_config(host: &Host, sections: &str, commands: &str, socket: &Path) -> PathBuf {
     let dir = host.lab().dir();
     let exec = dir.join(format!("{}.cli", host.name()));
     let config = dir.join(format!("{}.conf", host.name()));
     write(&exec, commands);
     let (socket, exec) = (socket.display(), exec.display());
-    write(&config, &format!("unix {{\n  nodaemon\n  cli-listen {socket}\n  exec {exec}\n}}\n"));
+    write(&config, &format!("unix {{\n  nodaemon\n  cli-listen {socket}\n  exec {exec}\n}}\n{sections}"));
     config
 }
 
