@@ -178,7 +178,7 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .default("/run/volley")
-    .help("Where relative paths of sockets and the pidfile lie."),
+    .help("Where relative paths of sockets and the pidfile lie. It is made if need be; no other directory is."),
     Parameter::granted("cli-no-banner | nobanner", "", |_, _| Ok(()))
         .help("Do not greet when the CLI starts. It never does."),
     Parameter::sets("full-coredump", "", |s, _| {
