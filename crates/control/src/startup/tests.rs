@@ -161,7 +161,9 @@ fn every_value_arrives() {
 fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_effect() {
     let value = |values: &str| match values {
         "" => "",
-        "<file>" | "<path> | <address:port>" | "<directory>" | "<text>" | "<number> | <name>" => "/name",
+        "<file>" | "<path>" | "<path> | <address:port>" | "<directory>" | "<text>" | "<number> | <name>" => {
+            "/name"
+        }
         "<core>" | "<cores>" | "<mask>" => "1",
         "<n>" => "2048",
         "<seconds>" => "5",

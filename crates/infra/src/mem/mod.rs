@@ -15,7 +15,6 @@ pub const HUGE: usize = 2 << 20;
 pub const SMALL: usize = 4096;
 
 /// The kernel's refusal of `bytes` bytes of `what`, for whoever has to free some.
-#[cfg(not(any(miri, loom)))]
 fn refused(what: &str, bytes: usize, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(
         error.kind(),

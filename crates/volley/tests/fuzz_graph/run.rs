@@ -227,6 +227,9 @@ impl Run {
                 ("ip4-unicast", "ip4-count"),
                 ("ip4-unicast", "ip4-sv-reassembly"),
                 ("ip4-output", "ip4-redirect"),
+                ("device-input", "pcap-rx"),
+                ("interface-output", "pcap-tx"),
+                ("drop", "pcap-drop"),
             ];
             let (arc, feature) = s.pick(&features);
             self.w.router.arcs().enable(arc, feature, index, on).expect("the feature is there");
