@@ -46,6 +46,13 @@ fn a_capture_ends_by_itself_and_is_of_one_device() {
     assert_eq!(lines.len(), 5, "{lines:#?}");
     assert!(lines.iter().all(|l| !l.contains("10.0.0.2 > ")), "{lines:#?}");
     assert!(lines.iter().any(|l| l.contains("length 1042: 10.0.1.2 > 10.0.0.2")), "{lines:#?}");
+    // Nothing is written through a link, and what is written is not for everybody.
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o640);
+    let (link, elsewhere) = (format!("{path}.link"), format!("{path}.elsewhere"));
+    std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+    let through = router.attempt(&format!("pcap trace rx file {link}"));
+    assert!(through.code() == Some(1) && !std::path::Path::new(&elsewhere).exists(), "{through}");
     for wrong in [
         "pcap trace max 5",
         "pcap trace rx intfc nowhere",

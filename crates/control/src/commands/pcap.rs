@@ -1,8 +1,9 @@
 //! `pcap trace`: packets into a file for tcpdump and Wireshark.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -104,12 +105,15 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::text(text))
 }
 
-/// Opens the file, which must be a new one or an ordinary one: who opens a pipe without a reader waits.
+/// Makes the file anew, for its owner and group: it may have secrets in it. What is there already is replaced if it is an
+/// ordinary file; a link is not followed, since folders that everybody writes to may have one waiting.
 fn create(path: &Path) -> std::io::Result<File> {
-    match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => Err(std::io::Error::other("it is no ordinary file")),
-        _ => File::create(path),
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_file() => fs::remove_file(path)?,
+        Ok(_) => return Err(std::io::Error::other("it is no ordinary file")),
+        Err(_) => {}
     }
+    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)
 }
 
 /// The device that is named, with its sub-interfaces; or every interface.
