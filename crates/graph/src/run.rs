@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -88,17 +88,9 @@ impl Blueprint {
     }
 }
 
-/// How many turns a worker has begun; on cache lines of its own, because it is written every turn.
-#[derive(Default)]
-#[repr(align(128))]
-struct Turns(AtomicU64);
-
 /// A worker on its thread.
 pub struct Runner {
     stop: Arc<AtomicBool>,
-    turns: Arc<Turns>,
-    /// How many there were when somebody last asked.
-    seen: Option<u64>,
     wake: Arc<Doorbell>,
     thread: Option<JoinHandle<Worker>>,
 }
@@ -111,8 +103,7 @@ impl Runner {
     pub fn start(worker: Worker, port: &WorkerPort, core: Option<usize>) -> io::Result<Runner> {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
-        let turns = Arc::new(Turns::default());
-        let (stopped, bell, turned) = (stop.clone(), wake.clone(), turns.clone());
+        let (stopped, bell) = (stop.clone(), wake.clone());
         let participant = worker.domain().register();
         let thread =
             std::thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
@@ -121,15 +112,9 @@ impl Runner {
                 {
                     tracing::warn!("worker {} cannot be pinned to core {core}: {e}", worker.number());
                 }
-                run(worker, participant, &stopped, &bell, &turned)
+                run(worker, participant, &stopped, &bell)
             })?;
-        Ok(Runner { stop, turns, seen: None, wake, thread: Some(thread) })
-    }
-
-    /// Whether it has begun a turn since this was last asked; at first it has.
-    pub fn turned(&mut self) -> bool {
-        let turns = self.turns.0.load(Ordering::Relaxed);
-        self.seen.replace(turns) != Some(turns)
+        Ok(Runner { stop, wake, thread: Some(thread) })
     }
 
     /// Stops the worker after its turn, and gives it back; `None` if its thread panicked.
@@ -151,21 +136,11 @@ impl Drop for Runner {
 }
 
 /// Turns and sleeps until told to stop. Offline for the quiescence while it sleeps, so that nobody waits for it.
-fn run(
-    mut worker: Worker,
-    mut participant: Participant,
-    stop: &AtomicBool,
-    wake: &Doorbell,
-    turns: &Turns,
-) -> Worker {
-    let mut turn = 0;
+fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake: &Doorbell) -> Worker {
     while !stop.load(Ordering::Acquire) {
         let mut section = participant.enter();
         let mut idle = 0;
         while idle < IDLE_TURNS && !stop.load(Ordering::Acquire) {
-            turn += 1;
-            // The only writer: no need to read it.
-            turns.0.store(turn, Ordering::Relaxed);
             idle = if worker.turn(section.guard()) > 0 { 0 } else { idle + 1 };
             section.quiescent();
         }

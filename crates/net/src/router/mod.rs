@@ -95,6 +95,8 @@ pub struct Router {
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
     runners: Vec<Runner>,
+    /// Turns of each worker when somebody last asked whether it turns.
+    turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     own: infra::class_a::Writer<OwnAddresses>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
@@ -170,6 +172,7 @@ impl Router {
             wake,
             ports,
             runners: Vec::new(),
+            turns: Vec::new(),
             tx_ports,
             own,
         };
@@ -193,12 +196,10 @@ impl Router {
     /// Whether every worker has turned since this was last asked. One that sleeps does so ten times a second; one that has not
     /// for longer than that hangs, and forwards nothing.
     pub fn workers_turn(&mut self) -> bool {
-        // All are asked, so that each is asked since the same time.
-        let mut all = true;
-        for runner in &mut self.runners {
-            all &= runner.turned();
-        }
-        all
+        let stats = self.graph().stats();
+        let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();
+        let before = std::mem::replace(&mut self.turns, now);
+        before.iter().zip(&self.turns).all(|(before, now)| now > before)
     }
 
     /// Rings when a worker has something for [`poll`](Self::poll).
