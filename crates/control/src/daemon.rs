@@ -300,7 +300,8 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
         Listen::Socket(path) => Some(path),
         Listen::Tcp(_) => None,
     };
-    if !socket.into_iter().chain(&startup.unix.pidfile).any(|path| path.starts_with(directory)) {
+    let others = [&startup.unix.cli_listen_read_only, &startup.unix.pidfile].into_iter().flatten();
+    if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());
     }
     std::fs::create_dir_all(directory).map_err(|e| {
