@@ -147,7 +147,7 @@ impl Collection {
         let level = format!("x86-64-{:?}", infra::cpu::level()).to_lowercase();
         out.add(Id::BuildInfo, &[env!("CARGO_PKG_VERSION"), &level], 1);
         out.add(Id::StartTime, &[], self.started.as_secs());
-        out.add(Id::ConfigGeneration, &[], c.store.version());
+        out.add(Id::ConfigGeneration, &[], c.journal.generation());
 
         let pool = router.pool().stats();
         for (state, n) in [("free", pool.free), ("cached", pool.cached), ("used", pool.used)] {

@@ -65,7 +65,7 @@ metrics! {
     StartTime: Gauge "volley_start_time_seconds" []
         "When the router started, in seconds of universal time since 1970.";
     ConfigGeneration: Gauge "volley_config_generation" []
-        "How often the configuration has changed since the start.";
+        "How often the configuration has changed since the start, as `show config yaml` has it.";
 
     InterfaceUp: Gauge "volley_interface_up" ["interface"]
         "1 if packets can leave by the interface: it is set up, and its link is up, too.";
