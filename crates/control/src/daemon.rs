@@ -340,7 +340,8 @@ async fn configure(
         return cli::run_file(registry, context, file, say).await;
     }
     let wanted = commands::config::load(file)?;
-    say(&commands::config::apply_wanted(&mut context.borrow_mut(), &wanted, false, None, None)?);
+    let terms = commands::config::Terms::default();
+    say(&commands::config::apply_wanted(&mut context.borrow_mut(), &wanted, terms)?);
     Ok(())
 }
 

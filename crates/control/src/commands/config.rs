@@ -136,12 +136,8 @@ fn apply(_: &mut Context, a: &Args) -> Result<Output, CliError> {
     let reader = std::thread::Builder::new().name("volley_config".into()).spawn(move || load(&path));
     let reader =
         reader.map_err(|e| CliError::new(format!("no thread can be started to read the file: {e}")))?;
-    Ok(Output::job(Apply {
-        reader: Some(reader),
-        dry_run: a.has("dry-run"),
-        minutes,
-        expected: a.get("expected"),
-    }))
+    let terms = Terms { dry_run: a.has("dry-run"), minutes, expected: a.get("expected") };
+    Ok(Output::job(Apply { reader: Some(reader), terms }))
 }
 
 /// Reads a file; for [`daemon`](crate::daemon) too.
@@ -167,11 +163,20 @@ fn faulty(faults: &[Fault]) -> CliError {
     CliError::new(format!("{}\nnothing was changed: mend the file first", lines.join("\n")))
 }
 
+/// On what terms a configuration is applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms {
+    /// Only say what would change.
+    dry_run: bool,
+    /// Take it back after so many minutes, unless it is confirmed.
+    minutes: Option<u32>,
+    /// Only if the configuration is still of this generation.
+    expected: Option<u64>,
+}
+
 struct Apply {
     reader: Option<JoinHandle<Result<Wanted, CliError>>>,
-    dry_run: bool,
-    minutes: Option<u32>,
-    expected: Option<u64>,
+    terms: Terms,
 }
 
 impl Job<Context> for Apply {
@@ -181,7 +186,7 @@ impl Job<Context> for Apply {
         }
         let Some(read) = self.reader.take().map(JoinHandle::join) else { return Step::Done };
         let read = read.unwrap_or_else(|_| Err(CliError::new("the file could not be read to its end")));
-        match read.and_then(|wanted| self.carry_out(c, &wanted)) {
+        match read.and_then(|wanted| apply_wanted(c, &wanted, self.terms)) {
             Ok(text) => {
                 *out += &text;
                 Step::Done
@@ -191,23 +196,12 @@ impl Job<Context> for Apply {
     }
 }
 
-impl Apply {
-    fn carry_out(&self, c: &mut Context, wanted: &Wanted) -> Result<String, CliError> {
-        apply_wanted(c, wanted, self.dry_run, self.minutes, self.expected)
-    }
-}
-
-/// Makes the configuration what is wanted, or with `dry_run` only says what would change.
+/// Makes the configuration what is wanted, on these terms; says what changed, or would.
 ///
 /// # Errors
 /// Every fault with its place, or why it was refused; nothing has changed then.
-pub fn apply_wanted(
-    c: &mut Context,
-    wanted: &Wanted,
-    dry_run: bool,
-    minutes: Option<u32>,
-    expected: Option<u64>,
-) -> Result<String, CliError> {
+pub fn apply_wanted(c: &mut Context, wanted: &Wanted, terms: Terms) -> Result<String, CliError> {
+    let Terms { dry_run, minutes, expected } = terms;
     let before = c.journal.generation();
     if let Some(expected) = expected.filter(|e| *e != before) {
         return Err(CliError::new(format!(

@@ -200,4 +200,8 @@ fn table(args: &Args, name: &str) -> u16 {
 }
 
 #[cfg(test)]
+mod config_tests;
+#[cfg(test)]
+mod list_tests;
+#[cfg(test)]
 mod tests;

@@ -8,14 +8,14 @@ use net::router::{Router, Sizes};
 use super::*;
 use crate::cli::{Call, Step};
 
-struct Cli {
-    registry: Rc<Registry<Context>>,
-    context: Context,
+pub(super) struct Cli {
+    pub(super) registry: Rc<Registry<Context>>,
+    pub(super) context: Context,
 }
 
 impl Cli {
     /// A router with pg0 (10.0.0.1/24) and pg1, both up.
-    fn new() -> Cli {
+    pub(super) fn new() -> Cli {
         let parts = Router::build(crate::intent::tests::install, &Sizes { buffers: 64, workers: 1 }).unwrap();
         let system = System::new(parts.router, Guardian::default());
         let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
@@ -28,7 +28,7 @@ impl Cli {
     }
 
     /// What a command prints, to its end.
-    fn run(&mut self, line: &str) -> Result<String, CliError> {
+    pub(super) fn run(&mut self, line: &str) -> Result<String, CliError> {
         let answer = self.registry.run(&mut self.context, line, Call::default())?;
         let (mut text, mut job) = (answer.text, answer.job);
         while let Some(running) = &mut job {
@@ -41,12 +41,12 @@ impl Cli {
         Ok(text)
     }
 
-    fn ok(&mut self, line: &str) -> String {
+    pub(super) fn ok(&mut self, line: &str) -> String {
         self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
     }
 
     /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
-    fn refused(&mut self, line: &str, place: &str) -> String {
+    pub(super) fn refused(&mut self, line: &str, place: &str) -> String {
         let before = self.ok("show config");
         let Err(error) = self.run(line) else { panic!("{line} was accepted") };
         assert_eq!(self.ok("show config"), before, "{line}");
@@ -520,289 +520,4 @@ fn a_ping_without_an_answer_fails() {
     cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02");
     let error = cli.run("ping 10.0.0.2 repeat 1 interval 0").unwrap_err();
     assert!(error.to_string().contains("no answer from 10.0.0.2"), "{error}");
-}
-
-/// What is shown by a command that shows a long list, with something done between each two slices.
-fn in_slices(cli: &mut Cli, line: &str, mut between: impl FnMut(&mut Cli, &str)) -> String {
-    let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
-    let (mut text, mut job) = (answer.text, answer.job.expect("it is shown in slices"));
-    loop {
-        let mut slice = String::new();
-        let step = job.step(&mut cli.context, &mut slice);
-        assert!(slice.len() < 128 << 10, "a slice has {} bytes", slice.len());
-        text += &slice;
-        match step {
-            Step::Done => return text,
-            step => assert!(matches!(step, Step::Again), "{step:?}"),
-        }
-        between(cli, &text);
-    }
-}
-
-#[test]
-fn long_lists_are_shown_in_slices() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 20.0.0.0/24 via 10.0.0.2 count 20000");
-    for (line, lines) in [("show ip fib", 40_000), ("show config", 20_000), ("show ip fib --json", 200_000)] {
-        let mut slices = 0;
-        let text = in_slices(&mut cli, line, |_, _| slices += 1);
-        assert!(text.lines().count() > lines && slices > 10, "{line}: {slices} slices");
-        assert_eq!(text, cli.ok(line));
-    }
-    let json: serde_json::Value = serde_json::from_str(&cli.ok("show ip fib --json")).unwrap();
-    let prefixes: Vec<Prefix4> =
-        json.as_array().unwrap().iter().map(|r| r["prefix"].as_str().unwrap().parse().unwrap()).collect();
-    assert!(prefixes.is_sorted() && prefixes.len() > 20_000, "{} routes", prefixes.len());
-}
-
-#[test]
-fn routes_may_come_and_go_while_they_are_shown() {
-    let mut cli = Cli::new();
-    // Those of 20.0.0.0/8 stay; those of 21.0.0.0/8 go, and those of 22.0.0.0/8 come, as soon as some of 20 are shown.
-    cli.ok("ip route add 20.0.0.0/24 via drop count 20000");
-    cli.ok("ip route add 21.0.0.0/24 via drop count 1000");
-    let mut changed = false;
-    let text = in_slices(&mut cli, "show ip fib", |cli, text| {
-        if !changed && text.contains("\n20.") {
-            changed = true;
-            cli.ok("ip route del 21.0.0.0/24 count 1000");
-            cli.ok("ip route add 22.0.0.0/24 via drop count 1000");
-        }
-    });
-    assert!(changed);
-    let shown: Vec<Prefix4> = text.lines().filter_map(|l| l.parse().ok()).collect();
-    assert!(shown.is_sorted_by(|a, b| a < b), "each at most once, in order");
-    let of = |net: &str| shown.iter().filter(|p| p.to_string().starts_with(net)).count();
-    assert_eq!((of("20."), of("21.")), (20_000, 0));
-    assert!(of("22.") <= 1000);
-}
-
-#[test]
-fn a_configuration_that_changes_while_it_is_shown_says_so() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 20.0.0.0/24 via drop count 20000");
-    let mut left = 1;
-    let text = in_slices(&mut cli, "show config", |cli, _| {
-        if std::mem::take(&mut left) > 0 {
-            cli.ok("ip route del 20.0.0.0/24");
-        }
-    });
-    assert!(text.ends_with(
-        "\n# it has changed while it was shown: this is not the configuration of any one moment\n"
-    ));
-    assert!(!cli.ok("show config").contains('#'));
-}
-
-#[test]
-fn a_table_that_goes_while_it_is_shown_ends_the_list() {
-    let mut cli = Cli::new();
-    cli.ok("ip table add 7");
-    cli.ok("ip route add 20.0.0.0/24 table 7 via drop count 20000");
-    let mut shown = 0;
-    in_slices(&mut cli, "show ip fib table 7", |cli, text| {
-        if shown == 0 && text.contains("\n20.") {
-            shown = text.lines().count();
-            cli.ok("ip route del 20.0.0.0/24 table 7 count 20000");
-            cli.ok("ip table del 7");
-        }
-    });
-    assert!((1..40_000).contains(&shown));
-}
-
-#[test]
-fn one_interface_or_adjacency_is_shown_alone() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 20.0.0.0/24 via 10.0.0.2");
-    cli.ok("ip route add 20.0.1.0/24 via 10.0.0.3");
-    cli.ok("ip neighbor pg0 10.0.0.4 02:00:00:00:00:04");
-    cli.ok("set interface ip address pg1 10.1.0.1/24");
-    cli.ok("ip neighbor pg1 10.1.0.5 02:00:00:00:00:05");
-    let names = |cli: &mut Cli, line: &str, field: &str| -> Vec<String> {
-        let json: serde_json::Value = serde_json::from_str(&cli.ok(&format!("{line} --json"))).unwrap();
-        json.as_array().unwrap().iter().map(|row| row[field].to_string().replace('"', "")).collect()
-    };
-    for show in ["show interface", "show interface address"] {
-        assert_eq!(names(&mut cli, show, "name"), ["pg0", "pg1"]);
-        assert_eq!(names(&mut cli, &format!("{show} pg1"), "name"), ["pg1"]);
-    }
-    assert_eq!(names(&mut cli, "show ip neighbors", "interface"), ["pg0", "pg1"]);
-    assert_eq!(names(&mut cli, "show ip neighbors pg1", "interface"), ["pg1"]);
-    assert_eq!(names(&mut cli, "show ip neighbors pg0", "ip"), ["10.0.0.4"]);
-    let all = names(&mut cli, "show adjacency", "index");
-    assert_eq!(names(&mut cli, &format!("show adjacency {}", all[1]), "index"), [all[1].clone()]);
-    assert_eq!(names(&mut cli, "show ip table", "table"), ["0"]);
-}
-
-/// A file in a folder of its own, which goes with the folder.
-fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    std::fs::write(&path, text).unwrap();
-    (folder, path.display().to_string())
-}
-
-const TWO_PORTS: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { mtu: 1400 }\n";
-
-#[test]
-fn a_file_is_applied_whole_or_not_at_all() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
-    let (_folder, path) = file("a.yaml", TWO_PORTS);
-    let before = cli.ok("show config");
-    let would = cli.ok(&format!("config apply {path} dry-run"));
-    assert_eq!(would, "- ip route add 10.9.0.0/16 via 10.0.0.2\n+ set interface mtu 1400 pg1\n");
-    assert_eq!(cli.ok("show config"), before);
-    assert_eq!(cli.ok(&format!("config apply {path}")), would);
-    assert_eq!(cli.ok(&format!("config apply {path} dry-run")), "nothing would change\n");
-    assert!(cli.ok("show config yaml").contains("  pg1:\n    mtu: 1400\n"));
-    // What is wrong with its form, and with what it means, both with the place.
-    let (_folder, path) = file("b.yaml", "interfaces:\n  pg0: { mtu: x }\n  pg9: { adresses: [] }\n");
-    let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
-    assert!(told.contains("b.yaml:2:15: ") && told.contains("b.yaml:3:10: "), "{told}");
-    let (_folder, path) = file(
-        "c.yaml",
-        "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { addresses: [ 10.0.0.2/24 ] }\n",
-    );
-    let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
-    assert!(
-        told.contains("c.yaml:2:21: ")
-            && told.contains("c.yaml:3:21: ")
-            && told.contains("nothing was changed"),
-        "{told}"
-    );
-    assert!(cli.run("config apply /no/such/file.yaml").is_err());
-    assert!(cli.ok("show config").contains("mtu 1400 pg1"));
-}
-
-#[test]
-fn changes_are_taken_back() {
-    let mut cli = Cli::new();
-    let before = cli.ok("show config");
-    cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
-    cli.ok("delete packet-generator interface pg1");
-    cli.ok("set interface mtu 1300 pg0");
-    let history = cli.ok("show config history");
-    assert!(
-        history.contains("interface pg1") && history.contains("route 10.9.0.0/16 in table 0"),
-        "{history}"
-    );
-    let without_mtu = cli.ok("config rollback");
-    assert_eq!(without_mtu, "- set interface mtu 1300 pg0\n");
-    // The rollback is a change as well.
-    cli.ok("config rollback 4");
-    assert_eq!(cli.ok("show config"), before);
-    cli.refused("config rollback 0", "0");
-    cli.refused("config rollback 99", "99");
-    cli.ok("config rollback");
-    assert!(cli.ok("show config").contains("10.9.0.0/16") && !cli.ok("show config").contains("pg1"));
-    // Many routes by one command are one change; of too many only that there was one is known.
-    let before = cli.ok("show config");
-    cli.ok("ip route add 10.9.0.0/16 via drop count 3");
-    let back = cli.ok("config rollback");
-    assert!(
-        back.contains("- ip route add 10.11.0.0/16 via drop\n") && cli.ok("show config") == before,
-        "{back}"
-    );
-    cli.ok("ip route add 20.0.0.0/24 via drop count 300000");
-    assert!(cli.refused("config rollback 1", "1").contains("no change is remembered"));
-}
-
-#[test]
-fn what_is_not_confirmed_goes_back() {
-    let mut cli = Cli::new();
-    let before = cli.ok("show config");
-    let (_folder, path) = file("a.yaml", TWO_PORTS);
-    assert!(cli.run("config confirm").is_err());
-    let said = cli.ok(&format!("config apply {path} confirm 1"));
-    assert!(said.contains("goes back in 1 minutes unless confirmed"), "{said}");
-    cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
-    assert!(
-        cli.run(&format!("config apply {path}")).unwrap_err().to_string().contains("waits to be confirmed")
-    );
-    cli.context.look_at_confirmation();
-    assert_ne!(cli.ok("show config"), before, "there is time");
-    cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.context.look_at_confirmation();
-    assert_eq!(cli.ok("show config"), before);
-    // Confirmed, it stays; and without a number what waits is what goes back.
-    cli.ok(&format!("config apply {path} confirm 1"));
-    cli.ok("config confirm");
-    cli.context.look_at_confirmation();
-    assert_ne!(cli.ok("show config"), before);
-    cli.ok("config rollback");
-    cli.ok(&format!("config apply {path} confirm 1"));
-    cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
-    cli.ok("config rollback");
-    assert_eq!(cli.ok("show config"), before);
-    assert!(cli.run("config confirm").is_err());
-    cli.refused(&format!("config apply {path} confirm 0"), "0");
-    // To take back a change that was made since leaves it to be confirmed.
-    cli.ok(&format!("config apply {path} confirm 1"));
-    cli.ok("create loopback interface");
-    cli.ok("config rollback 1");
-    cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.context.look_at_confirmation();
-    assert_eq!(cli.ok("show config"), before);
-}
-
-#[test]
-fn however_much_was_changed_it_goes_back() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 20.0.0.0/24 via drop count 260000");
-    let before = cli.ok("show config");
-    let (_folder, path) = file("a.yaml", TWO_PORTS);
-    cli.ok(&format!("config apply {path} confirm 1"));
-    cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.context.look_at_confirmation();
-    assert!(cli.ok("show config") == before, "the routes are there again");
-}
-
-#[test]
-fn only_ordinary_files_are_read_and_no_link_is_written_through() {
-    let mut cli = Cli::new();
-    for path in ["/dev/zero", "/dev/null", "/"] {
-        let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
-        assert!(told.contains("no ordinary file"), "{told}");
-    }
-    let (folder, path) = file("a.yaml", "old\n");
-    cli.ok(&format!("config save {path}"));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies about");
-}
-
-#[test]
-fn the_loser_of_a_conflict_is_told() {
-    let mut cli = Cli::new();
-    let (_folder, path) = file("a.yaml", TWO_PORTS);
-    let yaml = cli.ok("show config yaml");
-    let generation: u64 = yaml.split_whitespace().nth(2).unwrap().parse().unwrap();
-    cli.ok("set interface mtu 1200 pg0");
-    let told = cli.run(&format!("config apply {path} generation {generation}")).unwrap_err().to_string();
-    assert!(told.contains("somebody has changed it"), "{told}");
-    cli.ok(&format!("config apply {path} generation {}", generation + 1));
-}
-
-#[test]
-fn what_is_saved_makes_the_same_again() {
-    let mut cli = Cli::new();
-    cli.ok("create sub-interfaces pg0 100 dot1ad 7 inner-dot1q 8");
-    cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2 pg0");
-    let config = cli.ok("show config");
-    let (folder, yaml) = file("a.yaml", "old\n");
-    std::fs::set_permissions(&yaml, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-    cli.ok(&format!("config save {yaml}"));
-    let commands = folder.path().join("a.conf").display().to_string();
-    cli.ok(&format!("config save {commands}"));
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&yaml).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o640, "the permissions stay");
-    let saved = std::fs::read_to_string(&commands).unwrap();
-    assert!(saved.starts_with('#') && saved.ends_with(&config), "{saved}");
-    let mut again = Cli::new();
-    again.ok("delete packet-generator interface pg0");
-    again.ok(&format!("config apply {yaml}"));
-    assert_eq!(again.ok("show config"), config);
-    // A file that cannot be written is as it was, and nothing lies about.
-    let files = || std::fs::read_dir(folder.path()).unwrap().count();
-    let before = files();
-    cli.refused("config save /dev/full/x.yaml", "/dev/full/x.yaml");
-    assert_eq!(files(), before);
 }
