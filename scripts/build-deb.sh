@@ -51,10 +51,10 @@ for function in "$work/documents/_volley" packaging/completion/_volley_router pa
 done
 
 doc=usr/share/doc/volley
-for name in README.md docs/configuration.md docs/startup-conf.md docs/cli.md; do
+for name in README.md docs/configuration.md docs/metrics.md docs/startup-conf.md docs/cli.md; do
     file 644 $name $doc/"$(basename $name)"
 done
-for example in docs/examples/*.yaml; do
+for example in docs/examples/*.yaml packaging/prometheus/volley.rules.yml packaging/grafana/volley.json; do
     file 644 "$example" $doc/examples/"$(basename "$example")"
 done
 {
