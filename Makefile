@@ -1,10 +1,10 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test lint bench bench-fib demo loom deb test-deb
+.PHONY: help setup build test lint bench bench-fib bench-restart demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
-		printf '  make %-9s %s\n' "$$target" "$$what"; done
+		printf '  make %-13s %s\n' "$$target" "$$what"; done
 
 setup: ## Install what building and testing need, if it is missing
 	@scripts/setup.sh
@@ -24,6 +24,10 @@ bench: setup ## Measure clocks per packet, start, memory, latency; tables, and t
 
 bench-fib: setup ## Measure how fast routes come and go; a table, and target/bench/fib.json (VOLLEY_RIB=FILE: a real table)
 	@. scripts/env.sh && cargo bench --package volley --bench fib
+
+bench-restart: setup ## Measure how long a restart under traffic stops forwarding; a table, and target/bench/restart.json
+	@. scripts/env.sh && cargo build --release --package volley && \
+		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench restart
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

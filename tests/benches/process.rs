@@ -3,58 +3,14 @@
 //! object a line.
 
 use std::fs;
-use std::io::Write;
-use std::path::Path;
 use std::time::Instant;
 
-use scenarios::{Ping, Routed, TWO_PORTS, cabled};
+use scenarios::{Figure, Ping, Routed, TWO_PORTS, cabled};
 use testkit::process::poll;
 use testkit::router::{Router, START};
 
 /// Repetitions of each measurement.
 const REPETITIONS: usize = 12;
-
-struct Figure {
-    bench: &'static str,
-    unit: &'static str,
-    samples: Vec<f64>,
-    target: f64,
-}
-
-impl Figure {
-    fn sorted(&self) -> Vec<f64> {
-        let mut s = self.samples.clone();
-        s.sort_by(f64::total_cmp);
-        s
-    }
-
-    fn json(&self) -> String {
-        let s = self.sorted();
-        format!(
-            "{{\"bench\": \"{}\", \"unit\": \"{}\", \"median\": {:.3}, \"min\": {:.3}, \"max\": {:.3}, \"samples\": {}}}",
-            self.bench,
-            self.unit,
-            s[s.len() / 2],
-            s[0],
-            s[s.len() - 1],
-            s.len()
-        )
-    }
-
-    fn line(&self) -> String {
-        let s = self.sorted();
-        let middle = s[s.len() / 2];
-        let verdict = if middle <= self.target { "ok" } else { "MISSED" };
-        format!(
-            "{:<16} {middle:>9.3} {:>9.3} {:>9.3} {:>9.3}  {:<8} {verdict}",
-            self.bench,
-            s[0],
-            s[s.len() - 1],
-            self.target,
-            self.unit
-        )
-    }
-}
 
 /// From the start of the process to the first packet that it forwarded.
 fn start() -> Option<Figure> {
@@ -102,16 +58,5 @@ fn ping() -> Option<Figure> {
 }
 
 fn main() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
-    fs::create_dir_all(&directory).expect("target/bench can be made");
-    let mut file = fs::File::create(directory.join("process.json")).expect("target/bench can be written");
-    println!("{:<16} {:>9} {:>9} {:>9} {:>9}", "bench", "median", "min", "max", "target");
-    for measure in [start, memory, ping] {
-        let Some(figure) = measure() else {
-            println!("SKIPPED: it needs root or a user namespace");
-            continue;
-        };
-        writeln!(file, "{}", figure.json()).expect("target/bench can be written");
-        println!("{}", figure.line());
-    }
+    Figure::report("process.json", &[start, memory, ping]);
 }

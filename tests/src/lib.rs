@@ -3,6 +3,7 @@
 //! Each file in `tests/` is a theme. Most scenarios start from [`Routed`]: two hosts with the router between them.
 #![forbid(unsafe_code)]
 
+mod figure;
 mod iperf;
 mod ping;
 
@@ -10,6 +11,7 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
+pub use figure::Figure;
 pub use iperf::{Iperf, lost_on_the_way};
 pub use ping::Ping;
 

@@ -47,7 +47,9 @@ fn what_does_not_change_is_not_disturbed() {
     let Some(net) = Routed::new() else { return };
     net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
     let (small, large) = (file(&net.router, "small.yaml", PORTS), file(&net.router, "large.yaml", MORE));
-    let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 16M -l 200 -t 3");
+    // 2,500 packets a second: the port's ring holds what comes while a busy machine runs neither worker nor sender, and
+    // what the sender then makes up for.
+    let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 4M -l 200 -t 3");
     let mut changes = 0;
     while flow.running() {
         net.router.ctl(&format!("config apply {large}"));
@@ -56,7 +58,7 @@ fn what_does_not_change_is_not_disturbed() {
     }
     let end = flow.finish();
     assert!(changes >= 6, "only {changes} changes in three seconds");
-    assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 10_000), "{end}");
+    assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 5_000), "{end}");
     assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
 }
 
@@ -79,15 +81,12 @@ fn what_was_saved_is_there_after_a_restart() {
     let router = Router::start(&r, TWO_PORTS);
     router.script("create sub-interfaces host-eth0 7\nip route add 10.9.0.0/16 via 10.0.1.2");
     let config = router.ctl("show config");
-    let (socket, path) = (router.socket().to_owned(), router.socket().with_file_name("saved.yaml"));
+    let path = router.socket().with_file_name("saved.yaml");
     router.ctl(&format!("config save {}", path.display()));
     router.stop();
-    let (binary, socket) = (testkit::router::binary().display(), socket.display());
-    let unix = format!("unix {{ nodaemon cli-listen {socket} startup-config {} }}", path.display());
-    let again = r.spawn(&format!("{binary} run {unix}"));
+    let again = Router::spawn_from(&r, &path);
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
-    assert_eq!(r.run(&format!("{binary} ctl -s {socket} show config")), config);
-    drop(again);
+    assert_eq!(again.ctl("show config"), config);
 }
 
 #[test]

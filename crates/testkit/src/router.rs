@@ -76,9 +76,22 @@ impl Router {
         Router::launch(host, "", commands)
     }
 
+    /// Starts a router whose configuration is this file, commands or YAML, and does not wait.
+    pub fn spawn_from(host: &Host, configuration: &Path) -> Router {
+        Router::launch_from(host, "", configuration)
+    }
+
     fn launch(host: &Host, sections: &str, commands: &str) -> Router {
+        let configuration = host.lab().dir().join(format!("{}.cli", host.name()));
+        write(&configuration, commands);
+        Router::launch_from(host, sections, &configuration)
+    }
+
+    fn launch_from(host: &Host, sections: &str, configuration: &Path) -> Router {
         let socket = host.lab().dir().join(format!("{}.sock", host.name()));
-        let config = write_config(host, sections, commands, &socket);
+        let config = host.lab().dir().join(format!("{}.conf", host.name()));
+        let (listen, exec) = (socket.display(), configuration.display());
+        write(&config, &format!("unix {{\n  nodaemon\n  cli-listen {listen}\n  exec {exec}\n}}\n{sections}"));
         let process = host.spawn(&format!("{} run -c {}", binary().display(), config.display()));
         Router { host: host.clone(), process, socket }
     }
@@ -90,7 +103,11 @@ impl Router {
         host.attempt(&format!("{} run -c {}", binary().display(), config.display()), START)
     }
 
-    fn wait_ready(mut self) -> Router {
+    /// Waits until it forwards.
+    ///
+    /// # Panics
+    /// When it ends, or is not ready within [`START`], with its log.
+    pub fn wait_ready(mut self) -> Router {
         let ready = poll(START, || match self.process.running() {
             true => self.process.stderr().contains("volley: ready").then_some(true),
             false => Some(false),
@@ -221,17 +238,6 @@ impl Drop for Router {
 /// The entry of a list of objects that has this name.
 fn named<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
     list.as_array()?.iter().find(|entry| entry["name"] == name)
-}
-
-/// Writes a startup.conf for a router on `host`, and the file of commands that it names.
-fn write_config(host: &Host, sections: &str, commands: &str, socket: &Path) -> PathBuf {
-    let dir = host.lab().dir();
-    let exec = dir.join(format!("{}.cli", host.name()));
-    let config = dir.join(format!("{}.conf", host.name()));
-    write(&exec, commands);
-    let (socket, exec) = (socket.display(), exec.display());
-    write(&config, &format!("unix {{\n  nodaemon\n  cli-listen {socket}\n  exec {exec}\n}}\n{sections}"));
-    config
 }
 
 fn write(path: &Path, text: &str) {

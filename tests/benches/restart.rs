@@ -1,0 +1,63 @@
+//! How long nothing is forwarded when the router is started again under traffic: the longest time between two answers to
+//! a ping of 1,000 requests a second through the router. `cargo bench -p scenarios --bench restart` prints a table and writes
+//! `target/bench/restart.json`, one object a line.
+//!
+//! In the gap is all that a host notices: the end of the old process, the start of the new one, its ports, its configuration
+//! from the file that `config save` wrote, and ARP for the hosts on both sides.
+
+use std::time::Duration;
+
+use scenarios::{Figure, Ping, TWO_PORTS, cabled};
+use testkit::process::until;
+use testkit::router::{Router, START};
+
+/// Restarts of each kind.
+const REPETITIONS: usize = 9;
+/// What an operator may notice, in milliseconds.
+const TARGET: f64 = 300.0;
+
+/// Measures `REPETITIONS` restarts of a router that has `commands` as its configuration; `end` ends the old process.
+fn restarts(bench: &'static str, commands: &str, end: fn(Router)) -> Option<Figure> {
+    let (a, r, _b) = cabled()?;
+    let first = Router::start(&r, commands);
+    let saved = first.socket().with_file_name("saved.yaml");
+    first.ctl(&format!("config save {}", saved.display()));
+    first.stop();
+    let mut samples = Vec::new();
+    for _ in 0..REPETITIONS {
+        let old = Router::spawn_from(&r, &saved).wait_ready();
+        Ping::until_answered(&a, "10.0.1.2", START);
+        let mut flow = a.spawn("ping -n -D -i 0.001 -W 1 -c 3000 10.0.1.2");
+        until("packets flow", START, || flow.stdout().lines().count() > 300);
+        end(old);
+        let again = Router::spawn_from(&r, &saved);
+        let said = flow.finish(Duration::from_secs(30)).stdout;
+        let times: Vec<f64> =
+            said.lines().filter_map(|line| line.strip_prefix('[')?.split(']').next()?.parse().ok()).collect();
+        let gap = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+        assert!(times.len() > 1000 && gap > 0.01, "there was no restart in this:\n{said}");
+        samples.push(gap * 1000.0);
+        again.stop();
+    }
+    Some(Figure { bench, unit: "ms", samples, target: TARGET })
+}
+
+fn restart() -> Option<Figure> {
+    restarts("restart", TWO_PORTS, Router::stop)
+}
+
+fn crash() -> Option<Figure> {
+    restarts("crash", TWO_PORTS, Router::kill)
+}
+
+fn restart_100k() -> Option<Figure> {
+    restarts(
+        "restart-100k",
+        &format!("{TWO_PORTS}ip route add 20.0.0.0/24 via 10.0.1.2 count 100000\n"),
+        Router::stop,
+    )
+}
+
+fn main() {
+    Figure::report("restart.json", &[restart, crash, restart_100k]);
+}
