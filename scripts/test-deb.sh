@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package, looks at what is in it, installs it into a clean root, runs the router there with the rights that
-# its unit gives it, removes and purges it. Needs root; a root of Debian's comes from its mirror (some 60 MB).
+# its unit gives it, then as a service of a systemd of its own, removes and purges it. Needs root; a root of Debian's comes
+# from its mirror (some 80 MB).
 # $VOLLEY_BIN names a binary that is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +53,7 @@ capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | sed 's/CAP_/+/g; 
 echo "== a clean root"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 root=$work/root
-debootstrap --variant=minbase "$suite" "$root" >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail "debootstrap"; }
+debootstrap --variant=minbase --include=systemd-sysv,iproute2,iputils-ping "$suite" "$root" >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail "debootstrap"; }
 in_root() { # in_root COMMAND…: with /proc of its own, and a network of its own with one interface
     unshare --mount --net --pid --fork --kill-child sh -c '
         mount -t proc proc "$1/proc" && ip link set lo up && ip link add eth1 type veth peer name far && root=$1 && shift &&
@@ -88,6 +89,50 @@ kill $pid
 wait $pid
 END
 in_root sh /tmp/run "$capabilities" || fail "the router does not run"
+
+echo "== the service, under a systemd of its own"
+scripts/boot-root.sh "$root" >"$work/boot.log" 2>&1 &
+boot=$!
+trap 'kill $boot 2>/dev/null; wait $boot; rm -rf --one-file-system "$work"' EXIT
+first() { # the first process of the namespaces that boot-root.sh made: the child of its child
+    pgrep -P "$(pgrep -P $boot | head -n 1)" | head -n 1
+}
+booted() { nsenter --target "$(first)" --all "$@"; }
+patient() { # patient WHAT COMMAND…: until it succeeds
+    local what=$1 && shift
+    for _ in $(seq 300); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done
+    cat "$work/boot.log" >&2
+    booted journalctl --no-pager -u volley >&2 || true
+    fail "after 30 s still not: $what"
+}
+forwards() { booted ping -c 1 -W 1 192.0.2.1; }
+patient "systemd runs" booted systemctl is-active multi-user.target
+booted systemctl start volley || patient "the service starts" false
+booted ip addr add 192.0.2.2/24 dev far
+patient "it answers" forwards
+booted systemctl status volley | grep -q 'Status: "forwarding; 1 of 1 interfaces usable"' || fail "no status"
+for file in /etc/volley/volley.yaml /tmp/saved.yaml; do
+    booted volley ctl config save $file >/dev/null || fail "$file cannot be written"
+done
+sed -i 's/1400/1300/' "$root/etc/volley/volley.yaml"
+booted systemctl reload volley || fail "reload"
+booted vppctl show interface host-eth1 | grep -q '1300/' || fail "reload applied nothing"
+booted systemctl restart volley || fail "restart"
+patient "it answers after a restart" forwards
+router() { booted systemctl show -p MainPID --value volley; }
+replaced() { local now; now=$(router) && [ "$now" != 0 ] && [ "$now" != "$old" ] && forwards; }
+old=$(router)
+booted systemctl kill --kill-whom=main --signal=KILL volley
+patient "it comes back after a crash" replaced
+old=$(router)
+booted systemctl kill --kill-whom=main --signal=STOP volley
+patient "the watchdog replaces a router that hangs" replaced
+booted systemctl stop volley || fail "stop"
+booted ip -br link show eth1 | grep -q DOWN || fail "eth1 is not given back"
+[ "$(booted systemctl show -p Result --value volley)" = success ] || fail "it did not end well"
+kill $boot
+wait $boot || true
+rm -f "$root/etc/volley/volley.yaml"
 
 echo "== removed and purged"
 in_root dpkg --remove volley >/dev/null
