@@ -28,6 +28,7 @@ use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::{self, Context};
 use crate::metrics;
 use crate::process::{self, PidFile, Terminal};
+use crate::rates;
 use crate::service;
 use crate::startup::{Group, Listen, Startup, Workers};
 use crate::system::System;
@@ -137,6 +138,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(commands::registry());
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
+    tokio::task::spawn_local(rates::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
             done = configure(&registry, &context, file) => done,

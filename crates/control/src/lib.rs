@@ -13,6 +13,7 @@ pub mod intent;
 pub mod logging;
 pub mod metrics;
 mod process;
+pub mod rates;
 mod service;
 pub mod startup;
 pub mod system;

@@ -138,8 +138,12 @@ impl Router {
 
     /// Runs one CLI command through `volley ctl`; it may fail.
     pub fn attempt(&self, command: &str) -> Finished {
-        self.host
-            .attempt(&format!("{} ctl -s {} {command}", binary().display(), self.socket.display()), LIMIT)
+        self.in_background(command).finish(LIMIT)
+    }
+
+    /// Starts one CLI command through `volley ctl`, and does not wait for its end.
+    pub fn in_background(&self, command: &str) -> Process {
+        self.host.spawn(&format!("{} ctl -s {} {command}", binary().display(), self.socket.display()))
     }
 
     /// Runs one CLI command that must succeed, and gives its output.

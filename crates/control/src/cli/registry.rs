@@ -83,13 +83,13 @@ impl<C: Values + 'static> Registry<C> {
         registry
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One that begins with `show` changes
-    /// nothing, and is carried out for those who may only read, too.
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One that begins with `show` or
+    /// `monitor` changes nothing, and is carried out for those who may only read, too.
     ///
     /// # Panics
     /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
     pub fn add(&mut self, syntax: &str, help: &str, handler: Handler<C>) {
-        let reads = syntax.split_whitespace().next() == Some("show");
+        let reads = matches!(syntax.split_whitespace().next(), Some("show" | "monitor"));
         self.insert(syntax, help, reads, Run::Handler(handler));
     }
 
@@ -135,8 +135,8 @@ impl<C: Values + 'static> Registry<C> {
         let (index, taken) = parse::decide(self.start(), line, &found, cx, syntax)?;
         if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
             return Err(CliError::new(format!(
-                "this socket is for reading, and \"{}\" is none of the commands that change nothing: \"show ...\" and \"help\" \
-                 are; the others are for those who may use the full one (unix {{ cli-listen ... }})",
+                "this socket is for reading, and \"{}\" is none of the commands that change nothing: \"show ...\", \
+                 \"monitor ...\" and \"help\" are; the others are for those who may use the full one (unix {{ cli-listen ... }})",
                 line.trim()
             )));
         }

@@ -3,6 +3,7 @@
 pub mod config;
 mod generator;
 mod interface;
+mod monitor;
 mod neighbor;
 mod pcap;
 mod ping;
@@ -15,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::rc::{Rc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use infra::clock::Clock;
 use net::ip::Prefix4;
@@ -23,6 +24,7 @@ use net::router::Address;
 
 use crate::cli::{Args, CliError, Job, Registry, Step, Values};
 use crate::intent::{Change, Journal, Key, Store};
+use crate::rates::Rates;
 use crate::system::System;
 
 /// The answer to a command.
@@ -42,6 +44,8 @@ pub struct Context {
     pub journal: Journal,
     /// What was applied and waits to be confirmed.
     unconfirmed: Option<config::Unconfirmed>,
+    /// What goes through the interfaces a second.
+    pub rates: Rates,
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
     /// The capture that runs.
@@ -68,6 +72,7 @@ impl Context {
             store: Store::default(),
             journal: Journal::default(),
             unconfirmed: None,
+            rates: Rates::default(),
             pings: Vec::new(),
             capture: None,
             last_capture: None,
@@ -177,6 +182,7 @@ pub fn registry() -> Registry<Context> {
     generator::register(&mut r);
     config::register(&mut r);
     ping::register(&mut r);
+    monitor::register(&mut r);
     pcap::register(&mut r);
     reassembly::register(&mut r);
     r
@@ -192,6 +198,17 @@ fn address(args: &Args, name: &str) -> Result<Address, CliError> {
 fn prefix(args: &Args, name: &str) -> Result<Prefix4, CliError> {
     let (address, len) = args.need::<(Ipv4Addr, u8)>(name)?;
     Ok(Prefix4::new(address, len))
+}
+
+/// The longest interval that a command takes, in seconds.
+const LONGEST_INTERVAL: f64 = 3600.0;
+
+/// An argument as an interval in seconds, such as 0.2, of at least `least`; a second if it is not given.
+fn interval(args: &Args, name: &str, least: f64) -> Result<Duration, CliError> {
+    let Some(word) = args.get::<String>(name) else { return Ok(Duration::from_secs(1)) };
+    let seconds = word.parse::<f64>().ok().filter(|s| (least..=LONGEST_INTERVAL).contains(s));
+    let fault = || args.fault(name, format!("an interval is {least} to {LONGEST_INTERVAL} seconds"));
+    seconds.map(Duration::from_secs_f64).ok_or_else(fault)
 }
 
 /// The VRF that an argument names; 0 if it is not given.

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Context, Output, table};
+use super::{Context, Output, interval, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// How long the last reply is waited for.
 const PATIENCE: u64 = 1_000_000_000;
-/// The longest time between two requests.
-const LONGEST: Duration = Duration::from_secs(3600);
 /// How often replies are looked for while waiting.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -30,11 +28,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let destination: Ipv4Addr = a.need("destination")?;
     let size = a.get::<u32>("size").unwrap_or(56) as usize;
     let source = a.get::<Ipv4Addr>("source");
-    let seconds: String = a.get("seconds").unwrap_or_else(|| "1".into());
-    let interval = seconds.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-    let Some(interval) = interval.filter(|i| *i <= LONGEST) else {
-        return Err(a.fault("seconds", format!("an interval is 0 to {} seconds", LONGEST.as_secs())));
-    };
+    let interval = interval(a, "seconds", 0.0)?;
     let count = a.get::<u32>("n").unwrap_or(5);
     if !(1..=u32::from(u16::MAX)).contains(&count) {
         return Err(a.fault("n", format!("a ping has 1 to {} requests", u16::MAX)));

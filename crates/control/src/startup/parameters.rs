@@ -129,7 +129,7 @@ const UNIX: &[Parameter] = &[
     })
     .default("none")
     .help(
-        "A second UNIX socket of the CLI, for those who may look and change nothing: `show` and `help` are carried out there, and \
+        "A second UNIX socket of the CLI, for those who may look and change nothing: `show`, `monitor` and `help` are carried out there, and \
          nothing else. A relative path lies in `runtime-dir`.",
     ),
     Parameter::sets("cli-allow-remote", "", |s, _| {

@@ -13,8 +13,10 @@ use crate::ip::Prefix4;
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {
-    /// Its index.
+    /// Its index, which another one may have when this one is gone.
     pub index: u32,
+    /// The how-manieth interface it is that this router made: no other ever has this number.
+    pub serial: u64,
     /// Its name.
     pub name: String,
     /// What it is.
@@ -68,6 +70,8 @@ pub(crate) struct InterfaceTable {
     carried: BTreeMap<(u32, Tags), u32>,
     /// Connected networks by VRF. Those of different interfaces are apart.
     networks: BTreeMap<(u16, Prefix4), u32>,
+    /// How many interfaces there ever were.
+    made: u64,
 }
 
 impl InterfaceTable {
@@ -99,8 +103,10 @@ impl InterfaceTable {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds an interface without addresses, whose name and tags no other has.
-    pub fn insert(&mut self, info: InterfaceInfo) {
+    /// Adds an interface without addresses, whose name and tags no other has. It gets its serial number here.
+    pub fn insert(&mut self, mut info: InterfaceInfo) {
+        self.made += 1;
+        info.serial = self.made;
         self.names.insert(info.name.clone(), info.index);
         if let Some(tags) = info.tags {
             self.carried.insert((info.parent, tags), info.index);

@@ -120,6 +120,7 @@ impl Router {
         self.clear_interface(index);
         let info = InterfaceInfo {
             index,
+            serial: 0,
             name: name.to_string(),
             kind,
             admin_up: false,

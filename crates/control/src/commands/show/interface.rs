@@ -8,11 +8,17 @@ use serde::Serialize;
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
+use crate::rates::{self, Rate};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show interface [<interface:interface>]", "Show interfaces with state and counters.", show);
     r.add("show interface address [<interface:interface>]", "Show the addresses of interfaces.", addresses);
+    r.add(
+        "show interface rates [<interface:interface>]",
+        "Show what goes through interfaces a second, of the last 5 seconds.",
+        all_rates,
+    );
     r.add(
         "show interface features <interface:interface>",
         "Show the feature arcs of an interface.",
@@ -48,6 +54,8 @@ struct Interface {
     table: u16,
     mac: String,
     counters: Vec<Counter>,
+    /// Of the last seconds; not of an interface that was just made.
+    rates: Option<Rate>,
 }
 
 /// The interfaces that an argument names, or all.
@@ -106,6 +114,15 @@ impl Chosen {
     }
 }
 
+/// The state of an interface in words.
+fn state(admin_up: bool, link_up: bool) -> &'static str {
+    match (admin_up, link_up) {
+        (false, _) => "down",
+        (true, true) => "up",
+        (true, false) => "up, link down",
+    }
+}
+
 struct Interfaces {
     chosen: Chosen,
     table: Table,
@@ -125,18 +142,18 @@ impl Rows<Context> for Interfaces {
             table: i.fib,
             mac: i.mac.to_string(),
             counters: counters(c, i),
+            rates: c.rates.of(i),
         })
     }
 
     fn text(&mut self, page: &[Interface], out: &mut String) {
         for i in page {
-            let state = match (i.admin_up, i.link_up) {
-                (false, _) => "down",
-                (true, true) => "up",
-                (true, false) => "up, link down",
-            };
-            let mut head =
-                vec![i.name.clone(), i.index.to_string(), state.into(), format!("{}/0/0/0", i.mtu_bytes)];
+            let mut head = vec![
+                i.name.clone(),
+                i.index.to_string(),
+                state(i.admin_up, i.link_up).into(),
+                format!("{}/0/0/0", i.mtu_bytes),
+            ];
             if i.counters.is_empty() {
                 self.table.row(head.clone());
             }
@@ -152,6 +169,55 @@ impl Rows<Context> for Interfaces {
 fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = Table::new(&["Name", "Idx", "State", "MTU (L3/IP4/IP6/MPLS)", "Counter", "Count"]);
     Ok(Output::rows(Interfaces { chosen: Chosen::new(c, a)?, table }, a.json()))
+}
+
+#[derive(Serialize)]
+struct InterfaceRates {
+    name: String,
+    index: u32,
+    admin_up: bool,
+    link_up: bool,
+    #[serde(flatten)]
+    rates: Option<Rate>,
+}
+
+/// The rates of interfaces, one a line: what is compared stands one below the other.
+struct AllRates {
+    chosen: Chosen,
+    table: Table,
+}
+
+impl Rows<Context> for AllRates {
+    type Row = InterfaceRates;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<InterfaceRates>) -> bool {
+        self.chosen.page(c, page, |i| InterfaceRates {
+            name: i.name.clone(),
+            index: i.index,
+            admin_up: i.admin_up,
+            link_up: c.system.router.link_up(i.index),
+            rates: c.rates.of(i),
+        })
+    }
+
+    fn text(&mut self, page: &[InterfaceRates], out: &mut String) {
+        for i in page {
+            let mut row = vec![i.name.clone(), i.index.to_string(), state(i.admin_up, i.link_up).to_string()];
+            row.extend(i.rates.iter().flat_map(Rate::whole).map(|n| n.to_string()));
+            self.table.row(row);
+        }
+        self.table.flush(out);
+    }
+
+    fn end(&mut self, _: &Context, out: &mut String) {
+        let _ = writeln!(out, "over the last {} s, with link headers", rates::WINDOW.as_secs());
+    }
+}
+
+fn all_rates(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let headings =
+        ["Name", "Idx", "State", "rx packets/s", "rx bits/s", "tx packets/s", "tx bits/s", "drops/s"];
+    Ok(Output::rows(AllRates { chosen: Chosen::new(c, a)?, table: Table::new(&headings) }, a.json()))
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,59 @@
+//! What goes through interfaces a second, while something does.
+
+use scenarios::{Ping, Routed};
+use serde_json::Value;
+use testkit::netns::LIMIT;
+use testkit::process::until;
+
+/// Whether a rate of pings is near 50 a second, on a machine that may be busy.
+fn near_50(rate: &Value, field: &str) -> bool {
+    (20.0..80.0).contains(&rate[field].as_f64().unwrap_or(0.0))
+}
+
+#[test]
+fn rates_are_shown_of_what_passes() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    // 50 a second, each way, of 98 bytes with the link header.
+    let pings = a.spawn("ping -n -q -i 0.02 -w 30 10.0.1.2");
+    until("the rate is shown", LIMIT, || {
+        let shown = &router.json("show interface rates host-eth0")[0];
+        near_50(shown, "rx_packets_per_second") && near_50(shown, "tx_packets_per_second")
+    });
+    let shown = &router.json("show interface host-eth1")[0]["rates"];
+    let size =
+        shown["tx_bits_per_second"].as_f64().unwrap() / shown["tx_packets_per_second"].as_f64().unwrap();
+    assert!((90.0 * 8.0..=98.0 * 8.0).contains(&size), "{shown}");
+    let text = router.ctl("show interface rates");
+    assert!(text.starts_with("Name ") && text.contains("host-eth1") && text.contains("rx bits/s"), "{text}");
+    let lines = router.ctl("--json monitor interface host-eth0 interval 0.5 count 3");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    for line in &lines {
+        assert!(
+            line["interface"] == "host-eth0" && near_50(&line["rates"], "rx_packets_per_second"),
+            "{line}"
+        );
+    }
+    drop(pings);
+}
+
+#[test]
+fn a_monitor_goes_on_while_others_are_served_and_ends_with_its_interface() {
+    let Some(Routed { router, .. }) = Routed::new() else { return };
+    router.ctl("create loopback interface");
+    let monitors: Vec<_> =
+        (0..8).map(|_| router.in_background("monitor interface loop0 interval 0.1")).collect();
+    until("all have shown something", LIMIT, || {
+        monitors.iter().all(|m| m.stdout().starts_with("rx: 0pps 0bps tx: 0pps 0bps\n"))
+    });
+    assert!(router.ctl("show version").starts_with("volley v"));
+    // One whose operator goes away is no matter.
+    let mut monitors = monitors.into_iter();
+    drop(monitors.next());
+    router.ctl("delete loopback interface intfc loop0");
+    for mut monitor in monitors {
+        let ended = monitor.finish(LIMIT);
+        assert!(!ended.ok() && ended.stderr.contains("loop0 was removed"), "{ended}");
+    }
+}
