@@ -29,7 +29,11 @@ pub fn register(r: &mut Registry<Context>) {
         "Show which thread polls which receive queue.",
         placement,
     );
-    r.add("show hardware-interfaces [<interface:interface>]", "Show devices and links.", hardware);
+    r.add(
+        "show hardware-interfaces [<interface:interface>] [{brief | verbose | detail}]",
+        "Show devices and links; \"brief\" without what a device has to say of itself.",
+        hardware,
+    );
     r.add("clear interfaces", "Start the counters of all interfaces anew.", |c, _| {
         let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
         all.into_iter().for_each(|i| c.system.router.clear_interface(i));
@@ -380,6 +384,9 @@ fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             "down"
         };
         let _ = writeln!(text, "{:<24} {:>4}  {link:<5} {}", h.name, h.index, h.kind);
+        if a.has("brief") {
+            continue;
+        }
         let speed = h.speed_mbps.map_or("unknown".into(), |s| format!("{s} Mbit/s"));
         let _ = writeln!(text, "  Link speed: {speed}\n  Ethernet address {}", h.mac);
         h.details.iter().for_each(|(name, value)| text += &format!("  {name}: {value}\n"));

@@ -28,10 +28,12 @@ pub fn register(r: &mut Registry<Context>) {
         c.system.router.graph().stats().clear_runtime();
         super::none()
     });
-    r.add("clear errors", "Start the drop counters anew.", |c, _| {
-        c.system.router.graph().stats().clear_errors();
-        super::none()
-    });
+    for noun in ["errors", "node counters"] {
+        r.add(&format!("clear {noun}"), "Start the drop counters anew.", |c, _| {
+            c.system.router.graph().stats().clear_errors();
+            super::none()
+        });
+    }
 }
 
 #[derive(Serialize)]
