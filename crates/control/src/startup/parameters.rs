@@ -179,6 +179,11 @@ const UNIX: &[Parameter] = &[
     })
     .default("/run/volley")
     .help("Where relative paths of sockets and the pidfile lie. It is made if need be; no other directory is."),
+    Parameter::sets("use-current-dir", "", |s, _| {
+        s.unix.runtime_dir = ".".into();
+        Ok(())
+    })
+    .help("The same as `runtime-dir .`: sockets and the pidfile lie in the directory that the router is started in."),
     Parameter::granted("cli-no-banner | nobanner", "", |_, _| Ok(()))
         .help("Do not greet when the CLI starts. It never does."),
     Parameter::sets("full-coredump", "", |s, _| {
@@ -261,6 +266,8 @@ const CPU: &[Parameter] = &[
     Parameter::ignored("numa-heap-size", "<size>", |_, c| c.size().map(|_| ()))
         .help("There is no heap of a fixed size."),
     Parameter::ignored("use-pthreads", "", |_, _| Ok(())).help("Threads are always the system's."),
+    Parameter::ignored("thread-prefix", "<text>", |_, c| c.text("the prefix").map(|_| ()))
+        .help("Threads are named after the router and what they do: `volley_wk_0`."),
 ];
 
 /// As many buffers as 16 million: 40 GiB.
@@ -275,6 +282,8 @@ const BUFFERS: &[Parameter] = &[
     .help("How many packet buffers there are in all, 2624 bytes each."),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),
+    Parameter::ignored("layout", "natural | packed", |_, c| c.choice(&["natural", "packed"]).map(|_| ()))
+        .help("The distance between buffers is chosen for the cache."),
     Parameter::ignored("page-size", "<size> | default | default-hugepage", |_, c| match c.peek() {
         Some(word) if word.text.starts_with("default") => {
             c.choice(&["default", "default-hugepage"]).map(|_| ())
@@ -341,24 +350,34 @@ const PLUGINS: &[Parameter] = &[
 /// Sections of VPP that nothing here corresponds to; each is accepted with one warning.
 pub const UNUSED_SECTIONS: &[&str] = &[
     "acl-plugin",
+    "api-fuzz",
     "api-queue",
     "api-segment",
     "api-trace",
     "cj",
+    "cnat",
+    "crypto-engines",
+    "crypto_sw_scheduler",
+    "ct6",
     "det44",
+    "devices",
     "dns",
     "dpdk",
     "dsa",
     "dslite",
     "ethernet",
+    "fateshare",
     "heapsize",
+    "http",
     "ikev2",
+    "interface",
     "ip",
     "ip6",
     "ipsec",
     "l2fib",
     "l2learn",
     "l2tp",
+    "l3fib",
     "linux-cp",
     "linux-nl",
     "logging",
@@ -366,17 +385,23 @@ pub const UNUSED_SECTIONS: &[&str] = &[
     "map",
     "mc",
     "memory",
+    "mpls",
     "nat",
     "nat64",
     "node",
+    "npol-plugin",
     "nsim",
     "oam",
     "perfmon",
     "physmem",
+    "plugin_path",
     "prom",
     "punt",
+    "pvti",
     "quic",
+    "selog",
     "session",
+    "sfdp",
     "snort",
     "socksvr",
     "stats",
@@ -384,9 +409,13 @@ pub const UNUSED_SECTIONS: &[&str] = &[
     "stn",
     "tapcli",
     "tcp",
+    "test-proxy",
+    "test_plugin_path",
     "tls",
+    "trace",
     "tuntap",
     "udp",
+    "unix-cli",
     "vhost-user",
     "virtio",
     "vlib",

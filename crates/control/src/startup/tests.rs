@@ -170,6 +170,7 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
         "<address:port>" => "127.0.0.1:9482",
         "<size>" | "unlimited | <size>" | "<size> | default | default-hugepage" => "2M",
         "other | batch | idle | fifo | rr" => "fifo",
+        "natural | packed" => "packed",
         "<node> { buffers <n> }" => "1 { buffers 64000 }",
         "<name> | default { enable | disable }" => "default { disable skip-version-check }",
         other => panic!("what fits '{other}'?"),
@@ -233,7 +234,7 @@ fn faults_name_place_expectation_and_what_was_meant() {
 #[test]
 fn an_unknown_parameter_takes_its_values_along_but_hides_nothing_else() {
     let known = ": expected one of main-core, corelist-workers, coremask-workers, workers, skip-cores, relative, \
-                 scheduler-policy, scheduler-priority, numa-heap-size, use-pthreads\n";
+                 scheduler-policy, scheduler-priority, numa-heap-size, use-pthreads, thread-prefix\n";
     assert_eq!(
         faults("cpu { turbo very fast { yes } worker 2 main-core 1 main-core no }"),
         format!(
