@@ -10,6 +10,7 @@ want() { # want PROGRAM PACKAGE
     command -v "$1" >/dev/null 2>&1 || need="$need $2"
 }
 want cc build-essential
+want pcap-config libpcap-dev
 want ip iproute2
 want unshare util-linux
 want ping iputils-ping

@@ -62,3 +62,62 @@ fn a_capture_ends_by_itself_and_is_of_one_device() {
         assert_eq!(router.attempt(wrong).code(), Some(1), "{wrong}");
     }
 }
+
+/// Expressions over what `mixed.py` sends.
+const EXPRESSIONS: [&str; 10] = [
+    "icmp",
+    "udp port 53 or tcp port 80",
+    "src net 10.0.1.0/24 and not dst host 10.0.0.1",
+    "ip[6:2] & 0x1fff != 0",
+    "vlan 100 and ip",
+    "vlan and udp",
+    "ip6 and dst port 53",
+    "arp or ether broadcast",
+    "greater 1000",
+    "ip[0] & 0xf > 5 and tcp[2:2] > 1000",
+];
+
+#[test]
+fn a_filter_takes_what_tcpdump_takes_of_the_same_packets() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let path = |n: usize| router.socket().with_file_name(format!("{n}.pcap")).display().to_string();
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/mixed.py");
+    let capture = |file: &str, filter: &str| {
+        router.ctl(&format!("pcap trace rx max 10000 intfc host-eth0 filter \"{filter}\" file {file}"));
+        let before = router.counter("host-eth0", "rx packets");
+        a.run(&format!("python3 {tool} eth0 02:00:00:00:00:77 7 400"));
+        testkit::process::until("all has come", testkit::netns::LIMIT, || {
+            router.counter("host-eth0", "rx packets") >= before + 400
+        });
+        assert!(!router.ctl("pcap trace off").contains("lost"));
+    };
+    let read = |file: &str, filter: &str| {
+        a.run(&format!("tcpdump -nn -t -e -xx -r {file} ether src 02:00:00:00:00:77 {filter}"))
+    };
+    capture(&path(0), "");
+    assert_eq!(read(&path(0), "").lines().filter(|l| l.contains("ethertype")).count(), 400);
+    for (n, expression) in EXPRESSIONS.iter().enumerate() {
+        capture(&path(n + 1), expression);
+        let wanted = read(&path(0), &format!("and ({expression})"));
+        assert!(!wanted.is_empty(), "{expression}: nothing to compare");
+        assert_eq!(read(&path(n + 1), ""), wanted, "{expression}");
+    }
+    let wrong = router.attempt("pcap trace rx filter \"tcp prot 80\" max 5");
+    assert!(wrong.code() == Some(1) && wrong.stderr.contains("syntax error"), "{wrong}");
+    assert!(wrong.stderr.contains("                     ^^^^^^^^^^^^^\n"), "{wrong}");
+    assert!(router.ctl("pcap trace status").contains("no capture runs"));
+}
+
+#[test]
+fn a_trace_may_be_of_packets_that_match_only() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    router.ctl("trace add af-packet-input 2 filter \"icmp and dst host 192.0.2.9\"");
+    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete());
+    assert_eq!(router.json("show trace").as_array().map(Vec::len), Some(0));
+    Ping::run(&a, "-c 3 -i 0.05 -W 0.3 192.0.2.9");
+    let trace = router.ctl("show trace");
+    assert_eq!(trace.matches("Packet ").count(), 2, "{trace}");
+    assert!(trace.contains("10.0.0.2 -> 192.0.2.9") && !trace.contains("10.0.1.2"), "{trace}");
+    let wrong = router.attempt("trace add af-packet-input 2 filter \"host\"");
+    assert!(wrong.code() == Some(1) && wrong.stderr.contains("syntax error"), "{wrong}");
+}

@@ -14,6 +14,7 @@
 //! rests on these three sentences.
 
 pub mod arena;
+pub mod bpf;
 pub mod feature;
 pub mod frame;
 pub mod layout;

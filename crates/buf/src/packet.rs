@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::arena;
+use crate::bpf::Program;
 use crate::feature::{FeatureField, Field};
 use crate::frame::Held;
 use crate::layout::{COLD, Cold, FEATURE, FEATURE_LEN, HEADROOM, Link, MAX_OFFSET, PEEK, STRIDE};
@@ -341,6 +342,20 @@ impl<'a> Packet<'a> {
                 Some(std::slice::from_raw_parts(first, len as usize))
             }
         }))
+    }
+
+    /// Whether a filter takes the packet, from where it starts now.
+    pub fn matches(&self, filter: &Program) -> bool {
+        filter.matches(self.bytes(), self.total_len() as u32, |at| {
+            let mut at = at;
+            for segment in self.segments() {
+                match segment.get(at) {
+                    Some(byte) => return Some(*byte),
+                    None => at -= segment.len(),
+                }
+            }
+            None
+        })
     }
 
     /// How many buffers the packet occupies. Those that it shares with others count in full.

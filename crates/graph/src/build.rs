@@ -480,7 +480,7 @@ impl Builder {
         let nodes: Arc<[NodeInfo]> = infos.into();
         let blueprint = Blueprint {
             stats: Stats::new(&nodes, first_reason),
-            tracer: Tracer::new(nodes.clone(), field_traces),
+            tracer: Tracer::new(nodes.clone(), field_traces, domain),
             nodes,
             makes,
             rows: reader,

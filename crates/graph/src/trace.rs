@@ -1,6 +1,7 @@
 //! Packet traces: what each node did to a chosen packet.
 //!
-//! `trace add NODE N` marks the next N packets that the input node NODE brings in. The mark is a flag in the record, so
+//! `trace add NODE N` marks the next N packets that the input node NODE brings in, or those of them that a filter takes. The
+//! mark is a flag in the record, so
 //! every node behind is recorded by the runtime, after the node, with the packet before and after it. Copies and
 //! packets made from a traced one keep its number. The logs are bounded, and locked only for frames that hold a
 //! traced packet.
@@ -9,8 +10,12 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use buf::Frame;
+use buf::bpf::Program;
 use buf::layout::FEATURE_LEN;
 use buf::record::Snapshot;
+use infra::class_a::{Reader, Writer, published};
+use infra::quiesce::{Domain, Guard};
 
 use crate::build::{NodeId, NodeInfo};
 use crate::edge::ReasonInfo;
@@ -99,10 +104,15 @@ struct Shared {
     nodes: Arc<[NodeInfo]>,
     /// Packets still to be marked, by node.
     wanted: Vec<AtomicU32>,
+    /// Which packets these are, by node; where there is nothing, any.
+    filters: Reader<Filters>,
+    filters_control: Mutex<Writer<Filters>>,
     next: AtomicU32,
     logs: Mutex<Vec<Arc<Log>>>,
     fields: Vec<FieldTrace>,
 }
+
+type Filters = Vec<Option<Arc<Program>>>;
 
 /// One worker's entries.
 #[derive(Default)]
@@ -113,18 +123,34 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tracer {
-    pub(crate) fn new(nodes: Arc<[NodeInfo]>, fields: Vec<FieldTrace>) -> Tracer {
+    pub(crate) fn new(nodes: Arc<[NodeInfo]>, fields: Vec<FieldTrace>, domain: &Domain) -> Tracer {
         let wanted = nodes.iter().map(|_| AtomicU32::new(0)).collect();
-        Tracer(Arc::new(Shared { nodes, wanted, next: AtomicU32::new(1), logs: Mutex::default(), fields }))
+        let (writer, filters) = published(domain, vec![None; nodes.len()]);
+        Tracer(Arc::new(Shared {
+            nodes,
+            wanted,
+            filters,
+            filters_control: Mutex::new(writer),
+            next: AtomicU32::new(1),
+            logs: Mutex::default(),
+            fields,
+        }))
     }
 
-    /// Traces the next `n` packets that `node` brings in; `false` when it is not an input node.
-    pub fn add(&self, node: NodeId, n: u32) -> bool {
+    /// Traces the next `n` packets that `node` brings in; `false` when it is not an input node. With a filter these are
+    /// packets that it takes, as are those that were asked for before and have not come yet.
+    pub fn add(&self, node: NodeId, n: u32, filter: Option<Program>) -> bool {
         match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
             (Some(info), Some(wanted)) if info.input => {
+                let mut filters = lock(&self.0.filters_control);
+                let mut new = filters.get().clone();
+                if let Some(place) = new.get_mut(node.0 as usize) {
+                    *place = filter.map(Arc::new);
+                }
+                filters.set(new);
                 // At the limit it stays there: more than anyone will look at.
                 let more = |w: u32| Some(w.saturating_add(n));
-                let _ = wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+                let _ = wanted.fetch_update(Ordering::Release, Ordering::Relaxed, more);
                 true
             }
             _ => false,
@@ -205,21 +231,36 @@ impl Tracer {
         log
     }
 
-    /// How many of `n` packets that `node` just brought in are to be marked, and the first one's number.
+    /// Marks those of the packets that `node` just brought in that are to be traced; whether there are any.
     #[inline(always)]
-    pub(crate) fn take(&self, node: u32, n: usize) -> Option<(usize, u32)> {
+    pub(crate) fn mark(&self, guard: &Guard, node: u32, frame: &mut Frame) -> bool {
         let wanted = &self.0.wanted[node as usize];
-        if wanted.load(Ordering::Relaxed) == 0 { None } else { self.take_some(wanted, n) }
+        // Acquire, so that the filter of those who wait is seen with their number.
+        if wanted.load(Ordering::Acquire) == 0 { false } else { self.mark_some(guard, node, wanted, frame) }
     }
 
     #[cold]
-    fn take_some(&self, wanted: &AtomicU32, n: usize) -> Option<(usize, u32)> {
+    fn mark_some(&self, guard: &Guard, node: u32, wanted: &AtomicU32, frame: &mut Frame) -> bool {
+        // Where the packets are that may be marked, and how many.
+        let (mut at, mut found) = ([0u16; buf::FRAME_SIZE], 0);
+        let filter = self.0.filters.get(guard).get(node as usize).and_then(Option::as_deref);
+        for (i, p) in frame.packets().enumerate() {
+            if filter.is_none_or(|filter| p.matches(filter)) {
+                at[found] = i as u16;
+                found += 1;
+            }
+        }
         let mut k = 0;
         let _ = wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |w| {
-            k = w.min(n as u32);
+            k = w.min(found as u32);
             Some(w - k)
         });
-        (k > 0).then(|| (k as usize, self.0.next.fetch_add(k, Ordering::Relaxed)))
+        let first = self.0.next.fetch_add(k, Ordering::Relaxed);
+        for (n, i) in at[..found].iter().take(k as usize).enumerate() {
+            let i = usize::from(*i);
+            frame.set_traced(i..i + 1, first.wrapping_add(n as u32));
+        }
+        k > 0
     }
 }
 

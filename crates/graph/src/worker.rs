@@ -214,8 +214,7 @@ impl Worker {
         } else {
             self.runtime.add(input, [1, n as u64, 0, 0]);
         }
-        if let Some((k, first)) = self.tracer.take(input, n) {
-            frame.set_traced(0..k, first);
+        if self.tracer.mark(guard, input, &mut frame) {
             trace::before(&mut frame, true, &mut self.noted);
             self.record(guard, now, input, &mut frame, outcome);
         }

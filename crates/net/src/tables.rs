@@ -105,7 +105,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
-        captures: Captures::default(),
+        captures: Captures::new(domain),
         protocols: Registry::new(ip::LOCAL, 1 << 8),
         router_alerts: Registry::new(ip::OPTIONS, 1 << 8),
         udp_ports: Registry::new(crate::udp::NODE, 1 << 16),

@@ -1,5 +1,6 @@
 //! The router under test: the `volley` binary in a namespace of a [`Lab`](crate::netns::Lab).
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -136,14 +137,16 @@ impl Router {
         self.process.running()
     }
 
-    /// Runs one CLI command through `volley ctl`; it may fail.
+    /// Runs one CLI command, a whole line, through `volley ctl`; it may fail.
     pub fn attempt(&self, command: &str) -> Finished {
         self.in_background(command).finish(LIMIT)
     }
 
-    /// Starts one CLI command through `volley ctl`, and does not wait for its end.
+    /// Starts one CLI command, a whole line, through `volley ctl`, and does not wait for its end.
     pub fn in_background(&self, command: &str) -> Process {
-        self.host.spawn(&format!("{} ctl -s {} {command}", binary().display(), self.socket.display()))
+        let words: [&OsStr; 5] =
+            [binary().as_ref(), "ctl".as_ref(), "-s".as_ref(), self.socket.as_ref(), command.as_ref()];
+        self.host.spawn_args(words)
     }
 
     /// Runs one CLI command that must succeed, and gives its output.

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{bytes_of, packet_of, pattern};
+use crate::bpf::Program;
 use crate::layout::{DATA, DATA_ROOM, HEADROOM, MAX_OFFSET, PEEK, STRIDE};
 use crate::record::{Flags, NO_INTERFACE};
 use crate::{FeatureFields, Gso, GsoKind, Held, Pool};
@@ -364,6 +365,19 @@ fn many_small_packets_become_one_with_its_headers_together() -> std::io::Result<
     let mut whole = whole.ok_or(std::io::ErrorKind::OutOfMemory)?;
     assert_eq!(bytes_of(&mut whole), bytes);
     assert_eq!(whole.packet().bytes()[..PEEK], bytes[..PEEK]);
+    // A filter sees the bytes of all segments, also those that lie across the end of one, and nothing behind the last.
+    for at in 0..bytes.len() + 4 {
+        let word = bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+        let lines = [
+            format!("32 0 0 {at}"),
+            format!("21 0 1 {}", word.unwrap_or(0)),
+            "6 0 0 1".into(),
+            "6 0 0 0".into(),
+        ];
+        let filter =
+            lines.iter().map(|l| l.parse()).collect::<Result<Vec<_>, _>>().and_then(|all| Program::new(&all));
+        assert_eq!(filter.map(|f| whole.packet().matches(&f)), Ok(word.is_some()), "{at}");
+    }
     whole.free(&mut cache);
     drop(cache);
     assert_eq!(pool.stats().used, 0);

@@ -73,7 +73,7 @@ impl<C> Output<C> {
     }
 
     /// As it is printed. As JSON, a text without data is `{"text": …}`.
-    pub(super) fn render(self, json: bool) -> Answer<C> {
+    pub(crate) fn render(self, json: bool) -> Answer<C> {
         let text = match (json, self.json) {
             (false, _) => self.text,
             (true, Some(value)) => lines(format!("{value:#}")),

@@ -1,6 +1,7 @@
 //! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
 
 pub mod config;
+mod filter;
 mod generator;
 mod interface;
 mod monitor;

@@ -7,11 +7,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use buf::bpf::Program;
 use net::pcap::{Captured, MOST_BYTES, Point};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, TsResolution};
 use serde::Serialize;
 
+use super::filter::with_filter;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry};
 
@@ -26,10 +28,10 @@ const A_TURN: usize = 256;
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "pcap trace [rx] [tx] [drop] [max <packets:u32>] [intfc <interface:word>] [file <file:path>] \
-         [max-bytes-per-pkt <bytes:u32>]",
+         [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
         "Copy packets into a file as they come in, go out or are dropped, until there are as many as \"max\" says; of one \
-         device with its sub-interfaces, or of \"any\".",
-        start,
+         device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
+        |c, a| with_filter(c, a, start),
     );
     r.add("pcap trace off", "End the capture, and complete its file.", |c, _| match c.end_capture() {
         Some(text) => Ok(Output::text(text)),
@@ -53,7 +55,7 @@ pub struct Capture {
     failed: Option<String>,
 }
 
-fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, CliError> {
     if c.capture.is_some() {
         return Err(CliError::new("a capture runs already: pcap trace off, or status"));
     }
@@ -84,9 +86,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     };
     let file = PcapWriter::with_header(BufWriter::new(file), header).map_err(|e| refused(&e))?;
     let captures = c.system.router.tables().captures.clone();
-    // What an earlier capture left.
-    while captures.take(A_TURN, drop) > 0 {}
-    captures.keep(keep);
+    captures.begin(&points, keep as usize, filter);
     let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let on = interfaces.iter().flat_map(|i| points.iter().map(|p| (*p, *i))).collect();
     let capture = Capture {
@@ -148,7 +148,7 @@ impl Context {
     /// Writes what was copied. Returns whether a capture runs.
     pub fn turn_capture(&mut self) -> bool {
         let Some(capture) = &mut self.capture else { return false };
-        self.system.router.tables().captures.take(A_TURN, |captured| capture.write(&captured));
+        self.system.router.tables().captures.take(A_TURN, |captured| capture.write(captured));
         if capture.written == capture.most || capture.failed.is_some() {
             let text = self.end_capture().unwrap_or_default();
             tracing::info!("{}", text.trim_end());
@@ -161,7 +161,7 @@ impl Context {
         self.switch_capture(false);
         let captures = self.system.router.tables().captures.clone();
         let mut capture = self.capture.take()?;
-        while captures.take(A_TURN, |captured| capture.write(&captured)) > 0 {}
+        while captures.take(A_TURN, |captured| capture.write(captured)) > 0 {}
         let lost = captures.lost() - capture.lost_before;
         let Capture { file, path, written, mut failed, .. } = capture;
         // Dropping the writer would hide that the last bytes found no room.

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use buf::bpf::Program;
 use graph::trace::{Fate, Place, Tracer};
 use serde::Serialize;
 
+use super::filter::with_filter;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Merge, Registry, Rows};
 
@@ -17,7 +19,11 @@ const GATHERED: usize = 2048;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("trace add <node:node> <n:u32>", "Trace the next N packets that an input node brings in.", add);
+    r.add(
+        "trace add <node:node> <n:u32> [filter <filter:word>]",
+        "Trace the next N packets that an input node brings in, or the next N that match an expression as tcpdump has them.",
+        |c, a| with_filter(c, a, add),
+    );
     r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", show);
     r.add("clear trace", "Forget all traces, and trace no more.", |c, _| {
         c.system.router.graph().tracer().clear();
@@ -25,12 +31,12 @@ pub fn register(r: &mut Registry<Context>) {
     });
 }
 
-fn add(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, CliError> {
     let name: String = a.need("node")?;
     let graph = c.system.router.graph();
     let inputs = || graph.nodes().iter().filter(|n| n.input).map(|n| n.name).collect::<Vec<_>>().join(", ");
     match graph.node(&name) {
-        Some(node) if graph.tracer().add(node, a.need("n")?) => Ok(Output::none()),
+        Some(node) if graph.tracer().add(node, a.need("n")?, filter) => Ok(Output::none()),
         Some(_) => Err(a.fault("node", format!("{name} brings no packets in; these nodes do: {}", inputs()))),
         None => Err(a.fault("node", format!("there is no node {name}; packets come in by: {}", inputs()))),
     }

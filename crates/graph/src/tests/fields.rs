@@ -82,7 +82,7 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
     let n = 200u32;
     rig.source.push((0..n).map(|id| Spec { id, bytes: way(id), ..Spec::default() }).collect());
     let (tracer, source) = (rig.blueprint.tracer().clone(), rig.blueprint.node("source").expect("a node"));
-    tracer.add(source, 3);
+    tracer.add(source, 3, None);
     rig.turn();
     let (first, _) = fields.expect("fields");
     while let Some(mut punted) = rig.port.punted() {

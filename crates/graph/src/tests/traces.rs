@@ -1,10 +1,11 @@
 //! What a trace tells.
 
+use buf::bpf::Program;
 use buf::{Frame, Held};
 
 use super::Rig;
 use super::toys::{COPY, DROP, End, Feature, HOLD, Kept, Spec, Toy, specs};
-use crate::trace::{Entry, Fate};
+use crate::trace::{Entry, Fate, Tracer};
 use crate::{ArcKey, Builder, NodeId};
 
 fn rig() -> Rig {
@@ -47,9 +48,9 @@ fn line(node: &'static str, fate: &str, before: Option<u16>, after: Option<u16>)
 #[test]
 fn each_node_is_told_with_before_and_after() {
     let mut rig = rig();
-    assert!(rig.blueprint.tracer().add(id(&rig, "source"), 3));
-    assert!(!rig.blueprint.tracer().add(id(&rig, "a"), 3), "only input nodes bring packets in");
-    assert!(!rig.blueprint.tracer().add(NodeId(u32::MAX), 3));
+    assert!(rig.blueprint.tracer().add(id(&rig, "source"), 3, None));
+    assert!(!rig.blueprint.tracer().add(id(&rig, "a"), 3, None), "only input nodes bring packets in");
+    assert!(!rig.blueprint.tracer().add(NodeId(u32::MAX), 3, None));
     rig.arcs.enable("arc", "feature", 1, true).expect("it is there");
     let spec = |id, bytes: &[u8], rx| Spec { id, bytes: bytes.to_vec(), rx, tx: 0 };
     rig.source.push(vec![spec(0, &[0, 0, 7], 0), spec(1, &[1, 7], 1)]);
@@ -87,12 +88,49 @@ fn each_node_is_told_with_before_and_after() {
     rig.ends_clean();
 }
 
+/// A filter that takes packets whose byte 1 is 7.
+fn sevens() -> Program {
+    let lines = ["48 0 0 1", "21 0 1 7", "6 0 0 1", "6 0 0 0"];
+    Program::new(&lines.map(|l| l.parse().expect("an instruction"))).expect("a program")
+}
+
+#[test]
+fn a_filter_says_which_packets_are_traced() {
+    let mut rig = rig();
+    let (tracer, source) = (rig.blueprint.tracer().clone(), id(&rig, "source"));
+    let packets = |bytes: &[&[u8]]| {
+        bytes
+            .iter()
+            .enumerate()
+            .map(|(i, b)| Spec { id: i as u32, bytes: b.to_vec(), ..Spec::default() })
+            .collect()
+    };
+    assert!(tracer.add(source, 3, Some(sevens())));
+    rig.source.push(packets(&[&[2, 1, 1], &[2, 7, 2], &[2], &[2, 7, 4]]));
+    rig.source.push(packets(&[&[2, 7, 5], &[2, 7, 6]]));
+    rig.turn();
+    let traced = |tracer: &Tracer| {
+        let of_source = |e: &&Entry| e.node == source;
+        let all = tracer.entries();
+        all.iter().filter(of_source).map(|e| (e.trace, e.bytes_before()[2])).collect::<Vec<_>>()
+    };
+    assert_eq!(traced(&tracer), [(1, 2), (2, 4), (3, 5)]);
+    // The last word on a node's packets is what counts.
+    tracer.clear();
+    tracer.add(source, 1, Some(sevens()));
+    tracer.add(source, 1, None);
+    rig.source.push(packets(&[&[2, 1, 8], &[2, 1, 9], &[2, 7, 10]]));
+    rig.turn();
+    assert_eq!(traced(&tracer), [(4, 8), (5, 9)]);
+    rig.ends_clean();
+}
+
 #[test]
 fn held_packets_and_copies_stay_traced() {
     let mut rig = rig();
     // Beyond what can be counted it is "all", and does not begin anew.
-    assert!(rig.blueprint.tracer().add(id(&rig, "source"), u32::MAX));
-    rig.blueprint.tracer().add(id(&rig, "source"), 2);
+    assert!(rig.blueprint.tracer().add(id(&rig, "source"), u32::MAX, None));
+    rig.blueprint.tracer().add(id(&rig, "source"), 2, None);
     let hold = Spec { id: 1, bytes: vec![HOLD, 2], ..Spec::default() };
     let copy = Spec { id: 2, bytes: vec![COPY, 2, 0, 0], ..Spec::default() };
     rig.source.push(vec![hold, copy]);
@@ -112,7 +150,7 @@ fn injected_packets_can_be_traced() {
         End::install(b, log, "end");
         edge = b.inject_to("end").ok();
     });
-    assert!(rig.blueprint.tracer().add(id(&rig, "inject"), 1));
+    assert!(rig.blueprint.tracer().add(id(&rig, "inject"), 1, None));
     let mut cache = rig.pool.cache();
     let held = Held::alloc(&mut cache).expect("a buffer");
     assert!(rig.port.inject(edge.expect("an edge"), held).is_ok());
@@ -146,7 +184,7 @@ fn long_packets_are_told_by_their_first_bytes() {
 #[test]
 fn the_log_is_bounded() {
     let mut rig = rig();
-    rig.blueprint.tracer().add(id(&rig, "source"), u32::MAX);
+    rig.blueprint.tracer().add(id(&rig, "source"), u32::MAX, None);
     for _ in 0..100 {
         rig.source.push(specs(256, &[2]));
     }

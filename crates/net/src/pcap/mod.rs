@@ -6,10 +6,13 @@
 
 mod node;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use buf::bpf::Program;
 use graph::{Builder, GraphError};
+use infra::class_a::{Reader, Writer, published};
+use infra::quiesce::Domain;
 use infra::ring::{Consumer, Producer, spsc};
 
 use crate::Tables;
@@ -57,34 +60,98 @@ pub struct Captured {
     pub reason: u32,
     /// Bytes of the packet.
     pub len: u32,
+    /// Which capture it is for.
+    capture: u64,
     kept: u16,
     bytes: [u8; MOST_BYTES],
 }
 
 impl Captured {
+    fn new(point: Point) -> Box<Captured> {
+        Box::new(Captured {
+            time: 0,
+            interface: 0,
+            point,
+            reason: 0,
+            len: 0,
+            capture: 0,
+            kept: 0,
+            bytes: [0; MOST_BYTES],
+        })
+    }
+
     /// The first bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.kept)]
     }
 }
 
+/// What is copied.
+#[derive(Default)]
+struct Wanted {
+    /// Which capture it is, counted.
+    capture: u64,
+    /// Bytes of a packet that are kept.
+    keep: usize,
+    /// Which packets; without it, all.
+    filter: Option<Program>,
+}
+
 /// What workers have copied and the main thread has not taken yet.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Captures(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
-    /// Bytes of a packet that are kept.
-    keep: AtomicU32,
+    wanted: Reader<Wanted>,
     lost: AtomicU64,
     /// Locked when a worker is made, and by the main thread.
-    rings: Mutex<Vec<Consumer<Captured>>>,
+    control: Mutex<Control>,
+}
+
+struct Control {
+    wanted: Writer<Wanted>,
+    rings: Vec<Ring>,
+}
+
+/// The main thread's ends of the two rings by which copies go round between it and a place of a worker. A copy is made
+/// once and written again and again where it lies.
+struct Ring {
+    point: Point,
+    filled: Consumer<Box<Captured>>,
+    empty: Producer<Box<Captured>>,
+    /// Whether its copies have been made.
+    made: bool,
+}
+
+/// A worker's ends of the same.
+struct Copies {
+    empty: Consumer<Box<Captured>>,
+    filled: Producer<Box<Captured>>,
 }
 
 impl Captures {
-    /// How many bytes of each packet are kept, [`MOST_BYTES`] at most.
-    pub fn keep(&self, bytes: u32) {
-        self.0.keep.store(bytes.min(MOST_BYTES as u32), Ordering::Relaxed);
+    /// No capture.
+    pub(crate) fn new(domain: &Domain) -> Captures {
+        let (writer, wanted) = published(domain, Wanted::default());
+        let control = Mutex::new(Control { wanted: writer, rings: Vec::new() });
+        Captures(Arc::new(Shared { wanted, lost: AtomicU64::new(0), control }))
+    }
+
+    /// A capture begins at these places: `keep` bytes of each packet that `filter` takes, [`MOST_BYTES`] at most. What
+    /// is left of an earlier one is forgotten.
+    pub fn begin(&self, points: &[Point], keep: usize, filter: Option<Program>) {
+        let mut control = self.control();
+        let capture = control.wanted.get().capture + 1;
+        control.wanted.set(Wanted { capture, keep: keep.min(MOST_BYTES), filter });
+        for ring in &mut control.rings {
+            while let Some(old) = ring.filled.pop() {
+                let _ = ring.empty.push(old);
+            }
+            if points.contains(&ring.point) && !std::mem::replace(&mut ring.made, true) {
+                // There is room for each of them in either ring.
+                (0..WAITING).for_each(|_| drop(ring.empty.push(Captured::new(ring.point))));
+            }
+        }
     }
 
     /// Copies that found no room, since the start.
@@ -92,30 +159,39 @@ impl Captures {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Gives up to `most` copies to `each`. Those of one worker and place come in order. Returns how many there were.
-    pub fn take(&self, most: usize, mut each: impl FnMut(Captured)) -> usize {
-        let mut taken = 0;
-        for ring in self.rings().iter_mut() {
-            while taken < most
-                && let Some(captured) = ring.pop()
-            {
-                each(captured);
-                taken += 1;
-            }
+    /// Gives up to about `most` copies to `each`, as many of each worker and place as of the others, in order of time.
+    /// Returns how many there were.
+    pub fn take(&self, most: usize, mut each: impl FnMut(&Captured)) -> usize {
+        let mut control = self.control();
+        let Control { wanted, rings } = &mut *control;
+        let (capture, share) = (wanted.get().capture, most.div_ceil(rings.len().max(1)));
+        let mut taken = Vec::new();
+        for (i, ring) in rings.iter_mut().enumerate() {
+            taken.extend(std::iter::from_fn(|| ring.filled.pop()).take(share).map(|copy| (i, copy)));
         }
-        taken
+        // A stable sort: in one turn of a worker, what came in stands before what went out.
+        taken.sort_by_key(|(_, copy)| copy.time);
+        let n = taken.len();
+        for (ring, copy) in taken {
+            if copy.capture == capture {
+                each(&copy);
+            }
+            let _ = rings[ring].empty.push(copy);
+        }
+        n
     }
 
-    fn rings(&self) -> MutexGuard<'_, Vec<Consumer<Captured>>> {
-        // A panic while the lock is held leaves the rings as they were.
-        self.0.rings.lock().unwrap_or_else(|e| e.into_inner())
+    fn control(&self) -> MutexGuard<'_, Control> {
+        // A panic while the lock is held leaves at worst a copy less.
+        self.0.control.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A ring of a worker's.
-    fn ring(&self) -> Producer<Captured> {
-        let (producer, consumer) = spsc(WAITING);
-        self.rings().push(consumer);
-        producer
+    /// The rings of a worker's place.
+    fn copies(&self, point: Point) -> Copies {
+        let (filled, filled_end) = spsc(WAITING);
+        let (empty_end, empty) = spsc(WAITING);
+        self.control().rings.push(Ring { point, filled: filled_end, empty: empty_end, made: false });
+        Copies { empty, filled }
     }
 }
 

@@ -1,14 +1,12 @@
 //! `pcap-rx`, `pcap-tx`, `pcap-drop`: features that copy packets for a capture.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use buf::{Frame, Packet};
 use graph::{Cx, FrameNode, NoReason, Out, Verdict, edges};
-use infra::ring::Producer;
 
-use super::{Captured, Captures, MOST_BYTES, Point, Shared};
+use super::{Captures, Copies, Point, Wanted};
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
@@ -37,45 +35,43 @@ impl Place for DropPlace {
 }
 
 pub struct Pcap<P> {
-    ring: Producer<Captured>,
-    shared: Arc<Shared>,
+    copies: Copies,
+    captures: Captures,
     place: PhantomData<P>,
 }
 
 impl<P: Place> Pcap<P> {
     pub fn new(captures: &Captures) -> Pcap<P> {
-        Pcap { ring: captures.ring(), shared: captures.0.clone(), place: PhantomData }
+        Pcap { copies: captures.copies(P::POINT), captures: captures.clone(), place: PhantomData }
     }
 
-    fn copy(&mut self, now: u64, keep: usize, p: &mut Packet<'_>) {
-        let (interface, reason) = match P::POINT {
+    fn copy(&mut self, now: u64, wanted: &Wanted, p: &mut Packet<'_>) {
+        if P::POINT == Point::Drop {
+            // Its node may have looked at what is behind the link header.
+            p.rewind_to_l2();
+        }
+        if wanted.filter.as_ref().is_some_and(|filter| !p.matches(filter)) {
+            return;
+        }
+        let Some(mut copy) = self.copies.empty.pop() else {
+            self.captures.0.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        (copy.interface, copy.reason) = match P::POINT {
             Point::Rx => (p.rx_if(), 0),
             Point::Tx => (p.tx_if(), 0),
-            Point::Drop => {
-                // Its node may have looked at what is behind the link header.
-                p.rewind_to_l2();
-                (p.rx_if(), p.fwd())
-            }
+            Point::Drop => (p.rx_if(), p.fwd()),
         };
-        let mut captured = Captured {
-            time: now,
-            interface,
-            point: P::POINT,
-            reason,
-            len: p.total_len() as u32,
-            kept: 0,
-            bytes: [0; MOST_BYTES],
-        };
-        let mut room = &mut captured.bytes[..keep];
+        (copy.time, copy.capture, copy.len) = (now, wanted.capture, p.total_len() as u32);
+        let mut room = &mut copy.bytes[..wanted.keep];
         for segment in p.segments() {
             let n = segment.len().min(room.len());
             room[..n].copy_from_slice(&segment[..n]);
             room = &mut room[n..];
         }
-        captured.kept = (keep - room.len()) as u16;
-        if self.ring.push(captured).is_err() {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        copy.kept = (wanted.keep - room.len()) as u16;
+        // There is room for as many as there are.
+        let _ = self.copies.filled.push(copy);
     }
 }
 
@@ -85,9 +81,9 @@ impl<P: Place> FrameNode for Pcap<P> {
     type Drop = NoReason;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
-        let keep = (self.shared.keep.load(Ordering::Relaxed) as usize).min(MOST_BYTES);
+        let wanted = self.captures.0.wanted.get(cx.guard);
         for mut p in frame.packets() {
-            self.copy(cx.now, keep, &mut p);
+            self.copy(cx.now, wanted, &mut p);
         }
         out.all(Verdict::Next(Next::Continue));
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
+use buf::bpf::Program;
 use net::ip::{Path, Prefix4};
+use net::pcap::Point;
 use net::router::{Address, Router};
 use wire::Mac;
 use wire::builder::arp_frame;
@@ -79,12 +81,15 @@ impl Run {
         }
     }
 
+    /// Traces, and begins a capture, perhaps of few packets.
     fn trace(&mut self, n: u32) {
+        let filter = (n % 4 == 1).then(udp_with_a_first_byte);
+        self.w.router.tables().captures.begin(&Point::ALL, 256, filter.clone());
         let graph = self.w.router.graph();
         if n == 0 {
             graph.tracer().clear();
         } else if let Some(node) = graph.node("pg-input") {
-            graph.tracer().add(node, n);
+            graph.tracer().add(node, n, filter);
         }
     }
 
@@ -318,4 +323,12 @@ fn configuration(r: &Router) -> String {
         let _ = writeln!(text, "{} {:?} {}", n.ip, n.mac, n.flags);
     }
     text
+}
+
+/// What `tcpdump -ddd 'udp and udp[8] != 0'` prints: it looks behind what is surely in the first segment.
+fn udp_with_a_first_byte() -> Program {
+    let lines = "40 0 0 12\n21 0 8 2048\n48 0 0 23\n21 0 6 17\n40 0 0 20\n69 4 0 8191\n177 0 0 14\n80 0 0 22\n21 1 0 0\n\
+                 6 0 0 262144\n6 0 0 0";
+    Program::new(&lines.lines().map(|l| l.parse().expect("an instruction")).collect::<Vec<_>>())
+        .expect("a filter")
 }

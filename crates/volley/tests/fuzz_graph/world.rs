@@ -9,6 +9,7 @@ use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::Tags;
 use net::ip::{Path, Source};
+use net::pcap::Point;
 use net::router::{Address, Parts, Router, Sizes};
 use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
 
@@ -88,6 +89,7 @@ impl World {
         for (n, name) in ["d0.100", "d1.200", "loop0"].iter().enumerate() {
             w.add_other(n, name);
         }
+        w.router.tables().captures.begin(&Point::ALL, 256, None);
         let routes = [
             (0, "10.1.0.0/16", Path::Via { next_hop: Ipv4Addr::new(10, 0, 0, 2), interface: None }),
             (0, "10.1.1.0/24", Path::Via { next_hop: Ipv4Addr::new(10, 0, 1, 3), interface: None }),
@@ -151,7 +153,6 @@ impl World {
                 self.check_sent(n, &packet);
             }
         }
-        self.router.tables().captures.keep(256);
         self.router.tables().captures.take(usize::MAX, |copy| {
             assert!(copy.bytes().len() == 256.min(copy.len as usize), "a copy has all bytes that are kept");
         });

@@ -1,0 +1,438 @@
+//! The machine of packet filters: classic BPF, as `tcpdump -d` shows it.
+//!
+//! An expression is compiled once, elsewhere; here its program runs for every packet. A program is checked and decoded when
+//! it is made: all jumps lead forward and stay inside, so that it ends, and none of its instructions can fail. A packet
+//! that is too short for what the program asks of it does not match, as with the kernel's machine.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Instructions of a program at most, as Linux has it (`BPF_MAXINSNS`).
+const LONGEST: usize = 4096;
+/// Where Linux has what it knows beside the packet (`SKF_LL_OFF`).
+const BESIDE: u32 = 0xffe0_0000;
+/// Words of scratch memory.
+const WORDS: usize = 16;
+
+/// An instruction as it is encoded (`linux/filter.h`, `struct sock_filter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u16,
+    /// Instructions to skip if a test holds.
+    pub jt: u8,
+    /// Instructions to skip if it does not.
+    pub jf: u8,
+    /// A number.
+    pub k: u32,
+}
+
+impl FromStr for Instruction {
+    type Err = BpfError;
+
+    /// Four decimal numbers, as a line of `tcpdump -ddd`.
+    fn from_str(text: &str) -> Result<Instruction, BpfError> {
+        let mut numbers = text.split_whitespace().map(str::parse::<u32>);
+        let mut next = || numbers.next().and_then(Result::ok);
+        let all = || Some([next()?, next()?, next()?, next()?]);
+        let refused = || BpfError(format!("\"{text}\" is no instruction"));
+        let [code, jt, jf, k] = { all }().ok_or_else(refused)?;
+        match (u16::try_from(code), u8::try_from(jt), u8::try_from(jf)) {
+            (Ok(code), Ok(jt), Ok(jf)) => Ok(Instruction { code, jt, jf, k }),
+            _ => Err(refused()),
+        }
+    }
+}
+
+/// Why instructions are no program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BpfError(String);
+
+impl fmt::Display for BpfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BpfError {}
+
+/// A register, by number.
+#[derive(Clone, Copy, Debug)]
+enum Register {
+    A,
+    X,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// A number of the program.
+    Number(u32),
+    /// The register X.
+    X,
+}
+
+/// What is loaded.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// So many bytes of the packet from here on, most significant first.
+    At(u32, u8),
+    /// The same, from X and so far on.
+    Behind(u32, u8),
+    /// The length of an IPv4 header whose first byte is here.
+    HeaderLen(u32),
+    /// The length of the packet.
+    Len,
+    Number(u32),
+    Word(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Sum {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Test {
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Common,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Load(Register, Load),
+    Store(Register, u8),
+    Sum(Sum, Source),
+    Negate,
+    /// A into X.
+    ToX,
+    /// X into A.
+    ToA,
+    Jump(u32),
+    Branch(Test, Source, u8, u8),
+    /// The end: it matches if the number is not 0.
+    End(u32),
+    /// The end: it matches if A is not 0.
+    EndWithA,
+}
+
+/// A filter.
+#[derive(Clone, Debug)]
+pub struct Program(Box<[Step]>);
+
+impl Program {
+    /// Checks and decodes a program.
+    ///
+    /// # Errors
+    /// It is empty or longer than 4,096 instructions, does not end, jumps out of itself, has an instruction that the
+    /// machine does not know, or asks for what is not in the packet.
+    pub fn new(instructions: &[Instruction]) -> Result<Program, BpfError> {
+        if !(1..=LONGEST).contains(&instructions.len()) {
+            return Err(BpfError(format!(
+                "a filter has 1 to {LONGEST} instructions, not {}",
+                instructions.len()
+            )));
+        }
+        let mut steps = Vec::with_capacity(instructions.len());
+        for (at, i) in instructions.iter().enumerate() {
+            let step = decode(*i).ok_or_else(|| BpfError(format!("instruction {at} is not known: {i:?}")))?;
+            if matches!(step, Step::Load(_, Load::At(BESIDE.., _))) {
+                return Err(BpfError(
+                    "it asks for what Linux knows beside a packet, such as its direction or interface".into(),
+                ));
+            }
+            let skips = match step {
+                Step::End(_) | Step::EndWithA => None,
+                Step::Jump(skip) => Some(skip as usize),
+                Step::Branch(_, _, yes, no) => Some(usize::from(yes.max(no))),
+                _ => Some(0),
+            };
+            if skips.is_some_and(|skip| skip >= instructions.len() - at - 1) {
+                return Err(BpfError(format!("instruction {at} leads out of the program")));
+            }
+            steps.push(step);
+        }
+        Ok(Program(steps.into()))
+    }
+
+    /// Whether a packet of `len` bytes matches that begins with `first`; `beyond` gives its bytes behind those, by their
+    /// place in the packet, as far as they are there.
+    pub fn matches(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> bool {
+        self.run(first, len, beyond).unwrap_or(false)
+    }
+
+    /// `None` where the machine gives up: behind the packet's end, or at a division by zero.
+    fn run(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> Option<bool> {
+        let load = |at: u32, n: u8| {
+            let at = at as usize;
+            if let Some(bytes) = first.get(at..at.checked_add(usize::from(n))?) {
+                return Some(bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)));
+            }
+            (at..at + usize::from(n)).try_fold(0, |sum, at| {
+                let byte = first.get(at).copied().or_else(|| beyond(at))?;
+                Some(sum << 8 | u32::from(byte))
+            })
+        };
+        let (mut a, mut x, mut words) = (0u32, 0u32, [0u32; WORDS]);
+        let mut steps = self.0.iter();
+        loop {
+            let source = |s| match s {
+                Source::Number(k) => k,
+                Source::X => x,
+            };
+            // Which skips none of the steps, so that the next is the one behind this one.
+            let skip = match *steps.next()? {
+                Step::Load(to, what) => {
+                    let value = match what {
+                        Load::At(k, n) => load(k, n)?,
+                        Load::Behind(k, n) => load(x.checked_add(k)?, n)?,
+                        Load::HeaderLen(k) => 4 * (load(k, 1)? & 15),
+                        Load::Len => len,
+                        Load::Number(k) => k,
+                        Load::Word(at) => words[usize::from(at) % WORDS],
+                    };
+                    match to {
+                        Register::A => a = value,
+                        Register::X => x = value,
+                    }
+                    0
+                }
+                Step::Store(from, at) => {
+                    words[usize::from(at) % WORDS] = match from {
+                        Register::A => a,
+                        Register::X => x,
+                    };
+                    0
+                }
+                Step::Sum(sum, with) => {
+                    let b = source(with);
+                    a = match sum {
+                        Sum::Add => a.wrapping_add(b),
+                        Sum::Sub => a.wrapping_sub(b),
+                        Sum::Mul => a.wrapping_mul(b),
+                        Sum::Div => a.checked_div(b)?,
+                        Sum::Mod => a.checked_rem(b)?,
+                        Sum::And => a & b,
+                        Sum::Or => a | b,
+                        Sum::Xor => a ^ b,
+                        Sum::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+                        Sum::ShiftRight => a.checked_shr(b).unwrap_or(0),
+                    };
+                    0
+                }
+                Step::Negate => {
+                    a = a.wrapping_neg();
+                    0
+                }
+                Step::ToX => {
+                    x = a;
+                    0
+                }
+                Step::ToA => {
+                    a = x;
+                    0
+                }
+                Step::Jump(skip) => skip as usize,
+                Step::Branch(test, with, yes, no) => {
+                    let b = source(with);
+                    let holds = match test {
+                        Test::Equal => a == b,
+                        Test::Greater => a > b,
+                        Test::GreaterOrEqual => a >= b,
+                        Test::Common => a & b != 0,
+                    };
+                    usize::from(if holds { yes } else { no })
+                }
+                Step::End(k) => return Some(k != 0),
+                Step::EndWithA => return Some(a != 0),
+            };
+            if skip > 0 {
+                steps.nth(skip - 1)?;
+            }
+        }
+    }
+}
+
+/// An instruction by its code (`linux/bpf_common.h`): the class in the lowest three bits.
+fn decode(i: Instruction) -> Option<Step> {
+    let (class, k) = (i.code & 7, i.k);
+    let source = || if i.code & 8 == 0 { Source::Number(k) } else { Source::X };
+    let word = || (k < WORDS as u32).then_some(k as u8);
+    Some(match class {
+        // BPF_LD and BPF_LDX: size in bits 3 and 4, mode in the highest three.
+        0 | 1 => {
+            let size = match i.code & 0x18 {
+                0x00 => 4,
+                0x08 => 2,
+                0x10 => 1,
+                _ => return None,
+            };
+            let to = if class == 0 { Register::A } else { Register::X };
+            let what = match (class, i.code & 0xe0, size) {
+                (_, 0x00, 4) => Load::Number(k),
+                (_, 0x60, 4) => Load::Word(word()?),
+                (_, 0x80, 4) => Load::Len,
+                (0, 0x20, _) => Load::At(k, size),
+                (0, 0x40, _) => Load::Behind(k, size),
+                (1, 0xa0, 1) => Load::HeaderLen(k),
+                _ => return None,
+            };
+            Step::Load(to, what)
+        }
+        // BPF_ST and BPF_STX.
+        2 if i.code == 2 => Step::Store(Register::A, word()?),
+        3 if i.code == 3 => Step::Store(Register::X, word()?),
+        // BPF_ALU: the operation in the highest four bits.
+        4 => {
+            let sum = match i.code & 0xf0 {
+                0x00 => Sum::Add,
+                0x10 => Sum::Sub,
+                0x20 => Sum::Mul,
+                0x30 => Sum::Div,
+                0x40 => Sum::Or,
+                0x50 => Sum::And,
+                0x60 => Sum::ShiftLeft,
+                0x70 => Sum::ShiftRight,
+                0x80 => return Some(Step::Negate),
+                0x90 => Sum::Mod,
+                0xa0 => Sum::Xor,
+                _ => return None,
+            };
+            Step::Sum(sum, source())
+        }
+        // BPF_JMP.
+        5 => {
+            let test = match i.code & 0xf0 {
+                0x00 => return Some(Step::Jump(k)),
+                0x10 => Test::Equal,
+                0x20 => Test::Greater,
+                0x30 => Test::GreaterOrEqual,
+                0x40 => Test::Common,
+                _ => return None,
+            };
+            Step::Branch(test, source(), i.jt, i.jf)
+        }
+        // BPF_RET.
+        6 => match i.code & 0x18 {
+            0x00 => Step::End(k),
+            0x10 => Step::EndWithA,
+            _ => return None,
+        },
+        // BPF_MISC.
+        7 => match i.code & 0xf8 {
+            0x00 => Step::ToX,
+            0x80 => Step::ToA,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn program(lines: &str) -> Result<Program, BpfError> {
+        let all: Result<Vec<Instruction>, _> = lines.lines().map(str::parse).collect();
+        Program::new(&all?)
+    }
+
+    fn matches(program: &Program, packet: &[u8], at: usize) -> bool {
+        let (first, rest) = packet.split_at(at.min(packet.len()));
+        program.matches(first, packet.len() as u32, |i| rest.get(i.checked_sub(first.len())?).copied())
+    }
+
+    /// What `tcpdump -ddd icmp` prints, without its first line.
+    const ICMP: &str = "40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 1\n6 0 0 262144\n6 0 0 0";
+
+    #[test]
+    fn a_program_of_tcpdump_runs_on_packets_of_one_part_and_of_two() {
+        let icmp = program(ICMP).unwrap();
+        let mut packet = [0; 42];
+        packet[12..14].copy_from_slice(&[8, 0]);
+        assert!(!matches(&icmp, &packet, 42));
+        packet[23] = 1;
+        for at in 0..=packet.len() {
+            assert!(matches(&icmp, &packet, at), "{at}");
+            assert!(!matches(&icmp, &packet[..23], at), "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        for (lines, why) in [
+            ("", "1 to 4096 instructions"),
+            ("40 0 0 12", "out of the program"),
+            ("21 0 1 1\n6 0 0 0", "out of the program"),
+            ("5 0 0 1\n6 0 0 0", "out of the program"),
+            ("5 0 0 4294967295\n6 0 0 0", "out of the program"),
+            ("2 0 0 16\n6 0 0 0", "not known"),
+            ("96 0 0 16\n6 0 0 0", "not known"),
+            ("120 0 0 0\n6 0 0 0", "not known"),
+            ("65535 0 0 0", "not known"),
+            // What "inbound" becomes.
+            ("40 0 0 4294963204\n6 0 0 0", "beside a packet"),
+            ("6 0 0", "no instruction"),
+            ("6 300 0 0", "no instruction"),
+        ] {
+            let error = program(lines).unwrap_err().to_string();
+            assert!(error.contains(why), "{lines:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn sums_are_as_the_machine_has_them() {
+        // A = 7, then the sum with k, then: equal to what is wanted?
+        for (code, k, wanted) in [
+            (4, u32::MAX, Some(6)),
+            (20, 8, Some(u32::MAX)),
+            (36, 3, Some(21)),
+            (52, 2, Some(3)),
+            (52, 0, None),
+            (148, 4, Some(3)),
+            (148, 0, None),
+            (68, 8, Some(15)),
+            (84, 5, Some(5)),
+            (164, 5, Some(2)),
+            (100, 1, Some(14)),
+            (100, 32, Some(0)),
+            (116, 1, Some(3)),
+            (116, 40, Some(0)),
+            (132, 0, Some(7u32.wrapping_neg())),
+        ] {
+            let value = wanted.unwrap_or(0);
+            let p = program(&format!("0 0 0 7\n{code} 0 0 {k}\n21 0 1 {value}\n6 0 0 1\n6 0 0 0")).unwrap();
+            assert_eq!(matches(&p, &[], 0), wanted.is_some(), "{code} {k}");
+        }
+    }
+
+    proptest! {
+        /// Whatever is taken for a program ends, and reads nothing that is not there.
+        #[test]
+        fn no_program_runs_for_ever_or_panics(
+            code in prop::collection::vec((0u16..256, 0u8..4, 0u8..4, prop_oneof![0u32..64, any::<u32>()]), 1..40),
+            packet in prop::collection::vec(any::<u8>(), 0..80),
+            at in 0usize..80,
+        ) {
+            let mut all: Vec<_> =
+                code.into_iter().map(|(code, jt, jf, k)| Instruction { code, jt, jf, k }).collect();
+            all.retain(|i| decode(*i).is_some());
+            all.extend([Instruction { code: 22, jt: 0, jf: 0, k: 0 }; 4]);
+            if let Ok(p) = Program::new(&all) {
+                prop_assert_eq!(matches(&p, &packet, at), matches(&p, &packet, packet.len()));
+            }
+        }
+    }
+}

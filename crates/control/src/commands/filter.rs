@@ -1,0 +1,201 @@
+//! `filter "EXPRESSION"` in commands: packets by an expression of tcpdump's, pcap-filter(7).
+//!
+//! libpcap compiles expressions. It may ask name servers for what it takes for a host's name, and wait for them; so it
+//! works on a thread of its own, and the command goes on when there is a program, or fails.
+
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use buf::bpf::Program;
+
+use super::{Context, Output};
+use crate::cli::{Args, CliError, Job, Step};
+
+/// Bytes of an expression at most. libpcap goes as deep into its stack as an expression is long.
+const LONGEST: usize = 4096;
+/// How long a compilation may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is asked whether it is done.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a command does when it has its filter, if it has one.
+pub type Then = fn(&mut Context, &Args, Option<Program>) -> Result<Output, CliError>;
+
+/// Carries out a command whose syntax has `[filter <filter:word>]`.
+///
+/// # Errors
+/// What `then` says where there is no filter. Else what is wrong is said by the job.
+pub fn with_filter(c: &mut Context, a: &Args, then: Then) -> Result<Output, CliError> {
+    let Some(expression) = a.get::<String>("filter") else { return then(c, a, None) };
+    let (done, compiled) = mpsc::channel();
+    let work = move || {
+        // Nobody waits any more for one that took too long.
+        let _ = done.send(compile(&expression));
+    };
+    thread::Builder::new().name("volley_filter".into()).spawn(work).map_err(|e| {
+        a.fault(
+            "filter",
+            format!("the expression cannot be compiled, since there is no thread to be had: {e}"),
+        )
+    })?;
+    Ok(Output::job(Filtered { args: a.clone(), compiled, begun: Instant::now(), then, rest: None }))
+}
+
+/// Compiles an expression for packets that begin with an Ethernet header.
+///
+/// # Errors
+/// What libpcap says of it.
+fn compile(expression: &str) -> Result<Program, String> {
+    if expression.len() > LONGEST {
+        return Err(format!("it has {} bytes; {LONGEST} is the most", expression.len()));
+    }
+    let said = |e: pcap::Error| match e {
+        pcap::Error::PcapError(text) => text,
+        other => other.to_string(),
+    };
+    let link = pcap::Capture::dead(pcap::Linktype::ETHERNET).map_err(said)?;
+    let program = link.compile(expression, true).map_err(said)?;
+    let instructions: Result<Vec<_>, _> =
+        program.get_instructions().iter().map(|i| i.to_string().parse()).collect();
+    instructions.and_then(|all| Program::new(&all)).map_err(|e| e.to_string())
+}
+
+/// A command that waits for its filter, and then what it does itself.
+struct Filtered {
+    args: Args,
+    compiled: Receiver<Result<Program, String>>,
+    begun: Instant,
+    then: Then,
+    rest: Option<Box<dyn Job<Context>>>,
+}
+
+impl Filtered {
+    fn begin(&mut self, c: &mut Context, filter: Program, out: &mut String) -> Step {
+        match (self.then)(c, &self.args, Some(filter)) {
+            Err(error) => Step::Failed(error),
+            Ok(output) => {
+                let answer = output.render(self.args.json());
+                out.push_str(&answer.text);
+                self.rest = answer.job;
+                if self.rest.is_some() { Step::Again } else { Step::Done }
+            }
+        }
+    }
+}
+
+impl Job<Context> for Filtered {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        if let Some(job) = &mut self.rest {
+            return job.step(c, out);
+        }
+        let refused = |why: String| Step::Failed(self.args.fault("filter", why));
+        match self.compiled.try_recv() {
+            Ok(Ok(filter)) => self.begin(c, filter, out),
+            Ok(Err(why)) => refused(format!("no filter as tcpdump has them: {why}")),
+            Err(TryRecvError::Empty) if self.begun.elapsed() < PATIENCE => Step::After(LOOK),
+            Err(TryRecvError::Empty) => refused(format!(
+                "the filter was not compiled within {} s: a name server may not answer; give addresses instead of names",
+                PATIENCE.as_secs()
+            )),
+            Err(TryRecvError::Disconnected) => refused("the filter could not be compiled".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Expressions over all that a filter may look at.
+    const EXPRESSIONS: [&str; 25] = [
+        "",
+        "ip",
+        "arp",
+        "icmp",
+        "tcp port 80",
+        "udp portrange 50-60",
+        "port 53 or port 443",
+        "host 10.0.0.1",
+        "src net 10.0.0.0/8 and not dst host 10.0.0.2",
+        "ether host 02:00:00:00:00:01",
+        "ether multicast",
+        "ip broadcast",
+        "vlan 100 and ip",
+        "vlan and vlan and udp",
+        "ip6 and tcp dst port 22",
+        "ip proto 17 and ip[6:2] & 0x1fff = 0",
+        "tcp[tcpflags] & (tcp-syn|tcp-fin) != 0",
+        "icmp[icmptype] == icmp-echo",
+        "udp[8:4] % 7 = 3 or udp[4:2] / 3 > 10",
+        "ip[2:2] - ((ip[0] & 0xf) << 2) >= 40",
+        "len > 60 and ip[8] < 5",
+        "greater 100 or less 50",
+        "ip[ip[9]] = 3",
+        "mpls 3",
+        "ip6 proto 6 or pppoes and ip",
+    ];
+
+    fn packet() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![0u8..4, Just(6u8), Just(17u8), Just(53u8), Just(80u8), any::<u8>()];
+        let kind = prop::sample::select(vec![0x0800u16, 0x0806, 0x8100, 0x86dd, 0x8847, 0x8864, 0x1234]);
+        let protocol = prop::sample::select(vec![1u8, 6, 17, 58, 200]);
+        (prop::collection::vec(byte, 0..140), kind, protocol, prop::sample::select(vec![0x45u8, 0x47, 0x60]))
+            .prop_map(|(mut bytes, kind, protocol, first)| {
+                for (at, value) in [(12, (kind >> 8) as u8), (13, kind as u8), (14, first), (23, protocol)] {
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = value;
+                    }
+                }
+                bytes
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// libpcap has a machine of its own, which is the oracle.
+        #[test]
+        fn the_machine_does_what_libpcaps_does(
+            packet in packet(),
+            expression in prop::sample::select(EXPRESSIONS.to_vec()),
+            at in 0usize..140,
+        ) {
+            let oracle = pcap::Capture::dead(pcap::Linktype::ETHERNET).unwrap();
+            let wanted = oracle.compile(expression, true).unwrap().filter(&packet);
+            let filter = compile(expression).unwrap();
+            let (first, rest) = packet.split_at(at.min(packet.len()));
+            let beyond = |i: usize| rest.get(i.checked_sub(first.len())?).copied();
+            prop_assert_eq!(filter.matches(first, packet.len() as u32, beyond), wanted, "{}", expression);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compiled_is_told_in_libpcaps_words() {
+        for (expression, why) in [
+            ("tcp prot 80", "syntax error"),
+            ("host 10.0.0.256", "invalid IPv4 address"),
+            ("port http and icmp[", "syntax error"),
+            ("inbound", "beside a packet"),
+            ("a\0b", "internal null"),
+            // A program that may go round in circles, as the kernel refuses it too.
+            ("ip6 protochain 6", "leads out of the program"),
+        ] {
+            let error = compile(expression).unwrap_err();
+            assert!(error.contains(why), "{expression}: {error}");
+        }
+        let long = vec!["port 1"; 1000].join(" or ");
+        assert!(compile(&long).unwrap_err().contains("4096 is the most"));
+        // As deep as it can be, and as many instructions as it can have.
+        assert!(compile(&"not ".repeat(1000)).is_err());
+        for deep in [
+            "(".repeat(2000) + "ip" + &")".repeat(2000),
+            "!".repeat(4090) + "ip",
+            vec!["ip[0]=1"; 400].join(" or "),
+        ] {
+            let _ = compile(&deep);
+        }
+    }
+}
