@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use drivers::Guardian;
@@ -26,6 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::{self, Context};
+use crate::logging::Log;
 use crate::metrics;
 use crate::process::{self, PidFile, Terminal};
 use crate::rates;
@@ -65,19 +67,19 @@ fn failed(what: impl fmt::Display) -> DaemonError {
 }
 
 /// Runs the router until it is told to stop. The router does not start half-configured: whatever is wrong with its
-/// configuration ends it before it forwards a packet.
+/// configuration ends it before it forwards a packet. `log` is the process's.
 ///
 /// # Errors
 /// What is wrong, for the operator.
-pub fn run(startup: &Startup, install: Install) -> Result<(), DaemonError> {
+pub fn run(startup: &Startup, install: Install, log: Arc<Log>) -> Result<(), DaemonError> {
     for warning in &startup.warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, main_thread(startup, install))
+    LocalSet::new().block_on(&runtime, main_thread(startup, install, log))
 }
 
-async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonError> {
+async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Result<(), DaemonError> {
     let ignores_hangups = process::ignores_hangups();
     // From here on a signal to stop is an orderly end, also while the file of commands is being run.
     let mut stop = Stop::new()?;
@@ -131,6 +133,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
 
     let mut context = Context::new(System::new(router, guardian));
+    context.log = log;
     (context.main_core, context.worker_cores) = (placement.main, cores);
     // The first turn tells the router the time, from which the ages of what is configured count.
     let now = context.now();
@@ -168,7 +171,7 @@ async fn main_thread(startup: &Startup, install: Install) -> Result<(), DaemonEr
     eprintln!("volley: ready");
     service::ready(&context.borrow());
     tokio::task::spawn_local(service::watch(context.clone()));
-    tracing::info!("forwarding; the CLI listens on {}", where_listening(startup));
+    tracing::info!(event = "router", "forwarding; the CLI listens on {}", where_listening(startup));
 
     let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
     let why = tokio::select! {
@@ -402,6 +405,8 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
                 context.system.look_at_links();
                 context.system.reopen_devices();
                 context.look_at_confirmation();
+                context.look_around();
+                context.log.flush();
             }
         }
     }

@@ -17,3 +17,4 @@ pub mod rates;
 mod service;
 pub mod startup;
 pub mod system;
+pub mod trouble;

@@ -34,18 +34,11 @@ pub async fn watch(context: Rc<RefCell<Context>>) {
     let half = sd_notify::watchdog_enabled().map(|allowed| allowed / 2).filter(|half| !half.is_zero());
     let mut beats = interval(half.unwrap_or(LOOK).min(LOOK));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut said, mut turning) = (status(&context.borrow()), true);
+    let mut said = status(&context.borrow());
     loop {
         beats.tick().await;
-        let mut context = context.borrow_mut();
-        let turn = context.system.router.workers_turn();
-        if turn != turning {
-            match turn {
-                true => tracing::warn!("all workers turn again"),
-                false => tracing::error!("a worker does not turn any more: the watchdog is told no longer"),
-            }
-            turning = turn;
-        }
+        let context = context.borrow();
+        let turn = context.trouble.workers_turn();
         if turn && half.is_some() {
             tell(&[NotifyState::Watchdog]);
         }

@@ -76,7 +76,10 @@ impl System {
                 match (self.open(spec), self.deleted.get(name)) {
                     (Ok(device), _) => self.router.add_device(name, device)?,
                     (Err(e), Some((was, (mac, mtu)))) if was == spec => {
-                        tracing::warn!("{name} is without its device until that can be opened again: {e}");
+                        tracing::warn!(
+                            event = "device",
+                            "{name} is without its device until that can be opened again: {e}"
+                        );
                         self.router.add_absent_device(name, *mac, *mtu)?
                     }
                     (Err(e), _) => return Err(e),
@@ -84,6 +87,7 @@ impl System {
             }
         }
         self.specs.insert(name.to_string(), spec.clone());
+        tracing::debug!(event = "interface", "{name}: created");
         Ok(())
     }
 
@@ -120,6 +124,7 @@ impl System {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
         self.router.remove_interface(index)?;
+        tracing::debug!(event = "interface", "{name}: deleted");
         if let Some(spec) = self.specs.remove(name) {
             self.deleted.entry(name.to_string()).or_insert((spec, own));
         }
@@ -136,14 +141,22 @@ impl System {
             if is.present {
                 match is.carrier {
                     carrier if carrier == was.carrier => {}
-                    true => tracing::info!("{}: link up", i.name),
+                    true => tracing::info!(event = "link", "{}: link up", i.name),
                     false => {
-                        tracing::warn!("{}: link down; its routes are withdrawn until it is up", i.name)
+                        tracing::warn!(
+                            event = "link",
+                            "{}: link down; its routes are withdrawn until it is up",
+                            i.name
+                        )
                     }
                 }
                 continue;
             }
-            tracing::warn!("{}: the device vanished; its routes are withdrawn until it returns", i.name);
+            tracing::warn!(
+                event = "device",
+                "{}: the device vanished; its routes are withdrawn until it returns",
+                i.name
+            );
             // It holds on to the name, which the device that returns will want.
             if let Err(e) = self.router.detach_device(index) {
                 tracing::error!("{e}");
@@ -161,8 +174,10 @@ impl System {
             // Absent is the normal answer here, asked once a second: no word about it.
             let Ok(device) = self.open(spec) else { continue };
             match self.router.attach_device(index, device) {
-                Ok(()) => tracing::info!("{name}: the device is back"),
-                Err(e) => tracing::error!("{name}: the device is back, but cannot be used: {e}"),
+                Ok(()) => tracing::info!(event = "device", "{name}: the device is back"),
+                Err(e) => {
+                    tracing::error!(event = "device", "{name}: the device is back, but cannot be used: {e}")
+                }
             }
         }
     }

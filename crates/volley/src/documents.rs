@@ -32,8 +32,8 @@ const SERVICE: [(&str, &str); 4] = [
     ),
     (
         "ENVIRONMENT",
-        "VOLLEY_LOG sets the level of messages: error, warn, info, debug, trace or off, also for parts of the program, as in \
-         info,net::neighbor=debug.",
+        "VOLLEY_LOG sets the level of messages: error, warn, info, debug, trace or off, also by class, as in \
+         warn,neighbor=debug. It goes before what startup.conf says.",
     ),
     (
         "FILES",

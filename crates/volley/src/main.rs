@@ -12,7 +12,10 @@ use clap::{Parser, Subcommand};
 use control::cli::client;
 use control::startup::{Fault, Startup};
 use control::system::System;
-use control::{config, daemon, logging};
+use control::{
+    config, daemon,
+    logging::{self, LogError},
+};
 use drivers::{Guardian, guardian};
 use net::router::{Router, Sizes};
 
@@ -191,11 +194,15 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
         Ok(startup) => startup,
         Err(faults) => return faulty(&faults),
     };
-    if let Err(e) = logging::init(logging::DEFAULT_FILTER, startup.unix.log.as_deref()) {
-        eprintln!("volley: {}", startup.about(&["log"], e));
-        return ExitCode::FAILURE;
-    }
-    match daemon::run(&startup, volley::features::install) {
+    let log = match logging::init(&startup.logging, startup.unix.log.as_deref()) {
+        Ok(log) => log,
+        Err(e) => {
+            let about: &[&str] = if matches!(e, LogError::File { .. }) { &["log"] } else { &[] };
+            eprintln!("volley: {}", startup.about(about, e));
+            return ExitCode::FAILURE;
+        }
+    };
+    match daemon::run(&startup, volley::features::install, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("volley: {e}");

@@ -18,7 +18,7 @@
 //! | `address4` | `192.0.2.1/24`, the address of an interface and its network | `(Ipv4Addr, u8)` |
 //! | `prefix4` | `192.0.2.0/24`; host bits are kept, and an address alone is a prefix of 32 bits | `(Ipv4Addr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
-//! | `interface`, `node` | a name that [`Values`](super::Values) knows under this heading | `String` |
+//! | `interface`, `node`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
 
 /// What an argument takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Kind {
             "address4" => Kind::Address4,
             "prefix4" => Kind::Prefix4,
             "mac" => Kind::Mac,
-            "interface" | "node" => Kind::Name(text.into()),
+            "interface" | "node" | "log-class" | "log-level" => Kind::Name(text.into()),
             _ => return None,
         })
     }

@@ -40,7 +40,10 @@ pub fn register(r: &mut Registry<Context>) {
         let waiting = c.unconfirmed.take();
         c.journal.hold(None);
         match waiting {
-            Some(_) => Ok(Output::text("confirmed")),
+            Some(_) => {
+                tracing::info!(event = "config", "the configuration is confirmed");
+                Ok(Output::text("confirmed"))
+            }
             None => Err(CliError::new("nothing waits for a confirmation")),
         }
     });
@@ -77,11 +80,12 @@ impl Context {
     pub fn look_at_confirmation(&mut self) {
         let Some(waiting) = self.unconfirmed.filter(|w| Instant::now() >= w.deadline) else { return };
         tracing::warn!(
+            event = "config",
             "nobody confirmed the configuration in time: going back to generation {}",
             waiting.generation
         );
         if let Err(e) = self.back_to(waiting.generation) {
-            tracing::error!("going back to generation {}: {e}", waiting.generation);
+            tracing::error!(event = "config", "going back to generation {}: {e}", waiting.generation);
             // Tried once: what is refused now is refused in a second, too.
             self.unconfirmed = None;
             self.journal.hold(None);
@@ -228,10 +232,20 @@ pub fn apply_wanted(c: &mut Context, wanted: &Wanted, terms: Terms) -> Result<St
     // However much it changes, the way back must be remembered.
     c.journal.hold(minutes.map(|_| before));
     let done = c.transact(changes);
+    if let Err(e) = &done {
+        tracing::warn!(event = "config", "a configuration was refused: {e}");
+    }
     let Some(minutes) = minutes.filter(|_| done.is_ok()) else {
         c.journal.hold(None);
-        return done.map(|()| text);
+        return done.map(|()| {
+            tracing::info!(event = "config", "a configuration was applied");
+            text
+        });
     };
+    tracing::info!(
+        event = "config",
+        "a configuration was applied that goes back to generation {before} in {minutes} minutes unless confirmed"
+    );
     let deadline = Instant::now() + Duration::from_secs(60 * u64::from(minutes));
     c.unconfirmed = Some(Unconfirmed { generation: before, deadline });
     Ok(format!("{text}goes back in {minutes} minutes unless confirmed: config confirm\n"))
@@ -256,6 +270,7 @@ fn rollback(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let back = c.journal.back_to(generation).unwrap_or_default();
     let text = difference(&c.store, &back);
     c.back_to(generation)?;
+    tracing::info!(event = "config", "rolled back to what generation {generation} was");
     Ok(Output::text(text))
 }
 

@@ -4,6 +4,7 @@ pub mod config;
 mod filter;
 mod generator;
 mod interface;
+mod logging;
 mod monitor;
 mod neighbor;
 mod pcap;
@@ -17,6 +18,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use infra::clock::Clock;
@@ -25,8 +27,10 @@ use net::router::Address;
 
 use crate::cli::{Args, CliError, Job, Registry, Step, Values};
 use crate::intent::{Change, Journal, Key, Store};
+use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
 use crate::system::System;
+use crate::trouble::Trouble;
 
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
@@ -47,6 +51,8 @@ pub struct Context {
     unconfirmed: Option<config::Unconfirmed>,
     /// What goes through the interfaces a second.
     pub rates: Rates,
+    /// What may go wrong, and how it is.
+    pub trouble: Trouble,
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
     /// The capture that runs.
@@ -57,6 +63,8 @@ pub struct Context {
     pub abandoned: Abandoned,
     /// When this instance started.
     pub started: Instant,
+    /// What was said, and what happened.
+    pub log: Arc<Log>,
     /// Time, as the data plane has it.
     pub clock: Clock,
     /// The core of the main thread, if it is pinned.
@@ -74,11 +82,13 @@ impl Context {
             journal: Journal::default(),
             unconfirmed: None,
             rates: Rates::default(),
+            trouble: Trouble::default(),
             pings: Vec::new(),
             capture: None,
             last_capture: None,
             abandoned: Abandoned::default(),
             started: Instant::now(),
+            log: Log::silent(),
             clock: Clock::new(),
             main_core: None,
             worker_cores: Vec::new(),
@@ -160,6 +170,8 @@ impl Values for Context {
         match kind {
             "interface" => self.system.router.interfaces().map(|i| i.name.clone()).collect(),
             "node" => self.system.router.graph().nodes().iter().map(|n| n.name.to_string()).collect(),
+            "log-class" => CLASSES.iter().map(|class| class.name.to_string()).collect(),
+            "log-level" => Level::names().map(str::to_string).collect(),
             _ => Vec::new(),
         }
     }
@@ -167,6 +179,7 @@ impl Values for Context {
     fn has(&self, kind: &str, name: &str) -> bool {
         match kind {
             "interface" => self.system.router.interface_named(name).is_some(),
+            "log-level" => Level::parse(name).is_some(),
             _ => self.values(kind).iter().any(|value| value == name),
         }
     }
@@ -184,6 +197,7 @@ pub fn registry() -> Registry<Context> {
     config::register(&mut r);
     ping::register(&mut r);
     monitor::register(&mut r);
+    logging::register(&mut r);
     pcap::register(&mut r);
     reassembly::register(&mut r);
     r

@@ -120,6 +120,7 @@ impl Interface {
         }
         if self.up != old.up {
             r.set_admin(index, self.up)?;
+            tracing::debug!(event = "interface", "{name}: set {}", if self.up { "up" } else { "down" });
         }
         Ok(())
     }

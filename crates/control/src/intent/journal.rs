@@ -69,6 +69,11 @@ impl Journal {
         self.generation += 1;
         self.entries.clear();
         self.objects = 0;
+        let generation = self.generation;
+        tracing::debug!(
+            event = "config",
+            "generation {generation}: more than {MOST_OBJECTS} objects at once"
+        );
     }
 
     /// Remembers a transaction that was made.
@@ -78,7 +83,9 @@ impl Journal {
         }
         self.generation += 1;
         self.objects += before.len();
-        self.entries.push_back(Entry { generation: self.generation, time: SystemTime::now(), before });
+        let entry = Entry { generation: self.generation, time: SystemTime::now(), before };
+        tracing::debug!(event = "config", "generation {}: {}", entry.generation, entry.what());
+        self.entries.push_back(entry);
         while (self.entries.len() > MOST || self.objects > MOST_OBJECTS)
             && self.entries.front().is_some_and(|e| self.held.is_none_or(|held| e.generation <= held))
         {

@@ -26,6 +26,7 @@ pub use place::{Fault, Place};
 pub use reference::{Entry, entries, reference};
 pub use value::{Group, Listen};
 
+use crate::logging;
 use lex::{Source, Token, lex};
 use std::{
     collections::BTreeMap,
@@ -107,6 +108,8 @@ pub struct Startup {
     pub buffers: Buffers,
     /// What Prometheus sees.
     pub metrics: Metrics,
+    /// What is logged.
+    pub logging: logging::Settings,
     /// Which plugins are wanted.
     pub plugins: Plugins,
     /// Where each parameter was given last, by its name in the table, for what turns out wrong later.
@@ -208,6 +211,7 @@ impl Startup {
             cpu: Cpu::default(),
             buffers: Buffers { per_numa: 16_384 },
             metrics: Metrics::default(),
+            logging: logging::Settings::default(),
             plugins: Plugins { default_enabled: true, named: Vec::new() },
             places: BTreeMap::new(),
             warnings: Vec::new(),

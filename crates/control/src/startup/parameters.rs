@@ -6,6 +6,7 @@ use super::{
     place::Fault,
     value::{Cursor, LAST_CORE},
 };
+use crate::logging::{CLASSES, ClassSettings, MOST_MESSAGES, class_name};
 use infra::cpu::Policy;
 use std::time::Duration;
 
@@ -81,8 +82,14 @@ impl Parameter {
 }
 
 /// The sections that are used, with their parameters.
-pub const SECTIONS: [(&str, &[Parameter]); 5] =
-    [("unix", UNIX), ("cpu", CPU), ("buffers", BUFFERS), ("metrics", METRICS), ("plugins", PLUGINS)];
+pub const SECTIONS: [(&str, &[Parameter]); 6] = [
+    ("unix", UNIX),
+    ("cpu", CPU),
+    ("buffers", BUFFERS),
+    ("logging", LOGGING),
+    ("metrics", METRICS),
+    ("plugins", PLUGINS),
+];
 
 const UNIX: &[Parameter] = &[
     Parameter::granted("nodaemon", "", |_, _| Ok(()))
@@ -302,6 +309,65 @@ const BUFFERS: &[Parameter] = &[
     .help("There is one pool, of `buffers-per-numa` buffers."),
 ];
 
+const LOGGING: &[Parameter] = &[
+    Parameter::sets("default-log-level", "<level>", |s, c| {
+        s.logging.default.level = c.level()?;
+        Ok(())
+    })
+    .default("info")
+    .help(
+        "Which messages are remembered, for `show logging`: those of this level and of graver ones. Levels are emerg, alert, crit, \
+         error, warn, notice, info, debug, trace and disabled, as VPP has them; here the first four are one, and so are notice \
+         and info.",
+    ),
+    Parameter::sets("default-syslog-log-level", "<level>", |s, c| {
+        s.logging.default.syslog_level = c.level()?;
+        Ok(())
+    })
+    .default("info")
+    .help("Which messages are written to standard error, the journal, or the file that `unix { log }` names."),
+    Parameter::sets("size", "<n>", |s, c| {
+        s.logging.size = c.number(1..=MOST_MESSAGES)?;
+        Ok(())
+    })
+    .default("512")
+    .help("How many messages are remembered."),
+    Parameter::sets("unthrottle-time", "<seconds>", |s, c| {
+        s.logging.unthrottle_time = c.number(1..=3600)? as u32;
+        Ok(())
+    })
+    .default("3")
+    .help("How long a place in the program that had too much to say is silent."),
+    Parameter::sets("class", "<name> { [level <level>] [syslog-level <level>] [rate-limit <n>] }", |s, c| {
+        let name = c.word("a class")?;
+        let mut body = c.body("'{ level info }'")?;
+        let mut settings = ClassSettings::default();
+        while !body.is_done() {
+            match body.choice(&["level", "syslog-level", "rate-limit"])? {
+                "level" => settings.level = Some(body.level()?),
+                "syslog-level" => settings.syslog_level = Some(body.level()?),
+                _ => settings.rate_limit = Some(body.number(1..=1_000_000)? as u32),
+            }
+        }
+        match class_name(&name.text) {
+            Some(class) => drop(s.logging.classes.insert(class, settings)),
+            // VPP's files have VPP's classes.
+            None => {
+                let all = CLASSES.map(|class| class.name).join(", ");
+                s.warnings.push(format!("{}: no class is called '{}'; there are {all}", name.place, name.text));
+            }
+        }
+        Ok(())
+    })
+    .repeats()
+    .help(
+        "The same for one class of messages; `rate-limit` is how many messages a second each place in the program has, 50 \
+         unless it is said. `show logging configuration` lists the classes.",
+    ),
+    Parameter::ignored("add-to-elog", "", |_, _| Ok(()))
+        .help("What happens is in the event log anyway (`show event-logger`)."),
+];
+
 const METRICS: &[Parameter] = &[
     Parameter::sets("listen", "<address:port>", |s, c| {
         s.metrics.listen = Some(c.address()?);
@@ -380,7 +446,6 @@ pub const UNUSED_SECTIONS: &[&str] = &[
     "l3fib",
     "linux-cp",
     "linux-nl",
-    "logging",
     "mactime",
     "map",
     "mc",

@@ -168,6 +168,7 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
         "<n>" => "2048",
         "<seconds>" => "5",
         "<address:port>" => "127.0.0.1:9482",
+        "<name> { [level <level>] [syslog-level <level>] [rate-limit <n>] }" => "ip { rate-limit 9 }",
         "<size>" | "unlimited | <size>" | "<size> | default | default-hugepage" => "2M",
         "other | batch | idle | fifo | rr" => "fifo",
         "natural | packed" => "packed",
@@ -177,7 +178,9 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
     };
     for (section, parameters) in SECTIONS {
         for p in parameters {
-            let value = if matches!(p.name, "workers" | "skip-cores" | "scheduler-priority") {
+            let value = if p.values == "<level>" {
+                "crit"
+            } else if matches!(p.name, "workers" | "skip-cores" | "scheduler-priority") {
                 "2"
             } else {
                 value(p.values)
@@ -314,6 +317,29 @@ fn values_that_cannot_be_meant_are_refused() {
         let faults = faults(text);
         assert!(faults.contains(message) && faults.lines().count() == 1, "{text}: {faults}");
     }
+}
+
+#[test]
+fn logging_is_by_class() {
+    use crate::logging::{ClassSettings, Level};
+    let startup = parse(
+        "logging { size 64 unthrottle-time 9 default-log-level debug default-syslog-log-level crit \
+         class ip { rate-limit 1000 level notice } class neighbor { syslog-level disabled } \
+         class linux-cp/if { rate-limit 10000 level debug syslog-level debug } }",
+    );
+    let logging = &startup.logging;
+    assert_eq!((logging.size, logging.unthrottle_time), (64, 9));
+    assert_eq!((logging.default.level, logging.default.syslog_level), (Level::Debug, Level::Error));
+    let ip = ClassSettings { level: Some(Level::Info), syslog_level: None, rate_limit: Some(1000) };
+    let neighbor = ClassSettings { syslog_level: Some(Level::Disabled), ..ClassSettings::default() };
+    assert_eq!(logging.classes, [("ip", ip), ("neighbor", neighbor)].into());
+    let [warning] = startup.warnings.as_slice() else { panic!("{:?}", startup.warnings) };
+    assert!(warning.contains("no class is called 'linux-cp/if'; there are capture, cli,"), "{warning}");
+    assert!(
+        faults("logging { default-log-level loud }").starts_with("f:1:29: expected a level (emerg, alert,")
+    );
+    assert!(faults("logging { class ip { levl info } }").contains("did you mean 'level'?"));
+    assert!(faults("logging { class ip { rate-limit 0 } }").contains("expected a number from 1 to"));
 }
 
 #[test]

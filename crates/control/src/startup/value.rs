@@ -4,6 +4,7 @@ use super::{
     place::{Fault, Place, hint},
     tree::{Item, Word},
 };
+use crate::logging::Level;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -185,6 +186,12 @@ impl<'a> Cursor<'a> {
             Listen::Tcp(address) => Some(address),
             Listen::Socket(_) => None,
         })
+    }
+
+    /// Which messages are wanted.
+    pub fn level(&mut self) -> Result<Level, Fault> {
+        let expected = format!("a level ({})", Level::names().collect::<Vec<_>>().join(", "));
+        self.parse(&expected, Level::parse)
     }
 
     /// A group, by number or name.

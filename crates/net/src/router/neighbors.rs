@@ -117,7 +117,8 @@ impl Router {
                     self.send_arp(interface, None, |mac| ArpPacket::gratuitous(mac, own));
                 }
                 Action::Defend((interface, own), mac) => {
-                    tracing::warn!("interface {interface}: {mac} claims this router's address {own}");
+                    let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
+                    tracing::warn!(event = "neighbor", "{name}: {mac} claims this router's address {own}");
                     self.send_arp(interface, None, |mac| ArpPacket::gratuitous(mac, own));
                 }
                 Action::Resolved(key, _) => {
@@ -125,7 +126,11 @@ impl Router {
                     self.sync_host_route(key);
                     self.release(key, Outcome::Resolved);
                 }
-                Action::Changed(key, _) => self.near.complete(key),
+                Action::Changed(key, mac) => {
+                    self.near.complete(key);
+                    let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
+                    tracing::debug!(event = "neighbor", "{name}: {} is at {mac} now", key.1);
+                }
                 Action::Lost(key) => {
                     self.near.complete(key);
                     self.sync_host_route(key);

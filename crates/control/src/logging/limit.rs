@@ -1,0 +1,105 @@
+//! How much one place in the program may say. What a peer or a worker can cause a thousand times a second is said some times,
+//! and then counted.
+
+use std::time::{Duration, Instant};
+
+/// The time in which so many messages may come.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A place that says something.
+#[derive(Debug)]
+pub struct Place {
+    /// When the time began in which messages are counted.
+    start: Instant,
+    count: u32,
+    suppressed: u64,
+}
+
+/// What was not said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suppressed {
+    /// Messages.
+    pub messages: u64,
+    /// In this time.
+    pub time: Duration,
+}
+
+impl Place {
+    /// One that has said nothing yet.
+    pub fn new(now: Instant) -> Place {
+        Place { start: now, count: 0, suppressed: 0 }
+    }
+
+    /// Whether one more message may be said now, if there may be `limit` a second. One that had too much to say is silent
+    /// for all of `silence`, from its first message on.
+    pub fn may_speak(&mut self, now: Instant, limit: u32) -> bool {
+        if self.suppressed == 0 && now.duration_since(self.start) >= SECOND {
+            (self.start, self.count) = (now, 0);
+        }
+        self.count = self.count.saturating_add(1);
+        let may = self.count <= limit;
+        self.suppressed += u64::from(!may);
+        may
+    }
+
+    /// What was not said, when the silence is over; then it may speak again.
+    pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
+        let time = now.duration_since(self.start);
+        if self.suppressed == 0 || time < silence.max(SECOND) {
+            return None;
+        }
+        let messages = std::mem::take(&mut self.suppressed);
+        (self.start, self.count) = (now, 0);
+        Some(Suppressed { messages, time })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SILENCE: Duration = Duration::from_secs(3);
+
+    #[test]
+    fn so_many_a_second_and_then_silence() {
+        let start = Instant::now();
+        let mut place = Place::new(start);
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!((0..10).filter(|n| place.may_speak(at(100 * n), 10)).count(), 10);
+        assert_eq!(place.over(at(999), SILENCE), None);
+        assert!(place.may_speak(at(1000), 10), "another second");
+        assert_eq!((0..1000).filter(|n| place.may_speak(at(1000 + n), 10)).count(), 9);
+        assert!(!place.may_speak(at(3999), 10), "it is silent for three seconds");
+        assert_eq!(place.over(at(3999), SILENCE), None);
+        let time = Duration::from_secs(3);
+        assert_eq!(place.over(at(4000), SILENCE), Some(Suppressed { messages: 992, time }));
+        assert_eq!(place.over(at(4000), SILENCE), None);
+        assert!(place.may_speak(at(4000), 10));
+    }
+
+    proptest! {
+        /// Whatever comes, no message is lost without being counted, and no second has more than twice the limit: a time
+        /// begins with its first message, so parts of two may be in one second.
+        #[test]
+        fn every_message_is_said_or_counted(gaps in prop::collection::vec(0_u64..400, 1..500), limit in 1_u32..8) {
+            let start = Instant::now();
+            let (mut place, mut now) = (Place::new(start), 0);
+            let (mut said, mut counted) = (Vec::new(), 0);
+            for gap in &gaps {
+                now += gap;
+                let at = start + Duration::from_millis(now);
+                counted += place.over(at, SILENCE).map_or(0, |s| s.messages);
+                if place.may_speak(at, limit) {
+                    said.push(now);
+                }
+            }
+            let end = start + Duration::from_millis(now) + SILENCE;
+            counted += place.over(end, SILENCE).map_or(0, |s| s.messages);
+            prop_assert_eq!(said.len() as u64 + counted, gaps.len() as u64);
+            for (n, first) in said.iter().enumerate() {
+                prop_assert!(said[n..].iter().take_while(|at| **at < first + 1000).count() <= 2 * limit as usize);
+            }
+        }
+    }
+}
