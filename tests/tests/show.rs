@@ -22,6 +22,13 @@ fn every_show_has_text_and_json() {
         "show threads",
         "show version",
         "show node",
+        "show cpu",
+        "show machine",
+        "show startup-conf",
+        "show event-logger",
+        "show logging",
+        "show interface rates",
+        "show ip neighbors max 1",
     ] {
         assert!(!router.ctl(show).trim().is_empty(), "{show}");
         let json = router.json(show);
@@ -82,4 +89,34 @@ fn malformed_packets_are_counted_by_reason_and_traced() {
         assert!(trace.contains(reason), "{reason}: {trace}");
     }
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the router goes on");
+}
+
+#[test]
+fn tech_support_is_one_answer_and_keeps_nobody_waiting() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    router.ctl("ip route add 20.0.0.0/32 via 10.0.1.2 count 50000");
+    let mut report = router.in_background("show tech-support");
+    while report.running() {
+        assert!(router.ctl("show version").starts_with("volley v"));
+    }
+    let text = report.finish(LIMIT).expect_ok();
+    for part in [
+        "=== show version\nvolley v",
+        "=== show cpu\nModel name: ",
+        "Kernel:                   Linux ",
+        "  cli-listen ",
+        "\nip route add 20.0.195.79/32 via 10.0.1.2\n",
+        "\n=== show ip neighbors max 200\n",
+        "router     forwarding; the CLI listens on ",
+    ] {
+        assert!(
+            text.contains(part),
+            "{part}:\n{}",
+            text.lines().filter(|l| !l.contains("20.0.")).collect::<Vec<_>>().join("\n")
+        );
+    }
+    let all = router.json("show tech-support");
+    assert!(all["show config"].as_array().is_some_and(|lines| lines.len() > 50_000));
+    assert_eq!(all["show interface"][0]["name"], "host-eth0");
 }

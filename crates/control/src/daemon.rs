@@ -134,6 +134,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
 
     let mut context = Context::new(System::new(router, guardian));
     context.log = log;
+    context.startup = startup.text.clone();
     (context.main_core, context.worker_cores) = (placement.main, cores);
     // The first turn tells the router the time, from which the ages of what is configured count.
     let now = context.now();

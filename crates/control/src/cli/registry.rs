@@ -7,6 +7,7 @@ use super::grammar::{self, Seq};
 use super::lex::Line;
 use super::output::{Answer, Output};
 use super::parse::{self, State};
+use super::report::Report;
 use super::script::Script;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -51,6 +52,7 @@ enum Run<C> {
     Handler(Handler<C>),
     Help,
     Exec,
+    Report(&'static [&'static str]),
 }
 
 /// The commands over a state `C`.
@@ -91,6 +93,14 @@ impl<C: Values + 'static> Registry<C> {
     pub fn add(&mut self, syntax: &str, help: &str, handler: Handler<C>) {
         let reads = matches!(syntax.split_whitespace().next(), Some("show" | "monitor"));
         self.insert(syntax, help, reads, Run::Handler(handler));
+    }
+
+    /// Declares a command that shows what several others show, one after the other, each under a heading.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add).
+    pub fn report(&mut self, syntax: &str, help: &str, commands: &'static [&'static str]) {
+        self.insert(syntax, help, true, Run::Report(commands));
     }
 
     /// Every command's syntax and sentence of help, in order of the syntax.
@@ -146,6 +156,9 @@ impl<C: Values + 'static> Registry<C> {
             Some(Run::Handler(handler)) => handler(cx, &args),
             Some(Run::Help) => self.help(cx, &args),
             Some(Run::Exec) => Script::exec(Rc::clone(self), &args),
+            Some(Run::Report(commands)) => {
+                Ok(Output::job(Report::new(Rc::clone(self), commands, &args.call)))
+            }
             None => Ok(Output::none()),
         };
         Ok(output?.render(json))

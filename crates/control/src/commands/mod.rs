@@ -61,6 +61,8 @@ pub struct Context {
     last_capture: Option<String>,
     /// What is left to do of jobs whose clients are gone.
     pub abandoned: Abandoned,
+    /// The start configuration as a text.
+    pub startup: String,
     /// When this instance started.
     pub started: Instant,
     /// What was said, and what happened.
@@ -87,6 +89,7 @@ impl Context {
             capture: None,
             last_capture: None,
             abandoned: Abandoned::default(),
+            startup: String::new(),
             started: Instant::now(),
             log: Log::silent(),
             clock: Clock::new(),

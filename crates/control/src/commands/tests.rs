@@ -45,6 +45,12 @@ impl Cli {
         self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
     }
 
+    /// What a command shows as JSON.
+    pub(super) fn json(&mut self, line: &str) -> serde_json::Value {
+        let text = self.ok(&format!("{line} --json"));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
+    }
+
     /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
     pub(super) fn refused(&mut self, line: &str, place: &str) -> String {
         let before = self.ok("show config");

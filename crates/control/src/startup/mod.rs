@@ -114,6 +114,8 @@ pub struct Startup {
     pub plugins: Plugins,
     /// Where each parameter was given last, by its name in the table, for what turns out wrong later.
     pub places: BTreeMap<&'static str, Place>,
+    /// What was read, in full.
+    pub text: String,
     /// What was accepted but has no effect, for the log; each begins with its place.
     pub warnings: Vec<String>,
 }
@@ -132,7 +134,7 @@ impl Startup {
     /// Everything that is wrong, in order of place.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Fault>> {
         let (tokens, faults) = lex(text, &Source::File(file.into()));
-        Self::build(tokens, faults)
+        Ok(Self { text: text.to_owned(), ..Self::build(tokens, faults)? })
     }
 
     /// Reads the file at `path`.
@@ -168,7 +170,7 @@ impl Startup {
             tokens.extend(more);
             faults.extend(wrong);
         }
-        Self::build(tokens, faults)
+        Ok(Self { text: words.join(" "), ..Self::build(tokens, faults)? })
     }
 
     /// A message about a parameter, with the place where it was given, if it was. There may be several that set the same.
@@ -214,6 +216,7 @@ impl Startup {
             logging: logging::Settings::default(),
             plugins: Plugins { default_enabled: true, named: Vec::new() },
             places: BTreeMap::new(),
+            text: String::new(),
             warnings: Vec::new(),
         }
     }

@@ -66,7 +66,7 @@ fn faults(text: &str) -> String {
 
 /// What was set, without where, and without warnings.
 fn bare(startup: Startup) -> Startup {
-    Startup { warnings: Vec::new(), places: Default::default(), ..startup }
+    Startup { warnings: Vec::new(), places: Default::default(), text: String::new(), ..startup }
 }
 
 fn parse(text: &str) -> Startup {
@@ -80,7 +80,8 @@ fn args(text: &str) -> Vec<String> {
 #[test]
 fn nothing_gives_the_defaults() {
     let startup = parse(" # only a comment");
-    assert_eq!(startup, Startup::default());
+    assert_eq!(startup.text, " # only a comment");
+    assert_eq!(bare(startup.clone()), Startup::default());
     assert_eq!(startup.unix.cli_listen, Listen::Socket("/run/volley/cli.sock".into()));
     assert!(startup.warnings.is_empty());
 }

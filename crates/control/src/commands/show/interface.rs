@@ -34,6 +34,12 @@ pub fn register(r: &mut Registry<Context>) {
         "Show devices and links; \"brief\" without what a device has to say of itself.",
         hardware,
     );
+    r.add("show features", "Show the features that are on, by interface and arc.", |_, a| {
+        Ok(Output::rows(
+            AllFeatures { next: 0, table: Table::new(&["Interface", "Arc", "Features"]) },
+            a.json(),
+        ))
+    });
     r.add("clear interfaces", "Start the counters of all interfaces anew.", |c, _| {
         let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
         all.into_iter().for_each(|i| c.system.router.clear_interface(i));
@@ -336,6 +342,46 @@ fn features(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         }
     }
     Ok(Output::show(&arcs, text))
+}
+
+#[derive(Serialize)]
+struct FeaturesOn {
+    interface: String,
+    arc: &'static str,
+    features: Vec<&'static str>,
+}
+
+/// What is on anywhere, from an index on.
+struct AllFeatures {
+    next: u32,
+    table: Table,
+}
+
+impl Rows<Context> for AllFeatures {
+    type Row = FeaturesOn;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<FeaturesOn>) -> bool {
+        let mut last = None;
+        for i in c.system.router.interfaces_from(self.next).take(PAGE) {
+            for (arc, features) in c.system.router.features(i.index) {
+                let features: Vec<_> =
+                    features.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
+                if !features.is_empty() {
+                    page.push(FeaturesOn { interface: i.name.clone(), arc, features });
+                }
+            }
+            last = Some(i.index);
+        }
+        self.next = last.map_or(0, |last| last + 1);
+        last.is_some()
+    }
+
+    fn text(&mut self, page: &[FeaturesOn], out: &mut String) {
+        for f in page {
+            self.table.row(vec![f.interface.clone(), f.arc.into(), f.features.join(" ")]);
+        }
+        self.table.flush(out);
+    }
 }
 
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 
 mod fib;
 mod interface;
+mod machine;
 mod runtime;
 
 use std::fmt::Write;
@@ -19,14 +20,17 @@ pub fn register(r: &mut Registry<Context>) {
     interface::register(r);
     fib::register(r);
     runtime::register(r);
+    machine::register(r);
     r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
     r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));
     // The singular is a command too, not the beginning of two.
     for noun in ["neighbors", "neighbor"] {
-        r.add(&format!("show ip {noun} [<interface:interface>]"), "Show neighbours.", |c, a| {
-            Ok(neighbors(c, a))
-        });
+        r.add(
+            &format!("show ip {noun} [<interface:interface>] [max <n:u32>]"),
+            "Show neighbours, or the first n.",
+            |c, a| Ok(neighbors(c, a)),
+        );
     }
     r.add("show config", "Show the commands that make the configuration as it is.", |c, a| {
         Ok(Output::rows(Config { last: None, version: c.store.version() }, a.json()))
@@ -172,6 +176,8 @@ struct Neighbors {
     /// Only those on this interface.
     interface: Option<u32>,
     last: Option<(u32, Ipv4Addr)>,
+    /// How many there may be more.
+    left: usize,
     table: Table,
 }
 
@@ -182,12 +188,15 @@ impl Rows<Context> for Neighbors {
         // Before the first address of an interface there is what is on others.
         let first = self.last.or(self.interface.and_then(|i| Some((i.checked_sub(1)?, Ipv4Addr::BROADCAST))));
         let all = c.system.router.neighbors_behind(first);
-        let mut last = None;
-        for (key, view) in all.take_while(|(key, _)| self.interface.is_none_or(|i| i == key.0)).take(PAGE) {
+        let (mut last, before) = (None, page.len());
+        for (key, view) in
+            all.take_while(|(key, _)| self.interface.is_none_or(|i| i == key.0)).take(PAGE.min(self.left))
+        {
             page.push(view);
             last = Some(key);
         }
         self.last = last;
+        self.left -= page.len() - before;
         last.is_some()
     }
 
@@ -209,7 +218,8 @@ fn neighbors(c: &Context, a: &Args) -> Output {
     let interface = a.get::<String>("interface");
     let interface = interface.and_then(|name| c.system.router.interface_named(&name)).map(|i| i.index);
     let table = Table::new(&["Age", "IP", "Flags", "Ethernet", "Interface"]);
-    Output::rows(Neighbors { interface, last: None, table }, a.json())
+    let left = a.get::<u32>("n").map_or(usize::MAX, |n| n as usize);
+    Output::rows(Neighbors { interface, last: None, left, table }, a.json())
 }
 
 /// Done, and nothing to say.

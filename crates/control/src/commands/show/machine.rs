@@ -1,0 +1,201 @@
+//! What the router runs on, and what it was started with.
+
+use std::fs::{self, File};
+use std::io::Read;
+
+use serde::Serialize;
+
+use super::super::{Context, Output};
+use crate::cli::Registry;
+
+/// How much of a file of the kernel is read, in bytes: /proc/cpuinfo says of each core what the first one is.
+const MOST: u64 = 8192;
+
+/// What an engineer wants to see who was not there. Nothing of it is secret: the configuration has no passwords or keys. Should
+/// it get some, `dump` of their objects is the place that leaves them out, for this and for `show config`.
+const TECH_SUPPORT: &[&str] = &[
+    "show version",
+    "show cpu",
+    "show machine",
+    "show startup-conf",
+    "show threads",
+    "show config",
+    "show config history",
+    "show interface",
+    "show interface address",
+    "show interface rates",
+    "show interface rx-placement",
+    "show hardware-interfaces",
+    "show features",
+    "show runtime",
+    "show runtime max",
+    "show errors",
+    "show punt",
+    "show buffers",
+    "show ip table",
+    "show ip fib summary",
+    "show ip neighbor-config",
+    "show ip neighbors max 200",
+    "show ip4-full-reassembly",
+    "show ip4-sv-reassembly",
+    "show logging configuration",
+    "show logging",
+    "show event-logger all",
+];
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("show cpu", "Show the processor.", |c, _| Ok(cpu(c)));
+    r.add("show machine", "Show the machine: kernel, memory, huge pages.", |_, _| Ok(machine()));
+    r.add("show startup-conf", "Show the start configuration, as it was read.", |c, _| Ok(startup(c)));
+    r.report(
+        "show tech-support",
+        "Show all that helps to find out from afar what is wrong, section by section.",
+        TECH_SUPPORT,
+    );
+}
+
+/// The beginning of a file of the kernel, or nothing.
+fn read(path: &str) -> String {
+    let mut text = Vec::new();
+    // What the kernel does not say is left out.
+    let _ = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
+/// The value of the first line that begins with a name and a colon.
+fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == name).then(|| value.trim())
+    })
+}
+
+#[derive(Serialize)]
+struct Cpu {
+    model: Option<String>,
+    cores: usize,
+    level: String,
+    tsc_hz: f64,
+    flags: Vec<String>,
+}
+
+fn cpu(c: &Context) -> Output {
+    let text = read("/proc/cpuinfo");
+    let v = Cpu {
+        model: value(&text, "model name").map(str::to_owned),
+        cores: infra::cpu::online_cores().len(),
+        level: format!("x86-64-{:?}", infra::cpu::level()).to_lowercase(),
+        tsc_hz: c.clock.tsc_hz(),
+        flags: value(&text, "flags").into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect(),
+    };
+    let text = format!(
+        "Model name:               {}\nCores:                    {}\nLevel:                    {}\n\
+         Base frequency (TSC):     {:.2} GHz\nFlags:                    {}\n",
+        v.model.as_deref().unwrap_or("unknown"),
+        v.cores,
+        v.level,
+        v.tsc_hz / 1e9,
+        v.flags.join(" ")
+    );
+    Output::show(&v, text)
+}
+
+#[derive(Serialize)]
+struct Machine {
+    kernel: String,
+    kernel_command_line: String,
+    uptime_seconds: Option<f64>,
+    memory_kib: Option<u64>,
+    memory_available_kib: Option<u64>,
+    router_memory_kib: Option<u64>,
+    huge_pages: Option<u64>,
+    huge_pages_free: Option<u64>,
+    huge_page_kib: Option<u64>,
+    transparent_huge_pages: String,
+}
+
+fn machine() -> Output {
+    let (memory, own, uptime) = (read("/proc/meminfo"), read("/proc/self/status"), read("/proc/uptime"));
+    let number = |text: &str, name| value(text, name)?.split_whitespace().next()?.parse::<u64>().ok();
+    let v = Machine {
+        kernel: read("/proc/sys/kernel/osrelease"),
+        kernel_command_line: read("/proc/cmdline"),
+        uptime_seconds: uptime.split_whitespace().next().and_then(|s| s.parse().ok()),
+        memory_kib: number(&memory, "MemTotal"),
+        memory_available_kib: number(&memory, "MemAvailable"),
+        router_memory_kib: number(&own, "VmRSS"),
+        huge_pages: number(&memory, "HugePages_Total"),
+        huge_pages_free: number(&memory, "HugePages_Free"),
+        huge_page_kib: number(&memory, "Hugepagesize"),
+        transparent_huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled"),
+    };
+    let or = |n: Option<u64>| n.map_or("unknown".to_owned(), |n| n.to_string());
+    let text = format!(
+        "Kernel:                   Linux {}\nKernel command line:      {}\nUp:                       {:.0} s\n\
+         Memory:                   {} KiB, {} KiB available, {} KiB the router's\n\
+         Huge pages:               {} of {} KiB, {} free\nTransparent huge pages:   {}\n",
+        v.kernel,
+        v.kernel_command_line,
+        v.uptime_seconds.unwrap_or_default(),
+        or(v.memory_kib),
+        or(v.memory_available_kib),
+        or(v.router_memory_kib),
+        or(v.huge_pages),
+        or(v.huge_page_kib),
+        or(v.huge_pages_free),
+        v.transparent_huge_pages
+    );
+    Output::show(&v, text)
+}
+
+#[derive(Serialize)]
+struct StartupConf {
+    text: String,
+    command_line: String,
+}
+
+fn startup(c: &Context) -> Output {
+    let arguments = fs::read("/proc/self/cmdline").unwrap_or_default();
+    let command_line = String::from_utf8_lossy(&arguments).replace('\0', " ").trim().to_owned();
+    let v = StartupConf { text: c.startup.clone(), command_line };
+    let text = format!("# {}\n{}", v.command_line, v.text);
+    Output::show(&v, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::tests::Cli;
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_name() {
+        let text = "processor\t: 0\nmodel name\t: A: B\nflags\t\t: fpu vme\n";
+        assert_eq!((value(text, "model name"), value(text, "flags")), (Some("A: B"), Some("fpu vme")));
+        assert_eq!(value(text, "model"), None);
+    }
+
+    /// Every section is a command that there is, and has an answer.
+    #[test]
+    fn tech_support_has_every_section() {
+        let mut cli = Cli::new();
+        cli.context.startup = "unix { interactive }\n".into();
+        let text = cli.ok("show tech-support");
+        let mut rest = text.as_str();
+        for command in TECH_SUPPORT {
+            let heading = format!("=== {command}\n");
+            let at = rest.find(&heading).unwrap_or_else(|| panic!("{command} is missing, or out of order"));
+            rest = &rest[at + heading.len()..];
+            let own = rest.split("\n=== ").next().unwrap_or_default();
+            assert!(!own.contains("does not fit") && !own.contains("this socket is for"), "{command}: {own}");
+            assert!(*command == "show logging" || own.len() > 5, "{command} says nothing: {own:?}");
+        }
+        assert!(
+            text.contains("unix { interactive }")
+                && text.contains("set interface ip address pg0 10.0.0.1/24")
+        );
+        let json = cli.json("show tech-support");
+        assert!(json["show cpu"]["flags"].is_array() && json["show features"].is_array(), "{json:#}");
+        assert_eq!(json.as_object().map(serde_json::Map::len), Some(TECH_SUPPORT.len()));
+    }
+}
