@@ -30,6 +30,8 @@ pub struct Stats {
     pub(crate) drops: CounterSet<1>,
     /// Turns, and nanoseconds with and without packets; a single entry.
     pub(crate) turns: CounterSet<3>,
+    /// Frames that input nodes brought, by [`size_class`]: how many, and their packets.
+    pub(crate) sizes: CounterSet<2>,
     /// The slowest calls of each worker.
     slowest: Arc<Mutex<BTreeMap<usize, Slowest>>>,
 }
@@ -52,6 +54,15 @@ impl Slowest {
             cell.store(call, Ordering::Relaxed);
         }
     }
+}
+
+/// Classes of vectors by size: of one packet, of up to two, of up to four, and so on up to a full frame.
+pub const SIZE_CLASSES: usize = buf::FRAME_SIZE.ilog2() as usize + 1;
+
+/// The class of a vector of `n` packets, at least one: the least `class` for that `n` is at most `1 << class`.
+#[inline(always)]
+pub(crate) fn size_class(n: usize) -> u32 {
+    n.next_power_of_two().trailing_zeros()
 }
 
 /// What a node did.
@@ -124,6 +135,7 @@ impl Stats {
             punted: CounterSet::new("/punt", 256),
             drops: CounterSet::new("/if/drops", INTERFACES),
             turns: CounterSet::new("/worker/turns", 1),
+            sizes: CounterSet::new("/worker/vector-sizes", SIZE_CLASSES as u32),
             slowest: Arc::default(),
         }
     }
@@ -221,6 +233,12 @@ impl Stats {
     /// The same since the start, whatever was cleared.
     pub fn punted_totals(&self, reason: crate::builtin::PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
+    }
+
+    /// The vectors that a worker's input nodes brought since the start, by size: class `n` has those of up to `1 << n` packets
+    /// that are in no class before; how many vectors, and how many packets in them.
+    pub fn vector_sizes(&self, worker: usize) -> [[u64; 2]; SIZE_CLASSES] {
+        std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }
 
     /// Packets dropped that came in by `interface`.

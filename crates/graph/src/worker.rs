@@ -17,7 +17,7 @@ use crate::builtin::{self, Rings};
 use crate::edge::{CONSUMED, FIRST_REASON, HELD};
 use crate::node::{Cx, More, Outcome, Setup, WaitSet};
 use crate::pending::Pending;
-use crate::stats::{Slowest, Stats};
+use crate::stats::{self, Slowest, Stats};
 use crate::trace::{self, Fate, Log, Tracer};
 
 /// Frames of at least this many packets are always timed. Shorter ones in one turn of [`SAMPLE`], since reading the
@@ -52,6 +52,7 @@ pub struct Worker {
     noted: Vec<trace::Before>,
     turns: u64,
     times: Lane<3>,
+    sizes: Lane<2>,
     /// When the last turn began, and whether packets came in it.
     last: (u64, bool),
 }
@@ -99,7 +100,7 @@ impl Worker {
                 reasons: info.reasons,
             });
         }
-        let Stats { runtime, reasons, turns, .. } = blueprint.stats();
+        let Stats { runtime, reasons, turns, sizes, .. } = blueprint.stats();
         let clock = clock();
         let named =
             |name| blueprint.node(name).ok_or_else(|| io::Error::other(format!("no node \"{name}\"")));
@@ -123,6 +124,7 @@ impl Worker {
             noted: Vec::with_capacity(buf::FRAME_SIZE),
             turns: 0,
             times: turns.lane(number)?,
+            sizes: sizes.lane(number)?,
             last: (clock.now_ns(), false),
             clock,
         })
@@ -209,6 +211,7 @@ impl Worker {
             self.close_books(books, input, 0);
             return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
+        self.sizes.add(stats::size_class(n), [1, n as u64]);
         if self.timed(n) {
             self.count_timed(input, n, tsc() - start);
         } else {

@@ -200,6 +200,9 @@ impl Collection {
         out.add(Id::WorkerTurns, &[&name], spent.turns);
         out.add_seconds(Id::WorkerBusy, &[&name], spent.busy_ns);
         out.add_seconds(Id::WorkerIdle, &[&name], spent.idle_ns);
+        let sizes = stats.vector_sizes(number);
+        let buckets: Vec<_> = (0..).zip(&sizes).map(|(class, [vectors, _])| (1 << class, *vectors)).collect();
+        out.add_histogram(Id::VectorSize, &[&name], &buckets, sizes.iter().map(|[_, packets]| packets).sum());
         for n in stats.node_totals(number) {
             let labels = [n.name, name.as_str()];
             out.add(Id::NodeCalls, &labels, n.calls);

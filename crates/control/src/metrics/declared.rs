@@ -11,6 +11,8 @@ pub enum Kind {
     Gauge,
     /// It is always 1; what it says is in its labels.
     Info,
+    /// How many there were up to each of some sizes, how many in all, and their sum; it only grows.
+    Histogram,
 }
 
 impl Kind {
@@ -20,6 +22,7 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Info => "info",
+            Kind::Histogram => "histogram",
         }
     }
 
@@ -27,7 +30,7 @@ impl Kind {
     pub fn suffix(self) -> &'static str {
         match self {
             Kind::Counter => "_total",
-            Kind::Gauge => "",
+            Kind::Gauge | Kind::Histogram => "",
             Kind::Info => "_info",
         }
     }
@@ -114,6 +117,9 @@ metrics! {
         "Time that the worker spent in turns in which packets came.";
     WorkerIdle: Counter "volley_worker_idle_seconds_total" ["worker"]
         "Time that the worker slept, or found no packet.";
+
+    VectorSize: Histogram "volley_worker_vector_size_packets" ["worker"]
+        "Packets that came in together, of those times when any came.";
 
     Buffers: Gauge "volley_buffers" ["state"]
         "Packet buffers: `free` in the pool, `cached` by threads, or `used` by packets.";

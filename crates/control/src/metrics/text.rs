@@ -24,12 +24,31 @@ impl Default for Lines {
 impl Lines {
     /// Adds a sample, with a value for each label of the metric.
     pub(super) fn add(&mut self, id: Id, labels: &[&str], value: impl Display) {
+        self.line(id, "", labels, None, value);
+    }
+
+    /// Adds a histogram: for each bound, the last of which is the greatest value that there is, how many values there were
+    /// up to it and above the bound before; and the sum of all.
+    pub(super) fn add_histogram(&mut self, id: Id, labels: &[&str], buckets: &[(u64, u64)], sum: u64) {
+        let mut count = 0;
+        for (bound, values) in buckets {
+            count += values;
+            self.line(id, "_bucket", labels, Some(&bound.to_string()), count);
+        }
+        self.line(id, "_bucket", labels, Some("+Inf"), count);
+        self.line(id, "_sum", labels, None, sum);
+        self.line(id, "_count", labels, None, count);
+    }
+
+    fn line(&mut self, id: Id, suffix: &str, labels: &[&str], bound: Option<&str>, value: impl Display) {
         let metric = &METRICS[id as usize];
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let line = &mut self.0[id as usize];
         line.push_str(metric.name);
+        line.push_str(suffix);
         let mut before = '{';
-        for (label, value) in metric.labels.iter().zip(labels) {
+        let bound = bound.map(|bound| (&"le", bound));
+        for (label, value) in metric.labels.iter().zip(labels.iter().copied()).chain(bound) {
             line.push(before);
             line.push_str(label);
             line.push_str("=\"");

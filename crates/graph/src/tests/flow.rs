@@ -339,6 +339,22 @@ fn empty_turns_cost_no_frames() {
 }
 
 #[test]
+fn vectors_are_counted_by_size() {
+    let (mut rig, _) = forked();
+    for n in [1, 2, 3, 4, 5, 129, 255, 256, 256] {
+        rig.source.push(specs(n, &[0]));
+        rig.turn();
+    }
+    rig.turn();
+    let sizes = rig.blueprint.stats().vector_sizes(0);
+    let counted: Vec<_> =
+        sizes.into_iter().zip(0..).filter(|(c, _)| c[0] > 0).map(|(c, n)| (1 << n, c)).collect();
+    assert_eq!(counted, [(1, [1, 1]), (2, [1, 2]), (4, [2, 7]), (8, [1, 5]), (256, [4, 896])]);
+    assert_eq!(rig.blueprint.stats().vector_sizes(1), [[0; 2]; crate::stats::SIZE_CLASSES]);
+    rig.ends_clean();
+}
+
+#[test]
 fn times_are_measured_a_packet() {
     let (mut rig, _) = forked();
     rig.source.push(specs(256, &[0]));
