@@ -8,6 +8,8 @@ use super::registry::Values;
 
 /// How many of the things that would fit an error lists.
 pub(super) const LISTED: usize = 24;
+/// How many names an error lists, if there are no more than these.
+const NAMES: usize = 12;
 
 /// The error for a word that no state takes.
 pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn Values) -> CliError {
@@ -34,6 +36,9 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
             Leaf::Arg { .. } => Vec::new(),
         })
         .collect();
+    if matches!(leaves.as_slice(), [Leaf::Arg { .. }]) && (1..=NAMES).contains(&names.len()) {
+        error = error.note(format!("there are: {}", names.join(", ")));
+    }
     match nearest(word, names.iter().map(String::as_str)) {
         Some(name) => error.note(format!("did you mean '{name}'?")),
         None => error,

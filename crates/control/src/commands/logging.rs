@@ -277,6 +277,8 @@ mod tests {
         ] {
             cli.refused(line, place);
         }
+        let level = cli.run("set logging class ip level loud").unwrap_err().render();
+        assert!(level.contains("there are: emerg, alert, crit, error, warn, notice, info, debug"), "{level}");
         assert_eq!(cli.ok("show logging"), "");
         assert_eq!(cli.ok("show event-log"), "0 of 4096 events in buffer, 0 older ones lost\n");
         assert_eq!(cli.ok("show log 5") + &cli.ok("clear log") + &cli.ok("clear event"), "");

@@ -101,10 +101,31 @@ fn cpu(c: &Context) -> Output {
     Output::show(&v, text)
 }
 
+/// Beginnings of the kernel's parameters that matter to a router.
+const TUNING: [&str; 11] = [
+    "isolcpus=",
+    "nohz_full=",
+    "rcu_nocb",
+    "irqaffinity=",
+    "hugepages",
+    "default_hugepagesz=",
+    "transparent_hugepage=",
+    "iommu=",
+    "mitigations=",
+    "nosmt",
+    "processor.max_cstate=",
+];
+
+/// The parameters of the kernel that matter to a router. Its command line may have others in it, which are nobody's business.
+fn tuning(command_line: &str) -> Vec<String> {
+    let matters = |word: &&str| TUNING.iter().any(|begin| word.starts_with(begin));
+    command_line.split_whitespace().filter(matters).map(str::to_owned).collect()
+}
+
 #[derive(Serialize)]
 struct Machine {
     kernel: String,
-    kernel_command_line: String,
+    kernel_tuning: Vec<String>,
     uptime_seconds: Option<f64>,
     memory_kib: Option<u64>,
     memory_available_kib: Option<u64>,
@@ -120,7 +141,7 @@ fn machine() -> Output {
     let number = |text: &str, name| value(text, name)?.split_whitespace().next()?.parse::<u64>().ok();
     let v = Machine {
         kernel: read("/proc/sys/kernel/osrelease"),
-        kernel_command_line: read("/proc/cmdline"),
+        kernel_tuning: tuning(&read("/proc/cmdline")),
         uptime_seconds: uptime.split_whitespace().next().and_then(|s| s.parse().ok()),
         memory_kib: number(&memory, "MemTotal"),
         memory_available_kib: number(&memory, "MemAvailable"),
@@ -132,11 +153,11 @@ fn machine() -> Output {
     };
     let or = |n: Option<u64>| n.map_or("unknown".to_owned(), |n| n.to_string());
     let text = format!(
-        "Kernel:                   Linux {}\nKernel command line:      {}\nUp:                       {:.0} s\n\
+        "Kernel:                   Linux {}\nKernel tuning:            {}\nUp:                       {:.0} s\n\
          Memory:                   {} KiB, {} KiB available, {} KiB the router's\n\
          Huge pages:               {} of {} KiB, {} free\nTransparent huge pages:   {}\n",
         v.kernel,
-        v.kernel_command_line,
+        v.kernel_tuning.join(" "),
         v.uptime_seconds.unwrap_or_default(),
         or(v.memory_kib),
         or(v.memory_available_kib),
@@ -173,6 +194,12 @@ mod tests {
         let text = "processor\t: 0\nmodel name\t: A: B\nflags\t\t: fpu vme\n";
         assert_eq!((value(text, "model name"), value(text, "flags")), (Some("A: B"), Some("fpu vme")));
         assert_eq!(value(text, "model"), None);
+    }
+
+    #[test]
+    fn what_is_nobodys_business_is_left_out() {
+        let line = "root=UUID=1 quiet isolcpus=1-5 token=secret hugepages=64 nosmt";
+        assert_eq!(tuning(line), ["isolcpus=1-5", "hugepages=64", "nosmt"]);
     }
 
     /// Every section is a command that there is, and has an answer.
