@@ -26,7 +26,7 @@ fn rates_are_shown_of_what_passes() {
     assert!((90.0 * 8.0..=98.0 * 8.0).contains(&size), "{shown}");
     let text = router.ctl("show interface rates");
     assert!(text.starts_with("Name ") && text.contains("host-eth1") && text.contains("rx bits/s"), "{text}");
-    let lines = router.ctl("--json monitor interface host-eth0 interval 0.5 count 3");
+    let lines = router.ctl("monitor interface host-eth0 interval 0.5 count 3 --json");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     for line in &lines {
