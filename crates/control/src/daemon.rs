@@ -26,6 +26,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
+use crate::commands::whole::{Terms, Whole};
 use crate::commands::{self, Context};
 use crate::logging::Log;
 use crate::metrics;
@@ -139,6 +140,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     // The first turn tells the router the time, from which the ages of what is configured count.
     let now = context.now();
     context.system.router.poll(now);
+    context.startup_config = startup.unix.startup_config.clone();
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(commands::registry());
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
@@ -345,10 +347,8 @@ async fn configure(
     if !commands::config::is_yaml(file) {
         return cli::run_file(registry, context, file, say).await;
     }
-    let wanted = commands::config::load(file)?;
-    let terms = commands::config::Terms::default();
-    say(&commands::config::apply_wanted(&mut context.borrow_mut(), &wanted, terms)?);
-    Ok(())
+    let mut job = Whole::file(file.to_owned(), Terms::default(), &context.borrow())?;
+    cli::run_job(&mut job, context, say).await
 }
 
 /// A file that can be read when something has happened; what is read says nothing.
@@ -385,8 +385,10 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
         let (more, next) = {
             let mut c = context.borrow_mut();
             let now = c.now();
-            let more = c.system.router.poll(now) | c.tidy();
+            let tidy = c.tidy();
+            let more = c.system.router.poll(now) | (tidy == Some(Duration::ZERO));
             let longest = if c.turn_capture() { CAPTURE_TURN } else { LONGEST_TURN };
+            let longest = tidy.map_or(longest, |time| time.min(longest));
             let next = c.system.router.next_timeout().map(|t| Duration::from_nanos(t.saturating_sub(now)));
             (more, next.map_or(longest, |d| d.min(longest)))
         };

@@ -1,6 +1,7 @@
 //! What intent is applied to: the router, and the devices that this process opens for it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use drivers::pktgen::{self, Generator, Sink};
 use drivers::{Device, Guardian, af_packet, tap};
@@ -8,12 +9,14 @@ use net::interface::Kind;
 use net::router::{InterfaceInfo, Router};
 use wire::Mac;
 
-use crate::intent::{Refused, Spec, refuse};
+use crate::intent::{Abilities, Refused, Spec, refuse};
 
 /// The router and what is opened for it.
 pub struct System {
     /// The control side of the data plane.
     pub router: Router,
+    /// What it can do, for those who ask without it.
+    pub abilities: Arc<Abilities>,
     /// Packet generators by the name of their interface.
     pub generators: BTreeMap<String, (Generator, Sink)>,
     /// Gives the kernel its interfaces back if this process cannot.
@@ -30,6 +33,7 @@ impl System {
     /// A router without interfaces. What it takes from the kernel, `guardian` hears of.
     pub fn new(router: Router, guardian: Guardian) -> System {
         System {
+            abilities: Arc::new(Abilities::of(&router)),
             router,
             generators: BTreeMap::new(),
             guardian,

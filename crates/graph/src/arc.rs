@@ -105,14 +105,6 @@ impl ArcControl {
         Ok((a, position.ok_or_else(|| ArcError::NoFeature(arc.into(), feature.into()))?))
     }
 
-    /// Whether an arc has a feature.
-    ///
-    /// # Errors
-    /// When there is no such arc or feature.
-    pub fn check(&self, arc: &str, feature: &str) -> Result<(), ArcError> {
-        self.find(arc, feature).map(|_| ())
-    }
-
     /// Switches a feature on or off for an interface.
     ///
     /// # Errors

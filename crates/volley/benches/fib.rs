@@ -7,7 +7,7 @@
 //! a real router is read from the file that `VOLLEY_RIB` names: lines of a prefix, a tab, and a number that stands for
 //! the next hop.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use control::cli::{Call, CliError, Registry, Step};
 use control::commands::{Context, registry};
 use control::config;
-use control::intent::Store;
+use control::intent::Abilities;
 use control::system::System;
 use drivers::{Guardian, pktgen};
 use infra::hash::mix64;
@@ -301,7 +301,11 @@ fn command(
         let step = longest.step(|| running.step(c, &mut text));
         printed += text.len();
         match step {
-            Step::Again | Step::After(_) => longest.turns(&mut c.system.router),
+            Step::Again => longest.turns(&mut c.system.router),
+            Step::After(time) => {
+                longest.turns(&mut c.system.router);
+                std::thread::sleep(time);
+            }
             Step::Done => job = None,
             Step::Failed(e) => return Err(failed(e).into()),
         }
@@ -384,8 +388,9 @@ fn cli() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A file is applied to an empty router, and taken away again: 1,000 VLANs with addresses, and 100,000 routes, each with
-/// a next hop of its own.
+/// A file is applied to an empty router, written, and taken away again: 1,000 VLANs with addresses, and 100,000 routes,
+/// each with a next hop of its own. What the main thread uses of the processor, and how long it is busy at a stretch; and
+/// what it takes to check the file, on a thread of its own.
 fn apply() -> Result<Vec<Figure>> {
     let mut text = String::from("interfaces:\n  pg0:\n    addresses: [ 10.0.0.1/8 ]\n    sub-interfaces:\n");
     for vlan in 1..=1000 {
@@ -397,24 +402,41 @@ fn apply() -> Result<Vec<Figure>> {
         let next_hop = Ipv4Addr::from_bits(0x0a00_0000 + n);
         text += &format!("  - {{ prefix: {prefix}, via: {next_hop} }}\n");
     }
-    let wanted = config::read(&text, "file").map_err(|faults| faults[0].to_string())?;
-    let mut figures = ["check", "apply", "remove"]
-        .map(|word| Figure::new(format!("file-{word}-100k"), "s", Some((false, 1.0))));
+    let directory = std::env::temp_dir().join(format!("volley-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
+    let path = |name: &str| directory.join(name).display().to_string();
+    std::fs::write(path("all.yaml"), &text)?;
+    std::fs::write(path("none.yaml"), "{}")?;
+    let commands = [
+        ("apply", format!("config apply {}", path("all.yaml"))),
+        ("save", format!("config save {}", path("saved.yaml"))),
+        ("show", "show config yaml".into()),
+        ("remove", format!("config apply {}", path("none.yaml"))),
+        ("rollback", "config rollback".into()),
+    ];
+    let mut check = Figure::new("file-check-100k", "s", Some((false, 1.0)));
+    let mut times = commands.each_ref().map(|(word, _)| {
+        let of = |what: &str, unit, most| {
+            Figure::new(format!("file-{word}-100k{what}"), unit, Some((false, most)))
+        };
+        [of("", "s", 1.0), of("-longest", "ms", 2.0)]
+    });
     for _ in 0..REPETITIONS {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
-        let (mut system, mut store) = (System::new(router, Guardian::default()), Store::default());
         let start = Cpu::now();
-        assert!(wanted.faults(&system).is_empty());
-        figures[0].samples.push(start.seconds());
-        for (tree, at) in [(&wanted.tree, 1), (&BTreeMap::new(), 2)] {
-            let start = Cpu::now();
-            let changes = store.diff(tree);
-            store.transact(&mut system, changes)?;
-            figures[at].samples.push(start.seconds());
+        assert!(config::read(&text, "file").faults(&Abilities::of(&router)).is_empty());
+        check.samples.push(start.seconds());
+        let (registry, mut c) = (Rc::new(registry()), Context::new(System::new(router, Guardian::default())));
+        for ((_, line), [time, stall]) in commands.iter().zip(&mut times) {
+            let (start, mut longest) = (Cpu::now(), Longest::default());
+            command(&registry, &mut c, line, &mut longest)?;
+            time.samples.push(start.seconds());
+            stall.samples.push(longest.0);
         }
     }
-    Ok(figures.into())
+    std::fs::remove_dir_all(&directory)?;
+    Ok([check].into_iter().chain(times.into_iter().flatten()).collect())
 }
 
 /// Runs one benchmark.

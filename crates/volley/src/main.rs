@@ -10,13 +10,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use control::cli::client;
+use control::intent::Abilities;
 use control::startup::{Fault, Startup};
-use control::system::System;
 use control::{
     config, daemon,
     logging::{self, LogError},
 };
-use drivers::{Guardian, guardian};
+use drivers::guardian;
 use net::router::{Router, Sizes};
 
 /// A software router and switch around vector packet processing.
@@ -162,8 +162,8 @@ fn command(socket: PathBuf, words: Vec<String>) -> ExitCode {
 
 /// Says what is wrong with configuration files. What they ask for is held against a router without interfaces.
 fn check(files: &[PathBuf]) -> ExitCode {
-    let system = match Router::build(volley::features::install, &Sizes::default()) {
-        Ok(parts) => System::new(parts.router, Guardian::default()),
+    let abilities = match Router::build(volley::features::install, &Sizes::default()) {
+        Ok(parts) => Abilities::of(&parts.router),
         Err(e) => {
             eprintln!("volley: {e}");
             return ExitCode::FAILURE;
@@ -174,10 +174,10 @@ fn check(files: &[PathBuf]) -> ExitCode {
         let name = path.display();
         let faults = match std::fs::read_to_string(path) {
             Err(e) => vec![format!("{name}: {e}")],
-            Ok(text) => match config::read(&text, &name.to_string()) {
-                Err(faults) => faults.iter().map(ToString::to_string).collect(),
-                Ok(wanted) => wanted.faults(&system).iter().map(ToString::to_string).collect(),
-            },
+            Ok(text) => {
+                let faults = config::read(&text, &name.to_string()).faults(&abilities);
+                faults.iter().map(ToString::to_string).collect()
+            }
         };
         faults.iter().for_each(|fault| eprintln!("{fault}"));
         wrong += faults.len();

@@ -185,12 +185,24 @@ pub async fn run_file<C: Values + 'static>(
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
     path: &Path,
-    mut say: impl FnMut(&str),
+    say: impl FnMut(&str),
 ) -> Result<(), CliError> {
     let mut script = Script::open(Rc::clone(registry), path, &Call::default())?;
+    run_job(&mut script, cx, say).await
+}
+
+/// Runs a job to its end; `say` is given what it prints, as it comes.
+///
+/// # Errors
+/// Why it failed.
+pub async fn run_job<C>(
+    job: &mut impl Job<C>,
+    cx: &RefCell<C>,
+    mut say: impl FnMut(&str),
+) -> Result<(), CliError> {
     loop {
         let mut text = String::new();
-        let step = script.step(&mut cx.borrow_mut(), &mut text);
+        let step = job.step(&mut cx.borrow_mut(), &mut text);
         say(&text);
         match step {
             Step::Again => tokio::task::yield_now().await,

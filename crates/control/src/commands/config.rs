@@ -1,22 +1,29 @@
 //! The configuration as a whole: shown, applied, taken back, saved.
 
+use std::fmt::Display;
 use std::fs::{self, File, Permissions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
+use super::long::{ForClient, SLICE, Turn};
+use super::whole::{Terms, Whole};
 use super::{Context, Output};
-use crate::cli::{Args, CliError, Job, Registry, Step, Table};
-use crate::config::{self, Wanted};
-use crate::intent::{Change, Store, dump, key_name};
+use crate::cli::{Args, CliError, Job, Registry, Rows, Step, Table};
+use crate::config::{self, Wanted, Writer};
+use crate::intent::{Key, Tree, Value, dump, key_name};
 use crate::startup::Fault;
 
-/// How often a file that is being read is asked for.
-const LOOK: Duration = Duration::from_millis(2);
+/// What stands below a configuration that changed while it was shown.
+pub(super) const CHANGED: &str =
+    "# it has changed while it was shown: this is not the configuration of any one moment\n";
+
+/// How often what is done on another thread is asked for.
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 /// The longest time to wait for a confirmation.
 const LONGEST: u32 = 24 * 60;
 
@@ -25,8 +32,9 @@ const LARGEST: u64 = 512 << 20;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("show config yaml", "Show the configuration as a file for \"config apply\".", |c, _| {
-        Ok(Output::text(header(c.journal.generation()) + &config::write(c.store.tree())))
+    r.add("show config yaml", "Show the configuration as a file for \"config apply\".", |c, a| {
+        let yaml = Yaml { writer: Writer::default(), version: c.store.version(), begun: false };
+        Ok(Output::rows(yaml, a.json()))
     });
     r.add("show config history", "Show the changes that can be taken back, the newest first.", history);
     r.add(
@@ -37,10 +45,10 @@ pub fn register(r: &mut Registry<Context>) {
         apply,
     );
     r.add("config confirm", "Keep the configuration that was applied with \"confirm\".", |c, _| {
-        let waiting = c.unconfirmed.take();
-        c.journal.hold(None);
-        match waiting {
+        match c.unconfirmed {
+            Some(waiting) if waiting.expired => Err(CliError::new("it is too late: it goes back")),
             Some(_) => {
+                c.forget_unconfirmed();
                 tracing::info!(event = "config", "the configuration is confirmed");
                 Ok(Output::text("confirmed"))
             }
@@ -53,8 +61,9 @@ pub fn register(r: &mut Registry<Context>) {
         rollback,
     );
     r.add(
-        "config save <file:path>",
-        "Write the configuration to a file: YAML if its name ends in .yaml or .yml, otherwise commands.",
+        "config save [<file:path>]",
+        "Write the configuration to a file: YAML if its name ends in .yaml or .yml, otherwise commands. Without a file, to \
+         the one that the router was started with (startup-config).",
         save,
     );
 }
@@ -63,8 +72,10 @@ pub fn register(r: &mut Registry<Context>) {
 #[derive(Clone, Copy, Debug)]
 pub struct Unconfirmed {
     /// What it goes back to.
-    generation: u64,
-    deadline: Instant,
+    pub(super) generation: u64,
+    pub(super) deadline: Instant,
+    /// It is on its way back.
+    pub(super) expired: bool,
 }
 
 #[cfg(test)]
@@ -78,34 +89,53 @@ impl Unconfirmed {
 impl Context {
     /// Takes back what nobody has confirmed in time. Called now and then.
     pub fn look_at_confirmation(&mut self) {
-        let Some(waiting) = self.unconfirmed.filter(|w| Instant::now() >= w.deadline) else { return };
+        let due = |w: &&mut Unconfirmed| !w.expired && Instant::now() >= w.deadline;
+        let Some(waiting) = self.unconfirmed.as_mut().filter(due) else { return };
+        waiting.expired = true;
+        let generation = waiting.generation;
         tracing::warn!(
             event = "config",
-            "nobody confirmed the configuration in time: going back to generation {}",
-            waiting.generation
+            "nobody confirmed the configuration in time: going back to generation {generation}"
         );
-        if let Err(e) = self.back_to(waiting.generation) {
-            tracing::error!(event = "config", "going back to generation {}: {e}", waiting.generation);
-            // Tried once: what is refused now is refused in a second, too.
-            self.unconfirmed = None;
-            self.journal.hold(None);
-        }
+        self.abandoned.borrow_mut().push_back(Box::new(Whole::back_to(generation).unasked()));
     }
 
-    /// Makes the configuration what it was, and says what changed.
-    fn back_to(&mut self, generation: u64) -> Result<Vec<Change>, CliError> {
-        let back = self.journal.back_to(generation);
-        let mut back =
-            back.ok_or_else(|| CliError::new("the changes since then are no longer remembered"))?;
-        // What changed in between may be as it was again.
-        back.retain(|change| self.store.get(&change.key) != change.value.as_ref());
-        self.transact(back.clone())?;
-        // What goes back less far leaves the applied configuration to be confirmed.
-        if self.unconfirmed.is_some_and(|waiting| generation <= waiting.generation) {
-            self.unconfirmed = None;
-            self.journal.hold(None);
+    /// Nothing waits to be confirmed any more.
+    pub(super) fn forget_unconfirmed(&mut self) {
+        self.unconfirmed = None;
+        self.journal.hold(None);
+    }
+}
+
+/// The configuration as YAML, by lines.
+struct Yaml {
+    writer: Writer,
+    /// Of the store, when the first line was shown.
+    version: u64,
+    begun: bool,
+}
+
+impl Rows<Context> for Yaml {
+    type Row = String;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
+        let mut text = String::new();
+        if !std::mem::replace(&mut self.begun, true) {
+            text = header(c.journal.generation());
         }
-        Ok(back)
+        let more = self.writer.page(c.store.tree(), &mut text);
+        page.extend(text.lines().map(str::to_string));
+        more
+    }
+
+    fn text(&mut self, page: &[String], out: &mut String) {
+        page.iter().for_each(|line| out.extend([line, "\n"]));
+    }
+
+    fn end(&mut self, c: &Context, out: &mut String) {
+        if c.store.version() != self.version {
+            out.push_str(CHANGED);
+        }
     }
 }
 
@@ -115,40 +145,36 @@ fn header(generation: u64) -> String {
     )
 }
 
-/// Changes as an operator reads them: the commands that go, and those that come. `store` is what there is before.
-fn difference(store: &Store, changes: &[Change]) -> String {
+/// Changes as an operator reads them: the commands that go, and those that come.
+pub(super) fn difference(before: &[(Key, Option<Value>)], after: &Tree) -> String {
     let mut text = String::new();
-    for change in changes {
-        let of = |value: Option<&_>| value.map(|v| dump(&change.key, v)).unwrap_or_default();
-        let (old, new) = (of(store.get(&change.key)), of(change.value.as_ref()));
+    for (key, old) in before {
+        let of = |value: Option<&_>| value.map(|v| dump(key, v)).unwrap_or_default();
+        let (old, new) = (of(old.as_ref()), of(after.get(key)));
         old.iter().filter(|line| !new.contains(line)).for_each(|line| text += &format!("- {line}\n"));
         new.iter().filter(|line| !old.contains(line)).for_each(|line| text += &format!("+ {line}\n"));
-        if old == new || old.iter().all(|l| new.contains(l)) && new.iter().all(|l| old.contains(l)) {
-            text += &format!("~ the order of {}\n", key_name(&change.key));
+        if old.iter().all(|l| new.contains(l)) && new.iter().all(|l| old.contains(l)) {
+            text += &format!("~ the order of {}\n", key_name(key));
         }
     }
     text
 }
 
-fn apply(_: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let path: PathBuf = a.need("file")?;
     let minutes = a.get::<u32>("minutes");
     if minutes.is_some_and(|m| !(1..=LONGEST).contains(&m)) {
         return Err(a.fault("minutes", format!("a confirmation is waited for 1 to {LONGEST} minutes")));
     }
-    // Reading a large file takes its time, which is not the router's.
-    let reader = std::thread::Builder::new().name("volley_config".into()).spawn(move || load(&path));
-    let reader =
-        reader.map_err(|e| CliError::new(format!("no thread can be started to read the file: {e}")))?;
     let terms = Terms { dry_run: a.has("dry-run"), minutes, expected: a.get("expected") };
-    Ok(Output::job(Apply { reader: Some(reader), terms }))
+    Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 
-/// Reads a file; for [`daemon`](crate::daemon) too.
+/// Reads a file.
 ///
 /// # Errors
-/// That it cannot be read, or everything that is wrong with its form.
-pub fn load(path: &Path) -> Result<Wanted, CliError> {
+/// That it cannot be read.
+pub(super) fn load(path: &Path) -> Result<Wanted, CliError> {
     let failed = |e: &dyn std::fmt::Display| CliError::new(format!("{}: {e}", path.display()));
     // Asked before it is opened: who opens a pipe waits for its other end.
     let about = fs::metadata(path).map_err(|e| failed(&e))?;
@@ -159,96 +185,13 @@ pub fn load(path: &Path) -> Result<Wanted, CliError> {
         return Err(failed(&format!("it is larger than {} MiB", LARGEST >> 20)));
     }
     let text = fs::read_to_string(path).map_err(|e| failed(&e))?;
-    config::read(&text, &path.display().to_string()).map_err(|faults| faulty(&faults))
+    Ok(config::read(&text, &path.display().to_string()))
 }
 
-fn faulty(faults: &[Fault]) -> CliError {
+/// Everything that is wrong with a file.
+pub(super) fn faulty(faults: &[Fault]) -> CliError {
     let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
     CliError::new(format!("{}\nnothing was changed: mend the file first", lines.join("\n")))
-}
-
-/// On what terms a configuration is applied.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Terms {
-    /// Only say what would change.
-    dry_run: bool,
-    /// Take it back after so many minutes, unless it is confirmed.
-    minutes: Option<u32>,
-    /// Only if the configuration is still of this generation.
-    expected: Option<u64>,
-}
-
-struct Apply {
-    reader: Option<JoinHandle<Result<Wanted, CliError>>>,
-    terms: Terms,
-}
-
-impl Job<Context> for Apply {
-    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        if self.reader.as_ref().is_some_and(|r| !r.is_finished()) {
-            return Step::After(LOOK);
-        }
-        let Some(read) = self.reader.take().map(JoinHandle::join) else { return Step::Done };
-        let read = read.unwrap_or_else(|_| Err(CliError::new("the file could not be read to its end")));
-        match read.and_then(|wanted| apply_wanted(c, &wanted, self.terms)) {
-            Ok(text) => {
-                *out += &text;
-                Step::Done
-            }
-            Err(e) => Step::Failed(e),
-        }
-    }
-}
-
-/// Makes the configuration what is wanted, on these terms; says what changed, or would.
-///
-/// # Errors
-/// Every fault with its place, or why it was refused; nothing has changed then.
-pub fn apply_wanted(c: &mut Context, wanted: &Wanted, terms: Terms) -> Result<String, CliError> {
-    let Terms { dry_run, minutes, expected } = terms;
-    let before = c.journal.generation();
-    if let Some(expected) = expected.filter(|e| *e != before) {
-        return Err(CliError::new(format!(
-            "the configuration is of generation {before}, not {expected}: somebody has changed it (show config history)"
-        )));
-    }
-    if c.unconfirmed.is_some() && !dry_run {
-        return Err(CliError::new(
-            "the last one that was applied waits to be confirmed: config confirm, or config rollback",
-        ));
-    }
-    let faults = wanted.faults(&c.system);
-    if !faults.is_empty() {
-        return Err(faulty(&faults));
-    }
-    let changes = c.store.diff(&wanted.tree);
-    let text = difference(&c.store, &changes);
-    if dry_run {
-        return Ok(if text.is_empty() { "nothing would change\n".into() } else { text });
-    }
-    if changes.is_empty() {
-        return Ok("nothing has changed\n".into());
-    }
-    // However much it changes, the way back must be remembered.
-    c.journal.hold(minutes.map(|_| before));
-    let done = c.transact(changes);
-    if let Err(e) = &done {
-        tracing::warn!(event = "config", "a configuration was refused: {e}");
-    }
-    let Some(minutes) = minutes.filter(|_| done.is_ok()) else {
-        c.journal.hold(None);
-        return done.map(|()| {
-            tracing::info!(event = "config", "a configuration was applied");
-            text
-        });
-    };
-    tracing::info!(
-        event = "config",
-        "a configuration was applied that goes back to generation {before} in {minutes} minutes unless confirmed"
-    );
-    let deadline = Instant::now() + Duration::from_secs(60 * u64::from(minutes));
-    c.unconfirmed = Some(Unconfirmed { generation: before, deadline });
-    Ok(format!("{text}goes back in {minutes} minutes unless confirmed: config confirm\n"))
 }
 
 fn rollback(c: &mut Context, a: &Args) -> Result<Output, CliError> {
@@ -267,11 +210,7 @@ fn rollback(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         return Err(a.fault("n", message));
     }
     let generation = c.journal.generation() - n;
-    let back = c.journal.back_to(generation).unwrap_or_default();
-    let text = difference(&c.store, &back);
-    c.back_to(generation)?;
-    tracing::info!(event = "config", "rolled back to what generation {generation} was");
-    Ok(Output::text(text))
+    Ok(Output::job(ForClient::new(Whole::back_to(generation), c)))
 }
 
 #[derive(Serialize)]
@@ -305,17 +244,98 @@ fn history(c: &mut Context, _: &Args) -> Result<Output, CliError> {
 }
 
 fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let path: PathBuf = a.need("file")?;
-    let yaml = is_yaml(&path);
-    let text = match yaml {
-        true => config::write(c.store.tree()),
-        false => c.store.iter().flat_map(|(k, v)| dump(k, v)).map(|line| line + "\n").collect(),
+    let path = match (a.get::<PathBuf>("file"), &c.startup_config) {
+        (Some(path), _) => path,
+        (None, Some(path)) => path.clone(),
+        (None, None) => {
+            let message = "the router was started without a startup-config: name the file to write";
+            return Err(a.fault("save", message));
+        }
     };
-    let text = header(c.journal.generation()) + &text;
-    write_whole(&path, &text)
-        .map_err(|e| a.fault("file", format!("{} was not written, and is as it was: {e}", path.display())))?;
-    let form = if yaml { "YAML" } else { "commands" };
-    Ok(Output::text(format!("{} written, as {form}", path.display())))
+    let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None) };
+    Ok(Output::job(Save { args: a.clone(), path, stage: Saving::Waiting(form) }))
+}
+
+/// What is written.
+enum Form {
+    Yaml(Writer),
+    /// The last object that is written.
+    Commands(Option<Key>),
+}
+
+enum Saving {
+    /// Until nothing is being changed that takes long.
+    Waiting(Form),
+    /// Nothing is changed meanwhile.
+    Writing { form: Form, text: String, _turn: Turn },
+    /// To bring it to the disk may take long.
+    Storing(&'static str, Option<JoinHandle<io::Result<()>>>),
+}
+
+struct Save {
+    args: Args,
+    path: PathBuf,
+    stage: Saving,
+}
+
+impl Save {
+    fn failed(&self, e: impl Display) -> Step {
+        let message = format!("{} was not written, and is as it was: {e}", self.path.display());
+        Step::Failed(self.args.fault("file", message))
+    }
+}
+
+impl Job<Context> for Save {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        match &mut self.stage {
+            Saving::Waiting(form) => {
+                let Some(_turn) = c.changes.turn("config save") else { return Step::After(LOOK) };
+                let form = std::mem::replace(form, Form::Commands(None));
+                self.stage = Saving::Writing { form, text: header(c.journal.generation()), _turn };
+                Step::Again
+            }
+            Saving::Writing { form, text, .. } => {
+                let start = Instant::now();
+                let mut more = true;
+                while more && start.elapsed() < SLICE {
+                    more = match form {
+                        Form::Yaml(writer) => writer.page(c.store.tree(), text),
+                        Form::Commands(last) => {
+                            let object = c.store.behind(last.as_ref()).next();
+                            object
+                                .iter()
+                                .flat_map(|(k, v)| dump(k, v))
+                                .for_each(|line| *text += &(line + "\n"));
+                            *last = object.map(|(key, _)| key.clone());
+                            last.is_some()
+                        }
+                    };
+                }
+                if more {
+                    return Step::Again;
+                }
+                let form = if matches!(form, Form::Yaml(_)) { "YAML" } else { "commands" };
+                let (path, text) = (self.path.clone(), std::mem::take(text));
+                let writer = thread::Builder::new().name("volley_config".into());
+                match writer.spawn(move || write_whole(&path, &text)) {
+                    Ok(writer) => self.stage = Saving::Storing(form, Some(writer)),
+                    Err(e) => return self.failed(e),
+                }
+                Step::Again
+            }
+            Saving::Storing(form, writer) => {
+                let form = *form;
+                match writer.take_if(|writer| writer.is_finished()).map(JoinHandle::join) {
+                    None => return Step::After(LOOK),
+                    Some(Ok(Ok(()))) => {}
+                    Some(Ok(Err(e))) => return self.failed(e),
+                    Some(Err(_)) => return self.failed("it could not be written to its end"),
+                }
+                *out += &format!("{} written, as {form}\n", self.path.display());
+                Step::Done
+            }
+        }
+    }
 }
 
 /// Whether a file of this name is YAML.

@@ -1,6 +1,9 @@
 //! The configuration as a whole: applied, confirmed, taken back, saved.
 
+use super::Context;
 use super::tests::Cli;
+use crate::cli::{Call, Job, Step};
+use crate::intent::random_tests::state;
 
 /// A file in a folder of its own, which goes with the folder.
 fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
@@ -88,15 +91,15 @@ fn what_is_not_confirmed_goes_back() {
     assert!(
         cli.run(&format!("config apply {path}")).unwrap_err().to_string().contains("waits to be confirmed")
     );
-    cli.context.look_at_confirmation();
+    cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before, "there is time");
     cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.context.look_at_confirmation();
+    cli.look_at_confirmation();
     assert_eq!(cli.ok("show config"), before);
     // Confirmed, it stays; and without a number what waits is what goes back.
     cli.ok(&format!("config apply {path} confirm 1"));
     cli.ok("config confirm");
-    cli.context.look_at_confirmation();
+    cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before);
     cli.ok("config rollback");
     cli.ok(&format!("config apply {path} confirm 1"));
@@ -110,7 +113,7 @@ fn what_is_not_confirmed_goes_back() {
     cli.ok("create loopback interface");
     cli.ok("config rollback 1");
     cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.context.look_at_confirmation();
+    cli.look_at_confirmation();
     assert_eq!(cli.ok("show config"), before);
 }
 
@@ -122,7 +125,7 @@ fn however_much_was_changed_it_goes_back() {
     let (_folder, path) = file("a.yaml", TWO_PORTS);
     cli.ok(&format!("config apply {path} confirm 1"));
     cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.context.look_at_confirmation();
+    cli.look_at_confirmation();
     assert!(cli.ok("show config") == before, "the routes are there again");
 }
 
@@ -148,6 +151,216 @@ fn the_loser_of_a_conflict_is_told() {
     let told = cli.run(&format!("config apply {path} generation {generation}")).unwrap_err().to_string();
     assert!(told.contains("somebody has changed it"), "{told}");
     cli.ok(&format!("config apply {path} generation {}", generation + 1));
+}
+
+/// A file of many routes, and of the two ports.
+fn many_routes(n: u32) -> (tempfile::TempDir, String) {
+    let mut text = TWO_PORTS.to_owned() + "routes:\n";
+    for n in 0..n {
+        text += &format!("  - {{ prefix: 20.{}.{}.0/24, via: 10.0.0.2 }}\n", n / 256, n % 256);
+    }
+    file("many.yaml", &text)
+}
+
+/// A command that runs in slices, up to the slice before which `until` holds.
+fn run_until(cli: &mut Cli, line: &str, until: impl Fn(&Cli) -> bool) -> Box<dyn Job<Context>> {
+    let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
+    let mut job = answer.job.expect("it takes long");
+    while !until(cli) {
+        let step = job.step(&mut cli.context, &mut String::new());
+        assert!(matches!(step, Step::Again | Step::After(_)), "{step:?}");
+    }
+    job
+}
+
+/// How many routes workers look up.
+fn routes_there(cli: &Cli) -> usize {
+    cli.context.system.router.routes().iter(0).count()
+}
+
+#[test]
+fn nothing_is_changed_while_an_apply_runs() {
+    let mut cli = Cli::new();
+    let (_folder, path) = many_routes(20_000);
+    let before = cli.ok("show config");
+    let mut job = run_until(&mut cli, &format!("config apply {path}"), |cli| routes_there(cli) > 5000);
+    for line in [
+        "set interface mtu 1200 pg0",
+        "ip route add 30.0.0.0/24 via 10.0.0.2",
+        "ip route add 30.0.0.0/24 via 10.0.0.2 count 1000",
+        "delete packet-generator interface pg1",
+    ] {
+        let told = cli.run(line).unwrap_err().to_string();
+        assert!(
+            told.starts_with("an apply is running (") && told.ends_with("again when it is done"),
+            "{told}"
+        );
+        assert!(!told.contains("(0 %)"), "{told}");
+    }
+    // Others look on, and see what there was.
+    assert_eq!(cli.ok("show config"), before);
+    let mut second = {
+        let (_folder, other) = file("other.yaml", TWO_PORTS);
+        let line = format!("config apply {other} generation 4");
+        let answer = cli.registry.run(&mut cli.context, &line, Call::default()).unwrap();
+        let mut second = answer.job.unwrap();
+        // It is read, and then waits.
+        for _ in 0..100_000 {
+            assert!(matches!(
+                second.step(&mut cli.context, &mut String::new()),
+                Step::After(_) | Step::Again
+            ));
+        }
+        second
+    };
+    let mut said = String::new();
+    let end = loop {
+        match job.step(&mut cli.context, &mut said) {
+            Step::Again | Step::After(_) => {}
+            end => break end,
+        }
+    };
+    assert!(matches!(end, Step::Done), "{end:?}");
+    assert!(
+        said.contains("# ") && said.contains("+ ip route add 20.0.0.0/24 via 10.0.0.2\n"),
+        "it says how far it is"
+    );
+    assert_eq!(cli.ok("show config").matches("ip route").count(), 20_000);
+    // The second one had its turn after the first one, which it did not know of.
+    let told = loop {
+        match second.step(&mut cli.context, &mut String::new()) {
+            Step::Again | Step::After(_) => {}
+            Step::Failed(e) => break e.to_string(),
+            Step::Done => panic!("it knew of the first one"),
+        }
+    };
+    assert!(told.contains("somebody has changed it"), "{told}");
+    cli.ok("set interface mtu 1200 pg0");
+}
+
+#[test]
+fn an_apply_whose_client_goes_away_is_taken_back() {
+    let mut cli = Cli::new();
+    let (_folder, path) = many_routes(20_000);
+    let (before, state) = (cli.ok("show config"), state(&mut cli.context.system));
+    let job = run_until(&mut cli, &format!("config apply {path}"), |cli| routes_there(cli) > 15_000);
+    drop(job);
+    let told = cli.run("set interface mtu 1200 pg0").unwrap_err().to_string();
+    assert!(told.contains("is running ("), "{told}");
+    assert!(cli.context.tidy().is_some());
+    let told = cli.run("set interface mtu 1200 pg0").unwrap_err().to_string();
+    assert!(told.starts_with("the taking back of an apply is running ("), "{told}");
+    while cli.context.tidy().is_some() {}
+    assert_eq!(cli.ok("show config"), before);
+    assert_eq!(crate::intent::random_tests::state(&mut cli.context.system), state);
+    // One that has not begun yet leaves nothing.
+    for stage in 0..3 {
+        let answer = cli.registry.run(&mut cli.context, &format!("config apply {path}"), Call::default());
+        let mut job = answer.unwrap().job.unwrap();
+        let mut again = 0;
+        while again < stage {
+            again += u32::from(matches!(job.step(&mut cli.context, &mut String::new()), Step::Again));
+        }
+        drop(job);
+        while cli.context.tidy().is_some() {}
+        assert_eq!(cli.ok("show config"), before);
+        cli.ok("set interface mtu 1200 pg0");
+        cli.ok("config rollback");
+    }
+}
+
+#[test]
+fn routes_by_the_count_and_a_whole_configuration_do_not_mix() {
+    let mut cli = Cli::new();
+    let (_folder, path) = file("a.yaml", TWO_PORTS);
+    let answer = cli.registry.run(
+        &mut cli.context,
+        "ip route add 30.0.0.0/24 via 10.0.0.2 count 20000",
+        Call::default(),
+    );
+    let mut routes = answer.unwrap().job.unwrap();
+    let answer = cli.registry.run(&mut cli.context, &format!("config apply {path}"), Call::default());
+    let mut apply = answer.unwrap().job.unwrap();
+    let (mut routes_done, mut apply_done) = (false, false);
+    while !apply_done {
+        if !routes_done {
+            routes_done = matches!(routes.step(&mut cli.context, &mut String::new()), Step::Done);
+            if routes_done {
+                assert_eq!(routes_there(&cli), 20_000 + routes_of_ports());
+            }
+        }
+        apply_done = match apply.step(&mut cli.context, &mut String::new()) {
+            Step::Done => true,
+            Step::Failed(e) => panic!("{e}"),
+            _ => false,
+        };
+        assert!(routes_done || !apply_done, "it came in between");
+    }
+    assert!(!cli.ok("show config").contains("ip route"));
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config").matches("ip route").count(), 20_000);
+}
+
+/// Routes that come with the addresses of the ports.
+fn routes_of_ports() -> usize {
+    routes_there(&Cli::new())
+}
+
+/// What is refused when it is made, and not when it is checked, is named with its place, too.
+#[test]
+fn a_fault_of_an_apply_has_its_place() {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    let text = format!("{TWO_PORTS}  host-nosuchport:\n    mtu: 1400\n");
+    let (_folder, path) = file("a.yaml", &text);
+    let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
+    assert!(
+        told.starts_with(&format!("{path}:4:3: "))
+            && told.contains("nosuchport")
+            && told.contains("nothing was changed"),
+        "{told}"
+    );
+    assert_eq!(cli.ok("show config"), before);
+}
+
+#[test]
+fn without_a_name_the_configuration_is_saved_where_it_came_from() {
+    let mut cli = Cli::new();
+    let told = cli.refused("config save", "save");
+    assert!(told.contains("name the file"), "{told}");
+    let (_folder, path) = file("startup.yaml", "{}\n");
+    cli.context.startup_config = Some(path.clone().into());
+    assert_eq!(cli.ok("config save"), format!("{path} written, as YAML\n"));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("10.0.0.1/24"));
+    assert_eq!(cli.ok(&format!("config apply {path} dry-run")), "nothing would change\n");
+}
+
+/// What is written page by page is the same whatever is in it, and says so if it changes in between.
+#[test]
+fn a_large_configuration_is_written_in_slices() {
+    let mut cli = Cli::new();
+    let (_folder, path) = many_routes(20_000);
+    cli.ok(&format!("config apply {path}"));
+    let answer = cli.registry.run(&mut cli.context, "show config yaml", Call::default()).unwrap();
+    let (mut job, mut text, mut slices) = (answer.job.unwrap(), String::new(), 0);
+    while matches!(job.step(&mut cli.context, &mut text), Step::Again) {
+        slices += 1;
+    }
+    assert!(slices > 5, "{slices} slices");
+    let (folder, saved) = file("saved.yaml", "");
+    let line = format!("config save {saved}");
+    let mut job = run_until(&mut cli, &line, |cli| cli.context.changes.must_be_free().is_err());
+    let told = cli.run("set interface mtu 1200 pg0").unwrap_err().to_string();
+    assert!(told.starts_with("config save is running"), "{told}");
+    while !matches!(job.step(&mut cli.context, &mut String::new()), Step::Done) {}
+    assert_eq!(std::fs::read_to_string(&saved).unwrap(), text);
+    drop(folder);
+    let answer = cli.registry.run(&mut cli.context, "show config yaml", Call::default()).unwrap();
+    let (mut job, mut text) = (answer.job.unwrap(), String::new());
+    job.step(&mut cli.context, &mut text);
+    cli.ok("set interface mtu 1200 pg0");
+    while matches!(job.step(&mut cli.context, &mut text), Step::Again) {}
+    assert!(text.ends_with("this is not the configuration of any one moment\n"));
 }
 
 #[test]

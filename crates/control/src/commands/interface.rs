@@ -263,7 +263,7 @@ fn change_address(c: &mut Context, a: &Args) -> Done {
 
 fn switch_feature(c: &mut Context, a: &Args) -> Done {
     let (arc, feature) = (a.need::<String>("arc")?, a.need::<String>("feature")?);
-    if let Err(e) = c.system.router.check_feature(&arc, &feature) {
+    if let Err(e) = c.system.abilities.check_feature(&arc, &feature) {
         let about = if matches!(e, ArcError::NoArc(_)) { "arc" } else { "feature" };
         return Err(a.fault(about, e.to_string()));
     }

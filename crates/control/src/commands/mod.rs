@@ -5,6 +5,7 @@ mod filter;
 mod generator;
 mod interface;
 mod logging;
+mod long;
 mod monitor;
 mod neighbor;
 mod pcap;
@@ -13,11 +14,11 @@ mod reassembly;
 mod route;
 mod show;
 mod trace;
+pub mod whole;
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::rc::{Rc, Weak};
+use std::path::PathBuf;
+use std::rc::Weak;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use infra::clock::Clock;
 use net::ip::Prefix4;
 use net::router::Address;
 
-use crate::cli::{Args, CliError, Job, Registry, Step, Values};
+use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Change, Journal, Key, Store};
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
@@ -35,18 +36,20 @@ use crate::trouble::Trouble;
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
 
-/// Jobs that go on without a client, for they must not stop halfway: a job that is dropped leaves here what takes back
-/// what it did.
-pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Job<Context>>>>>;
+pub use long::Abandoned;
 
 /// What commands work on.
 pub struct Context {
+    /// The configuration that it started with, if any.
+    pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
     /// What the operator asked for.
     pub store: Store,
     /// What was changed.
     pub journal: Journal,
+    /// Long changes.
+    changes: long::Changes,
     /// What was applied and waits to be confirmed.
     unconfirmed: Option<config::Unconfirmed>,
     /// What goes through the interfaces a second.
@@ -79,9 +82,11 @@ impl Context {
     /// A router without configuration.
     pub fn new(system: System) -> Context {
         Context {
+            startup_config: None,
             system,
             store: Store::default(),
             journal: Journal::default(),
+            changes: long::Changes::default(),
             unconfirmed: None,
             rates: Rates::default(),
             trouble: Trouble::default(),
@@ -125,6 +130,7 @@ impl Context {
     /// # Errors
     /// Why it was refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
+        self.changes.must_be_free()?;
         self.finish_abandoned();
         let before = Journal::before(&self.store, &changes);
         self.change(changes)?;
@@ -132,28 +138,9 @@ impl Context {
         Ok(())
     }
 
-    /// Whether a job that was cut off is yet to be taken back.
-    fn has_abandoned(&self) -> bool {
-        !self.abandoned.borrow().is_empty()
-    }
-
-    /// Takes back what was cut off, before anything else is changed.
-    fn finish_abandoned(&mut self) {
-        while self.tidy() {}
-    }
-
-    /// Goes on, for a slice of about a millisecond, to take back what jobs did that were cut off. Returns whether there is
-    /// more to do.
-    pub fn tidy(&mut self) -> bool {
-        let Some(mut job) = self.abandoned.borrow_mut().pop_front() else { return false };
-        if matches!(job.step(self, &mut String::new()), Step::Again | Step::After(_)) {
-            self.abandoned.borrow_mut().push_front(job);
-        }
-        self.has_abandoned()
-    }
-
     /// A change by a job, which looks after itself, and tells the journal when it is done.
     fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
+        self.changes.must_be_free()?;
         self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
     }
 

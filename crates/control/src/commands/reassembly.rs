@@ -68,8 +68,8 @@ fn set(c: &mut Context, a: &Args, kind: Kind) -> Result<Output, CliError> {
             "fragments" => bounds.fragments = Some(value),
             _ => bounds.buffers = Some(value),
         }
-        let limits = bounds.limits(kind, &c.system);
-        c.system.router.check_reassembly(limits).map_err(|e| a.fault(name, e.to_string()))?;
+        let limits = bounds.limits(kind, &c.system.abilities);
+        c.system.abilities.check_reassembly(limits).map_err(|e| a.fault(name, e.to_string()))?;
     }
     c.transact(vec![Change::set(key, Value::Reassembly(bounds))])?;
     Ok(Output::none())

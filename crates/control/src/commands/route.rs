@@ -1,18 +1,18 @@
 //! Routes and VRFs.
 
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::time::Instant;
 
 use net::ip::Prefix4;
 
-use super::{Abandoned, Context, Output, prefix, table};
+use super::long::{ForClient, SLICE, Unfinished};
+use super::{Context, Output, prefix, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Change, Key, Route, Value, Via};
 
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
-/// How long a slice of a long command may last, microseconds: what others wait for.
-const SLICE_US: u128 = 1000;
 
 /// A prefix, and in any order what may follow it.
 const ROUTE: &str = "<prefix:prefix4> [table <table:u16>] [{via <next-hop:ip4> [<interface:interface>] | \
@@ -88,16 +88,17 @@ fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
         return Err(a.fault("n", message));
     }
     let about = if add { concerned(c, a, via.as_ref()) } else { "prefix" };
-    let mut work = Work::new(table(a, "table"), prefix, of, via, add);
+    let mut work = Work::new(c, table(a, "table"), prefix, of, via, add);
     if of > 1 && c.has_abandoned() {
         // What another one left half-done is undone first, in slices.
-        return Ok(Output::job(Bulk::new(work, c)));
+        return Ok(Output::job(ForClient::new(work, c)));
     }
     // What is wrong with all of them is wrong with the first.
+    c.changes.must_be_free().map_err(|e| a.about(about, e))?;
     c.finish_abandoned();
     work.one(c).map_err(|e| a.about(about, e))?;
     if of > 1 {
-        return Ok(Output::job(Bulk::new(work, c)));
+        return Ok(Output::job(ForClient::new(work, c)));
     }
     work.tell(c);
     Ok(match work.before.pop() {
@@ -128,11 +129,14 @@ struct Work {
     before: Vec<(u32, Option<Via>)>,
     /// Why those done are being taken back.
     failed: Option<CliError>,
+    /// No change of all comes in between.
+    _beside: Rc<()>,
 }
 
 impl Work {
-    fn new(table: u16, first: Prefix4, of: u32, via: Option<Via>, add: bool) -> Work {
-        Work { table, first, of, via, add, done: 0, replaced: 0, before: Vec::new(), failed: None }
+    fn new(c: &Context, table: u16, first: Prefix4, of: u32, via: Option<Via>, add: bool) -> Work {
+        let _beside = c.changes.beside();
+        Work { table, first, of, via, add, done: 0, replaced: 0, before: Vec::new(), failed: None, _beside }
     }
 
     /// The route number `n`.
@@ -213,7 +217,7 @@ impl Job<Context> for Work {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
         let start = Instant::now();
         let begun = self.done;
-        while start.elapsed().as_micros() < SLICE_US {
+        while start.elapsed() < SLICE {
             for _ in 0..BATCH {
                 if self.failed.is_none() && self.done < self.of {
                     if let Err(e) = self.one(c) {
@@ -251,37 +255,9 @@ impl Job<Context> for Work {
     }
 }
 
-/// Work for a client. When the client goes away before it is done, it is taken back.
-struct Bulk {
-    work: Option<Work>,
-    abandoned: Abandoned,
-}
-
-impl Bulk {
-    fn new(work: Work, c: &Context) -> Bulk {
-        Bulk { work: Some(work), abandoned: c.abandoned.clone() }
-    }
-}
-
-impl Job<Context> for Bulk {
-    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        if c.tidy() {
-            return Step::Again;
-        }
-        let Some(work) = &mut self.work else { return Step::Done };
-        let step = work.step(c, out);
-        if matches!(step, Step::Done | Step::Failed(_)) {
-            self.work = None;
-        }
-        step
-    }
-}
-
-impl Drop for Bulk {
-    fn drop(&mut self) {
-        if let Some(mut work) = self.work.take().filter(|w| w.done > 0) {
-            work.failed.get_or_insert_with(|| CliError::new("cut off"));
-            self.abandoned.borrow_mut().push_back(Box::new(work));
-        }
+impl Unfinished for Work {
+    fn cut_off(&mut self) -> bool {
+        self.failed.get_or_insert_with(|| CliError::new("cut off"));
+        self.done > 0
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Key::Interface(name.to_string());
         let mut fields = reading.r.fields(node);
-        let spec = match reading.wanted.tree.remove(&key) {
+        let spec = match reading.tree.remove(&key) {
             // From `taps`, which was read before.
             Some(Value::Interface(tap)) => Some((tap.spec, tap.mtu)),
             _ => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None)),
@@ -32,7 +32,7 @@ pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
         // The rest is read even if nothing can come of it: every fault is to be named.
         let (spec, host_mtu) = spec.unwrap_or((Spec::Generator(0), None));
         if matches!(spec, Spec::Tap(..)) {
-            reading.wanted.places.remove(&key);
+            reading.places.remove(&key);
         }
         let mut interface = Interface::new(spec);
         interface.up = state.unwrap_or(true);
@@ -101,6 +101,7 @@ pub(super) fn loopbacks(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(name, "loop") else {
             reading.r.fault(at, "loopbacks are named loop0, loop1, …");
+            reading.lost.interfaces = true;
             continue;
         };
         let mut fields = reading.r.fields(node);
@@ -117,6 +118,7 @@ pub(super) fn taps(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(name, "tap") else {
             reading.r.fault(at, "taps are named tap0, tap1, …");
+            reading.lost.interfaces = true;
             continue;
         };
         let r = &mut reading.r;
@@ -176,7 +178,8 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     description(r, fields);
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
-    interface.table = fields.take("table").and_then(|n| r.number(n, 0..=u16::MAX)).unwrap_or(0);
+    let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
+    interface.table = table.flatten().unwrap_or(0);
     for (name, what) in [
         ("lcp", "mirror of interfaces in Linux"),
         ("unnumbered", "unnumbered interface"),
@@ -188,7 +191,8 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     }
     if let Some(node) = fields.take("addresses") {
         let list: Vec<Address> = r.list(node).iter().filter_map(|n| address(r, n)).collect();
-        if !list.is_empty() {
+        // Without its VRF nobody can say what an address clashes with.
+        if !list.is_empty() && table != Some(None) {
             reading.set(node.at, Key::Addresses(name.into()), Value::Addresses(list));
         }
     }
@@ -223,6 +227,7 @@ fn sub_interfaces(reading: &mut Reading, parent: &str, over: &Interface, node: &
         let name = format!("{parent}.{id}");
         let Some(id) = id.parse::<u32>().ok().filter(|n| *n > 0 && n.to_string() == id) else {
             reading.r.fault(at, format!("\"{id}\" is no number of a sub-interface, 1 to {}", u32::MAX));
+            reading.lost.interfaces = true;
             continue;
         };
         let mut fields = reading.r.fields(node);
@@ -230,7 +235,10 @@ fn sub_interfaces(reading: &mut Reading, parent: &str, over: &Interface, node: &
             Some(node) => encapsulation(&mut reading.r, node),
             None => tags_of(&mut reading.r, at, id),
         };
-        let Some(tags) = tags else { continue };
+        let Some(tags) = tags else {
+            reading.lost.interfaces = true;
+            continue;
+        };
         let mut interface = Interface::new(Spec::Sub { parent: parent.into(), id, tags });
         let up = state(&mut reading.r, &mut fields);
         interface.up = up.unwrap_or(over.up);

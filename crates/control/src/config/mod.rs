@@ -1,4 +1,4 @@
-//! The whole configuration as one YAML file: what [`Store`] holds, written and read.
+//! The whole configuration as one YAML file: what [`Store`](crate::intent::Store) holds, written and read.
 //!
 //! The words are those that VPP's operators know from declarative configuration (`vppcfg`), and its rules of validity
 //! hold; VRFs, static routes, neighbours and bounds are Volley's own. `docs/configuration.md` describes the file.
@@ -26,26 +26,38 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use crate::intent::{Key, Store, Value, key_name};
+use crate::intent::{Abilities, Key, Need, Snapshot, Tree, Value, key_name, needs};
 use crate::startup::{Fault, Place};
-use crate::system::System;
-use document::{At, Node, Reader};
+use document::{At, Content, Node, Reader};
 
-pub use write::write;
+pub use write::{Writer, write};
 
 /// What a file asks for.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// Every object.
-    pub tree: BTreeMap<Key, Value>,
+    /// Every object, and what finds them.
+    pub tree: Snapshot,
     /// Where each is asked for.
     places: BTreeMap<Key, Place>,
+    /// What is wrong with the form of the file.
+    faults: Vec<Fault>,
+    /// What others may need, and could not be read.
+    lost: Lost,
+}
+
+/// Kinds of objects of which some could not be read, so that nobody can say that one is missing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    interfaces: bool,
+    tables: bool,
 }
 
 /// A file being read.
 struct Reading {
     r: Reader,
-    wanted: Wanted,
+    tree: Tree,
+    places: BTreeMap<Key, Place>,
+    lost: Lost,
 }
 
 impl Reading {
@@ -58,14 +70,13 @@ impl Reading {
             Key::SubInterface(name) => Key::Interface(name.clone()),
             other => other.clone(),
         };
-        let places = &self.wanted.places;
-        if let Some(Place::File { line, .. }) = places.get(&key).or(places.get(&same_name)) {
+        if let Some(Place::File { line, .. }) = self.places.get(&key).or(self.places.get(&same_name)) {
             let message = format!("{} stands in line {line} already", key_name(&key));
             self.r.fault(at, message);
             return;
         }
-        self.wanted.places.insert(key.clone(), place);
-        self.wanted.tree.insert(key, value);
+        self.places.insert(key.clone(), place);
+        self.tree.insert(key, value);
     }
 }
 
@@ -92,12 +103,11 @@ const LATER: &[(&str, &str)] = &[
     ("sflow", "sFlow"),
 ];
 
-/// Reads a configuration; `file` is the name that messages give to it.
-///
-/// # Errors
-/// Everything that is wrong with its form, in order of place.
-pub fn read(text: &str, file: &str) -> Result<Wanted, Vec<Fault>> {
-    let mut reading = Reading { r: Reader::new(file), wanted: Wanted::default() };
+/// Reads a configuration; `file` is the name that messages give to it. What is wrong with it is said by
+/// [`faults`](Wanted::faults).
+pub fn read(text: &str, file: &str) -> Wanted {
+    let mut reading =
+        Reading { r: Reader::new(file), tree: Tree::new(), places: BTreeMap::new(), lost: Lost::default() };
     let document = reading.r.document(text);
     if document.is_none() && reading.r.faults.is_empty() {
         // A file that was cut off, or the wrong one, must not remove everything.
@@ -105,32 +115,54 @@ pub fn read(text: &str, file: &str) -> Result<Wanted, Vec<Fault>> {
     }
     if let Some(document) = document {
         let mut fields = reading.r.fields(&document);
+        let mut unread = !reading.r.faults.is_empty();
         for (name, section) in SECTIONS {
             if let Some(node) = fields.take(name) {
+                unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
                 section(&mut reading, node);
             }
         }
+        let before = reading.r.faults.len();
         for (name, what) in LATER {
             fields.later(&mut reading.r, name, what);
         }
         fields.end(&mut reading.r);
+        if unread || reading.r.faults.len() > before {
+            // A section that was not read may have had anything.
+            reading.lost = Lost { interfaces: true, tables: true };
+        }
     }
-    let Reading { r, wanted } = reading;
-    let mut faults = r.faults;
-    faults.sort_by(|a, b| a.place.cmp(&b.place));
-    if faults.is_empty() { Ok(wanted) } else { Err(faults) }
+    let Reading { r, tree, places, lost } = reading;
+    Wanted { tree: Snapshot::of(tree), places, faults: r.faults, lost }
 }
 
 impl Wanted {
-    /// Everything that the rules of the intent store have against this configuration, in order of place. `system` is
-    /// asked what it can do; it is not changed.
-    pub fn faults(&self, system: &System) -> Vec<Fault> {
+    /// Everything that is wrong with the form of the file, and with the meaning of what could be read, in order of
+    /// place: each fault with line and column.
+    pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
-        let refused = Store::faults(&self.tree, system).into_iter();
-        let mut faults: Vec<Fault> = refused
-            .map(|(key, why)| Fault::new(self.places.get(key).unwrap_or(&nowhere), why.to_string()))
-            .collect();
+        // Not that something is missing which may be what could not be read.
+        let doubtful = |key: &Key| {
+            let tree = self.tree.tree();
+            let missing = |need| match need {
+                Need::Table(t) => self.lost.tables && !tree.contains_key(&Key::Table(t)),
+                Need::Interface(name) => {
+                    let there = [Key::Interface(name.into()), Key::SubInterface(name.into())];
+                    self.lost.interfaces && !there.iter().any(|key| tree.contains_key(key))
+                }
+            };
+            tree.get(key).is_some_and(|value| needs(key, value).any(missing))
+        };
+        let refused = self.tree.faults(abilities).into_iter().filter(|(key, _)| !doubtful(key));
+        let refused =
+            refused.map(|(key, why)| Fault::new(self.places.get(key).unwrap_or(&nowhere), why.to_string()));
+        let mut faults: Vec<Fault> = self.faults.iter().cloned().chain(refused).collect();
         faults.sort_by(|a, b| a.place.cmp(&b.place));
         faults
+    }
+
+    /// Where an object is asked for.
+    pub fn place(&self, key: &Key) -> Option<&Place> {
+        self.places.get(key)
     }
 }

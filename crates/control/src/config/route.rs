@@ -11,8 +11,9 @@ use crate::intent::{Key, Route, Value, Via};
 /// `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading, node: &Node) {
     for number in reading.r.list(node) {
-        if let Some(table) = reading.r.number(number, 1..=u16::MAX) {
-            reading.set(number.at, Key::Table(table), Value::Table);
+        match reading.r.number(number, 1..=u16::MAX) {
+            Some(table) => reading.set(number.at, Key::Table(table), Value::Table),
+            None => reading.lost.tables = true,
         }
     }
 }

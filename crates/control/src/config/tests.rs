@@ -5,10 +5,7 @@ use crate::intent::tests::system;
 
 /// The faults of a file, each as `line:column: message`.
 fn faults(text: &str) -> Vec<String> {
-    let all = match read(text, "f") {
-        Ok(wanted) => wanted.faults(&system()),
-        Err(faults) => faults,
-    };
+    let all = read(text, "f").faults(&system().abilities);
     all.iter().map(|f| f.to_string().strip_prefix("f:").unwrap().to_string()).collect()
 }
 
@@ -75,10 +72,10 @@ settings:
 
 #[test]
 fn a_whole_configuration() {
-    let wanted = read(EDGE, "f").unwrap();
-    assert!(wanted.faults(&system()).is_empty());
+    let wanted = read(EDGE, "f");
+    assert!(wanted.faults(&system().abilities).is_empty());
     let commands: Vec<String> =
-        wanted.tree.iter().flat_map(|(key, value)| crate::intent::dump(key, value)).collect();
+        wanted.tree.tree().iter().flat_map(|(key, value)| crate::intent::dump(key, value)).collect();
     for line in [
         "create host-interface name eth0 shared v3",
         "set interface mtu 9000 host-eth0",
@@ -186,6 +183,36 @@ fn the_rules_of_the_field_hold() {
     wrong("routes:\n  - { prefix: 10.0.0.0/8, table: 3, via: drop }\n", &[("2:5", "no table 3")]);
 }
 
+/// A fault of form does not hide what is wrong with the meaning of the rest; and nothing is said of what follows from it.
+#[test]
+fn faults_of_form_and_of_meaning_are_named_together() {
+    wrong(
+        "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ], mtu: many }\n  pg1: { addresses: [ 10.0.0.2/16 ] }\n\
+         routes:\n  - { prefix: 10.9.0.0/16, via: 10.0.0.1 }\n  - { prefix: 10.8.0.0/16, table: 7, via: drop }\n\
+         rout: []\n",
+        &[
+            ("2:21", "overlaps"),
+            ("2:43", "a number from"),
+            ("3:21", "overlaps"),
+            ("5:5", "own address on pg0"),
+            ("7:1", "did you mean 'routes'?"),
+        ],
+    );
+    // Without a section that nobody knows, a table that is missing is missing.
+    wrong(
+        "interfaces: { pg0: { mtu: many, table: 7 } }\nroutes:\n  - { prefix: 10.8.0.0/16, table: 8, via: drop }\n",
+        &[("1:15", "no table 7"), ("1:27", "a number from"), ("3:5", "no table 8")],
+    );
+    // It may be the one that could not be read.
+    wrong("tables: [ seven ]\ninterfaces: { pg0: { table: 7 } }\n", &[("1:11", "a number from")]);
+    wrong(
+        "loopbacks: { lo0: {}, loop1: { table: x, addresses: [ 10.0.0.1/32 ] } }\ninterfaces: { pg0: { addresses: \
+         [ 10.0.0.1/24 ] } }\nroutes:\n  - { prefix: 10.8.0.0/16, interface: lo0 }\n  - { prefix: 10.0.0.0/9, via: \
+         10.0.0.1 }\n",
+        &[("1:14", "named loop0"), ("1:39", "a number from"), ("2:33", "next hop"), ("5:5", "own address")],
+    );
+}
+
 #[test]
 fn what_is_no_configuration() {
     for (text, place, part) in [
@@ -204,12 +231,14 @@ fn what_is_no_configuration() {
             "{text}: {found:?}"
         );
     }
-    assert!(read(&"[".repeat(100), "f").is_err());
+    assert!(!read(&"[".repeat(100), "f").faults.is_empty());
     // What is empty by mistake does not remove everything.
     assert_eq!(faults("# interfaces:\n").len(), 1);
     assert!(faults("")[0].contains("1:1: the file says nothing"));
-    assert!(read("{}", "f").unwrap().tree.is_empty());
-    assert!(read("interfaces:\nroutes: ~\n", "f").unwrap().tree.is_empty());
+    for text in ["{}", "interfaces:\nroutes: ~\n"] {
+        let read = read(text, "f");
+        assert!(read.tree.tree().is_empty() && read.faults.is_empty());
+    }
 }
 
 proptest::proptest! {
@@ -220,8 +249,8 @@ proptest::proptest! {
     fn what_is_written_is_read_again(tree in crate::intent::random_tests::tree_of_any_objects()) {
         let text = write(&tree);
         let read = read(&text, "f");
-        proptest::prop_assert!(read.is_ok(), "{:#?}\n{text}", read.unwrap_err());
-        proptest::prop_assert_eq!(&read.unwrap().tree, &tree, "{}", text);
+        proptest::prop_assert!(read.faults.is_empty(), "{:#?}\n{text}", read.faults);
+        proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);
     }
 
     /// No text makes it panic.

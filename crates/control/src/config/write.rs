@@ -2,30 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use std::ops::Bound;
 
 use drivers::af_packet;
+use net::ip::Prefix4;
+use net::ip::reassembly::Kind;
 use wire::Mac;
 
 use super::route::NOWHERE;
-use crate::intent::{Interface, Key, Spec, Value, Via, reassembly_name};
-
-/// What is written.
-type Tree = BTreeMap<Key, Value>;
+use crate::intent::{Interface, Key, Route, Spec, Tree, Value, Via, reassembly_name};
 
 /// YAML by lines.
-#[derive(Default)]
-struct Text {
-    text: String,
+struct Text<'o> {
+    text: &'o mut String,
     indent: usize,
 }
 
-impl Text {
+impl Text<'_> {
     fn line(&mut self, line: impl Display) {
         let _ = writeln!(self.text, "{:1$}{line}", "", 2 * self.indent);
     }
 
     /// A map below `name`; nothing if it has no lines.
-    fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text)) {
+    fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.line(format_args!("{name}:"));
         let empty = self.text.len();
@@ -38,7 +37,7 @@ impl Text {
     }
 
     /// A map below `name`, which stands there even if it is empty.
-    fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text)) {
+    fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.map(quoted(name), fields);
         if self.text.len() == before {
@@ -72,45 +71,195 @@ fn mac(mac: Mac) -> String {
 
 /// The configuration, as [`read`](super::read) reads it.
 pub fn write(tree: &Tree) -> String {
-    let mut t = Text::default();
-    t.map("taps", |t| {
-        for (name, i) in devices(tree) {
-            tap(t, name, i);
-        }
-    });
-    t.map("interfaces", |t| {
-        for (name, i) in devices(tree).filter(|(_, i)| !matches!(i.spec, Spec::Loopback(_))) {
-            t.object(name, |t| {
-                if let Spec::Host(c) = &i.spec {
-                    t.map("af-packet", |t| host(t, c));
-                }
-                body(t, tree, name, i, true);
-                t.map("sub-interfaces", |t| sub_interfaces(t, tree, name, i));
-            });
-        }
-    });
-    t.map("loopbacks", |t| {
-        for (name, i) in devices(tree).filter(|(_, i)| matches!(i.spec, Spec::Loopback(_))) {
-            t.object(name, |t| body(t, tree, name, i, true));
-        }
-    });
-    let tables = tree.keys().filter_map(|k| if let Key::Table(n) = k { Some(n.to_string()) } else { None });
-    let tables: Vec<String> = tables.collect();
-    t.field("tables", (!tables.is_empty()).then(|| format!("[ {} ]", tables.join(", "))));
-    t.map("routes", |t| routes(t, tree));
-    t.map("settings", |t| settings(t, tree));
-    if t.text.is_empty() { "{}\n".into() } else { t.text }
+    let (mut writer, mut text) = (Writer::default(), String::new());
+    while writer.page(tree, &mut text) {}
+    text
 }
 
-/// Interfaces that stand on their own.
-fn devices(tree: &Tree) -> impl Iterator<Item = (&str, &Interface)> {
-    tree.iter().filter_map(|(key, value)| match (key, value) {
-        (Key::Interface(name), Value::Interface(i)) => Some((name.as_str(), &**i)),
+/// The sections of the file, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Section {
+    #[default]
+    Taps,
+    Interfaces,
+    Loopbacks,
+    Tables,
+    Routes,
+    Settings,
+    End,
+}
+
+/// How many objects a page has, or is looked for in.
+const PAGE: usize = 64;
+
+/// Writes a tree page by page. It remembers where it is, and not the tree: if that changes between two pages, what is
+/// written is the configuration of no one moment.
+#[derive(Debug, Default)]
+pub struct Writer {
+    section: Section,
+    /// Where it is in the section; `None`: at its beginning.
+    last: Option<Key>,
+    /// Where it is among the sub-interfaces of the last interface, if not all are written.
+    last_sub: Option<Key>,
+    /// Whether the section has its heading.
+    headed: bool,
+    /// Whether anything was written.
+    begun: bool,
+}
+
+impl Writer {
+    /// Writes the next page. Returns whether there may be more.
+    pub fn page(&mut self, tree: &Tree, out: &mut String) -> bool {
+        let before = out.len();
+        let mut t = Text { text: out, indent: 0 };
+        let (next, more) = match self.section {
+            Section::Taps => (Section::Interfaces, self.devices(tree, &mut t, "taps", tap)),
+            Section::Interfaces => {
+                let more = self.subs(tree, &mut t) || self.devices(tree, &mut t, "interfaces", interface);
+                (Section::Loopbacks, more)
+            }
+            Section::Loopbacks => (Section::Tables, self.devices(tree, &mut t, "loopbacks", loopback)),
+            Section::Tables => {
+                let tables = tree.range(Key::Table(0)..=Key::Table(u16::MAX));
+                let tables = tables
+                    .filter_map(|(k, _)| if let Key::Table(n) = k { Some(n.to_string()) } else { None });
+                let tables: Vec<String> = tables.collect();
+                t.field("tables", (!tables.is_empty()).then(|| format!("[ {} ]", tables.join(", "))));
+                (Section::Routes, false)
+            }
+            Section::Routes => (Section::Settings, self.routes(tree, &mut t)),
+            Section::Settings => {
+                t.map("settings", |t| settings(t, tree));
+                (Section::End, false)
+            }
+            Section::End => return false,
+        };
+        self.begun |= out.len() > before;
+        if !more {
+            *self = Writer { section: next, begun: self.begun, ..Writer::default() };
+        }
+        if self.section == Section::End && !self.begun {
+            out.push_str("{}\n");
+        }
+        self.section != Section::End
+    }
+
+    /// What the section has from where it is on.
+    fn rest<'t>(&self, tree: &'t Tree, first: Key) -> impl Iterator<Item = (&'t Key, &'t Value)> + use<'t> {
+        let from = self.last.clone().map_or(Bound::Included(first), Bound::Excluded);
+        tree.range((from, Bound::Unbounded)).take(PAGE)
+    }
+
+    /// An entry of the section: what `one` writes, if it belongs there.
+    fn entry(&mut self, t: &mut Text<'_>, name: &str, one: impl FnOnce(&mut Text<'_>)) {
+        let before = t.text.len();
+        if !self.headed {
+            t.line(format_args!("{name}:"));
+        }
+        let empty = t.text.len();
+        t.indent = 1;
+        one(t);
+        t.indent = 0;
+        self.headed |= t.text.len() > empty;
+        if !self.headed {
+            t.text.truncate(before);
+        }
+    }
+
+    /// Interfaces that stand on their own, as far as they belong into this section.
+    fn devices(&mut self, tree: &Tree, t: &mut Text<'_>, section: &str, one: One) -> bool {
+        let mut more = false;
+        for (key, value) in self.rest(tree, Key::Interface(String::new())) {
+            let (Key::Interface(name), Value::Interface(i)) = (key, value) else { return false };
+            let begun = t.text.len();
+            self.entry(t, section, |t| one(t, tree, name, i));
+            (self.last, more) = (Some(key.clone()), true);
+            if section == "interfaces" && t.text.len() > begun && subs_of(tree, name, None).next().is_some() {
+                self.last_sub = Some(first_sub(name));
+                return true;
+            }
+        }
+        more
+    }
+
+    /// The sub-interfaces of the last device, if they are not all written.
+    fn subs(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
+        let (Some(Key::Interface(parent)), Some(last)) = (&self.last, &self.last_sub) else { return false };
+        let Some(Value::Interface(over)) = tree.get(&Key::Interface(parent.clone())) else { return false };
+        let mut now = None;
+        t.indent = 3;
+        for (key, id, i) in subs_of(tree, parent, Some(last)).take(PAGE) {
+            if let Key::SubInterface(name) = key {
+                sub_interface(t, tree, name, id, i, over.up);
+            }
+            now = Some(key.clone());
+        }
+        t.indent = 0;
+        self.last_sub = now;
+        self.last_sub.is_some()
+    }
+
+    fn routes(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
+        let mut more = false;
+        for (key, value) in self.rest(tree, Key::Route(0, Prefix4::DEFAULT)) {
+            let (Key::Route(table, prefix), Value::Route(r)) = (key, value) else { return false };
+            self.entry(t, "routes", |t| route(t, *table, *prefix, r));
+            (self.last, more) = (Some(key.clone()), true);
+        }
+        more
+    }
+}
+
+/// Writes an interface of one kind; nothing of others.
+type One = fn(&mut Text<'_>, &Tree, &str, &Interface);
+
+/// Before the sub-interfaces of a device.
+fn first_sub(parent: &str) -> Key {
+    Key::SubInterface(format!("{parent}."))
+}
+
+/// The sub-interfaces of a device, behind one if it is given, with their numbers.
+fn subs_of<'t>(
+    tree: &'t Tree,
+    parent: &'t str,
+    behind: Option<&Key>,
+) -> impl Iterator<Item = (&'t Key, u32, &'t Interface)> + use<'t> {
+    let from = Bound::Excluded(behind.cloned().unwrap_or_else(|| first_sub(parent)));
+    let all = tree.range((from, Bound::Unbounded));
+    // Those of a device whose name begins as this one's stand among them.
+    let begins = move |name: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'));
+    let near = all.take_while(move |(key, _)| matches!(key, Key::SubInterface(name) if begins(name)));
+    near.filter_map(move |(key, value)| match value {
+        Value::Interface(i) => match &i.spec {
+            Spec::Sub { parent: p, id, .. } if p == parent => Some((key, *id, &**i)),
+            _ => None,
+        },
         _ => None,
     })
 }
 
-fn tap(t: &mut Text, name: &str, i: &Interface) {
+fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
+    if matches!(i.spec, Spec::Loopback(_)) {
+        return;
+    }
+    t.object(name, |t| {
+        if let Spec::Host(c) = &i.spec {
+            t.map("af-packet", |t| host(t, c));
+        }
+        body(t, tree, name, i, true);
+        if subs_of(tree, name, None).next().is_some() {
+            t.line("sub-interfaces:");
+        }
+    });
+}
+
+fn loopback(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
+    if matches!(i.spec, Spec::Loopback(_)) {
+        t.object(name, |t| body(t, tree, name, i, true));
+    }
+}
+
+fn tap(t: &mut Text<'_>, _: &Tree, name: &str, i: &Interface) {
     let Spec::Tap(_, c) = &i.spec else { return };
     t.object(name, |t| {
         t.map("host", |t| {
@@ -123,14 +272,14 @@ fn tap(t: &mut Text, name: &str, i: &Interface) {
     });
 }
 
-fn host(t: &mut Text, c: &af_packet::Config) {
+fn host(t: &mut Text<'_>, c: &af_packet::Config) {
     t.field("mode", (c.mode == af_packet::Mode::V3).then_some("v3"));
     t.field("shared", c.shared.then_some(true));
     t.field("force", c.force.then_some(true));
 }
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.
-fn body(t: &mut Text, tree: &Tree, name: &str, i: &Interface, usual: bool) {
+fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("state", (i.up != usual).then_some(if i.up { "up" } else { "down" }));
     t.field("mtu", i.mtu);
     t.field("mac", i.mac.map(mac));
@@ -163,63 +312,51 @@ fn body(t: &mut Text, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     });
 }
 
-fn sub_interfaces(t: &mut Text, tree: &Tree, parent: &str, over: &Interface) {
-    let below = |i: &Interface| matches!(&i.spec, Spec::Sub { parent: p, .. } if p == parent);
-    for (key, value) in tree.range(Key::SubInterface(format!("{parent}."))..) {
-        let (Key::SubInterface(name), Value::Interface(i)) = (key, value) else { break };
-        if !name.starts_with(parent) {
-            break;
+/// `usual` is the state of the device.
+fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interface, usual: bool) {
+    let Spec::Sub { tags, .. } = &i.spec else { return };
+    t.object(&id.to_string(), |t| {
+        if tags.outer_service || tags.inner.is_some() || u32::from(tags.outer) != id {
+            t.map("encapsulation", |t| {
+                t.field(if tags.outer_service { "dot1ad" } else { "dot1q" }, Some(tags.outer));
+                t.field("inner-dot1q", tags.inner);
+                t.field("exact-match", Some(true));
+            });
         }
-        let Spec::Sub { id, tags, .. } = &i.spec else { continue };
-        if !below(i) {
-            continue;
-        }
-        t.object(&id.to_string(), |t| {
-            if tags.outer_service || tags.inner.is_some() || u32::from(tags.outer) != *id {
-                t.map("encapsulation", |t| {
-                    t.field(if tags.outer_service { "dot1ad" } else { "dot1q" }, Some(tags.outer));
-                    t.field("inner-dot1q", tags.inner);
-                    t.field("exact-match", Some(true));
-                });
-            }
-            body(t, tree, name, i, over.up);
-        });
-    }
+        body(t, tree, name, i, usual);
+    });
 }
 
-fn routes(t: &mut Text, tree: &Tree) {
-    for (key, value) in tree {
-        let (Key::Route(table, prefix), Value::Route(route)) = (key, value) else { continue };
-        let mut fields = vec![format!("prefix: {prefix}")];
-        if *table != 0 {
-            fields.push(format!("table: {table}"));
-        }
-        match &route.via {
-            Via::NextHop(ip, interface) => {
-                fields.push(format!("via: {ip}"));
-                fields.extend(interface.as_ref().map(|i| format!("interface: {}", quoted(i))));
-            }
-            Via::Attached(i) => fields.push(format!("interface: {}", quoted(i))),
-            Via::Table(other) => fields.push(format!("lookup-in-table: {other}")),
-            nowhere => {
-                let word = NOWHERE.iter().find(|(_, via)| via == nowhere).map_or("drop", |(word, _)| word);
-                fields.push(format!("via: {word}"));
-            }
-        }
-        t.line(format_args!("- {{ {} }}", fields.join(", ")));
+fn route(t: &mut Text<'_>, table: u16, prefix: Prefix4, route: &Route) {
+    let mut fields = vec![format!("prefix: {prefix}")];
+    if table != 0 {
+        fields.push(format!("table: {table}"));
     }
+    match &route.via {
+        Via::NextHop(ip, interface) => {
+            fields.push(format!("via: {ip}"));
+            fields.extend(interface.as_ref().map(|i| format!("interface: {}", quoted(i))));
+        }
+        Via::Attached(i) => fields.push(format!("interface: {}", quoted(i))),
+        Via::Table(other) => fields.push(format!("lookup-in-table: {other}")),
+        nowhere => {
+            let word = NOWHERE.iter().find(|(_, via)| via == nowhere).map_or("drop", |(word, _)| word);
+            fields.push(format!("via: {word}"));
+        }
+    }
+    t.line(format_args!("- {{ {} }}", fields.join(", ")));
 }
 
-fn settings(t: &mut Text, tree: &Tree) {
+fn settings(t: &mut Text<'_>, tree: &Tree) {
     if let Some(Value::NeighborBounds(b)) = tree.get(&Key::NeighborBounds) {
         t.map("ip4-neighbors", |t| {
             t.field("limit", b.limit);
             t.field("age-seconds", b.age);
         });
     }
-    for (key, value) in tree {
-        let (Key::Reassembly(kind), Value::Reassembly(r)) = (key, value) else { continue };
-        t.map(reassembly_name(*kind), |t| {
+    for kind in [Kind::Full, Kind::Shallow] {
+        let Some(Value::Reassembly(r)) = tree.get(&Key::Reassembly(kind)) else { continue };
+        t.map(reassembly_name(kind), |t| {
             t.field("timeout-seconds", r.timeout);
             t.field("max-reassemblies", r.datagrams);
             t.field("max-reassembly-length", r.fragments);

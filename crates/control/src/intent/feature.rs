@@ -1,6 +1,6 @@
 //! Features of arcs that are on for an interface.
 
-use super::{Refused, View};
+use super::{Abilities, Refused, View};
 use crate::system::System;
 
 pub(super) fn validate(
@@ -8,10 +8,10 @@ pub(super) fn validate(
     arc: &str,
     feature: &str,
     view: &View<'_>,
-    system: &System,
+    abilities: &Abilities,
 ) -> Result<(), Refused> {
     view.must_have_interface(interface)?;
-    system.router.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))
+    abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))
 }
 
 /// Switches it on or off.

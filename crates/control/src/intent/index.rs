@@ -13,8 +13,8 @@ type Hop = (Ipv4Addr, Option<String>, u16);
 
 /// Objects by what others ask for. Everything here names the interface or route that it is of, so that an object's own
 /// can be taken out again.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Index {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Index {
     /// Sub-interfaces: parent, tags, name.
     tagged: BTreeSet<(String, Tags, String)>,
     /// Taps whose other end is the host's: its name there, and that of the tap.

@@ -1,9 +1,10 @@
 //! What was changed, so that it can be taken back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::{Change, Key, Store, Value, key_name};
+use super::{Change, Key, Store, Tree, Value, key_name};
 
 /// Transactions that are remembered at most.
 const MOST: usize = 1000;
@@ -19,8 +20,11 @@ pub struct Entry {
     /// When.
     pub time: SystemTime,
     /// What these objects were before.
-    before: Vec<(Key, Option<Value>)>,
+    before: Arc<Before>,
 }
+
+/// What objects were before a transaction.
+type Before = Vec<(Key, Option<Value>)>;
 
 impl Entry {
     /// The first few objects that it changed, in words, and how many others there were.
@@ -54,7 +58,7 @@ impl Journal {
     }
 
     /// What the changes would take away from the store: to be asked before they are made.
-    pub fn before(store: &Store, changes: &[Change]) -> Vec<(Key, Option<Value>)> {
+    pub fn before(store: &Store, changes: &[Change]) -> Before {
         let old = |change: &Change| (change.key.clone(), store.get(&change.key).cloned());
         changes.iter().filter(|c| store.get(&c.key) != c.value.as_ref()).map(old).collect()
     }
@@ -76,21 +80,25 @@ impl Journal {
         );
     }
 
-    /// Remembers a transaction that was made.
-    pub fn note(&mut self, before: Vec<(Key, Option<Value>)>) {
+    /// Remembers a transaction that was made. Gives what is forgotten for it: to drop it takes as long as it is large.
+    pub fn note(&mut self, before: Before) -> Vec<Entry> {
+        let mut forgotten = Vec::new();
         if before.is_empty() {
-            return;
+            return forgotten;
         }
         self.generation += 1;
         self.objects += before.len();
-        let entry = Entry { generation: self.generation, time: SystemTime::now(), before };
+        let entry = Entry { generation: self.generation, time: SystemTime::now(), before: before.into() };
         tracing::debug!(event = "config", "generation {}: {}", entry.generation, entry.what());
         self.entries.push_back(entry);
         while (self.entries.len() > MOST || self.objects > MOST_OBJECTS)
             && self.entries.front().is_some_and(|e| self.held.is_none_or(|held| e.generation <= held))
         {
-            self.objects -= self.entries.pop_front().map_or(0, |e| e.before.len());
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.objects -= oldest.before.len();
+            forgotten.push(oldest);
         }
+        forgotten
     }
 
     /// Keeps what leads back to this generation until it is let go of by `None`.
@@ -98,28 +106,35 @@ impl Journal {
         self.held = generation;
     }
 
-    /// The changes that lead back to a generation; `None` if not all is remembered that came after it.
-    pub fn back_to(&self, generation: u64) -> Option<Vec<Change>> {
-        let after: Vec<&Entry> = self.entries().take_while(|e| e.generation > generation).collect();
-        if after.len() as u64 != self.generation.checked_sub(generation)? {
-            return None;
+    /// The way back to a generation; `None` if not all is remembered that came after it.
+    pub fn back_to(&self, generation: u64) -> Option<Way> {
+        let after: Vec<_> = self.entries().take_while(|e| e.generation > generation).collect();
+        let all = after.len() as u64 == self.generation.checked_sub(generation)?;
+        all.then(|| Way(after.into_iter().map(|e| Arc::clone(&e.before)).collect()))
+    }
+}
+
+/// A way back: transactions, the newest first.
+#[derive(Debug)]
+pub struct Way(Vec<Arc<Before>>);
+
+impl Way {
+    /// The tree at its end, from the one at its beginning.
+    pub fn follow(&self, mut tree: Tree) -> Tree {
+        for (key, value) in self.0.iter().flat_map(|before| before.iter()) {
+            match value {
+                Some(value) => tree.insert(key.clone(), value.clone()),
+                None => tree.remove(key),
+            };
         }
-        // Of several states of an object the oldest one counts.
-        let mut states: BTreeMap<&Key, &Option<Value>> = BTreeMap::new();
-        states.extend(after.into_iter().flat_map(|e| e.before.iter().map(|(key, value)| (key, value))));
-        Some(
-            states
-                .into_iter()
-                .map(|(key, value)| Change { key: key.clone(), value: value.clone() })
-                .collect(),
-        )
+        tree
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::random_tests::{Tree, tree_of_any_objects};
+    use crate::intent::random_tests::tree_of_any_objects;
     use proptest::prelude::*;
 
     fn table(n: u16, there: bool) -> Vec<(Key, Option<Value>)> {
@@ -135,7 +150,7 @@ mod tests {
             j.note(table(n, false));
         }
         assert_eq!((j.entries().count(), j.entries().last().unwrap().generation), (MOST, 6));
-        assert!(j.back_to(5).is_some_and(|c| c.len() == MOST) && j.back_to(4).is_none());
+        assert!(j.back_to(5).is_some_and(|way| way.0.len() == MOST) && j.back_to(4).is_none());
         j.hold(Some(100));
         for n in 0..MOST as u16 {
             j.note(table(n, true));
@@ -149,7 +164,7 @@ mod tests {
         j.note_too_much();
         assert!(j.generation() == now + 1 && j.back_to(now).is_none() && j.back_to(now + 1).is_some());
         assert!(j.back_to(j.generation() + 1).is_none());
-        assert_eq!(j.back_to(j.generation()), Some(Vec::new()));
+        assert!(j.back_to(j.generation()).is_some_and(|way| way.0.is_empty()));
     }
 
     proptest! {
@@ -167,14 +182,8 @@ mod tests {
                 }
             }
             for (generation, tree) in past.iter().enumerate() {
-                let mut now = store.tree().clone();
-                for change in j.back_to(generation as u64).expect("all is remembered") {
-                    match change.value {
-                        Some(value) => now.insert(change.key, value),
-                        None => now.remove(&change.key),
-                    };
-                }
-                prop_assert_eq!(&now, tree);
+                let way = j.back_to(generation as u64).expect("all is remembered");
+                prop_assert_eq!(&way.follow(store.tree().clone()), tree);
             }
         }
     }

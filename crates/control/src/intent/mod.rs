@@ -9,6 +9,7 @@
 //! comparison, which is `PartialEq`. The inverse of a change is the change back to the former value. What an object needs
 //! of others is said in one place, `needs`.
 
+mod abilities;
 mod address;
 mod feature;
 mod index;
@@ -20,6 +21,7 @@ mod route;
 mod store;
 mod table;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 
@@ -27,15 +29,19 @@ use net::ip::Prefix4;
 use net::ip::reassembly::Kind;
 use net::router::{Address, RouterError};
 
+pub use abilities::Abilities;
 pub use interface::{Interface, Spec, VLANS};
-pub use journal::{Entry, Journal};
+pub use journal::{Entry, Journal, Way};
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use route::{Route, Via};
-pub use store::{Change, Store, View, name as key_name};
+pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, name as key_name};
 
 use crate::cli::quote;
 use crate::system::System;
+
+/// Every object by its key.
+pub type Tree = BTreeMap<Key, Value>;
 
 /// Names an object. The order is that of dependency: what comes later may need what comes before.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,13 +109,13 @@ pub(crate) fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
 }
 
 /// Whether the object can be what `view`, the tree as it would be, says.
-fn validate(key: &Key, value: &Value, view: &View<'_>, system: &System) -> Result<(), Refused> {
+fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) -> Result<(), Refused> {
     match (key, value) {
         (Key::Table(t), Value::Table) => table::validate(*t),
-        (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, system),
+        (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, abilities),
         (Key::NeighborBounds, Value::NeighborBounds(b)) => NeighborBounds::validate(Some(*b), view),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
-        (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, system),
+        (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, abilities),
         (Key::Addresses(i), Value::Addresses(list)) => address::validate(i, list, view),
         (Key::Neighbor(i, ip), Value::Neighbor(n)) => n.validate(i, *ip, view),
         (Key::Route(table, prefix), Value::Route(r)) => r.validate(*table, *prefix, view),
@@ -127,7 +133,7 @@ fn validate_absence(key: &Key, view: &View<'_>) -> Result<(), Refused> {
 
 /// Something without which an object cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Need<'a> {
+pub(crate) enum Need<'a> {
     Table(u16),
     Interface(&'a str),
 }
@@ -142,7 +148,7 @@ fn role(key: &Key) -> Option<Need<'_>> {
 }
 
 /// What the object needs.
-fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = Need<'a>> {
+pub(crate) fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = Need<'a>> {
     let (tables, interface) = match (key, value) {
         (_, Value::Interface(i)) => match &i.spec {
             Spec::Sub { parent, .. } => ([Some(i.table), None], Some(parent)),

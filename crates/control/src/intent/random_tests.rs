@@ -20,8 +20,6 @@ use super::*;
 use crate::cli::Call;
 use crate::commands::{Context, registry};
 
-pub(crate) type Tree = BTreeMap<Key, Value>;
-
 /// Everything there is to see of a router, by names: indexes are as things came.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
     while s.router.settle_routes() {}
@@ -439,7 +437,7 @@ proptest! {
             }
             for (key, value) in &after {
                 let Some(plain) = plain_faults(key, value, &after) else { continue };
-                match validate(key, value, &view, &s) {
+                match validate(key, value, &view, &s.abilities) {
                     Ok(()) => prop_assert!(plain.is_empty(), "{key:?}: {plain:?}"),
                     Err(e) => prop_assert!(plain.contains(&e.0) || !is_about_others(&e.0), "{key:?}: {e}, not {plain:?}"),
                 }

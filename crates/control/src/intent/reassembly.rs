@@ -2,7 +2,7 @@
 
 use net::ip::reassembly::{Kind, Limits};
 
-use super::Refused;
+use super::{Abilities, Refused};
 use crate::system::System;
 
 const SECOND: u64 = 1_000_000_000;
@@ -30,8 +30,8 @@ pub fn name(kind: Kind) -> &'static str {
 
 impl Reassembly {
     /// The limits that follow.
-    pub fn limits(self, kind: Kind, system: &System) -> Limits {
-        let d = system.router.reassembly_defaults(kind);
+    pub fn limits(self, kind: Kind, abilities: &Abilities) -> Limits {
+        let d = abilities.reassembly_defaults(kind);
         Limits {
             datagrams: self.datagrams.unwrap_or(d.datagrams),
             fragments: self.fragments.unwrap_or(d.fragments),
@@ -40,12 +40,12 @@ impl Reassembly {
         }
     }
 
-    pub(super) fn validate(self, kind: Kind, system: &System) -> Result<(), Refused> {
-        Ok(system.router.check_reassembly(self.limits(kind, system))?)
+    pub(super) fn validate(self, kind: Kind, abilities: &Abilities) -> Result<(), Refused> {
+        Ok(abilities.check_reassembly(self.limits(kind, abilities))?)
     }
 
     pub(super) fn apply(self, kind: Kind, system: &mut System) -> Result<(), Refused> {
-        let limits = self.limits(kind, system);
+        let limits = self.limits(kind, &system.abilities);
         Ok(system.router.set_reassembly(kind, limits)?)
     }
 

@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
+use std::sync::Arc;
 
 use super::index::{self, Changed, Index, Layers};
-use super::{Key, Need, Refused, Value, address, apply, needs, refuse, role, validate, validate_absence};
+use super::{
+    Abilities, Key, Need, Refused, Tree, Value, address, apply, needs, refuse, role, validate,
+    validate_absence,
+};
 use crate::system::System;
 
 /// A change of one object: its new value, or `None` to remove it.
@@ -28,17 +32,33 @@ impl Change {
     }
 }
 
+/// A tree and what finds its objects, as they are at some moment. To make one takes no time, however large it is; while
+/// there is another one, a change of the store makes a copy of all.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    tree: Arc<Tree>,
+    index: Arc<Index>,
+}
+
 /// What the operator asked for.
 #[derive(Default)]
 pub struct Store {
-    objects: BTreeMap<Key, Value>,
+    now: Snapshot,
     version: u64,
-    index: Index,
+}
+
+/// Why a transaction was refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The object that it is about, if it is one.
+    pub key: Option<Key>,
+    /// What is wrong.
+    pub why: Refused,
 }
 
 /// The tree as it would be after a transaction.
 pub struct View<'s> {
-    objects: &'s BTreeMap<Key, Value>,
+    objects: &'s Tree,
     changes: BTreeMap<&'s Key, Option<&'s Value>>,
     /// Finds objects without a look at all of them.
     pub(super) index: Layers<'s>,
@@ -46,7 +66,7 @@ pub struct View<'s> {
 
 impl<'s> View<'s> {
     /// The tree without changes.
-    pub(super) fn of(objects: &'s BTreeMap<Key, Value>, index: &'s Index) -> View<'s> {
+    pub(super) fn of(objects: &'s Tree, index: &'s Index) -> View<'s> {
         View { objects, changes: BTreeMap::new(), index: Layers { tree: index, changed: Changed::default() } }
     }
 
@@ -97,29 +117,29 @@ impl<'s> View<'s> {
 impl Store {
     /// The object, if there is one.
     pub fn get(&self, key: &Key) -> Option<&Value> {
-        self.objects.get(key)
+        self.now.tree.get(key)
     }
 
     /// A tree that nobody has applied.
     #[cfg(test)]
-    pub(crate) fn of(objects: BTreeMap<Key, Value>) -> Store {
-        Store { index: Index::of(&objects), objects, version: 0 }
+    pub(crate) fn of(tree: Tree) -> Store {
+        Store { now: Snapshot::of(tree), version: 0 }
     }
 
     /// Every object.
-    pub fn tree(&self) -> &BTreeMap<Key, Value> {
-        &self.objects
+    pub fn tree(&self) -> &Tree {
+        &self.now.tree
     }
 
     /// Every object in order of dependency.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Value)> {
-        self.objects.iter()
+        self.now.tree.iter()
     }
 
     /// The objects behind one, which need not be there; `None`: all.
     pub fn behind(&self, key: Option<&Key>) -> impl Iterator<Item = (&Key, &Value)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
-        self.objects.range::<Key, _>((first, Bound::Unbounded))
+        self.now.tree.range::<Key, _>((first, Bound::Unbounded))
     }
 
     /// How many transactions have changed something.
@@ -127,25 +147,14 @@ impl Store {
         self.version
     }
 
-    /// The tree without changes.
-    pub fn view(&self) -> View<'_> {
-        View::of(&self.objects, &self.index)
+    /// The tree as it is now, to be looked at elsewhere.
+    pub fn snapshot(&self) -> Snapshot {
+        self.now.clone()
     }
 
     /// The changes that would make this tree the `wanted` one.
-    pub fn diff(&self, wanted: &BTreeMap<Key, Value>) -> Vec<Change> {
-        let gone = self.objects.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);
-        let new = wanted.iter().filter(|(k, v)| self.objects.get(k) != Some(v));
-        gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
-    }
-
-    /// What is wrong with a tree as a whole: each object that cannot be as it says, and why. `system` is only asked.
-    pub fn faults<'t>(tree: &'t BTreeMap<Key, Value>, system: &System) -> Vec<(&'t Key, Refused)> {
-        let index = Index::of(tree);
-        let view = View::of(tree, &index);
-        tree.iter()
-            .filter_map(|(key, value)| Some((key, validate(key, value, &view, system).err()?)))
-            .collect()
+    pub fn diff(&self, wanted: &Tree) -> Vec<Change> {
+        self.now.diff(wanted)
     }
 
     /// The object and all that cannot be without it, directly or not.
@@ -153,7 +162,7 @@ impl Store {
         let mut all = vec![key.clone()];
         let mut gone: BTreeSet<Need<'_>> = role(key).into_iter().collect();
         // What needs an object stands behind it.
-        for (key, value) in &self.objects {
+        for (key, value) in self.iter() {
             if needs(key, value).any(|n| gone.contains(&n)) {
                 gone.extend(role(key));
                 all.push(key.clone());
@@ -178,35 +187,101 @@ impl Store {
         mut run: impl FnMut(&Step, &mut System) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         let changes: BTreeMap<Key, Option<Value>> = changes.into_iter().map(|c| (c.key, c.value)).collect();
-        let view = self.view().with(changes.iter().map(|(k, v)| (k, v.as_ref())).collect());
-        let steps = self.plan(&view, system)?;
+        let view = self.now.view().with(changes.iter().map(|(k, v)| (k, v.as_ref())).collect());
+        let steps = self.now.steps(&view, &system.abilities).map_err(|refusal| refusal.why)?;
         let found = view.index.changed;
-        system.begin();
-        for (done, step) in steps.iter().enumerate() {
-            if let Err(e) = run(step, system) {
-                return Err(take_back(system, &steps[..done], e));
-            }
-        }
-        self.version += u64::from(!steps.is_empty());
-        self.index.replace(found);
+        let changed = !steps.is_empty();
+        let mut making = Making::begin(steps, system);
+        while making.go_on_by(system, &mut run) {}
+        making.end().map_err(|refusal| refusal.why)?;
+        self.version += u64::from(changed);
+        Arc::make_mut(&mut self.now.index).replace(found);
+        let tree = Arc::make_mut(&mut self.now.tree);
         for (key, value) in changes {
             match value {
-                Some(value) => self.objects.insert(key, value),
-                None => self.objects.remove(&key),
+                Some(value) => tree.insert(key, value),
+                None => tree.remove(&key),
             };
         }
         Ok(())
     }
 
+    /// The steps of a plan were made: what it led to is what there is. Gives what there was; to drop it takes as long as
+    /// it is large.
+    pub fn arrive(&mut self, at: Snapshot) -> Snapshot {
+        self.version += 1;
+        std::mem::replace(&mut self.now, at)
+    }
+}
+
+/// How one tree becomes another.
+#[derive(Debug)]
+pub struct Plan {
+    /// What has to be done, in order.
+    pub steps: Vec<Step>,
+    /// The objects that change, as they are before.
+    pub before: Vec<(Key, Option<Value>)>,
+    /// What is there afterwards.
+    pub after: Snapshot,
+}
+
+impl Snapshot {
+    /// This tree.
+    pub fn of(tree: Tree) -> Snapshot {
+        Snapshot { index: Arc::new(Index::of(&tree)), tree: Arc::new(tree) }
+    }
+
+    /// Every object.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The tree without changes.
+    pub fn view(&self) -> View<'_> {
+        View::of(&self.tree, &self.index)
+    }
+
+    /// The changes that would make this tree the `wanted` one.
+    pub fn diff(&self, wanted: &Tree) -> Vec<Change> {
+        let gone = self.tree.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);
+        let new = wanted.iter().filter(|(k, v)| self.tree.get(k) != Some(v));
+        gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
+    }
+
+    /// What is wrong with the tree as a whole: each object that cannot be as it says, and why.
+    pub fn faults(&self, abilities: &Abilities) -> Vec<(&Key, Refused)> {
+        let view = self.view();
+        let fault = |(key, value)| Some((key, validate(key, value, &view, abilities).err()?));
+        self.tree.iter().filter_map(fault).collect()
+    }
+
+    /// How this tree becomes the other one.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub fn plan(&self, after: Snapshot, abilities: &Abilities) -> Result<Plan, Refusal> {
+        let changes = self.diff(&after.tree);
+        let view = self.view().with(changes.iter().map(|c| (&c.key, c.value.as_ref())).collect());
+        let steps = self.steps(&view, abilities)?;
+        let before = changes.into_iter().map(|c| (self.tree.get(&c.key).cloned(), c.key));
+        Ok(Plan { steps, before: before.map(|(old, key)| (key, old)).collect(), after })
+    }
+
     /// Checks the changes against the tree as it would be, and gives the steps that make them: first down, in reverse
     /// order of dependency, what goes or has to be made anew; then up what comes or changes; VRFs, which others may
     /// leave without being made anew, go last.
-    fn plan(&self, view: &View<'_>, system: &System) -> Result<Vec<Step>, Refused> {
+    fn steps(&self, view: &View<'_>, abilities: &Abilities) -> Result<Vec<Step>, Refusal> {
+        let about = |key: &Key| {
+            let key = key.clone();
+            move |why| Refusal { key: Some(key), why }
+        };
         let mut touched: BTreeSet<&Key> = BTreeSet::new();
         let (mut removed, mut renewed, mut rebound) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (&key, &new) in &view.changes {
-            match (self.objects.get(key), new) {
-                (None, None) => return refuse(format!("there is nothing to remove: {}", name(key))),
+            match (self.tree.get(key), new) {
+                (None, None) => {
+                    return refuse(format!("there is nothing to remove: {}", name(key))).map_err(about(key));
+                }
                 (old, new) if old == new => continue,
                 (Some(_), None) => removed.extend(role(key)),
                 (Some(Value::Interface(old)), Some(Value::Interface(new))) => {
@@ -222,22 +297,23 @@ impl Store {
         }
         for key in &touched {
             match view.get(key) {
-                Some(value) => validate(key, value, view, system)?,
-                None => validate_absence(key, view)?,
+                Some(value) => validate(key, value, view, abilities),
+                None => validate_absence(key, view),
             }
+            .map_err(about(key))?;
         }
         if !removed.is_empty() {
             for (key, value) in view.iter() {
                 if let Some(need) = needs(key, value).find(|n| removed.contains(n)) {
                     let (what, who) = (need_name(need), name(key));
-                    return refuse(format!("{what} cannot be removed: {who} needs it"));
+                    return refuse(format!("{what} cannot be removed: {who} needs it")).map_err(about(key));
                 }
             }
         }
         let mut down: BTreeSet<&Key> = touched.iter().copied().filter(|k| view.get(k).is_none()).collect();
         if !(removed.is_empty() && renewed.is_empty() && rebound.is_empty()) {
             // Others follow what becomes of interfaces: what needs one stands behind it.
-            for (key, value) in &self.objects {
+            for (key, value) in self.tree.iter() {
                 let anew = role(key).is_some_and(|r| renewed.contains(&r))
                     || needs(key, value)
                         .any(|n| renewed.contains(&n) || is_interface(n) && removed.contains(&n))
@@ -250,12 +326,12 @@ impl Store {
             }
             let shaken = |n| renewed.contains(&n) || rebound.contains(&n);
             for (key, value) in view.iter().filter(|(k, v)| needs(k, v).any(shaken)) {
-                validate(key, value, view, system)?;
+                validate(key, value, view, abilities).map_err(about(key))?;
             }
         }
         let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for key in touched {
-            let (old, new) = (self.objects.get(key), view.get(key));
+            let (old, new) = (self.tree.get(key), view.get(key));
             let between = if down.contains(key) { None } else { staying(old, new) };
             let lower = Step { key: key.clone(), from: old.cloned(), to: between.clone() };
             let raise = Step { key: key.clone(), from: between, to: new.cloned() };
@@ -273,7 +349,8 @@ impl Store {
 }
 
 /// One object from what it is to what it is to be.
-pub(super) struct Step {
+#[derive(Debug)]
+pub struct Step {
     key: Key,
     from: Option<Value>,
     to: Option<Value>,
@@ -300,14 +377,80 @@ fn staying(old: Option<&Value>, new: Option<&Value>) -> Option<Value> {
     }
 }
 
-/// Takes back what was done, the last step first.
-fn take_back(system: &mut System, done: &[Step], why: Refused) -> Refused {
-    let back = |step: &Step| Some(format!("{}: {}", name(&step.key), step.back(system).err()?));
-    let failed: Vec<String> = done.iter().rev().filter_map(back).collect();
-    if failed.is_empty() {
-        return why;
+/// Steps that are being made, one at a time; when one fails, those before it are taken back, the last one first.
+#[derive(Debug)]
+pub struct Making {
+    steps: Vec<Step>,
+    done: usize,
+    /// Why those done are being taken back.
+    failed: Option<Refusal>,
+    /// What could not be taken back.
+    stuck: Vec<String>,
+}
+
+impl Making {
+    /// Begins with the first of these steps.
+    pub fn begin(steps: Vec<Step>, system: &mut System) -> Making {
+        system.begin();
+        Making { steps, done: 0, failed: None, stuck: Vec::new() }
     }
-    Refused(format!("{why}; and what was done before could not be taken back: {}", failed.join("; ")))
+
+    /// Makes one step, or takes one back. Returns whether there is more to do.
+    pub fn go_on(&mut self, system: &mut System) -> bool {
+        self.go_on_by(system, &mut |step, system| step.run(system))
+    }
+
+    fn go_on_by(
+        &mut self,
+        system: &mut System,
+        run: &mut impl FnMut(&Step, &mut System) -> Result<(), Refused>,
+    ) -> bool {
+        if self.failed.is_some() {
+            let Some(last) = self.done.checked_sub(1) else { return false };
+            self.done = last;
+            if let Some(step) = self.steps.get(last)
+                && let Err(e) = step.back(system)
+            {
+                self.stuck.push(format!("{}: {e}", name(&step.key)));
+            }
+            return last > 0;
+        }
+        let Some(step) = self.steps.get(self.done) else { return false };
+        match run(step, system) {
+            Ok(()) => self.done += 1,
+            Err(why) => self.failed = Some(Refusal { key: Some(step.key.clone()), why }),
+        }
+        if self.failed.is_some() { self.done > 0 } else { self.done < self.steps.len() }
+    }
+
+    /// From here on it goes back, if it does not already.
+    pub fn turn_back(&mut self, why: Refused) {
+        self.failed.get_or_insert(Refusal { key: None, why });
+    }
+
+    /// Whether it goes back.
+    pub fn goes_back(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// How many of how many steps are made.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.done, self.steps.len())
+    }
+
+    /// What has become of it, when there is nothing more to do.
+    ///
+    /// # Errors
+    /// Why all was taken back, and what of it could not be.
+    pub fn end(self) -> Result<(), Refusal> {
+        let Some(Refusal { key, why }) = self.failed else { return Ok(()) };
+        if self.stuck.is_empty() {
+            return Err(Refusal { key, why });
+        }
+        let stuck = self.stuck.join("; ");
+        let why = Refused(format!("{why}; and what was done before could not be taken back: {stuck}"));
+        Err(Refusal { key, why })
+    }
 }
 
 fn is_interface(need: Need<'_>) -> bool {

@@ -39,6 +39,7 @@ pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
+pub use reassembly::{check_reassembly, reassembly_defaults};
 
 /// Why the router did not do what was asked; nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +178,7 @@ impl Router {
             own,
         };
         for kind in [Kind::Full, Kind::Shallow] {
-            router.set_reassembly(kind, router.reassembly_defaults(kind))?;
+            router.set_reassembly(kind, reassembly_defaults(kind, router.pool.stats().total))?;
         }
         Ok(Parts { router, workers })
     }
@@ -215,14 +216,6 @@ impl Router {
     /// The graph: statistics, traces, node names.
     pub fn graph(&self) -> &Blueprint {
         &self.blueprint
-    }
-
-    /// Whether an arc has a feature, by their names.
-    ///
-    /// # Errors
-    /// When there is no such arc or feature.
-    pub fn check_feature(&self, arc: &str, feature: &str) -> Result<(), graph::ArcError> {
-        self.arcs.check(arc, feature)
     }
 
     /// Every arc with its features in order, and whether they are on for this interface.

@@ -11,42 +11,42 @@ const LARGEST_SHARE: usize = 2;
 const MOST_DATAGRAMS: u32 = 1 << 16;
 const SECOND: u64 = 1_000_000_000;
 
+/// The limits of a kind of reassembly as long as nobody says otherwise, where there are so many buffers in all.
+pub fn reassembly_defaults(kind: Kind, buffers: usize) -> Limits {
+    let share = u32::try_from(buffers / SHARE).unwrap_or(u32::MAX);
+    let limits = kind.defaults();
+    Limits { buffers: limits.buffers.min(share), ..limits }
+}
+
+/// Whether a kind of reassembly can have these limits, where there are so many buffers in all.
+///
+/// # Errors
+/// When one is out of range.
+pub fn check_reassembly(limits: Limits, buffers: usize) -> Result<(), RouterError> {
+    let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
+    let most = u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX);
+    if !(1..=MOST_DATAGRAMS).contains(&limits.datagrams) {
+        return refuse("datagrams that may wait", u64::from(MOST_DATAGRAMS));
+    }
+    if !(1..=MOST_FRAGMENTS as u32).contains(&limits.fragments) {
+        return refuse("fragments of one datagram", MOST_FRAGMENTS as u64);
+    }
+    if !(1..=most).contains(&limits.buffers) {
+        return refuse("buffers that fragments may wait in", u64::from(most));
+    }
+    if !(SECOND..=600 * SECOND).contains(&limits.timeout) {
+        return refuse("seconds until a datagram is given up", 600);
+    }
+    Ok(())
+}
+
 impl Router {
-    /// The limits of a kind of reassembly as long as nobody says otherwise.
-    pub fn reassembly_defaults(&self, kind: Kind) -> Limits {
-        let share = u32::try_from(self.pool.stats().total / SHARE).unwrap_or(u32::MAX);
-        let limits = kind.defaults();
-        Limits { buffers: limits.buffers.min(share), ..limits }
-    }
-
-    /// Whether a kind of reassembly can have these limits.
-    ///
-    /// # Errors
-    /// When one is out of range.
-    pub fn check_reassembly(&self, limits: Limits) -> Result<(), RouterError> {
-        let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
-        let most = u32::try_from(self.pool.stats().total / LARGEST_SHARE).unwrap_or(u32::MAX);
-        if !(1..=MOST_DATAGRAMS).contains(&limits.datagrams) {
-            return refuse("datagrams that may wait", u64::from(MOST_DATAGRAMS));
-        }
-        if !(1..=MOST_FRAGMENTS as u32).contains(&limits.fragments) {
-            return refuse("fragments of one datagram", MOST_FRAGMENTS as u64);
-        }
-        if !(1..=most).contains(&limits.buffers) {
-            return refuse("buffers that fragments may wait in", u64::from(most));
-        }
-        if !(SECOND..=600 * SECOND).contains(&limits.timeout) {
-            return refuse("seconds until a datagram is given up", 600);
-        }
-        Ok(())
-    }
-
     /// Sets the limits of a kind of reassembly.
     ///
     /// # Errors
     /// When one is out of range.
     pub fn set_reassembly(&mut self, kind: Kind, limits: Limits) -> Result<(), RouterError> {
-        self.check_reassembly(limits)?;
+        check_reassembly(limits, self.pool.stats().total)?;
         self.tables.reassembly.set_limits(kind, limits);
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use net::neighbor::NeighborView;
 use serde::Serialize;
 
+use super::config::CHANGED;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::intent::Key;
@@ -64,9 +65,7 @@ impl Rows<Context> for Config {
 
     fn end(&mut self, c: &Context, out: &mut String) {
         if c.store.version() != self.version {
-            out.push_str(
-                "# it has changed while it was shown: this is not the configuration of any one moment\n",
-            );
+            out.push_str(CHANGED);
         }
     }
 }

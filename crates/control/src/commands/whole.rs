@@ -1,0 +1,325 @@
+//! The configuration becomes another one, wholly or not at all: by a file that is applied, or by a rollback.
+//!
+//! Reading, checking and planning take their time on a thread of their own, which has a [`Snapshot`] of the configuration
+//! as it is. The main thread makes the steps of the plan in slices, and then puts the new configuration in place of the
+//! old one in one moment. From the beginning of the plan to the end nothing else is changed
+//! (docs/decisions/0020).
+
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::Context;
+use super::config::{LOOK, Unconfirmed, difference, faulty, load};
+use super::long::{SLICE, Turn, Unfinished};
+use crate::cli::{CliError, Job, Step};
+use crate::config::Wanted;
+use crate::intent::{Abilities, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way};
+use crate::startup::Fault;
+
+/// Plans with more steps say how far they are.
+const LONG: usize = 10_000;
+/// How much text is given to the client at once, bytes.
+const CHUNK: usize = 32 << 10;
+
+/// On what terms a configuration is applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms {
+    /// Only say what would change.
+    pub dry_run: bool,
+    /// Take it back after so many minutes, unless it is confirmed.
+    pub minutes: Option<u32>,
+    /// Only if the configuration is still of this generation.
+    pub expected: Option<u64>,
+}
+
+/// What the configuration is to become.
+enum Goal {
+    /// What a file says.
+    File(Box<Wanted>, Terms),
+    /// What it was.
+    Generation(u64),
+}
+
+/// A plan, and what is to be said of it.
+struct Planned {
+    plan: Plan,
+    text: String,
+}
+
+type Thread<T> = JoinHandle<Result<T, CliError>>;
+
+enum Stage {
+    Reading(Thread<Wanted>, Terms),
+    /// Until others that change much have come to an end.
+    Waiting(Goal),
+    Planning(Turn, Thread<(Goal, Planned)>),
+    Making(Box<Made>),
+    /// What has changed is told, from this byte on.
+    Telling(String, usize),
+    Over,
+}
+
+/// What is being made.
+struct Made {
+    turn: Turn,
+    goal: Goal,
+    making: Making,
+    before: Vec<(Key, Option<Value>)>,
+    after: Snapshot,
+    text: String,
+}
+
+/// The change.
+pub struct Whole {
+    stage: Stage,
+    /// The client is gone.
+    cut_off: bool,
+    /// Nobody asked for it: what goes wrong is for the log.
+    unasked: bool,
+}
+
+impl Whole {
+    /// To what a file says.
+    ///
+    /// # Errors
+    /// When there can be no thread that reads the file.
+    pub fn file(path: PathBuf, terms: Terms, c: &Context) -> Result<Whole, CliError> {
+        let abilities = c.system.abilities.clone();
+        let reader = on_a_thread(move || {
+            let wanted = load(&path)?;
+            match wanted.faults(&abilities) {
+                faults if faults.is_empty() => Ok(wanted),
+                faults => Err(faulty(&faults)),
+            }
+        })?;
+        Ok(Whole { stage: Stage::Reading(reader, terms), cut_off: false, unasked: false })
+    }
+
+    /// Back to what it was.
+    pub fn back_to(generation: u64) -> Whole {
+        Whole { stage: Stage::Waiting(Goal::Generation(generation)), cut_off: false, unasked: false }
+    }
+
+    /// The same, which nobody asks for.
+    pub fn unasked(self) -> Whole {
+        Whole { unasked: true, ..self }
+    }
+
+    /// One slice; the next stage, and when to go on.
+    fn go_on(&mut self, c: &mut Context, out: &mut String) -> Result<(Stage, Duration), CliError> {
+        let now = |stage| Ok((stage, Duration::ZERO));
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Reading(reader, terms) if !reader.is_finished() => {
+                Ok((Stage::Reading(reader, terms), LOOK))
+            }
+            Stage::Reading(reader, terms) => now(Stage::Waiting(Goal::File(joined(reader)?.into(), terms))),
+            Stage::Waiting(goal) => {
+                let what = if matches!(goal, Goal::File(..)) { "an apply" } else { "a rollback" };
+                match c.changes.turn(what) {
+                    Some(turn) => now(Stage::Planning(turn, plan(c, goal)?)),
+                    None => Ok((Stage::Waiting(goal), LOOK)),
+                }
+            }
+            Stage::Planning(turn, planner) if !planner.is_finished() => {
+                Ok((Stage::Planning(turn, planner), LOOK))
+            }
+            // What was planned is not begun any more.
+            Stage::Planning(..) if self.cut_off => now(Stage::Over),
+            Stage::Planning(turn, planner) => now(begin(c, turn, joined(planner)?)),
+            Stage::Making(mut made) => {
+                let (begun, start) = (made.making.progress(), Instant::now());
+                let mut more = true;
+                while more && start.elapsed() < SLICE {
+                    more = made.making.go_on(&mut c.system);
+                }
+                made.turn.tell(made.making.progress());
+                if made.making.goes_back() {
+                    made.turn.goes_on_as("the taking back of an apply");
+                } else {
+                    tell_progress(begun, made.making.progress(), out);
+                }
+                if more { now(Stage::Making(made)) } else { now(end(c, *made)?) }
+            }
+            Stage::Telling(text, from) => {
+                let to = text.floor_char_boundary(from + CHUNK);
+                out.push_str(text.get(from..to).unwrap_or_default());
+                now(if to < text.len() { Stage::Telling(text, to) } else { Stage::Over })
+            }
+            Stage::Over => now(Stage::Over),
+        }
+    }
+}
+
+impl Job<Context> for Whole {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        match self.go_on(c, out) {
+            Ok((Stage::Over, _)) => Step::Done,
+            Ok((stage, time)) => {
+                self.stage = stage;
+                if time.is_zero() { Step::Again } else { Step::After(time) }
+            }
+            Err(e) => {
+                if self.unasked {
+                    tracing::error!(event = "config", "going back to what was before the last apply: {e}");
+                    // Tried once: what is refused now is refused in a second, too.
+                    c.forget_unconfirmed();
+                }
+                Step::Failed(e)
+            }
+        }
+    }
+}
+
+impl Unfinished for Whole {
+    /// What is made is taken back; what is made wholly, stays.
+    fn cut_off(&mut self) -> bool {
+        self.cut_off = true;
+        match &mut self.stage {
+            // The thread has the snapshot, with which nothing should be changed.
+            Stage::Planning(..) => true,
+            Stage::Making(made) => {
+                made.making.turn_back(Refused("its client went away".into()));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A line for every tenth of a long way.
+fn tell_progress((before, _): (usize, usize), (done, of): (usize, usize), out: &mut String) {
+    let tenth = |n: usize| 10 * n / of.max(1);
+    if of >= LONG && tenth(done) > tenth(before) && done < of {
+        *out += &format!("# {done} of {of} steps ({} %)\n", 100 * done / of);
+    }
+}
+
+/// Has the way to the goal planned on another thread.
+fn plan(c: &mut Context, goal: Goal) -> Result<Thread<(Goal, Planned)>, CliError> {
+    let generation = c.journal.generation();
+    let mut way = None;
+    match &goal {
+        Goal::File(_, terms) => {
+            if let Some(expected) = terms.expected.filter(|e| *e != generation) {
+                return Err(CliError::new(format!(
+                    "the configuration is of generation {generation}, not {expected}: somebody has changed it (show config \
+                     history)"
+                )));
+            }
+            if c.unconfirmed.is_some() && !terms.dry_run {
+                return Err(CliError::new(
+                    "the last one that was applied waits to be confirmed: config confirm, or config rollback",
+                ));
+            }
+        }
+        Goal::Generation(n) => {
+            let gone = || CliError::new("the changes since then are no longer remembered");
+            way = Some(c.journal.back_to(*n).ok_or_else(gone)?);
+        }
+    }
+    let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
+    on_a_thread(move || {
+        let planned = planned(&now, &goal, way, &abilities).map_err(|refusal| told(&goal, refusal))?;
+        Ok((goal, planned))
+    })
+}
+
+/// On the thread.
+fn planned(now: &Snapshot, goal: &Goal, way: Option<Way>, abilities: &Abilities) -> Result<Planned, Refusal> {
+    let after = match (goal, way) {
+        (Goal::File(wanted, _), _) => wanted.tree.clone(),
+        (_, Some(way)) => Snapshot::of(way.follow(now.tree().clone())),
+        _ => now.clone(),
+    };
+    let plan = now.plan(after, abilities)?;
+    let text = difference(&plan.before, plan.after.tree());
+    Ok(Planned { plan, text })
+}
+
+/// A refusal with the place in the file that it is about.
+fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
+    match (goal, key) {
+        (Goal::File(wanted, _), Some(key)) => match wanted.place(&key) {
+            Some(place) => faulty(&[Fault::new(place, why.to_string())]),
+            None => CliError::new(why.to_string()),
+        },
+        _ => CliError::new(why.to_string()),
+    }
+}
+
+/// The plan is there.
+fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, text }): (Goal, Planned)) -> Stage {
+    let nothing = |text: &str| Stage::Telling(text.into(), 0);
+    if let Goal::File(_, Terms { dry_run: true, .. }) = goal {
+        return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
+    }
+    if plan.steps.is_empty() {
+        return nothing("nothing has changed\n");
+    }
+    if let Goal::File(_, Terms { minutes: Some(_), .. }) = goal {
+        // However much it changes, the way back must be remembered.
+        c.journal.hold(Some(c.journal.generation()));
+    }
+    let Plan { steps, before, after } = plan;
+    let making = Making::begin(steps, &mut c.system);
+    Stage::Making(Made { turn, goal, making, before, after, text }.into())
+}
+
+/// All steps are made, or taken back.
+fn end(
+    c: &mut Context,
+    Made { turn, goal, making, before, after, mut text }: Made,
+) -> Result<Stage, CliError> {
+    let generation = c.journal.generation();
+    let terms = if let Goal::File(_, terms) = &goal { *terms } else { Terms::default() };
+    if let Err(refusal) = making.end() {
+        if terms.minutes.is_some() {
+            c.journal.hold(None);
+        }
+        let refused = told(&goal, refusal);
+        tracing::warn!(event = "config", "a configuration was refused: {refused}");
+        return Err(refused);
+    }
+    let was = c.store.arrive(after);
+    let forgotten = c.journal.note(before);
+    drop(turn);
+    match goal {
+        // What goes back less far leaves the applied configuration to be confirmed.
+        Goal::Generation(n) => {
+            tracing::info!(event = "config", "rolled back to what generation {n} was");
+            if c.unconfirmed.is_some_and(|waiting| n <= waiting.generation) {
+                c.forget_unconfirmed();
+            }
+        }
+        Goal::File(..) => {
+            tracing::info!(event = "config", "a configuration was applied");
+            if let Some(minutes) = terms.minutes {
+                tracing::info!(
+                    event = "config",
+                    "it goes back to generation {generation} in {minutes} minutes unless confirmed"
+                );
+                let deadline = Instant::now() + Duration::from_secs(60 * u64::from(minutes));
+                c.unconfirmed = Some(Unconfirmed { generation, deadline, expired: false });
+                text += &format!("goes back in {minutes} minutes unless confirmed: config confirm\n");
+            }
+        }
+    }
+    // To let go of much takes as long as to make it.
+    drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop((was, goal, forgotten))));
+    Ok(Stage::Telling(text, 0))
+}
+
+fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CliError> + Send + 'static,
+) -> Result<Thread<T>, CliError> {
+    let thread = thread::Builder::new().name("volley_config".into()).spawn(work);
+    thread.map_err(|e| CliError::new(format!("no thread can be started to look at the configuration: {e}")))
+}
+
+/// What a thread has found that has ended.
+fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(CliError::new("the configuration could not be looked at to its end")))
+}

@@ -1,0 +1,49 @@
+//! What a router can do, as far as validation asks: so that it can be asked on another thread than the router's.
+
+use graph::ArcError;
+use net::ip::reassembly::{Kind, Limits};
+use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
+
+/// What a router has from its start to its end.
+#[derive(Clone, Debug)]
+pub struct Abilities {
+    /// Arcs with their features.
+    arcs: Vec<(&'static str, Vec<&'static str>)>,
+    /// Packet buffers in all.
+    buffers: usize,
+}
+
+impl Abilities {
+    /// Those of this router.
+    pub fn of(router: &Router) -> Abilities {
+        // Whether they are on does not matter, nor for which interface.
+        let arcs = router.features(0).into_iter();
+        let arcs = arcs.map(|(arc, features)| (arc, features.into_iter().map(|(name, _)| name).collect()));
+        Abilities { arcs: arcs.collect(), buffers: router.pool().stats().total }
+    }
+
+    /// Whether an arc has a feature.
+    ///
+    /// # Errors
+    /// When there is no such arc or feature.
+    pub fn check_feature(&self, arc: &str, feature: &str) -> Result<(), ArcError> {
+        match self.arcs.iter().find(|(name, _)| *name == arc) {
+            None => Err(ArcError::NoArc(arc.into())),
+            Some((_, features)) if features.contains(&feature) => Ok(()),
+            Some(_) => Err(ArcError::NoFeature(arc.into(), feature.into())),
+        }
+    }
+
+    /// The limits of a kind of reassembly as long as nobody says otherwise.
+    pub fn reassembly_defaults(&self, kind: Kind) -> Limits {
+        reassembly_defaults(kind, self.buffers)
+    }
+
+    /// Whether a kind of reassembly can have these limits.
+    ///
+    /// # Errors
+    /// When one is out of range.
+    pub fn check_reassembly(&self, limits: Limits) -> Result<(), RouterError> {
+        check_reassembly(limits, self.buffers)
+    }
+}
