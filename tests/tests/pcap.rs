@@ -1,7 +1,9 @@
 //! Captures, read by tcpdump.
 
 use scenarios::{Ping, Routed};
-use testkit::netns::Host;
+use testkit::netns::{Host, LIMIT};
+use testkit::process::{Process, until};
+use testkit::router::{Router, binary};
 
 /// The lines that tcpdump prints of a file.
 fn tcpdump(host: &Host, path: &str) -> Vec<String> {
@@ -39,7 +41,7 @@ fn a_capture_ends_by_itself_and_is_of_one_device() {
     let path = router.socket().with_file_name("x.pcap").display().to_string();
     router.ctl(&format!("pcap trace max 5 rx intfc host-eth1 max-bytes-per-pkt 64 file {path}"));
     assert!(Ping::run(&a, "-c 8 -i 0.02 -W 2 -s 1000 10.0.1.2").complete());
-    testkit::process::until("it is complete", testkit::netns::LIMIT, || {
+    until("it is complete", LIMIT, || {
         router.ctl("pcap trace status").contains("no capture runs; the last one: 5 packets written")
     });
     let lines = tcpdump(&a, &path);
@@ -86,9 +88,7 @@ fn a_filter_takes_what_tcpdump_takes_of_the_same_packets() {
         router.ctl(&format!("pcap trace rx max 10000 intfc host-eth0 filter \"{filter}\" file {file}"));
         let before = router.counter("host-eth0", "rx packets");
         a.run(&format!("python3 {tool} eth0 02:00:00:00:00:77 7 400"));
-        testkit::process::until("all has come", testkit::netns::LIMIT, || {
-            router.counter("host-eth0", "rx packets") >= before + 400
-        });
+        until("all has come", LIMIT, || router.counter("host-eth0", "rx packets") >= before + 400);
         assert!(!router.ctl("pcap trace off").contains("lost"));
     };
     let read = |file: &str, filter: &str| {
@@ -120,4 +120,103 @@ fn a_trace_may_be_of_packets_that_match_only() {
     assert!(trace.contains("10.0.0.2 -> 192.0.2.9") && !trace.contains("10.0.1.2"), "{trace}");
     let wrong = router.attempt("trace add af-packet-input 2 filter \"host\"");
     assert!(wrong.code() == Some(1) && wrong.stderr.contains("syntax error"), "{wrong}");
+}
+
+/// `volley capture` with these words, and what a shell does with its output.
+fn capture(host: &Host, router: &Router, words: &str, onward: &str) -> Process {
+    let capture = format!("{} capture -s {} {words}", binary().display(), router.socket().display());
+    host.spawn_args(["sh", "-c", &format!("{capture} {onward}")])
+}
+
+fn captures(router: &Router) -> bool {
+    router.ctl("pcap trace status").starts_with("running")
+}
+
+#[test]
+fn a_stream_of_packets_is_read_by_tcpdump_as_they_come() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    let mut stream = capture(
+        &r,
+        &router,
+        "interface host-eth1 filter 'icmp and host 10.0.1.2' max 6",
+        "| tcpdump -nn -l -r -",
+    );
+    until("it captures", LIMIT, || captures(&router));
+    assert!(router.attempt("pcap trace rx").stderr.contains("runs already"));
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    // Before the stream has ended.
+    until("they are read", LIMIT, || stream.stdout().lines().count() == 2);
+    assert!(Ping::run(&a, "-c 5 -i 0.05 -W 2 10.0.1.2").complete());
+    let ended = stream.finish(LIMIT);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(ended.ok() && ended.stderr.contains("6 packets captured\n"), "{ended}");
+    assert_eq!(lines.len(), 6, "{ended}");
+    assert!(lines[0].contains("10.0.0.2 > 10.0.1.2: ICMP echo request"), "{ended}");
+    assert!(lines[1].contains("10.0.1.2 > 10.0.0.2: ICMP echo reply"), "{ended}");
+    assert!(router.ctl("pcap trace status").contains("no capture runs; the last one: 6 packets captured"));
+}
+
+#[test]
+fn a_stream_ends_when_it_is_interrupted_or_nobody_reads() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    let mut stream = r.spawn_args([
+        binary().as_os_str(),
+        "capture".as_ref(),
+        "-s".as_ref(),
+        router.socket().as_os_str(),
+        "rx".as_ref(),
+    ]);
+    until("it captures", LIMIT, || captures(&router));
+    assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
+    until("its client has them", LIMIT, || {
+        std::fs::metadata(stream.stdout_path()).is_ok_and(|m| m.len() > 24 + 4 * 98)
+    });
+    stream.signal(rustix::process::Signal::INT);
+    let ended = stream.finish(LIMIT);
+    assert!(ended.ok() && ended.stderr.contains(" packets captured"), "{ended}");
+    until("the router knows", LIMIT, || !captures(&router));
+    // No packet comes, so that nothing is written into the closed pipe.
+    let mut stream = capture(&r, &router, "drop", "| head -c 24 | wc -c");
+    let ended = stream.finish(LIMIT);
+    assert!(
+        ended.ok() && ended.stdout.trim() == "24" && ended.stderr.contains("0 packets captured"),
+        "{ended}"
+    );
+    until("the router knows", LIMIT, || !captures(&router));
+    // Ended by somebody else.
+    let mut stream = capture(&r, &router, "", "> /dev/null");
+    until("it captures", LIMIT, || captures(&router));
+    router.ctl("pcap trace off");
+    let ended = stream.finish(LIMIT);
+    assert!(ended.ok() && ended.stderr.contains("ended by another command"), "{ended}");
+    // What is wrong is told as everywhere, and what is no text is not for those who want text.
+    for (words, code, why) in
+        [("interface nowhere", 1, "there is no interface"), ("filter 'icmp['", 1, "syntax error")]
+    {
+        let ended = capture(&r, &router, words, "> /dev/null").finish(LIMIT);
+        assert!(ended.code() == Some(code) && ended.stderr.contains(why), "{ended}");
+    }
+    assert!(router.attempt("capture rx").stderr.contains("volley capture"));
+}
+
+#[test]
+fn who_reads_too_slowly_loses_packets_of_the_capture_only() {
+    let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
+    router.ctl("create packet-generator interface pg0");
+    router.ctl("set interface state pg0 up");
+    router.ctl(
+        "packet-generator new { name x rate 30000 size 200-200 interface pg0 node ethernet-input \
+         data { IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00 UDP: 10.0.0.2 -> 192.0.2.1 UDP: 1 -> 2 } }",
+    );
+    router.ctl("packet-generator enable-stream");
+    let mut stream =
+        capture(&r, &router, "rx interface pg0 max 20000", "| (sleep 3; cat) | tcpdump -nn -r - | wc -l");
+    until("it captures", LIMIT, || captures(&router));
+    let ping = Ping::run(&a, "-c 20 -i 0.1 -W 2 10.0.1.2");
+    assert!(ping.complete(), "{}", ping.text);
+    let ended = stream.finish(LIMIT);
+    assert_eq!(ended.stdout.trim(), "20000", "{ended}");
+    assert!(ended.stderr.contains("20000 packets captured, "), "{ended}");
+    assert!(ended.stderr.contains(" lost because they came faster than they were taken"), "{ended}");
 }

@@ -61,6 +61,29 @@ impl Drop for Numbers {
     }
 }
 
+/// Gives bytes of all values, in parts of up to 100,000; the last part is empty.
+struct Bytes {
+    left: u32,
+    jobs: Arc<AtomicUsize>,
+}
+
+impl Job<Toy> for Bytes {
+    fn step(&mut self, _: &mut Toy, _: &mut String) -> Step {
+        let n = self.left.min(100_000);
+        if self.left == u32::MAX {
+            return Step::Done;
+        }
+        self.left = if n == 0 { u32::MAX } else { self.left - n };
+        Step::Data { bytes: (0..n).map(|i| i as u8).collect(), told: format!("{} are left", self.left) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.jobs.fetch_sub(1, SeqCst);
+    }
+}
+
 /// A list of numbers.
 struct List {
     next: u32,
@@ -119,6 +142,13 @@ fn registry() -> Rc<Registry<Toy>> {
         toy.jobs.fetch_add(1, SeqCst);
         let (made, jobs) = (Arc::clone(&toy.rows), Arc::clone(&toy.jobs));
         Ok(Output::rows(List { next: 0, len: args.need("len")?, made, jobs }, args.json()))
+    });
+    r.add("bytes <n:u32>", "Give n bytes, in parts.", |toy, args| {
+        if !args.call().binary {
+            return Err(CliError::new("these are bytes"));
+        }
+        toy.jobs.fetch_add(1, SeqCst);
+        Ok(Output::job(Bytes { left: args.need("n")?, jobs: Arc::clone(&toy.jobs) }))
     });
     r.add("big <n:u32>", "Print n letters.", |_, args| {
         Ok(Output::text("é".repeat(args.need::<u32>("n")? as usize)))
@@ -394,6 +424,36 @@ fn a_socket_for_reading_changes_nothing() {
     assert!(typed(&server, "add 5\nshow count\n").contains("for reading"));
     assert!(typed(&server, "show count\n").contains("# 0\n"));
     assert!(typed(&server, "nonsense\n").contains("there is no command"));
+}
+
+#[test]
+fn bytes_come_as_they_are_to_who_takes_them() {
+    let server = Server::start();
+    let mut connection = server.connect();
+    let (mut out, mut told) = (Vec::new(), String::new());
+    connection.stream("bytes 250000", &mut out, &mut told, &|| false).unwrap();
+    let expected: Vec<u8> =
+        [100_000, 100_000, 50_000].iter().flat_map(|n| (0..*n).map(|i: u32| i as u8)).collect();
+    assert!(out == expected && told == format!("{} are left", u32::MAX), "{} bytes, {told}", out.len());
+    // The connection is as good as before.
+    assert_eq!(run(&mut connection, "show count").unwrap(), "0\n");
+    // Others, and whoever types, and files, are refused.
+    assert!(
+        matches!(run(&mut connection, "bytes 5"), Err(Failure::Refused(why)) if why == "these are bytes")
+    );
+    assert!(typed(&server, "bytes 5\n").contains("these are bytes"));
+    let file = server.directory.path().join("commands");
+    fs::write(&file, "bytes 5\n").unwrap();
+    let exec = format!("exec {}", file.display());
+    let refused = connection.stream(&exec, &mut out, &mut told, &|| false);
+    assert!(matches!(refused, Err(Failure::Refused(why)) if why.contains("these are bytes")));
+    // One that stops reading ends the command when it goes.
+    let stop = std::cell::Cell::new(0);
+    let interrupted = || stop.replace(stop.get() + 1) > 3;
+    let ended = connection.stream("bytes 4000000000", &mut out, &mut told, &interrupted);
+    assert!(matches!(ended, Err(Failure::Interrupted)), "{ended:?}");
+    drop(connection);
+    server.wait_for_jobs(0);
 }
 
 /// Sends raw bytes, and gives the first line that is answered, or `None` if the connection is closed instead.

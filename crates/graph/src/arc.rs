@@ -110,21 +110,44 @@ impl ArcControl {
     /// # Errors
     /// When there is no such arc or feature.
     pub fn enable(&mut self, arc: &str, feature: &str, interface: u32, on: bool) -> Result<(), ArcError> {
+        self.enable_all(arc, feature, [interface], on)
+    }
+
+    /// Switches a feature on or off for many interfaces at once. Nothing is published when all of them have it so.
+    ///
+    /// # Errors
+    /// When there is no such arc or feature.
+    pub fn enable_all(
+        &mut self,
+        arc: &str,
+        feature: &str,
+        interfaces: impl IntoIterator<Item = u32>,
+        on: bool,
+    ) -> Result<(), ArcError> {
         let (a, position) = self.find(arc, feature)?;
         let plan = &self.arcs[a];
-        let set = self.enabled.entry((a, interface)).or_default();
         let bit = 1u64 << position;
-        *set = if on { *set | bit } else { *set & !bit };
-        let set = *set;
+        let mut changed = Vec::new();
+        for interface in interfaces {
+            let set = self.enabled.get(&(a, interface)).copied().unwrap_or(0);
+            if (set & bit != 0) != on {
+                self.enabled.insert((a, interface), set ^ bit);
+                changed.push((interface as usize, set ^ bit));
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
         let mut rows = self.rows.get().clone();
         for place in &plan.places {
             let row = &mut rows.0[place.row];
-            let i = interface as usize;
-            if row.by_interface.len() <= i {
-                row.by_interface.resize(i + 1, TO_END);
+            for (i, set) in &changed {
+                if row.by_interface.len() <= *i {
+                    row.by_interface.resize(i + 1, TO_END);
+                }
+                let next = (place.first..plan.features.len()).find(|p| set & (1 << p) != 0);
+                row.by_interface[*i] = next.map_or(TO_END, |p| place.edges[p - place.first]);
             }
-            let next = (place.first..plan.features.len()).find(|p| set & (1 << p) != 0);
-            row.by_interface[i] = next.map_or(TO_END, |p| place.edges[p - place.first]);
             row.any = row.by_interface.iter().any(|&e| e != TO_END);
         }
         self.rows.set(rows);

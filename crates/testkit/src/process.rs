@@ -118,6 +118,11 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// The file that its standard output goes to.
+    pub fn stdout_path(&self) -> &Path {
+        &self.stdout
+    }
+
     /// What it has written to standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)

@@ -301,7 +301,7 @@ fn command(
         let step = longest.step(|| running.step(c, &mut text));
         printed += text.len();
         match step {
-            Step::Again => longest.turns(&mut c.system.router),
+            Step::Again | Step::Data { .. } => longest.turns(&mut c.system.router),
             Step::After(time) => {
                 longest.turns(&mut c.system.router);
                 std::thread::sleep(time);

@@ -91,6 +91,17 @@ enum Command {
         #[arg(value_name = "N")]
         n: Option<u32>,
     },
+    /// Write packets of a running router to standard output as they come in, go out or are dropped:
+    /// volley capture interface host-eth1 | tcpdump -n -r -
+    Capture {
+        /// The router's CLI socket.
+        #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
+        socket: PathBuf,
+        /// [rx] [tx] [drop] (rx and tx if none is said), [interface NAME|any], [max PACKETS], [max-bytes-per-pkt BYTES],
+        /// [filter "EXPRESSION"] as tcpdump has them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+        words: Vec<String>,
+    },
     /// Talk to a running router: interactively, one command, or commands from standard input ("-").
     Ctl {
         /// The router's CLI socket.
@@ -139,6 +150,7 @@ fn main() -> ExitCode {
             words.extend(n.map(|n| n.to_string()));
             command(socket, words)
         }
+        Command::Capture { socket, words } => client::capture(&socket, &words),
         Command::Ctl { socket, json, keep_going, words } => {
             client::run(client::ClientOptions { socket, json, keep_going, words })
         }

@@ -5,12 +5,18 @@ use super::editor;
 use super::lex::quote;
 use super::protocol::{Reply, Request};
 use super::script::Commands;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Where the router listens unless its configuration says otherwise.
@@ -112,12 +118,42 @@ impl Connection {
         out: &mut dyn Write,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(), Failure> {
+        self.carry_out(line, (json, false), out, &mut String::new(), interrupted)
+    }
+
+    /// As [`run`](Connection::run), for a command that gives bytes. What is `told` is left to be said when it ends, whyever it
+    /// does.
+    ///
+    /// # Errors
+    /// As those of `run`.
+    pub fn stream(
+        &mut self,
+        line: &str,
+        out: &mut dyn Write,
+        told: &mut String,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), Failure> {
+        self.carry_out(line, (false, true), out, told, interrupted)
+    }
+
+    fn carry_out(
+        &mut self,
+        line: &str,
+        (json, binary): (bool, bool),
+        out: &mut dyn Write,
+        told: &mut String,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), Failure> {
         let directory = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
-        self.send(&Request::Run { line: line.to_owned(), json, directory })?;
+        self.send(&Request::Run { line: line.to_owned(), json, directory, binary })?;
         loop {
             match self.receive(interrupted)? {
                 Reply::Out(text) => {
                     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)?;
+                }
+                Reply::Data { bytes, told: now } => {
+                    *told = now;
+                    self.pass_on(bytes, out, interrupted)?;
                 }
                 Reply::Failed(message) => return Err(Failure::Refused(message)),
                 Reply::Done | Reply::Completion(_) | Reply::Hello { .. } => return Ok(()),
@@ -150,6 +186,33 @@ impl Connection {
             },
             written => written.map_err(|error| lost(&error)),
         }
+    }
+
+    /// Passes on so many bytes that come.
+    fn pass_on(
+        &mut self,
+        mut left: usize,
+        out: &mut dyn Write,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), Failure> {
+        while left > 0 {
+            if interrupted() {
+                return Err(Failure::Interrupted);
+            }
+            let n = match self.stream.fill_buf() {
+                Ok([]) => return Err(lost(&ErrorKind::UnexpectedEof.into())),
+                Ok(bytes) => {
+                    let n = bytes.len().min(left);
+                    out.write_all(&bytes[..n]).map_err(Failure::Output)?;
+                    n
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => 0,
+                Err(error) => return Err(lost(&error)),
+            };
+            self.stream.consume(n);
+            left -= n;
+        }
+        out.flush().map_err(Failure::Output)
     }
 
     fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
@@ -216,6 +279,46 @@ pub fn run(options: ClientOptions) -> ExitCode {
         return conclude(editor::interact(&options));
     }
     ExitCode::from(run_with(&options, &mut stdin.lock(), &mut io::stdout(), &mut io::stderr()))
+}
+
+/// `volley capture`: a command that gives bytes, which go to standard output until there are no more, nobody reads them, or the
+/// operator interrupts it. Says at the end what there was.
+pub fn capture(socket: &Path, words: &[String]) -> ExitCode {
+    if io::stdout().is_terminal() {
+        eprintln!("packets are no text: volley capture ... | tcpdump -r -, or ... > FILE");
+        return ExitCode::FAILURE;
+    }
+    // The second time it ends the program, should it be stuck.
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered = flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupt))
+            .and_then(|_| flag::register(signal, Arc::clone(&interrupt)));
+        if let Err(error) = registered {
+            return conclude(Err(Failure::Output(error)));
+        }
+    }
+    let line: Vec<_> = ["capture"].into_iter().chain(words.iter().map(String::as_str)).map(quote).collect();
+    let (mut told, mut out) = (String::new(), io::stdout());
+    let result = Connection::open(socket).and_then(|mut connection| {
+        let interrupted = || interrupt.load(Ordering::Relaxed) || nobody_reads();
+        connection.stream(&line.join(" "), &mut out, &mut told, &interrupted)
+    });
+    if !told.is_empty() {
+        eprintln!("{told}");
+    }
+    match result {
+        // The usual ends.
+        Err(Failure::Interrupted) => ExitCode::SUCCESS,
+        other => conclude(other),
+    }
+}
+
+/// Whether standard output is a pipe whose reader has gone.
+fn nobody_reads() -> bool {
+    let out = io::stdout();
+    let mut polled = [PollFd::new(out.as_fd(), PollFlags::empty())];
+    poll(&mut polled, PollTimeout::ZERO).is_ok()
+        && polled[0].revents().is_some_and(|said| said.contains(PollFlags::POLLERR))
 }
 
 /// The CLI on standard input of the router itself, until the operator leaves it, or the input ends. What goes wrong is

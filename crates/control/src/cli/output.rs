@@ -35,6 +35,14 @@ pub enum Step {
     Again,
     /// The next slice after this time.
     After(Duration),
+    /// Bytes for the client, which is told this if no more come, and the next slice as soon as others had their turn: only
+    /// if [`Call::binary`](super::Call::binary).
+    Data {
+        /// As they are, of any number.
+        bytes: Vec<u8>,
+        /// What is known of the whole so far.
+        told: String,
+    },
     /// Nothing: the command is complete.
     Done,
     /// Nothing: the command has failed.

@@ -12,7 +12,8 @@
 //! < {"completion":{"from":5,"candidates":[{"text":"version","help":"…","placeholder":false}]}}
 //! ```
 //!
-//! Each request has one answer: any number of `out`, then one of the others. Requests are answered in order, also
+//! Each request has one answer: any number of `out` and `data`, then one of the others. Behind the line of a `data` come as many bytes as
+//! it says, which need be no text; only who asks for it by `"binary":true` gets any. Requests are answered in order, also
 //! those that came before the client closed its side. A client that is gone ends the command that runs for it: when
 //! something is to be sent to it, or when its side is closed and the command has had nothing to say for ten seconds. `closed` may come instead of any answer, or before a request:
 //! the request is not begun, and the server closes the connection.
@@ -44,6 +45,9 @@ pub(super) enum Request {
         /// What relative paths in the command are relative to.
         #[serde(default)]
         directory: String,
+        /// Whether the client takes `data`.
+        #[serde(default)]
+        binary: bool,
     },
     /// Say what can stand at the end of the line.
     Complete { line: String },
@@ -60,6 +64,13 @@ pub(super) enum Reply {
     },
     /// A part of the output, to be printed as it is.
     Out(String),
+    /// A part of the output that is no text follows.
+    Data {
+        /// How many bytes.
+        bytes: usize,
+        /// What there is to say of the whole if no more comes.
+        told: String,
+    },
     /// What was asked for by `complete`.
     Completion(Completion),
     /// The command was carried out.

@@ -34,6 +34,8 @@ pub struct Call {
     pub depth: u8,
     /// Whether only commands that change nothing are carried out.
     pub read_only: bool,
+    /// Whether the client takes bytes.
+    pub binary: bool,
 }
 
 /// The function of a command.

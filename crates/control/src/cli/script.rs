@@ -127,7 +127,7 @@ impl<C: Values + 'static> Script<C> {
             return Err(format!("{} is not a file", path.display()));
         }
         let commands = Commands::new(BufReader::new(File::open(path).map_err(fault)?));
-        let call = Call { depth: call.depth + 1, ..call.clone() };
+        let call = Call { depth: call.depth + 1, binary: false, ..call.clone() };
         Ok(Script { registry, commands, path: path.to_owned(), call, job: None })
     }
 
@@ -205,7 +205,7 @@ pub async fn run_job<C>(
         let step = job.step(&mut cx.borrow_mut(), &mut text);
         say(&text);
         match step {
-            Step::Again => tokio::task::yield_now().await,
+            Step::Again | Step::Data { .. } => tokio::task::yield_now().await,
             Step::After(time) => tokio::time::sleep(time).await,
             Step::Done => return Ok(()),
             Step::Failed(error) => return Err(error),

@@ -234,8 +234,8 @@ async fn answer<C: Values + 'static>(
             let prompt = replies.prompt.to_string();
             replies.send(&Reply::Hello { prompt }).await
         }
-        Ok(Request::Run { line, json, directory }) => {
-            let call = Call { json, directory: directory.into(), read_only, ..Call::default() };
+        Ok(Request::Run { line, json, directory, binary }) => {
+            let call = Call { json, directory: directory.into(), read_only, binary, ..Call::default() };
             let end = run(&line, call, replies, registry, cx).await?;
             let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
             replies.send(&reply).await
@@ -280,6 +280,11 @@ async fn finish<C>(
         match step {
             Step::Again => tokio::task::yield_now().await,
             Step::After(time) => time::sleep(time).await,
+            Step::Data { bytes, told } => {
+                replies.send(&Reply::Data { bytes: bytes.len(), told }).await?;
+                replies.write(&bytes).await?;
+                tokio::task::yield_now().await;
+            }
             Step::Done => return Ok(Ok(())),
             Step::Failed(error) => return Ok(Err(error)),
         }

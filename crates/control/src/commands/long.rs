@@ -119,7 +119,7 @@ impl Context {
     pub fn tidy(&mut self) -> Option<Duration> {
         let mut job = self.abandoned.borrow_mut().pop_front()?;
         match job.step(self, &mut String::new()) {
-            Step::Again => {
+            Step::Again | Step::Data { .. } => {
                 self.abandoned.borrow_mut().push_front(job);
                 Some(Duration::ZERO)
             }

@@ -1,5 +1,6 @@
 //! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
 
+mod capture;
 pub mod config;
 mod filter;
 mod generator;
@@ -8,7 +9,6 @@ mod logging;
 mod long;
 mod monitor;
 mod neighbor;
-mod pcap;
 mod ping;
 mod reassembly;
 mod route;
@@ -59,7 +59,7 @@ pub struct Context {
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
     /// The capture that runs.
-    capture: Option<pcap::Capture>,
+    capture: Option<capture::Capture>,
     /// What came of the last one.
     last_capture: Option<String>,
     /// What is left to do of jobs whose clients are gone.
@@ -141,7 +141,12 @@ impl Context {
     /// A change by a job, which looks after itself, and tells the journal when it is done.
     fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
-        self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
+        let interfaces = changes.iter().any(|change| is_interface(&change.key));
+        let done = self.store.transact(&mut self.system, changes);
+        if interfaces {
+            self.capture_follows();
+        }
+        done.map_err(|e| CliError::new(e.to_string()))
     }
 
     /// Takes back what the operator asked for under a key, if there was anything.
@@ -175,6 +180,11 @@ impl Values for Context {
     }
 }
 
+/// Whether a capture has to follow a change of what is asked for under this key.
+fn is_interface(key: &Key) -> bool {
+    matches!(key, Key::Interface(_) | Key::SubInterface(_))
+}
+
 /// Every command.
 pub fn registry() -> Registry<Context> {
     let mut r = Registry::new();
@@ -188,7 +198,7 @@ pub fn registry() -> Registry<Context> {
     ping::register(&mut r);
     monitor::register(&mut r);
     logging::register(&mut r);
-    pcap::register(&mut r);
+    capture::register(&mut r);
     reassembly::register(&mut r);
     r
 }

@@ -33,7 +33,7 @@ impl Cli {
         let (mut text, mut job) = (answer.text, answer.job);
         while let Some(running) = &mut job {
             match running.step(&mut self.context, &mut text) {
-                Step::Again | Step::After(_) => {}
+                Step::Again | Step::After(_) | Step::Data { .. } => {}
                 Step::Done => job = None,
                 Step::Failed(error) => return Err(error),
             }
@@ -88,7 +88,7 @@ fn a_ping_as_json_is_one_object() {
         let now = cli.context.now();
         cli.context.system.router.poll(now);
         match job.step(&mut cli.context, &mut text) {
-            Step::Again | Step::After(_) => {}
+            Step::Again | Step::After(_) | Step::Data { .. } => {}
             Step::Done | Step::Failed(_) => break,
         }
     }
@@ -532,4 +532,49 @@ fn a_ping_without_an_answer_fails() {
     cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02");
     let error = cli.run("ping 10.0.0.2 repeat 1 interval 0").unwrap_err();
     assert!(error.to_string().contains("no answer from 10.0.0.2"), "{error}");
+}
+
+#[test]
+fn a_capture_has_the_interfaces_that_come_while_it_runs() {
+    let mut cli = Cli::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("x.pcap").display().to_string();
+    let on = |cli: &mut Cli, name: &str| {
+        let shown = cli.ok(&format!("show interface features {name} --json"));
+        ["pcap-rx", "pcap-drop"].map(|feature| {
+            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            let arcs = shown.as_array().unwrap();
+            arcs.iter()
+                .flat_map(|arc| arc["features"].as_array().unwrap())
+                .any(|f| f["name"] == feature && f["enabled"] == true)
+        })
+    };
+    for (scope, everywhere) in [("any", true), ("pg0", false)] {
+        cli.ok(&format!("pcap trace rx intfc {scope} file {file}"));
+        cli.ok("create sub-interfaces pg0 7");
+        cli.ok("create packet-generator interface pg7");
+        assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
+        assert_eq!(on(&mut cli, "pg7"), [everywhere, false], "{scope}");
+        // Away and back again, perhaps at the same place of the tables.
+        cli.ok("delete sub-interface pg0.7");
+        cli.ok("create sub-interfaces pg0 7");
+        assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
+        cli.ok("pcap trace off");
+        for name in ["pg0", "pg0.7", "pg7"] {
+            assert_eq!(on(&mut cli, name), [false, false], "{scope} {name}");
+        }
+        cli.ok("delete sub-interface pg0.7");
+        cli.ok("delete packet-generator interface pg7");
+    }
+}
+
+#[test]
+fn packets_go_neither_to_those_who_may_only_read_nor_to_those_who_want_text() {
+    let mut cli = Cli::new();
+    let ask = |cli: &mut Cli, call: Call| {
+        cli.registry.run(&mut cli.context, "capture rx", call).err().unwrap().render()
+    };
+    assert!(ask(&mut cli, Call { binary: true, read_only: true, ..Call::default() }).contains("for reading"));
+    assert!(ask(&mut cli, Call::default()).contains("volley capture"));
+    assert!(cli.ok("pcap trace status").contains("no capture runs"));
 }

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Context;
 use super::config::{LOOK, Unconfirmed, difference, faulty, load};
 use super::long::{SLICE, Turn, Unfinished};
+use super::{Context, is_interface};
 use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::intent::{Abilities, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way};
@@ -273,6 +273,9 @@ fn end(
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
     let terms = if let Goal::File(_, terms) = &goal { *terms } else { Terms::default() };
+    if before.iter().any(|(key, _)| is_interface(key)) {
+        c.capture_follows();
+    }
     if let Err(refusal) = making.end() {
         if terms.minutes.is_some() {
             c.journal.hold(None);

@@ -62,6 +62,8 @@ pub struct Captured {
     pub len: u32,
     /// Which capture it is for.
     capture: u64,
+    /// Which copy it is, counted over all workers.
+    order: u64,
     kept: u16,
     bytes: [u8; MOST_BYTES],
 }
@@ -75,6 +77,7 @@ impl Captured {
             reason: 0,
             len: 0,
             capture: 0,
+            order: 0,
             kept: 0,
             bytes: [0; MOST_BYTES],
         })
@@ -103,6 +106,7 @@ pub struct Captures(Arc<Shared>);
 
 struct Shared {
     wanted: Reader<Wanted>,
+    copied: AtomicU64,
     lost: AtomicU64,
     /// Locked when a worker is made, and by the main thread.
     control: Mutex<Control>,
@@ -134,7 +138,7 @@ impl Captures {
     pub(crate) fn new(domain: &Domain) -> Captures {
         let (writer, wanted) = published(domain, Wanted::default());
         let control = Mutex::new(Control { wanted: writer, rings: Vec::new() });
-        Captures(Arc::new(Shared { wanted, lost: AtomicU64::new(0), control }))
+        Captures(Arc::new(Shared { wanted, copied: AtomicU64::new(0), lost: AtomicU64::new(0), control }))
     }
 
     /// A capture begins at these places: `keep` bytes of each packet that `filter` takes, [`MOST_BYTES`] at most. What
@@ -159,18 +163,20 @@ impl Captures {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Gives up to about `most` copies to `each`, as many of each worker and place as of the others, in order of time.
+    /// Gives up to about `most` copies to `each`, as many of each worker and place as of the others, in the order in which they were copied.
     /// Returns how many there were.
     pub fn take(&self, most: usize, mut each: impl FnMut(&Captured)) -> usize {
         let mut control = self.control();
         let Control { wanted, rings } = &mut *control;
-        let (capture, share) = (wanted.get().capture, most.div_ceil(rings.len().max(1)));
+        let capture = wanted.get().capture;
+        let filled = rings.iter().filter(|ring| !ring.filled.is_empty()).count();
+        let share = most.div_ceil(filled.max(1));
         let mut taken = Vec::new();
         for (i, ring) in rings.iter_mut().enumerate() {
             taken.extend(std::iter::from_fn(|| ring.filled.pop()).take(share).map(|copy| (i, copy)));
         }
-        // A stable sort: in one turn of a worker, what came in stands before what went out.
-        taken.sort_by_key(|(_, copy)| copy.time);
+        // In one turn of a worker, which is one time, a packet may go out and the answer come in.
+        taken.sort_unstable_by_key(|(_, copy)| copy.order);
         let n = taken.len();
         for (ring, copy) in taken {
             if copy.capture == capture {

@@ -63,6 +63,7 @@ impl<P: Place> Pcap<P> {
             Point::Drop => (p.rx_if(), p.fwd()),
         };
         (copy.time, copy.capture, copy.len) = (now, wanted.capture, p.total_len() as u32);
+        copy.order = self.captures.0.copied.fetch_add(1, Ordering::Relaxed);
         let mut room = &mut copy.bytes[..wanted.keep];
         for segment in p.segments() {
             let n = segment.len().min(room.len());

@@ -132,5 +132,16 @@ fn no_ring_starves_another() {
     }
     let mut by = [0; 2];
     bench.tables.captures.take(30, |c| by[usize::from(c.point == Point::Drop)] += 1);
-    assert_eq!(by, [10, 10]);
+    assert_eq!(by, [15, 15]);
+}
+
+#[test]
+fn copies_come_in_the_order_in_which_they_were_made() {
+    let (bench, mut h) = bench();
+    bench.tables.captures.begin(&Point::ALL, 60, None);
+    let way = [Point::Drop, Point::Rx, Point::Rx, Point::Drop, Point::Rx];
+    for point in way {
+        h.send(point.feature().1, &[frame()], |_, p| p.set_rx_if(1));
+    }
+    assert_eq!(taken(&bench).iter().map(|c| c.point).collect::<Vec<_>>(), way);
 }
