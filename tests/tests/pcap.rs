@@ -118,6 +118,25 @@ fn a_trace_may_be_of_packets_that_match_only() {
     let trace = router.ctl("show trace");
     assert_eq!(trace.matches("Packet ").count(), 2, "{trace}");
     assert!(trace.contains("10.0.0.2 -> 192.0.2.9") && !trace.contains("10.0.1.2"), "{trace}");
+    // Of what was traced, packets that passed a node, or did not.
+    router.ctl("clear trace");
+    router.ctl("trace add af-packet-input 100 filter icmp");
+    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete());
+    Ping::run(&a, "-c 2 -i 0.05 -W 0.3 192.0.2.9");
+    let shown = |filter: &str, max: &str| {
+        router.ctl(&format!("trace filter {filter}"));
+        router.json(&format!("show trace {max}")).as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(shown("none", ""), 8);
+    assert_eq!(shown("include error-drop 50", ""), 2);
+    assert_eq!(shown("exclude error-drop 50", ""), 6);
+    assert_eq!(shown("exclude error-drop 4", ""), 4);
+    assert_eq!(shown("exclude error-drop 4", "max 3"), 3);
+    assert_eq!(shown("include arp-input 5", ""), 0);
+    let text = router.ctl("show trace");
+    assert_eq!(text, "No packets in trace buffer that the filter takes\nFilter: include arp-input 5\n");
+    assert_eq!(shown("none", ""), 8);
+    assert_eq!(router.attempt("trace filter include nonsense 5").code(), Some(1));
     let wrong = router.attempt("trace add af-packet-input 2 filter \"host\"");
     assert!(wrong.code() == Some(1) && wrong.stderr.contains("syntax error"), "{wrong}");
 }
@@ -219,4 +238,46 @@ fn who_reads_too_slowly_loses_packets_of_the_capture_only() {
     assert_eq!(ended.stdout.trim(), "20000", "{ended}");
     assert!(ended.stderr.contains("20000 packets captured, "), "{ended}");
     assert!(ended.stderr.contains(" lost because they came faster than they were taken"), "{ended}");
+}
+
+#[test]
+fn what_was_captured_is_routed_again_and_recorded() {
+    let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
+    let path = |name: &str| router.socket().with_file_name(name).display().to_string();
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    // What b sent to a, as it came in.
+    router.ctl(&format!(
+        "pcap trace rx max 1000 intfc host-eth1 filter \"ip and src 10.0.1.2\" file {}",
+        path("x")
+    ));
+    assert!(Ping::run(&a, "-c 5 -i 0.1 -W 2 -s 300 10.0.1.2").complete());
+    router.ctl("pcap trace off");
+    // It comes in by a device of its own that has b's network, and the address of the router there.
+    let mac =
+        b.run("ip neigh show 10.0.1.1 dev eth0").split_whitespace().nth(2).unwrap_or_default().to_string();
+    router.script(&format!(
+        "set interface state host-eth0 down\nset interface state host-eth1 down\n\
+         create pcap interface pcap0 rx {} loop 3\nset interface mac address pcap0 {mac}\n\
+         create pcap interface pcap1 tx {} max 12\nset interface ip address pcap1 192.0.2.1/24\n\
+         set ip neighbor pcap1 192.0.2.2 02:00:00:00:00:99\nip route add 10.0.0.2/32 via 192.0.2.2 pcap1\n\
+         set interface state pcap1 up\nset interface ip address pcap0 192.0.3.1/24\n",
+        path("x"),
+        path("y"),
+    ));
+    let begun = std::time::Instant::now();
+    router.ctl("set interface state pcap0 up");
+    until("all is sent", LIMIT, || router.counter("pcap1", "tx packets") >= 15);
+    assert!(
+        begun.elapsed().as_millis() > 1000,
+        "five packets 0.1 s apart, three times: {:?}",
+        begun.elapsed()
+    );
+    assert_eq!(router.counter("pcap0", "rx packets"), 15);
+    let shown = router.ctl("show hardware-interfaces pcap1");
+    assert!(shown.contains("12 of 12 packets"), "{shown}");
+    router.ctl("delete pcap interface pcap1");
+    let lines = tcpdump(&a, &path("y"));
+    assert_eq!(lines.len(), 12, "{lines:#?}");
+    assert!(lines.iter().all(|l| l.contains("02:fd:00:00:00:01 > 02:00:00:00:00:99")), "{lines:#?}");
+    assert!(lines.iter().all(|l| l.contains("10.0.1.2 > 10.0.0.2: ICMP echo reply")), "{lines:#?}");
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`af_packet`]: an interface of the kernel, such as one end of a veth pair.
 //! * [`tap`]: a cable to this machine's own stack.
+//! * [`pcap`]: a file that packets come from, and one that they go to.
 //! * [`pktgen`]: a generator and a sink inside the process.
 //!
 //! A driver knows frames and bytes, no protocol: partial checksums and segments that are still to be cut are passed on
@@ -11,6 +12,8 @@ pub mod af_packet;
 pub mod device;
 pub mod guardian;
 mod kernel;
+mod pace;
+pub mod pcap;
 pub mod pktgen;
 pub mod tap;
 
@@ -19,4 +22,5 @@ pub use guardian::Guardian;
 pub use kernel::events::link_events;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
-pub const INPUT_NODES: [&str; 3] = [af_packet::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE];
+pub const INPUT_NODES: [&str; 4] =
+    [af_packet::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE, pcap::INPUT_NODE];

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use drivers::pcap::{self, Speed};
 use drivers::{af_packet, tap};
 use graph::ArcError;
 use net::ethernet::Tags;
@@ -59,6 +60,16 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add("delete packet-generator interface <interface:interface>", "Remove a packet generator.", |c, a| {
         delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Generator(_)))
+    });
+    r.add(
+        "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:u32> | full-speed}] \
+         [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>]",
+        "Make a device that receives the packets of one file (pcap or pcapng), with the times between them that it has or \
+         faster, and writes what is sent to it to another; names are pcap0, pcap1, …. It plays from when it is set up.",
+        create_pcap,
+    );
+    r.add("delete pcap interface <interface:interface>", "Remove a device of files.", |c, a| {
+        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Pcap(..)))
     });
     r.add(
         "set interface state <interface:interface> {up | down}",
@@ -169,15 +180,52 @@ fn create_loopback(c: &mut Context, a: &Args) -> Done {
     create(c, a, "instance", Key::Interface(format!("loop{instance}")), interface)
 }
 
-fn create_generator(c: &mut Context, a: &Args) -> Done {
+/// The name of a device, and the number in it: one name a number, as the Ethernet address follows from it.
+fn numbered(a: &Args, prefix: &str, what: &str) -> Result<(String, u16), CliError> {
     let name = a.need::<String>("name")?;
-    let number = name.strip_prefix("pg").and_then(|n| n.parse().ok());
-    // One name a number, as the Ethernet address follows from it.
-    let Some(number) = number.filter(|n: &u16| format!("pg{n}") == name) else {
-        let message =
-            format!("\"{name}\" is no name for a packet generator: they are pg0, pg1, … pg{}", u16::MAX);
-        return Err(a.fault("name", message));
-    };
+    let number = name.strip_prefix(prefix).and_then(|n| n.parse().ok());
+    match number.filter(|n: &u16| format!("{prefix}{n}") == name) {
+        Some(number) => Ok((name, number)),
+        None => {
+            let last = u16::MAX;
+            let names = format!("{prefix}0, {prefix}1, … {prefix}{last}");
+            Err(a.fault("name", format!("\"{name}\" is no name for a {what}: they are {names}")))
+        }
+    }
+}
+
+fn create_pcap(c: &mut Context, a: &Args) -> Done {
+    let (name, number) = numbered(a, "pcap", "device of files")?;
+    let mut config = pcap::Config::new(number);
+    if let Some(file) = a.get::<PathBuf>("rx") {
+        let speed = match a.get::<u32>("pps") {
+            Some(0) => return Err(a.fault("pps", "a rate is at least one packet a second")),
+            Some(pps) => Speed::Rate(pps),
+            None if a.has("full-speed") => Speed::Full,
+            None => Speed::Own,
+        };
+        let rounds = match a.get::<u32>("rounds") {
+            Some(0) => return Err(a.fault("rounds", "a file is replayed at least once")),
+            rounds => rounds.or((!a.has("forever")).then_some(1)),
+        };
+        config.replay = Some(pcap::Replay { file, speed, rounds });
+    } else if let Some(word) = ["rate", "full-speed", "loop"].into_iter().find(|word| a.has(word)) {
+        return Err(a.fault(word, "this is of a file that is replayed: rx FILE"));
+    }
+    if let Some(file) = a.get::<PathBuf>("tx") {
+        config.record = Some(pcap::Record { file, most: a.get::<u64>("most").unwrap_or(pcap::PACKETS) });
+    } else if a.has("max") {
+        return Err(a.fault("max", "this is of a file that is recorded: tx FILE"));
+    }
+    if config.replay.is_none() && config.record.is_none() {
+        return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
+    }
+    let about = ["rx", "tx"].into_iter().find(|word| a.has(word)).unwrap_or("name");
+    create(c, a, about, Key::Interface(name), Interface::new(Spec::Pcap(number, config)))
+}
+
+fn create_generator(c: &mut Context, a: &Args) -> Done {
+    let (name, number) = numbered(a, "pg", "packet generator")?;
     create(c, a, "name", Key::Interface(name), Interface::new(Spec::Generator(number)))
 }
 

@@ -62,6 +62,8 @@ pub struct Context {
     capture: Option<capture::Capture>,
     /// What came of the last one.
     last_capture: Option<String>,
+    /// Which traced packets are shown.
+    trace_filter: Option<Rc<trace::Filter>>,
     /// What is left to do of jobs whose clients are gone.
     pub abandoned: Abandoned,
     /// The start configuration as a text.
@@ -93,6 +95,7 @@ impl Context {
             pings: Vec::new(),
             capture: None,
             last_capture: None,
+            trace_filter: None,
             abandoned: Abandoned::default(),
             startup: String::new(),
             started: Instant::now(),

@@ -578,3 +578,38 @@ fn packets_go_neither_to_those_who_may_only_read_nor_to_those_who_want_text() {
     assert!(ask(&mut cli, Call::default()).contains("volley capture"));
     assert!(cli.ok("pcap trace status").contains("no capture runs"));
 }
+
+#[test]
+fn a_device_of_files_is_made_as_said_and_shown_so() {
+    let mut cli = Cli::new();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    // An empty capture of Ethernet.
+    let header: [u32; 6] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 65535, 1];
+    std::fs::write(path("x y"), header.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    let (x, y) = (path("x y"), path("z"));
+    for line in [
+        format!("create pcap interface pcap0 rx \"{x}\""),
+        format!("create pcap interface pcap0 rx \"{x}\" rate 1000 loop forever tx {y} max 7"),
+        format!("create pcap interface pcap0 rx \"{x}\" full-speed loop 3"),
+        format!("create pcap interface pcap0 tx {y} max 100000"),
+    ] {
+        assert_eq!(cli.ok(&line), "pcap0\n");
+        cli.ok("set interface state pcap0 up");
+        let config = cli.ok("show config");
+        assert!(config.contains(&format!("{line}\n")), "{line}\n{config}");
+        cli.ok("delete pcap interface pcap0");
+    }
+    // A file that has been recorded is there, whole, when the device is gone.
+    assert_eq!(std::fs::metadata(path("z")).unwrap().len(), 24);
+    cli.refused("create pcap interface pg7", "pg7");
+    cli.refused("create pcap interface pcap07", "pcap07");
+    cli.refused("create pcap interface pcap0", "pcap0");
+    cli.refused("create pcap interface pcap0 rx /no/such/file", "/no/such/file");
+    cli.refused("create pcap interface pcap0 tx /no/such/file", "/no/such/file");
+    cli.refused(&format!("create pcap interface pcap0 tx {y} rate 5"), "rate");
+    cli.refused("create pcap interface pcap0 rx /a rate 0", "0");
+    cli.refused("create pcap interface pcap0 rx /a loop 0", "0");
+    cli.refused("create pcap interface pcap0 rx /a max 5", "max");
+    cli.refused("delete pcap interface pg0", "pg0");
+}

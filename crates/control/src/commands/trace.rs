@@ -1,6 +1,7 @@
 //! Packet traces.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::rc::Rc;
 
 use buf::bpf::Program;
 use graph::trace::{Fate, Place, Tracer};
@@ -25,6 +26,11 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| with_filter(c, a, add),
     );
     r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", show);
+    r.add(
+        "trace filter {none | include <included:node> <most:u32> | exclude <excluded:node> <most:u32>}",
+        "Show only traced packets that passed a node, or that did not pass it, and of those the first N; none: all.",
+        filter,
+    );
     r.add("clear trace", "Forget all traces, and trace no more.", |c, _| {
         c.system.router.graph().tracer().clear();
         Ok(Output::none())
@@ -40,6 +46,40 @@ fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, Cli
         Some(_) => Err(a.fault("node", format!("{name} brings no packets in; these nodes do: {}", inputs()))),
         None => Err(a.fault("node", format!("there is no node {name}; packets come in by: {}", inputs()))),
     }
+}
+
+/// Which traced packets are shown.
+pub struct Filter {
+    node: String,
+    /// Whether those that passed the node, or those that did not.
+    passed: bool,
+    most: u32,
+}
+
+impl Filter {
+    fn takes(&self, packet: &Packet) -> bool {
+        packet.steps.iter().any(|step| step.node == self.node) == self.passed
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Filter { node, passed, most } = self;
+        write!(f, "{} {node} {most}", if *passed { "include" } else { "exclude" })
+    }
+}
+
+/// All that was traced stays: another filter shows other packets.
+fn filter(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    c.trace_filter = match (a.get::<String>("included"), a.get::<String>("excluded")) {
+        (None, None) => None,
+        (included, excluded) => Some(Rc::new(Filter {
+            passed: included.is_some(),
+            node: included.or(excluded).unwrap_or_default(),
+            most: a.need("most")?,
+        })),
+    };
+    Ok(Output::none())
 }
 
 #[derive(Serialize)]
@@ -62,6 +102,7 @@ struct Packets {
     /// How many are still shown at most.
     left: u32,
     shown: u32,
+    filter: Option<Rc<Filter>>,
     /// The log that is gathered from, and how far.
     log: usize,
     gathered: usize,
@@ -103,11 +144,18 @@ impl Rows<Context> for Packets {
             self.places.add(places);
             return true;
         }
-        for _ in 0..self.left.min(SHOWN_AT_ONCE) {
-            page.extend(self.packet(tracer));
+        for _ in 0..SHOWN_AT_ONCE {
+            if self.left == 0 || self.places.is_empty() {
+                return false;
+            }
+            if let Some(packet) = self.packet(tracer)
+                && self.filter.as_ref().is_none_or(|filter| filter.takes(&packet))
+            {
+                page.push(packet);
+                self.left -= 1;
+                self.shown += 1;
+            }
         }
-        self.left -= self.left.min(SHOWN_AT_ONCE);
-        self.shown += page.len() as u32;
         self.left > 0 && !self.places.is_empty()
     }
 
@@ -120,16 +168,23 @@ impl Rows<Context> for Packets {
     }
 
     fn end(&mut self, _: &Context, out: &mut String) {
-        if !self.places.is_empty() {
+        let of_filter = self.filter.as_ref().filter(|filter| self.shown >= filter.most);
+        if !self.places.is_empty() && of_filter.is_none() {
             let _ = writeln!(out, "Limiting display to {} packets. To display more specify max.", self.shown);
         } else if self.shown == 0 {
-            out.push_str("No packets in trace buffer\n");
+            out.push_str("No packets in trace buffer");
+            out.push_str(if self.filter.is_some() { " that the filter takes\n" } else { "\n" });
+        }
+        if let Some(filter) = &self.filter {
+            let _ = writeln!(out, "Filter: {filter}");
         }
     }
 }
 
-fn show(_: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let left = a.get::<u32>("n").unwrap_or(SHOWN);
-    let packets = Packets { left, shown: 0, log: 0, gathered: 0, places: Merge::default() };
+fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let filter = c.trace_filter.clone();
+    let most = filter.as_ref().map_or(u32::MAX, |filter| filter.most);
+    let left = a.get::<u32>("n").unwrap_or(SHOWN).min(most);
+    let packets = Packets { left, shown: 0, filter, log: 0, gathered: 0, places: Merge::default() };
     Ok(Output::rows(packets, a.json()))
 }

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use drivers::pcap::{self, Speed};
 use drivers::{af_packet, tap};
 use net::ethernet::Tags;
 use net::router::Address;
@@ -78,6 +79,13 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
     if let Some(number) = number_of(name, "pg") {
         return Some(Spec::Generator(number));
     }
+    if let Some(number) = number_of(name, "pcap") {
+        let Some(node) = fields.take("pcap") else {
+            r.fault(at, format!("{name} needs a \"pcap\" with a file to replay (rx), or to record (tx)"));
+            return None;
+        };
+        return Some(Spec::Pcap(number, pcap(r, node, number)));
+    }
     let elsewhere = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "tap" => "there is no such tap in \"taps\"".to_string(),
         "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
@@ -88,6 +96,50 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
     };
     r.fault(at, format!("{name}: {elsewhere}"));
     None
+}
+
+/// `pcap` of a device of files.
+fn pcap(r: &mut Reader, node: &Node, number: u16) -> pcap::Config {
+    let mut fields = r.fields(node);
+    let mut config = pcap::Config::new(number);
+    let rate = fields.take("rate").and_then(|n| r.number(n, 1..=u32::MAX));
+    let full = fields.take("full-speed").and_then(|n| r.truth(n)).unwrap_or(false);
+    let rounds = fields.take("loop").map(|n| match r.text(n) {
+        Some("forever") => None,
+        _ => r.number(n, 1..=u32::MAX),
+    });
+    let most = fields.take("max").and_then(|n| r.number(n, 0..=u64::MAX));
+    if let Some(file) = fields.take("rx").and_then(|n| r.text(n)) {
+        let speed = match (rate, full) {
+            (Some(pps), _) => Speed::Rate(pps),
+            (None, true) => Speed::Full,
+            (None, false) => Speed::Own,
+        };
+        config.replay = Some(pcap::Replay { file: file.into(), speed, rounds: rounds.unwrap_or(Some(1)) });
+    } else if rate.is_some() || full || rounds.is_some() {
+        r.fault(node.at, "rate, full-speed and loop are of a file that is replayed: \"rx\"");
+    }
+    if rate.is_some() && full {
+        r.fault(node.at, "a file is replayed at a rate or at full speed, not both");
+    }
+    if let Some(file) = fields.take("tx").and_then(|n| r.text(n)) {
+        config.record = Some(pcap::Record { file: file.into(), most: most.unwrap_or(pcap::PACKETS) });
+    } else if most.is_some() {
+        r.fault(node.at, "max is of a file that is recorded: \"tx\"");
+    }
+    fields.end(r);
+    if config.replay.is_none() && config.record.is_none() {
+        r.fault(node.at, "it has no file: \"rx\" to replay one, \"tx\" to record one, or both");
+    }
+    for path in [config.replay.as_ref().map(|r| &r.file), config.record.as_ref().map(|r| &r.file)]
+        .into_iter()
+        .flatten()
+    {
+        if path.is_relative() {
+            r.fault(node.at, format!("{}: a file is named by its whole path, from / on", path.display()));
+        }
+    }
+    config
 }
 
 /// The number behind a prefix, without leading zeros.

@@ -241,6 +241,49 @@ fn what_is_no_configuration() {
     }
 }
 
+#[test]
+fn devices_of_files_are_written_as_they_are_read() {
+    let text = "\
+interfaces:
+  pcap0:
+    pcap:
+      rx: \"/tmp/a.pcap\"
+  pcap1:
+    pcap:
+      rx: \"/tmp/with a space\"
+      rate: 1000
+      loop: forever
+      tx: \"/tmp/y.pcap\"
+      max: 5
+    mtu: 1500
+  pcap2:
+    pcap:
+      rx: \"/tmp/a.pcap\"
+      full-speed: true
+      loop: 3
+  pcap3:
+    pcap:
+      tx: \"/tmp/z.pcap\"
+      max: 100000
+";
+    assert_eq!(write(&read(text, "f").unwrap().tree), text);
+    for (body, part) in [
+        ("{}", "needs a \"pcap\""),
+        ("{ pcap: {} }", "it has no file"),
+        ("{ pcap: { rx: a.pcap } }", "whole path"),
+        ("{ pcap: { rx: /a, rate: 0 } }", "4294967295"),
+        ("{ pcap: { rx: /a, loop: 0 } }", "4294967295"),
+        ("{ pcap: { rx: /a, loop: never } }", "never"),
+        ("{ pcap: { rx: /a, rate: 5, full-speed: true } }", "not both"),
+        ("{ pcap: { tx: /a, loop: 5 } }", "of a file that is replayed"),
+        ("{ pcap: { rx: /a, max: 5 } }", "of a file that is recorded"),
+        ("{ pcap: { rx: /a, speed: 5 } }", "speed"),
+    ] {
+        let all = faults(&format!("interfaces:\n  pcap0: {body}\n"));
+        assert!(all.len() == 1 && all[0].contains(part), "{body}: {all:?}");
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
 

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write};
 use std::ops::Bound;
 
 use drivers::af_packet;
+use drivers::pcap::{self, Speed};
 use net::ip::Prefix4;
 use net::ip::reassembly::Kind;
 use wire::Mac;
@@ -246,6 +247,9 @@ fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
         if let Spec::Host(c) = &i.spec {
             t.map("af-packet", |t| host(t, c));
         }
+        if let Spec::Pcap(_, c) = &i.spec {
+            t.map("pcap", |t| files(t, c));
+        }
         body(t, tree, name, i, true);
         if subs_of(tree, name, None).next().is_some() {
             t.line("sub-interfaces:");
@@ -276,6 +280,25 @@ fn host(t: &mut Text<'_>, c: &af_packet::Config) {
     t.field("mode", (c.mode == af_packet::Mode::V3).then_some("v3"));
     t.field("shared", c.shared.then_some(true));
     t.field("force", c.force.then_some(true));
+}
+
+fn files(t: &mut Text<'_>, c: &pcap::Config) {
+    if let Some(replay) = &c.replay {
+        t.field("rx", Some(quoted(&replay.file.display().to_string())));
+        match replay.speed {
+            Speed::Own => {}
+            Speed::Rate(pps) => t.field("rate", Some(pps)),
+            Speed::Full => t.field("full-speed", Some(true)),
+        }
+        match replay.rounds {
+            None => t.field("loop", Some("forever")),
+            Some(n) => t.field("loop", (n > 1).then_some(n)),
+        }
+    }
+    if let Some(record) = &c.record {
+        t.field("tx", Some(quoted(&record.file.display().to_string())));
+        t.field("max", Some(record.most));
+    }
 }
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use drivers::pcap::{self, Speed};
 use drivers::{af_packet, tap};
 use net::ethernet::Tags;
 use net::router::{check_mac, check_mtu};
@@ -23,6 +24,8 @@ pub enum Spec {
     Tap(u32, tap::Config),
     /// A packet generator and sink (`create packet-generator interface`).
     Generator(u16),
+    /// Files for a device (`create pcap interface`).
+    Pcap(u16, pcap::Config),
     /// A loopback (`create loopback interface`).
     Loopback(u16),
     /// A sub-interface (`create sub-interfaces`).
@@ -142,6 +145,7 @@ impl Interface {
             }
             Spec::Tap(id, c) => dump_tap(*id, c),
             Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
+            Spec::Pcap(n, c) => dump_pcap(*n, c),
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),
             Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
                 (false, None) if u32::from(tags.outer) == *id => {
@@ -194,4 +198,27 @@ fn dump_tap(id: u32, c: &tap::Config) -> String {
         s += &format!(" host-ip4-addr {ip}/{len}");
     }
     s + if c.gso { "" } else { " no-gso" }
+}
+
+/// The command that makes a device of files.
+fn dump_pcap(n: u16, c: &pcap::Config) -> String {
+    let mut s = format!("create pcap interface pcap{n}");
+    let path = |p: &std::path::Path| quote(&p.display().to_string()).into_owned();
+    if let Some(replay) = &c.replay {
+        s += &format!(" rx {}", path(&replay.file));
+        s += &match replay.speed {
+            Speed::Own => String::new(),
+            Speed::Rate(pps) => format!(" rate {pps}"),
+            Speed::Full => " full-speed".into(),
+        };
+        s += &match replay.rounds {
+            None => " loop forever".into(),
+            Some(1) => String::new(),
+            Some(n) => format!(" loop {n}"),
+        };
+    }
+    if let Some(record) = &c.record {
+        s += &format!(" tx {} max {}", path(&record.file), record.most);
+    }
+    s
 }

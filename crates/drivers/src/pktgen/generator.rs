@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use buf::{Cache, Frame, Gone, RxQueue};
-use infra::clock::{self, Clock};
+use infra::clock;
 
 use super::compile::Maker;
 use super::stream::{Stream, StreamError};
+use crate::pace::Pace;
 
 /// What a stream's two sides share.
 #[derive(Default)]
@@ -166,30 +167,6 @@ impl Running {
         if sent + n as u64 >= self.limit {
             self.switch.enabled.store(false, Ordering::Relaxed);
         }
-    }
-}
-
-/// A rate. What could not be sent in time is not made up for by more than a vector.
-struct Pace {
-    per_tick: f64,
-    last: Option<u64>,
-    credit: f64,
-    burst: f64,
-}
-
-impl Pace {
-    fn new(pps: f64, vector: usize) -> Pace {
-        Pace { per_tick: pps / Clock::new().tsc_hz(), last: None, credit: 1.0, burst: vector as f64 }
-    }
-
-    /// How many of `most` packets are due at `now`.
-    fn due(&mut self, now: u64, most: usize) -> usize {
-        let ticks = now.saturating_sub(self.last.unwrap_or(now));
-        self.last = Some(now);
-        self.credit = (self.credit + ticks as f64 * self.per_tick).min(self.burst);
-        let n = (self.credit as usize).min(most);
-        self.credit -= n as f64;
-        n
     }
 }
 

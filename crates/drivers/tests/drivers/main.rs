@@ -5,5 +5,6 @@
 mod af_packet;
 mod cable;
 mod lab;
+mod pcap;
 mod pktgen;
 mod tap;

@@ -308,6 +308,10 @@ impl Router {
             device.link = device.control.link();
         }
         info.admin_up = up;
+        if up {
+            // A device without a file descriptor that begins to have packets cannot do so itself.
+            self.wake_workers();
+        }
         self.changed(index)
     }
 

@@ -1,9 +1,8 @@
 //! `pcap trace`: packets into a file.
 
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
@@ -44,22 +43,11 @@ fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, C
     let most = a.get::<u32>("packets").unwrap_or(PACKETS);
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
     let refused = |e: &dyn Display| a.fault("file", format!("{} cannot be written: {e}", path.display()));
-    let file = create(&path).map_err(|e| refused(&e))?;
+    let file = drivers::pcap::create(&path).map_err(|e| refused(&e))?;
     let file = writer(BufWriter::new(file), wanted.keep).map_err(|e| refused(&e))?;
     let text = format!("capturing {most} packets into {}", path.display());
     c.begin_capture(wanted, most.into(), Destination::File(Sink { path, file, failed: None }));
     Ok(Output::text(text))
-}
-
-/// Makes the file anew, for its owner and group: it may have secrets in it. What is there already is replaced if it is an
-/// ordinary file; a link is not followed, since folders that everybody writes to may have one waiting.
-fn create(path: &Path) -> io::Result<File> {
-    match fs::symlink_metadata(path) {
-        Ok(there) if there.is_file() => fs::remove_file(path)?,
-        Ok(_) => return Err(io::Error::other("it is no ordinary file")),
-        Err(_) => {}
-    }
-    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)
 }
 
 /// The file of a capture.

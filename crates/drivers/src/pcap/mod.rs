@@ -1,0 +1,203 @@
+//! Files for a device: what it receives is replayed from one, what is sent to it is recorded in another.
+//!
+//! The file that is replayed is read when the device is made, and lies in memory. Each time the device is set up, the replay
+//! begins at its first packet. What is recorded a thread of the device's own writes, so that no worker waits for a disk.
+
+mod read;
+mod record;
+mod replay;
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use buf::RxQueue;
+
+use self::read::Recording;
+use self::record::{FileTx, Recorder};
+use self::replay::{FileRx, Player};
+use crate::device::{Device, DeviceControl, Link};
+
+/// Name of the node that polls these devices.
+pub(crate) const INPUT_NODE: &str = "pcap-input";
+/// Bytes of a file that is replayed, at most.
+pub const LARGEST_FILE: u64 = 64 << 20;
+/// Packets of a file that is recorded, where no number is said.
+pub const PACKETS: u64 = 100_000;
+/// The largest network packet, in bytes, until it is set.
+const MTU: u16 = 9000;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The device's Ethernet address.
+    pub mac: [u8; 6],
+    /// What it receives; `None`: nothing.
+    pub replay: Option<Replay>,
+    /// Where what is sent to it goes; `None`: nowhere, it is only counted.
+    pub record: Option<Record>,
+}
+
+impl Config {
+    /// A device without files, whose address has this number in it.
+    pub fn new(number: u16) -> Config {
+        let [high, low] = number.to_be_bytes();
+        Config { mac: [2, 0xfd, 0, 0, high, low], replay: None, record: None }
+    }
+}
+
+/// A file that is replayed: pcap or pcapng, with packets that begin with an Ethernet header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The file.
+    pub file: PathBuf,
+    /// How fast.
+    pub speed: Speed,
+    /// How many times; `None`: until the device is set down.
+    pub rounds: Option<u32>,
+}
+
+/// How fast a file is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// With the times between packets that the file has. A round follows at once upon the one before.
+    Own,
+    /// So many packets a second.
+    Rate(u32),
+    /// As fast as packets are taken.
+    Full,
+}
+
+/// A file that is recorded: pcap, with times in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The file. What is there already is replaced, if it is an ordinary file.
+    pub file: PathBuf,
+    /// Packets that it has at most; those behind are only counted.
+    pub most: u64,
+}
+
+/// Why the device cannot be made.
+#[derive(Debug)]
+pub struct OpenError(String);
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Makes a device.
+///
+/// # Errors
+/// The one file cannot be read, is larger than [`LARGEST_FILE`], is no capture of Ethernet, or is broken off; the other
+/// cannot be written.
+pub fn open(config: &Config) -> Result<Device, OpenError> {
+    let player = match &config.replay {
+        None => None,
+        Some(replay) => {
+            let recording = read::read(&replay.file)
+                .map_err(|why| OpenError(format!("{} cannot be replayed: {why}", replay.file.display())))?;
+            Some(Arc::new(Player::new(recording)))
+        }
+    };
+    let recorder = match &config.record {
+        None => None,
+        Some(record) => {
+            let failed = |why: &dyn fmt::Display| {
+                OpenError(format!("{} cannot be written: {why}", record.file.display()))
+            };
+            if config.replay.as_ref().is_some_and(|replay| same(&replay.file, &record.file)) {
+                return Err(failed(&"it is the file that is replayed"));
+            }
+            let file = create(&record.file).map_err(|e| failed(&e))?;
+            Some(Arc::new(Recorder::start(file, record.most).map_err(|e| failed(&e))?))
+        }
+    };
+    let rx = player.iter().zip(&config.replay).map(|(player, replay)| {
+        Box::new(FileRx::new(Arc::clone(player), replay.speed, replay.rounds)) as Box<dyn RxQueue>
+    });
+    Ok(Device {
+        kind: "pcap",
+        input_node: INPUT_NODE,
+        rx: rx.collect(),
+        tx: vec![Box::new(FileTx::new(recorder.clone()))],
+        mac: config.mac,
+        mtu: MTU,
+        control: Box::new(Control { config: config.clone(), player, recorder }),
+    })
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
+}
+
+/// Makes a file anew that packets go to, for its owner and group: it may have secrets in it. What is there already is
+/// replaced if it is an ordinary file; a link is not followed, since folders that everybody writes to may have one waiting.
+///
+/// # Errors
+/// Something else has the name, or the system refuses.
+pub fn create(path: &Path) -> io::Result<File> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_file() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::other("it is no ordinary file")),
+        Err(_) => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)
+}
+
+struct Control {
+    config: Config,
+    player: Option<Arc<Player>>,
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl DeviceControl for Control {
+    fn set_admin(&mut self, up: bool) -> io::Result<()> {
+        if let Some(player) = &self.player {
+            player.switch(up);
+        }
+        Ok(())
+    }
+
+    fn set_mtu(&mut self, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn link(&mut self) -> Link {
+        let fails = self.recorder.as_ref().is_some_and(|recorder| recorder.failure().is_some());
+        Link { present: true, carrier: !fails, speed_mbps: None }
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        if let (Some(player), Some(replay)) = (&self.player, &self.config.replay) {
+            let Recording { packets, skipped, .. } = player.recording();
+            let skipped = match skipped {
+                0 => String::new(),
+                n => format!(", {n} more are not whole"),
+            };
+            lines.push((
+                "replayed file",
+                format!("{}, {} packets{skipped}", replay.file.display(), packets.len()),
+            ));
+            let state = if player.plays() { "playing" } else { "not playing" };
+            lines.push(("replay", format!("{state}, {} packets, {} rounds", player.sent(), player.rounds())));
+        }
+        if let (Some(recorder), Some(record)) = (&self.recorder, &self.config.record) {
+            let failed = recorder.failure().map_or(String::new(), |why| format!("; it failed: {why}"));
+            let written = format!("{} of {} packets{failed}", recorder.taken(), record.most);
+            lines.push(("recorded file", format!("{}, {written}", record.file.display())));
+        }
+        lines
+    }
+}

@@ -1,0 +1,163 @@
+//! The queue that records what is sent, and the thread that writes it.
+//!
+//! The queue appends packets, as the file has them, to a buffer; the thread takes the full one and leaves an empty one. The
+//! lock is held for as long as either takes, never while the disk works.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use buf::{Cache, Frame, Packet, TxCaps, TxQueue, Unsent};
+use infra::clock::Clock;
+
+/// Bytes that wait to be written, at most.
+const WAITING: usize = 4 << 20;
+/// How often the thread looks for them.
+const LOOK: Duration = Duration::from_millis(5);
+/// What a file begins with: pcap with nanoseconds, version 2.4, snapshots of up to 262,144 bytes, Ethernet.
+const HEADER: [u32; 6] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1];
+
+/// A file, and the thread that writes it for as long as this is there.
+pub(super) struct Recorder {
+    shared: Arc<Shared>,
+    most: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Vec<u8>>,
+    taken: AtomicU64,
+    over: AtomicBool,
+    failed: Mutex<Option<String>>,
+    has_failed: AtomicBool,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Recorder {
+    /// Begins the file, for `most` packets.
+    ///
+    /// # Errors
+    /// It cannot be written, or there is no thread to be had.
+    pub(super) fn start(mut file: File, most: u64) -> io::Result<Recorder> {
+        let header: Vec<u8> = HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
+        file.write_all(&header)?;
+        let shared =
+            Arc::new(Shared { waiting: Mutex::new(Vec::with_capacity(WAITING)), ..Shared::default() });
+        let own = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("volley_pcap".into()).spawn(move || own.write(&mut file))?;
+        Ok(Recorder { shared, most, thread: Some(thread) })
+    }
+
+    /// Packets taken so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.shared.taken.load(Ordering::Relaxed)
+    }
+
+    /// Why the file could not be written.
+    pub(super) fn failure(&self) -> Option<String> {
+        lock(&self.shared.failed).clone()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It panics nowhere.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Writes what waits, until all is over.
+    fn write(&self, file: &mut File) {
+        let mut full = Vec::with_capacity(WAITING);
+        loop {
+            // Before the look, so that the last packets are seen.
+            let over = self.over.load(Ordering::Acquire);
+            std::mem::swap(&mut *lock(&self.waiting), &mut full);
+            if let Err(e) = file.write_all(&full) {
+                *lock(&self.failed) = Some(e.to_string());
+                self.has_failed.store(true, Ordering::Relaxed);
+                return;
+            }
+            full.clear();
+            if over {
+                return;
+            }
+            thread::park_timeout(LOOK);
+        }
+    }
+}
+
+/// The queue. Without a recorder it only frees.
+pub(super) struct FileTx {
+    recorder: Option<Arc<Recorder>>,
+    clock: Clock,
+    /// What to add to the clock for universal time.
+    epoch: u64,
+}
+
+impl FileTx {
+    pub(super) fn new(recorder: Option<Arc<Recorder>>) -> FileTx {
+        let clock = Clock::new();
+        let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        FileTx { recorder, clock, epoch: (utc.as_nanos() as u64).saturating_sub(clock.now_ns()) }
+    }
+}
+
+impl TxQueue for FileTx {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        let Some(recorder) = &self.recorder else {
+            frame.free(cache);
+            return Ok(());
+        };
+        if recorder.shared.has_failed.load(Ordering::Relaxed) {
+            return Err(Unsent::Down);
+        }
+        let time = self.clock.now_ns().saturating_add(self.epoch);
+        let mut taken = recorder.shared.taken.load(Ordering::Relaxed);
+        let mut done = 0;
+        {
+            let mut waiting = lock(&recorder.shared.waiting);
+            for packet in frame.packets() {
+                if taken < recorder.most {
+                    if !append(&mut waiting, &packet, time) {
+                        break;
+                    }
+                    taken += 1;
+                }
+                done += 1;
+            }
+        }
+        recorder.shared.taken.store(taken, Ordering::Relaxed);
+        let all = done == frame.len();
+        frame.free_front(done, cache);
+        if all { Ok(()) } else { Err(Unsent::Full) }
+    }
+
+    fn caps(&self) -> TxCaps {
+        TxCaps::default()
+    }
+}
+
+/// Appends a packet as the file has it; `false` if there is no room, for nothing is allocated here.
+fn append(to: &mut Vec<u8>, packet: &Packet<'_>, time: u64) -> bool {
+    let len = packet.total_len();
+    if to.capacity() - to.len() < 16 + len {
+        return false;
+    }
+    let words = [(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, len as u32, len as u32];
+    words.iter().for_each(|word| to.extend_from_slice(&word.to_le_bytes()));
+    packet.segments().for_each(|segment| to.extend_from_slice(segment));
+    true
+}

@@ -1,0 +1,175 @@
+//! The queue that replays a recording.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use buf::{Cache, Flags, Frame, Gone, Lost, RxQueue};
+use infra::clock::{self, Clock};
+
+use super::Speed;
+use super::read::Recording;
+use crate::pace::Pace;
+
+/// A recording, and whether it is replayed: what the main thread and the queue share.
+pub(super) struct Player {
+    recording: Recording,
+    /// Twice how often it was begun, and one more while it plays.
+    state: AtomicU64,
+    sent: AtomicU64,
+    rounds: AtomicU64,
+}
+
+impl Player {
+    pub(super) fn new(recording: Recording) -> Player {
+        Player { recording, state: AtomicU64::new(0), sent: AtomicU64::new(0), rounds: AtomicU64::new(0) }
+    }
+
+    pub(super) fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Begins anew, or stops. Only the main thread does.
+    pub(super) fn switch(&self, on: bool) {
+        let begun = self.state.load(Ordering::Relaxed) >> 1;
+        let empty = self.recording.packets.is_empty();
+        self.state.store(if on && !empty { (begun + 1) << 1 | 1 } else { begun << 1 }, Ordering::Release);
+    }
+
+    pub(super) fn plays(&self) -> bool {
+        self.state.load(Ordering::Acquire) & 1 != 0
+    }
+
+    /// Packets replayed since the device was made.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Rounds completed since the device was made.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+}
+
+/// The queue.
+pub(super) struct FileRx {
+    player: Arc<Player>,
+    speed: Speed,
+    rounds: Option<u32>,
+    clock: Clock,
+    /// The state that this replay began with.
+    state: u64,
+    pace: Option<Pace>,
+    /// When the round began, nanoseconds.
+    began: u64,
+    /// The next packet.
+    next: usize,
+    left: Option<u32>,
+    /// Packets skipped, not yet told.
+    skipped: u64,
+}
+
+impl FileRx {
+    pub(super) fn new(player: Arc<Player>, speed: Speed, rounds: Option<u32>) -> FileRx {
+        FileRx {
+            player,
+            speed,
+            rounds,
+            clock: Clock::new(),
+            state: 0,
+            pace: None,
+            began: 0,
+            next: 0,
+            left: None,
+            skipped: 0,
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, state: u64, now: u64) {
+        (self.state, self.next, self.began, self.left) = (state, 0, now, self.rounds);
+        self.pace = match self.speed {
+            Speed::Rate(pps) => Some(Pace::new(pps.into(), buf::FRAME_SIZE)),
+            Speed::Own | Speed::Full => None,
+        };
+    }
+
+    /// A round is over. Returns whether another one follows.
+    #[cold]
+    fn end_round(&mut self, now: u64) -> bool {
+        self.player.rounds.fetch_add(1, Ordering::Relaxed);
+        self.skipped += self.player.recording.skipped;
+        (self.next, self.began) = (0, now);
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                // Unless it was begun anew just now.
+                let (playing, over) = (self.state, self.state & !1);
+                let _ =
+                    self.player.state.compare_exchange(playing, over, Ordering::Release, Ordering::Relaxed);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl RxQueue for FileRx {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let state = self.player.state.load(Ordering::Acquire);
+        if state & 1 == 0 {
+            return Ok(());
+        }
+        let now = self.clock.now_ns();
+        if state != self.state {
+            self.begin(state, now);
+        }
+        let mut room = match &mut self.pace {
+            Some(pace) => pace.due(clock::tsc(), frame.room()),
+            None => frame.room(),
+        };
+        let player = Arc::clone(&self.player);
+        let mut sent = 0;
+        while room > 0 {
+            let Some(packet) = player.recording.packets.get(self.next) else {
+                if self.end_round(now) {
+                    continue;
+                }
+                break;
+            };
+            let early = self.speed == Speed::Own && self.began + packet.at > now;
+            if early || frame.alloc(cache, 1) == 0 {
+                break;
+            }
+            let last = frame.len() - 1;
+            let filled =
+                frame.get(last).is_some_and(|mut p| p.fill_chained(player.recording.bytes(packet), cache));
+            // The frame has to know that there may be a chain, also to free what there is of it.
+            if frame.get(last).is_some_and(|p| p.flags().any(Flags::CHAINED)) {
+                frame.note(Flags::CHAINED);
+            }
+            if !filled {
+                // Not enough buffers: the same packet next time.
+                frame.truncate(last, cache);
+                break;
+            }
+            self.next += 1;
+            room -= 1;
+            sent += 1;
+        }
+        player.sent.fetch_add(sent, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn active(&self) -> bool {
+        self.player.plays()
+    }
+
+    fn take_lost(&mut self) -> Lost {
+        Lost { missed: 0, unusable: std::mem::take(&mut self.skipped) }
+    }
+}

@@ -1,0 +1,218 @@
+//! Devices of files: what is in the one is received, and what is sent is in the other, as libpcap reads it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use buf::{Frame, Held, Pool, Unsent};
+use drivers::Device;
+use drivers::pcap::{self, Config, Record, Replay, Speed};
+
+/// A file with these packets: time in nanoseconds, bytes, and how long each was.
+fn classic(big: bool, nanos: bool, link: u32, packets: &[(u64, &[u8], usize)]) -> Vec<u8> {
+    let word = |n: u32| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+    let half = |n: u16| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+    let mut file = word(if nanos { 0xa1b2_3c4d } else { 0xa1b2_c3d4 }).to_vec();
+    file.extend([half(2), half(4)].concat());
+    file.extend([word(0), word(0), word(65535), word(link)].concat());
+    for (time, bytes, len) in packets {
+        let part = (time % 1_000_000_000) as u32 / if nanos { 1 } else { 1000 };
+        let head = [(time / 1_000_000_000) as u32, part, bytes.len() as u32, *len as u32];
+        file.extend(head.iter().flat_map(|n| word(*n)));
+        file.extend_from_slice(bytes);
+    }
+    file
+}
+
+/// The same as pcapng: a section, an interface, an enhanced block for each packet, microseconds.
+fn next_generation(packets: &[(u64, &[u8], usize)]) -> Vec<u8> {
+    let block = |kind: u32, body: Vec<u8>| {
+        let len = 12 + body.len() as u32;
+        [kind.to_le_bytes().to_vec(), len.to_le_bytes().to_vec(), body, len.to_le_bytes().to_vec()].concat()
+    };
+    let words = |all: &[u32]| all.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let mut file = block(0x0a0d_0d0a, words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
+    file.extend(block(1, words(&[1, 0])));
+    for (time, bytes, len) in packets {
+        let micros = time / 1000;
+        let head = [0, (micros >> 32) as u32, micros as u32, bytes.len() as u32, *len as u32];
+        let mut body = words(&head);
+        body.extend_from_slice(bytes);
+        body.resize(body.len().next_multiple_of(4), 0);
+        file.extend(block(6, body));
+    }
+    file
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+fn replay(file: &Path, speed: Speed, rounds: Option<u32>) -> Config {
+    Config { replay: Some(Replay { file: file.into(), speed, rounds }), ..Config::new(7) }
+}
+
+/// Polls until `n` packets have come, and then once more; gives them, and when each came.
+fn receive(device: &mut Device, cache: &mut buf::Cache, n: usize) -> Vec<(Duration, Vec<u8>)> {
+    let (begun, mut all) = (Instant::now(), Vec::new());
+    loop {
+        let enough = all.len() >= n;
+        let mut frame = Frame::new();
+        device.rx[0].poll(&mut frame, cache).unwrap();
+        all.extend(frame.packets().map(|p| (begun.elapsed(), p.segments().flatten().copied().collect())));
+        frame.free(cache);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} of {n} packets came", all.len());
+        if enough {
+            return all;
+        }
+    }
+}
+
+fn bytes(all: Vec<(Duration, Vec<u8>)>) -> Vec<Vec<u8>> {
+    all.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+#[test]
+fn every_kind_of_file_is_replayed() {
+    let (folder, mut cache) = (Folder::new(), Pool::new(256).unwrap().cache());
+    let long: Vec<u8> = (0..9000).map(|i| i as u8).collect();
+    let packets: [(u64, &[u8], usize); 4] = [
+        (5_000_000_000, &[1; 60], 60),
+        (4_000_000_000, &[2; 60], 90),
+        (6_000_000_000, &long, 9000),
+        (6, &[3; 14], 14),
+    ];
+    let whole: Vec<Vec<u8>> = [0, 2, 3].iter().map(|i| packets[*i].1.to_vec()).collect();
+    let files = [
+        classic(false, true, 1, &packets),
+        classic(false, false, 1, &packets),
+        classic(true, true, 1, &packets),
+        next_generation(&packets),
+    ];
+    for (n, file) in files.iter().enumerate() {
+        let file = folder.file("x", file);
+        let mut device = pcap::open(&replay(&file, Speed::Full, Some(3))).unwrap();
+        assert_eq!((device.rx.len(), device.mac), (1, [2, 0xfd, 0, 0, 0, 7]));
+        assert!(!device.rx[0].active(), "nothing comes before the device is up");
+        device.control.set_admin(true).unwrap();
+        assert_eq!(bytes(receive(&mut device, &mut cache, 9)), [&whole[..]; 3].concat(), "file {n}");
+        assert!(!device.rx[0].active());
+        // The packet that was cut off is counted in each round.
+        assert_eq!(device.rx[0].take_lost().unusable, 3);
+        assert_eq!(device.rx[0].take_lost().unusable, 0);
+        // Set up again it begins anew.
+        device.control.set_admin(true).unwrap();
+        assert!(device.rx[0].active());
+        assert_eq!(receive(&mut device, &mut cache, 9).len(), 9);
+        let said = format!("{:?}", device.control.describe());
+        assert!(
+            said.contains("3 packets, 1 more are not whole") && said.contains("18 packets, 6 rounds"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn times_and_rates_are_kept() {
+    let (folder, mut cache) = (Folder::new(), Pool::new(256).unwrap().cache());
+    let ms = 1_000_000;
+    let packets: [(u64, &[u8], usize); 3] =
+        [(7 * ms, &[1; 60], 60), (107 * ms, &[2; 60], 60), (207 * ms, &[3; 60], 60)];
+    let file = folder.file("x", &classic(false, true, 1, &packets));
+    let came = |speed, n: usize, cache: &mut buf::Cache| {
+        let mut device = pcap::open(&replay(&file, speed, None)).unwrap();
+        device.control.set_admin(true).unwrap();
+        let came = receive(&mut device, cache, n);
+        device.control.set_admin(false).unwrap();
+        assert!(!device.rx[0].active());
+        came.into_iter().map(|(when, _)| when.as_millis()).take(n).collect::<Vec<_>>()
+    };
+    // A round follows at once upon the one before.
+    let own = came(Speed::Own, 6, &mut cache);
+    for (when, at_least) in own.iter().zip([0, 100, 200, 200, 300, 400]) {
+        assert!((at_least - 1..at_least + 80).contains(&(*when as i64)), "{own:?}");
+    }
+    // What could not be sent in time is made up for by no more than a vector: 1 ms apart.
+    let rate = came(Speed::Rate(1000), 200, &mut cache);
+    assert!((190..400).contains(&rate[199]), "{rate:?}");
+}
+
+#[test]
+fn few_buffers_delay_a_replay_and_lose_nothing() {
+    let (folder, pool) = (Folder::new(), Pool::new(16).unwrap());
+    let mut cache = pool.cache();
+    let long = [9; 9000];
+    let file = folder.file("x", &classic(false, true, 1, &vec![(0, &long[..], 9000); 20]));
+    let mut device = pcap::open(&replay(&file, Speed::Full, Some(1))).unwrap();
+    device.control.set_admin(true).unwrap();
+    let all = bytes(receive(&mut device, &mut cache, 20));
+    assert!(all.len() == 20 && all.iter().all(|p| *p == long));
+    drop(cache);
+    assert_eq!(pool.stats().used, 0);
+}
+
+#[test]
+fn what_cannot_be_replayed_or_recorded_is_told() {
+    let folder = Folder::new();
+    let good = classic(false, true, 1, &[(0, &[1; 60], 60)]);
+    let refused = |config: &Config| pcap::open(config).err().map(|e| e.to_string()).unwrap_or_default();
+    let said = |bytes: &[u8]| refused(&replay(&folder.file("x", bytes), Speed::Full, None));
+    assert!(said(&classic(false, true, 113, &[])).contains("link type LINUX_SLL, not Ethernet"));
+    assert!(said(b"no capture at all").contains("unknown file format"), "{}", said(b"no capture at all"));
+    assert!(said(&good[..good.len() - 1]).contains("packet 1: truncated dump file"), "{}", said(&good[..90]));
+    assert!(said(&[]).contains("x cannot be replayed: "));
+    assert!(refused(&replay(Path::new("/no/such/file"), Speed::Full, None)).contains("No such file"));
+    assert!(refused(&replay(folder.0.path(), Speed::Full, None)).contains("no ordinary file"));
+    let large = folder.file("large", &good);
+    std::fs::File::options().write(true).open(&large).unwrap().set_len(pcap::LARGEST_FILE + 1).unwrap();
+    assert!(refused(&replay(&large, Speed::Full, None)).contains("is the most"));
+    let file = folder.file("x", &good);
+    let record = Some(Record { file: file.clone(), most: 1 });
+    let both = Config { record, ..replay(&file, Speed::Full, None) };
+    assert!(refused(&both).contains("it is the file that is replayed"));
+    assert_eq!(std::fs::read(&file).unwrap(), good, "it is as it was");
+    let nowhere = Config { record: Some(Record { file: "/no/such/file".into(), most: 1 }), ..Config::new(0) };
+    assert!(refused(&nowhere).contains("/no/such/file cannot be written: No such file"));
+}
+
+#[test]
+fn what_is_sent_is_in_the_file_up_to_its_end() {
+    let (folder, mut cache) = (Folder::new(), Pool::new(1024).unwrap().cache());
+    let file = folder.0.path().join("y");
+    let mut device =
+        pcap::open(&Config { record: Some(Record { file: file.clone(), most: 300 }), ..Config::new(0) })
+            .unwrap();
+    assert!(device.rx.is_empty());
+    let packet = |i: usize| -> Vec<u8> { (0..14 + 31 * i).map(|b| (b + i) as u8).collect() };
+    for half in 0..2 {
+        let mut frame = Frame::new();
+        for i in half * 160..(half + 1) * 160 {
+            let mut held = Held::alloc(&mut cache).unwrap();
+            assert!(held.packet().fill_chained(&packet(i), &mut cache));
+            assert!(frame.push(held).is_ok());
+        }
+        // There is room for 4 MiB at a time, and all that is sent is taken or still there.
+        while let Err(why) = device.tx[0].send(&mut frame, &mut cache) {
+            assert_eq!(why, Unsent::Full);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(frame.is_empty());
+    }
+    let said = format!("{:?}", device.control.describe());
+    assert!(said.contains("300 of 300 packets"), "{said}");
+    drop(device);
+    // It is complete when the device is gone.
+    let mut device = pcap::open(&replay(&file, Speed::Full, Some(1))).unwrap();
+    device.control.set_admin(true).unwrap();
+    let all = bytes(receive(&mut device, &mut cache, 300));
+    assert!(all.len() == 300 && all.iter().enumerate().all(|(i, bytes)| *bytes == packet(i)));
+}
