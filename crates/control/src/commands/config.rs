@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::long::{ForClient, SLICE, Turn};
 use super::whole::{Terms, Whole};
 use super::{Context, Output};
-use crate::cli::{Args, CliError, Job, Registry, Rows, Step, Table};
+use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
 use crate::config::{self, Wanted, Writer};
-use crate::intent::{Key, Tree, Value, dump, key_name};
+use crate::intent::{Entry, Key, Tree, Value, dump, key_name};
 use crate::startup::Fault;
 
 /// What stands below a configuration that changed while it was shown.
@@ -218,29 +218,57 @@ struct Past {
     back: usize,
     generation: u64,
     unix_seconds: u64,
+    age_seconds: u64,
     changed: String,
 }
 
-fn history(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let mut t = Table::new(&["Back", "Generation", "Age", "Changed"]);
-    let mut all = Vec::new();
-    for (n, e) in c.journal.entries().enumerate() {
-        let since = e.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let age = e.time.elapsed().unwrap_or_default().as_secs();
-        t.row(vec![(n + 1).to_string(), e.generation.to_string(), format!("{age} s"), e.what()]);
-        all.push(Past {
-            back: n + 1,
-            generation: e.generation,
-            unix_seconds: since.as_secs(),
-            changed: e.what(),
-        });
+/// The changes that can be taken back.
+struct History {
+    /// The generation of the last one that was shown.
+    last: Option<u64>,
+    table: Table,
+}
+
+impl Rows<Context> for History {
+    type Row = Past;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Past>) -> bool {
+        let older = |e: &Entry| self.last.is_none_or(|last| e.generation < last);
+        let mut last = None;
+        for (n, e) in c.journal.entries().enumerate().filter(|(_, e)| older(e)).take(PAGE) {
+            let since = e.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            page.push(Past {
+                back: n + 1,
+                generation: e.generation,
+                unix_seconds: since.as_secs(),
+                age_seconds: e.time.elapsed().unwrap_or_default().as_secs(),
+                changed: e.what(),
+            });
+            last = Some(e.generation);
+        }
+        self.last = last.or(self.last);
+        last.is_some()
     }
-    let mut text = t.to_string();
-    if let Some(waiting) = c.unconfirmed {
-        let left = waiting.deadline.saturating_duration_since(Instant::now()).as_secs();
-        text += &format!("goes back to generation {} in {left} s unless confirmed\n", waiting.generation);
+
+    fn text(&mut self, page: &[Past], out: &mut String) {
+        for p in page {
+            let age = format!("{} s", p.age_seconds);
+            self.table.row(vec![p.back.to_string(), p.generation.to_string(), age, p.changed.clone()]);
+        }
+        self.table.flush(out);
     }
-    Ok(Output::show(&all, text))
+
+    fn end(&mut self, c: &Context, out: &mut String) {
+        if let Some(waiting) = c.unconfirmed {
+            let left = waiting.deadline.saturating_duration_since(Instant::now()).as_secs();
+            *out += &format!("goes back to generation {} in {left} s unless confirmed\n", waiting.generation);
+        }
+    }
+}
+
+fn history(_: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table = Table::new(&["Back", "Generation", "Age", "Changed"]);
+    Ok(Output::rows(History { last: None, table }, a.json()))
 }
 
 fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {

@@ -115,3 +115,28 @@ fn one_interface_or_adjacency_is_shown_alone() {
     assert_eq!(names(&mut cli, &format!("show adjacency {}", all[1]), "index"), [all[1].clone()]);
     assert_eq!(names(&mut cli, "show ip table", "table"), ["0"]);
 }
+
+#[test]
+fn devices_and_changes_are_lists_that_may_be_long() {
+    let mut cli = Cli::new();
+    for _ in 0..500 {
+        cli.ok("create loopback interface");
+    }
+    cli.ok("create sub-interfaces pg0 7");
+    for (line, count) in [("show hardware-interfaces", 502), ("show config history", 506)] {
+        let json = cli.json(line);
+        assert_eq!(json.as_array().map(Vec::len), Some(count), "{line}: each once, and no sub-interface");
+        let text = in_slices(&mut cli, line, |_, _| {});
+        assert_eq!(text.matches("loop499").count(), 1, "{line}");
+    }
+    // The newest first; those that come while it is shown change nothing of what was.
+    let back: Vec<u64> = cli
+        .json("show config history")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["back"].as_u64().unwrap())
+        .collect();
+    assert!(back.is_sorted() && back[0] == 1, "{back:?}");
+    assert_eq!(cli.ok("show hardware-interfaces brief").lines().count(), 503);
+}

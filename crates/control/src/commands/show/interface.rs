@@ -112,7 +112,7 @@ impl Chosen {
 
     /// Appends a row for each of the next ones; returns whether there may be more.
     fn page<R>(&mut self, c: &Context, page: &mut Vec<R>, row: impl Fn(&InterfaceInfo) -> R) -> bool {
-        let behind = c.system.router.interfaces().filter(|i| i.index >= self.next);
+        let behind = c.system.router.interfaces_from(self.next);
         let wanted = behind.take_while(|i| !self.one || i.index == self.next);
         let mut last = None;
         for i in wanted.take(PAGE) {
@@ -396,19 +396,10 @@ struct Hardware {
     details: Vec<(&'static str, String)>,
 }
 
-fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let mut all = Vec::new();
-    for i in chosen(c, a)? {
-        if i.kind == Kind::SubInterface {
-            if a.has("interface") {
-                let of = c.system.router.interface(i.parent).map_or("none", |p| &p.name);
-                let message = format!("{} is a sub-interface: its hardware is that of {of}", i.name);
-                return Err(a.fault("interface", message));
-            }
-            continue;
-        }
+impl Hardware {
+    fn of(i: &InterfaceInfo) -> Hardware {
         let d = i.device.as_ref();
-        all.push(Hardware {
+        Hardware {
             name: i.name.clone(),
             index: i.index,
             kind: d.map_or(if i.kind == Kind::Loopback { "loopback" } else { "-" }, |d| d.driver),
@@ -417,25 +408,58 @@ fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             speed_mbps: d.and_then(|d| d.link.speed_mbps),
             mac: i.mac.to_string(),
             details: d.map(|d| d.describe()).unwrap_or_default(),
-        });
-    }
-    // Each interface has lines of its own below it, so this is no table.
-    let mut text = format!("{:<24} {:>4}  {:<5} Hardware\n", "Name", "Idx", "Link");
-    for h in &all {
-        let link = if !h.present {
-            "gone"
-        } else if h.carrier {
-            "up"
-        } else {
-            "down"
-        };
-        let _ = writeln!(text, "{:<24} {:>4}  {link:<5} {}", h.name, h.index, h.kind);
-        if a.has("brief") {
-            continue;
         }
-        let speed = h.speed_mbps.map_or("unknown".into(), |s| format!("{s} Mbit/s"));
-        let _ = writeln!(text, "  Link speed: {speed}\n  Ethernet address {}", h.mac);
-        h.details.iter().for_each(|(name, value)| text += &format!("  {name}: {value}\n"));
     }
-    Ok(Output::show(&all, text))
+}
+
+/// Devices, and what stands for them. Each has lines of its own below it, so this is no table.
+struct AllHardware {
+    chosen: Chosen,
+    brief: bool,
+    begun: bool,
+}
+
+impl Rows<Context> for AllHardware {
+    type Row = Hardware;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Hardware>) -> bool {
+        let mut rows = Vec::new();
+        let own = |i: &InterfaceInfo| (i.kind != Kind::SubInterface).then(|| Hardware::of(i));
+        let more = self.chosen.page(c, &mut rows, own);
+        page.extend(rows.into_iter().flatten());
+        more
+    }
+
+    fn text(&mut self, page: &[Hardware], out: &mut String) {
+        if !std::mem::replace(&mut self.begun, true) {
+            let _ = writeln!(out, "{:<24} {:>4}  {:<5} Hardware", "Name", "Idx", "Link");
+        }
+        for h in page {
+            let link = match (h.present, h.carrier) {
+                (false, _) => "gone",
+                (true, true) => "up",
+                (true, false) => "down",
+            };
+            let _ = writeln!(out, "{:<24} {:>4}  {link:<5} {}", h.name, h.index, h.kind);
+            if self.brief {
+                continue;
+            }
+            let speed = h.speed_mbps.map_or("unknown".into(), |s| format!("{s} Mbit/s"));
+            let _ = writeln!(out, "  Link speed: {speed}\n  Ethernet address {}", h.mac);
+            h.details.iter().for_each(|(name, value)| *out += &format!("  {name}: {value}\n"));
+        }
+    }
+}
+
+fn hardware(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    if let [i] = chosen(c, a)?.as_slice()
+        && a.has("interface")
+        && i.kind == Kind::SubInterface
+    {
+        let of = c.system.router.interface(i.parent).map_or("none", |p| &p.name);
+        let message = format!("{} is a sub-interface: its hardware is that of {of}", i.name);
+        return Err(a.fault("interface", message));
+    }
+    let rows = AllHardware { chosen: Chosen::new(c, a)?, brief: a.has("brief"), begun: false };
+    Ok(Output::rows(rows, a.json()))
 }
