@@ -223,12 +223,26 @@ impl Frame {
     }
 
     /// Takes every packet out, in order.
-    pub fn drain(&mut self, mut each: impl FnMut(Held)) {
-        let n = self.len();
+    pub fn drain(&mut self, each: impl FnMut(Held)) {
+        self.drain_front(self.len(), each);
+    }
+
+    /// Takes the first `n` packets out, in order; the others move to the front.
+    pub fn drain_front(&mut self, n: usize, mut each: impl FnMut(Held)) {
+        let (n, len, facts) = (n.min(self.len()), self.len(), self.facts);
+        // Should `each` panic, those that are left are forgotten rather than owned twice.
         self.set_len(0);
         for slot in &self.records[..n] {
             // SAFETY: the first n records were valid, and each is read once; the frame counts none of them any more.
             each(Held::new(unsafe { slot.assume_init_read() }));
+        }
+        if n < len {
+            // SAFETY: the n..len records are valid; they move to the front, where nothing valid is any more.
+            unsafe {
+                let p = self.records.as_mut_ptr();
+                std::ptr::copy(p.add(n), p, len - n);
+            }
+            (self.facts, self.n) = (facts, (len - n) as u32);
         }
     }
 
@@ -361,6 +375,13 @@ impl Held {
     pub fn packet(&mut self) -> Packet<'_> {
         // SAFETY: a Held always has its record, and the borrow is unique.
         Packet::new(unsafe { self.0.assume_init_mut() }, arena::base())
+    }
+
+    /// What is known of the packet.
+    #[inline(always)]
+    pub fn snapshot(&self) -> Snapshot {
+        // SAFETY: a Held always has its record.
+        unsafe { self.0.assume_init_ref() }.snapshot()
     }
 
     /// Gives the buffers back.

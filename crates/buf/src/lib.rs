@@ -18,6 +18,7 @@ pub mod bpf;
 pub mod feature;
 pub mod frame;
 pub mod layout;
+pub mod lent;
 mod link;
 pub mod packet;
 pub mod pool;
@@ -27,11 +28,12 @@ pub mod record;
 pub use feature::{FeatureField, FeatureFields, Field};
 pub use frame::{FRAME_SIZE, Frame, Held};
 pub use layout::{Cold, Gso, GsoKind};
+pub use lent::{Lent, Window};
 pub use link::LinkHeader;
 pub use packet::Packet;
 pub use pool::{Cache, Pool, PoolStats, Tally};
 pub use queue::{Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
-pub use record::{Flags, NO_INTERFACE};
+pub use record::{Flags, NO_INTERFACE, Snapshot};
 
 #[cfg(test)]
 mod tests;

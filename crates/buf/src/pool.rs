@@ -14,6 +14,7 @@ use infra::mem::PageSize;
 
 use crate::arena::{self, Region};
 use crate::layout::DATA;
+use crate::lent::Window;
 use crate::record::{Flags, NO_INTERFACE, Record};
 
 /// Buffers that move between a cache and the depot at once.
@@ -42,11 +43,26 @@ struct Shared {
     lost: AtomicU64,
     /// Fill of each cache, written by its owner after each batch of work.
     cached: Mutex<Vec<Weak<AtomicUsize>>>,
+    /// How many buffers each queue of a device has, written by whoever has the queue.
+    lent: Mutex<Vec<Weak<AtomicUsize>>>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while the lock is held leaves plain integers behind, never a broken structure.
     m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A new counter in a list, which those are taken from whose owners are gone.
+fn counter(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> Arc<AtomicUsize> {
+    let new = Arc::new(AtomicUsize::new(0));
+    let mut list = lock(list);
+    list.retain(|w| w.strong_count() > 0);
+    list.push(Arc::downgrade(&new));
+    new
+}
+
+fn sum(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> usize {
+    lock(list).iter().filter_map(Weak::upgrade).map(|c| c.load(Ordering::Relaxed)).sum()
 }
 
 /// A pool of buffers. Clones are the same pool.
@@ -62,6 +78,8 @@ pub struct PoolStats {
     pub free: usize,
     /// Buffers that lie in threads' caches.
     pub cached: usize,
+    /// Buffers that devices have, to fill or to send.
+    pub lent: usize,
     /// Buffers that packets occupy.
     pub used: usize,
     /// Allocations refused because no buffer was free.
@@ -87,6 +105,7 @@ impl Pool {
             refused: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             cached: Mutex::default(),
+            lent: Mutex::default(),
         });
         lock(&POOLS).insert(number, Arc::downgrade(&shared));
         let pool = Pool(shared);
@@ -116,12 +135,19 @@ impl Pool {
 
     /// A cache for one thread.
     pub fn cache(&self) -> Cache {
-        let fill = Arc::new(AtomicUsize::new(0));
-        let mut cached = lock(&self.0.cached);
-        cached.retain(|w| w.strong_count() > 0);
-        cached.push(Arc::downgrade(&fill));
-        drop(cached);
+        let fill = counter(&self.0.cached);
         Cache { pool: self.clone(), stack: Vec::with_capacity(CACHE + BATCH), fill, tally: Tally::default() }
+    }
+
+    /// A counter of buffers that a queue of a device has.
+    pub(crate) fn lender(&self) -> Arc<AtomicUsize> {
+        counter(&self.0.lent)
+    }
+
+    /// Where the buffers lie that there were at the start. Those that were added since lie elsewhere.
+    pub fn window(&self) -> Window {
+        let regions = lock(&self.0.regions);
+        regions.first().map_or(Window::new(0, 0), |r| Window::new(r.segment.at, r.segment.len))
     }
 
     /// How many buffers there are.
@@ -134,14 +160,14 @@ impl Pool {
         let s = &*self.0;
         let total = s.total.load(Ordering::Relaxed);
         let free = lock(&s.depot).len();
-        let cached =
-            lock(&s.cached).iter().filter_map(Weak::upgrade).map(|c| c.load(Ordering::Relaxed)).sum();
+        let (cached, lent) = (sum(&s.cached), sum(&s.lent));
         let page = lock(&s.regions).iter().map(|r| r.segment.page).max().unwrap_or(PageSize::Small);
         PoolStats {
             total,
             free,
             cached,
-            used: total.saturating_sub(free + cached),
+            lent,
+            used: total.saturating_sub(free + cached + lent),
             refused: s.refused.load(Ordering::Relaxed),
             lost: s.lost.load(Ordering::Relaxed),
             page,

@@ -1,6 +1,7 @@
 //! Drivers: where packets come from and go to. Each gives a [`Device`]: its queues, and a handle to control it.
 //!
 //! * [`af_packet`]: an interface of the kernel, such as one end of a veth pair.
+//! * [`af_xdp`]: the same, faster, where the kernel puts packets into the router's own buffers.
 //! * [`tap`]: a cable to this machine's own stack.
 //! * [`pcap`]: a file that packets come from, and one that they go to.
 //! * [`pktgen`]: a generator and a sink inside the process.
@@ -9,6 +10,7 @@
 //! as the virtio header names them.
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod device;
 pub mod guardian;
 mod kernel;
@@ -22,5 +24,5 @@ pub use guardian::Guardian;
 pub use kernel::events::link_events;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
-pub const INPUT_NODES: [&str; 4] =
-    [af_packet::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE, pcap::INPUT_NODE];
+pub const INPUT_NODES: [&str; 5] =
+    [af_packet::INPUT_NODE, af_xdp::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE, pcap::INPUT_NODE];

@@ -2,6 +2,7 @@
 
 mod feature;
 mod frame;
+mod lent;
 mod link;
 mod packet;
 mod pool;

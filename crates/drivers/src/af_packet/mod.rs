@@ -9,18 +9,18 @@
 //! are the [guardian](crate::guardian)'s matter: an interface that was down, and an MTU that was raised. The interface's
 //! Ethernet address is never changed: it listens to all addresses meanwhile.
 
-mod mapping;
 mod open;
 mod ring;
 mod rx;
 mod tx;
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 pub(crate) use open::INPUT_NODE;
 pub use open::open;
+
+pub use crate::kernel::port::OpenError;
 
 use crate::device::{DeviceControl, Link};
 use crate::guardian::{Guardian, Loan};
@@ -67,61 +67,6 @@ impl Config {
             shared: false,
             force: false,
             mac: None,
-        }
-    }
-}
-
-/// Why an interface cannot be opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// There is none of this name; these there are.
-    NotFound(String, Vec<String>),
-    /// It is not an Ethernet interface.
-    NotEthernet(String),
-    /// The default route leaves by it.
-    DefaultRoute(String),
-    /// Another process uses it so that the kernel hears nothing.
-    InUse(String),
-    /// The configuration asks for something impossible.
-    Impossible(String),
-    /// The kernel refused something.
-    Refused(&'static str, io::Error),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenError::NotFound(name, there) => {
-                write!(f, "there is no interface {name} here; there are: {}", there.join(", "))
-            }
-            OpenError::NotEthernet(name) => write!(f, "{name} is not an Ethernet interface"),
-            OpenError::DefaultRoute(name) => {
-                write!(
-                    f,
-                    "{name} carries this machine's default route: taking it would cut the machine off. "
-                )?;
-                write!(f, "If that is meant, force it")
-            }
-            OpenError::InUse(name) => {
-                write!(
-                    f,
-                    "{name} is in use by another router: `nft list table netdev volley-{name}` shows its claim"
-                )
-            }
-            OpenError::Impossible(what) => f.write_str(what),
-            OpenError::Refused(what, e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "{what}: {e}. It needs CAP_NET_RAW and CAP_NET_ADMIN")
-            }
-            OpenError::Refused(what, e) => write!(f, "{what}: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            OpenError::Refused(_, e) => Some(e),
-            _ => None,
         }
     }
 }

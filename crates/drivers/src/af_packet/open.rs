@@ -14,7 +14,8 @@ use super::{Config, Control, Mode, OpenError, Stack};
 use crate::device::Device;
 use crate::guardian::Loan;
 use crate::kernel::claim::Claim;
-use crate::kernel::netdev::{self, Netdev};
+use crate::kernel::netdev::Netdev;
+use crate::kernel::port;
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
@@ -41,19 +42,12 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
             config.queues, config.rx_ring
         )));
     }
-    let dev = Netdev::find(name).map_err(|e| match e.raw_os_error() {
-        Some(libc::ENODEV) => OpenError::NotFound(name.clone(), netdev::names()),
-        _ => OpenError::Refused("looking for the interface", e),
-    })?;
-    let asked = |e| OpenError::Refused("asking for the interface's properties", e);
-    let Some(own_mac) = dev.mac().map_err(asked)? else { return Err(OpenError::NotEthernet(name.clone())) };
-    if !config.force && netdev::carries_default_route(name) {
-        return Err(OpenError::DefaultRoute(name.clone()));
-    }
+    let (dev, own_mac) = port::find(name, config.force)?;
     let stack = keep_out(config)?;
 
     let dev = Arc::new(dev);
-    let loan = Loan::new(dev.clone()).map_err(asked)?;
+    let loan =
+        Loan::new(dev.clone()).map_err(|e| OpenError::Refused("asking for the interface's properties", e))?;
     let mtu = loan.mtu();
     let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
@@ -146,13 +140,7 @@ fn rx_socket(config: &Config, dev: &Netdev, mtu: usize) -> io::Result<(OwnedFd, 
         Mode::V3 => Ring::Blocks(BlockRing::new(fd, config.rx_ring, mtu)?),
     };
     // Whatever address the operator gives, and whatever group is asked for, packets to it are let in.
-    let all = libc::packet_mreq {
-        mr_ifindex: dev.index(),
-        mr_type: libc::PACKET_MR_PROMISC as _,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    sys::set_option(fd, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)?;
+    port::promiscuous(fd, dev)?;
     bind(fd, dev, libc::ETH_P_ALL)?;
     Ok((socket, ring))
 }

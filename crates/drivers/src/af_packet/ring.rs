@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use wire::VirtioNetHeader;
 
-use super::mapping::Mapping;
+use crate::kernel::mapping::Mapping;
 use crate::kernel::scratch::tag;
 use crate::kernel::sys;
 
@@ -114,7 +114,7 @@ impl FrameRing {
             tp_frame_nr: small(blocks * frames_a_block)?,
         };
         sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
-        let memory = Mapping::new(socket, block_len * blocks)?;
+        let memory = Mapping::new(socket, 0, block_len * blocks)?;
         Ok(FrameRing { memory, frame, block_len, frames_a_block, blocks, block: 0, number: 0 })
     }
 
@@ -125,7 +125,7 @@ impl FrameRing {
     /// The status of the next frame if it is ours. What the kernel wrote before it is visible then.
     fn status(&self) -> Option<u32> {
         // `tp_status` is the first word.
-        let status = self.memory.status(self.at())?.load(Ordering::Acquire);
+        let status = self.memory.word(self.at())?.load(Ordering::Acquire);
         (status & libc::TP_STATUS_USER != 0).then_some(status)
     }
 
@@ -146,7 +146,7 @@ impl FrameRing {
     }
 
     fn release(&mut self) {
-        if let Some(status) = self.memory.status(self.at()) {
+        if let Some(status) = self.memory.word(self.at()) {
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
         self.number += 1;
@@ -186,13 +186,13 @@ impl BlockRing {
             tp_feature_req_word: 0,
         };
         sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
-        let memory = Mapping::new(socket, BLOCK * blocks)?;
+        let memory = Mapping::new(socket, 0, BLOCK * blocks)?;
         Ok(BlockRing { memory, blocks, block: 0, left: 0, next: 0 })
     }
 
     /// Whether the present block is ours. What the kernel wrote before is visible then.
     fn ready(&self) -> bool {
-        let status = self.memory.status(self.block * BLOCK + BLOCK_HEADER);
+        let status = self.memory.word(self.block * BLOCK + BLOCK_HEADER);
         status.is_some_and(|s| s.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0)
     }
 
@@ -234,7 +234,7 @@ impl BlockRing {
     }
 
     fn release_block(&mut self) {
-        if let Some(status) = self.memory.status(self.block * BLOCK + BLOCK_HEADER) {
+        if let Some(status) = self.memory.word(self.block * BLOCK + BLOCK_HEADER) {
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
         self.block = if self.block + 1 == self.blocks { 0 } else { self.block + 1 };

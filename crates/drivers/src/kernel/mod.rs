@@ -2,7 +2,9 @@
 
 pub(crate) mod claim;
 pub(crate) mod events;
+pub(crate) mod mapping;
 pub(crate) mod netdev;
 pub(crate) mod offload;
+pub(crate) mod port;
 pub(crate) mod scratch;
 pub(crate) mod sys;

@@ -165,6 +165,21 @@ impl Netdev {
         Ok(())
     }
 
+    /// How many receive queues it has.
+    pub(crate) fn rx_queues(&self) -> io::Result<u32> {
+        const ETHTOOL_GCHANNELS: u32 = 0x3c;
+        // `struct ethtool_channels`: the command; the most of receive, transmit, other and combined queues; how many there are.
+        let mut channels = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut r = self.request()?;
+        r.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
+        match self.call(libc::SIOCETHTOOL, &mut r) {
+            Ok(()) => Ok((channels[5] + channels[8]).max(1)),
+            // A driver that does not know the question has one.
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Speed in Mbit/s, where the interface has one.
     pub(crate) fn speed_mbps(&self) -> Option<u32> {
         const ETHTOOL_GSET: u32 = 1;

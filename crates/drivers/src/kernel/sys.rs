@@ -33,6 +33,16 @@ unsafe impl Plain for libc::tpacket_req3 {}
 unsafe impl Plain for libc::tpacket_req {}
 // SAFETY: two integers of 32 bits.
 unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
+// SAFETY: integers, without padding between them.
+unsafe impl Plain for libc::xdp_desc {}
+// SAFETY: integers of 64 bits.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+// SAFETY: integers of 64 bits.
+unsafe impl Plain for libc::xdp_statistics {}
+// SAFETY: integers, without padding between them or behind.
+unsafe impl Plain for libc::xdp_umem_reg {}
 // SAFETY: integers, without padding between them.
 unsafe impl Plain for libc::packet_mreq {}
 // SAFETY: as above.
@@ -156,6 +166,25 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 pub(crate) fn recv(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most as many bytes as there are.
     check(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) })
+}
+
+/// Which way a socket without data in its calls is to go on.
+#[derive(Clone, Copy)]
+pub(crate) enum Nudge {
+    Receive,
+    Send,
+}
+
+/// Calls the kernel for a socket that shares rings with it, without data and without waiting.
+pub(crate) fn nudge(fd: BorrowedFd<'_>, which: Nudge) -> io::Result<()> {
+    // SAFETY: no bytes are read or written, and no address is given.
+    let r = unsafe {
+        match which {
+            Nudge::Receive => libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT),
+            Nudge::Send => libc::send(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT),
+        }
+    };
+    check(r).map(|_| ())
 }
 
 /// A part of memory for `readv`, `sendmsg` and the like.

@@ -3,6 +3,7 @@
 //! Those over real links need root or a user namespace, and say `SKIPPED` where there is neither.
 
 mod af_packet;
+mod af_xdp;
 mod cable;
 mod lab;
 mod pcap;

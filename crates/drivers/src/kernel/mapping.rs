@@ -5,10 +5,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU32;
 
-use crate::kernel::sys::Plain;
+use super::sys::Plain;
 
-/// The ring of a packet socket. The kernel writes to it at any time; a status word says whose each part is.
-pub(super) struct Mapping {
+/// The ring of a socket. The kernel writes to it at any time; atomic words say whose each part is.
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
@@ -17,11 +17,11 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps the ring of `socket`, which has `len` bytes.
-    pub(super) fn new(socket: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+    /// Maps the ring of `socket` that it has at `offset`, `len` bytes.
+    pub(crate) fn new(socket: BorrowedFd<'_>, offset: libc::off_t, len: usize) -> io::Result<Mapping> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
-        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), 0) };
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, socket.as_raw_fd(), offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -35,20 +35,32 @@ impl Mapping {
         inside.then(|| unsafe { self.base.as_ptr().add(at) })
     }
 
-    /// A status word, at a multiple of 4.
+    /// A word that says whose something is, at a multiple of 4.
     #[inline]
-    pub(super) fn status(&self, at: usize) -> Option<&AtomicU32> {
+    pub(crate) fn word(&self, at: usize) -> Option<&AtomicU32> {
         let word = self.at(at, 4)?.cast::<u32>();
-        // SAFETY: within the mapping, which lives as long as self; both sides access status words atomically only.
+        // SAFETY: within the mapping, which lives as long as self; both sides access such words atomically only.
         word.is_aligned().then(|| unsafe { AtomicU32::from_ptr(word) })
     }
 
     /// A copy of a header. The kernel may write it meanwhile if it is not ours: any bits are a valid `T`.
     #[inline]
-    pub(super) fn read<T: Plain>(&self, at: usize) -> Option<T> {
+    pub(crate) fn read<T: Plain>(&self, at: usize) -> Option<T> {
         let from = self.at(at, size_of::<T>())?.cast::<T>();
         // SAFETY: within the mapping, initialised by the kernel, and any bits are a valid T.
         Some(unsafe { ptr::read_unaligned(from) })
+    }
+
+    /// Writes a header.
+    ///
+    /// # Safety
+    /// Nothing at this place is borrowed. (That the kernel may read it meanwhile does no harm to us.)
+    #[inline]
+    pub(crate) unsafe fn write<T: Plain>(&self, at: usize, value: T) {
+        if let Some(to) = self.at(at, size_of::<T>()) {
+            // SAFETY: within the mapping, and nobody borrows it, as the caller says.
+            unsafe { ptr::write_unaligned(to.cast::<T>(), value) };
+        }
     }
 
     /// The bytes at a place.
@@ -56,7 +68,7 @@ impl Mapping {
     /// # Safety
     /// The part of the ring that they are in was given to us, and is not given back while the bytes are borrowed.
     #[inline]
-    pub(super) unsafe fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
+    pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
         let first = self.at(at, len)?;
         // SAFETY: within the mapping, initialised, and the kernel does not write there, as the caller says.
         Some(unsafe { std::slice::from_raw_parts(first, len) })

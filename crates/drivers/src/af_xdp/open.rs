@@ -1,0 +1,207 @@
+//! Opening an interface.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use buf::layout::{DATA_ROOM, HEADROOM};
+use buf::{Lent, Pool, RxQueue, TxQueue, Window};
+use libc::{SOL_XDP, c_int};
+
+use super::program::{Attach, Program};
+use super::ring::{Kind, Ring};
+use super::rx::XdpRx;
+use super::tx::XdpTx;
+use super::{Config, Control, Copying, MAX_MTU, Socket};
+use crate::device::Device;
+use crate::guardian::Loan;
+use crate::kernel::netdev::Netdev;
+use crate::kernel::port::{self, OpenError};
+use crate::kernel::sys;
+
+/// Name of the node that polls these devices.
+pub(crate) const INPUT_NODE: &str = "af-xdp-input";
+/// Bytes that the kernel may use of a buffer, from where its headroom begins.
+const CHUNK: u32 = (HEADROOM + DATA_ROOM) as u32;
+/// Packets that the kernel sends in one system call, where it can be told (`XDP_MAX_TX_SKB_BUDGET`, Linux 6.17).
+const BUDGET: c_int = 256;
+const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
+/// Packets that a ring may hold.
+const RINGS: std::ops::RangeInclusive<u32> = 64..=32_768;
+
+/// Opens an interface of the calling thread's network namespace, whose packets are to lie in buffers of `pool`. It stays down
+/// if it is, until it is [set up](crate::DeviceControl::set_admin).
+///
+/// # Errors
+/// When there is none, it is in use, or the kernel refuses; see [`OpenError`].
+pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
+    let name = &config.name;
+    for ring in [config.rx_ring, config.tx_ring] {
+        if !RINGS.contains(&ring) || !ring.is_power_of_two() {
+            return Err(OpenError::Impossible(format!(
+                "{name}: a ring can hold {} to {} packets, a power of two, not {ring}",
+                RINGS.start(),
+                RINGS.end()
+            )));
+        }
+    }
+    let (dev, own_mac) = port::find(name, config.force)?;
+    let asked = |e| OpenError::Refused("asking for the interface's properties", e);
+    let there = dev.rx_queues().map_err(asked)?;
+    let queues = config.queues.unwrap_or(there);
+    if queues != there {
+        return Err(OpenError::Impossible(format!(
+            "{name} has {there} receive queues, and what came by a queue without a socket would be lost: take all of them, or \
+             have it use {queues}: ethtool -L {name} combined {queues}, or rx {queues} tx {queues}"
+        )));
+    }
+    let dev = Arc::new(dev);
+    let loan = Loan::new(dev.clone()).map_err(asked)?;
+    // Sockets can be bound while the interface is up only. Where it was not, it is down again below.
+    let was_up = dev.flags().map_err(asked)? & libc::IFF_UP != 0;
+    dev.set_up(true).map_err(|e| OpenError::Refused("setting the interface up", e))?;
+    let program = attach(config, &dev, queues)?;
+    let promiscuous = port::listen_to_all(&dev)
+        .map_err(|e| OpenError::Refused("having the interface listen to all addresses", e))?;
+
+    let window = pool.window();
+    let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
+    let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
+    let mut copies = false;
+    for queue in 0..queues {
+        let opened = open_queue(config, &dev, queue, window, pool)
+            .map_err(|e| OpenError::Refused(explain(&e, config), e))?;
+        let served = program.serve(queue, opened.socket.as_fd());
+        served.map_err(|e| OpenError::Refused("handing a queue's packets to its socket", e))?;
+        copies |= opened.copies;
+        rx.push(Box::new(opened.rx));
+        tx.push(Box::new(opened.tx));
+    }
+    dev.set_up(was_up).map_err(|e| OpenError::Refused("setting the interface down again", e))?;
+    Ok(Device {
+        kind: "af-xdp",
+        input_node: INPUT_NODE,
+        rx,
+        tx,
+        mac: config.mac.unwrap_or(own_mac),
+        mtu: loan.mtu().clamp(0, MAX_MTU.into()) as u16,
+        control: Box::new(Control {
+            dev,
+            program,
+            _promiscuous: promiscuous,
+            loan,
+            copies,
+            config: config.clone(),
+            queues: queues as usize,
+        }),
+    })
+}
+
+fn attach(config: &Config, dev: &Netdev, queues: u32) -> Result<Program, OpenError> {
+    let new = |attach| Program::new(dev.index(), queues, attach);
+    let made = match config.attach {
+        Some(attach) => new(attach),
+        None => new(Attach::Native).or_else(|e| match e.raw_os_error() {
+            // It is there already, or not allowed: the other way meets the same.
+            Some(libc::EBUSY | libc::EPERM) => Err(e),
+            _ => new(Attach::Generic),
+        }),
+    };
+    made.map_err(|e| match e.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => OpenError::Impossible(format!(
+            "{} has an XDP program of another process already: `ip link show dev {0}` names it",
+            config.name
+        )),
+        Some(libc::EPERM) => OpenError::Refused(
+            "loading the program that hands packets over (it needs CAP_BPF, or CAP_SYS_ADMIN, of the machine itself)",
+            e,
+        ),
+        Some(libc::EOPNOTSUPP) => OpenError::Impossible(format!(
+            "the driver of {} runs no XDP programs: take it as a host-interface, or without \"native\"",
+            config.name
+        )),
+        _ => OpenError::Refused("attaching the program that hands packets over", e),
+    })
+}
+
+/// What could not be done, and what helps.
+fn explain(e: &io::Error, config: &Config) -> &'static str {
+    match (e.raw_os_error(), config.copying) {
+        (Some(libc::EOPNOTSUPP), Copying::Never) => {
+            "binding without copying, which this interface's driver does not know: leave out \"zero-copy\""
+        }
+        (Some(libc::EBUSY), _) => "binding a queue, which another process has",
+        (Some(libc::ENOBUFS | libc::ENOMEM), _) => {
+            "sharing the buffers with the kernel: raise LimitMEMLOCK= in the service manager's unit (ulimit -l)"
+        }
+        _ => "opening an AF_XDP socket",
+    }
+}
+
+struct Queue {
+    socket: Arc<Socket>,
+    rx: XdpRx,
+    tx: XdpTx,
+    copies: bool,
+}
+
+fn open_queue(
+    config: &Config,
+    dev: &Arc<Netdev>,
+    queue: u32,
+    window: Window,
+    pool: &Pool,
+) -> io::Result<Queue> {
+    let fd: OwnedFd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
+    let memory = libc::xdp_umem_reg {
+        addr: window.start().as_ptr() as u64,
+        len: window.len() as u64,
+        chunk_size: CHUNK,
+        headroom: 0,
+        flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+        tx_metadata_len: 0,
+    };
+    sys::set_option(fd.as_fd(), SOL_XDP, libc::XDP_UMEM_REG, memory)?;
+    let fill = Ring::new(fd.as_fd(), Kind::Fill, config.rx_ring)?;
+    let completion = Ring::new(fd.as_fd(), Kind::Completion, config.tx_ring)?;
+    let received = Ring::new(fd.as_fd(), Kind::Receive, config.rx_ring)?;
+    let sent = Ring::new(fd.as_fd(), Kind::Transmit, config.tx_ring)?;
+    // Kernels that do not know it send 32 packets a call.
+    let _ = sys::set_option(fd.as_fd(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, BUDGET);
+    let copying = match config.copying {
+        Copying::IfNeeded => 0,
+        Copying::Always => libc::XDP_COPY,
+        Copying::Never => libc::XDP_ZEROCOPY,
+    };
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: libc::XDP_USE_NEED_WAKEUP | copying,
+        sxdp_ifindex: dev.index() as u32,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    // SAFETY: this is the address of an AF_XDP socket.
+    unsafe { sys::bind(fd.as_fd(), &address)? };
+    let options: c_int = sys::option(fd.as_fd(), SOL_XDP, libc::XDP_OPTIONS)?;
+    let socket = Arc::new(Socket { fd, left: Default::default() });
+    let rx = XdpRx {
+        ring: received,
+        fill,
+        socket: socket.clone(),
+        dev: dev.clone(),
+        name: config.name.clone(),
+        idle: 0,
+        missed: 0,
+        unusable: 0,
+        lent: Some(Lent::new(pool, window)),
+    };
+    let tx = XdpTx {
+        ring: sent,
+        completion,
+        socket: socket.clone(),
+        dev: dev.clone(),
+        lent: Some(Lent::new(pool, window)),
+    };
+    let copies = options as u32 & libc::XDP_OPTIONS_ZEROCOPY == 0;
+    Ok(Queue { socket, rx, tx, copies })
+}

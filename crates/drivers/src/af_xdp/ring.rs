@@ -1,0 +1,155 @@
+//! The four rings of an AF_XDP socket: single producer, single consumer, the kernel at the other side of each.
+//!
+//! * fill: buffers for packets that are to come. Receive: packets that came.
+//! * transmit: packets that are to go. Completion: buffers of those that went.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{SOL_XDP, c_int, off_t, xdp_mmap_offsets, xdp_ring_offset};
+
+use crate::kernel::mapping::Mapping;
+use crate::kernel::sys::{self, Plain};
+
+/// Which of the rings.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Receive,
+    Transmit,
+    Fill,
+    Completion,
+}
+
+impl Kind {
+    /// The option that makes it, and where it is mapped.
+    fn names(self) -> (c_int, off_t) {
+        match self {
+            Kind::Receive => (libc::XDP_RX_RING, libc::XDP_PGOFF_RX_RING),
+            Kind::Transmit => (libc::XDP_TX_RING, libc::XDP_PGOFF_TX_RING),
+            Kind::Fill => (libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_PGOFF_FILL_RING as off_t),
+            Kind::Completion => {
+                (libc::XDP_UMEM_COMPLETION_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING as off_t)
+            }
+        }
+    }
+
+    fn of(self, all: &xdp_mmap_offsets) -> &xdp_ring_offset {
+        match self {
+            Kind::Receive => &all.rx,
+            Kind::Transmit => &all.tx,
+            Kind::Fill => &all.fr,
+            Kind::Completion => &all.cr,
+        }
+    }
+}
+
+/// A ring of `T`s: [`xdp_desc`](libc::xdp_desc) for packets, `u64` for buffers.
+pub(super) struct Ring<T> {
+    memory: Mapping,
+    producer: usize,
+    consumer: usize,
+    flags: usize,
+    slots: usize,
+    size: u32,
+    /// Our side: how many we have put or taken, shown to the kernel or not.
+    ours: u32,
+    /// The kernel's side, as last seen.
+    theirs: u32,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: Plain> Ring<T> {
+    /// Makes a ring of `size` slots, a power of two.
+    pub(super) fn new(socket: BorrowedFd<'_>, kind: Kind, size: u32) -> io::Result<Ring<T>> {
+        let (option, offset) = kind.names();
+        sys::set_option(socket, SOL_XDP, option, size as c_int)?;
+        let all: xdp_mmap_offsets = sys::option(socket, SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+        let at = kind.of(&all);
+        let memory = Mapping::new(socket, offset, at.desc as usize + size as usize * size_of::<T>())?;
+        let ring = Ring {
+            memory,
+            producer: at.producer as usize,
+            consumer: at.consumer as usize,
+            flags: at.flags as usize,
+            slots: at.desc as usize,
+            size,
+            ours: 0,
+            theirs: 0,
+            of: std::marker::PhantomData,
+        };
+        match [ring.producer, ring.consumer, ring.flags].iter().all(|at| ring.memory.word(*at).is_some()) {
+            true => Ok(ring),
+            false => Err(io::Error::other("the kernel's ring makes no sense")),
+        }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU32 {
+        static NONE: AtomicU32 = AtomicU32::new(0);
+        // `new` has seen that all of them are within the mapping.
+        self.memory.word(at).unwrap_or(&NONE)
+    }
+
+    #[inline]
+    fn slot(&self, i: u32) -> usize {
+        self.slots + (i & (self.size - 1)) as usize * size_of::<T>()
+    }
+
+    /// Whether the kernel asks for a system call to go on.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+
+    /// How many the kernel has not taken yet, of a ring that we fill.
+    pub(super) fn waiting(&self) -> u32 {
+        self.ours.wrapping_sub(self.word(self.consumer).load(Ordering::Acquire))
+    }
+
+    /// How many can be put now, at least 1 and at most `wanted`, or 0.
+    #[inline]
+    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+        let free = |ring: &Self| ring.size - ring.ours.wrapping_sub(ring.theirs).min(ring.size);
+        if free(self) < wanted {
+            self.theirs = self.word(self.consumer).load(Ordering::Acquire);
+        }
+        free(self).min(wanted)
+    }
+
+    /// Puts one; only as many as there is [`room`](Self::room) for.
+    #[inline]
+    pub(super) fn put(&mut self, value: T) {
+        // SAFETY: nothing of this mapping is ever borrowed but its words, which are elsewhere.
+        unsafe { self.memory.write(self.slot(self.ours), value) };
+        self.ours = self.ours.wrapping_add(1);
+    }
+
+    /// Shows the kernel what was put.
+    #[inline]
+    pub(super) fn submit(&self) {
+        self.word(self.producer).store(self.ours, Ordering::Release);
+    }
+
+    /// How many can be taken now, at most `wanted`.
+    #[inline]
+    pub(super) fn ready(&mut self, wanted: u32) -> u32 {
+        if self.theirs.wrapping_sub(self.ours) < wanted {
+            self.theirs = self.word(self.producer).load(Ordering::Acquire);
+        }
+        self.theirs.wrapping_sub(self.ours).min(self.size).min(wanted)
+    }
+
+    /// Takes one of those that are ready.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<T> {
+        let value = self.memory.read(self.slot(self.ours));
+        self.ours = self.ours.wrapping_add(1);
+        value
+    }
+
+    /// Gives the kernel the slots back that were taken.
+    #[inline]
+    pub(super) fn release(&self) {
+        self.word(self.consumer).store(self.ours, Ordering::Release);
+    }
+}

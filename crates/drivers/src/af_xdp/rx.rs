@@ -1,0 +1,121 @@
+//! The receive queue: the kernel puts packets straight into buffers of the router's pool.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use buf::layout::{DATA, DATA_ROOM, HEADROOM};
+use buf::{Cache, Frame, Gone, Held, Lent, Lost, RxQueue};
+use libc::{xdp_desc, xdp_statistics};
+
+use super::ring::Ring;
+use super::{PLACE, Socket};
+use crate::kernel::netdev::Netdev;
+use crate::kernel::sys;
+
+/// Polls in vain after which the interface is asked whether it is still there.
+const ASK: u32 = 1024;
+
+pub(super) struct XdpRx {
+    pub(super) ring: Ring<xdp_desc>,
+    pub(super) fill: Ring<u64>,
+    pub(super) socket: Arc<Socket>,
+    pub(super) dev: Arc<Netdev>,
+    pub(super) name: String,
+    pub(super) idle: u32,
+    /// What the kernel has counted, when it was asked last.
+    pub(super) missed: u64,
+    pub(super) unusable: u64,
+    /// The buffers that the kernel has; `None` once the queue is given up.
+    pub(super) lent: Option<Lent>,
+}
+
+impl Drop for XdpRx {
+    fn drop(&mut self) {
+        self.socket.outlive(self.lent.take());
+    }
+}
+
+impl XdpRx {
+    /// The packet that the kernel says is there.
+    #[inline]
+    fn packet(&mut self, said: xdp_desc) -> Option<Held> {
+        let chunk = (said.addr & PLACE) as usize;
+        let mut held = self.lent.as_mut()?.back(chunk.checked_sub(HEADROOM)?)?;
+        let (offset, len) = (HEADROOM + (said.addr >> 48) as usize, said.len as usize);
+        match offset == DATA && len <= DATA_ROOM && said.options == 0 {
+            true => held.packet().set_len(len),
+            // An empty packet is of no use either; its buffer is.
+            false => self.unusable += 1,
+        }
+        Some(held)
+    }
+
+    /// Gives the kernel buffers for packets to come, as many as its ring has room for.
+    #[inline]
+    fn replenish(&mut self, cache: &mut Cache) {
+        let Some(lent) = &mut self.lent else { return };
+        let room = self.fill.room(u32::MAX);
+        let mut given = 0;
+        while given < room {
+            let Some(held) = Held::alloc(cache) else { break };
+            match lent.lend(held) {
+                Ok(place) => self.fill.put((place + HEADROOM) as u64),
+                // A buffer that was added to the pool after the interface was opened: the kernel cannot reach it.
+                Err(held) => {
+                    held.free(cache);
+                    break;
+                }
+            }
+            given += 1;
+        }
+        if given > 0 {
+            cache.note_kept(given as isize);
+            self.fill.submit();
+        }
+        if self.fill.needs_wakeup() {
+            // What comes of it shows in the rings.
+            let _ = self.socket.wake_receiver();
+        }
+    }
+}
+
+impl RxQueue for XdpRx {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let n = self.ring.ready(frame.room() as u32);
+        for _ in 0..n {
+            let Some(held) = self.ring.take().and_then(|said| self.packet(said)) else { continue };
+            cache.note_kept(-1);
+            match held.snapshot().len {
+                0 => held.free(cache),
+                // There is room: no more were taken than that.
+                _ => drop(frame.push(held)),
+            }
+        }
+        if n > 0 {
+            self.ring.release();
+            self.idle = 0;
+        } else {
+            self.idle += 1;
+            if self.idle >= ASK {
+                self.idle = 0;
+                if !self.dev.exists() {
+                    return Err(Gone(format!("the interface {} vanished", self.name)));
+                }
+            }
+        }
+        self.replenish(cache);
+        Ok(())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn take_lost(&mut self) -> Lost {
+        let said: Option<xdp_statistics> =
+            sys::option(self.socket.as_fd(), libc::SOL_XDP, libc::XDP_STATISTICS).ok();
+        let now = said.map_or(self.missed, |s| s.rx_dropped + s.rx_ring_full);
+        let missed = now.saturating_sub(std::mem::replace(&mut self.missed, now));
+        Lost { missed, unusable: std::mem::take(&mut self.unusable) }
+    }
+}
