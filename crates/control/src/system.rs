@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drivers::pktgen::{self, Generator, Sink};
-use drivers::{Device, Guardian, af_packet, pcap, tap};
+use drivers::{Device, Guardian, af_packet, af_xdp, pcap, tap};
 use net::interface::Kind;
 use net::router::{InterfaceInfo, Router};
 use wire::Mac;
@@ -76,7 +76,7 @@ impl System {
                 self.router.add_device(name, device)?;
                 self.generators.insert(name.to_string(), (generator, sink));
             }
-            Spec::Host(_) | Spec::Tap(..) | Spec::Pcap(..) => {
+            Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Pcap(..) => {
                 match (self.open(spec), self.deleted.get(name)) {
                     (Ok(device), _) => self.router.add_device(name, device)?,
                     (Err(e), Some((was, (mac, mtu)))) if was == spec => {
@@ -189,6 +189,7 @@ impl System {
     fn open(&self, spec: &Spec) -> Result<Device, Refused> {
         let mut device = match spec {
             Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
+            Spec::Xdp(config) => af_xdp::open(config, self.router.pool()).or_else(|e| refuse(e.to_string())),
             Spec::Tap(_, config) => tap::open(config).or_else(|e| refuse(e.to_string())),
             Spec::Pcap(_, config) => pcap::open(config).or_else(|e| refuse(e.to_string())),
             _ => refuse("there is no device behind this interface"),

@@ -59,6 +59,15 @@ impl Lab {
         &self.dir
     }
 
+    /// Whether programs may be loaded into the kernel from here: root of a user namespace may not. If not, a line on standard
+    /// error says that a test was skipped.
+    pub fn can_load_programs(&self) -> bool {
+        if self.user_namespace {
+            skipped("loading programs into the kernel needs root");
+        }
+        !self.user_namespace
+    }
+
     /// Makes a namespace: a host with a loopback interface and no IPv6, so that a link is silent until a test talks.
     pub fn host(self: &Arc<Lab>, name: &str) -> Host {
         self.run(&format!("ip netns add {name}"));

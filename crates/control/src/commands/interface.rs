@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use drivers::pcap::{self, Speed};
-use drivers::{af_packet, tap};
+use drivers::{af_packet, af_xdp, tap};
 use graph::ArcError;
 use net::ethernet::Tags;
 use net::interface::Kind;
@@ -26,6 +26,15 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("delete host-interface name <name:word>", "Give a Linux interface back.", |c, a| {
         let host = format!("host-{}", a.need::<String>("name")?);
         delete(c, a, "name", &host, |spec| matches!(spec, Spec::Host(_)))
+    });
+    r.add(
+        "create interface af_xdp host-if <name:word> [num-rx-queues {all | <queues:u32>}] [rx-queue-size <rx:u32>] \
+         [tx-queue-size <tx:u32>] [{native | generic}] [{zero-copy | no-zero-copy}] [hw-addr <mac:mac>] [force]",
+        "Take a Linux interface by AF_XDP, with all its queues; it becomes xdp-NAME.",
+        create_xdp,
+    );
+    r.add("delete interface af_xdp <interface:interface>", "Give a Linux interface back.", |c, a| {
+        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Xdp(_)))
     });
     r.add(
         "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
@@ -146,6 +155,30 @@ fn create_host(c: &mut Context, a: &Args) -> Done {
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Host(config)) };
     create(c, a, "name", Key::Interface(format!("host-{name}")), interface)
+}
+
+fn create_xdp(c: &mut Context, a: &Args) -> Done {
+    let usual = af_xdp::Config::new(a.need::<String>("name")?);
+    let config = af_xdp::Config {
+        queues: a.get("queues"),
+        rx_ring: a.get("rx").unwrap_or(usual.rx_ring),
+        tx_ring: a.get("tx").unwrap_or(usual.tx_ring),
+        attach: match (a.has("native"), a.has("generic")) {
+            (true, _) => Some(af_xdp::Attach::Native),
+            (_, true) => Some(af_xdp::Attach::Generic),
+            _ => None,
+        },
+        copying: match (a.has("zero-copy"), a.has("no-zero-copy")) {
+            (true, _) => af_xdp::Copying::Never,
+            (_, true) => af_xdp::Copying::Always,
+            _ => af_xdp::Copying::IfNeeded,
+        },
+        force: a.has("force"),
+        ..usual
+    };
+    let key = Key::Interface(format!("xdp-{}", config.name));
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Xdp(config)) };
+    create(c, a, "name", key, interface)
 }
 
 fn create_tap(c: &mut Context, a: &Args) -> Done {

@@ -18,7 +18,7 @@ pub mod whole;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -240,3 +240,5 @@ mod config_tests;
 mod list_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vpp_tests;

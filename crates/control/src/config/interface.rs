@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use drivers::pcap::{self, Speed};
-use drivers::{af_packet, tap};
+use drivers::{af_packet, af_xdp, tap};
 use net::ethernet::Tags;
 use net::router::Address;
 use wire::Mac;
@@ -55,16 +55,30 @@ pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
 
 /// What an interface of this name is made of.
 fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<Spec> {
-    let kind =
-        fields.take("device-type").and_then(|n| r.word(n, &["af-packet", "dpdk"]).map(|word| (n.at, word)));
+    let kind = fields
+        .take("device-type")
+        .and_then(|n| r.word(n, &["af-packet", "af-xdp", "dpdk"]).map(|word| (n.at, word)));
     let options = fields.take("af-packet");
+    let xdp_options = fields.take("af-xdp");
+    if let Some(host) = name.strip_prefix("xdp-").filter(|host| !host.is_empty()) {
+        if let Some((at, word @ ("dpdk" | "af-packet"))) = kind {
+            r.fault(
+                at,
+                format!("{name} is a Linux interface by AF_XDP: its device-type is af-xdp, not {word}"),
+            );
+        }
+        return Some(Spec::Xdp(xdp(r, at, host, xdp_options)));
+    }
     if let Some(host) = name.strip_prefix("host-").filter(|host| !host.is_empty()) {
-        if let Some((at, "dpdk")) = kind {
-            r.fault(at, format!("{name} is a Linux interface: its device-type is af-packet"));
+        if let Some((at, "dpdk" | "af-xdp")) = kind {
+            r.fault(
+                at,
+                format!(
+                    "{name} is a Linux interface: its device-type is af-packet (by AF_XDP it is xdp-{host})"
+                ),
+            );
         }
-        if host.len() > LONGEST_NAME {
-            r.fault(at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
-        }
+        linux_name(r, at, host);
         let mut config = af_packet::Config::new(host);
         if let Some(node) = options {
             let mut fields = r.fields(node);
@@ -91,7 +105,7 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
         "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
         "BondEthernet" => "there is no bonding yet".to_string(),
         "vxlan_tunnel" => "there is no VXLAN yet".to_string(),
-        _ => "no driver makes it. A Linux interface NAME is host-NAME here, a packet generator pg0, pg1, …"
+        _ => "no driver makes it. A Linux interface NAME is host-NAME here, or xdp-NAME, a packet generator pg0, pg1, …"
             .to_string(),
     };
     r.fault(at, format!("{name}: {elsewhere}"));
@@ -140,6 +154,46 @@ fn pcap(r: &mut Reader, node: &Node, number: u16) -> pcap::Config {
         }
     }
     config
+}
+
+/// `af-xdp`: how a Linux interface is taken that way.
+fn xdp(r: &mut Reader, at: At, host: &str, options: Option<&Node>) -> af_xdp::Config {
+    linux_name(r, at, host);
+    let mut config = af_xdp::Config::new(host);
+    let Some(node) = options else { return config };
+    let mut fields = r.fields(node);
+    config.queues = fields.take("queues").and_then(|n| r.number(n, 1..=1024u32));
+    let mut ring = |name, usual| {
+        let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 64..=32_768u32)?)));
+        match size {
+            Some((at, size)) if !size.is_power_of_two() => {
+                r.fault(at, format!("{size} is no power of two"));
+                usual
+            }
+            size => size.map_or(usual, |(_, size)| size),
+        }
+    };
+    config.rx_ring = ring("rx-ring-size", config.rx_ring);
+    config.tx_ring = ring("tx-ring-size", config.tx_ring);
+    config.attach = match fields.take("mode").and_then(|n| r.word(n, &["native", "generic"])) {
+        Some("native") => Some(af_xdp::Attach::Native),
+        Some(_) => Some(af_xdp::Attach::Generic),
+        None => None,
+    };
+    config.copying = match fields.take("zero-copy").and_then(|n| r.truth(n)) {
+        Some(true) => af_xdp::Copying::Never,
+        Some(false) => af_xdp::Copying::Always,
+        None => af_xdp::Copying::IfNeeded,
+    };
+    config.force = fields.take("force").and_then(|n| r.truth(n)).unwrap_or(false);
+    fields.end(r);
+    config
+}
+
+fn linux_name(r: &mut Reader, at: At, name: &str) {
+    if name.len() > LONGEST_NAME {
+        r.fault(at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
+    }
 }
 
 /// The number behind a prefix, without leading zeros.

@@ -266,7 +266,7 @@ interfaces:
       tx: \"/tmp/z.pcap\"
       max: 100000
 ";
-    assert_eq!(write(&read(text, "f").unwrap().tree), text);
+    assert_eq!(write(read(text, "f").tree.tree()), text);
     for (body, part) in [
         ("{}", "needs a \"pcap\""),
         ("{ pcap: {} }", "it has no file"),
@@ -282,6 +282,36 @@ interfaces:
         let all = faults(&format!("interfaces:\n  pcap0: {body}\n"));
         assert!(all.len() == 1 && all[0].contains(part), "{body}: {all:?}");
     }
+}
+
+#[test]
+fn interfaces_by_af_xdp() {
+    let text = "\
+interfaces:
+  xdp-eth0:
+    state: down
+  xdp-eth1:
+    af-xdp:
+      queues: 2
+      rx-ring-size: 256
+      tx-ring-size: 512
+      mode: generic
+      zero-copy: false
+      force: true
+    mtu: 1500
+";
+    assert_eq!(write(read(text, "f").tree.tree()), text);
+    wrong("interfaces:\n  xdp-eth0: { device-type: af-packet }\n", &[("2:28", "its device-type is af-xdp")]);
+    wrong("interfaces:\n  xdp-eth0: { af-xdp: { rx-ring-size: 100 } }\n", &[("2:39", "no power of two")]);
+    wrong(
+        "interfaces:\n  xdp-eth0: { af-xdp: { queues: 0, mode: fast } }\n",
+        &[("2:33", "from 1"), ("2:42", "native")],
+    );
+    wrong("interfaces:\n  xdp-a-name-that-is-long: {}\n", &[("2:3", "more than 15 bytes")]);
+    wrong(
+        "interfaces:\n  host-eth0: {}\n  xdp-eth0: {}\n",
+        &[("2:3", "xdp-eth0 has the Linux interface"), ("3:3", "host-eth0 has the Linux interface")],
+    );
 }
 
 proptest::proptest! {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::ops::Bound;
 
-use drivers::af_packet;
 use drivers::pcap::{self, Speed};
+use drivers::{af_packet, af_xdp};
 use net::ip::Prefix4;
 use net::ip::reassembly::Kind;
 use wire::Mac;
@@ -244,11 +244,11 @@ fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
         return;
     }
     t.object(name, |t| {
-        if let Spec::Host(c) = &i.spec {
-            t.map("af-packet", |t| host(t, c));
-        }
-        if let Spec::Pcap(_, c) = &i.spec {
-            t.map("pcap", |t| files(t, c));
+        match &i.spec {
+            Spec::Host(c) => t.map("af-packet", |t| host(t, c)),
+            Spec::Xdp(c) => t.map("af-xdp", |t| xdp(t, c)),
+            Spec::Pcap(_, c) => t.map("pcap", |t| files(t, c)),
+            _ => {}
         }
         body(t, tree, name, i, true);
         if subs_of(tree, name, None).next().is_some() {
@@ -299,6 +299,23 @@ fn files(t: &mut Text<'_>, c: &pcap::Config) {
         t.field("tx", Some(quoted(&record.file.display().to_string())));
         t.field("max", Some(record.most));
     }
+}
+
+fn xdp(t: &mut Text<'_>, c: &af_xdp::Config) {
+    let usual = af_xdp::Config::new("");
+    t.field("queues", c.queues);
+    t.field("rx-ring-size", (c.rx_ring != usual.rx_ring).then_some(c.rx_ring));
+    t.field("tx-ring-size", (c.tx_ring != usual.tx_ring).then_some(c.tx_ring));
+    let mode = |attach| if attach == af_xdp::Attach::Native { "native" } else { "generic" };
+    t.field("mode", c.attach.map(mode));
+    t.field(
+        "zero-copy",
+        match c.copying {
+            af_xdp::Copying::IfNeeded => None,
+            copying => Some(copying == af_xdp::Copying::Never),
+        },
+    );
+    t.field("force", c.force.then_some(true));
 }
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use drivers::pcap::{self, Speed};
-use drivers::{af_packet, tap};
+use drivers::{af_packet, af_xdp, tap};
 use net::ethernet::Tags;
 use net::router::{check_mac, check_mtu};
 use wire::Mac;
@@ -20,6 +20,8 @@ pub const VLANS: RangeInclusive<u16> = 1..=4094;
 pub enum Spec {
     /// A Linux interface (`create host-interface`).
     Host(af_packet::Config),
+    /// A Linux interface by AF_XDP (`create interface af_xdp`).
+    Xdp(af_xdp::Config),
     /// A tap (`create tap`).
     Tap(u32, tap::Config),
     /// A packet generator and sink (`create packet-generator interface`).
@@ -69,7 +71,8 @@ impl Interface {
         self.mac.map_or(Ok(()), check_mac)?;
         let (parent, tags) = match &self.spec {
             Spec::Sub { parent, tags, .. } => (parent, tags),
-            Spec::Host(config) => return apart_from_taps(&config.name, view),
+            Spec::Host(config) => return taken_once(&config.name, &format!("xdp-{}", config.name), view),
+            Spec::Xdp(config) => return taken_once(&config.name, &format!("host-{}", config.name), view),
             _ => return Ok(()),
         };
         let over = view.must_have_interface(parent)?;
@@ -143,6 +146,7 @@ impl Interface {
                 s += if c.mode == af_packet::Mode::V3 { " v3" } else { "" };
                 s
             }
+            Spec::Xdp(c) => dump_xdp(c),
             Spec::Tap(id, c) => dump_tap(*id, c),
             Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
             Spec::Pcap(n, c) => dump_pcap(*n, c),
@@ -175,14 +179,45 @@ impl Interface {
     }
 }
 
-/// The host's end of one of the router's own taps is no port for the router: packets would go around in circles.
-fn apart_from_taps(host_interface: &str, view: &View<'_>) -> Result<(), Refused> {
+/// A Linux interface is a port of the router in one way, not in the other as well. And the host's end of one of the router's own
+/// taps is none: packets would go around in circles.
+fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
+    if view.get(&Key::Interface(other.into())).is_some() {
+        return refuse(format!("{other} has the Linux interface {host_interface} already"));
+    }
     match view.index.tap(host_interface) {
         Some(tap) => {
             refuse(format!("{host_interface} is the host's end of {tap}, which is the router's own"))
         }
         None => Ok(()),
     }
+}
+
+/// The command that takes a Linux interface by AF_XDP.
+fn dump_xdp(c: &af_xdp::Config) -> String {
+    let usual = af_xdp::Config::new(c.name.clone());
+    let mut s = format!("create interface af_xdp host-if {}", quote(&c.name));
+    if let Some(n) = c.queues {
+        s += &format!(" num-rx-queues {n}");
+    }
+    for (size, usual, word) in
+        [(c.rx_ring, usual.rx_ring, "rx-queue-size"), (c.tx_ring, usual.tx_ring, "tx-queue-size")]
+    {
+        if size != usual {
+            s += &format!(" {word} {size}");
+        }
+    }
+    s += match c.attach {
+        None => "",
+        Some(af_xdp::Attach::Native) => " native",
+        Some(af_xdp::Attach::Generic) => " generic",
+    };
+    s += match c.copying {
+        af_xdp::Copying::IfNeeded => "",
+        af_xdp::Copying::Always => " no-zero-copy",
+        af_xdp::Copying::Never => " zero-copy",
+    };
+    s + if c.force { " force" } else { "" }
 }
 
 /// The command that makes a tap.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+use drivers::{af_packet, af_xdp, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
@@ -328,7 +329,7 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
 
 /// The same for the other objects whose validation looks for others; `None`: it is none of them.
 fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
-    let tap = |i: &Interface| match &i.spec {
+    let host_end = |i: &Interface| match &i.spec {
         Spec::Tap(_, c) if c.host_namespace.is_none() => Some(c.host_name.clone()),
         _ => None,
     };
@@ -347,9 +348,19 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 {
                     Some(format!("{other} takes packets with these tags already"))
                 }
-                (Spec::Host(c), _) if tap(o).as_ref() == Some(&c.name) => {
-                    Some(format!("{} is the host's end of {other}, which is the router's own", c.name))
+                (Spec::Host(af_packet::Config { name, .. }) | Spec::Xdp(af_xdp::Config { name, .. }), _)
+                    if host_end(o).as_ref() == Some(name) =>
+                {
+                    Some(format!("{name} is the host's end of {other}, which is the router's own"))
                 }
+                (
+                    Spec::Host(af_packet::Config { name, .. }),
+                    Spec::Xdp(af_xdp::Config { name: taken, .. }),
+                )
+                | (
+                    Spec::Xdp(af_xdp::Config { name, .. }),
+                    Spec::Host(af_packet::Config { name: taken, .. }),
+                ) if name == taken => Some(format!("{other} has the Linux interface {name} already")),
                 _ => None,
             };
             Some(others.filter_map(clash).collect())
@@ -387,6 +398,7 @@ fn is_about_others(said: &str) -> bool {
         "neighbour",
         "with these tags",
         "host's end",
+        "has the Linux interface",
         "router's own address",
     ]
     .iter()
@@ -395,12 +407,11 @@ fn is_about_others(said: &str) -> bool {
 
 /// Objects as [`object`]'s, and taps and ports of the host that may be the same thing.
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
-    let port = (0u8..3, any::<bool>(), 0u16..2).prop_map(|(n, tap, table)| {
-        let (name, spec) = match tap {
-            true => {
-                (format!("tap{n}"), Spec::Tap(n.into(), drivers::tap::Config::new(format!("eth{}", n / 2))))
-            }
-            false => (format!("host-eth{n}"), Spec::Host(drivers::af_packet::Config::new(format!("eth{n}")))),
+    let port = (0u8..3, 0u8..3, 0u16..2).prop_map(|(n, kind, table)| {
+        let (name, spec) = match kind {
+            0 => (format!("tap{n}"), Spec::Tap(n.into(), tap::Config::new(format!("eth{}", n / 2)))),
+            1 => (format!("host-eth{n}"), Spec::Host(af_packet::Config::new(format!("eth{n}")))),
+            _ => (format!("xdp-eth{n}"), Spec::Xdp(af_xdp::Config::new(format!("eth{n}")))),
         };
         (Key::Interface(name), Value::Interface(Box::new(Interface { table, ..Interface::new(spec) })))
     });

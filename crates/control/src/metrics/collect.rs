@@ -150,7 +150,9 @@ impl Collection {
         out.add(Id::ConfigGeneration, &[], c.journal.generation());
 
         let pool = router.pool().stats();
-        for (state, n) in [("free", pool.free), ("cached", pool.cached), ("used", pool.used)] {
+        for (state, n) in
+            [("free", pool.free), ("cached", pool.cached), ("lent", pool.lent), ("used", pool.used)]
+        {
             out.add(Id::Buffers, &[state], n);
         }
         out.add(Id::BuffersRefused, &[], pool.refused);

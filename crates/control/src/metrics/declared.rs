@@ -122,7 +122,7 @@ metrics! {
         "Packets that came in together, of those times when any came.";
 
     Buffers: Gauge "volley_buffers" ["state"]
-        "Packet buffers: `free` in the pool, `cached` by threads, or `used` by packets.";
+        "Packet buffers: `free` in the pool, `cached` by threads, `lent` to devices, or `used` by packets.";
     BuffersRefused: Counter "volley_buffer_refusals_total" []
         "How often no buffer was free for a packet.";
     PacketsLost: Counter "volley_packets_lost_total" []

@@ -102,7 +102,7 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     assert_eq!(value(&text, "volley_start_time_seconds"), 1_700_000_000.0);
     assert_eq!(value(&text, "volley_drop_packets_total{node=\"ip4-input\",reason=\"bad-version\"}"), 0.0);
     let buffers =
-        ["free", "cached", "used"].map(|s| value(&text, &format!("volley_buffers{{state=\"{s}\"}}")));
+        ["free", "cached", "lent", "used"].map(|s| value(&text, &format!("volley_buffers{{state=\"{s}\"}}")));
     assert_eq!(buffers.iter().sum::<f64>(), 1024.0);
 
     let text = written(Format::OpenMetrics, samples);

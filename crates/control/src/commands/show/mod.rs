@@ -97,6 +97,7 @@ struct Buffers {
     total: usize,
     available: usize,
     cached: usize,
+    lent: usize,
     used: usize,
     refused: u64,
     lost: u64,
@@ -111,6 +112,7 @@ fn buffers(c: &Context) -> Output {
         total: s.total,
         available: s.free,
         cached: s.cached,
+        lent: s.lent,
         used: s.used,
         refused: s.refused,
         lost: buf::pool::lost(),
@@ -128,10 +130,11 @@ fn buffers(c: &Context) -> Output {
         "Total",
         "Avail",
         "Cached",
+        "Lent",
         "Used",
         "Refused",
     ]);
-    let cells = [v.size_bytes, v.data_size_bytes, v.total, v.available, v.cached, v.used];
+    let cells = [v.size_bytes, v.data_size_bytes, v.total, v.available, v.cached, v.lent, v.used];
     let mut row = vec!["default".to_string(), "0".to_string()];
     row.extend(cells.iter().map(ToString::to_string));
     row.push(v.refused.to_string());
