@@ -59,9 +59,10 @@ impl System {
         self.deleted.clear();
     }
 
-    /// Makes an interface, down and with nothing set. What this transaction [deleted](System::delete) can always be made
+    /// Makes an interface, down and with nothing set, with this index. What this transaction [deleted](System::delete) can always be made
     /// again as it was: if its device has vanished, the interface is without it until it returns.
-    pub(crate) fn create(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
+    pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
+        self.router.prefer_index(index);
         match spec {
             Spec::Loopback(n) => {
                 self.router.add_loopback(name, Mac([0xde, 0xad, 0, 0, (n >> 8) as u8, *n as u8]))?;

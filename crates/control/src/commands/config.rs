@@ -15,7 +15,7 @@ use super::whole::{Terms, Whole};
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
 use crate::config::{self, Wanted, Writer};
-use crate::intent::{Entry, Key, Tree, Value, dump, key_name};
+use crate::intent::{Entry, Key, Tree, Value, dump, in_order, key_name};
 use crate::startup::Fault;
 
 /// What stands below a configuration that changed while it was shown.
@@ -33,7 +33,7 @@ const LARGEST: u64 = 512 << 20;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show config yaml", "Show the configuration as a file for \"config apply\".", |c, a| {
-        let yaml = Yaml { writer: Writer::default(), version: c.store.version(), begun: false };
+        let yaml = Yaml { writer: Writer::new(c.store.tree()), version: c.store.version(), begun: false };
         Ok(Output::rows(yaml, a.json()))
     });
     r.add("show config history", "Show the changes that can be taken back, the newest first.", history);
@@ -149,7 +149,13 @@ fn header(generation: u64) -> String {
 pub(super) fn difference(before: &[(Key, Option<Value>)], after: &Tree) -> String {
     let mut text = String::new();
     for (key, old) in before {
-        let of = |value: Option<&_>| value.map(|v| dump(key, v)).unwrap_or_default();
+        let index = |value: Option<&Value>| match value {
+            Some(Value::Interface(i)) => i.index,
+            _ => None,
+        };
+        let (was, is) = (index(old.as_ref()), index(after.get(key)));
+        let renumbered = was.is_some() && is.is_some() && was != is;
+        let of = |value: Option<&_>| value.map(|v| dump(key, v, renumbered)).unwrap_or_default();
         let (old, new) = (of(old.as_ref()), of(after.get(key)));
         old.iter().filter(|line| !new.contains(line)).for_each(|line| text += &format!("- {line}\n"));
         new.iter().filter(|line| !old.contains(line)).for_each(|line| text += &format!("+ {line}\n"));
@@ -280,15 +286,15 @@ fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             return Err(a.fault("save", message));
         }
     };
-    let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None) };
+    let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None, false) };
     Ok(Output::job(Save { args: a.clone(), path, stage: Saving::Waiting(form) }))
 }
 
 /// What is written.
 enum Form {
     Yaml(Writer),
-    /// The last object that is written.
-    Commands(Option<Key>),
+    /// The last object that is written, and whether indices are.
+    Commands(Option<Key>, bool),
 }
 
 enum Saving {
@@ -318,7 +324,10 @@ impl Job<Context> for Save {
         match &mut self.stage {
             Saving::Waiting(form) => {
                 let Some(_turn) = c.changes.turn("config save") else { return Step::After(LOOK) };
-                let form = std::mem::replace(form, Form::Commands(None));
+                let form = match form {
+                    Form::Yaml(_) => Form::Yaml(Writer::new(c.store.tree())),
+                    Form::Commands(..) => Form::Commands(None, !in_order(c.store.tree())),
+                };
                 self.stage = Saving::Writing { form, text: header(c.journal.generation()), _turn };
                 Step::Again
             }
@@ -328,11 +337,11 @@ impl Job<Context> for Save {
                 while more && start.elapsed() < SLICE {
                     more = match form {
                         Form::Yaml(writer) => writer.page(c.store.tree(), text),
-                        Form::Commands(last) => {
+                        Form::Commands(last, indices) => {
                             let object = c.store.behind(last.as_ref()).next();
                             object
                                 .iter()
-                                .flat_map(|(k, v)| dump(k, v))
+                                .flat_map(|(k, v)| dump(k, v, *indices))
                                 .for_each(|line| *text += &(line + "\n"));
                             *last = object.map(|(key, _)| key.clone());
                             last.is_some()

@@ -382,3 +382,71 @@ fn what_is_saved_makes_the_same_again() {
     cli.refused("config save /dev/full/x.yaml", "/dev/full/x.yaml");
     assert_eq!(files(), before);
 }
+
+/// What operators and their monitoring know interfaces by is the same after a restart.
+#[test]
+fn names_and_indices_survive_a_restart() {
+    for form in ["saved.yaml", "saved.conf"] {
+        let mut cli = Cli::new();
+        for line in [
+            "create loopback interface instance 5",
+            "create sub-interfaces pg1 7",
+            "create loopback interface instance 3",
+            "delete loopback interface intfc loop5",
+            "create sub-interfaces pg0 9",
+            r#"set interface description pg0.9 "two words, a \"quote\"""#,
+        ] {
+            cli.ok(line);
+        }
+        let shown = cli.ok("show interface description");
+        assert!(shown.contains(r#"two words, a "quote""#), "{shown}");
+        let config = cli.ok("show config");
+        let (_folder, path) = file(form, "");
+        cli.ok(&format!("config save {path}"));
+        let mut again = Cli::new();
+        for n in 0..2 {
+            again.ok(&format!("delete packet-generator interface pg{n}"));
+        }
+        again.ok(&format!("{} {path}", if form.ends_with("yaml") { "config apply" } else { "exec" }));
+        assert_eq!(again.ok("show interface description"), shown);
+        assert_eq!(again.ok("show config"), config);
+        // A file that says nothing of indices leaves them as they are.
+        let (_folder, path) = file("a.yaml", "interfaces: { pg0: { sub-interfaces: { 9: {} } } }\n");
+        let index = |cli: &mut Cli| {
+            let json = cli.ok("show interface description pg0.9 --json");
+            serde_json::from_str::<serde_json::Value>(&json).unwrap()[0]["index"].clone()
+        };
+        let before = index(&mut again);
+        again.ok(&format!("config apply {path}"));
+        assert_eq!(index(&mut again), before);
+    }
+}
+
+/// Else what such a command makes had another index after a restart.
+#[test]
+fn whatever_makes_an_interface_can_say_its_index() {
+    let registry = super::registry();
+    let all = registry.declarations();
+    let makes: Vec<_> = all.iter().filter(|(syntax, _)| syntax.starts_with("create ")).collect();
+    assert!(makes.len() > 4);
+    for (syntax, _) in makes {
+        assert!(syntax.ends_with(" [index <index:u32>]"), "{syntax}");
+    }
+}
+
+#[test]
+fn a_description_comes_and_goes() {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    cli.ok("set interface description pg0 uplink");
+    assert!(cli.ok("show config").contains("set interface description pg0 uplink\n"));
+    assert!(cli.ok("show config yaml").contains("    description: \"uplink\"\n"));
+    let told = cli.run(&format!("set interface description pg0 {}", "x".repeat(65))).unwrap_err().to_string();
+    assert!(told.contains("at most 64 characters"), "{told}");
+    cli.refused("set interface description pg0 \"\"", "\"\"");
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config"), before);
+    cli.ok("set interface description pg0 uplink");
+    cli.ok("set interface description del pg0");
+    assert_eq!(cli.ok("show config"), before);
+}

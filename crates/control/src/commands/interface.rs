@@ -19,7 +19,7 @@ type Done = Result<Output, CliError>;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "create host-interface name <name:word> [hw-addr <mac:mac>] [shared] [v3] [force]",
+        "create host-interface name <name:word> [hw-addr <mac:mac>] [shared] [v3] [force] [index <index:u32>]",
         "Take a Linux interface; it becomes host-NAME.",
         create_host,
     );
@@ -38,7 +38,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
-         [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}]",
+         [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
         "Make a tap, whose other end is an interface of this host.",
         create_tap,
     );
@@ -46,7 +46,7 @@ pub fn register(r: &mut Registry<Context>) {
         delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Tap(..)))
     });
     r.add(
-        "create loopback interface [mac <mac:mac>] [instance <instance:u16>]",
+        "create loopback interface [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]",
         "Make a loopback interface.",
         create_loopback,
     );
@@ -55,7 +55,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
-         [inner-dot1q <inner:u16>] [exact-match]",
+         [inner-dot1q <inner:u16>] [exact-match] [index <index:u32>]",
         "Make an interface for packets with these VLAN tags; without tags given, its number is the VLAN.",
         create_sub,
     );
@@ -63,7 +63,7 @@ pub fn register(r: &mut Registry<Context>) {
         delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Sub { .. }))
     });
     r.add(
-        "create packet-generator interface <name:word>",
+        "create packet-generator interface <name:word> [index <index:u32>]",
         "Make a packet generator and sink; names are pg0, pg1, ….",
         create_generator,
     );
@@ -72,7 +72,7 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:u32> | full-speed}] \
-         [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>]",
+         [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
         "Make a device that receives the packets of one file (pcap or pcapng), with the times between them that it has or \
          faster, and writes what is sent to it to another; names are pcap0, pcap1, …. It plays from when it is set up.",
         create_pcap,
@@ -120,6 +120,19 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| c.unset(Key::Addresses(a.need("interface")?)),
     );
     r.add(
+        "set interface description <interface:interface> <description:word>",
+        "Say what an interface is for, in a line for people; several words in double quotes.",
+        |c, a| {
+            let text: String = a.need("description")?;
+            change(c, a, "description", |i| i.description = Some(text))
+        },
+    );
+    r.add(
+        "set interface description del <interface:interface>",
+        "Forget what was said of an interface.",
+        |c, a| change(c, a, "interface", |i| i.description = None),
+    );
+    r.add(
         "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
         "Switch a feature of an arc on or off for an interface.",
         switch_feature,
@@ -132,7 +145,8 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
 }
 
 /// Makes an interface and says its name; a refusal is about the argument or word `about`.
-fn create(c: &mut Context, a: &Args, about: &str, key: Key, interface: Interface) -> Done {
+fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
+    interface.index = a.get::<u32>("index");
     let name = match &key {
         Key::Interface(n) | Key::SubInterface(n) => n.clone(),
         _ => return Err(CliError::new("not an interface")),

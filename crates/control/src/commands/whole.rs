@@ -196,7 +196,7 @@ fn tell_progress((before, _): (usize, usize), (done, of): (usize, usize), out: &
 }
 
 /// Has the way to the goal planned on another thread.
-fn plan(c: &mut Context, goal: Goal) -> Result<Thread<(Goal, Planned)>, CliError> {
+fn plan(c: &mut Context, mut goal: Goal) -> Result<Thread<(Goal, Planned)>, CliError> {
     let generation = c.journal.generation();
     let mut way = None;
     match &goal {
@@ -220,15 +220,20 @@ fn plan(c: &mut Context, goal: Goal) -> Result<Thread<(Goal, Planned)>, CliError
     }
     let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
     on_a_thread(move || {
-        let planned = planned(&now, &goal, way, &abilities).map_err(|refusal| told(&goal, refusal))?;
+        let planned = planned(&now, &mut goal, way, &abilities).map_err(|refusal| told(&goal, refusal))?;
         Ok((goal, planned))
     })
 }
 
 /// On the thread.
-fn planned(now: &Snapshot, goal: &Goal, way: Option<Way>, abilities: &Abilities) -> Result<Planned, Refusal> {
+fn planned(
+    now: &Snapshot,
+    goal: &mut Goal,
+    way: Option<Way>,
+    abilities: &Abilities,
+) -> Result<Planned, Refusal> {
     let after = match (goal, way) {
-        (Goal::File(wanted, _), _) => wanted.tree.clone(),
+        (Goal::File(wanted, _), _) => std::mem::take(&mut wanted.tree),
         (_, Some(way)) => Snapshot::of(way.follow(now.tree().clone())),
         _ => now.clone(),
     };

@@ -6,10 +6,11 @@ use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, tap};
 use net::ethernet::Tags;
 use net::router::Address;
+use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::Reading;
-use super::document::{At, Fields, Node, Reader};
+use super::document::{At, Content, Fields, Node, Reader};
 use crate::intent::{Interface, Key, Neighbor, Spec, VLANS, Value};
 
 /// The MTUs that an interface may have, bytes.
@@ -25,19 +26,20 @@ pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
         let mut fields = reading.r.fields(node);
         let spec = match reading.tree.remove(&key) {
             // From `taps`, which was read before.
-            Some(Value::Interface(tap)) => Some((tap.spec, tap.mtu)),
-            _ => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None)),
+            Some(Value::Interface(tap)) => Some((tap.spec, tap.mtu, tap.description)),
+            _ => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None, None)),
         };
         let subs = fields.take("sub-interfaces");
         let state = state(&mut reading.r, &mut fields);
         // The rest is read even if nothing can come of it: every fault is to be named.
-        let (spec, host_mtu) = spec.unwrap_or((Spec::Generator(0), None));
+        let (spec, host_mtu, description) = spec.unwrap_or((Spec::Generator(0), None, None));
         if matches!(spec, Spec::Tap(..)) {
             reading.places.remove(&key);
         }
         let mut interface = Interface::new(spec);
         interface.up = state.unwrap_or(true);
         body(reading, name, &mut fields, &mut interface);
+        interface.description = interface.description.or(description);
         match (host_mtu, interface.mtu) {
             (Some(host), Some(own)) if host != own => reading.r.fault(
                 at,
@@ -229,7 +231,7 @@ pub(super) fn taps(reading: &mut Reading, node: &Node) {
         };
         let r = &mut reading.r;
         let mut fields = r.fields(node);
-        description(r, &mut fields);
+        let description = description(r, &mut fields);
         for name in ["rx-ring-size", "tx-ring-size"] {
             // A tap has no rings here: packets are copied one by one, as many as there are.
             let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 8..=32_768u32)?)));
@@ -246,7 +248,7 @@ pub(super) fn taps(reading: &mut Reading, node: &Node) {
         }
         fields.end(r);
         let mut interface = Interface::new(Spec::Tap(number, config));
-        (interface.up, interface.mtu) = (true, mtu);
+        (interface.up, interface.mtu, interface.description) = (true, mtu, description);
         reading.set(at, Key::Interface(name.to_string()), Value::Interface(Box::new(interface)));
     }
 }
@@ -281,7 +283,8 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
 /// What may be said of every interface, and what lies on it: addresses, neighbours, features.
 fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
     let r = &mut reading.r;
-    description(r, fields);
+    interface.description = description(r, fields);
+    interface.index = fields.take("index").and_then(|n| r.number(n, 0..=MAX_INTERFACES - 1));
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
@@ -292,6 +295,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
         ("l2xc", "cross-connect"),
         ("mpls", "MPLS"),
         ("sflow", "sFlow"),
+        ("acls", "access list"),
     ] {
         fields.later(r, name, what);
     }
@@ -421,9 +425,13 @@ fn state(r: &mut Reader, fields: &mut Fields<'_>) -> Option<bool> {
     fields.take("state").and_then(|n| r.word(n, &["up", "down"])).map(|word| word == "up")
 }
 
-/// Text for the reader of the file. It stays there.
-fn description(r: &mut Reader, fields: &mut Fields<'_>) {
-    fields.take("description").and_then(|n| r.text(n));
+/// What an interface is for; an empty text is none.
+fn description(r: &mut Reader, fields: &mut Fields<'_>) -> Option<String> {
+    let node = fields.take("description")?;
+    match &node.content {
+        Content::Text(text) if text.is_empty() => None,
+        _ => r.text(node).map(str::to_string),
+    }
 }
 
 fn mac(r: &mut Reader, node: &Node) -> Option<Mac> {

@@ -75,7 +75,7 @@ fn a_whole_configuration() {
     let wanted = read(EDGE, "f");
     assert!(wanted.faults(&system().abilities).is_empty());
     let commands: Vec<String> =
-        wanted.tree.tree().iter().flat_map(|(key, value)| crate::intent::dump(key, value)).collect();
+        wanted.tree.tree().iter().flat_map(|(key, value)| crate::intent::dump(key, value, false)).collect();
     for line in [
         "create host-interface name eth0 shared v3",
         "set interface mtu 9000 host-eth0",
@@ -139,6 +139,19 @@ fn what_cannot_be_yet_says_so() {
             ("5:46", "no mirror of interfaces in Linux"),
         ],
     );
+    // Every section and field of vppcfg's that there is not.
+    for section in ["bridgedomains", "vxlan_tunnels", "prefixlists", "acls", "sflow"] {
+        wrong(&format!("{section}: {{ x: {{ y: 1 }} }}\n"), &[("1:1", "cannot be had yet")]);
+    }
+    for field in ["lcp", "l2xc", "unnumbered", "mpls", "sflow", "acls"] {
+        wrong(&format!("loopbacks: {{ loop0: {{ {field}: x }} }}\n"), &[("1:23", "cannot be had yet")]);
+    }
+    for field in ["bridge", "bridge-create", "namespace-create"] {
+        wrong(
+            &format!("taps: {{ tap0: {{ host: {{ name: a, {field}: x }} }} }}\n"),
+            &[("1:34", "cannot be had yet")],
+        );
+    }
 }
 
 #[test]
@@ -171,6 +184,10 @@ fn the_rules_of_the_field_hold() {
         &[("2:15", "they are of one cable"), ("2:36", "no such tap")],
     );
     wrong(
+        "taps: { tap0: { host: { name: a, mac: 01:00:00:00:00:01 } }, tap1: { host: { name: a } } }\n",
+        &[("1:9", "group's"), ("1:62", "host's end of tap0 already")],
+    );
+    wrong(
         "interfaces:\n  host-a: { sub-interfaces: { 7: {} } }\n  host-a.7: {}\n  host-abcdefghijklmnop: {}\n",
         &[("3:3", "interface host-a.7 stands in line 2 already"), ("4:3", "more than 15 bytes")],
     );
@@ -181,6 +198,26 @@ fn the_rules_of_the_field_hold() {
         &[("3:5", "stands in line 2 already")],
     );
     wrong("routes:\n  - { prefix: 10.0.0.0/8, table: 3, via: drop }\n", &[("2:5", "no table 3")]);
+}
+
+#[test]
+fn an_interface_keeps_its_index_and_says_what_it_is_for() {
+    wrong(
+        "interfaces: { pg0: { index: 3 }, pg1: { index: 3 }, pg2: { index: 65536 } }\n",
+        &[
+            ("1:15", "pg1 has the index 3"),
+            ("1:34", "pg0 has the index 3"),
+            ("1:67", "a number from 0 to 65535"),
+        ],
+    );
+    let long = "x".repeat(65);
+    wrong(
+        &format!("interfaces:\n  pg0: {{ description: \"{long}\" }}\n  pg1: {{ description: \"a\\nb\" }}\n"),
+        &[("2:3", "at most 64 characters"), ("3:3", "one line")],
+    );
+    let text =
+        "taps: { tap0: { description: \"to the host\", host: { name: a } } }\ninterfaces: { tap0: {} }\n";
+    assert!(write(read(text, "f").tree.tree()).contains("  tap0:\n    description: \"to the host\"\n"));
 }
 
 /// A fault of form does not hide what is wrong with the meaning of the rest; and nothing is said of what follows from it.

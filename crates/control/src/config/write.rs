@@ -11,12 +11,14 @@ use net::ip::reassembly::Kind;
 use wire::Mac;
 
 use super::route::NOWHERE;
-use crate::intent::{Interface, Key, Route, Spec, Tree, Value, Via, reassembly_name};
+use crate::intent::{Interface, Key, Route, Spec, Tree, Value, Via, in_order, reassembly_name};
 
 /// YAML by lines.
 struct Text<'o> {
     text: &'o mut String,
     indent: usize,
+    /// Whether indices are written.
+    indices: bool,
 }
 
 impl Text<'_> {
@@ -72,7 +74,7 @@ fn mac(mac: Mac) -> String {
 
 /// The configuration, as [`read`](super::read) reads it.
 pub fn write(tree: &Tree) -> String {
-    let (mut writer, mut text) = (Writer::default(), String::new());
+    let (mut writer, mut text) = (Writer::new(tree), String::new());
     while writer.page(tree, &mut text) {}
     text
 }
@@ -106,13 +108,20 @@ pub struct Writer {
     headed: bool,
     /// Whether anything was written.
     begun: bool,
+    /// Whether indices are written.
+    indices: bool,
 }
 
 impl Writer {
+    /// At the beginning of this tree.
+    pub fn new(tree: &Tree) -> Writer {
+        Writer { indices: !in_order(tree), ..Writer::default() }
+    }
+
     /// Writes the next page. Returns whether there may be more.
     pub fn page(&mut self, tree: &Tree, out: &mut String) -> bool {
         let before = out.len();
-        let mut t = Text { text: out, indent: 0 };
+        let mut t = Text { text: out, indent: 0, indices: self.indices };
         let (next, more) = match self.section {
             Section::Taps => (Section::Interfaces, self.devices(tree, &mut t, "taps", tap)),
             Section::Interfaces => {
@@ -137,7 +146,8 @@ impl Writer {
         };
         self.begun |= out.len() > before;
         if !more {
-            *self = Writer { section: next, begun: self.begun, ..Writer::default() };
+            let Writer { begun, indices, .. } = *self;
+            *self = Writer { section: next, begun, indices, ..Writer::default() };
         }
         if self.section == Section::End && !self.begun {
             out.push_str("{}\n");
@@ -320,6 +330,8 @@ fn xdp(t: &mut Text<'_>, c: &af_xdp::Config) {
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.
 fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
+    t.field("description", i.description.as_ref().map(|text| serde_json::Value::from(text.as_str())));
+    t.field("index", i.index.filter(|_| t.indices));
     t.field("state", (i.up != usual).then_some(if i.up { "up" } else { "down" }));
     t.field("mtu", i.mtu);
     t.field("mac", i.mac.map(mac));

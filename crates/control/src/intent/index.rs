@@ -17,6 +17,8 @@ type Hop = (Ipv4Addr, Option<String>, u16);
 pub(crate) struct Index {
     /// Sub-interfaces: parent, tags, name.
     tagged: BTreeSet<(String, Tags, String)>,
+    /// Interfaces by their index.
+    numbers: BTreeSet<(u32, String)>,
     /// Taps whose other end is the host's: its name there, and that of the tap.
     taps: BTreeSet<(String, String)>,
     /// Addresses of interfaces: VRF, address, interface.
@@ -52,6 +54,7 @@ impl Index {
             }
             match (key, get(key)) {
                 (Key::Interface(name) | Key::SubInterface(name), Some(Value::Interface(i))) => {
+                    index.numbers.extend(i.index.map(|number| (number, name.clone())));
                     match &i.spec {
                         Spec::Sub { parent, tags, .. } => {
                             index.tagged.insert((parent.clone(), *tags, name.clone()));
@@ -82,6 +85,42 @@ impl Index {
         }
     }
 
+    /// Gives indices to interfaces that say none, which others do not have: the one that it `has`, or else the lowest that is free.
+    /// `among`: what changes, by name; of the others this is the index.
+    pub fn number<'t>(
+        &self,
+        mut among: Vec<(&'t str, &'t mut Interface)>,
+        has: impl Fn(&str) -> Option<u32>,
+    ) -> Vec<(u32, String)> {
+        if among.iter().all(|(_, i)| i.index.is_some()) {
+            return Vec::new();
+        }
+        for (name, i) in &mut among {
+            if i.index.is_none() {
+                i.index = has(name);
+            }
+        }
+        let names: BTreeSet<&str> = among.iter().map(|(name, _)| *name).collect();
+        let others = self.numbers.iter().filter(|(_, name)| !names.contains(name.as_str()));
+        let mut taken: Vec<u32> =
+            others.map(|(n, _)| *n).chain(among.iter().filter_map(|(_, i)| i.index)).collect();
+        taken.sort_unstable();
+        let (mut free, mut behind) = (0, taken.into_iter().peekable());
+        for (_, i) in among.iter_mut().filter(|(_, i)| i.index.is_none()) {
+            while let Some(n) = behind.next_if(|n| *n <= free) {
+                free = free.max(n + 1);
+            }
+            i.index = Some(free);
+            free += 1;
+        }
+        among.into_iter().filter_map(|(name, i)| Some((i.index?, name.to_string()))).collect()
+    }
+
+    /// These interfaces have these indices.
+    pub fn add_numbers(&mut self, numbers: Vec<(u32, String)>) {
+        self.numbers.extend(numbers);
+    }
+
     /// Objects change: what is found of them from what it was to what it is now.
     pub fn replace(&mut self, Changed { was, now }: Changed) {
         fn change<T: Ord>(set: &mut BTreeSet<T>, was: &BTreeSet<T>, now: BTreeSet<T>) {
@@ -91,6 +130,7 @@ impl Index {
             set.extend(now);
         }
         change(&mut self.tagged, &was.tagged, now.tagged);
+        change(&mut self.numbers, &was.numbers, now.numbers);
         change(&mut self.taps, &was.taps, now.taps);
         change(&mut self.owners, &was.owners, now.owners);
         change(&mut self.networks, &was.networks, now.networks);
@@ -153,10 +193,17 @@ impl Layers<'_> {
             .map(|(.., name)| name.as_str())
     }
 
-    /// The tap whose other end is the host's interface of this name.
-    pub fn tap<'v>(&'v self, host_name: &'v str) -> Option<&'v str> {
+    /// The interfaces with this index; more than one only in a tree that nobody has validated.
+    pub fn numbered(&self, number: u32) -> impl Iterator<Item = &str> {
+        let from = (number, String::new());
+        self.range(|i| &i.numbers, from, move |(n, _)| *n == number).map(|(_, name)| name.as_str())
+    }
+
+    /// The taps whose other end is the host's interface of this name; more than one only in a tree that nobody has
+    /// validated.
+    pub fn taps<'v>(&'v self, host_name: &'v str) -> impl Iterator<Item = &'v str> {
         let from = (host_name.to_string(), String::new());
-        self.range(|i| &i.taps, from, |(host, _)| host == host_name).map(|(_, name)| name.as_str()).next()
+        self.range(|i| &i.taps, from, move |(host, _)| host == host_name).map(|(_, name)| name.as_str())
     }
 
     /// The interface of a VRF that has this address.

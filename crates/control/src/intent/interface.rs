@@ -6,6 +6,7 @@ use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, tap};
 use net::ethernet::Tags;
 use net::router::{check_mac, check_mtu};
+use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::{Key, Refused, View, refuse};
@@ -55,17 +56,40 @@ pub struct Interface {
     pub mac: Option<Mac>,
     /// The VRF.
     pub table: u16,
+    /// Its number (`sw_if_index`), which monitoring knows it by. A transaction gives one to who has none.
+    pub index: Option<u32>,
+    /// What it is for, in words for people.
+    pub description: Option<String>,
 }
+
+/// How long a description may be, in characters: as long as SNMP's `ifAlias` (RFC 2863).
+const LONGEST: usize = 64;
 
 impl Interface {
     /// An interface with nothing set.
     pub fn new(spec: Spec) -> Interface {
-        Interface { spec, up: false, mtu: None, mac: None, table: 0 }
+        Interface { spec, up: false, mtu: None, mac: None, table: 0, index: None, description: None }
     }
 
     pub(super) fn validate(&self, name: &str, view: &View<'_>) -> Result<(), Refused> {
         if self.table != 0 && view.get(&Key::Table(self.table)).is_none() {
             return refuse(format!("there is no table {}", self.table));
+        }
+        if let Some(index) = self.index {
+            if index >= MAX_INTERFACES {
+                return refuse(format!("an index is 0 to {}, not {index}", MAX_INTERFACES - 1));
+            }
+            if let Some(other) = view.index.numbered(index).find(|other| *other != name) {
+                return refuse(format!("{other} has the index {index}, which no two interfaces share"));
+            }
+        }
+        if let Some(text) = &self.description {
+            if text.is_empty() {
+                return refuse("the description says nothing: leave it out");
+            }
+            if text.chars().count() > LONGEST || text.contains(char::is_control) {
+                return refuse(format!("a description is one line of at most {LONGEST} characters"));
+            }
         }
         self.mtu.map_or(Ok(()), check_mtu)?;
         self.mac.map_or(Ok(()), check_mac)?;
@@ -73,6 +97,17 @@ impl Interface {
             Spec::Sub { parent, tags, .. } => (parent, tags),
             Spec::Host(config) => return taken_once(&config.name, &format!("xdp-{}", config.name), view),
             Spec::Xdp(config) => return taken_once(&config.name, &format!("host-{}", config.name), view),
+            Spec::Tap(_, config) => {
+                config.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
+                let same_end = || view.index.taps(&config.host_name).find(|other| *other != name);
+                // What names there are in another namespace, it knows.
+                return match same_end().filter(|_| config.host_namespace.is_none()) {
+                    Some(other) => {
+                        refuse(format!("{} is the host's end of {other} already", config.host_name))
+                    }
+                    None => Ok(()),
+                };
+            }
             _ => return Ok(()),
         };
         let over = view.must_have_interface(parent)?;
@@ -98,7 +133,7 @@ impl Interface {
         system: &mut System,
     ) -> Result<(), Refused> {
         if old.is_none() {
-            system.create(name, &self.spec)?;
+            system.create(name, &self.spec, self.index)?;
         }
         let result = self.settings(name, old, system);
         if result.is_err() {
@@ -135,7 +170,8 @@ impl Interface {
         system.delete(name)
     }
 
-    pub(super) fn dump(&self, name: &str) -> Vec<String> {
+    /// With its index, if that has to be said.
+    pub(super) fn dump(&self, name: &str, indices: bool) -> Vec<String> {
         let name = quote(name);
         let mut lines = vec![match &self.spec {
             Spec::Host(c) => {
@@ -163,6 +199,12 @@ impl Interface {
                 }
             },
         }];
+        if let (true, Some(index)) = (indices, self.index) {
+            lines.iter_mut().for_each(|line| *line += &format!(" index {index}"));
+        }
+        if let Some(text) = &self.description {
+            lines.push(format!("set interface description {name} {}", quote(text)));
+        }
         if self.table != 0 {
             lines.push(format!("set interface ip table {name} {}", self.table));
         }
@@ -185,7 +227,7 @@ fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), 
     if view.get(&Key::Interface(other.into())).is_some() {
         return refuse(format!("{other} has the Linux interface {host_interface} already"));
     }
-    match view.index.tap(host_interface) {
+    match view.index.taps(host_interface).next() {
         Some(tap) => {
             refuse(format!("{host_interface} is the host's end of {tap}, which is the router's own"))
         }

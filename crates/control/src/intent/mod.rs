@@ -35,7 +35,7 @@ pub use journal::{Entry, Journal, Way};
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use route::{Route, Via};
-pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, name as key_name};
+pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, in_order, name as key_name};
 
 use crate::cli::quote;
 use crate::system::System;
@@ -199,13 +199,14 @@ fn list(value: Option<&Value>) -> &[Address] {
     if let Some(Value::Addresses(list)) = value { list } else { &[] }
 }
 
-/// The commands that would make the object.
-pub fn dump(key: &Key, value: &Value) -> Vec<String> {
+/// The commands that would make the object; `indices` says whether with the index of an interface, which need not be said
+/// if all are [`in_order`].
+pub fn dump(key: &Key, value: &Value, indices: bool) -> Vec<String> {
     match (key, value) {
         (Key::Table(t), _) => vec![format!("ip table add {t}")],
         (Key::Reassembly(kind), Value::Reassembly(r)) => vec![r.dump(*kind)],
         (_, Value::NeighborBounds(b)) => vec![b.dump()],
-        (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n),
+        (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n, indices),
         (Key::Feature(i, arc, f), _) => vec![feature::dump(&quote(i), arc, f)],
         (Key::Addresses(i), Value::Addresses(list)) => address::dump(&quote(i), list),
         (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(&quote(i), *ip)],

@@ -16,19 +16,20 @@ use proptest::strategy::ValueTree;
 use wire::Mac;
 
 use super::index::Index;
-use super::tests::system;
+use super::tests::{running, system};
 use super::*;
 use crate::cli::Call;
 use crate::commands::{Context, registry};
 
-/// Everything there is to see of a router, by names: indexes are as things came.
+/// Everything there is to see of a router; what has an index that nobody asks for, by names.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
     while s.router.settle_routes() {}
     let r = &s.router;
     let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
     let mut lines = Vec::new();
     for i in r.interfaces() {
-        let (set, parent) = ((i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
+        let (set, parent) =
+            ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
@@ -76,7 +77,8 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
 }
 
 fn dumped(store: &Store) -> Vec<String> {
-    store.iter().flat_map(|(k, v)| dump(k, v)).collect()
+    let indices = !in_order(store.tree());
+    store.iter().flat_map(|(k, v)| dump(k, v, indices)).collect()
 }
 
 fn tree(store: &Store) -> Tree {
@@ -99,9 +101,11 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
     let table = prop_oneof![3 => Just(0u16), 1 => 1u16..3];
     let up = prop::bool::weighted(0.8);
-    let set = (up, prop::option::of(500u16..9500), prop::option::of(mac()), table);
+    let index = prop::option::weighted(0.1, 0u32..9);
+    let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
+    let set = (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description);
     (ALL, tags, any::<bool>(), set).prop_map(
-        |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table))| {
+        |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table, index, description))| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
                 None if name == "loop0" => Spec::Loopback(0),
@@ -116,7 +120,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                 }
             };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            (key, Value::Interface(Box::new(Interface { spec, up, mtu, mac, table })))
+            (key, Value::Interface(Box::new(Interface { spec, up, mtu, mac, table, index, description })))
         },
     )
 }
@@ -167,8 +171,14 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
 /// Objects of all types that a file can ask for, though not all together: sub-interfaces lie within their devices,
 /// and nothing lies on what is not there.
 pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
-    prop::collection::vec(object(), 0..80).prop_map(|objects| {
+    (prop::collection::vec(object(), 0..80), any::<bool>()).prop_map(|(objects, numbered)| {
         let mut tree: Tree = objects.into_iter().collect();
+        // All have an index, or none: it goes without saying.
+        for (n, value) in (0..).zip(tree.values_mut()) {
+            if let Value::Interface(i) = value {
+                i.index = numbered.then_some(100 - n);
+            }
+        }
         let there = tree.clone();
         tree.retain(|key, value| {
             let whole = needs(key, value).all(|need| match need {
@@ -248,7 +258,7 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
 fn the_random_world_has_everything() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = BTreeMap::new();
-    for _ in 0..20 {
+    for _ in 0..30 {
         let steps = steps(60).new_tree(&mut runner).unwrap().current();
         let (_, store) = walked(steps).unwrap();
         for (key, _) in store.iter() {
@@ -347,6 +357,11 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                     if (p, t) == (parent, tags) && other != name =>
                 {
                     Some(format!("{other} takes packets with these tags already"))
+                }
+                (Spec::Tap(_, c), _)
+                    if host_end(i).is_some() && host_end(i) == host_end(o) && other != name =>
+                {
+                    Some(format!("{} is the host's end of {other} already", c.host_name))
                 }
                 (Spec::Host(af_packet::Config { name, .. }) | Spec::Xdp(af_xdp::Config { name, .. }), _)
                     if host_end(o).as_ref() == Some(name) =>
@@ -495,6 +510,19 @@ proptest! {
             prop_assert_eq!(&tree(&store), to);
             prop_assert_eq!(state(&mut s), expected, "{}", shown);
             prop_assert!(store.diff(to).is_empty());
+        }
+    }
+
+    /// The same on a router whose workers run, and look at what changes.
+    #[test]
+    fn it_leads_there_while_workers_run(a in steps(40), b in steps(40)) {
+        let (mut s, mut store) = (running(), Store::default());
+        for steps in [a, b] {
+            let (mut other, wanted) = walked(steps)?;
+            let changes = store.diff(&tree(&wanted));
+            store.transact(&mut s, changes).map_err(|e| TestCaseError::fail(e.0))?;
+            prop_assert_eq!(dumped(&store), dumped(&wanted));
+            prop_assert_eq!(state(&mut s), state(&mut other));
         }
     }
 

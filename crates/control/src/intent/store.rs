@@ -120,6 +120,11 @@ impl Store {
         self.now.tree.get(key)
     }
 
+    /// The interface or sub-interface with this name.
+    pub fn interface(&self, name: &str) -> Option<&super::Interface> {
+        index::interface(name, |key| self.get(key))
+    }
+
     /// A tree that nobody has applied.
     #[cfg(test)]
     pub(crate) fn of(tree: Tree) -> Store {
@@ -186,7 +191,9 @@ impl Store {
         changes: Vec<Change>,
         mut run: impl FnMut(&Step, &mut System) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        let changes: BTreeMap<Key, Option<Value>> = changes.into_iter().map(|c| (c.key, c.value)).collect();
+        let mut changes: BTreeMap<Key, Option<Value>> =
+            changes.into_iter().map(|c| (c.key, c.value)).collect();
+        self.now.number(changes.iter_mut().map(|(key, value)| (key, value.as_mut())));
         let view = self.now.view().with(changes.iter().map(|(k, v)| (k, v.as_ref())).collect());
         let steps = self.now.steps(&view, &system.abilities).map_err(|refusal| refusal.why)?;
         let found = view.index.changed;
@@ -236,6 +243,11 @@ impl Snapshot {
         &self.tree
     }
 
+    /// Whether every interface has an index.
+    fn is_numbered(&self) -> bool {
+        self.tree.range(interfaces()).all(|(_, v)| !matches!(v, Value::Interface(i) if i.index.is_none()))
+    }
+
     /// The tree without changes.
     pub fn view(&self) -> View<'_> {
         View::of(&self.tree, &self.index)
@@ -255,11 +267,33 @@ impl Snapshot {
         self.tree.iter().filter_map(fault).collect()
     }
 
-    /// How this tree becomes the other one.
+    /// Gives indices to those of the interfaces that say none: what they have here, or else the lowest that is free, in
+    /// their order. Gives all of them.
+    fn number<'c>(
+        &self,
+        changes: impl Iterator<Item = (&'c Key, Option<&'c mut Value>)>,
+    ) -> Vec<(u32, String)> {
+        let changed = |(key, value): (&'c Key, Option<&'c mut Value>)| match (key, value) {
+            (Key::Interface(name) | Key::SubInterface(name), Some(Value::Interface(i))) => {
+                Some((name.as_str(), &mut **i))
+            }
+            _ => None,
+        };
+        let has = |name: &str| index::interface(name, |key| self.tree.get(key)).and_then(|i| i.index);
+        self.index.number(changes.filter_map(changed).collect(), has)
+    }
+
+    /// How this tree becomes the other one, whose interfaces get their indices.
     ///
     /// # Errors
     /// The first fault found.
-    pub fn plan(&self, after: Snapshot, abilities: &Abilities) -> Result<Plan, Refusal> {
+    pub fn plan(&self, mut after: Snapshot, abilities: &Abilities) -> Result<Plan, Refusal> {
+        if !after.is_numbered() {
+            let interfaces =
+                Arc::make_mut(&mut after.tree).range_mut(interfaces()).map(|(k, v)| (k, Some(v)));
+            let numbers = Snapshot::number(self, interfaces);
+            Arc::make_mut(&mut after.index).add_numbers(numbers);
+        }
         let changes = self.diff(&after.tree);
         let view = self.view().with(changes.iter().map(|c| (&c.key, c.value.as_ref())).collect());
         let steps = self.steps(&view, abilities)?;
@@ -285,7 +319,7 @@ impl Snapshot {
                 (old, new) if old == new => continue,
                 (Some(_), None) => removed.extend(role(key)),
                 (Some(Value::Interface(old)), Some(Value::Interface(new))) => {
-                    if old.spec != new.spec {
+                    if old.spec != new.spec || old.index != new.index {
                         renewed.extend(role(key));
                     } else if old.table != new.table {
                         rebound.extend(role(key));
@@ -451,6 +485,20 @@ impl Making {
         let why = Refused(format!("{why}; and what was done before could not be taken back: {stuck}"));
         Err(Refusal { key, why })
     }
+}
+
+/// Where interfaces and sub-interfaces are in a tree.
+fn interfaces() -> RangeInclusive<Key> {
+    // No name has a character behind the last one that there is.
+    Key::Interface(String::new())..=Key::SubInterface(char::MAX.to_string())
+}
+
+/// Whether the indices of the interfaces are those that they would get anyway, were they made one by one in their order.
+pub fn in_order(tree: &Tree) -> bool {
+    (0..).zip(tree.range(interfaces())).all(|(n, (_, value))| match value {
+        Value::Interface(i) => i.index.is_none_or(|index| index == n),
+        _ => true,
+    })
 }
 
 fn is_interface(need: Need<'_>) -> bool {

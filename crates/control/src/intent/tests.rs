@@ -28,6 +28,14 @@ pub(crate) fn system() -> System {
     System::new(Router::build(install, &sizes).unwrap().router, Guardian::default())
 }
 
+/// The same, with its worker on a thread.
+pub(crate) fn running() -> System {
+    let sizes = Sizes { buffers: 64, workers: 1 };
+    let mut parts = Router::build(install, &sizes).unwrap();
+    parts.router.start(parts.workers, &[]).unwrap();
+    System::new(parts.router, Guardian::default())
+}
+
 fn interface(n: u16) -> Change {
     let mut i = Interface::new(Spec::Generator(n));
     i.up = true;
@@ -237,7 +245,7 @@ fn the_dump_names_everything_that_was_set() {
         route("0.0.0.0/0", Via::Drop),
     ];
     store.transact(&mut s, changes).unwrap();
-    let lines: Vec<String> = store.iter().flat_map(|(k, v)| dump(k, v)).collect();
+    let lines: Vec<String> = store.iter().flat_map(|(k, v)| dump(k, v, false)).collect();
     assert_eq!(
         lines,
         [
@@ -252,4 +260,38 @@ fn the_dump_names_everything_that_was_set() {
             "ip route add 0.0.0.0/0 via drop",
         ]
     );
+}
+
+/// Names and indices are there again after what was dumped was made anew, whatever came and went before.
+#[test]
+fn indices_are_kept() {
+    let (mut s, mut store) = (system(), Store::default());
+    for n in 0..3 {
+        store.transact(&mut s, vec![interface(n)]).unwrap();
+    }
+    assert!(in_order(store.tree()));
+    store.transact(&mut s, vec![Change::remove(Key::Interface("pg0".into()))]).unwrap();
+    assert!(!in_order(store.tree()));
+    // The lowest that is free, though its name is the last.
+    store.transact(&mut s, vec![interface(7)]).unwrap();
+    let indices = |s: &System| s.router.interfaces().map(|i| (i.index, i.name.clone())).collect::<Vec<_>>();
+    let as_it_is = indices(&s);
+    let expected = [(0, "pg7"), (1, "pg1"), (2, "pg2")].map(|(n, name)| (n, name.to_string()));
+    assert_eq!(as_it_is, expected);
+    let mut again = system();
+    let all = Store::default().diff(store.tree());
+    Store::default().transact(&mut again, all).unwrap();
+    assert_eq!(indices(&again), as_it_is);
+    // An interface that is made anew is where it was; two that change places are where they are to be.
+    let kind = Value::Interface(Box::new(Interface::new(Spec::Loopback(9))));
+    store.transact(&mut s, vec![Change::set(Key::Interface("pg1".into()), kind)]).unwrap();
+    assert_eq!(indices(&s), as_it_is);
+    let moved = |name: &str, index| {
+        let interface = Interface { index: Some(index), ..store.interface(name).unwrap().clone() };
+        Change::set(Key::Interface(name.into()), Value::Interface(Box::new(interface)))
+    };
+    let (swap, clash) = (vec![moved("pg7", 2), moved("pg2", 0)], vec![moved("pg7", 1)]);
+    store.transact(&mut s, swap).unwrap();
+    assert_eq!(indices(&s), [(0, "pg2"), (1, "pg1"), (2, "pg7")].map(|(n, name)| (n, name.to_string())));
+    assert!(store.transact(&mut s, clash).unwrap_err().0.contains("pg1 has the index 1"));
 }

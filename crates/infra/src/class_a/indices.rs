@@ -62,6 +62,14 @@ impl Indices {
         Ok(idx)
     }
 
+    /// Whether this index can be taken: it was never used, or released a grace period ago.
+    pub fn is_free(&self, idx: u32) -> bool {
+        let passed = |&(mark, released): &(Option<Mark>, u32)| {
+            released == idx && mark.is_none_or(|m| self.domain.passed(m))
+        };
+        (self.next..self.capacity).contains(&idx) || self.released.iter().any(passed)
+    }
+
     /// Takes this very index, unless it is in use already.
     pub fn claim(&mut self, idx: u32) -> Result<(), Full> {
         if idx >= self.capacity {
@@ -114,7 +122,9 @@ mod tests {
         t.release(0);
         t.release(0);
         assert_eq!((t.len(), t.take()), (1, Ok(2)));
+        assert_eq!([0, 1, 3, 4].map(|idx| t.is_free(idx)), [false, false, true, false]);
         section.quiescent();
+        assert!(t.is_free(0));
         assert_eq!((t.take(), t.take(), t.take()), (Ok(0), Ok(3), Err(Full { capacity: 4 })));
     }
 

@@ -60,6 +60,18 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         self.indices.take()
     }
 
+    /// Takes this very index without a value, as [`reserve`](Self::reserve) takes any. Returns whether it was free.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn claim(&mut self, idx: u32) -> Result<bool, Full> {
+        let free = self.indices.is_free(idx);
+        if free {
+            self.indices.claim(idx)?;
+        }
+        Ok(free)
+    }
+
     /// Puts `value` at `idx`, in use or not; a former value is retired.
     ///
     /// # Errors

@@ -105,6 +105,28 @@ impl Router {
         self.near.interfaces.get_mut(index).ok_or_else(missing)
     }
 
+    /// The next interface that is added gets this index, if it is free; `None`: any.
+    pub fn prefer_index(&mut self, index: Option<u32>) {
+        self.next_index = index;
+    }
+
+    /// Takes an index for an interface: the preferred one, if it can be had.
+    fn free_index(&mut self) -> Result<u32, RouterError> {
+        if let Some(wanted) = self.next_index.take() {
+            if self.near.records.claim(wanted)? {
+                return Ok(wanted);
+            }
+            // Workers may still look at the one that has gone.
+            if self.near.interfaces.get(wanted).is_none()
+                && self.domain.synchronize(GRACE)
+                && self.near.records.claim(wanted)?
+            {
+                return Ok(wanted);
+            }
+        }
+        Ok(self.near.records.reserve()?)
+    }
+
     /// Adds an interface, down, with this address and MTU; a sub-interface with its parent and tags.
     fn new_interface(
         &mut self,
@@ -116,7 +138,7 @@ impl Router {
         if self.interface_named(name).is_some() {
             return Err(RouterError(format!("there is an interface {name} already")));
         }
-        let index = self.near.records.reserve()?;
+        let index = self.free_index()?;
         self.clear_interface(index);
         let info = InterfaceInfo {
             index,

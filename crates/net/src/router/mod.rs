@@ -100,6 +100,8 @@ pub struct Router {
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     own: infra::class_a::Writer<OwnAddresses>,
+    /// The index that the next interface is to have.
+    next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
     near: Neighborhood,
     routes: Routes,
@@ -174,6 +176,7 @@ impl Router {
             ports,
             runners: Vec::new(),
             turns: Vec::new(),
+            next_index: None,
             tx_ports,
             own,
         };

@@ -19,6 +19,10 @@ pub fn register(r: &mut Registry<Context>) {
         "Show what goes through interfaces a second, of the last 5 seconds.",
         all_rates,
     );
+    r.add("show interface description [<interface:interface>]", "Show what interfaces are for.", |c, a| {
+        let table = Table::new(&["Name", "Idx", "State", "Description"]);
+        Ok(Output::rows(Descriptions { chosen: Chosen::new(c, a)?, table }, a.json()))
+    });
     r.add(
         "show interface features <interface:interface>",
         "Show the feature arcs of an interface.",
@@ -228,6 +232,43 @@ fn all_rates(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let headings =
         ["Name", "Idx", "State", "rx packets/s", "rx bits/s", "tx packets/s", "tx bits/s", "drops/s"];
     Ok(Output::rows(AllRates { chosen: Chosen::new(c, a)?, table: Table::new(&headings) }, a.json()))
+}
+
+#[derive(Serialize)]
+struct Description {
+    name: String,
+    index: u32,
+    admin_up: bool,
+    link_up: bool,
+    description: Option<String>,
+}
+
+struct Descriptions {
+    chosen: Chosen,
+    table: Table,
+}
+
+impl Rows<Context> for Descriptions {
+    type Row = Description;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Description>) -> bool {
+        self.chosen.page(c, page, |i| Description {
+            name: i.name.clone(),
+            index: i.index,
+            admin_up: i.admin_up,
+            link_up: c.system.router.link_up(i.index),
+            description: c.store.interface(&i.name).and_then(|i| i.description.clone()),
+        })
+    }
+
+    fn text(&mut self, page: &[Description], out: &mut String) {
+        for i in page {
+            let text = i.description.clone().unwrap_or_default();
+            let state = state(i.admin_up, i.link_up).to_string();
+            self.table.row(vec![i.name.clone(), i.index.to_string(), state, text]);
+        }
+        self.table.flush(out);
+    }
 }
 
 #[derive(Serialize)]

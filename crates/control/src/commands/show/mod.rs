@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::config::CHANGED;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::intent::Key;
+use crate::intent::{Key, dump, in_order};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -34,7 +34,10 @@ pub fn register(r: &mut Registry<Context>) {
         );
     }
     r.add("show config", "Show the commands that make the configuration as it is.", |c, a| {
-        Ok(Output::rows(Config { last: None, version: c.store.version() }, a.json()))
+        Ok(Output::rows(
+            Config { last: None, version: c.store.version(), indices: !in_order(c.store.tree()) },
+            a.json(),
+        ))
     });
 }
 
@@ -43,6 +46,8 @@ struct Config {
     last: Option<Key>,
     /// Of the store, when the first line was shown.
     version: u64,
+    /// Whether indices are shown.
+    indices: bool,
 }
 
 impl Rows<Context> for Config {
@@ -51,7 +56,7 @@ impl Rows<Context> for Config {
     fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
         let mut last = None;
         for (key, value) in c.store.behind(self.last.as_ref()).take(PAGE) {
-            page.extend(crate::intent::dump(key, value));
+            page.extend(dump(key, value, self.indices));
             last = Some(key);
         }
         let more = last.is_some();
