@@ -1,11 +1,13 @@
 //! The configuration as a file: applied under traffic, taken back, saved, and there again after a restart.
 
 use std::fs;
-use std::time::Duration;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use scenarios::{Iperf, Ping, Routed, TWO_PORTS, address, cabled, lost_on_the_way};
 use testkit::netns::LIMIT;
-use testkit::process::until;
+use testkit::process::{Process, until};
 use testkit::router::Router;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -62,6 +64,158 @@ fn what_does_not_change_is_not_disturbed() {
     assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
 }
 
+/// [`PORTS`], and very much beside it.
+fn very_much() -> String {
+    let mut text = PORTS.to_owned() + "  host-eth2:\n    addresses: [ 10.3.0.1/24 ]\n    sub-interfaces:\n";
+    for vlan in 1..=200 {
+        text += &format!("      {vlan}: {{ addresses: [ 10.4.{vlan}.1/24 ] }}\n");
+    }
+    text += "routes:\n";
+    for n in 0..30_000 {
+        text += &format!("  - {{ prefix: 20.{}.{}.0/24, via: 10.3.0.2 }}\n", n / 256, n % 256);
+    }
+    text
+}
+
+/// Every frame of a flow gets through, and others are served, while very much is applied, taken back, and cut off.
+#[test]
+fn however_much_is_applied_nobody_is_disturbed() {
+    let Some(net) = Routed::new() else { return };
+    net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
+    let path = file(&net.router, "much.yaml", &very_much());
+    let before = net.router.ctl("show config");
+    let binary = testkit::router::binary().display();
+    let apply = format!("{binary} ctl -s {} config apply {path}", net.router.socket().display());
+    let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 16M -l 200 -t 6");
+    let mut pings = net.a.spawn("ping -n -i 0.02 -c 200 10.0.0.1");
+    let (mut rounds, mut longest) = (0, Duration::ZERO);
+    while flow.running() {
+        let mut client = net.r.spawn(&apply);
+        while client.running() {
+            let start = Instant::now();
+            net.router.ctl("show version");
+            longest = longest.max(start.elapsed());
+        }
+        client.finish(LIMIT).expect_ok();
+        assert!(net.router.ctl("show config").lines().count() > 30_000);
+        net.router.ctl("config rollback");
+        assert!(net.router.ctl("show config") == before);
+        // Of a client that is killed in the middle all stays, or nothing.
+        let mut client = net.r.spawn(&apply);
+        // Says whether something can be changed, and changes nothing.
+        let free = || net.router.attempt("ip table add 0").ok();
+        until("it is under way", SOON, || !client.running() || !free());
+        drop(client);
+        until("it has come to an end", LIMIT, free);
+        let now = net.router.ctl("show config");
+        if now != before {
+            assert!(now.lines().count() > 30_000, "{} lines", now.lines().count());
+            net.router.ctl("config rollback");
+        }
+        rounds += 1;
+    }
+    let end = flow.finish();
+    assert!(rounds > 0 && longest < Duration::from_secs(1), "{rounds} rounds; others waited {longest:?}");
+    assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 20_000), "{end}");
+    assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
+    let answers = pings.finish(LIMIT).expect_ok();
+    assert!(answers.contains("200 packets transmitted, 200 received"), "{answers}");
+}
+
+/// Of two who apply what they made of the same configuration, one is told.
+#[test]
+fn two_at_once_are_one_after_the_other() {
+    let Some(net) = Routed::new() else { return };
+    let yaml = net.router.ctl("show config yaml");
+    let generation = yaml.split_whitespace().nth(2).unwrap();
+    let binary = testkit::router::binary().display();
+    let socket = net.router.socket().display();
+    let clients: Vec<_> = [1300, 1400]
+        .map(|mtu| {
+            let text = PORTS.replace("host-eth1: {", &format!("host-eth1: {{ mtu: {mtu}, "));
+            let path = file(&net.router, &format!("{mtu}.yaml"), &text);
+            net.r.spawn(&format!("{binary} apply -s {socket} --generation {generation} {path}"))
+        })
+        .into_iter()
+        .map(|mut client| client.finish(LIMIT))
+        .collect();
+    let refused: Vec<_> = clients.iter().filter(|c| !c.ok()).collect();
+    assert!(
+        refused.len() == 1 && refused[0].stderr.contains("somebody has changed it"),
+        "{}\n{}",
+        clients[0],
+        clients[1]
+    );
+    let mtu = if clients[0].ok() { 1300 } else { 1400 };
+    assert!(net.router.ctl("show config").contains(&format!("set interface mtu {mtu} host-eth1")));
+}
+
+#[test]
+fn on_a_full_disk_the_old_file_is_intact() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let socket = r.lab().dir().join("cli.sock");
+    let (binary, listen) = (testkit::router::binary().display(), socket.display());
+    // A disk of the router's own, in its mount namespace.
+    let script = format!(
+        "mkdir /run/small && mount -t tmpfs -o size=64k small /run/small && echo '{{}}' > /run/small/saved.yaml && exec \
+         {binary} run 'unix {{ nodaemon cli-listen {listen} startup-config /run/small/saved.yaml }}'"
+    );
+    let router = r.spawn_args(["sh", "-c", &script]);
+    until("it is ready", SOON, || router.stderr().contains("volley: ready"));
+    let ctl = |line: &str| r.attempt(&format!("{binary} ctl -s {listen} {line}"), LIMIT);
+    let disk = format!("/proc/{}/root/run/small", router.id());
+    ctl("ip route add 20.0.0.0/24 via drop").expect_ok();
+    ctl("config save").expect_ok();
+    let saved = r.run(&format!("cat {disk}/saved.yaml"));
+    assert!(saved.contains("prefix: 20.0.0.0/24"), "{saved}");
+    ctl("ip route add 30.0.0.0/24 via drop count 5000").expect_ok();
+    let refused = ctl("config save");
+    assert!(
+        refused.code() == Some(1)
+            && refused
+                .stderr
+                .contains("/run/small/saved.yaml was not written, and is as it was: No space left"),
+        "{refused}"
+    );
+    assert_eq!(r.run(&format!("cat {disk}/saved.yaml")), saved);
+    assert_eq!(r.run(&format!("ls -A {disk}")), "saved.yaml\n", "nothing lies about");
+    ctl("config save /run/saved.yaml").expect_ok();
+}
+
+/// Clients that do not read, and clients that do not stop, keep nobody else from being served.
+#[test]
+fn clients_that_hang_or_flood_disturb_nobody() {
+    let Some(net) = Routed::new() else { return };
+    net.router.ctl("ip route add 20.0.0.0/24 via drop count 20000");
+    let connect = || UnixStream::connect(net.router.socket()).unwrap();
+    let mut deaf: Vec<UnixStream> = (0..10).map(|_| connect()).collect();
+    for client in &mut deaf {
+        client.write_all(&b"{\"run\":{\"line\":\"show config\"}}\n".repeat(100)).unwrap();
+    }
+    let mut floods: Vec<Process> = (0..2)
+        .map(|_| {
+            let ctl = format!(
+                "while :; do echo show config; done | {} ctl -s {} --keep-going - > /dev/null",
+                testkit::router::binary().display(),
+                net.router.socket().display()
+            );
+            net.r.spawn_args(["sh", "-c", &ctl])
+        })
+        .collect();
+    let path = file(&net.router, "large.yaml", MORE);
+    net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
+    let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 2M -l 200 -t 3");
+    let mut served = 0;
+    while flow.running() {
+        net.router.ctl(&format!("config apply {path}"));
+        net.router.ctl("config rollback");
+        served += 1;
+    }
+    let end = flow.finish();
+    assert!(served > 0 && floods.iter_mut().all(Process::running));
+    assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
+}
+
 #[test]
 fn what_nobody_confirms_goes_back() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
@@ -108,6 +262,33 @@ fn a_wrong_file_is_refused_with_every_place() {
     );
     let apply = router.attempt(&format!("config apply {path}"));
     assert!(apply.code() == Some(1) && apply.stderr.contains("nothing was changed"), "{apply}");
+}
+
+/// What monitoring knows interfaces by is the same after "config save" and a restart, whatever came and went before.
+#[test]
+fn names_and_indices_survive_a_restart() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let router = Router::start(&r, TWO_PORTS);
+    router.script(
+        "create loopback interface instance 9\ncreate loopback interface instance 4\ncreate sub-interfaces host-eth0 7\n\
+         delete loopback interface intfc loop9\ncreate sub-interfaces host-eth1 5\ncreate loopback interface instance 1\n\
+         set interface description host-eth1 \"to b\"",
+    );
+    let shown = router.ctl("show interface description");
+    // Without a name: to the file that the router was started with.
+    let said = router.ctl("config save");
+    router.stop();
+    let config = r.lab().dir().join("r.conf");
+    let again = r.spawn(&format!("{} run -c {}", testkit::router::binary().display(), config.display()));
+    until("it is ready", SOON, || again.stderr().contains("volley: ready"));
+    let socket = r.lab().dir().join("r.sock");
+    let ctl = format!(
+        "{} ctl -s {} show interface description",
+        testkit::router::binary().display(),
+        socket.display()
+    );
+    assert_eq!(r.run(&ctl), shown, "{said}");
+    assert!(shown.contains("to b") && shown.lines().count() == 7, "{shown}");
 }
 
 /// An option of a port changes when its device is gone: that is refused, and the interface stays, waiting for its device.
