@@ -29,7 +29,8 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "create interface af_xdp host-if <name:word> [num-rx-queues {all | <queues:u32>}] [rx-queue-size <rx:u32>] \
-         [tx-queue-size <tx:u32>] [{native | generic}] [{zero-copy | no-zero-copy}] [hw-addr <mac:mac>] [force]",
+         [tx-queue-size <tx:u32>] [{native | generic}] [{zero-copy | no-zero-copy}] [hw-addr <mac:mac>] [force] \
+         [index <index:u32>]",
         "Take a Linux interface by AF_XDP, with all its queues; it becomes xdp-NAME.",
         create_xdp,
     );

@@ -597,7 +597,7 @@ fn a_device_of_files_is_made_as_said_and_shown_so() {
         assert_eq!(cli.ok(&line), "pcap0\n");
         cli.ok("set interface state pcap0 up");
         let config = cli.ok("show config");
-        assert!(config.contains(&format!("{line}\n")), "{line}\n{config}");
+        assert!(config.contains(&format!("{line} index 2\n")), "{line}\n{config}");
         cli.ok("delete pcap interface pcap0");
     }
     // A file that has been recorded is there, whole, when the device is gone.
