@@ -88,7 +88,7 @@ fn an_interface_is_taken_once() {
     router
         .ctl("create interface af_xdp host-if eth0 generic rx-queue-size 256 tx-queue-size 512 no-zero-copy");
     assert!(router.ctl("show config").contains(
-        "create interface af_xdp host-if eth0 rx-queue-size 256 tx-queue-size 512 generic no-zero-copy index "
+        "create interface af_xdp host-if eth0 rx-queue-size 256 tx-queue-size 512 generic no-zero-copy\n"
     ));
     let shown = router.ctl("show hardware-interfaces xdp-eth0");
     assert!(
