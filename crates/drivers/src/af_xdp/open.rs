@@ -1,8 +1,9 @@
 //! Opening an interface.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use buf::layout::{DATA_ROOM, HEADROOM};
 use buf::{Lent, Pool, RxQueue, TxQueue, Window};
@@ -26,6 +27,8 @@ const CHUNK: u32 = (HEADROOM + DATA_ROOM) as u32;
 /// Packets that the kernel sends in one system call, where it can be told (`XDP_MAX_TX_SKB_BUDGET`, Linux 6.17).
 const BUDGET: c_int = 256;
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
+/// How long the kernel may take to let go of a queue.
+const LETTING_GO: Duration = Duration::from_millis(200);
 /// Packets that a ring may hold.
 const RINGS: std::ops::RangeInclusive<u32> = 64..=32_768;
 
@@ -138,6 +141,21 @@ fn explain(e: &io::Error, config: &Config) -> &'static str {
     }
 }
 
+/// Binds a socket to its queue. The kernel lets go of the queue of a socket that was closed only a moment later: so one that is
+/// busy is asked for again, for a while.
+fn bind(socket: BorrowedFd<'_>, address: &libc::sockaddr_xdp) -> io::Result<()> {
+    let end = Instant::now() + LETTING_GO;
+    loop {
+        // SAFETY: this is the address of an AF_XDP socket.
+        match unsafe { sys::bind(socket, address) } {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            done => return done,
+        }
+    }
+}
+
 struct Queue {
     socket: Arc<Socket>,
     rx: XdpRx,
@@ -180,8 +198,7 @@ fn open_queue(
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
     };
-    // SAFETY: this is the address of an AF_XDP socket.
-    unsafe { sys::bind(fd.as_fd(), &address)? };
+    bind(fd.as_fd(), &address)?;
     let options: c_int = sys::option(fd.as_fd(), SOL_XDP, libc::XDP_OPTIONS)?;
     let socket = Arc::new(Socket { fd, left: Default::default() });
     let rx = XdpRx {

@@ -168,6 +168,20 @@ fn closed_the_interface_is_as_it_was() {
     });
 }
 
+/// The kernel lets go of a queue a moment after its socket is closed.
+#[test]
+fn closed_it_can_be_opened_again_at_once() {
+    lab::inside("af_xdp::closed_it_can_be_opened_again_at_once", || {
+        lab::veth("va", "vb");
+        let mut cache = lab::cache();
+        for _ in 0..5 {
+            let Some(device) = open(&Config::new("va"), &mut cache) else { return };
+            drop(device);
+        }
+        settled(&cache);
+    });
+}
+
 #[test]
 fn what_cannot_be_is_said() {
     lab::inside("af_xdp::what_cannot_be_is_said", || {
