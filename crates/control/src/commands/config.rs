@@ -286,6 +286,11 @@ fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             return Err(a.fault("save", message));
         }
     };
+    if c.unconfirmed.is_some() {
+        // A restart would bring back what goes back by itself.
+        let message = "what was applied last waits to be confirmed, or goes back: first config confirm, or config rollback";
+        return Err(a.fault("save", message));
+    }
     let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None, false) };
     Ok(Output::job(Save { args: a.clone(), path, stage: Saving::Waiting(form) }))
 }

@@ -91,6 +91,10 @@ fn what_is_not_confirmed_goes_back() {
     assert!(
         cli.run(&format!("config apply {path}")).unwrap_err().to_string().contains("waits to be confirmed")
     );
+    // What goes back by itself is not saved: a restart would bring it back.
+    let saved = std::path::Path::new(&path).with_file_name("saved.yaml");
+    let told = cli.run(&format!("config save {}", saved.display())).unwrap_err().to_string();
+    assert!(told.contains("config confirm, or config rollback") && !saved.exists(), "{told}");
     cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before, "there is time");
     cli.context.unconfirmed.as_mut().unwrap().expire();

@@ -42,6 +42,7 @@ fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, Cli
     let graph = c.system.router.graph();
     let inputs = || graph.nodes().iter().filter(|n| n.input).map(|n| n.name).collect::<Vec<_>>().join(", ");
     match graph.node(&name) {
+        Some(_) if a.need::<u32>("n")? == 0 => Err(a.fault("n", "one packet at least is to be traced")),
         Some(node) if graph.tracer().add(node, a.need("n")?, filter) => Ok(Output::none()),
         Some(_) => Err(a.fault("node", format!("{name} brings no packets in; these nodes do: {}", inputs()))),
         None => Err(a.fault("node", format!("there is no node {name}; packets come in by: {}", inputs()))),

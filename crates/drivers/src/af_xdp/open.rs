@@ -115,10 +115,6 @@ fn attach(config: &Config, dev: &Netdev, queues: u32) -> Result<Program, OpenErr
             "{} has an XDP program of another process already: `ip link show dev {0}` names it",
             config.name
         )),
-        Some(libc::EPERM) => OpenError::Refused(
-            "loading the program that hands packets over (it needs CAP_BPF, or CAP_SYS_ADMIN, of the machine itself)",
-            e,
-        ),
         Some(libc::EOPNOTSUPP) => OpenError::Impossible(format!(
             "the driver of {} runs no XDP programs: take it as a host-interface, or without \"native\"",
             config.name
