@@ -37,6 +37,12 @@ pub trait RxQueue: Send {
         true
     }
 
+    /// Its worker is about to sleep on [`fd`](RxQueue::fd). `false`: there are packets already, and it must not. A queue
+    /// whose peer wakes it only when asked to asks here, and looks once more.
+    fn before_sleep(&mut self) -> bool {
+        true
+    }
+
     /// What was lost since the last call. It may ask the kernel, so it is called once in many polls.
     fn take_lost(&mut self) -> Lost {
         Lost::default()

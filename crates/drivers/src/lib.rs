@@ -2,6 +2,7 @@
 //!
 //! * [`af_packet`]: an interface of the kernel, such as one end of a veth pair.
 //! * [`af_xdp`]: the same, faster, where the kernel puts packets into the router's own buffers.
+//! * [`memif`]: shared memory with another program.
 //! * [`tap`]: a cable to this machine's own stack.
 //! * [`pcap`]: a file that packets come from, and one that they go to.
 //! * [`pktgen`]: a generator and a sink inside the process.
@@ -14,6 +15,7 @@ pub mod af_xdp;
 pub mod device;
 pub mod guardian;
 mod kernel;
+pub mod memif;
 mod pace;
 pub mod pcap;
 pub mod pktgen;
@@ -24,5 +26,11 @@ pub use guardian::Guardian;
 pub use kernel::events::link_events;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
-pub const INPUT_NODES: [&str; 5] =
-    [af_packet::INPUT_NODE, af_xdp::INPUT_NODE, tap::INPUT_NODE, pktgen::INPUT_NODE, pcap::INPUT_NODE];
+pub const INPUT_NODES: [&str; 6] = [
+    af_packet::INPUT_NODE,
+    af_xdp::INPUT_NODE,
+    memif::INPUT_NODE,
+    tap::INPUT_NODE,
+    pktgen::INPUT_NODE,
+    pcap::INPUT_NODE,
+];

@@ -197,3 +197,58 @@ pub(crate) fn message() -> libc::msghdr {
     // SAFETY: null pointers and zeros are a valid message.
     unsafe { mem::zeroed() }
 }
+
+fn new_fd(result: c_int) -> io::Result<OwnedFd> {
+    let fd = check(result as isize)?;
+    // SAFETY: the callers' system calls have just made the descriptor; nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+}
+
+/// A new event descriptor, whose reads and writes do not wait.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    new_fd(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// A new set of files to be watched.
+pub(crate) fn epoll() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    new_fd(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// Watches `fd`, whose events will come with this number.
+pub(crate) fn epoll_add(
+    epoll: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    number: u64,
+    events: c_int,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: events as u32, u64: number };
+    // SAFETY: the kernel reads the event.
+    let r = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) };
+    check(r as isize).map(|_| ())
+}
+
+/// Watches `fd` no longer.
+pub(crate) fn epoll_remove(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
+    let none = std::ptr::null_mut();
+    // It fails only for a file that is not watched.
+    // SAFETY: this operation takes no event.
+    unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd.as_raw_fd(), none) };
+}
+
+/// What has happened, at most as much as there is room for; never waits.
+pub(crate) fn epoll_take(epoll: BorrowedFd<'_>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most as many events as there is room for.
+    let r = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as c_int, 0) };
+    check(r as isize)
+}
+
+/// Fills a few bytes with chance.
+pub(crate) fn random(bytes: &mut [u8]) -> io::Result<()> {
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    match check(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) })? {
+        n if n == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

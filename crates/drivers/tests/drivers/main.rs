@@ -6,6 +6,7 @@ mod af_packet;
 mod af_xdp;
 mod cable;
 mod lab;
+mod memif;
 mod pcap;
 mod pktgen;
 mod tap;

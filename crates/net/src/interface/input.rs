@@ -102,7 +102,8 @@ impl InputNode for DeviceInput {
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
         for (slot, _) in &self.slots {
             match &slot.fd {
-                Some(fd) => wait.fd(fd.as_fd()),
+                Some(fd) if slot.queue().before_sleep() => wait.fd(fd.as_fd()),
+                Some(_) => wait.poll(),
                 None if slot.queue().active() => wait.poll(),
                 None => {}
             }

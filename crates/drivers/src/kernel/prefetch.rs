@@ -1,0 +1,25 @@
+//! Hints that memory will be needed soon. They change nothing, and take any address.
+
+/// It will be read.
+#[inline(always)]
+pub(crate) fn read(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint that takes any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// It will be written: whoever else has the line is to give it up.
+#[inline(always)]
+pub(crate) fn write(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint that takes any address, and that processors without it take for nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}

@@ -1,0 +1,160 @@
+//! Memory that is shared with a peer.
+//!
+//! The peer can write to it at any time. So nothing here is ever borrowed: bytes are copied in and out through raw
+//! pointers, and whatever decides about a place is copied out once, checked, and used from the copy.
+//!
+//! What must not happen is that memory vanishes under a mapping: the process would be killed by SIGBUS. A peer that is not
+//! trusted therefore has to bring files that cannot shrink (`F_SEAL_SHRINK`) and lie in ordinary pages, whose holes fill
+//! themselves, unlike those of huge pages.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use crate::kernel::sys;
+
+/// Shared memory that a peer who is not trusted may bring, in bytes: 16 rings of 16,384 packets of 2 KiB have half of it.
+pub(super) const MOST: u64 = 1 << 30;
+
+/// A mapping of shared memory.
+pub(super) struct Region {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread. What lies in it is reached by raw pointers only, and
+// belongs to whoever the ring's protocol says.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// New memory to be shared: zeros, and of this size for good, whoever gets the file.
+    pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
+        // SAFETY: the name is a string that ends with a zero.
+        let fd = sys::check(unsafe {
+            libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+        } as isize)?;
+        // SAFETY: the descriptor is new, and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: no memory is involved.
+        sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: no memory is involved.
+        sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize)?;
+        let region = Region::map(std::os::fd::AsFd::as_fd(&file), len)?;
+        Ok((region, file))
+    }
+
+    /// Maps `len` bytes of a peer's file. One who is `trusted` is believed that the file stays as it is.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the operators of both.
+    pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
+        let own = |what: &str| format!("{what}: {}", io::Error::last_os_error());
+        // SAFETY: zeros are a valid record, and the kernel fills it.
+        let (size, kind) = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            let mut system: libc::statfs = std::mem::zeroed();
+            if libc::fstat(file.as_raw_fd(), &mut stat) < 0 {
+                return Err(own("asking for its size"));
+            }
+            if libc::fstatfs(file.as_raw_fd(), &mut system) < 0 {
+                return Err(own("asking for its kind"));
+            }
+            (stat.st_size.max(0) as u64, system.f_type)
+        };
+        if len == 0 || len > size {
+            return Err(format!("it was said to have {len} bytes, and has {size}"));
+        }
+        if !trusted {
+            if len > MOST {
+                return Err(format!("it has {len} bytes; one that is not trusted may bring {MOST}"));
+            }
+            // SAFETY: no memory is involved.
+            let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+            if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+                return Err("it is not sealed against shrinking (F_SEAL_SHRINK); only a peer of an interface that is \
+                            \"trusted\" may bring such memory"
+                    .into());
+            }
+            if kind != libc::TMPFS_MAGIC {
+                return Err("it lies in huge pages, which may run out; only a peer of an interface that is \"trusted\" \
+                            may bring such memory"
+                    .into());
+            }
+        }
+        let len = usize::try_from(len).map_err(|_| "it is larger than this machine's memory".to_string())?;
+        Region::map(file, len).map_err(|e| format!("it cannot be mapped: {e}"))
+    }
+
+    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Region> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
+        let base =
+            unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Region { base, len })
+    }
+
+    /// Its bytes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Address of `len` bytes at `offset`; `None` when they do not lie within.
+    #[inline(always)]
+    pub(super) fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: offset ≤ self.len, so the address lies within the mapping or at its end.
+        inside.then(|| unsafe { self.base.add(offset) })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours. Whoever has addresses in it holds the regions, see `Ring`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// The longest copy by hand; for longer ones the library's is faster.
+const BY_HAND: usize = 256;
+
+/// Copies `len` bytes, one of whose sides is shared with a peer who may write there meanwhile: what is copied may be any
+/// bytes then, but no other place is read or written.
+///
+/// # Safety
+/// `from` can be read and `to` written for `len` bytes, and the two do not overlap.
+#[inline(always)]
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    if !(16..=BY_HAND).contains(&len) {
+        // SAFETY: as the caller says.
+        return unsafe { copy_rest(from, to, len) };
+    }
+    // SAFETY: all blocks of 16 bytes lie within the `len` ≥ 16 bytes: those before the last at multiples of 16 below
+    // len - 16, the last at len - 16. None has to be aligned.
+    unsafe {
+        let last = len - 16;
+        let mut at = 0;
+        while at < last {
+            to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned());
+            at += 16;
+        }
+        to.add(last).cast::<u128>().write_unaligned(from.add(last).cast::<u128>().read_unaligned());
+    }
+}
+
+/// # Safety
+/// As of [`copy`].
+#[cold]
+#[inline(never)]
+unsafe fn copy_rest(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller says.
+    unsafe { ptr::copy_nonoverlapping(from, to, len) }
+}

@@ -1,0 +1,353 @@
+//! A ring in shared memory: its indices and descriptors, as one side sees them.
+//!
+//! ```text
+//!     0  cookie (32 bits), flags (16), head (16)        descriptor, 16 bytes:
+//!    64  tail (16)                                        flags (16), region (16), length (32),
+//!   128  descriptors                                      offset in the region (32), metadata (32)
+//! ```
+//!
+//! The client alone writes the head, the server alone the tail, whichever way packets pass. To the server, the client
+//! moves the head behind what it has filled, and the server the tail behind what it has read. To the client, the client
+//! moves the head behind the empty buffers that it gives, and the server the tail behind those that it has filled. So
+//! three of the four have their work between their own index and the peer's (what is `next`, and what is
+//! [`available`](Ring::available)); a client that sends has the rest of the ring.
+//!
+//! The own index is never read back from the shared memory. The peer's is checked: whatever it says, there is never more
+//! than the ring holds.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering, fence};
+
+use super::message::Direction;
+use super::region::Region;
+use super::{Layout, Role};
+
+/// What a ring begins with.
+const COOKIE: u32 = 0x03e3_1f20;
+const FLAGS: usize = 4;
+const HEAD: usize = 6;
+const TAIL: usize = 64;
+pub(super) const DESCRIPTORS: usize = 128;
+pub(super) const DESCRIPTOR: usize = 16;
+/// The flag of a ring by which its reader says that it looks by itself.
+const MASK_INTERRUPTS: u16 = 1;
+/// The flag of a descriptor whose packet goes on in the next one.
+pub(super) const NEXT: u16 = 1;
+
+/// What a peer has done that no honest peer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Fault {
+    /// The index says that there is more than the ring holds.
+    Index = 1,
+    /// A buffer that is not within its region, or has no room at all.
+    Buffer = 2,
+}
+
+impl Fault {
+    pub(super) fn from_code(code: u8) -> Option<Fault> {
+        [Fault::Index, Fault::Buffer].into_iter().find(|f| *f as u8 == code)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Index => "the peer's index of a ring says that it holds more than it can",
+            Fault::Buffer => {
+                "the peer gave a buffer without room, or one that does not lie within its region"
+            }
+        })
+    }
+}
+
+/// Where packets lie.
+#[derive(Clone, Copy)]
+enum Buffers {
+    /// In memory of this side's own, one behind the other: what the shared descriptor says of it does not count.
+    Own { first: usize, size: u32 },
+    /// Where the peer's descriptors say.
+    Peer,
+}
+
+/// A descriptor as it was copied out, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Descriptor {
+    pub(super) flags: u16,
+    pub(super) region: u16,
+    pub(super) len: u32,
+    pub(super) offset: u32,
+}
+
+/// Where a packet, or a part of one, lies: `len` bytes within one of the ring's regions. Valid while the ring is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) at: NonNull<u8>,
+    pub(super) len: u32,
+    pub(super) region: u16,
+    pub(super) flags: u16,
+}
+
+/// One side of a ring.
+pub(super) struct Ring {
+    /// Keeps the memory mapped that `base` and all places are in.
+    regions: Arc<[Region]>,
+    base: NonNull<u8>,
+    role: Role,
+    direction: Direction,
+    size: u16,
+    buffers: Buffers,
+    /// The slot that is worked on next.
+    next: u16,
+    bell: Arc<OwnedFd>,
+}
+
+// SAFETY: the addresses are of memory that the ring keeps mapped; it belongs to no thread.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// A client's own ring, the one with this number, of the layout that lies in the first region. Its header and
+    /// descriptors are written here.
+    pub(super) fn own(
+        regions: Arc<[Region]>,
+        layout: &Layout,
+        direction: Direction,
+        number: u16,
+        bell: Arc<OwnedFd>,
+    ) -> Option<Ring> {
+        let (size, offset) = (1u16 << layout.log2_ring, layout.ring_offset(direction, number));
+        let first = layout.buffer_offset(direction, number);
+        let region = regions.first()?;
+        let base = region.at(offset, ring_len(layout.log2_ring))?;
+        region.at(first, usize::from(size) * layout.buffer_size as usize)?;
+        let buffers = Buffers::Own { first, size: layout.buffer_size };
+        let mut ring = Ring { base, role: Role::Client, direction, size, buffers, next: 0, bell, regions };
+        for slot in 0..size {
+            ring.reset(slot);
+        }
+        // SAFETY: the header lies within the ring, 4 is its alignment at least.
+        unsafe { ring.base.cast::<u32>().write_volatile(COOKIE) };
+        ring.publish();
+        Some(ring)
+    }
+
+    /// A server's side of a ring that a client made.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn of_peer(
+        regions: Arc<[Region]>,
+        (region, offset, log2_size): (u16, u32, u8),
+        direction: Direction,
+        bell: Arc<OwnedFd>,
+    ) -> Result<Ring, String> {
+        if !offset.is_multiple_of(8) {
+            return Err(format!("a ring at {offset}, which is no multiple of 8"));
+        }
+        let memory =
+            regions.get(usize::from(region)).and_then(|r| r.at(offset as usize, ring_len(log2_size)));
+        let base =
+            memory.ok_or_else(|| format!("a ring at {offset} that does not fit into region {region}"))?;
+        // SAFETY: the header lies within the ring, which begins at a multiple of 8.
+        let cookie = unsafe { base.cast::<u32>().read_volatile() };
+        if cookie != COOKIE {
+            return Err(format!("a ring that begins with {cookie:#x}, and not with {COOKIE:#x}"));
+        }
+        let (role, size, buffers) = (Role::Server, 1 << log2_size, Buffers::Peer);
+        Ok(Ring { base, role, direction, size, buffers, next: 0, bell, regions })
+    }
+
+    fn word(&self, at: usize) -> &AtomicU16 {
+        debug_assert!(at < DESCRIPTORS && at.is_multiple_of(2));
+        // SAFETY: the header lies within the mapping, which lives as long as self; `at` is one of the places above, all
+        // even. Both sides access these words atomically only.
+        unsafe { AtomicU16::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    fn own_and_peer(&self) -> (&AtomicU16, &AtomicU16) {
+        match self.role {
+            Role::Client => (self.word(HEAD), self.word(TAIL)),
+            Role::Server => (self.word(TAIL), self.word(HEAD)),
+        }
+    }
+
+    /// How many slots there are to work on.
+    ///
+    /// # Errors
+    /// When the peer's index makes no sense.
+    #[inline]
+    pub(super) fn available(&self) -> Result<u16, Fault> {
+        let peer = self.own_and_peer().1.load(Ordering::Acquire);
+        let ahead = match (self.role, self.direction) {
+            (Role::Client, Direction::ToServer) => self.size.wrapping_sub(self.next.wrapping_sub(peer)),
+            _ => peer.wrapping_sub(self.next),
+        };
+        if ahead <= self.size { Ok(ahead) } else { Err(Fault::Index) }
+    }
+
+    /// The work on the first `n` of the available slots is done.
+    #[inline]
+    pub(super) fn advance(&mut self, n: u16) {
+        if n == 0 {
+            return;
+        }
+        if (self.role, self.direction) == (Role::Client, Direction::ToClient) {
+            // They are empty buffers again.
+            for i in 0..n {
+                self.reset(self.next.wrapping_add(i));
+            }
+        }
+        self.next = self.next.wrapping_add(n);
+        self.publish();
+    }
+
+    /// Shows the peer the own index.
+    fn publish(&self) {
+        let given = match (self.role, self.direction) {
+            // A client that receives has given all buffers but those that were filled and not read.
+            (Role::Client, Direction::ToClient) => self.size,
+            _ => 0,
+        };
+        self.own_and_peer().0.store(self.next.wrapping_add(given), Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn descriptor_at(&self, slot: u16) -> NonNull<u64> {
+        let slot = usize::from(slot & (self.size - 1));
+        // SAFETY: the ring has `size` descriptors, a power of two, within the mapping.
+        unsafe { self.base.add(DESCRIPTORS + slot * DESCRIPTOR).cast() }
+    }
+
+    /// The descriptor of the slot that is `i` behind the next one, copied out.
+    #[inline(always)]
+    fn descriptor(&self, i: u16) -> Descriptor {
+        let at = self.descriptor_at(self.next.wrapping_add(i));
+        // SAFETY: the descriptor lies within the mapping, at a multiple of 8. The peer may write it meanwhile: each half is
+        // read once, and any bits are valid.
+        let (low, high) = unsafe { (at.read_volatile(), at.add(1).read_volatile()) };
+        Descriptor {
+            flags: low as u16,
+            region: (low >> 16) as u16,
+            len: (low >> 32) as u32,
+            offset: high as u32,
+        }
+    }
+
+    /// Where a descriptor says that a packet lies; `None` when that is no place for one.
+    #[inline(always)]
+    fn resolve(&self, slot: u16, d: Descriptor) -> Option<NonNull<u8>> {
+        match self.buffers {
+            Buffers::Own { first, size } => {
+                let slot = usize::from(slot & (self.size - 1));
+                let region = self.regions.first()?;
+                if d.len <= size { region.at(first + slot * size as usize, d.len as usize) } else { None }
+            }
+            Buffers::Peer => self.regions.get(usize::from(d.region))?.at(d.offset as usize, d.len as usize),
+        }
+    }
+
+    /// What was received in the slot that is `i` behind the next one: its flags, its length, and its place, `None` when
+    /// there can be no packet.
+    #[inline(always)]
+    pub(super) fn received(&self, i: u16) -> (u16, u32, Option<NonNull<u8>>) {
+        let d = self.descriptor(i);
+        (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
+    }
+
+    /// The empty buffer of the slot that is `i` behind the next one.
+    ///
+    /// # Errors
+    /// When the peer gave one that cannot be.
+    #[inline(always)]
+    pub(super) fn empty(&self, i: u16) -> Result<Place, Fault> {
+        let slot = self.next.wrapping_add(i);
+        let d = match self.buffers {
+            // The last user of the buffer left its length there.
+            Buffers::Own { size, .. } => Descriptor { flags: 0, region: 0, len: size, offset: 0 },
+            Buffers::Peer => self.descriptor(i),
+        };
+        match self.resolve(slot, d) {
+            Some(at) if d.len > 0 => Ok(Place { at, len: d.len, region: d.region, flags: 0 }),
+            _ => Err(Fault::Buffer),
+        }
+    }
+
+    /// Says what was put into the slot that is `i` behind the next one, at a place that [`empty`](Ring::empty) gave.
+    #[inline(always)]
+    pub(super) fn filled(&mut self, i: u16, place: Place) {
+        let low = u64::from(place.flags) | u64::from(place.region) << 16 | u64::from(place.len) << 32;
+        // SAFETY: the descriptor lies within the mapping, at a multiple of 8. It is this side's until the index moves; the
+        // offset stays as it is.
+        unsafe { self.descriptor_at(self.next.wrapping_add(i)).write_volatile(low) };
+    }
+
+    /// Makes a slot an empty buffer of this side's own.
+    #[inline(always)]
+    fn reset(&mut self, slot: u16) {
+        if let Buffers::Own { first, size } = self.buffers {
+            let offset = first + usize::from(slot & (self.size - 1)) * size as usize;
+            let at = self.descriptor_at(slot);
+            // SAFETY: as in `filled`.
+            unsafe {
+                at.write_volatile(u64::from(size) << 32);
+                at.add(1).write_volatile(offset as u64 & 0xffff_ffff);
+            }
+        }
+    }
+
+    /// Whether the reader of the ring wants to be woken. It has seen what was published before, or is seen to sleep.
+    pub(super) fn wants_signal(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.word(FLAGS).load(Ordering::Relaxed) & MASK_INTERRUPTS == 0
+    }
+
+    /// Says whether this side, which reads the ring, wants to be woken. Whoever says so looks once more at what is
+    /// available, before it sleeps.
+    pub(super) fn want_signal(&self, wanted: bool) {
+        self.word(FLAGS).store(if wanted { 0 } else { MASK_INTERRUPTS }, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// What wakes the reader.
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// What can be shown of it.
+    pub(super) fn state(&self) -> RingState {
+        let (head, tail) = (self.word(HEAD), self.word(TAIL));
+        RingState {
+            size: self.size,
+            head: head.load(Ordering::Relaxed),
+            tail: tail.load(Ordering::Relaxed),
+            wants_signals: self.word(FLAGS).load(Ordering::Relaxed) & MASK_INTERRUPTS == 0,
+        }
+    }
+
+    /// Descriptors, as they are in the shared memory.
+    pub(super) fn descriptors(&self) -> Vec<(u16, u16, u32, u32)> {
+        let from_next = |slot: u16| self.descriptor(slot.wrapping_sub(self.next));
+        (0..self.size).map(from_next).map(|d| (d.flags, d.region, d.len, d.offset)).collect()
+    }
+}
+
+/// A ring as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingState {
+    /// Descriptors.
+    pub size: u16,
+    /// The client's index.
+    pub head: u16,
+    /// The server's index.
+    pub tail: u16,
+    /// Whether its reader sleeps until it is woken.
+    pub wants_signals: bool,
+}
+
+/// Bytes of a ring with its header.
+pub(super) fn ring_len(log2_size: u8) -> usize {
+    DESCRIPTORS + (DESCRIPTOR << log2_size)
+}

@@ -1,0 +1,348 @@
+//! Rings between two sides that both are this driver, against a plain list; and against a peer that writes anything.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::time::Duration;
+
+use buf::{Cache, Frame, Pool, Unsent};
+use infra::wait;
+use proptest::prelude::*;
+
+use super::Layout;
+use super::message::Direction;
+use super::region::Region;
+use super::ring::{Fault, Ring};
+use super::rx::RxRing;
+use super::signal::{Signals, Watch};
+use super::tx::{Stop, TxRing};
+use crate::kernel::sys;
+
+const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
+
+struct Link {
+    tx: TxRing,
+    rx: RxRing,
+}
+
+fn bell() -> Arc<OwnedFd> {
+    Arc::new(sys::eventfd().unwrap())
+}
+
+fn memory(layout: Layout) -> (Arc<[Region]>, Arc<[Region]>) {
+    let (own, file) = Region::create(c"test", layout.len()).unwrap();
+    let peers = Region::of_peer(file.as_fd(), layout.len() as u64, false).unwrap();
+    ([own].into(), [peers].into())
+}
+
+fn link(layout: Layout, direction: Direction) -> Link {
+    let (own, peers) = memory(layout);
+    let client = Ring::own(own, &layout, direction, 0, bell()).unwrap();
+    let place = (0, layout.ring_offset(direction, 0) as u32, layout.log2_ring);
+    let server = Ring::of_peer(peers, place, direction, bell()).unwrap();
+    let (from, to) = if direction == Direction::ToServer { (client, server) } else { (server, client) };
+    Link { tx: TxRing::new(from, Arc::new(Signals::new().unwrap())), rx: RxRing::new(to) }
+}
+
+fn layout(log2_ring: u8, buffer_size: u32) -> Layout {
+    Layout { to_server: 1, to_client: 1, log2_ring, buffer_size }
+}
+
+fn packets(frame: &mut Frame) -> Vec<Vec<u8>> {
+    frame.packets().map(|p| p.segments().flatten().copied().collect()).collect()
+}
+
+fn fill(frame: &mut Frame, cache: &mut Cache, all: &[Vec<u8>]) {
+    for bytes in all {
+        assert_eq!(frame.alloc(cache, 1), 1);
+        let last = frame.len() - 1;
+        assert!(frame.get(last).unwrap().fill_chained(bytes, cache));
+        frame.note(buf::Flags::CHAINED);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send(Vec<usize>),
+    Poll(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let len = prop_oneof![4 => 1usize..130, 2 => 200usize..300, 2 => 2000usize..2200, 1 => 2100usize..9000];
+    prop_oneof![proptest::collection::vec(len, 1..40).prop_map(Op::Send), (1usize..60).prop_map(Op::Poll),]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_ring_is_a_list_of_packets(
+        ops in proptest::collection::vec(op(), 1..40),
+        log2_ring in 1u8..7,
+        buffer_size in prop_oneof![Just(64u32), Just(2048), Just(4096)],
+        to_server in any::<bool>(),
+    ) {
+        let direction = DIRECTIONS[usize::from(!to_server)];
+        let mut link = link(layout(log2_ring, buffer_size), direction);
+        let pool = Pool::new(4096).unwrap();
+        let mut cache = pool.cache();
+        let slots = |len: usize| len.div_ceil(buffer_size as usize);
+        let size = 1usize << log2_ring;
+        let mut list: VecDeque<Vec<u8>> = VecDeque::new();
+        let mut byte = 0u8;
+        for op in ops {
+            let mut frame = Frame::new();
+            match op {
+                Op::Send(lens) => {
+                    let all: Vec<Vec<u8>> = lens
+                        .iter()
+                        .map(|len| {
+                            byte = byte.wrapping_add(1);
+                            (0..*len).map(|i| byte.wrapping_mul(31).wrapping_add(i as u8)).collect()
+                        })
+                        .collect();
+                    fill(&mut frame, &mut cache, &all);
+                    let mut free = size - list.iter().map(|p| slots(p.len())).sum::<usize>();
+                    let fits = all.iter().take_while(|p| {
+                        let fits = slots(p.len()) <= free;
+                        free -= if fits { slots(p.len()) } else { 0 };
+                        fits
+                    });
+                    let fits = fits.count();
+                    let (sent, outcome) = link.tx.send(&mut frame);
+                    prop_assert_eq!(sent, fits);
+                    match outcome {
+                        Ok(()) => prop_assert_eq!(sent, all.len()),
+                        Err(Stop::For(Unsent::Refused)) => prop_assert!(slots(all[sent].len()) > size),
+                        Err(why) => prop_assert_eq!(why, Stop::For(Unsent::Full)),
+                    }
+                    list.extend(all.into_iter().take(sent));
+                }
+                Op::Poll(room) => {
+                    // Another queue's packets are in the frame already.
+                    let others = 256 - room;
+                    prop_assert_eq!(frame.alloc(&mut cache, others), others);
+                    let mut unusable = 0;
+                    prop_assert_eq!(link.rx.poll(&mut frame, &mut cache, &mut unusable), Ok(()));
+                    prop_assert_eq!(unusable, 0);
+                    let got = packets(&mut frame).split_off(others);
+                    let expected: Vec<Vec<u8>> = list.drain(..got.len()).collect();
+                    prop_assert!(got == expected, "the packets came as they were sent");
+                    prop_assert!(got.len() == room || list.is_empty());
+                }
+            }
+            frame.free(&mut cache);
+        }
+        drop(cache);
+        prop_assert_eq!(pool.stats().used, 0);
+    }
+
+    /// A peer that writes whatever it likes, between and during calls.
+    #[test]
+    fn a_peer_that_writes_anything_reaches_nothing(
+        words in proptest::collection::vec((0usize..200, any::<u16>(), 0usize..6), 0..400),
+        client in any::<bool>(),
+    ) {
+        let layout = layout(4, 2048);
+        let (own, peers) = memory(layout);
+        let pool = Pool::new(1024).unwrap();
+        let mut cache = pool.cache();
+        let (near, far) = if client { (&own, &peers) } else { (&peers, &own) };
+        let ring = |direction| {
+            // Both were right once: the client's side writes the header.
+            let own = Ring::own(own.clone(), &layout, direction, 0, bell()).unwrap();
+            let place = (0, layout.ring_offset(direction, 0) as u32, layout.log2_ring);
+            let peers = Ring::of_peer(peers.clone(), place, direction, bell()).unwrap();
+            if client { own } else { peers }
+        };
+        let (rx, tx) = if client {
+            (Direction::ToClient, Direction::ToServer)
+        } else {
+            (Direction::ToServer, Direction::ToClient)
+        };
+        let mut rx = RxRing::new(ring(rx));
+        let mut tx = TxRing::new(ring(tx), Arc::new(Signals::new().unwrap()));
+        let base = near[0].at(0, 1).unwrap().as_ptr() as usize;
+        let inside = |at: usize, len: usize| at >= base && at + len <= base + near[0].len();
+        let rings = layout.buffer_offset(Direction::ToServer, 0) / 2;
+        let mut unusable = 0;
+        for (at, value, what) in words {
+            // Most of it goes to the indices and to the first descriptors, and is nearly right.
+            let at = if what < 2 { [3, 32, 3 + 192, 32 + 192][at % 4] } else { 64 + at * rings / 200 % (rings - 64) };
+            let value = if what % 2 == 0 { value % 40 } else { value };
+            let word = far[0].at(2 * at, 2).unwrap().cast::<u16>();
+            // SAFETY: within the region.
+            unsafe { word.write_volatile(value) };
+            for i in 0..rx.ring.available().unwrap_or(0) {
+                if let (_, len, Some(place)) = rx.ring.received(i) {
+                    prop_assert!(inside(place.as_ptr() as usize, len as usize));
+                }
+            }
+            for i in 0..tx.ring.available().unwrap_or(0) {
+                if let Ok(place) = tx.ring.empty(i) {
+                    prop_assert!(inside(place.at.as_ptr() as usize, place.len as usize));
+                }
+            }
+            let mut frame = Frame::new();
+            let _ = rx.poll(&mut frame, &mut cache, &mut unusable);
+            prop_assert!(frame.len() <= 256);
+            frame.free(&mut cache);
+            fill(&mut frame, &mut cache, &[vec![1; 60], vec![2; 3000]]);
+            let _ = tx.send(&mut frame);
+            frame.free(&mut cache);
+        }
+        drop(cache);
+        prop_assert_eq!(pool.stats().used, 0);
+    }
+}
+
+#[test]
+fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
+    let layout = layout(6, 2048);
+    for client in [false, true] {
+        let (own, peers) = memory(layout);
+        let far = if client { peers.clone() } else { own.clone() };
+        let pool = Pool::new(1024).unwrap();
+        let mut cache = pool.cache();
+        let ring = |direction| {
+            let mine = Ring::own(own.clone(), &layout, direction, 0, bell()).unwrap();
+            let place = (0, layout.ring_offset(direction, 0) as u32, layout.log2_ring);
+            let theirs = Ring::of_peer(peers.clone(), place, direction, bell()).unwrap();
+            if client { mine } else { theirs }
+        };
+        let (inwards, outwards) = if client { (1, 0) } else { (0, 1) };
+        let mut rx = RxRing::new(ring(DIRECTIONS[inwards]));
+        let mut tx = TxRing::new(ring(DIRECTIONS[outwards]), Arc::new(Signals::new().unwrap()));
+        let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut x = 88_172_645_463_325_252u64;
+                let rings = layout.buffer_offset(Direction::ToServer, 0);
+                // SAFETY: all places are within the region.
+                let word =
+                    |at: usize| unsafe { AtomicU16::from_ptr(far[0].at(at, 2).unwrap().as_ptr().cast()) };
+                let indices = [0, layout.ring_offset(Direction::ToClient, 0)].map(|at| (at + 6, at + 64));
+                while !stop.load(Ordering::Relaxed) {
+                    x ^= x << 13;
+                    x ^= x >> 7;
+                    x ^= x << 17;
+                    let (value, at) = (x as u16, (x >> 16) as usize);
+                    if x >> 62 == 0 {
+                        // An index that is nearly right: most of them do not exceed the ring.
+                        let (head, tail) = indices[at % 2];
+                        let (from, to) = if client { (head, tail) } else { (tail, head) };
+                        let ahead = if at % 2 == usize::from(client) { value % 66 } else { value % 80 };
+                        word(to)
+                            .store(word(from).load(Ordering::Relaxed).wrapping_add(ahead), Ordering::Relaxed);
+                    } else {
+                        // Flags, lengths and offsets, most of them small.
+                        let value = if x >> 60 & 1 == 0 { value } else { value % 3 };
+                        let at = 128 + at % (rings - 256);
+                        if !indices.iter().any(|(head, tail)| (head - 6..tail + 64).contains(&at)) {
+                            word(at & !1).store(value, Ordering::Relaxed);
+                        }
+                    }
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let (mut unusable, mut came, mut faults) = (0, 0, 0);
+            while written.load(Ordering::Relaxed) < 200_000 {
+                let mut frame = Frame::new();
+                faults += u32::from(rx.poll(&mut frame, &mut cache, &mut unusable).is_err());
+                came += frame.len();
+                frame.free(&mut cache);
+                fill(&mut frame, &mut cache, &[vec![1; 60], vec![2; 300]]);
+                faults += u32::from(matches!(tx.send(&mut frame).1, Err(Stop::Fault(_))));
+                frame.free(&mut cache);
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(
+                came > 0 && unusable > 0 && faults > 0,
+                "{came} packets, {unusable} none, {faults} faults"
+            );
+        });
+        drop(cache);
+        assert_eq!(pool.stats().used, 0);
+    }
+}
+
+#[test]
+fn an_index_beyond_the_ring_is_a_fault() {
+    let layout = layout(4, 2048);
+    let (own, peers) = memory(layout);
+    let place = (0, 0, 4);
+    let _client = Ring::own(own.clone(), &layout, Direction::ToServer, 0, bell()).unwrap();
+    let ring = Ring::of_peer(peers, place, Direction::ToServer, bell()).unwrap();
+    let head = own[0].at(6, 2).unwrap().cast::<u16>();
+    for (value, available) in [(0, Ok(0)), (16, Ok(16)), (17, Err(Fault::Index)), (0xffff, Err(Fault::Index))]
+    {
+        // SAFETY: within the region.
+        unsafe { head.write_volatile(value) };
+        assert_eq!(ring.available(), available, "{value}");
+    }
+}
+
+fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
+    // SAFETY: plain system calls; the descriptor is new.
+    unsafe {
+        let fd = libc::memfd_create(c"peer".as_ptr(), flags);
+        assert!(fd >= 0 && libc::ftruncate(fd, len) == 0);
+        assert!(seals == 0 || libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0);
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+#[test]
+fn memory_that_could_vanish_is_refused() {
+    let refused = |file: &OwnedFd, len: u64| {
+        assert!(Region::of_peer(file.as_fd(), len, true).is_ok() || len != 8192);
+        Region::of_peer(file.as_fd(), len, false).err().unwrap_or_default()
+    };
+    let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
+    assert_eq!(refused(&sealed, 8192), "");
+    assert_eq!(refused(&sealed, 8193), "it was said to have 8193 bytes, and has 8192");
+    assert_eq!(refused(&sealed, 0), "it was said to have 0 bytes, and has 8192");
+    assert_eq!(refused(&sealed, u64::MAX), format!("it was said to have {} bytes, and has 8192", u64::MAX));
+    let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
+    assert!(refused(&unsealed, 8192).starts_with("it is not sealed against shrinking"));
+    let grown = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
+    assert!(refused(&grown, 8192).starts_with("it is not sealed against shrinking"));
+    let read_only = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE);
+    assert!(
+        Region::of_peer(read_only.as_fd(), 8192, false).err().unwrap().starts_with("it cannot be mapped")
+    );
+    let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
+    assert!(refused(&large, 2 << 30).contains("one that is not trusted may bring"));
+    let null = File::open("/dev/null").unwrap();
+    assert!(Region::of_peer(null.as_fd(), 4096, true).is_err());
+}
+
+#[test]
+fn a_peer_is_woken_without_waiting_for_it() {
+    let signals = Signals::new().unwrap();
+    let bell = sys::eventfd().unwrap();
+    // A malicious peer: the counter at its limit, and writes that wait.
+    // SAFETY: plain system calls.
+    unsafe {
+        let most = u64::MAX - 1;
+        assert_eq!(libc::write(bell.as_raw_fd(), (&raw const most).cast(), 8), 8);
+        assert_eq!(libc::fcntl(bell.as_raw_fd(), libc::F_SETFL, 0), 0);
+    }
+    let watch = Watch::new().unwrap();
+    watch.add(bell.as_fd()).unwrap();
+    let readable = || wait::any(&[watch.as_fd()], Duration::ZERO).unwrap();
+    assert!(readable(), "what was signalled before counts");
+    for _ in 0..200 {
+        watch.clear();
+        assert!(!readable());
+        signals.ring(bell.as_fd()).unwrap();
+        assert!(readable());
+    }
+    watch.clear();
+    watch.remove(bell.as_fd());
+    signals.ring(bell.as_fd()).unwrap();
+    assert!(!readable());
+    let null = File::open("/dev/null").unwrap();
+    assert_eq!(signals.ring(null.as_fd()).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}

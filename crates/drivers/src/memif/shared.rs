@@ -1,0 +1,162 @@
+//! What the main thread and the queues of an interface share: its rings, which come and go with the connection.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use infra::doorbell::Doorbell;
+
+use super::Config;
+use super::ring::{Fault, Ring};
+use super::rx::RxRing;
+use super::signal::{Signals, Watch};
+use super::tx::TxRing;
+
+/// A receive queue: the rings that lead to it. The queue locks them once a poll; nobody else does while it connects.
+pub(super) struct RxPort {
+    /// What the worker sleeps on.
+    pub(super) watch: Watch,
+    pub(super) rings: Mutex<Vec<RxRing>>,
+}
+
+/// What is shared.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) rx: Vec<RxPort>,
+    tx: Vec<Mutex<Option<TxRing>>>,
+    /// How many of `tx` have a ring.
+    rings_out: AtomicUsize,
+    /// Whether the interface is set up.
+    up: AtomicBool,
+    /// Whether the device is gone.
+    closed: AtomicBool,
+    connected: AtomicBool,
+    /// What a queue found the peer to have done.
+    fault: AtomicU8,
+    /// Rings when the main thread has to look at one of these.
+    bell: Arc<Doorbell>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held leaves a ring at worst whose connection ends with it.
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Shared {
+    pub(super) fn new(config: Config, bell: Arc<Doorbell>) -> io::Result<Shared> {
+        let port = |_| Ok(RxPort { watch: Watch::new()?, rings: Mutex::default() });
+        Ok(Shared {
+            rx: (0..config.rx_queues).map(port).collect::<io::Result<_>>()?,
+            tx: (0..config.tx_queues).map(|_| Mutex::default()).collect(),
+            config,
+            rings_out: AtomicUsize::new(0),
+            up: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            connected: AtomicBool::new(false),
+            fault: AtomicU8::new(0),
+            bell,
+        })
+    }
+
+    /// The port of a transmit queue; `None` while there is no ring.
+    pub(super) fn tx_port(&self, queue: usize) -> Option<&Mutex<Option<TxRing>>> {
+        let rings = self.rings_out.load(Ordering::Acquire);
+        self.tx.get(queue.checked_rem(rings)?)
+    }
+
+    /// A queue found the peer to be broken: the main thread disconnects it.
+    #[cold]
+    pub(super) fn fail(&self, fault: Fault) {
+        self.fault.store(fault as u8, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// What a queue found, if it did; and no more after that.
+    pub(super) fn take_fault(&self) -> Option<Fault> {
+        Fault::from_code(self.fault.swap(0, Ordering::AcqRel))
+    }
+
+    pub(super) fn set_up(&self, up: bool) {
+        self.up.store(up, Ordering::Release);
+        self.bell.ring();
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Acquire)
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Acquire)
+    }
+
+    /// Gives the queues their rings.
+    ///
+    /// # Errors
+    /// When one of the peer's files is no event descriptor; nothing is attached then.
+    pub(super) fn attach(&self, rx: Vec<Ring>, tx: Vec<Ring>, signals: &Arc<Signals>) -> Result<(), String> {
+        for (which, ring) in rx.iter().map(|r| ("receive", r)).chain(tx.iter().map(|r| ("transmit", r))) {
+            // Signals are for event descriptors only. One too many does no harm: who is woken looks, and sleeps again.
+            signals.ring(ring.bell()).map_err(|e| match e.kind() {
+                io::ErrorKind::InvalidInput => {
+                    format!("the file of a {which} ring is no event descriptor")
+                }
+                _ => format!("the peer cannot be woken: {e}"),
+            })?;
+        }
+        self.fault.store(0, Ordering::Release);
+        for (i, ring) in rx.into_iter().enumerate() {
+            let Some(port) = self.rx.get(i % self.rx.len().max(1)) else { break };
+            if let Err(e) = port.watch.add(ring.bell()) {
+                self.detach();
+                return Err(format!("the file of a receive ring cannot be watched: {e}"));
+            }
+            lock(&port.rings).push(RxRing::new(ring));
+        }
+        let mut out = 0;
+        for (port, ring) in self.tx.iter().zip(tx) {
+            *lock(port) = Some(TxRing::new(ring, signals.clone()));
+            out += 1;
+        }
+        self.rings_out.store(out, Ordering::Release);
+        self.connected.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the rings away from the queues. When this returns nobody uses the peer's memory any more, and it is unmapped
+    /// here, not by a worker.
+    pub(super) fn detach(&self) {
+        self.connected.store(false, Ordering::Release);
+        self.rings_out.store(0, Ordering::Release);
+        for port in &self.rx {
+            let rings = std::mem::take(&mut *lock(&port.rings));
+            rings.iter().for_each(|r| port.watch.remove(r.ring.bell()));
+        }
+        for port in &self.tx {
+            let ring = lock(port).take();
+            drop(ring);
+        }
+    }
+
+    /// Visits all rings, with whether packets come in by them, and their number.
+    pub(super) fn each_ring(&self, mut f: impl FnMut(bool, usize, &Ring)) {
+        for (queue, port) in self.rx.iter().enumerate() {
+            for (k, r) in lock(&port.rings).iter().enumerate() {
+                f(true, queue + k * self.rx.len(), &r.ring);
+            }
+        }
+        for (queue, port) in self.tx.iter().enumerate() {
+            if let Some(r) = lock(port).as_ref() {
+                f(false, queue, &r.ring);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Wakes a peer by its event descriptor, without ever waiting for it.
+//!
+//! An event descriptor is one file with two owners. A peer that sets its counter to the limit, and takes `O_NONBLOCK`
+//! away, would have whoever writes to it sleep for ever; to ask first whether a write would wait leaves a moment between
+//! the two. What never waits is the kernel's own signal: that of an asynchronous read that has ended (`io_submit(2)`,
+//! `IOCB_FLAG_RESFD`). So a signal is a read of nothing, from `/dev/null`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use crate::kernel::sys;
+
+/// Reads that are not collected at once; there is room for a few more.
+const PENDING: libc::c_long = 32;
+
+/// A request (`struct iocb`, `linux/aio_abi.h`).
+#[repr(C)]
+#[derive(Default)]
+struct Request {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event_file: u32,
+}
+
+/// A result (`struct io_event`).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Done([u64; 4]);
+
+const READ: u16 = 0;
+const SIGNALS: u32 = 1;
+
+/// Signals of one sender.
+pub(super) struct Signals {
+    context: libc::c_ulong,
+    null: File,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Signals> {
+        let null = File::open("/dev/null")?;
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: the kernel writes the handle to `context`.
+        sys::check(unsafe { libc::syscall(libc::SYS_io_setup, PENDING, &raw mut context) } as isize)?;
+        Ok(Signals { context, null })
+    }
+
+    /// Wakes whoever waits for `bell`.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is no event descriptor.
+    pub(super) fn ring(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        match self.submit(bell) {
+            // So many have ended that there is no room for their results.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.collect();
+                self.submit(bell)
+            }
+            done => done,
+        }
+    }
+
+    fn submit(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        let mut request = Request {
+            opcode: READ,
+            file: self.null.as_raw_fd() as u32,
+            flags: SIGNALS,
+            event_file: bell.as_raw_fd() as u32,
+            ..Request::default()
+        };
+        let mut list = [&raw mut request];
+        // SAFETY: the kernel copies the request, and reads no bytes to the buffer that it has not.
+        let r = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1, list.as_mut_ptr()) };
+        sys::check(r as isize)?;
+        Ok(())
+    }
+
+    fn collect(&self) {
+        let mut done = [Done::default(); PENDING as usize];
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes at most PENDING results, and reads the time.
+        unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.context,
+                0 as libc::c_long,
+                PENDING,
+                done.as_mut_ptr(),
+                &raw const at_once,
+            )
+        };
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours; no read is under way, as each ends at once.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}
+
+/// A file that sleepers watch in place of a peer's event descriptor, which comes and goes. It is readable from a peer's
+/// signal until [`clear`](Watch::clear). The descriptor itself is never read: that might wait, too.
+pub(super) struct Watch(OwnedFd);
+
+impl Watch {
+    pub(super) fn new() -> io::Result<Watch> {
+        sys::epoll().map(Watch)
+    }
+
+    /// Heeds a peer's descriptor from now on.
+    pub(super) fn add(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        // Each signal counts once (EPOLLET), as the counter stays what it is.
+        sys::epoll_add(self.0.as_fd(), bell, 0, libc::EPOLLIN | libc::EPOLLET)
+    }
+
+    /// Heeds it no longer. Closing it would not do, as long as the peer has it open.
+    pub(super) fn remove(&self, bell: BorrowedFd<'_>) {
+        sys::epoll_remove(self.0.as_fd(), bell);
+    }
+
+    /// Forgets signals so far.
+    pub(super) fn clear(&self) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        let _ = sys::epoll_take(self.0.as_fd(), &mut events);
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+const _: () = assert!(size_of::<Request>() == 64 && size_of::<Done>() == 32);

@@ -1,0 +1,176 @@
+//! The transmit queue: packets are copied into the buffers of a ring that leads to the peer.
+
+use std::sync::Arc;
+
+use buf::{Cache, FRAME_SIZE, Flags, Frame, Packet, TxCaps, TxQueue, Unsent};
+
+use super::region;
+use super::ring::{Fault, NEXT, Place, Ring};
+use super::shared::Shared;
+use super::signal::Signals;
+use crate::kernel::prefetch;
+
+/// A ring that packets go out by.
+pub(super) struct TxRing {
+    pub(super) ring: Ring,
+    signals: Arc<Signals>,
+    /// The peer has broken it: nothing is sent any more.
+    broken: bool,
+    /// Empty buffers that were looked at, from the next slot on.
+    places: Vec<Place>,
+}
+
+// SAFETY: the addresses in `places` are those of the ring, and are written anew in each call.
+unsafe impl Send for TxRing {}
+
+/// Why a packet stays.
+#[derive(Debug, PartialEq)]
+pub(super) enum Stop {
+    For(Unsent),
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Fault(fault)
+    }
+}
+
+impl TxRing {
+    pub(super) fn new(ring: Ring, signals: Arc<Signals>) -> TxRing {
+        let most = usize::from(ring.state().size).max(FRAME_SIZE);
+        TxRing { ring, signals, broken: false, places: Vec::with_capacity(most) }
+    }
+
+    /// Sends from the front of the frame; gives how many packets went, and why the others did not.
+    pub(super) fn send(&mut self, frame: &mut Frame) -> (usize, Result<(), Stop>) {
+        let free = match self.ring.available() {
+            Ok(free) => free,
+            Err(fault) => return (0, Err(fault.into())),
+        };
+        self.places.clear();
+        // As many as the packets need if none has several.
+        if let Err(fault) = self.look_at(frame.len(), free) {
+            return (0, Err(fault.into()));
+        }
+        let (mut sent, mut used) = (0, 0);
+        let mut outcome = Ok(());
+        for packet in frame.packets() {
+            let bytes = packet.bytes();
+            let (one, len) = (!packet.flags().any(Flags::CHAINED), bytes.len());
+            match self.places.get(usize::from(used)) {
+                Some(place) if one && len.wrapping_sub(1) < place.len as usize => {
+                    let place = Place { len: len as u32, ..*place };
+                    // SAFETY: the place had `place.len` bytes at least within a region that the ring keeps mapped; the
+                    // packet's buffer is none of them.
+                    unsafe { region::copy(bytes.as_ptr(), place.at.as_ptr(), len) };
+                    self.ring.filled(used, place);
+                    used += 1;
+                }
+                _ => match self.put_parts(&packet, used, free) {
+                    Ok(parts) => used += parts,
+                    Err(stop) => {
+                        outcome = Err(stop);
+                        break;
+                    }
+                },
+            }
+            sent += 1;
+        }
+        if used > 0 {
+            self.ring.advance(used);
+            if self.ring.wants_signal() {
+                // The file was seen to be an event descriptor when the peer connected.
+                let _ = self.signals.ring(self.ring.bell());
+            }
+        }
+        (sent, outcome)
+    }
+
+    /// Has the first `n` empty buffers in `places`, or as many as there are; gives how many.
+    fn look_at(&mut self, n: usize, free: u16) -> Result<usize, Fault> {
+        for i in self.places.len()..n.min(usize::from(free)) {
+            let place = self.ring.empty(i as u16)?;
+            prefetch::write(place.at.as_ptr());
+            self.places.push(place);
+        }
+        Ok(self.places.len())
+    }
+
+    /// Puts a packet into as many buffers as it takes, from slot `from` on; gives how many these are.
+    #[cold]
+    #[inline(never)]
+    fn put_parts(&mut self, packet: &Packet<'_>, from: u16, free: u16) -> Result<u16, Stop> {
+        let total = packet.total_len();
+        if total == 0 {
+            return Err(Stop::For(Unsent::Refused));
+        }
+        // All of them are looked at first: what is written to a descriptor takes its room from it.
+        let (mut room, mut parts) = (0, 0);
+        while room < total {
+            let at = usize::from(from) + parts;
+            if self.look_at(at + 1, free)? <= at {
+                // With every slot it would not fit either.
+                let never = from == 0 && free == self.ring.state().size;
+                return Err(Stop::For(if never { Unsent::Refused } else { Unsent::Full }));
+            }
+            room += self.places[at].len as usize;
+            parts += 1;
+        }
+        let mut left = total;
+        let (mut slot, mut done) = (from, 0);
+        let last = from + parts as u16 - 1;
+        for mut bytes in packet.segments() {
+            while !bytes.is_empty() {
+                let place = self.places[usize::from(slot)];
+                let n = bytes.len().min(place.len as usize - done);
+                let (now, after) = bytes.split_at(n);
+                // SAFETY: done + n ≤ the room of the place, which lies within a region that the ring keeps mapped; the
+                // packet's buffers are none of them.
+                unsafe { region::copy(now.as_ptr(), place.at.as_ptr().add(done), n) };
+                (bytes, done, left) = (after, done + n, left - n);
+                if done == place.len as usize || left == 0 {
+                    let flags = if slot == last { 0 } else { NEXT };
+                    self.ring.filled(slot, Place { len: done as u32, flags, ..place });
+                    (slot, done) = (slot + 1, 0);
+                }
+            }
+        }
+        Ok(parts as u16)
+    }
+}
+
+/// A transmit queue. Its ring comes and goes with the connection; queues for which the peer has no ring share those that
+/// there are.
+pub(super) struct MemifTx {
+    shared: Arc<Shared>,
+    queue: usize,
+}
+
+impl MemifTx {
+    pub(super) fn new(shared: Arc<Shared>, queue: usize) -> MemifTx {
+        MemifTx { shared, queue }
+    }
+}
+
+impl TxQueue for MemifTx {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        let Some(port) = self.shared.tx_port(self.queue) else { return Err(Unsent::Down) };
+        let mut port = port.lock().unwrap_or_else(|e| e.into_inner());
+        let Some(ring) = port.as_mut().filter(|r| !r.broken) else { return Err(Unsent::Down) };
+        let (sent, outcome) = ring.send(frame);
+        frame.free_front(sent, cache);
+        outcome.map_err(|stop| match stop {
+            Stop::For(unsent) => unsent,
+            Stop::Fault(fault) => {
+                ring.broken = true;
+                self.shared.fail(fault);
+                Unsent::Down
+            }
+        })
+    }
+
+    fn caps(&self) -> TxCaps {
+        TxCaps::default()
+    }
+}

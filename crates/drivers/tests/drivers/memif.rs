@@ -1,0 +1,310 @@
+//! memif: two of this driver's own sides in one process, and strangers on the control channel.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use buf::{Cache, Frame, Pool, Unsent};
+use drivers::Device;
+use drivers::memif::{Config, InterfaceState, Role, Secret, Sockets};
+use infra::wait;
+
+/// A place for sockets, gone with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("volley-memif-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("memif.sock")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A router's sockets, on a time of their own.
+struct Side {
+    sockets: Sockets,
+    now: u64,
+}
+
+impl Side {
+    fn new(path: &Path) -> Side {
+        let mut sockets = Sockets::new().unwrap();
+        sockets.add_socket(1, path).unwrap();
+        Side { sockets, now: 1 }
+    }
+
+    fn open(&mut self, config: &Config) -> Device {
+        let mut device = self.sockets.open(config).unwrap();
+        device.control.set_admin(true).unwrap();
+        device
+    }
+
+    fn turn(&mut self) {
+        self.now += 1_000_000;
+        self.sockets.turn(self.now);
+    }
+
+    fn state(&self, id: u32) -> InterfaceState {
+        self.sockets.interfaces(Some(&format!("memif1/{id}")), true).pop().unwrap()
+    }
+
+    fn reason(&self, id: u32) -> String {
+        self.state(id).reason.unwrap_or_default()
+    }
+}
+
+/// Gives both sides turns until this is so.
+fn until(sides: &mut [&mut Side], what: &str, mut so: impl FnMut(&[&mut Side]) -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !so(sides) {
+        assert!(Instant::now() < end, "{what} was not so in time");
+        sides.iter_mut().for_each(|s| s.turn());
+    }
+}
+
+fn connected(sides: &[&mut Side]) -> bool {
+    sides.iter().all(|s| s.sockets.interfaces(None, false).iter().all(|i| i.connected))
+}
+
+fn config(id: u32, role: Role) -> Config {
+    Config::new(1, id, role)
+}
+
+fn packet(n: u16, len: usize) -> Vec<u8> {
+    n.to_ne_bytes().into_iter().cycle().take(len).collect()
+}
+
+fn send(device: &mut Device, queue: usize, cache: &mut Cache, all: &[Vec<u8>]) -> Result<(), Unsent> {
+    let mut frame = Frame::new();
+    for bytes in all {
+        frame.alloc(cache, 1);
+        let last = frame.len() - 1;
+        assert!(frame.get(last).unwrap().fill_chained(bytes, cache));
+        frame.note(buf::Flags::CHAINED);
+    }
+    let outcome = device.tx[queue].send(&mut frame, cache);
+    frame.free(cache);
+    outcome
+}
+
+fn receive(device: &mut Device, queue: usize, cache: &mut Cache) -> Vec<Vec<u8>> {
+    let mut frame = Frame::new();
+    device.rx[queue].poll(&mut frame, cache).unwrap();
+    let all = frame.packets().map(|p| p.segments().flatten().copied().collect()).collect();
+    frame.free(cache);
+    all
+}
+
+#[test]
+fn packets_of_all_sizes_pass_both_ways_between_several_interfaces() {
+    let place = Place::new("both");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let pool = Pool::new(4096).unwrap();
+    let mut cache = pool.cache();
+    let mut servers: Vec<Device> = (0..2).map(|id| a.open(&config(id, Role::Server))).collect();
+    let mut clients: Vec<Device> = (0..2).map(|id| b.open(&config(id, Role::Client))).collect();
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    assert_eq!(
+        (b.state(1).peer_interface, a.state(1).peer_interface),
+        ("memif1/1".into(), "memif1/1".into())
+    );
+    for (i, (server, client)) in servers.iter_mut().zip(&mut clients).enumerate() {
+        assert!(server.control.link().is_up() && client.control.link().is_up());
+        let all: Vec<Vec<u8>> = (0..20)
+            .map(|n| packet(n + 100 * i as u16, [60, 64, 1514, 2112, 2113, 9014][n as usize % 6]))
+            .collect();
+        assert_eq!(send(client, 0, &mut cache, &all), Ok(()));
+        assert!(receive(server, 0, &mut cache) == all);
+        assert_eq!(send(server, 0, &mut cache, &all), Ok(()));
+        assert!(receive(client, 0, &mut cache) == all);
+    }
+    drop((servers, clients, cache));
+    assert_eq!(pool.stats().used, 0);
+}
+
+#[test]
+fn rings_and_queues_need_not_be_as_many() {
+    let place = Place::new("queues");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let pool = Pool::new(4096).unwrap();
+    let mut cache = pool.cache();
+    let mut server = a.open(&Config { rx_queues: 2, tx_queues: 3, ..config(0, Role::Server) });
+    let mut client = b.open(&Config { rx_queues: 2, tx_queues: 5, ring_size: 64, ..config(0, Role::Client) });
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    for queue in 0..5u16 {
+        send(&mut client, queue.into(), &mut cache, &[packet(queue, 100)]).unwrap();
+    }
+    let of = |queues: &[u16]| queues.iter().map(|q| packet(*q, 100)).collect::<Vec<_>>();
+    assert!(receive(&mut server, 0, &mut cache) == of(&[0, 2, 4]), "each queue has its share of the rings");
+    assert!(receive(&mut server, 1, &mut cache) == of(&[1, 3]));
+    for queue in 0..3u16 {
+        send(&mut server, queue.into(), &mut cache, &[packet(queue, 100)]).unwrap();
+    }
+    assert!(
+        receive(&mut client, 0, &mut cache) == of(&[0, 2]),
+        "queues without a ring of their own share one"
+    );
+    assert!(receive(&mut client, 1, &mut cache) == of(&[1]));
+}
+
+#[test]
+fn whoever_begins_anew_is_connected_again() {
+    let place = Place::new("anew");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let pool = Pool::new(4096).unwrap();
+    let mut cache = pool.cache();
+    // The client is first, and finds nobody.
+    let mut client = b.open(&config(0, Role::Client));
+    b.turn();
+    assert!(b.reason(0).starts_with("no server listens on "), "{}", b.reason(0));
+    assert_eq!(send(&mut client, 0, &mut cache, &[packet(1, 60)]), Err(Unsent::Down));
+    assert!(receive(&mut client, 0, &mut cache).is_empty() && !client.control.link().carrier);
+
+    for round in 0..3 {
+        let mut server = a.open(&config(0, Role::Server));
+        // A second passes in 1,000 turns.
+        until(&mut [&mut a, &mut b], "the connection", connected);
+        send(&mut client, 0, &mut cache, &[packet(round, 60)]).unwrap();
+        assert!(receive(&mut server, 0, &mut cache) == [packet(round, 60)]);
+        if round == 1 {
+            // The client goes down and comes up, and what was on its way is gone.
+            send(&mut client, 0, &mut cache, &[packet(9, 60)]).unwrap();
+            client.control.set_admin(false).unwrap();
+            until(&mut [&mut a, &mut b], "the end", |s| !s[0].state(0).connected);
+            assert_eq!(a.reason(0), "the client disconnected: the interface is set down");
+            assert_eq!(send(&mut server, 0, &mut cache, &[packet(1, 60)]), Err(Unsent::Down));
+            client.control.set_admin(true).unwrap();
+            until(&mut [&mut a, &mut b], "the connection", connected);
+            assert!(receive(&mut server, 0, &mut cache).is_empty());
+        }
+        drop(server);
+        until(&mut [&mut a, &mut b], "the end", |s| !s[1].state(0).connected);
+        assert!(!place.socket().exists(), "the socket's file goes with the last server");
+    }
+    assert!(b.reason(0).contains("the interface was deleted"), "{}", b.reason(0));
+    // A process that was killed leaves its file behind.
+    let mut server = a.open(&config(0, Role::Server));
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    let left = place.0.join("left");
+    std::fs::hard_link(place.socket(), &left).unwrap();
+    drop(server);
+    a.turn();
+    std::fs::rename(left, place.socket()).unwrap();
+    server = a.open(&config(0, Role::Server));
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    drop(server);
+}
+
+#[test]
+fn who_is_not_meant_is_refused_and_hears_why() {
+    let place = Place::new("refused");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let secret = |s: &str| Some(Secret::new(s).unwrap());
+    let _server = a.open(&Config { secret: secret("sesame"), ..config(0, Role::Server) });
+    let wrong = b.open(&Config { secret: secret("simsim"), ..config(0, Role::Client) });
+    until(&mut [&mut a, &mut b], "the refusal", |s| !s[1].reason(0).is_empty());
+    assert_eq!(b.reason(0), "the server refused or disconnected: the secret for interface id 0 is wrong");
+    drop(wrong);
+    let _right = b.open(&Config { secret: secret("sesame"), ..config(0, Role::Client) });
+    until(&mut [&mut a, &mut b], "the connection", |s| s[1].state(0).connected);
+    let _nobody = b.open(&config(7, Role::Client));
+    until(&mut [&mut a, &mut b], "the refusal", |s| !s[1].reason(7).is_empty());
+    assert!(b.reason(7).ends_with("there is no interface with id 7 that is a server"), "{}", b.reason(7));
+    let mut third = Side::new(&place.socket());
+    let _second = third.open(&Config { secret: secret("sesame"), ..config(0, Role::Client) });
+    until(&mut [&mut a, &mut third], "the refusal", |s| !s[1].reason(0).is_empty());
+    assert!(third.reason(0).ends_with("interface id 0 is connected already"), "{}", third.reason(0));
+    assert!(a.state(0).connected, "who has it keeps it");
+    let mut fourth = Side::new(&place.socket());
+    let taken = fourth.sockets.open(&config(1, Role::Server)).err().unwrap().to_string();
+    assert!(taken.starts_with("another program listens on "), "{taken}");
+}
+
+#[test]
+fn a_worker_that_sleeps_is_woken() {
+    let place = Place::new("sleep");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let pool = Pool::new(4096).unwrap();
+    let mut cache = pool.cache();
+    let mut ends = [a.open(&config(0, Role::Server)), b.open(&config(0, Role::Client))];
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    let readable = |d: &Device| wait::any(&[d.rx[0].fd().unwrap()], Duration::ZERO).unwrap();
+    for _ in 0..4 {
+        ends.swap(0, 1);
+        let [from, to] = &mut ends;
+        assert!(receive(to, 0, &mut cache).is_empty());
+        assert!(!readable(to));
+        // One that looks by itself is not woken.
+        send(from, 0, &mut cache, &[packet(1, 60)]).unwrap();
+        assert!(!readable(to));
+        assert!(!to.rx[0].before_sleep(), "there is a packet already");
+        assert_eq!(receive(to, 0, &mut cache).len(), 1);
+        assert!(to.rx[0].before_sleep());
+        send(from, 0, &mut cache, &[packet(2, 60)]).unwrap();
+        assert!(readable(to));
+        assert_eq!(receive(to, 0, &mut cache).len(), 1);
+        assert!(!readable(to));
+    }
+}
+
+/// A socket of a stranger.
+fn stranger(path: &Path) -> Option<OwnedFd> {
+    // SAFETY: plain system calls; the descriptor is new, and zeros are a valid address.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0);
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as _;
+        for (to, from) in address.sun_path.iter_mut().zip(path.to_str().unwrap().bytes()) {
+            *to = from as _;
+        }
+        let len = size_of_val(&address) as _;
+        (libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) == 0).then_some(fd)
+    }
+}
+
+fn say(fd: &OwnedFd, bytes: &[u8]) {
+    // SAFETY: the bytes live through the call.
+    unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+}
+
+#[test]
+fn strangers_do_no_harm() {
+    let place = Place::new("strangers");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let _server = a.open(&config(0, Role::Server));
+    let _client = b.open(&config(0, Role::Client));
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    // Many that say nothing, garbage, too little, and what is out of order.
+    let silent: Vec<_> = (0..15).filter_map(|_| stranger(&place.socket())).collect();
+    a.turn();
+    let loud: Vec<_> = [0usize, 1, 127, 128].into_iter().filter_map(|_| stranger(&place.socket())).collect();
+    a.turn();
+    for (fd, len) in loud.iter().zip([1, 64, 128, 128]) {
+        say(fd, &vec![len as u8; len]);
+    }
+    for _ in 0..10 {
+        a.turn();
+    }
+    // There is room again after five seconds, 5,000 turns.
+    for _ in 0..5_100 {
+        a.turn();
+    }
+    let mut third = Side::new(&place.socket());
+    let _other = a.open(&config(1, Role::Server));
+    let _late = third.open(&config(1, Role::Client));
+    until(&mut [&mut a, &mut b, &mut third], "the connection", connected);
+    drop((silent, loud));
+    a.turn();
+    assert!(a.state(0).connected && a.sockets.as_fd().as_raw_fd() >= 0);
+}
