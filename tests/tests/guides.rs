@@ -1,5 +1,5 @@
 //! The commands of VPP's public guides, as they are printed there: what an operator pastes works, and leads to what the guide
-//! says. (Names of interfaces are the guides'; what the guides do on layer 2 and with memif is not there yet.)
+//! says. (Names of interfaces are the guides'; what the guides do on layer 2 is not there yet.)
 
 use std::time::Duration;
 

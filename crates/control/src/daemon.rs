@@ -133,7 +133,9 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
 
-    let mut context = Context::new(System::new(router, guardian));
+    let system = System::new(router, guardian, &startup.unix.runtime_dir)?;
+    let memif = Bell::new(system.memif.as_fd().try_clone_to_owned()?)?;
+    let mut context = Context::new(system);
     context.log = log;
     context.startup = startup.text.clone();
     (context.main_core, context.worker_cores) = (placement.main, cores);
@@ -143,7 +145,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     context.startup_config = startup.unix.startup_config.clone();
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(commands::registry());
-    let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
+    let turns = tokio::task::spawn_local(turns(context.clone(), bell, links, memif));
     tokio::task::spawn_local(rates::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
@@ -367,6 +369,14 @@ impl Bell {
         while self.0.try_read(&mut [0; 8]).is_ok() {}
         Ok(())
     }
+
+    /// Waits until something has happened to a file that is not to be read. It waits for what happens after this: so
+    /// whoever is told looks at everything.
+    async fn stirred(&self) -> io::Result<()> {
+        self.0.readable().await?;
+        let _ = self.0.try_io(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        Ok(())
+    }
 }
 
 /// Waits until a bell is rung that may not be there.
@@ -378,7 +388,12 @@ async fn rung(bell: &Option<Bell>) -> io::Result<()> {
 }
 
 /// Gives the router its turns.
-async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -> io::Result<()> {
+async fn turns(
+    context: Rc<RefCell<Context>>,
+    bell: Bell,
+    links: Option<Bell>,
+    memif: Bell,
+) -> io::Result<()> {
     let mut devices = interval(DEVICES);
     devices.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -389,7 +404,12 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
             let more = c.system.router.poll(now) | (tidy == Some(Duration::ZERO));
             let longest = if c.turn_capture() { CAPTURE_TURN } else { LONGEST_TURN };
             let longest = tidy.map_or(longest, |time| time.min(longest));
-            let next = c.system.router.next_timeout().map(|t| Duration::from_nanos(t.saturating_sub(now)));
+            let next =
+                [c.system.router.next_timeout(), c.system.memif.next_timeout()].into_iter().flatten().min();
+            if c.system.memif.next_timeout().is_some_and(|t| t <= now) {
+                c.system.turn_memif(now);
+            }
+            let next = next.map(|t| Duration::from_nanos(t.saturating_sub(now)));
             (more, next.map_or(longest, |d| d.min(longest)))
         };
         if more {
@@ -402,6 +422,12 @@ async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -
             changed = rung(&links) => {
                 changed?;
                 context.borrow_mut().system.look_at_links();
+            }
+            stirred = memif.stirred() => {
+                stirred?;
+                let mut context = context.borrow_mut();
+                let now = context.now();
+                context.system.turn_memif(now);
             }
             _ = devices.tick() => {
                 let mut context = context.borrow_mut();

@@ -1,15 +1,17 @@
 //! What intent is applied to: the router, and the devices that this process opens for it.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drivers::pktgen::{self, Generator, Sink};
-use drivers::{Device, Guardian, af_packet, af_xdp, pcap, tap};
+use drivers::{Device, Guardian, af_packet, af_xdp, memif, pcap, tap};
 use net::interface::Kind;
 use net::router::{InterfaceInfo, Router};
 use wire::Mac;
 
-use crate::intent::{Abilities, Refused, Spec, refuse};
+use crate::intent::{Abilities, DEFAULT_SOCKET, Refused, Spec, refuse};
 
 /// The router and what is opened for it.
 pub struct System {
@@ -19,6 +21,10 @@ pub struct System {
     pub abilities: Arc<Abilities>,
     /// Packet generators by the name of their interface.
     pub generators: BTreeMap<String, (Generator, Sink)>,
+    /// Sockets and connections of memif interfaces.
+    pub memif: memif::Sockets,
+    /// Where memif sockets are whose names are relative.
+    runtime_dir: PathBuf,
     /// Gives the kernel its interfaces back if this process cannot.
     guardian: Guardian,
     /// How each device is opened again when it comes back.
@@ -30,9 +36,17 @@ pub struct System {
 }
 
 impl System {
-    /// A router without interfaces. What it takes from the kernel, `guardian` hears of.
-    pub fn new(router: Router, guardian: Guardian) -> System {
-        System {
+    /// A router without interfaces. What it takes from the kernel, `guardian` hears of. `runtime_dir` is where sockets
+    /// are whose names are relative.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn new(router: Router, guardian: Guardian, runtime_dir: &Path) -> io::Result<System> {
+        let mut memif = memif::Sockets::new()?;
+        memif.add_socket(DEFAULT_SOCKET, &runtime_dir.join("memif.sock")).map_err(io::Error::other)?;
+        Ok(System {
+            memif,
+            runtime_dir: runtime_dir.to_owned(),
             abilities: Arc::new(Abilities::of(&router)),
             router,
             generators: BTreeMap::new(),
@@ -40,7 +54,14 @@ impl System {
             specs: BTreeMap::new(),
             deleted: BTreeMap::new(),
             mtus: BTreeMap::new(),
-        }
+        })
+    }
+
+    /// The file of a memif socket: relative names are those in the run-time directory.
+    pub(crate) fn memif_path(&self, path: &Path) -> PathBuf {
+        // One without a file stays as it is.
+        let no_file = path.as_os_str().as_encoded_bytes().starts_with(b"@");
+        if no_file { path.to_owned() } else { self.runtime_dir.join(path) }
     }
 
     /// Index of the interface with this name.
@@ -77,7 +98,7 @@ impl System {
                 self.router.add_device(name, device)?;
                 self.generators.insert(name.to_string(), (generator, sink));
             }
-            Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Pcap(..) => {
+            Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Memif(_) | Spec::Pcap(..) => {
                 match (self.open(spec), self.deleted.get(name)) {
                     (Ok(device), _) => self.router.add_device(name, device)?,
                     (Err(e), Some((was, (mac, mtu)))) if was == spec => {
@@ -175,9 +196,9 @@ impl System {
         let absent: Vec<(u32, String)> =
             self.router.interfaces().filter(without).map(|i| (i.index, i.name.clone())).collect();
         for (index, name) in absent {
-            let Some(spec) = self.specs.get(&name) else { continue };
+            let Some(spec) = self.specs.get(&name).cloned() else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
-            let Ok(device) = self.open(spec) else { continue };
+            let Ok(device) = self.open(&spec) else { continue };
             match self.router.attach_device(index, device) {
                 Ok(()) => tracing::info!(event = "device", "{name}: the device is back"),
                 Err(e) => {
@@ -187,15 +208,35 @@ impl System {
         }
     }
 
-    fn open(&self, spec: &Spec) -> Result<Device, Refused> {
+    fn open(&mut self, spec: &Spec) -> Result<Device, Refused> {
         let mut device = match spec {
             Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
             Spec::Xdp(config) => af_xdp::open(config, self.router.pool()).or_else(|e| refuse(e.to_string())),
             Spec::Tap(_, config) => tap::open(config).or_else(|e| refuse(e.to_string())),
             Spec::Pcap(_, config) => pcap::open(config).or_else(|e| refuse(e.to_string())),
+            Spec::Memif(config) => self.open_memif(config),
             _ => refuse("there is no device behind this interface"),
         }?;
         device.control.guard(&self.guardian);
         Ok(device)
+    }
+    fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {
+        let socket = self.memif.sockets().into_iter().find(|s| s.id == config.socket);
+        if config.role == memif::Role::Server && socket.is_some_and(|s| s.path.starts_with(&self.runtime_dir))
+        {
+            // No other directory is made: its name may be a slip of the finger.
+            let made = std::fs::create_dir_all(&self.runtime_dir);
+            made.or_else(|e| {
+                refuse(format!("the directory {} cannot be made: {e}", self.runtime_dir.display()))
+            })?;
+        }
+        self.memif.open(config).or_else(|e| refuse(e.to_string()))
+    }
+
+    /// Gives the memif connections a turn, at `now` in nanoseconds of the monotonic clock.
+    pub fn turn_memif(&mut self, now: u64) {
+        if self.memif.turn(now) {
+            self.look_at_links();
+        }
     }
 }

@@ -15,7 +15,7 @@ const LIST: &str = "## All commands\n";
 /// A router without features: help asks it for nothing.
 fn context() -> Context {
     let parts = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap();
-    Context::new(System::new(parts.router, drivers::Guardian::default()))
+    Context::new(System::new(parts.router, drivers::Guardian::default(), &std::env::temp_dir()).unwrap())
 }
 
 /// The list as Markdown, grouped by the first word.

@@ -321,8 +321,10 @@ fn sub_interfaces() -> Result<Vec<Figure>> {
         let mut all = [("", 0.5), ("-up", 1.0), ("-flip", 1.0)]
             .map(|(what, most)| Figure::new(format!("{name}{what}"), "s", Some((false, most))));
         for _ in 0..REPETITIONS {
-            let (registry, mut c) =
-                (Rc::new(registry()), Context::new(System::new(router()?, Guardian::default())));
+            let (registry, mut c) = (
+                Rc::new(registry()),
+                Context::new(System::new(router()?, Guardian::default(), &std::env::temp_dir())?),
+            );
             let mut run = |lines: &mut dyn Iterator<Item = String>| -> Result<f64> {
                 let start = Cpu::now();
                 for line in lines {
@@ -369,7 +371,10 @@ fn cli() -> Result<Vec<Figure>> {
     for _ in 0..REPETITIONS {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
-        let (registry, mut c) = (Rc::new(registry()), Context::new(System::new(router, Guardian::default())));
+        let (registry, mut c) = (
+            Rc::new(registry()),
+            Context::new(System::new(router, Guardian::default(), &std::env::temp_dir())?),
+        );
         for line in [
             "create packet-generator interface pg0",
             "set interface state pg0 up",
@@ -427,7 +432,10 @@ fn apply() -> Result<Vec<Figure>> {
         let start = Cpu::now();
         assert!(config::read(&text, "file").faults(&Abilities::of(&router)).is_empty());
         check.samples.push(start.seconds());
-        let (registry, mut c) = (Rc::new(registry()), Context::new(System::new(router, Guardian::default())));
+        let (registry, mut c) = (
+            Rc::new(registry()),
+            Context::new(System::new(router, Guardian::default(), &std::env::temp_dir())?),
+        );
         for ((_, line), [time, stall]) in commands.iter().zip(&mut times) {
             let (start, mut longest) = (Cpu::now(), Longest::default());
             command(&registry, &mut c, line, &mut longest)?;

@@ -431,7 +431,8 @@ fn names_and_indices_survive_a_restart() {
 fn whatever_makes_an_interface_can_say_its_index() {
     let registry = super::registry();
     let all = registry.declarations();
-    let makes: Vec<_> = all.iter().filter(|(syntax, _)| syntax.starts_with("create ")).collect();
+    let makes = |syntax: &str| syntax.starts_with("create ") && !syntax.starts_with("create memif socket");
+    let makes: Vec<_> = all.iter().filter(|(syntax, _)| makes(syntax)).collect();
     assert!(makes.len() > 4);
     for (syntax, _) in makes {
         assert!(syntax.ends_with(" [index <index:u32>]"), "{syntax}");

@@ -146,7 +146,7 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
 }
 
 /// Makes an interface and says its name; a refusal is about the argument or word `about`.
-fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
+pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
     interface.index = a.get::<u32>("index");
     let name = match &key {
         Key::Interface(n) | Key::SubInterface(n) => n.clone(),
@@ -372,7 +372,7 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
 
 /// Removes an interface with all that depends on it: sub-interfaces, features, addresses, neighbours, routes by its name.
 /// One of another kind than the command says, which `is_kind` tells, stays: its name was a slip.
-fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind: fn(&Spec) -> bool) -> Done {
+pub(super) fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind: fn(&Spec) -> bool) -> Done {
     let (key, interface) = find(c, name).map_err(|e| a.about(place, e))?;
     if !is_kind(&interface.spec) {
         return Err(

@@ -7,6 +7,7 @@ mod generator;
 mod interface;
 mod logging;
 mod long;
+mod memif;
 mod monitor;
 mod neighbor;
 mod ping;
@@ -192,6 +193,7 @@ fn is_interface(key: &Key) -> bool {
 pub fn registry() -> Registry<Context> {
     let mut r = Registry::new();
     interface::register(&mut r);
+    memif::register(&mut r);
     route::register(&mut r);
     neighbor::register(&mut r);
     show::register(&mut r);

@@ -17,7 +17,7 @@ impl Cli {
     /// A router with pg0 (10.0.0.1/24) and pg1, both up.
     pub(super) fn new() -> Cli {
         let parts = Router::build(crate::intent::tests::install, &Sizes { buffers: 64, workers: 1 }).unwrap();
-        let system = System::new(parts.router, Guardian::default());
+        let system = System::new(parts.router, Guardian::default(), &std::env::temp_dir()).unwrap();
         let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
         for n in 0..2 {
             cli.ok(&format!("create packet-generator interface pg{n}"));
@@ -612,4 +612,56 @@ fn a_device_of_files_is_made_as_said_and_shown_so() {
     cli.refused("create pcap interface pcap0 rx /a loop 0", "0");
     cli.refused("create pcap interface pcap0 rx /a max 5", "max");
     cli.refused("delete pcap interface pg0", "pg0");
+}
+
+#[test]
+fn memif_interfaces_come_and_go_with_their_sockets() {
+    let mut cli = Cli::new();
+    assert_eq!(
+        cli.refused("create memif socket id 0 filename x.sock", "0"),
+        "memif socket 0 is always there"
+    );
+    cli.ok("create memif socket id 7 filename @volley-test-7");
+    assert!(
+        cli.refused("create memif socket id 8 filename @volley-test-7", "@volley-test-7")
+            .contains("socket 7")
+    );
+    assert_eq!(
+        cli.refused("create interface memif id 3 socket-id 8 slave", "8"),
+        "there is no memif socket 8"
+    );
+    for (line, place) in [("ring-size 1000", "1000"), ("buffer-size 100", "100"), ("rx-queues 99", "99")] {
+        cli.refused(&format!("create interface memif id 3 socket-id 7 {line}"), place);
+    }
+    cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
+    let line =
+        "create interface memif socket-id 7 id 3 slave secret sesame hw-addr 02:00:00:00:00:33 ring-size 64";
+    assert_eq!(cli.ok(line), "memif7/3\n");
+    cli.ok("set interface state memif7/3 up");
+    assert!(cli.refused("create interface memif id 3 socket-id 7", "7").contains("already"));
+    assert!(cli.refused("delete memif socket id 7", "7").contains("interface memif7/3 needs it"));
+    // It looks for its server when the main thread has its turn, and finds none.
+    cli.context.system.turn_memif(1);
+    let shown = cli.ok("show memif memif7/3");
+    assert!(
+        shown.contains("flags admin-up secret\n  not connected: no server listens on @volley-test-7"),
+        "{shown}"
+    );
+    assert!(cli.json("show memif")["interfaces"][0]["has_secret"] == true);
+    for show in ["show memif", "show memif --json", "show hardware-interfaces memif7/3"] {
+        assert!(!cli.ok(show).contains("sesame"), "{show}");
+    }
+    let config = cli.ok("show config");
+    assert!(
+        config.contains("create interface memif id 3 socket-id 7 slave ring-size 64 secret sesame index 2\n"),
+        "{config}"
+    );
+    assert!(cli.refused("show memif pg0", "pg0").contains("no memif interface"));
+    cli.refused("delete tap memif7/3", "memif7/3");
+    cli.ok("delete interface memif memif7/3");
+    cli.ok("delete memif socket id 7");
+    assert_eq!(
+        cli.refused("delete memif socket id 7", "7"),
+        "there is no such memif socket that was created"
+    );
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use drivers::pcap::{self, Speed};
-use drivers::{af_packet, af_xdp, tap};
+use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
 use net::router::Address;
 use net::tables::MAX_INTERFACES;
@@ -92,6 +92,9 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
         }
         return Some(Spec::Host(config));
     }
+    if let Some((socket, id)) = memif_numbers(name) {
+        return memif_spec(r, fields, name, at, (socket, id)).map(Spec::Memif);
+    }
     if let Some(number) = number_of(name, "pg") {
         return Some(Spec::Generator(number));
     }
@@ -107,7 +110,8 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
         "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
         "BondEthernet" => "there is no bonding yet".to_string(),
         "vxlan_tunnel" => "there is no VXLAN yet".to_string(),
-        _ => "no driver makes it. A Linux interface NAME is host-NAME here, or xdp-NAME, a packet generator pg0, pg1, …"
+        _ => "no driver makes it. A Linux interface NAME is host-NAME here, or xdp-NAME, shared memory memifSOCKET/ID, a packet \
+              generator pg0, pg1, …"
             .to_string(),
     };
     r.fault(at, format!("{name}: {elsewhere}"));
@@ -195,6 +199,67 @@ fn xdp(r: &mut Reader, at: At, host: &str, options: Option<&Node>) -> af_xdp::Co
 fn linux_name(r: &mut Reader, at: At, name: &str) {
     if name.len() > LONGEST_NAME {
         r.fault(at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
+    }
+}
+
+/// The socket and the number of an interface that is named memifSOCKET/ID.
+fn memif_numbers(name: &str) -> Option<(u32, u32)> {
+    let (socket, id) = name.split_once('/')?;
+    Some((number_of(socket, "memif")?, number_of(id, "")?))
+}
+
+/// What a memif interface is made of.
+fn memif_spec(
+    r: &mut Reader,
+    fields: &mut Fields<'_>,
+    name: &str,
+    at: At,
+    (socket, id): (u32, u32),
+) -> Option<memif::Config> {
+    let Some(node) = fields.take("memif") else {
+        r.fault(at, format!("{name} needs a \"memif\" with its \"role\", master or slave"));
+        return None;
+    };
+    let mut fields = r.fields(node);
+    let role = match fields.take("role") {
+        None => {
+            r.fault(node.at, "its \"role\" is needed, master or slave");
+            None
+        }
+        Some(role) => r.word(role, &["master", "slave"]),
+    };
+    let role = if role == Some("master") { memif::Role::Server } else { memif::Role::Client };
+    let mut config = memif::Config::new(socket, id, role);
+    let mut queues = |r: &mut Reader, name| fields.take(name).and_then(|n| r.number(n, 1..=u16::MAX));
+    config.rx_queues = queues(r, "rx-queues").map_or(config.rx_queues, usize::from);
+    config.tx_queues = queues(r, "tx-queues").map_or(config.tx_queues, usize::from);
+    config.ring_size = queues(r, "ring-size").unwrap_or(config.ring_size);
+    let size = fields.take("buffer-size").and_then(|n| r.number(n, 1..=u32::MAX));
+    config.buffer_size = size.unwrap_or(config.buffer_size);
+    config.trusted = fields.take("trusted").and_then(|n| r.truth(n)).unwrap_or(false);
+    if let Some(node) = fields.take("secret")
+        && let Some(text) = r.text(node)
+    {
+        match memif::Secret::new(text) {
+            Ok(secret) => config.secret = Some(secret),
+            Err(e) => r.fault(node.at, e),
+        }
+    }
+    fields.end(r);
+    Some(config)
+}
+
+/// `memif-sockets`: files by number.
+pub(super) fn memif_sockets(reading: &mut Reading, node: &Node) {
+    for (id, at, node) in reading.r.entries(node) {
+        let Some(number) = number_of(id, "") else {
+            reading.r.fault(at, "memif sockets have numbers, 1 and up");
+            continue;
+        };
+        if let Some(path) = reading.r.text(node) {
+            let path = std::path::PathBuf::from(path);
+            reading.set(at, Key::MemifSocket(number), Value::MemifSocket(path));
+        }
     }
 }
 

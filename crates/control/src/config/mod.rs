@@ -84,6 +84,7 @@ impl Reading {
 type Section = (&'static str, fn(&mut Reading, &Node));
 
 const SECTIONS: &[Section] = &[
+    ("memif-sockets", interface::memif_sockets),
     // Taps before interfaces, which say more of them.
     ("taps", interface::taps),
     ("interfaces", interface::interfaces),
@@ -146,6 +147,7 @@ impl Wanted {
             let tree = self.tree.tree();
             let missing = |need| match need {
                 Need::Table(t) => self.lost.tables && !tree.contains_key(&Key::Table(t)),
+                Need::MemifSocket(id) => self.lost.interfaces && !tree.contains_key(&Key::MemifSocket(id)),
                 Need::Interface(name) => {
                     let there = [Key::Interface(name.into()), Key::SubInterface(name.into())];
                     self.lost.interfaces && !there.iter().any(|key| tree.contains_key(key))

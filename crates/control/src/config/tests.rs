@@ -371,3 +371,14 @@ proptest::proptest! {
         let _ = read(&format!("{a}{insert}{b}"), "f");
     }
 }
+
+#[test]
+fn faults_of_memif_are_named() {
+    wrong("memif-sockets: { 0: a.sock, x: b.sock }\n", &[("1:18", "always there"), ("1:29", "have numbers")]);
+    wrong("interfaces:\n  memif1/0: { memif: { role: slave } }\n", &[("2:3", "there is no memif socket 1")]);
+    wrong("interfaces:\n  memif0/0: {}\n", &[("2:3", "needs a \"memif\"")]);
+    wrong(
+        "interfaces:\n  memif0/0: { memif: { ring-size: 1000, secret: \"1234567890123456789012345\" } }\n",
+        &[("2:3", "power of two"), ("2:22", "its \"role\" is needed"), ("2:49", "24 bytes at most")],
+    );
+}

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::ops::Bound;
 
 use drivers::pcap::{self, Speed};
-use drivers::{af_packet, af_xdp};
+use drivers::{af_packet, af_xdp, memif};
 use net::ip::Prefix4;
 use net::ip::reassembly::Kind;
 use wire::Mac;
@@ -83,6 +83,7 @@ pub fn write(tree: &Tree) -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Section {
     #[default]
+    MemifSockets,
     Taps,
     Interfaces,
     Loopbacks,
@@ -123,6 +124,10 @@ impl Writer {
         let before = out.len();
         let mut t = Text { text: out, indent: 0, indices: self.indices };
         let (next, more) = match self.section {
+            Section::MemifSockets => {
+                t.map("memif-sockets", |t| memif_sockets(t, tree));
+                (Section::Taps, false)
+            }
             Section::Taps => (Section::Interfaces, self.devices(tree, &mut t, "taps", tap)),
             Section::Interfaces => {
                 let more = self.subs(tree, &mut t) || self.devices(tree, &mut t, "interfaces", interface);
@@ -257,6 +262,7 @@ fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
         match &i.spec {
             Spec::Host(c) => t.map("af-packet", |t| host(t, c)),
             Spec::Xdp(c) => t.map("af-xdp", |t| xdp(t, c)),
+            Spec::Memif(c) => t.map("memif", |t| shared_memory(t, c)),
             Spec::Pcap(_, c) => t.map("pcap", |t| files(t, c)),
             _ => {}
         }
@@ -326,6 +332,25 @@ fn xdp(t: &mut Text<'_>, c: &af_xdp::Config) {
         },
     );
     t.field("force", c.force.then_some(true));
+}
+
+fn memif_sockets(t: &mut Text<'_>, tree: &Tree) {
+    for (key, value) in tree.range(Key::MemifSocket(0)..=Key::MemifSocket(u32::MAX)) {
+        if let (Key::MemifSocket(id), Value::MemifSocket(path)) = (key, value) {
+            t.field(&id.to_string(), Some(quoted(&path.display().to_string())));
+        }
+    }
+}
+
+fn shared_memory(t: &mut Text<'_>, c: &memif::Config) {
+    let usual = memif::Config::new(c.socket, c.id, c.role);
+    t.field("role", Some(if c.role == memif::Role::Server { "master" } else { "slave" }));
+    t.field("rx-queues", (c.rx_queues != usual.rx_queues).then_some(c.rx_queues));
+    t.field("tx-queues", (c.tx_queues != usual.tx_queues).then_some(c.tx_queues));
+    t.field("ring-size", (c.ring_size != usual.ring_size).then_some(c.ring_size));
+    t.field("buffer-size", (c.buffer_size != usual.buffer_size).then_some(c.buffer_size));
+    t.field("trusted", c.trusted.then_some(true));
+    t.field("secret", c.secret.as_ref().map(|s| quoted(s.reveal())));
 }
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.

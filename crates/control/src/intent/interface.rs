@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use drivers::pcap::{self, Speed};
-use drivers::{af_packet, af_xdp, tap};
+use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
 use net::router::{check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
@@ -25,6 +25,8 @@ pub enum Spec {
     Xdp(af_xdp::Config),
     /// A tap (`create tap`).
     Tap(u32, tap::Config),
+    /// Shared memory with another program (`create interface memif`).
+    Memif(memif::Config),
     /// A packet generator and sink (`create packet-generator interface`).
     Generator(u16),
     /// Files for a device (`create pcap interface`).
@@ -108,6 +110,7 @@ impl Interface {
                     None => Ok(()),
                 };
             }
+            Spec::Memif(config) => return super::memif::validate(config, name, view),
             _ => return Ok(()),
         };
         let over = view.must_have_interface(parent)?;
@@ -184,6 +187,7 @@ impl Interface {
             }
             Spec::Xdp(c) => dump_xdp(c),
             Spec::Tap(id, c) => dump_tap(*id, c),
+            Spec::Memif(c) => super::memif::dump(c),
             Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
             Spec::Pcap(n, c) => dump_pcap(*n, c),
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),

@@ -15,6 +15,7 @@ mod feature;
 mod index;
 mod interface;
 mod journal;
+mod memif;
 mod neighbor;
 mod reassembly;
 mod route;
@@ -24,6 +25,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use net::ip::Prefix4;
 use net::ip::reassembly::Kind;
@@ -32,6 +34,7 @@ use net::router::{Address, RouterError};
 pub use abilities::Abilities;
 pub use interface::{Interface, Spec, VLANS};
 pub use journal::{Entry, Journal, Way};
+pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use route::{Route, Via};
@@ -52,6 +55,8 @@ pub enum Key {
     Reassembly(Kind),
     /// The bounds of the table of neighbours.
     NeighborBounds,
+    /// A memif socket by number. Socket 0 is always there.
+    MemifSocket(u32),
     /// An interface that stands on its own, by name.
     Interface(String),
     /// A sub-interface by name.
@@ -75,6 +80,8 @@ pub enum Value {
     Reassembly(Reassembly),
     /// See [`Key::NeighborBounds`].
     NeighborBounds(NeighborBounds),
+    /// See [`Key::MemifSocket`]: its file.
+    MemifSocket(PathBuf),
     /// See [`Key::Interface`] and [`Key::SubInterface`].
     Interface(Box<Interface>),
     /// See [`Key::Feature`].
@@ -114,6 +121,7 @@ fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) ->
         (Key::Table(t), Value::Table) => table::validate(*t),
         (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, abilities),
         (Key::NeighborBounds, Value::NeighborBounds(b)) => NeighborBounds::validate(Some(*b), view),
+        (Key::MemifSocket(id), Value::MemifSocket(_)) => memif::validate_socket(*id),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
         (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, abilities),
         (Key::Addresses(i), Value::Addresses(list)) => address::validate(i, list, view),
@@ -135,6 +143,7 @@ fn validate_absence(key: &Key, view: &View<'_>) -> Result<(), Refused> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need<'a> {
     Table(u16),
+    MemifSocket(u32),
     Interface(&'a str),
 }
 
@@ -142,6 +151,7 @@ pub(crate) enum Need<'a> {
 fn role(key: &Key) -> Option<Need<'_>> {
     match key {
         Key::Table(t) => Some(Need::Table(*t)),
+        Key::MemifSocket(id) => Some(Need::MemifSocket(*id)),
         Key::Interface(name) | Key::SubInterface(name) => Some(Need::Interface(name)),
         _ => None,
     }
@@ -161,8 +171,15 @@ pub(crate) fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = 
         }
         _ => ([None; 2], None),
     };
+    let socket = match value {
+        Value::Interface(i) => match &i.spec {
+            Spec::Memif(c) if c.socket != DEFAULT_SOCKET => Some(Need::MemifSocket(c.socket)),
+            _ => None,
+        },
+        _ => None,
+    };
     let tables = tables.into_iter().flatten().filter(|t| *t != 0).map(Need::Table);
-    tables.chain(interface.map(|i| Need::Interface(i)))
+    tables.chain(socket).chain(interface.map(|i| Need::Interface(i)))
 }
 
 /// Makes the system what the change says, wholly or not at all. An interface that changes is of the same kind before and
@@ -179,6 +196,8 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
             bounds.apply(system);
             Ok(())
         }
+        (Key::MemifSocket(id), _, Some(Value::MemifSocket(path))) => memif::apply_socket(*id, path, system),
+        (Key::MemifSocket(id), _, None) => memif::withdraw_socket(*id, system),
         (Key::Interface(n) | Key::SubInterface(n), old, Some(Value::Interface(i))) => {
             let old = old.and_then(|v| if let Value::Interface(i) = v { Some(&**i) } else { None });
             i.apply(n, old, system)
@@ -206,6 +225,7 @@ pub fn dump(key: &Key, value: &Value, indices: bool) -> Vec<String> {
         (Key::Table(t), _) => vec![format!("ip table add {t}")],
         (Key::Reassembly(kind), Value::Reassembly(r)) => vec![r.dump(*kind)],
         (_, Value::NeighborBounds(b)) => vec![b.dump()],
+        (Key::MemifSocket(id), Value::MemifSocket(path)) => vec![memif::dump_socket(*id, path)],
         (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n, indices),
         (Key::Feature(i, arc, f), _) => vec![feature::dump(&quote(i), arc, f)],
         (Key::Addresses(i), Value::Addresses(list)) => address::dump(&quote(i), list),

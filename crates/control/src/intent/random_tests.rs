@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-use drivers::{af_packet, af_xdp, tap};
+use drivers::{af_packet, af_xdp, memif, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
@@ -125,6 +125,25 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     )
 }
 
+/// A client: servers would listen.
+fn memif() -> impl Strategy<Value = (Key, Value)> {
+    let set = (any::<bool>(), prop::option::of("[a-z \"#]{1,8}"), prop::sample::select(vec![64u16, 1024]));
+    (0u32..3, 0u32..2, 1usize..3, any::<bool>(), set).prop_map(
+        |(socket, id, queues, up, (trusted, secret, size))| {
+            let config = memif::Config {
+                rx_queues: queues,
+                ring_size: size,
+                secret: secret.map(|s| memif::Secret::new(s).unwrap()),
+                trusted,
+                ..memif::Config::new(socket, id, memif::Role::Client)
+            };
+            let name = config.name();
+            let interface = Interface { up, ..Interface::new(Spec::Memif(config)) };
+            (Key::Interface(name), Value::Interface(Box::new(interface)))
+        },
+    )
+}
+
 fn via() -> impl Strategy<Value = Via> {
     let hop = || (0u8..4, 1u8..5).prop_map(|(net, host)| Ipv4Addr::new(10, 0, net, host));
     prop_oneof![
@@ -156,6 +175,10 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
             (Key::Reassembly(kind), Value::Reassembly(bounds))
         }),
         4 => interface(),
+        1 => (1u32..3, 0u8..2).prop_map(|(n, path)| {
+            (Key::MemifSocket(n), Value::MemifSocket(format!("m{n}-{path}.sock").into()))
+        }),
+        1 => memif(),
         1 => ALL.prop_map(|n| {
             (Key::Feature(name_of(n), "ip4-unicast".into(), "ip4-count".into()), Value::Feature)
         }),
@@ -185,6 +208,7 @@ pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
                 Need::Interface(name) => [Key::Interface(name.into()), Key::SubInterface(name.into())]
                     .iter()
                     .any(|key| there.get(key).is_some_and(|of| needs(key, of).all(|n| is_there(n, &there)))),
+                Need::MemifSocket(id) => there.contains_key(&Key::MemifSocket(id)),
                 Need::Table(_) => true,
             });
             if let Value::Interface(i) = value
@@ -205,6 +229,7 @@ pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
 fn is_there(need: Need<'_>, tree: &Tree) -> bool {
     match need {
         Need::Interface(name) => tree.contains_key(&Key::Interface(name.into())),
+        Need::MemifSocket(id) => tree.contains_key(&Key::MemifSocket(id)),
         Need::Table(_) => true,
     }
 }
@@ -270,6 +295,7 @@ fn the_random_world_has_everything() {
         ("Addresses", 20),
         ("Feature", 15),
         ("Interface", 40),
+        ("MemifSocket", 10),
         ("Neighbor", 20),
         ("NeighborBounds", 5),
         ("Reassembly", 5),

@@ -325,6 +325,8 @@ impl Snapshot {
                         rebound.extend(role(key));
                     }
                 }
+                // What is on it has to be made anew.
+                (Some(Value::MemifSocket(_)), Some(Value::MemifSocket(_))) => renewed.extend(role(key)),
                 _ => {}
             }
             touched.insert(key);
@@ -509,6 +511,7 @@ fn is_interface(need: Need<'_>) -> bool {
 pub fn name(key: &Key) -> String {
     match key {
         Key::Table(t) => format!("table {t}"),
+        Key::MemifSocket(id) => format!("memif socket {id}"),
         Key::NeighborBounds => "the bounds of the table of neighbours".into(),
         Key::Interface(n) | Key::SubInterface(n) => format!("interface {n}"),
         Key::Feature(i, arc, f) => format!("feature {f} of {arc} on {i}"),
@@ -522,6 +525,7 @@ pub fn name(key: &Key) -> String {
 fn need_name(need: Need<'_>) -> String {
     match need {
         Need::Table(t) => format!("table {t}"),
+        Need::MemifSocket(id) => format!("memif socket {id}"),
         Need::Interface(i) => format!("interface {i}"),
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
 
 pub(crate) fn system() -> System {
     let sizes = Sizes { buffers: 64, workers: 1 };
-    System::new(Router::build(install, &sizes).unwrap().router, Guardian::default())
+    System::new(Router::build(install, &sizes).unwrap().router, Guardian::default(), &std::env::temp_dir())
+        .unwrap()
 }
 
 /// The same, with its worker on a thread.
@@ -33,7 +34,7 @@ pub(crate) fn running() -> System {
     let sizes = Sizes { buffers: 64, workers: 1 };
     let mut parts = Router::build(install, &sizes).unwrap();
     parts.router.start(parts.workers, &[]).unwrap();
-    System::new(parts.router, Guardian::default())
+    System::new(parts.router, Guardian::default(), &std::env::temp_dir()).unwrap()
 }
 
 fn interface(n: u16) -> Change {

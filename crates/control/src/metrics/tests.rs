@@ -33,7 +33,7 @@ fn router(turning: bool) -> Context {
     if turning {
         router.start(workers, &[]).unwrap();
     }
-    let mut context = Context::new(System::new(router, Guardian::default()));
+    let mut context = Context::new(System::new(router, Guardian::default(), &std::env::temp_dir()).unwrap());
     for line in [
         "create packet-generator interface pg0",
         "create packet-generator interface pg1",

@@ -243,12 +243,3 @@ pub(crate) fn epoll_take(epoll: BorrowedFd<'_>, events: &mut [libc::epoll_event]
     let r = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as c_int, 0) };
     check(r as isize)
 }
-
-/// Fills a few bytes with chance.
-pub(crate) fn random(bytes: &mut [u8]) -> io::Result<()> {
-    // SAFETY: the kernel writes at most as many bytes as there are.
-    match check(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) })? {
-        n if n == bytes.len() => Ok(()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-}

@@ -110,7 +110,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// A client's own ring, the one with this number, of the layout that lies in the first region. Its header and
-    /// descriptors are written here.
+    /// descriptors are written here; its empty buffers are the peer's when it is [published](Ring::publish).
     pub(super) fn own(
         regions: Arc<[Region]>,
         layout: &Layout,
@@ -130,7 +130,6 @@ impl Ring {
         }
         // SAFETY: the header lies within the ring, 4 is its alignment at least.
         unsafe { ring.base.cast::<u32>().write_volatile(COOKIE) };
-        ring.publish();
         Some(ring)
     }
 
@@ -204,8 +203,9 @@ impl Ring {
         self.publish();
     }
 
-    /// Shows the peer the own index.
-    fn publish(&self) {
+    /// Shows the peer the own index. Once both sides have connected, and not before: DPDK's server sets both indices to 0
+    /// while it connects.
+    pub(super) fn publish(&self) {
         let given = match (self.role, self.direction) {
             // A client that receives has given all buffers but those that were filled and not read.
             (Role::Client, Direction::ToClient) => self.size,

@@ -112,6 +112,7 @@ impl Shared {
                 _ => format!("the peer cannot be woken: {e}"),
             })?;
         }
+        rx.iter().chain(&tx).for_each(Ring::publish);
         self.fault.store(0, Ordering::Release);
         for (i, ring) in rx.into_iter().enumerate() {
             let Some(port) = self.rx.get(i % self.rx.len().max(1)) else { break };

@@ -267,9 +267,10 @@ impl Sockets {
         self.reap();
         let (name, key) = (config.name(), (config.socket, config.id));
         config.check().map_err(|e| OpenError(format!("{name}: {e}")))?;
-        if !self.sockets.contains_key(&config.socket) {
+        let Some(socket) = self.sockets.get(&config.socket) else {
             return refuse(format!("there is no memif socket {}", config.socket));
-        }
+        };
+        let mac = own_mac(&socket.path, config);
         if self.interfaces.contains_key(&key) {
             return refuse(format!("there is {name} already"));
         }
@@ -282,7 +283,6 @@ impl Sockets {
             })?;
             self.signals = Some(Arc::new(made));
         }
-        let mac = random_mac().map_err(failed)?;
         let shared = Arc::new(Shared::new(config.clone(), self.bell.clone()).map_err(failed)?);
         let side = match config.role {
             Role::Server => {
@@ -813,12 +813,18 @@ fn make(layout: Layout) -> io::Result<Memory> {
     Ok(Memory { layout, regions, files: vec![Arc::new(file)], bells, rings })
 }
 
-/// An address of this machine's own choice, which no other has (U/L bit set).
-fn random_mac() -> io::Result<[u8; 6]> {
-    let mut bytes = [0; 4];
-    sys::random(&mut bytes)?;
-    let [a, b, c, d] = bytes;
-    Ok([0x02, 0xfe, a, b, c, d])
+/// The Ethernet address of an interface whose operator gives none: the same after a restart, and most likely no other's,
+/// neither on this machine nor on another one.
+fn own_mac(socket: &Path, config: &Config) -> [u8; 6] {
+    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
+    let id = config.id.to_ne_bytes();
+    let parts = [&machine, socket.as_os_str().as_encoded_bytes(), &id, &[config.role as u8]];
+    // FNV-1a.
+    let hash = parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [a, b, c, d, ..] = (hash ^ hash >> 32).to_ne_bytes();
+    [0x02, 0xfe, a, b, c, d]
 }
 
 struct Control(Arc<Shared>);
