@@ -101,6 +101,14 @@ pub(crate) fn quote(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
+/// As [`quote`], for a word that may be the last one of a command: there `?` asks for help, and `--json` for another form.
+pub(crate) fn quote_last(word: &str) -> Cow<'_, str> {
+    match word {
+        "?" | "--json" | "-j" => Cow::Owned(format!("\"{word}\"")),
+        _ => quote(word),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

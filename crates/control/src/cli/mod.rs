@@ -30,7 +30,7 @@ mod tests;
 pub use args::{Args, FromArg};
 pub use complete::Candidate;
 pub use error::CliError;
-pub(crate) use lex::quote;
+pub(crate) use lex::{quote, quote_last};
 pub use listen::Listener;
 pub use output::{Answer, Job, Output, Step};
 pub use registry::{Call, Handler, Registry, Values};

@@ -452,6 +452,16 @@ fn a_description_comes_and_goes() {
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config"), before);
     cli.ok("set interface description pg0 uplink");
+    // What has a meaning of its own at the end of a command is none there.
+    for text in ["?", "--json", "-j", "what?"] {
+        let line = format!("set interface description pg0 \"{text}\"");
+        cli.ok(&line);
+        let config = cli.ok("show config");
+        let shown = config.lines().find(|l| l.starts_with("set interface description")).unwrap();
+        cli.ok("set interface description del pg0");
+        cli.ok(shown);
+        assert_eq!(cli.ok("show config"), config, "{text}");
+    }
     cli.ok("set interface description del pg0");
     assert_eq!(cli.ok("show config"), before);
 }

@@ -10,7 +10,7 @@ use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::{Key, Refused, View, refuse};
-use crate::cli::quote;
+use crate::cli::{quote, quote_last};
 use crate::system::System;
 
 /// The numbers that a VLAN may have (IEEE 802.1Q-2022 table 9-2 keeps 0 and 4095).
@@ -207,7 +207,7 @@ impl Interface {
             lines.iter_mut().for_each(|line| *line += &format!(" index {index}"));
         }
         if let Some(text) = &self.description {
-            lines.push(format!("set interface description {name} {}", quote(text)));
+            lines.push(format!("set interface description {name} {}", quote_last(text)));
         }
         if self.table != 0 {
             lines.push(format!("set interface ip table {name} {}", self.table));

@@ -5,7 +5,7 @@ use std::path::Path;
 use drivers::memif::{Config, Role};
 
 use super::{Key, Refused, View, refuse};
-use crate::cli::quote;
+use crate::cli::quote_last;
 use crate::system::System;
 
 /// The socket that is always there.
@@ -28,7 +28,7 @@ pub(super) fn withdraw_socket(id: u32, system: &mut System) -> Result<(), Refuse
 }
 
 pub(super) fn dump_socket(id: u32, path: &Path) -> String {
-    format!("create memif socket id {id} filename {}", quote(&path.display().to_string()))
+    format!("create memif socket id {id} filename {}", quote_last(&path.display().to_string()))
 }
 
 pub(super) fn validate(config: &Config, name: &str, view: &View<'_>) -> Result<(), Refused> {
@@ -59,7 +59,7 @@ pub(super) fn dump(c: &Config) -> String {
     }
     s += if c.trusted { " trusted" } else { "" };
     if let Some(secret) = &c.secret {
-        s += &format!(" secret {}", quote(secret.reveal()));
+        s += &format!(" secret {}", quote_last(secret.reveal()));
     }
     s
 }
