@@ -43,6 +43,11 @@ pub trait RxQueue: Send {
         true
     }
 
+    /// Packets that there is room for while nobody polls: those beyond are lost.
+    fn depth(&self) -> usize {
+        512
+    }
+
     /// What was lost since the last call. It may ask the kernel, so it is called once in many polls.
     fn take_lost(&mut self) -> Lost {
         Lost::default()

@@ -14,8 +14,10 @@ use kernels::Codes;
 use crate::arc::{ArcControl, ArcKey, ArcPlan, CONTINUE, Place, Row, Rows};
 use crate::builtin::{self, PuntInfo, PuntReason};
 use crate::edge::{EdgeId, Edges, FIRST_REASON, ReasonInfo, Reasons, UNSAID};
+use crate::handoff::Exchange;
 use crate::node::{Cx, FrameNode, InputNode, More, Out, Outcome, PacketNode, Setup, WaitSet};
 use crate::rank;
+use crate::rest::Eager;
 use crate::stats::Stats;
 use crate::trace::{FieldTrace, TraceFn, Tracer};
 use crate::worker::Sink;
@@ -54,6 +56,7 @@ pub enum Missing {
 /// A node behind its type.
 pub(crate) trait Erased: Send {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome;
+    fn hold(&mut self, _cx: &mut Cx<'_>, _frame: &mut Frame, _codes: &mut Codes, _sink: Sink<'_>) {}
     fn held(&mut self, _cx: &mut Cx<'_>, _packet: buf::Held, _codes: &mut Codes, _sink: Sink<'_>) {}
     fn poll(
         &mut self,
@@ -65,6 +68,9 @@ pub(crate) trait Erased: Send {
         (Outcome::All(UNSAID), More::No)
     }
     fn wait<'a>(&'a self, _wait: &mut WaitSet<'a>) {}
+    fn eager(&self) -> Eager {
+        Eager::NONE
+    }
 }
 
 struct OfPacket<T>(T);
@@ -89,6 +95,9 @@ impl<T: FrameNode> Erased for OfFrame<T> {
         self.0.run(cx, frame, &mut out);
         out.outcome
     }
+    fn hold(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) {
+        self.0.hold(cx, frame, &mut out(codes, sink));
+    }
     fn held(&mut self, cx: &mut Cx<'_>, packet: buf::Held, codes: &mut Codes, sink: Sink<'_>) {
         self.0.held(cx, packet, &mut out(codes, sink));
     }
@@ -111,6 +120,9 @@ impl<T: InputNode> Erased for OfInput<T> {
     }
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
         self.0.wait(wait);
+    }
+    fn eager(&self) -> Eager {
+        self.0.eager()
     }
 }
 
@@ -486,6 +498,7 @@ impl Builder {
             rows: reader,
             punt_reasons: punt_reasons.into(),
             domain: domain.clone(),
+            exchange: Exchange::default(),
         };
         Ok((blueprint, ArcControl::new(plans, writer)))
     }
@@ -532,6 +545,7 @@ pub struct Blueprint {
     pub(crate) domain: Domain,
     pub(crate) stats: Stats,
     pub(crate) tracer: Tracer,
+    pub(crate) exchange: Exchange,
 }
 
 impl Blueprint {
@@ -553,6 +567,11 @@ impl Blueprint {
     /// Punt reasons in the order of their numbers.
     pub fn punt_reasons(&self) -> &[PuntInfo] {
         &self.punt_reasons
+    }
+
+    /// The rings between workers.
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
     }
 
     /// Packet traces.

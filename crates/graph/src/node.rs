@@ -19,6 +19,8 @@ use kernels::{CodeBytes, Codes, Kernels};
 
 use crate::builtin::{Inject, PuntInfo, Punted};
 use crate::edge::{EdgeId, Edges, FIRST_REASON, Reasons, Verdict};
+use crate::handoff::{Exchange, Inbox, Outbox};
+use crate::rest::Eager;
 use crate::stats::Stats;
 use crate::trace::{TraceFn, plain};
 use crate::worker::Sink;
@@ -67,6 +69,12 @@ pub trait FrameNode: Send + 'static {
     /// those that stay in the frame. A node may also empty the frame (a driver that took the packets).
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
+    /// Is given all packets that `run` left with [`Verdict::Hold`], in order: for nodes that have more to do for all of
+    /// them than for each. Takes every packet out of the frame.
+    fn hold(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>) {
+        frame.drain(|packet| self.held(cx, packet, out));
+    }
+
     /// Is given each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps it beyond this call says
     /// so by [`Cache::note_kept`].
     fn held(&mut self, _cx: &mut Cx<'_>, packet: Held, _out: &mut Out<'_, Self::Next, Self::Drop>) {
@@ -97,8 +105,14 @@ pub trait InputNode: Send + 'static {
     fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>)
     -> More;
 
-    /// Says what the worker may sleep on.
+    /// Says what the worker may sleep on. The worker has said that it is about to sleep: what others put into a ring
+    /// from now on wakes it.
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>);
+
+    /// What its queues ask of the worker.
+    fn eager(&self) -> Eager {
+        Eager::NONE
+    }
 }
 
 /// What a worker without work may sleep on.
@@ -136,6 +150,19 @@ pub struct Setup {
     pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
     pub(crate) inject: Option<(Consumer<Inject>, Arc<Doorbell>)>,
     pub(crate) punt_reasons: Arc<[PuntInfo]>,
+    pub(crate) exchange: Exchange,
+}
+
+impl Setup {
+    /// Where this worker gives packets to others.
+    pub fn outbox(&self) -> Outbox {
+        self.exchange.outbox(self.worker)
+    }
+
+    /// Where this worker takes packets from others. One node of a worker may have it.
+    pub fn inbox(&self) -> Inbox {
+        self.exchange.inbox(self.worker)
+    }
 }
 
 /// What became of a frame.

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering, fence};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use buf::{Held, Pool};
@@ -16,12 +16,11 @@ use crate::build::Blueprint;
 use crate::builtin::{Inject, Punted, Rings};
 use crate::edge::EdgeId;
 use crate::node::WaitSet;
+use crate::rest::{Pacer, Rest};
 use crate::worker::Worker;
 
 /// Packets that wait for the main thread, and from it, at most.
 const RING: usize = 1024;
-/// Turns without a packet after which a worker thinks of sleeping.
-const IDLE_TURNS: u32 = 64;
 /// The longest sleep: bounds how late a worker hears of anything that rings no bell.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -55,6 +54,11 @@ impl WorkerPort {
         Ok(())
     }
 
+    /// Whether the worker has as many packets from the main thread before it as there is room for.
+    pub fn is_full(&self) -> bool {
+        self.inject.len() == self.inject.capacity()
+    }
+
     /// Wakes the worker if it sleeps: something that it reads has changed.
     pub fn wake(&self) {
         self.wake.ring();
@@ -84,6 +88,7 @@ impl Blueprint {
             reasons: self.punt_reasons.clone(),
         };
         let worker = Worker::new(self, number, pool.cache(), rings)?;
+        self.exchange.join(number, wake.clone());
         Ok((worker, WorkerPort { number, punted, inject, wake }))
     }
 }
@@ -92,6 +97,8 @@ impl Blueprint {
 pub struct Runner {
     stop: Arc<AtomicBool>,
     wake: Arc<Doorbell>,
+    /// The kernel's number of the thread; 0 while it does not run yet.
+    id: Arc<AtomicI32>,
     thread: Option<JoinHandle<Worker>>,
 }
 
@@ -104,17 +111,37 @@ impl Runner {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
         let (stopped, bell) = (stop.clone(), wake.clone());
+        let id = Arc::new(AtomicI32::new(0));
         let participant = worker.domain().register();
-        let thread =
-            std::thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
-                if let Some(core) = core
-                    && let Err(e) = cpu::pin_current(core)
-                {
-                    tracing::warn!("worker {} cannot be pinned to core {core}: {e}", worker.number());
-                }
-                run(worker, participant, &stopped, &bell)
-            })?;
-        Ok(Runner { stop, wake, thread: Some(thread) })
+        let own = id.clone();
+        let thread = thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
+            if let Some(core) = core
+                && let Err(e) = cpu::pin_current(core)
+            {
+                tracing::warn!("worker {} cannot be pinned to core {core}: {e}", worker.number());
+            }
+            own.store(cpu::thread_id(), Ordering::Release);
+            wait::exactly();
+            run(worker, participant, &stopped, &bell)
+        })?;
+        Ok(Runner { stop, wake, id, thread: Some(thread) })
+    }
+
+    /// The kernel's number of the worker's thread; `None` while it does not run yet.
+    pub fn thread_id(&self) -> Option<i32> {
+        Some(self.id.load(Ordering::Acquire)).filter(|id| *id != 0)
+    }
+
+    /// Binds the worker's thread to a core; `None`: to any. It goes on meanwhile.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn pin(&self, core: Option<usize>) -> io::Result<()> {
+        let id = self.thread_id().ok_or(io::ErrorKind::WouldBlock)?;
+        match core {
+            Some(core) => cpu::pin(id, &[core]),
+            None => cpu::pin(id, &cpu::online_cores()),
+        }
     }
 
     /// Stops the worker after its turn, and gives it back; `None` if its thread panicked.
@@ -137,25 +164,50 @@ impl Drop for Runner {
 
 /// Turns and sleeps until told to stop. Offline for the quiescence while it sleeps, so that nobody waits for it.
 fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake: &Doorbell) -> Worker {
+    let mut pacer = Pacer::default();
     while !stop.load(Ordering::Acquire) {
         let mut section = participant.enter();
-        let mut idle = 0;
-        while idle < IDLE_TURNS && !stop.load(Ordering::Acquire) {
-            idle = if worker.turn(section.guard()) > 0 { 0 } else { idle + 1 };
+        let rest = loop {
+            let came = worker.turn(section.guard());
             section.quiescent();
-        }
+            match pacer.after(came, worker.turned(), || worker.eager()) {
+                Rest::Not if stop.load(Ordering::Acquire) => break Rest::Not,
+                Rest::Not => {}
+                rest => break rest,
+            }
+        };
         drop(section);
+        match rest {
+            Rest::Not => continue,
+            Rest::Nap(time) => {
+                worker.rests(worker.now(), true);
+                thread::sleep(time);
+                continue;
+            }
+            Rest::Sleep => {}
+        }
+        // Whoever rings after this point is seen by the poll; what came before is seen by `wait`.
+        wake.about_to_sleep();
         let mut set = WaitSet::default();
         worker.wait(&mut set);
         if set.busy {
+            wake.awake();
             continue;
         }
-        let longest = set.until.map_or(LONGEST_SLEEP, |t| {
-            LONGEST_SLEEP.min(Duration::from_nanos(t.saturating_sub(worker.now())))
-        });
-        // Whoever rings after this point is seen by the poll; what came before was seen by `wait`.
+        let now = worker.now();
+        let longest = set
+            .until
+            .map_or(LONGEST_SLEEP, |t| LONGEST_SLEEP.min(Duration::from_nanos(t.saturating_sub(now))));
         let _ = wait::any(&set.fds, longest);
         wake.clear();
+        worker.rests(now, false);
     }
+    // What the main thread sent before the order to stop is still done.
+    let mut section = participant.enter();
+    for _ in 0..=RING / buf::FRAME_SIZE {
+        worker.turn(section.guard());
+        section.quiescent();
+    }
+    drop(section);
     worker
 }

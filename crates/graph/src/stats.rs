@@ -1,7 +1,7 @@
 //! Run-time statistics: what `show runtime` and `show errors` read.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use infra::counters::CounterSet;
@@ -28,12 +28,29 @@ pub struct Stats {
     pub(crate) punted: CounterSet<2>,
     /// Dropped, by the interface that the packets came in by.
     pub(crate) drops: CounterSet<1>,
-    /// Turns, and nanoseconds with and without packets; a single entry.
-    pub(crate) turns: CounterSet<3>,
+    /// Turns, nanoseconds with and without packets, naps and sleeps; a single entry.
+    pub(crate) turns: CounterSet<5>,
     /// Frames that input nodes brought, by [`size_class`]: how many, and their packets.
     pub(crate) sizes: CounterSet<2>,
-    /// The slowest calls of each worker.
-    slowest: Arc<Mutex<BTreeMap<usize, Slowest>>>,
+    /// The slowest calls of each worker, and the node that it runs.
+    workers: Arc<Mutex<BTreeMap<usize, (Slowest, Arc<At>)>>>,
+}
+
+/// The node that a worker runs.
+#[derive(Default)]
+pub(crate) struct At(AtomicU32);
+
+impl At {
+    /// It runs this node.
+    #[inline(always)]
+    pub(crate) fn node(&self, node: u32) {
+        self.0.store(node + 1, Ordering::Relaxed);
+    }
+
+    /// It is between two turns.
+    pub(crate) fn nowhere(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// The slowest timed call of each node on one worker. Its clocks and its packets share a word, so that no reader sees
@@ -113,6 +130,10 @@ pub struct WorkerTotals {
     pub busy_ns: u64,
     /// Nanoseconds of other turns, and asleep.
     pub idle_ns: u64,
+    /// How often it slept for a few microseconds, because few packets came.
+    pub naps: u64,
+    /// How often it slept until something woke it.
+    pub sleeps: u64,
 }
 
 /// How many packets a node dropped for a reason.
@@ -136,19 +157,34 @@ impl Stats {
             drops: CounterSet::new("/if/drops", INTERFACES),
             turns: CounterSet::new("/worker/turns", 1),
             sizes: CounterSet::new("/worker/vector-sizes", SIZE_CLASSES as u32),
-            slowest: Arc::default(),
+            workers: Arc::default(),
         }
     }
 
-    fn workers(&self) -> MutexGuard<'_, BTreeMap<usize, Slowest>> {
+    fn workers(&self) -> MutexGuard<'_, BTreeMap<usize, (Slowest, Arc<At>)>> {
         // A panic while the lock is held leaves the map as it was.
-        self.slowest.lock().unwrap_or_else(|e| e.into_inner())
+        self.workers.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn of_worker(&self, worker: usize) -> (Slowest, Arc<At>) {
+        let new = || (Slowest(self.nodes.iter().map(|_| AtomicU64::new(0)).collect()), Arc::default());
+        self.workers().entry(worker).or_insert_with(new).clone()
     }
 
     /// Where `worker` remembers its slowest calls.
     pub(crate) fn slowest(&self, worker: usize) -> Slowest {
-        let new = || Slowest(self.nodes.iter().map(|_| AtomicU64::new(0)).collect());
-        self.workers().entry(worker).or_insert_with(new).clone()
+        self.of_worker(worker).0
+    }
+
+    /// Where `worker` says which node it runs.
+    pub(crate) fn at(&self, worker: usize) -> Arc<At> {
+        self.of_worker(worker).1
+    }
+
+    /// The node that a worker runs at this moment; `None`: it is between two turns, or asleep.
+    pub fn running(&self, worker: usize) -> Option<&'static str> {
+        let at = self.of_worker(worker).1.0.load(Ordering::Relaxed);
+        Some(self.nodes.get(at.checked_sub(1)? as usize)?.name)
     }
 
     /// What each node did; `worker` for one worker alone.
@@ -156,7 +192,7 @@ impl Stats {
         let slowest = |node: usize| {
             let workers = self.workers();
             let asked = workers.iter().filter(|(w, _)| worker.is_none_or(|wanted| wanted == **w));
-            asked.map(|(_, calls)| calls.0[node].load(Ordering::Relaxed)).max().unwrap_or(0)
+            asked.map(|(_, (calls, _))| calls.0[node].load(Ordering::Relaxed)).max().unwrap_or(0)
         };
         let nodes = self.nodes.iter().enumerate();
         nodes
@@ -195,8 +231,8 @@ impl Stats {
 
     /// How a worker spent its time since the start, up to its last turn.
     pub fn worker_totals(&self, worker: usize) -> WorkerTotals {
-        let [turns, busy_ns, idle_ns] = self.turns.total_worker(worker, 0);
-        WorkerTotals { turns, busy_ns, idle_ns }
+        let [turns, busy_ns, idle_ns, naps, sleeps] = self.turns.total_worker(worker, 0);
+        WorkerTotals { turns, busy_ns, idle_ns, naps, sleeps }
     }
 
     /// Every reason of every node with its count, zeros included.
@@ -265,7 +301,10 @@ impl Stats {
     /// Starts the run-time statistics anew.
     pub fn clear_runtime(&self) {
         self.runtime.clear_all();
-        self.workers().values().flat_map(|w| w.0.iter()).for_each(|call| call.store(0, Ordering::Relaxed));
+        self.workers()
+            .values()
+            .flat_map(|(calls, _)| calls.0.iter())
+            .for_each(|call| call.store(0, Ordering::Relaxed));
     }
 
     /// Starts the drop counters anew.

@@ -17,7 +17,8 @@ use crate::builtin::{self, Rings};
 use crate::edge::{CONSUMED, FIRST_REASON, HELD};
 use crate::node::{Cx, More, Outcome, Setup, WaitSet};
 use crate::pending::Pending;
-use crate::stats::{self, Slowest, Stats};
+use crate::rest::Eager;
+use crate::stats::{self, At, Slowest, Stats};
 use crate::trace::{self, Fate, Log, Tracer};
 
 /// Frames of at least this many packets are always timed. Shorter ones in one turn of [`SAMPLE`], since reading the
@@ -51,8 +52,10 @@ pub struct Worker {
     log: Arc<Log>,
     noted: Vec<trace::Before>,
     turns: u64,
-    times: Lane<3>,
+    times: Lane<5>,
     sizes: Lane<2>,
+    /// The node that runs, for those who look for a worker that hangs.
+    at: Arc<At>,
     /// When the last turn began, and whether packets came in it.
     last: (u64, bool),
 }
@@ -88,6 +91,7 @@ impl Worker {
             punt: Some((punt, punted, wake_main)),
             inject: Some((inject, wake)),
             punt_reasons: reasons,
+            exchange: blueprint.exchange.clone(),
         };
         let mut nodes = Vec::new();
         for (make, info) in blueprint.makes.iter().zip(blueprint.nodes.iter()) {
@@ -125,6 +129,7 @@ impl Worker {
             turns: 0,
             times: turns.lane(number)?,
             sizes: sizes.lane(number)?,
+            at: blueprint.stats().at(number),
             last: (clock.now_ns(), false),
             clock,
         })
@@ -154,13 +159,34 @@ impl Worker {
     /// is polled. Returns how many packets came in.
     pub fn turn(&mut self, guard: &Guard) -> usize {
         let now = self.clock.now_ns();
-        // The time between two turns, asleep or not, is counted for what the first of them found to do.
-        let (began, busy) = self.last;
-        let took = now.saturating_sub(began);
-        self.times.add(0, if busy { [1, took, 0] } else { [1, 0, took] });
+        self.spent(now, [1, 0, 0]);
         let came = self.turn_at(guard, now);
         self.last = (now, came > 0);
         came
+    }
+
+    /// The worker rested from `now` on (nanoseconds of the monotonic clock) until its next turn.
+    pub(crate) fn rests(&mut self, now: u64, nap: bool) {
+        self.spent(now, [0, u64::from(nap), u64::from(!nap)]);
+        self.last = (now, false);
+    }
+
+    /// Counts turns, naps and sleeps, and the time since the last turn or rest began for what that was.
+    fn spent(&mut self, now: u64, [turns, naps, sleeps]: [u64; 3]) {
+        let (began, busy) = self.last;
+        let took = now.saturating_sub(began);
+        let [busy, idle] = if busy { [took, 0] } else { [0, took] };
+        self.times.add(0, [turns, busy, idle, naps, sleeps]);
+    }
+
+    /// When the last turn began, nanoseconds of the monotonic clock.
+    pub(crate) fn turned(&self) -> u64 {
+        self.last.0
+    }
+
+    /// What the worker's queues ask of it.
+    pub(crate) fn eager(&self) -> Eager {
+        self.inputs.iter().fold(Eager::NONE, |all, i| all.and(self.nodes[*i as usize].node.eager()))
     }
 
     /// As [`turn`](Self::turn), at a given time in nanoseconds: for tests on virtual time.
@@ -178,6 +204,7 @@ impl Worker {
                 }
             }
         }
+        self.at.nowhere();
         self.bufs.publish();
         came
     }
@@ -200,6 +227,7 @@ impl Worker {
     /// Polls an input node once, and sends on what it brought.
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
+        self.at.node(input);
         let start = tsc();
         let books = self.open_books(0);
         let Call { node, mut cx, codes, sink } = self.call(guard, now, input);
@@ -288,6 +316,7 @@ impl Worker {
         let mut start = tsc();
         loop {
             let n = frame.len();
+            self.at.node(node);
             let books = self.open_books(n);
             let traced = frame.any().any(Flags::TRACED);
             if traced {
@@ -373,10 +402,8 @@ impl Worker {
         self.codes.split(self.kernels, &mut frame, &mut ways);
         self.pending.recycle(frame);
         let Some(mut held) = held else { return };
-        held.drain(|packet| {
-            let Call { node, mut cx, codes, sink } = self.call(guard, now, node);
-            node.held(&mut cx, packet, codes, sink);
-        });
+        let Call { node, mut cx, codes, sink } = self.call(guard, now, node);
+        node.hold(&mut cx, &mut held, codes, sink);
         self.pending.recycle(held);
     }
 

@@ -7,15 +7,29 @@ use std::{fmt, fs, io, path::Path};
 /// # Errors
 /// The kernel's error when the core does not exist, is offline, or is not for this process to use.
 pub fn pin_current(core: usize) -> io::Result<()> {
+    pin(0, &[core])
+}
+
+/// The kernel's number of the calling thread.
+pub fn thread_id() -> i32 {
+    // SAFETY: plain system call.
+    unsafe { libc::gettid() }
+}
+
+/// Binds a thread, by its [number](thread_id), to some cores.
+///
+/// # Errors
+/// The kernel's error when none of the cores exists, is online, and is for this process to use.
+pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     // SAFETY: all zero bytes are a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if core >= 8 * size_of::<libc::cpu_set_t>() {
+    if cores.iter().any(|core| *core >= 8 * size_of::<libc::cpu_set_t>()) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the core lies inside of the set; the call reads the set only.
+    // SAFETY: the cores lie inside of the set; the call reads the set only.
     let rc = unsafe {
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set)
+        cores.iter().for_each(|core| libc::CPU_SET(*core, &mut set));
+        libc::sched_setaffinity(thread, size_of_val(&set), &set)
     };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

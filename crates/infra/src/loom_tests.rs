@@ -3,6 +3,7 @@
 
 use crate::{
     class_a::{published, slots, words},
+    doorbell::Sleep,
     quiesce::Domain,
     ring::spsc,
     sync::{Arc, UnsafeCell, thread},
@@ -51,6 +52,41 @@ fn loom_ring_keeps_order_and_drops_what_is_left() {
         }
         let pushed = producer.join().unwrap();
         assert!(pushed >= 2 && rx.len() == pushed - popped);
+    });
+}
+
+/// Items that are staged and shown together: a consumer that sees one, sees what was written before it.
+#[test]
+fn loom_ring_shows_what_was_staged_whole() {
+    loom::model(|| {
+        let (mut tx, mut rx) = spsc(2);
+        let producer = thread::spawn(move || {
+            tx.stage(Box::new(1)).unwrap();
+            tx.stage(Box::new(2)).unwrap();
+            tx.publish();
+        });
+        if let Some(first) = rx.pop() {
+            assert_eq!((*first, rx.pop().as_deref()), (1, Some(&2)));
+        }
+        producer.join().unwrap();
+    });
+}
+
+/// A worker that goes to sleep while another hands it a packet: it sees the packet, or it is woken.
+#[test]
+fn loom_no_sleeper_is_left_alone_with_its_packet() {
+    loom::model(|| {
+        let sleep = Arc::new(Sleep::default());
+        let (mut tx, mut rx) = spsc(1);
+        let of_producer = sleep.clone();
+        let producer = thread::spawn(move || {
+            tx.push(1).unwrap();
+            of_producer.wake()
+        });
+        sleep.announce();
+        let seen = rx.pop().is_some();
+        let rung = producer.join().unwrap();
+        assert!(seen || rung);
     });
 }
 

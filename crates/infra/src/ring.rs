@@ -1,4 +1,4 @@
-//! A bounded ring from one producer to one consumer: hand-over between workers, injection and punt.
+//! A bounded ring from one producer to one consumer: handoff between workers, injection and punt.
 
 use crate::sync::{
     Arc, UnsafeCell,
@@ -64,6 +64,7 @@ pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 /// The end that pushes.
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
+    /// Behind the last item, [staged](Self::stage) ones included.
     tail: usize,
     /// What the head was when last looked at; the true head is this or later, so that room seen is room.
     head: usize,
@@ -73,6 +74,15 @@ impl<T> Producer<T> {
     /// Appends `item`, or gives it back when the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
+        self.stage(item)?;
+        self.publish();
+        Ok(())
+    }
+
+    /// As [`push`](Self::push), but the consumer does not see it before [`publish`](Self::publish): for many items at
+    /// once, so that the two cores pass the line of the tail on once.
+    #[inline]
+    pub fn stage(&mut self, item: T) -> Result<(), T> {
         let capacity = self.ring.cells.len();
         if self.tail.wrapping_sub(self.head) == capacity {
             self.head = self.ring.head.0.load(Acquire);
@@ -83,8 +93,13 @@ impl<T> Producer<T> {
         // SAFETY: the cell is outside of head..tail, and the consumer is done with it (Acquire above).
         self.ring.cell(self.tail).with_mut(|p| unsafe { (*p).write(item) });
         self.tail = self.tail.wrapping_add(1);
-        self.ring.tail.0.store(self.tail, Release);
         Ok(())
+    }
+
+    /// Shows the consumer what was staged.
+    #[inline]
+    pub fn publish(&mut self) {
+        self.ring.tail.0.store(self.tail, Release);
     }
 
     /// How many items wait, more or less: the consumer goes on meanwhile.
@@ -100,6 +115,28 @@ impl<T> Producer<T> {
     /// How many items fit.
     pub fn capacity(&self) -> usize {
         self.ring.cells.len()
+    }
+
+    /// A look at the ring for somebody who has neither end.
+    pub fn gauge(&self) -> Gauge<T> {
+        Gauge(self.ring.clone())
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        // What is staged is the ring's to drop.
+        self.publish();
+    }
+}
+
+/// Sees how full a ring is; see [`Producer::gauge`].
+pub struct Gauge<T>(Arc<Ring<T>>);
+
+impl<T> Gauge<T> {
+    /// Whether no item waits. Once both ends are idle, what it says is true.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
     }
 }
 
@@ -145,25 +182,44 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Op {
+        Push,
+        Stage,
+        Publish,
+        Pop,
+    }
+
     proptest! {
         #[test]
-        fn behaves_as_a_bounded_queue(capacity in 1usize..9, ops in prop::collection::vec(any::<bool>(), 0..200)) {
+        fn behaves_as_a_bounded_queue(
+            capacity in 1usize..9,
+            ops in prop::collection::vec(prop::sample::select(&[Op::Push, Op::Stage, Op::Publish, Op::Pop][..]), 0..200),
+        ) {
             let (mut tx, mut rx) = spsc(capacity);
+            let gauge = tx.gauge();
             let bound = capacity.next_power_of_two();
             prop_assert_eq!(tx.capacity(), bound);
-            let mut oracle = VecDeque::new();
-            for (i, push) in ops.into_iter().enumerate() {
+            let (mut oracle, mut staged) = (VecDeque::new(), VecDeque::new());
+            for (i, op) in ops.into_iter().enumerate() {
+                let full = oracle.len() + staged.len() == bound;
                 // Boxed, so that a leak or a double drop shows under miri.
-                if push {
-                    let full = oracle.len() == bound;
-                    prop_assert_eq!(tx.push(Box::new(i)), if full { Err(Box::new(i)) } else { Ok(()) });
-                    if !full {
-                        oracle.push_back(Box::new(i));
-                    }
-                } else {
-                    prop_assert_eq!(rx.pop(), oracle.pop_front());
+                let answer = if full { Err(Box::new(i)) } else { Ok(()) };
+                match op {
+                    Op::Stage => prop_assert_eq!(tx.stage(Box::new(i)), answer),
+                    Op::Push => prop_assert_eq!(tx.push(Box::new(i)), answer),
+                    Op::Publish => tx.publish(),
+                    Op::Pop => prop_assert_eq!(rx.pop(), oracle.pop_front()),
+                }
+                if matches!(op, Op::Push | Op::Stage) && !full {
+                    staged.push_back(Box::new(i));
+                }
+                // A push that is refused shows nothing.
+                if op == Op::Publish || op == Op::Push && !full {
+                    oracle.append(&mut staged);
                 }
                 prop_assert_eq!((tx.len(), rx.len(), rx.is_empty()), (oracle.len(), oracle.len(), oracle.is_empty()));
+                prop_assert_eq!(gauge.is_empty(), oracle.is_empty());
             }
         }
     }
@@ -173,7 +229,7 @@ mod tests {
         let item = Arc::new(());
         let (mut tx, rx) = spsc(4);
         tx.push(item.clone()).unwrap();
-        tx.push(item.clone()).unwrap();
+        tx.stage(item.clone()).unwrap();
         drop((tx, rx));
         assert_eq!(Arc::strong_count(&item), 1);
     }

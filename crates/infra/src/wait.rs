@@ -26,6 +26,13 @@ pub fn any(fds: &[BorrowedFd<'_>], longest: Duration) -> io::Result<bool> {
     }
 }
 
+/// Has the kernel wake the calling thread as soon as the time of a sleep is over, rather than up to 50 µs later
+/// together with others.
+pub fn exactly() {
+    // SAFETY: the call is about the calling thread's timers only. It cannot fail with this argument.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
+}
+
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use std::os::fd::AsFd;

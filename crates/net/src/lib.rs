@@ -11,6 +11,7 @@ pub mod adjacency;
 pub mod checksum;
 pub mod ethernet;
 pub mod gso;
+pub mod handoff;
 pub mod icmp;
 pub mod interface;
 pub mod ip;

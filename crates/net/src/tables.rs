@@ -9,8 +9,10 @@ use infra::counters::CounterSet;
 use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
+use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
 use crate::ip::{self, Fibs, OwnAddresses, Reassembly, Registry, UtcClock};
+use crate::neighbor::Queues;
 use crate::pcap::Captures;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
@@ -31,6 +33,8 @@ pub struct Tables {
     pub ports: SlotReader<TxPort>,
     /// Receive queues, and who polls them.
     pub placement: Placement,
+    /// Which worker has the flows of which shard.
+    pub shards: Reader<Shards>,
     /// Adjacencies by index.
     pub adjacencies: SlotReader<Adjacency>,
     /// What adjacencies count.
@@ -41,6 +45,8 @@ pub struct Tables {
     pub fibs: Reader<Fibs>,
     /// The router's own IPv4 addresses.
     pub own: Reader<OwnAddresses>,
+    /// Packets that wait for their next hop's Ethernet address.
+    pub(crate) unresolved: Queues,
     /// Who takes packets for this router, by IP protocol.
     pub protocols: Registry,
     /// Who looks at packets with a router alert (RFC 2113), by IP protocol.
@@ -71,6 +77,8 @@ pub struct Writers {
     pub fibs: Writer<Fibs>,
     /// See [`Tables::own`].
     pub own: Writer<OwnAddresses>,
+    /// See [`Tables::shards`].
+    pub shards: Writer<Shards>,
 }
 
 /// Makes the tables, all empty.
@@ -84,6 +92,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
     let (objects_w, objects) = words(domain, MAX_OBJECTS)?;
     let (fibs_w, fibs) = published(domain, Fibs::default());
     let (own_w, own) = published(domain, OwnAddresses::default());
+    let (shards_w, shards) = published(domain, Shards::default());
     let writers = Writers {
         interfaces: interfaces_w,
         ports: ports_w,
@@ -91,12 +100,15 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         objects: objects_w,
         fibs: fibs_w,
         own: own_w,
+        shards: shards_w,
     };
     let tables = Tables {
         interfaces,
         counters: InterfaceCounters::new(MAX_INTERFACES),
         ports,
         placement: Placement::default(),
+        shards,
+        unresolved: Queues::default(),
         adjacencies,
         adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),
         objects,

@@ -80,6 +80,7 @@ impl Bench {
 /// All features.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     crate::interface::install(b, t);
+    crate::handoff::install(b, t);
     crate::ethernet::install(b, t);
     crate::ip::install(b, t, hooks)?;
     crate::neighbor::install(b, t, hooks)?;

@@ -10,6 +10,7 @@ use net::router::Hooks;
 /// When the features do not fit together.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     net::interface::install(b, t);
+    net::handoff::install(b, t);
     net::ethernet::install(b, t);
     net::neighbor::install(b, t, hooks)?;
     net::ip::install(b, t, hooks)?;

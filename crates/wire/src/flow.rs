@@ -3,6 +3,7 @@
 //! All fragments of a datagram hash alike, and so do all packets of a connection: a fragment, the first one too,
 //! counts as having no ports. This is the plain version, which vectorised ones have to agree with.
 
+use crate::ethernet::ethertype;
 use crate::ipv4::{Ipv4Header, protocol};
 
 /// Addresses, ports and protocol of an IPv4 packet, in host order. Ports are 0 where there are none.
@@ -71,6 +72,100 @@ impl FiveTuple {
         let b = (self.dst as u64) << 16 | self.dst_port as u64;
         if a <= b { self.hash() } else { self.reversed().hash() }
     }
+}
+
+/// VLAN tags that [`frame_hash`] looks behind.
+const TAGS: usize = 3;
+/// Headers of tunnels that it looks behind.
+const TUNNELS: usize = 2;
+
+/// A hash of the flow that an Ethernet frame belongs to, for sharing the work on flows: both directions of a connection
+/// hash alike, and so do all fragments of a datagram.
+///
+/// It looks behind VLAN tags, and into IP in IP (RFC 2003, 4213) and GRE without routing (RFC 2784, 2890), whose outer
+/// headers are the same for all that a tunnel carries. VXLAN and its like tell their flows apart by the outer source port
+/// (RFC 7348 section 5). What is no IP packet is told apart by its stations and its type.
+pub fn frame_hash(frame: &[u8]) -> u32 {
+    let Some(stations) = frame.first_chunk::<12>() else { return 0 };
+    let (mut at, mut kind) = (12, be16(frame, 12));
+    for _ in 0..TAGS {
+        match kind {
+            Some(tag) if ethertype::is_vlan(tag) => (at, kind) = (at + 4, be16(frame, at + 4)),
+            _ => break,
+        }
+    }
+    let kind = kind.unwrap_or(0);
+    let packet = frame.get(at + 2..).unwrap_or_default();
+    packet_hash(kind, packet, TUNNELS).unwrap_or_else(|| {
+        let (dst, src) = stations.split_at(6);
+        let word = |mac: &[u8]| mac.iter().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+        pair_hash(kind.into(), word(dst), word(src), 0, 0)
+    })
+}
+
+/// The hash of an IP packet; `None` for what is none.
+fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
+    match kind {
+        ethertype::IPV4 => {
+            let tuple = five_tuple(packet)?;
+            let header = usize::from(packet[0] & 15) * 4;
+            let whole = Ipv4Header::split(packet).is_some_and(|(ip, _)| !ip.is_fragment());
+            let inner = || inner_hash(tuple.protocol, packet.get(header..)?, tunnels);
+            Some(whole.then(inner).flatten().unwrap_or_else(|| tuple.symmetric_hash()))
+        }
+        ethertype::IPV6 => {
+            let (header, payload) = packet.split_first_chunk::<40>()?;
+            let protocol = header[6];
+            if let Some(inner) = inner_hash(protocol, payload, tunnels) {
+                return Some(inner);
+            }
+            // A fragment has its ports behind a header of its own, where nobody looks.
+            let ports = if protocol::has_ports(protocol) { payload.first_chunk::<4>() } else { None };
+            let [a, b, c, d] = ports.copied().unwrap_or_default();
+            let (src, dst) = (fold(&header[8..24]), fold(&header[24..40]));
+            Some(pair_hash(protocol.into(), src, dst, u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+        }
+        _ => None,
+    }
+}
+
+/// The hash of what a tunnel carries; `None` for what is no tunnel, or nothing that flows could be told from.
+fn inner_hash(protocol: u8, payload: &[u8], tunnels: usize) -> Option<u32> {
+    let tunnels = tunnels.checked_sub(1)?;
+    match protocol {
+        protocol::IPIP => packet_hash(ethertype::IPV4, payload, tunnels),
+        protocol::IPV6 => packet_hash(ethertype::IPV6, payload, tunnels),
+        protocol::GRE => {
+            let flags = be16(payload, 0)?;
+            // Checksum, key and sequence number are four bytes each; version 0, no source routing.
+            if flags & 0x4fff != 0 {
+                return None;
+            }
+            let options = (flags & 0xb000).count_ones() as usize;
+            packet_hash(be16(payload, 2)?, payload.get(4 + 4 * options..)?, tunnels)
+        }
+        _ => None,
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
+}
+
+/// 128 bits in 64, so that those that differ in a few bits anywhere differ.
+fn fold(address: &[u8]) -> u64 {
+    let half = |bytes: &[u8]| bytes.iter().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+    let (high, low) = address.split_at(8);
+    half(high).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ half(low)
+}
+
+/// A hash of two ends that is the same whichever end is named first.
+fn pair_hash(seed: u32, a: u64, b: u64, a_port: u16, b_port: u16) -> u32 {
+    let ((a, a_port), (b, b_port)) =
+        if (a, a_port) <= (b, b_port) { ((a, a_port), (b, b_port)) } else { ((b, b_port), (a, a_port)) };
+    let ports = u32::from(a_port) << 16 | u32::from(b_port);
+    let words = hash_words(seed, (a >> 32) as u32, a as u32, ports);
+    hash_words(words, (b >> 32) as u32, b as u32, ports)
 }
 
 /// MurmurHash3 (x86, 32 bits) of three words: multiplications of 32 bits only, which every vector unit has.

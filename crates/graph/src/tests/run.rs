@@ -12,8 +12,8 @@ use infra::wait;
 
 use super::toys::{Batches, End, Log, specs};
 use crate::{
-    Blueprint, Builder, Cx, EdgeId, InputNode, More, NoNext, NoReason, Out, Punted, Runner, WaitSet,
-    WorkerPort,
+    Blueprint, Builder, Cx, Eager, EdgeId, InputNode, More, NoNext, NoReason, Out, Punted, Runner, RxMode,
+    WaitSet, WorkerPort,
 };
 
 const LONG: Duration = Duration::from_secs(10);
@@ -195,6 +195,9 @@ impl InputNode for Counting {
                 wait.until(self.now + nap);
             }
         }
+    }
+    fn eager(&self) -> Eager {
+        Eager { mode: RxMode::Adaptive, depth: 1024 }
     }
 }
 

@@ -8,21 +8,30 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use buf::{Frame, Lost};
-use graph::{Cx, InputNode, More, Out, Verdict, WaitSet, edges, reasons};
+use graph::{Cx, Eager, InputNode, More, Out, Verdict, WaitSet, edges, reasons};
 use infra::counters::Lane;
 
-use super::table::{Placement, RxSlot};
+use super::placement::{Placement, RxSlot};
 use crate::Tables;
 
 /// A queue is asked what it lost once in so many polls: as many as a worker makes in vain before it sleeps, so that it has
 /// told all by then.
 const POLLS: u32 = 64;
 
-edges! { pub enum Next { Ethernet = "device-input" } }
+edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }
 reasons! {
     pub enum Reason {
         Unusable = "rx-unusable", Error, "what the device gave was cut off, contradictory, or larger than all free buffers";
     }
+}
+
+/// A queue that this worker polls.
+struct Queue {
+    slot: Arc<RxSlot>,
+    /// Whether its packets are shared out between the workers.
+    spread: bool,
+    /// How often it was polled.
+    polls: u32,
 }
 
 pub struct DeviceInput {
@@ -30,8 +39,9 @@ pub struct DeviceInput {
     version: u64,
     node: &'static str,
     worker: usize,
-    /// The queues, and how often each was polled.
-    slots: Vec<(Arc<RxSlot>, u32)>,
+    queues: Vec<Queue>,
+    /// What they ask of the worker, together.
+    eager: Eager,
     next: usize,
     rx: Lane<2>,
     lost: Lane<2>,
@@ -44,7 +54,8 @@ impl DeviceInput {
             version: u64::MAX,
             node,
             worker,
-            slots: Vec::new(),
+            queues: Vec::new(),
+            eager: Eager::NONE,
             next: 0,
             rx: t.counters.rx.lane(worker)?,
             lost: t.counters.rx_lost.lane(worker)?,
@@ -55,8 +66,14 @@ impl DeviceInput {
     fn refresh(&mut self) {
         self.version = self.placement.version();
         let mut slots = self.placement.slots();
-        slots.retain(|s| s.node == self.node && s.worker == self.worker && s.gone().is_none());
-        self.slots = slots.into_iter().map(|s| (s, 0)).collect();
+        slots.retain(|s| s.node == self.node && s.gone().is_none());
+        let own = |slot: Arc<RxSlot>| {
+            let how = slot.attention();
+            let own = how.worker == self.worker && !how.paused;
+            own.then_some(Queue { slot, spread: how.spread, polls: 0 })
+        };
+        self.queues = slots.into_iter().filter_map(own).collect();
+        self.eager = self.queues.iter().fold(Eager::NONE, |all, q| all.and(q.slot.eager()));
         self.next = 0;
     }
 }
@@ -70,8 +87,8 @@ impl InputNode for DeviceInput {
         if self.version != self.placement.version() {
             self.refresh();
         }
-        let count = self.slots.len();
-        let Some((slot, polls)) = self.slots.get_mut(self.next) else { return More::No };
+        let count = self.queues.len();
+        let Some(Queue { slot, spread, polls }) = self.queues.get_mut(self.next) else { return More::No };
         self.next += 1;
         let more = if self.next < count { More::Yes } else { More::No };
         if more == More::No {
@@ -95,12 +112,15 @@ impl InputNode for DeviceInput {
             let bytes: usize = frame.packets().map(|p| p.total_len()).sum();
             self.rx.add(slot.interface, [frame.len() as u64, bytes as u64]);
         }
-        out.all(Verdict::Next(Next::Ethernet));
+        out.all(Verdict::Next(if *spread { Next::Handoff } else { Next::Ethernet }));
         more
     }
 
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
-        for (slot, _) in &self.slots {
+        if self.version != self.placement.version() {
+            return wait.poll();
+        }
+        for Queue { slot, .. } in &self.queues {
             match &slot.fd {
                 Some(fd) if slot.queue().before_sleep() => wait.fd(fd.as_fd()),
                 Some(_) => wait.poll(),
@@ -108,5 +128,9 @@ impl InputNode for DeviceInput {
                 None => {}
             }
         }
+    }
+
+    fn eager(&self) -> Eager {
+        self.eager
     }
 }

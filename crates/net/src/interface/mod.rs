@@ -10,13 +10,15 @@
 mod by_frame;
 mod input;
 mod output;
+mod placement;
 mod table;
 mod tx;
 
 use drivers::INPUT_NODES;
 use graph::{ArcKey, Builder};
 
-pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Placement, Runs, RxSlot, TxPort};
+pub use placement::{Attention, Handoff, Placement, RxSlot};
+pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Runs, TxPort};
 
 use crate::Tables;
 

@@ -1,12 +1,9 @@
-//! Interfaces as the workers see them, their queues, and what they count.
+//! Interfaces as the workers see them, their transmit queues, and what they count.
 
-use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
-use buf::{Gone, RxQueue, TxCaps, TxQueue};
+use buf::{TxCaps, TxQueue};
 use infra::counters::{CounterSet, Lane};
 use wire::Mac;
 
@@ -196,73 +193,5 @@ impl TxPort {
     pub fn queue(&self, worker: usize) -> MutexGuard<'_, Box<dyn TxQueue>> {
         // A panic in a driver leaves its queue as it was between two packets at worst.
         self.queues[worker % self.queues.len()].lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-/// A receive queue, and who polls it.
-pub struct RxSlot {
-    /// Index of the device's interface.
-    pub interface: u32,
-    /// The worker that polls it.
-    pub worker: usize,
-    /// The input node that polls it.
-    pub node: &'static str,
-    /// What to sleep on; `None`: the queue has to be polled.
-    pub fd: Option<OwnedFd>,
-    queue: Mutex<Box<dyn RxQueue>>,
-    gone: Mutex<Option<Gone>>,
-}
-
-impl RxSlot {
-    /// A queue of `interface`, polled by `worker`.
-    ///
-    /// # Errors
-    /// When its file cannot be duplicated.
-    pub fn new(
-        interface: u32,
-        worker: usize,
-        node: &'static str,
-        queue: Box<dyn RxQueue>,
-    ) -> io::Result<RxSlot> {
-        let fd = queue.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
-        Ok(RxSlot { interface, worker, node, fd, queue: Mutex::new(queue), gone: Mutex::new(None) })
-    }
-
-    /// The queue; uncontended but while it moves from one worker to another.
-    pub fn queue(&self) -> MutexGuard<'_, Box<dyn RxQueue>> {
-        self.queue.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Notes that the device vanished.
-    pub fn set_gone(&self, why: Gone) {
-        *self.gone.lock().unwrap_or_else(|e| e.into_inner()) = Some(why);
-    }
-
-    /// Why the device vanished, if it did.
-    pub fn gone(&self) -> Option<Gone> {
-        self.gone.lock().unwrap_or_else(|e| e.into_inner()).clone()
-    }
-}
-
-/// All receive queues. Input nodes keep a copy of their share, and look for a newer one once a turn.
-#[derive(Clone, Default)]
-pub struct Placement(Arc<(AtomicU64, Mutex<Vec<Arc<RxSlot>>>)>);
-
-impl Placement {
-    /// Counts the changes: a cheap way to see that there was one.
-    #[inline(always)]
-    pub fn version(&self) -> u64 {
-        self.0.0.load(Ordering::Acquire)
-    }
-
-    /// The queues now.
-    pub fn slots(&self) -> Vec<Arc<RxSlot>> {
-        self.0.1.lock().unwrap_or_else(|e| e.into_inner()).clone()
-    }
-
-    /// Changes the queues.
-    pub fn change(&self, f: impl FnOnce(&mut Vec<Arc<RxSlot>>)) {
-        f(&mut self.0.1.lock().unwrap_or_else(|e| e.into_inner()));
-        self.0.0.fetch_add(1, Ordering::Release);
     }
 }

@@ -268,8 +268,9 @@ fn what_a_queue_lost_is_counted_before_its_worker_sleeps() {
     let bench = Bench::new();
     let mut h = harness(&bench);
     let queues = [Queue::default(), Queue::default()];
-    let slot =
-        |n: usize| Arc::new(RxSlot::new(n as u32, 0, "pg-input", Box::new(queues[n].clone())).unwrap());
+    let slot = |n: usize| {
+        Arc::new(RxSlot::new(n as u32, (0, 1), 0, "pg-input", Box::new(queues[n].clone())).unwrap())
+    };
     bench.tables.placement.change(|s| s.extend([slot(0), slot(1)]));
     let lost = |n| bench.tables.counters.rx_lost.read(n);
     for round in 1..3 {
@@ -306,7 +307,10 @@ fn inputs_poll_their_queues_in_turn() {
     // The third is another worker's, the fourth another driver's.
     let slot = |n: usize| {
         let node = if n == 3 { "tap-input" } else { "pg-input" };
-        Arc::new(RxSlot::new(n as u32 + 5, usize::from(n == 2), node, Box::new(queues[n].clone())).unwrap())
+        Arc::new(
+            RxSlot::new(n as u32 + 5, (0, 1), usize::from(n == 2), node, Box::new(queues[n].clone()))
+                .unwrap(),
+        )
     };
     let slots: Vec<Arc<RxSlot>> = (0..4).map(slot).collect();
     bench.tables.placement.change(|s| s.extend(slots.iter().cloned()));

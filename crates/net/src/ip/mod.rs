@@ -47,6 +47,8 @@ pub use table::{Resolver, RouteError, Routes, Source, Sources};
 use crate::Tables;
 use crate::router::Hooks;
 
+/// The node that looks addresses up.
+pub(crate) const LOOKUP: &str = "ip4-lookup";
 /// The node that looks at options.
 pub(crate) const OPTIONS: &str = "ip4-options";
 /// The node that sorts packets for this router by protocol.
@@ -75,6 +77,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.arc("ip4-multicast", "ip4-multicast", ArcKey::Rx);
     b.arc("ip4-local", "ip4-local", ArcKey::Rx);
     b.arc("ip4-output", "interface-output", ArcKey::Tx);
+    hooks.inject(b, LOOKUP)?;
     reassembly::install(b, t, hooks)
 }
 

@@ -26,7 +26,7 @@ use graph::{Builder, GraphError};
 pub use config::Config;
 pub use entries::{Entries, Entry, Key, State};
 pub(crate) use message::{Outcome, Release, read_ask};
-pub(crate) use queue::LIFE as HOLD_LIFE;
+pub(crate) use queue::{LIFE as HOLD_LIFE, Queues};
 pub use show::NeighborView;
 pub use table::{Action, Counters, Event, Neighbors};
 
@@ -53,8 +53,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let resolve = hooks.punt(b, "ip4-resolve", ASK_RATE, Router::punted_ask);
     let tables = t.clone();
     b.packet(move |_| Ok(input::ArpInput::new(&tables, punts)));
-    let queues = queue::Queues::default();
-    let of = queues.clone();
+    let (queues, of) = (t.unresolved.clone(), t.unresolved.clone());
     b.frame(move |s| Ok(hold::Ip4Arp::new(of.of(s.worker, &s.pool), resolve)));
     b.frame(move |s| Ok(release::ArpRelease::new(queues.of(s.worker, &s.pool))));
     hooks.inject(b, "arp-release")?;

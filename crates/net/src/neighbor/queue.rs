@@ -203,6 +203,16 @@ impl HoldQueue {
         }
     }
 
+    /// Takes out all that waits, each next hop's packets in their order.
+    pub fn take_all(&mut self, mut each: impl FnMut(Held)) {
+        for at in 0..self.hops.len() as u32 {
+            while let Some(packet) = self.pop(at) {
+                each(packet);
+            }
+            self.forget(at);
+        }
+    }
+
     /// Gives packets that have waited too long to `each`, and forgets next hops that mean nothing any more.
     pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
         if now < self.next_sweep {
@@ -340,6 +350,13 @@ struct Made {
 }
 
 impl Queues {
+    /// Takes out all that waits on a worker, which has gone, each next hop's packets in their order.
+    pub fn take(&self, worker: usize, mut each: impl FnMut(Held)) {
+        let made = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) else { return };
+        Shared(queue).lock().take_all(&mut each);
+    }
+
     /// The queue of a worker, whose packets are of `pool`: made for the first node that asks, and gone with the last one
     /// that has it.
     pub fn of(&self, worker: usize, pool: &Pool) -> Shared {

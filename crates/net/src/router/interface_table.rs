@@ -39,6 +39,8 @@ pub struct InterfaceInfo {
     pub device: Option<DeviceState>,
     /// The Ethernet address that the operator asked for.
     pub own_mac: Option<Mac>,
+    /// What the operator wants of its receive queues.
+    pub receive: super::Receive,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
     /// What had been counted at its index before it was there.

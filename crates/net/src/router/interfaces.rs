@@ -100,7 +100,7 @@ impl Router {
         self.near.usable(index)
     }
 
-    fn info_mut(&mut self, index: u32) -> Result<&mut InterfaceInfo, RouterError> {
+    pub(super) fn info_mut(&mut self, index: u32) -> Result<&mut InterfaceInfo, RouterError> {
         let missing = || RouterError(format!("there is no interface {index}"));
         self.near.interfaces.get_mut(index).ok_or_else(missing)
     }
@@ -154,6 +154,7 @@ impl Router {
             tags: on.map(|(_, tags)| tags),
             device: None,
             own_mac: None,
+            receive: super::Receive::default(),
             initial,
             before: self.counted_at(index),
         };
@@ -192,9 +193,11 @@ impl Router {
     fn attach(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
         let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;
         let port = TxPort::new(tx).ok_or_else(|| RouterError("the device has no transmit queue".into()))?;
-        let mut queues = Vec::new();
+        let (mut queues, mut workers, of) = (Vec::new(), Vec::new(), rx.len());
         for (q, queue) in rx.into_iter().enumerate() {
-            queues.push(Arc::new(RxSlot::new(index, q % self.ports.len(), input_node, queue)?));
+            let worker = self.least_loaded(&workers);
+            queues.push(Arc::new(RxSlot::new(index, (q, of), worker, input_node, queue)?));
+            workers.push(worker);
         }
         self.tx_ports.set(index, port)?;
         let link = control.link();
@@ -203,7 +206,7 @@ impl Router {
             slots.retain(|s| s.interface != index);
             slots.extend(queues);
         });
-        self.wake_workers();
+        self.attend_to(index)?;
         Ok(())
     }
 

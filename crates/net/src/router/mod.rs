@@ -12,6 +12,7 @@ pub(crate) mod ping;
 mod poll;
 mod reassembly;
 mod routes;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,7 @@ use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Participant};
 
 use crate::adjacency::Adjacencies;
+use crate::handoff::Shards;
 use crate::interface::{Interface, TxPort};
 use crate::ip::reassembly::Kind;
 use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
@@ -40,6 +42,7 @@ pub use neighbors::check_neighbor;
 pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
 pub use reassembly::{check_reassembly, reassembly_defaults};
+pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
 /// Why the router did not do what was asked; nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,10 +99,20 @@ pub struct Router {
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
     runners: Vec<Runner>,
+    /// The cores of the workers.
+    cores: Vec<Option<usize>>,
+    /// Whether the workers are on threads.
+    running: bool,
+    balance: workers::Balance,
+    /// When the last turn was, nanoseconds of the monotonic clock.
+    now: u64,
     /// Turns of each worker when somebody last asked whether it turns.
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     own: infra::class_a::Writer<OwnAddresses>,
+    shards: infra::class_a::Writer<Shards>,
+    /// What the workers see of the shards.
+    shards_now: Shards,
     /// The index that the next interface is to have.
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
@@ -153,7 +166,8 @@ impl Router {
         // The first buffers are the main thread's, so that it has its reserve whatever the workers take.
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());
-        let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own } = writers;
+        let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own, shards } = writers;
+        let shards_now = Shards::default().shared_out(workers.len());
         let mut router = Router {
             near: Neighborhood {
                 records: interfaces,
@@ -175,25 +189,35 @@ impl Router {
             wake,
             ports,
             runners: Vec::new(),
+            cores: vec![None; workers.len()],
+            running: false,
+            balance: workers::Balance::default(),
+            now: 0,
+            shards,
+            shards_now: shards_now.clone(),
             turns: Vec::new(),
             next_index: None,
             tx_ports,
             own,
         };
+        router.shards.set(shards_now);
         for kind in [Kind::Full, Kind::Shallow] {
             router.set_reassembly(kind, reassembly_defaults(kind, router.pool.stats().total))?;
         }
         Ok(Parts { router, workers })
     }
 
-    /// Puts the workers on threads, each pinned to a core if `cores` has one for it.
+    /// Puts the workers on threads, each pinned to its core if `cores` has one for it.
     ///
     /// # Errors
     /// When a thread cannot be started.
-    pub fn start(&mut self, workers: Vec<graph::Worker>, cores: &[usize]) -> Result<(), RouterError> {
+    pub fn start(&mut self, workers: Vec<graph::Worker>, cores: &[Option<usize>]) -> Result<(), RouterError> {
         for (i, (worker, port)) in workers.into_iter().zip(&self.ports).enumerate() {
-            self.runners.push(Runner::start(worker, port, cores.get(i).copied())?);
+            let core = cores.get(i).copied().flatten();
+            self.runners.push(Runner::start(worker, port, core)?);
+            self.cores[i] = core;
         }
+        self.running = true;
         Ok(())
     }
 
@@ -264,3 +288,5 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 mod routes_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workers_tests;

@@ -49,27 +49,34 @@ impl Router {
     /// change of an interface. Returns whether there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
+        self.now = now;
         let mut handled = 0;
         for worker in 0..self.ports.len() {
             while handled < TURN
                 && let Some(Punted { reason, packet }) = self.ports[worker].punted()
             {
                 handled += 1;
-                match self.hooks.handlers.get(&reason) {
-                    Some(handler) => handler(self, now, worker, packet),
-                    None => packet.free(&mut self.bufs),
-                }
+                self.punted(now, worker, reason, packet);
             }
         }
         self.handle_timeouts(now);
         self.expire_fragments(now);
         self.tables.utc.adjust(now);
+        self.balance(now);
         let more = self.settle_routes();
         self.routes.collect(&mut self.near);
         self.near.adjacencies.collect();
         self.domain.collect();
         self.bufs.publish();
         more || handled >= TURN
+    }
+
+    /// Gives a punted packet to whoever handles its reason.
+    pub(super) fn punted(&mut self, now: u64, worker: usize, reason: PuntReason, packet: Held) {
+        match self.hooks.handlers.get(&reason) {
+            Some(handler) => handler(self, now, worker, packet),
+            None => packet.free(&mut self.bufs),
+        }
     }
 
     /// Sends a packet into a worker's graph, at a node that some feature named in [`Hooks::inject`]; one that cannot go

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use wire::builder::PacketBuilder;
-use wire::flow::{FiveTuple, five_tuple, hash_words};
+use wire::flow::{FiveTuple, five_tuple, frame_hash, hash_words};
 use wire::protocol;
 
 fn any_tuple() -> impl Strategy<Value = FiveTuple> {
@@ -166,5 +166,120 @@ proptest! {
             Some(t) if short.len() < header_len + 4 => prop_assert_eq!((t.src_port, t.dst_port), (0, 0)),
             Some(t) => prop_assert_eq!(t, expected),
         }
+    }
+}
+
+const A: wire::Mac = wire::Mac([2, 0, 0, 0, 0, 1]);
+const B: wire::Mac = wire::Mac([2, 0, 0, 0, 0, 2]);
+
+fn l3(t: FiveTuple) -> PacketBuilder {
+    let packet = PacketBuilder::ipv4(t.src.into(), t.dst.into()).protocol(t.protocol);
+    packet.payload(&[t.src_port.to_be_bytes(), t.dst_port.to_be_bytes(), [0; 2], [0; 2]].concat())
+}
+
+fn framed(kind: u16, tags: &[u16], packet: &[u8]) -> Vec<u8> {
+    let mut frame = [B.0, A.0].concat();
+    tags.iter().for_each(|vid| frame.extend([0x81, 0, (vid >> 8) as u8, *vid as u8]));
+    frame.extend(kind.to_be_bytes());
+    frame.extend(packet);
+    frame
+}
+
+fn ipv6(src: [u8; 16], dst: [u8; 16], next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, (payload.len() >> 8) as u8, payload.len() as u8, next, 64];
+    packet.extend(src);
+    packet.extend(dst);
+    packet.extend(payload);
+    packet
+}
+
+proptest! {
+    /// Whatever a packet is wrapped in, its flow is that of its five-tuple, in both directions.
+    #[test]
+    fn a_flow_keeps_its_hash_under_tags_and_in_tunnels(
+        mut tuple in any_tuple(),
+        udp in any::<bool>(),
+        tags in prop::collection::vec(0u16..4096, 0..4),
+        outer in any::<(u32, u32)>(),
+        gre_options in 0u16..8,
+    ) {
+        tuple.protocol = if udp { protocol::UDP } else { protocol::TCP };
+        let wanted = tuple.symmetric_hash();
+        for tuple in [tuple, tuple.reversed()] {
+            let packet = l3(tuple).build();
+            prop_assert_eq!(frame_hash(&framed(0x0800, &tags, &packet)), wanted);
+            let tunnel = |protocol, payload: &[u8]| {
+                PacketBuilder::ipv4(outer.0.into(), outer.1.into()).protocol(protocol).payload(payload).build()
+            };
+            let ipip = tunnel(protocol::IPIP, &packet);
+            prop_assert_eq!(frame_hash(&framed(0x0800, &tags, &ipip)), wanted, "IP in IP");
+            let [c, k, s] = [gre_options & 4, gre_options & 2, gre_options & 1];
+            let flags = c << 13 | k << 12 | s << 12;
+            let options = vec![7; 4 * gre_options.count_ones() as usize];
+            let gre = [&flags.to_be_bytes()[..], &[8, 0], &options, &packet].concat();
+            prop_assert_eq!(frame_hash(&framed(0x0800, &tags, &tunnel(protocol::GRE, &gre))), wanted, "GRE");
+            let over6 = ipv6([1; 16], [2; 16], protocol::IPIP, &packet);
+            prop_assert_eq!(frame_hash(&framed(0x86dd, &tags, &over6)), wanted, "IP in IPv6");
+        }
+    }
+
+    #[test]
+    fn both_directions_of_ipv6_and_of_other_types_are_one_flow(
+        src in any::<[u8; 16]>(),
+        dst in any::<[u8; 16]>(),
+        ports in any::<(u16, u16)>(),
+        next in prop::sample::select(vec![6u8, 17, 44, 58, 0]),
+        kind in 0x0900u16..0xffff,
+    ) {
+        let payload = |a: u16, b: u16| [a.to_be_bytes(), b.to_be_bytes(), [0; 2], [0; 2]].concat();
+        let there = framed(0x86dd, &[], &ipv6(src, dst, next, &payload(ports.0, ports.1)));
+        let back = framed(0x86dd, &[], &ipv6(dst, src, next, &payload(ports.1, ports.0)));
+        prop_assert_eq!(frame_hash(&there), frame_hash(&back));
+        let there = framed(kind, &[], &src);
+        let back = [&there[6..12], &there[..6], &there[12..]].concat();
+        prop_assert_eq!(frame_hash(&there), frame_hash(&back));
+    }
+
+    #[test]
+    fn any_bytes_have_a_hash(bytes in prop::collection::vec(any::<u8>(), 0..128), kind in any::<bool>()) {
+        frame_hash(&bytes);
+        frame_hash(&framed(if kind { 0x0800 } else { 0x86dd }, &[], &bytes));
+    }
+}
+
+#[test]
+fn fragments_of_a_tunnelled_packet_stay_together() {
+    let inner = PacketBuilder::ipv4([10, 0, 0, 1].into(), [10, 0, 1, 1].into()).udp(1234, 80).build();
+    let outer = PacketBuilder::ipv4([1; 4].into(), [2; 4].into()).protocol(protocol::IPIP).payload(&inner);
+    let [first, last] = [(0, true), (10, false)].map(|(at, more)| outer.clone().fragment(at, more).build());
+    assert_eq!(frame_hash(&framed(0x0800, &[], &first)), frame_hash(&framed(0x0800, &[], &last)));
+}
+
+#[test]
+fn flows_that_differ_a_little_spread_over_all_shards() {
+    let hash = |n: u32| {
+        frame_hash(&framed(
+            0x0800,
+            &[],
+            &l3(FiveTuple {
+                src: 0x0a00_0000 + (n & 255),
+                dst: 0x0a01_0000 + (n >> 8),
+                src_port: 1024,
+                dst_port: 80,
+                protocol: protocol::UDP,
+            })
+            .build(),
+        ))
+    };
+    let hash6 = |n: u32| {
+        let (mut src, mut dst) = ([0x20; 16], [0x20; 16]);
+        (src[15], dst[7]) = (n as u8, (n >> 8) as u8);
+        frame_hash(&framed(0x86dd, &[], &ipv6(src, dst, 17, &[4, 0, 0, 80])))
+    };
+    for hash in [&hash as &dyn Fn(u32) -> u32, &hash6] {
+        let mut shards = [0; 1024];
+        (0..65_536).for_each(|n| shards[hash(n) as usize % 1024] += 1);
+        let (least, most) = (shards.iter().min().unwrap(), shards.iter().max().unwrap());
+        assert!(*least > 32 && *most < 112, "{least} to {most} of 64");
     }
 }

@@ -1,0 +1,311 @@
+//! Handoff: one worker gives packets to another.
+//!
+//! Between every two workers there are two rings, one each way, with one producer and one consumer, so that nobody takes
+//! a lock for a packet. The node that gives has an [`Outbox`], the input node that takes has an [`Inbox`]; both look
+//! once a turn whether workers have come or gone ([`Exchange::join`], [`Exchange::leave`]), and take the new ends of
+//! rings if so.
+//!
+//! A worker may sleep meanwhile. It says so before it looks at its rings for the last time, and who puts packets into one
+//! rings its bell if it said so: once for all packets of a frame ([`Outbox::flush`]).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use buf::{Frame, Held};
+use infra::doorbell::Doorbell;
+use infra::ring::{Consumer, Gauge, Producer, spsc};
+
+/// Packets that wait on their way from one worker to another, at most.
+pub const RING: usize = 2048;
+
+/// Which worker gives, which takes.
+type Pair = (usize, usize);
+
+/// The rings between the workers of a graph.
+#[derive(Clone, Default)]
+pub struct Exchange(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// Counts joins and leaves: a cheap way to see that there was one.
+    version: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bells: BTreeMap<usize, Arc<Doorbell>>,
+    gauges: BTreeMap<Pair, Gauge<Held>>,
+    /// Ends that their workers have not taken yet.
+    producers: BTreeMap<Pair, Producer<Held>>,
+    consumers: BTreeMap<Pair, Consumer<Held>>,
+}
+
+impl State {
+    fn connect(&mut self, pair: Pair) {
+        let (producer, consumer) = spsc(RING);
+        self.gauges.insert(pair, producer.gauge());
+        self.producers.insert(pair, producer);
+        self.consumers.insert(pair, consumer);
+    }
+}
+
+impl Exchange {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock is held leaves the maps as they were between two of their changes.
+        self.0.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// A worker comes, which is woken by `bell`: there are rings between it and all others from now on.
+    pub(crate) fn join(&self, worker: usize, bell: Arc<Doorbell>) {
+        let mut state = self.state();
+        let others: Vec<usize> = state.bells.keys().copied().filter(|other| *other != worker).collect();
+        for other in others {
+            state.connect((worker, other));
+            state.connect((other, worker));
+        }
+        state.bells.insert(worker, bell);
+        self.0.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// A worker goes. Nobody gives it packets any more; it was seen to that its rings [are empty](Self::is_empty).
+    pub fn leave(&self, worker: usize) {
+        let mut state = self.state();
+        let stays = |(from, to): &Pair| *from != worker && *to != worker;
+        state.bells.remove(&worker);
+        state.gauges.retain(|pair, _| stays(pair));
+        state.producers.retain(|pair, _| stays(pair));
+        state.consumers.retain(|pair, _| stays(pair));
+        self.0.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether no packet is on its way from one worker to another. What was taken may still be in its worker's turn.
+    pub fn is_empty(&self) -> bool {
+        self.state().gauges.values().all(Gauge::is_empty)
+    }
+
+    /// The end of all rings out of a worker.
+    pub(crate) fn outbox(&self, worker: usize) -> Outbox {
+        Outbox { exchange: self.clone(), worker, version: 0, to: Vec::new() }
+    }
+
+    /// The end of all rings to a worker.
+    pub(crate) fn inbox(&self, worker: usize) -> Inbox {
+        Inbox { exchange: self.clone(), worker, version: 0, from: Vec::new(), next: 0 }
+    }
+}
+
+/// The way to one worker.
+struct Way {
+    ring: Producer<Held>,
+    bell: Arc<Doorbell>,
+    staged: bool,
+}
+
+/// Where a worker gives packets to others.
+pub struct Outbox {
+    exchange: Exchange,
+    worker: usize,
+    version: u64,
+    /// By the number of the worker.
+    to: Vec<Option<Way>>,
+}
+
+impl Outbox {
+    /// Looks for workers that have come or gone. Called before packets are given, at least once a turn.
+    #[inline(always)]
+    pub fn refresh(&mut self) {
+        if self.version != self.exchange.version() {
+            self.take_ends();
+        }
+    }
+
+    #[cold]
+    fn take_ends(&mut self) {
+        let mut state = self.exchange.state();
+        self.version = self.exchange.version();
+        let State { bells, producers, .. } = &mut *state;
+        self.to.resize_with(bells.keys().max().map_or(0, |last| last + 1), || None);
+        for (to, way) in self.to.iter_mut().enumerate() {
+            let Some(bell) = bells.get(&to) else {
+                *way = None;
+                continue;
+            };
+            // A worker that went and came again has another ring.
+            if let Some(ring) = producers.remove(&(self.worker, to)) {
+                *way = Some(Way { ring, bell: bell.clone(), staged: false });
+            }
+        }
+    }
+
+    /// Gives a packet to a worker, which sees it after [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// Gives it back when the ring is full, or there is no such worker.
+    #[inline(always)]
+    pub fn give(&mut self, worker: usize, packet: Held) -> Result<(), Held> {
+        match self.to.get_mut(worker) {
+            Some(Some(way)) => {
+                way.staged = true;
+                way.ring.stage(packet)
+            }
+            _ => Err(packet),
+        }
+    }
+
+    /// Shows the other workers what was given, and wakes those that sleep.
+    pub fn flush(&mut self) {
+        for way in self.to.iter_mut().flatten().filter(|way| way.staged) {
+            way.staged = false;
+            way.ring.publish();
+            way.bell.ring_sleeper();
+        }
+    }
+}
+
+/// Where a worker takes packets from others.
+pub struct Inbox {
+    exchange: Exchange,
+    worker: usize,
+    version: u64,
+    from: Vec<(usize, Consumer<Held>)>,
+    /// Whose turn it is.
+    next: usize,
+}
+
+impl Inbox {
+    /// Appends what other workers gave to `frame`, from one of them at a time; whether another is to be asked in this
+    /// turn.
+    #[inline(always)]
+    pub fn take(&mut self, frame: &mut Frame) -> bool {
+        if self.version != self.exchange.version() {
+            self.take_ends();
+        }
+        let Some((_, ring)) = self.from.get_mut(self.next) else {
+            self.next = 0;
+            return false;
+        };
+        self.next += 1;
+        while frame.room() > 0
+            && let Some(packet) = ring.pop()
+            && frame.push(packet).is_ok()
+        {}
+        if self.next < self.from.len() {
+            return true;
+        }
+        self.next = 0;
+        false
+    }
+
+    #[cold]
+    fn take_ends(&mut self) {
+        let mut state = self.exchange.state();
+        self.version = self.exchange.version();
+        self.next = 0;
+        let State { bells, consumers, .. } = &mut *state;
+        let worker = self.worker;
+        self.from.retain(|(from, _)| bells.contains_key(from) && !consumers.contains_key(&(*from, worker)));
+        let new: Vec<Pair> = consumers.keys().filter(|(_, to)| *to == worker).copied().collect();
+        for pair in new {
+            self.from.extend(consumers.remove(&pair).map(|ring| (pair.0, ring)));
+        }
+    }
+
+    /// Whether there is no other worker, as far as this one knows.
+    pub fn is_alone(&self) -> bool {
+        self.from.is_empty()
+    }
+
+    /// Whether there is nothing to take, now that the worker has said that it is about to sleep.
+    pub fn is_empty(&self) -> bool {
+        self.version == self.exchange.version() && self.from.iter().all(|(_, ring)| ring.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use buf::Pool;
+
+    use super::*;
+
+    fn all(inbox: &mut Inbox) -> Vec<u32> {
+        let (mut frame, mut got) = (Frame::new(), Vec::new());
+        while inbox.take(&mut frame) {}
+        frame.drain(|mut packet| {
+            got.push(packet.packet().fwd());
+            packet.discard();
+        });
+        got
+    }
+
+    fn give(outbox: &mut Outbox, cache: &mut buf::Cache, worker: usize, number: u32) -> bool {
+        outbox.refresh();
+        let mut packet = Held::alloc(cache).expect("a buffer");
+        packet.packet().set_fwd(number);
+        let given = outbox.give(worker, packet).map_err(Held::discard).is_ok();
+        outbox.flush();
+        given
+    }
+
+    #[test]
+    fn packets_reach_the_worker_they_are_for_in_their_order() {
+        let pool = Pool::new(256).unwrap();
+        let mut cache = pool.cache();
+        let exchange = Exchange::default();
+        let bell = || Arc::new(Doorbell::new().unwrap());
+        let mut out = exchange.outbox(0);
+        assert!(!give(&mut out, &mut cache, 1, 0), "there is no worker 1");
+        (0..3).for_each(|worker| exchange.join(worker, bell()));
+        let (mut one, mut two) = (exchange.inbox(1), exchange.inbox(2));
+        for number in 0..20 {
+            assert!(give(&mut out, &mut cache, 1 + number as usize % 2, number));
+        }
+        assert!(!give(&mut out, &mut cache, 0, 0), "a worker gives itself nothing");
+        assert!(give(&mut exchange.outbox(2), &mut cache, 1, 99));
+        assert!(!exchange.is_empty());
+        assert_eq!(all(&mut one), (0..20).step_by(2).chain([99]).collect::<Vec<_>>());
+        assert_eq!(all(&mut two), (1..20).step_by(2).collect::<Vec<_>>());
+        assert!(exchange.is_empty() && one.is_empty());
+    }
+
+    #[test]
+    fn a_full_ring_gives_back() {
+        let pool = Pool::new(RING + 512).unwrap();
+        let mut cache = pool.cache();
+        let exchange = Exchange::default();
+        (0..2).for_each(|worker| exchange.join(worker, Arc::new(Doorbell::new().unwrap())));
+        let (mut out, mut inbox) = (exchange.outbox(0), exchange.inbox(1));
+        let given = (0..RING as u32 + 1).filter(|n| give(&mut out, &mut cache, 1, *n)).count();
+        assert_eq!(given, RING);
+        assert_eq!(all(&mut inbox).len(), buf::FRAME_SIZE, "a frame at a time");
+        assert!(give(&mut out, &mut cache, 1, 0));
+    }
+
+    #[test]
+    fn workers_come_and_go() {
+        let pool = Pool::new(64).unwrap();
+        let mut cache = pool.cache();
+        let exchange = Exchange::default();
+        let bells: Vec<_> = (0..2).map(|_| Arc::new(Doorbell::new().unwrap())).collect();
+        exchange.join(0, bells[0].clone());
+        let (mut out, mut inbox) = (exchange.outbox(0), exchange.inbox(1));
+        for round in 0..3 {
+            exchange.join(1, bells[1].clone());
+            assert!(!inbox.is_empty(), "a worker that has not seen who came must look again");
+            assert!(give(&mut out, &mut cache, 1, round) && !bells[1].clear());
+            assert_eq!(all(&mut inbox), [round]);
+            bells[1].about_to_sleep();
+            assert!(inbox.is_empty() && give(&mut out, &mut cache, 1, 7));
+            assert!(bells[1].clear(), "who sleeps is woken");
+            assert_eq!(all(&mut inbox), [7]);
+            exchange.leave(1);
+            assert!(!give(&mut out, &mut cache, 1, 0));
+            assert_eq!(all(&mut inbox), []);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Handoff: flows of a device with fewer queues than there are workers are shared out between the workers.
+//!
+//! ```text
+//! <driver>-input → worker-handoff ┬ (its own) ───────────────────────────────→ arc device-input
+//!                                 └ (another's) ring → that one's handoff-input → arc device-input
+//! ```
+//!
+//! Every flow belongs to one of 1,024 **shards**, by a hash that is the same for both directions and for all fragments of
+//! a datagram ([`wire::flow::frame_hash`]); every shard belongs to one worker ([`Shards`]). So the packets of a flow stay
+//! in their order. Which shard belongs to whom changes only while no packet is on its way between two workers
+//! (`router/workers.rs`).
+
+mod input;
+mod output;
+mod table;
+
+use graph::Builder;
+
+pub use table::{SHARDS, Shards, share_out};
+
+use crate::Tables;
+
+/// Adds the nodes of this feature.
+pub fn install(b: &mut Builder, t: &Tables) {
+    let tables = t.clone();
+    b.frame(move |s| Ok(output::WorkerHandoff::new(&tables, s.outbox())));
+    b.input(input::NODE, move |s| Ok(input::HandoffInput::new(s.inbox())));
+}

@@ -1,0 +1,115 @@
+//! Which worker has which shard.
+
+use std::ops::Range;
+
+/// Shards that flows are told apart by.
+pub const SHARDS: usize = 1024;
+
+/// The worker of each shard: immutable, replaced as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shards([u16; SHARDS]);
+
+impl Default for Shards {
+    /// All are the first worker's.
+    fn default() -> Shards {
+        Shards([0; SHARDS])
+    }
+}
+
+impl Shards {
+    /// The worker of the flows with this hash.
+    #[inline(always)]
+    pub fn worker(&self, hash: u32) -> u16 {
+        self.0[hash as usize % SHARDS]
+    }
+
+    /// The worker of each shard.
+    pub fn workers(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|w| usize::from(*w))
+    }
+
+    /// The same, shared out between the first `workers` workers.
+    pub fn shared_out(&self, workers: usize) -> Shards {
+        let owners: Vec<usize> = self.workers().collect();
+        let mut shared = self.clone();
+        for (to, from) in shared.0.iter_mut().zip(share_out(&owners, workers)) {
+            *to = from as u16;
+        }
+        shared
+    }
+
+    /// The same, with some shards given to a worker; those beyond the last do not count.
+    pub fn given(&self, shards: Range<usize>, worker: usize) -> Shards {
+        let mut given = self.clone();
+        given.0.iter_mut().take(shards.end).skip(shards.start).for_each(|w| *w = worker as u16);
+        given
+    }
+}
+
+/// Shares things out between the first `workers` workers, so that none has more than one more than another; `owners` has
+/// the worker of each now. What need not move stays.
+pub fn share_out(owners: &[usize], workers: usize) -> Vec<usize> {
+    let workers = workers.max(1);
+    // So many have a worker each, and the rest one more, those first who have most.
+    let (each, mut more) = (owners.len() / workers, owners.len() % workers);
+    let mut has = vec![0; workers];
+    owners.iter().filter(|w| **w < workers).for_each(|w| has[*w] += 1);
+    let mut order: Vec<usize> = (0..workers).collect();
+    order.sort_by_key(|w| std::cmp::Reverse(has[*w]));
+    let mut room = vec![each; workers];
+    for worker in order {
+        if more > 0 {
+            room[worker] += 1;
+            more -= 1;
+        }
+    }
+    let mut shared: Vec<Option<usize>> = Vec::new();
+    for &owner in owners {
+        let stays = room.get_mut(owner).filter(|room| **room > 0);
+        shared.push(stays.map(|room| {
+            *room -= 1;
+            owner
+        }));
+    }
+    let mut free = room.into_iter().enumerate().flat_map(|(worker, room)| std::iter::repeat_n(worker, room));
+    shared.into_iter().map(|owner| owner.or_else(|| free.next()).unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Nobody has two more than another, and no more move than must.
+        #[test]
+        fn work_is_shared_out_evenly_and_stays_where_it_can(
+            owners in prop::collection::vec(0usize..10, 0..200),
+            workers in 1usize..10,
+        ) {
+            let shared = share_out(&owners, workers);
+            prop_assert_eq!(shared.len(), owners.len());
+            let has = |of: &[usize], worker| of.iter().filter(|w| **w == worker).count();
+            let now: Vec<usize> = (0..workers).map(|w| has(&shared, w)).collect();
+            prop_assert_eq!(now.iter().sum::<usize>(), owners.len());
+            prop_assert!(now.iter().max().unwrap() - now.iter().min().unwrap() <= 1);
+            // What a worker had beyond its part must move, and what those had who are no more.
+            let stays: usize = (0..workers).map(|w| has(&owners, w).min(now[w])).sum();
+            let stayed = owners.iter().zip(&shared).filter(|(a, b)| a == b).count();
+            prop_assert_eq!(stayed, stays);
+        }
+    }
+
+    #[test]
+    fn shards_come_back_to_where_they_were() {
+        let one = Shards::default();
+        let four = one.shared_out(4);
+        let each = |s: &Shards, worker| s.workers().filter(|w| *w == worker).count();
+        assert_eq!([0, 1, 2, 3].map(|w| each(&four, w)), [256; 4]);
+        assert_eq!(four.shared_out(1), one);
+        let moved = four.given(10..20, 3).given(1000..5000, 2);
+        assert!((10..20).all(|hash| moved.worker(hash) == 3) && moved.worker(1023 + 4096) == 2);
+        assert_eq!(moved.worker(20), four.worker(20));
+    }
+}

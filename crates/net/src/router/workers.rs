@@ -1,0 +1,377 @@
+//! Who does what: workers come and go, and queues and flows move from one to another, while packets pass.
+//!
+//! Every such change is an arrangement ([`Router::arrange`]), and has the same steps:
+//!
+//! 1. Nobody polls the queues whose packets will go another way. Their devices keep what comes, as far as they have room.
+//! 2. The main thread waits until all workers have finished their turns, until nothing is on its way from one worker to
+//!    another, and until they have finished the turns in which they took the last of it.
+//! 3. The queues and shards have their new workers, and are polled again.
+//!
+//! So no packet is overtaken by a later one of its flow, and none is lost but for want of room in a device. How long its
+//! queues stood still is told to whoever asked for the change.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use graph::{Punted, Runner, RxMode};
+
+use super::{Router, RouterError};
+use crate::handoff::{SHARDS, Shards, share_out};
+use crate::interface::{Attention, Handoff, RxSlot};
+
+/// How long an arrangement waits for the workers.
+const GRACE: Duration = Duration::from_millis(200);
+/// How often it is looked whether a worker has too much to do, in nanoseconds.
+const LOOK: u64 = 100_000_000;
+/// A worker that is busy for more of its time than this has too much to do.
+const TOO_BUSY: f64 = 0.85;
+/// One that is busy for less can take more.
+const HAS_TIME: f64 = 0.6;
+/// Looks in a row that find one worker too busy until flows are shared out, and that find all of them together with less than
+/// half of one's work until they no longer are.
+const LOOKS: [u32; 2] = [2, 30];
+/// Workers at most.
+pub const MAX_WORKERS: usize = 256;
+
+/// What the operator wants of a device's receive queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receive {
+    /// How eagerly they are polled, if that was said.
+    pub mode: Option<RxMode>,
+    /// Whether their flows are shared out.
+    pub handoff: Handoff,
+    /// What holds for single queues.
+    pub queues: BTreeMap<usize, ReceiveQueue>,
+}
+
+/// What the operator wants of one receive queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveQueue {
+    /// How eagerly it is polled; `None`: as the others.
+    pub mode: Option<RxMode>,
+    /// Who polls it, if that is a worker that there is.
+    pub worker: Option<usize>,
+}
+
+impl Receive {
+    /// How a queue that is attended to so is to be attended to, where there are so many workers.
+    fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
+        let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
+        let chosen = queue.worker.filter(|w| *w < workers);
+        let spread = match self.handoff {
+            _ if workers == 1 => false,
+            Handoff::On => true,
+            Handoff::Off => false,
+            Handoff::Auto => now.spread && now.handoff == Handoff::Auto && slot.of < workers,
+        };
+        Attention {
+            worker: chosen.unwrap_or(now.worker),
+            chosen: chosen.is_some(),
+            mode: queue.mode.or(self.mode).unwrap_or(RxMode::Adaptive),
+            handoff: self.handoff,
+            spread,
+            paused: false,
+        }
+    }
+}
+
+/// What is known of how busy the workers are.
+#[derive(Default)]
+pub(super) struct Balance {
+    /// When it was last looked.
+    looked: u64,
+    /// Nanoseconds busy and idle of each worker then.
+    times: Vec<(u64, u64)>,
+    /// Looks in a row that found too much work, and little.
+    found: [u32; 2],
+}
+
+impl Router {
+    /// The cores of the workers, in order of their numbers; `None`: any.
+    pub fn cores(&self) -> &[Option<usize>] {
+        &self.cores
+    }
+
+    /// The worker of each shard of flows.
+    pub fn shards(&self) -> &Shards {
+        &self.shards_now
+    }
+
+    /// The kernel's number of a worker's thread, if it has one.
+    pub fn thread_id(&self, worker: usize) -> Option<i32> {
+        self.runners.get(worker)?.thread_id()
+    }
+
+    /// Makes as many workers as there are `cores`, each on its core, while packets pass. Queues and shards move to those
+    /// that come and from those that go, and else stay where they are. Gives the time that queues stood still.
+    ///
+    /// # Errors
+    /// When there would be none or too many, a worker cannot be made or pinned, or one hangs.
+    pub fn set_workers(&mut self, cores: &[Option<usize>]) -> Result<Duration, RouterError> {
+        let wanted = cores.len();
+        if !(1..=MAX_WORKERS).contains(&wanted) {
+            return Err(RouterError(format!("there can be 1 to {MAX_WORKERS} workers")));
+        }
+        for (worker, core) in cores.iter().enumerate().take(self.ports.len()) {
+            self.pin_worker(worker, *core)?;
+        }
+        for number in self.ports.len()..wanted {
+            self.hire(number, cores[number])?;
+        }
+        let stood = self.share_out_among(wanted)?;
+        while self.ports.len() > wanted {
+            self.retire();
+        }
+        Ok(stood)
+    }
+
+    /// Binds a worker to a core; `None`: to any.
+    ///
+    /// # Errors
+    /// When there is no such worker, or the kernel refuses.
+    pub fn pin_worker(&mut self, worker: usize, core: Option<usize>) -> Result<(), RouterError> {
+        let none = || RouterError(format!("there is no worker {worker}"));
+        let now = *self.cores.get(worker).ok_or_else(none)?;
+        if now == core {
+            return Ok(());
+        }
+        if let Some(runner) = self.runners.get(worker) {
+            let where_to = core.map_or("any core".into(), |core| format!("core {core}"));
+            let failed = |e| RouterError(format!("worker {worker} cannot be pinned to {where_to}: {e}"));
+            runner.pin(core).map_err(failed)?;
+        }
+        self.cores[worker] = core;
+        Ok(())
+    }
+
+    /// Makes a further worker, without queues.
+    fn hire(&mut self, number: usize, core: Option<usize>) -> Result<(), RouterError> {
+        let (worker, port) = self.blueprint.worker(number, &self.pool, &self.wake)?;
+        if self.running {
+            match Runner::start(worker, &port, core) {
+                Ok(runner) => self.runners.push(runner),
+                Err(e) => {
+                    self.blueprint.exchange().leave(number);
+                    return Err(RouterError(format!("worker {number} cannot be started: {e}")));
+                }
+            }
+        }
+        self.ports.push(port);
+        self.cores.push(core);
+        Ok(())
+    }
+
+    /// Lets the last worker go, which has neither queues nor shards any more. What it keeps goes to the first.
+    fn retire(&mut self) {
+        let Some(mut port) = self.ports.pop() else { return };
+        self.cores.pop();
+        let number = port.number;
+        // It does what it was sent before it ends.
+        let worker = self.runners.pop().map(Runner::stop);
+        let mut waiting = Vec::new();
+        self.tables.unresolved.take(number, |packet| waiting.push(packet));
+        self.blueprint.exchange().leave(number);
+        drop(worker);
+        while let Some(Punted { reason, packet }) = port.punted() {
+            self.punted(self.now, 0, reason, packet);
+        }
+        let until = Instant::now() + GRACE;
+        for packet in waiting {
+            // They are held again there, and asked for again.
+            while self.ports[0].is_full() && Instant::now() < until {
+                std::thread::yield_now();
+            }
+            self.send(0, crate::ip::LOOKUP, packet);
+        }
+    }
+
+    /// Shares queues and shards out between the first `workers` workers.
+    fn share_out_among(&mut self, workers: usize) -> Result<Duration, RouterError> {
+        let slots = self.tables.placement.slots();
+        let wished: Vec<Attention> =
+            slots.iter().map(|s| self.wishes(s).of(s, s.attention(), workers)).collect();
+        let free: Vec<usize> = wished.iter().filter(|a| !a.chosen).map(|a| a.worker).collect();
+        let mut shared = share_out(&free, workers).into_iter();
+        let wished = wished.into_iter().map(|a| match a.chosen {
+            true => a,
+            false => Attention { worker: shared.next().unwrap_or(0), ..a },
+        });
+        let shards = self.shards_now.shared_out(workers);
+        self.arrange(&slots, wished.collect(), shards)
+    }
+
+    fn wishes(&self, slot: &RxSlot) -> Receive {
+        self.near.interfaces.get(slot.interface).map_or_else(Receive::default, |i| i.receive.clone())
+    }
+
+    /// The worker with the fewest queues.
+    pub(super) fn least_loaded(&self, new: &[usize]) -> usize {
+        let slots = self.tables.placement.slots();
+        let queues = |worker: &usize| {
+            let there = slots.iter().filter(|s| s.attention().worker == *worker).count();
+            there + new.iter().filter(|w| *w == worker).count()
+        };
+        (0..self.ports.len()).min_by_key(queues).unwrap_or(0)
+    }
+
+    /// What the operator wants of a device's receive queues. Gives the time that queues stood still.
+    ///
+    /// # Errors
+    /// When there is no such interface, or a worker hangs.
+    pub fn set_receive(&mut self, index: u32, wishes: Receive) -> Result<Duration, RouterError> {
+        let before = std::mem::replace(&mut self.info_mut(index)?.receive, wishes);
+        let done = self.attend_to(index);
+        if done.is_err() {
+            self.info_mut(index)?.receive = before;
+        }
+        done
+    }
+
+    /// Has the queues of a device attended to as the operator wants.
+    pub(super) fn attend_to(&mut self, index: u32) -> Result<Duration, RouterError> {
+        let slots = self.tables.placement.slots();
+        let workers = self.ports.len();
+        let wish = |s: &Arc<RxSlot>| match s.interface == index {
+            true => self.wishes(s).of(s, s.attention(), workers),
+            false => s.attention(),
+        };
+        let wished = slots.iter().map(wish).collect();
+        self.arrange(&slots, wished, self.shards_now.clone())
+    }
+
+    /// Gives shards of flows to a worker. Gives the time that queues stood still.
+    ///
+    /// # Errors
+    /// When there are no such shards, no such worker, or a worker hangs.
+    pub fn give_shards(&mut self, shards: Range<usize>, worker: usize) -> Result<Duration, RouterError> {
+        if shards.is_empty() || shards.end > SHARDS {
+            return Err(RouterError(format!("shards have the numbers 0 to {}", SHARDS - 1)));
+        }
+        if worker >= self.ports.len() {
+            return Err(RouterError(format!("there is no worker {worker}")));
+        }
+        let slots = self.tables.placement.slots();
+        let now = slots.iter().map(|s| s.attention()).collect();
+        self.arrange(&slots, now, self.shards_now.given(shards, worker))
+    }
+
+    /// Has each of the `slots`, which are all, attended to as in `wished`, and the shards so: see the
+    /// [module](self). Gives the time that queues stood still.
+    fn arrange(
+        &mut self,
+        slots: &[Arc<RxSlot>],
+        wished: Vec<Attention>,
+        shards: Shards,
+    ) -> Result<Duration, RouterError> {
+        let other_shards = shards != self.shards_now;
+        let moves = |now: Attention, wished: &Attention| {
+            now.worker != wished.worker || now.spread != wished.spread || now.spread && other_shards
+        };
+        let moving: Vec<bool> = slots.iter().zip(&wished).map(|(s, w)| moves(s.attention(), w)).collect();
+        let any = moving.contains(&true);
+        let start = Instant::now();
+        let set = |r: &Router, how: &dyn Fn(usize, &mut Attention)| {
+            let mut at = 0;
+            r.tables.placement.attend(|_, attention| {
+                how(at, attention);
+                at += 1;
+            });
+        };
+        if any {
+            set(self, &|at, attention| attention.paused = moving[at]);
+            if let Err(e) = self.settle() {
+                set(self, &|_, attention| attention.paused = false);
+                self.wake_workers();
+                return Err(e);
+            }
+        }
+        if other_shards {
+            self.shards.set(shards.clone());
+            self.shards_now = shards;
+        }
+        set(self, &|at, attention| *attention = wished[at]);
+        self.wake_workers();
+        Ok(if any { start.elapsed() } else { Duration::ZERO })
+    }
+
+    /// Waits until everything that workers have taken from queues that are paused has left them.
+    fn settle(&self) -> Result<(), RouterError> {
+        let hangs = || {
+            let stats = self.graph().stats();
+            let at = (0..self.ports.len()).find_map(|w| Some((w, stats.running(w)?)));
+            let who = at.map_or("a worker".into(), |(w, node)| format!("worker {w}, in node {node},"));
+            RouterError(format!("nothing was changed: {who} does not finish its work"))
+        };
+        let until = Instant::now() + GRACE;
+        let turned = || if self.domain.synchronize(GRACE) { Ok(()) } else { Err(hangs()) };
+        turned()?;
+        if self.blueprint.exchange().is_empty() {
+            return Ok(());
+        }
+        while !self.blueprint.exchange().is_empty() {
+            if Instant::now() > until {
+                return Err(hangs());
+            }
+            std::thread::yield_now();
+        }
+        turned()
+    }
+
+    /// Looks now and then how busy the workers are. Where one has too much to do and another has time, the flows of its
+    /// queues are shared out, if their devices have too few of them; when all is quiet, each worker has its own again, so
+    /// that a packet that comes alone wakes one worker, and not two.
+    pub(super) fn balance(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.balance.looked);
+        if passed < LOOK || !self.running {
+            return;
+        }
+        self.balance.looked = now;
+        let stats = self.blueprint.stats();
+        let times: Vec<(u64, u64)> =
+            (0..self.ports.len()).map(|w| stats.worker_totals(w)).map(|t| (t.busy_ns, t.idle_ns)).collect();
+        let before = std::mem::replace(&mut self.balance.times, times);
+        if before.len() != self.balance.times.len() || before.len() < 2 {
+            self.balance.found = [0, 0];
+            return;
+        }
+        let share = |((busy, idle), (busy_before, idle_before)): (&(u64, u64), &(u64, u64))| {
+            let (busy, idle) = (busy - busy_before, idle - idle_before);
+            busy as f64 / (busy + idle).max(1) as f64
+        };
+        let loads: Vec<f64> = self.balance.times.iter().zip(&before).map(share).collect();
+        let much = loads.iter().any(|l| *l > TOO_BUSY) && loads.iter().any(|l| *l < HAS_TIME);
+        let little = loads.iter().sum::<f64>() < 0.5;
+        for (found, is) in self.balance.found.iter_mut().zip([much, little]) {
+            *found = if is { *found + 1 } else { 0 };
+        }
+        let spread = match self.balance.found {
+            [much, _] if much >= LOOKS[0] => true,
+            [_, little] if little >= LOOKS[1] => false,
+            _ => return,
+        };
+        self.balance.found = [0, 0];
+        let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
+        let wish = |s: &Arc<RxSlot>| {
+            let now = s.attention();
+            let concerned = now.handoff == Handoff::Auto
+                && s.of < workers
+                && (!spread || loads.get(now.worker).is_some_and(|l| *l > TOO_BUSY));
+            if concerned { Attention { spread, ..now } } else { now }
+        };
+        let wished: Vec<Attention> = slots.iter().map(wish).collect();
+        if wished.iter().zip(&slots).all(|(wished, s)| *wished == s.attention()) {
+            return;
+        }
+        match self.arrange(&slots, wished, self.shards_now.clone()) {
+            Ok(stood) => tracing::info!(
+                event = "workers",
+                "the flows of busy queues are {} the workers; those queues stood still for {} µs",
+                if spread { "shared out between" } else { "no longer shared out between" },
+                stood.as_micros()
+            ),
+            Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Workers come and go, and work moves between them, under traffic of which every packet is counted.
+
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue, Unsent};
+use drivers::pktgen;
+use graph::RxMode;
+use proptest::prelude::*;
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::*;
+use crate::interface::Handoff;
+use crate::testing::install;
+
+const FLOWS: u64 = 48;
+/// Packets on their way at most: a rate that the router keeps up with, however slow the machine is.
+const WINDOW: u64 = 400;
+const SOURCE: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const TARGET: Mac = Mac([2, 0, 0, 0, 0, 2]);
+const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
+
+/// A device that numbers the packets of each flow, and sees them come out again.
+#[derive(Default)]
+struct Counting {
+    given: AtomicU64,
+    wanted: AtomicU64,
+    /// What came out: flow and number, in order.
+    came: Mutex<Vec<(u64, u64)>>,
+    /// Workers that sent something.
+    senders: Mutex<std::collections::BTreeSet<String>>,
+}
+
+impl Counting {
+    fn came(&self) -> u64 {
+        self.came.lock().unwrap().len() as u64
+    }
+}
+
+struct Source(Arc<Counting>);
+impl RxQueue for Source {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        while frame.len() < 32 && self.active() {
+            if frame.alloc(cache, 1) == 0 {
+                break;
+            }
+            let n = self.0.given.fetch_add(1, Ordering::Relaxed);
+            let (flow, number) = (n % FLOWS, n / FLOWS);
+            let from = Ipv4Addr::new(10, 0, 0, 10 + flow as u8);
+            let packet = PacketBuilder::ipv4(from, [10, 0, 1, 2].into())
+                .ethernet(HOST, SOURCE)
+                .udp(1000 + flow as u16, 7)
+                .payload(&[flow.to_be_bytes(), number.to_be_bytes()].concat());
+            let last = frame.len() - 1;
+            assert!(frame.get(last).unwrap().fill(&packet.build()));
+        }
+        Ok(())
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn active(&self) -> bool {
+        let given = self.0.given.load(Ordering::Relaxed);
+        given < self.0.wanted.load(Ordering::Relaxed) && given < self.0.came() + WINDOW
+    }
+}
+
+struct Target(Arc<Counting>);
+impl TxQueue for Target {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        let mut came = self.0.came.lock().unwrap();
+        for p in frame.packets() {
+            // What the router says of itself is not counted.
+            if let Some(said) = p.bytes().get(42..58).filter(|_| p.bytes()[12..14] == [8, 0]) {
+                let word = |at: usize| u64::from_be_bytes(said[at..at + 8].try_into().unwrap());
+                came.push((word(0), word(8)));
+            }
+        }
+        frame.free(cache);
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        self.0.senders.lock().unwrap().insert(name);
+        Ok(())
+    }
+    fn caps(&self) -> TxCaps {
+        TxCaps::default()
+    }
+}
+
+/// A router of so many workers on threads, with a device of one queue where packets come in, and one where they go out.
+fn router(workers: usize) -> (Router, Arc<Counting>) {
+    let Parts { router: mut r, workers: all } =
+        Router::build(install, &Sizes { buffers: 8192, workers }).unwrap();
+    r.start(all, &[]).unwrap();
+    let counting = Arc::new(Counting::default());
+    for n in 0..2u8 {
+        let config = pktgen::Config { mac: [2, 0, 0, 0, 0, n + 1], ..Default::default() };
+        let (mut device, ..) = pktgen::open(&config);
+        match n {
+            0 => device.rx = vec![Box::new(Source(counting.clone()))],
+            _ => {
+                device.rx.clear();
+                device.tx = vec![Box::new(Target(counting.clone()))];
+            }
+        }
+        let index = r.add_device(&format!("d{n}"), device).unwrap();
+        r.set_admin(index, true).unwrap();
+        r.add_address(index, Address { address: [10, 0, n, 1].into(), len: 24 }).unwrap();
+    }
+    r.add_neighbor(1, [10, 0, 1, 2].into(), TARGET, true).unwrap();
+    (r, counting)
+}
+
+/// Lets `n` more packets come in, and does what `meanwhile` does until all have come out; the longest time for which one of
+/// its changes stopped a queue.
+fn pass(r: &mut Router, counting: &Counting, n: u64, mut meanwhile: impl FnMut(&mut Router)) {
+    let wanted = counting.wanted.fetch_add(n, Ordering::Relaxed) + n;
+    let limit = Instant::now() + Duration::from_secs(30);
+    while counting.came() < wanted {
+        r.wake_workers();
+        meanwhile(r);
+        r.poll(0);
+        assert!(Instant::now() < limit, "{} of {wanted} packets came out; {:?}", counting.came(), dropped(r));
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    r.poll(0);
+}
+
+/// Every packet of every flow, in order.
+fn check(counting: &Counting) {
+    let came = counting.came.lock().unwrap();
+    let mut next = [0; FLOWS as usize];
+    for (flow, number) in came.iter() {
+        assert_eq!(*number, next[*flow as usize], "flow {flow}");
+        next[*flow as usize] += 1;
+    }
+    assert_eq!(came.len() as u64, counting.wanted.load(Ordering::Relaxed));
+}
+
+fn dropped(r: &Router) -> Vec<graph::stats::Dropped> {
+    r.graph().stats().dropped().into_iter().filter(|d| d.packets > 0).collect()
+}
+
+fn stop(mut r: Router) {
+    r.set_admin(0, false).unwrap();
+    while r.interfaces().count() > 0 {
+        let index = r.interfaces().next().unwrap().index;
+        r.remove_interface(index).unwrap();
+    }
+    assert_eq!(dropped(&r), []);
+    r.runners.clear();
+    r.poll(0);
+    let stats = r.pool.stats();
+    assert_eq!((stats.lost, stats.used), (0, 0));
+}
+
+#[test]
+fn flows_of_one_queue_are_shared_out_and_keep_their_order() {
+    for workers in [1, 2, 4] {
+        let (mut r, counting) = router(workers);
+        let spread = r.set_receive(0, Receive { handoff: Handoff::On, ..Default::default() });
+        assert_eq!(spread.is_ok_and(|stood| stood > Duration::ZERO), workers > 1);
+        pass(&mut r, &counting, 20_000, |_| {});
+        check(&counting);
+        assert_eq!(counting.senders.lock().unwrap().len(), workers);
+        stop(r);
+    }
+}
+
+#[test]
+fn a_queue_that_its_worker_keeps_up_with_stays_with_it() {
+    let (mut r, counting) = router(3);
+    pass(&mut r, &counting, 2000, |_| {});
+    check(&counting);
+    assert_eq!(counting.senders.lock().unwrap().len(), 1);
+    stop(r);
+}
+
+/// What may be changed while packets pass.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Workers(usize),
+    Worker(usize),
+    Handoff(Handoff),
+    Mode(RxMode),
+    Shards(usize, usize, usize),
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (1usize..5).prop_map(Change::Workers),
+        (0usize..4).prop_map(Change::Worker),
+        prop::sample::select(vec![Handoff::On, Handoff::Off, Handoff::On]).prop_map(Change::Handoff),
+        prop::sample::select(vec![RxMode::Interrupt, RxMode::Adaptive, RxMode::Polling])
+            .prop_map(Change::Mode),
+        (0..1023usize, 1..512usize, 0..4usize).prop_map(|(at, n, worker)| Change::Shards(at, n, worker)),
+    ]
+}
+
+fn make(r: &mut Router, change: Change) {
+    let mut receive = r.interface(0).unwrap().receive.clone();
+    let done = match change {
+        Change::Workers(n) => r.set_workers(&vec![None; n]),
+        Change::Worker(worker) => {
+            receive.queues.entry(0).or_default().worker = Some(worker);
+            r.set_receive(0, receive)
+        }
+        Change::Handoff(handoff) => r.set_receive(0, Receive { handoff, ..receive }),
+        Change::Mode(mode) => r.set_receive(0, Receive { mode: Some(mode), ..receive }),
+        Change::Shards(at, n, worker) => match worker < r.workers() {
+            true => r.give_shards(at..(at + n).min(1024), worker),
+            false => Ok(Duration::ZERO),
+        },
+    };
+    done.unwrap_or_else(|e| panic!("{change:?}: {e}"));
+    if let Change::Workers(n) = change {
+        assert_eq!((r.workers(), r.cores().len(), r.runners.len()), (n, n, n));
+    }
+    let workers = r.workers();
+    assert!(r.shards().workers().all(|w| w < workers), "{change:?}");
+    for slot in r.tables().placement.slots() {
+        let how = slot.attention();
+        assert!(how.worker < workers && !how.paused && (workers > 1 || !how.spread), "{change:?}: {how:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+    /// Whatever is changed meanwhile: every packet comes out, in the order of its flow.
+    #[test]
+    fn no_change_loses_or_overtakes_a_packet(changes in prop::collection::vec(any_change(), 10..60)) {
+        let (mut r, counting) = router(2);
+        let mut changes = changes.into_iter();
+        pass(&mut r, &counting, 20_000, |r| changes.next().into_iter().for_each(|change| make(r, change)));
+        for change in changes {
+            make(&mut r, change);
+            pass(&mut r, &counting, 100, |_| {});
+        }
+        check(&counting);
+        stop(r);
+    }
+}
+
+/// Packets that wait for their next hop on a worker that goes wait on another one.
+#[test]
+fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
+    let (mut r, counting) = router(3);
+    let mut receive = Receive::default();
+    receive.queues.entry(0).or_default().worker = Some(2);
+    r.set_receive(0, receive).unwrap();
+    // Whatever the workers were told of the neighbour is done then.
+    pass(&mut r, &counting, 40, |_| {});
+    r.remove_neighbor(1, [10, 0, 1, 2].into()).unwrap();
+    counting.wanted.store(80, Ordering::Relaxed);
+    let start = Instant::now();
+    let waiting = |r: &Router| {
+        let runtime = r.graph().stats().runtime(None);
+        runtime.iter().filter(|n| n.name == "ip4-arp").map(|n| n.packets).sum::<u64>()
+    };
+    while waiting(&r) < 40 {
+        r.wake_workers();
+        r.poll(0);
+        assert!(start.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(r.set_workers(&[None]).map(|_| r.workers()), Ok(1));
+    assert_eq!(counting.came(), 40);
+    r.add_neighbor(1, [10, 0, 1, 2].into(), TARGET, true).unwrap();
+    pass(&mut r, &counting, 0, |_| {});
+    check(&counting);
+    stop(r);
+}
+
+/// A device that does not let go of its worker.
+struct Hanging(Arc<AtomicBool>);
+impl RxQueue for Hanging {
+    fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
+        while self.0.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
+    let (mut r, _) = router(2);
+    let hangs = Arc::new(AtomicBool::new(true));
+    let (mut device, ..) = pktgen::open(&pktgen::Config::default());
+    device.rx = vec![Box::new(Hanging(hangs.clone()))];
+    r.add_device("d2", device).unwrap();
+    let slot = || r.tables().placement.slots().into_iter().find(|s| s.interface == 2).unwrap();
+    let (before, slot) = (slot().attention(), slot());
+    let limit = Instant::now() + Duration::from_secs(10);
+    while r.graph().stats().running(before.worker) != Some("pg-input") && Instant::now() < limit {
+        std::thread::yield_now();
+    }
+    let mut receive = Receive::default();
+    receive.queues.entry(0).or_default().worker = Some(1 - before.worker);
+    let refused = r.set_receive(2, receive).unwrap_err();
+    let wanted =
+        format!("nothing was changed: worker {}, in node pg-input, does not finish its work", before.worker);
+    assert_eq!(refused.to_string(), wanted);
+    assert_eq!(slot.attention(), before);
+    hangs.store(false, Ordering::Relaxed);
+    stop(r);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (mut r, _) = router(1);
+    assert!(r.set_workers(&[]).unwrap_err().to_string().contains("1 to 256"));
+    assert!(r.pin_worker(1, None).unwrap_err().to_string().contains("no worker 1"));
+    assert!(r.pin_worker(0, Some(1023)).unwrap_err().to_string().contains("cannot be pinned to core 1023"));
+    assert!(r.give_shards(0..4, 1).unwrap_err().to_string().contains("no worker 1"));
+    assert!(r.give_shards(1000..1025, 0).unwrap_err().to_string().contains("0 to 1023"));
+    assert!(r.set_receive(9, Receive::default()).is_err());
+    stop(r);
+}
