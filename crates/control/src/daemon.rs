@@ -127,8 +127,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
-    let cores: Vec<usize> = placement.workers.iter().flatten().copied().collect();
-    start_workers(startup, || router.start(workers, &cores).map_err(failed))?;
+    start_workers(startup, || router.start(workers, &placement.workers).map_err(failed))?;
     // Without it links are looked at as often as devices.
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
@@ -138,7 +137,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     let mut context = Context::new(system);
     context.log = log;
     context.startup = startup.text.clone();
-    (context.main_core, context.worker_cores) = (placement.main, cores);
+    context.main_core = placement.main;
     // The first turn tells the router the time, from which the ages of what is configured count.
     let now = context.now();
     context.system.router.poll(now);

@@ -93,12 +93,17 @@ impl Context {
     pub fn look_around(&mut self) {
         let (trouble, router) = (&mut self.trouble, &mut self.system.router);
         let turned = trouble.workers_turn();
-        trouble.still = if router.workers_turn() { 0 } else { trouble.still.saturating_add(1) };
+        let still = router.still_worker();
+        trouble.still = if still.is_none() { 0 } else { trouble.still.saturating_add(1) };
         match (turned, trouble.workers_turn()) {
-            (true, false) => tracing::error!(
-                event = "worker",
-                "a worker does not turn any more, and forwards nothing: a watchdog is told no longer"
-            ),
+            (true, false) => {
+                let (worker, node) = still.unwrap_or_default();
+                let node = node.map_or(String::new(), |node| format!(" (it is in node {node})"));
+                tracing::error!(
+                    event = "worker",
+                    "worker {worker} does not turn any more{node}, and forwards nothing: a watchdog is told no longer"
+                );
+            }
             (false, true) => tracing::warn!(event = "worker", "all workers turn again"),
             _ => {}
         }

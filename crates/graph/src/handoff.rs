@@ -84,6 +84,11 @@ impl Exchange {
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
+    /// The numbers of the workers that there are.
+    pub fn workers(&self) -> Vec<usize> {
+        self.state().bells.keys().copied().collect()
+    }
+
     /// Whether no packet is on its way from one worker to another. What was taken may still be in its worker's turn.
     pub fn is_empty(&self) -> bool {
         self.state().gauges.values().all(Gauge::is_empty)

@@ -15,11 +15,12 @@
 use std::time::Duration;
 
 /// How a receive queue is attended to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RxMode {
     /// The worker sleeps as soon as nothing has come.
     Interrupt,
     /// The worker polls, naps or sleeps, by how much comes.
+    #[default]
     Adaptive,
     /// The worker never sleeps.
     Polling,

@@ -311,7 +311,7 @@ fn free_number(c: &Context, prefix: &str) -> u32 {
 }
 
 /// Changes what is set on an interface; a refusal is about the argument `about`.
-fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
+pub(super) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
     let name = a.need::<String>("interface")?;
     let (key, old) = find(c, &name)?;
     let mut new = old;
@@ -329,7 +329,7 @@ fn mtu(c: &mut Context, a: &Args) -> Done {
     Ok(Output::none())
 }
 
-fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {
+pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {
     for key in [Key::Interface(name.to_string()), Key::SubInterface(name.to_string())] {
         if let Some(Value::Interface(i)) = c.store.get(&key) {
             return Ok((key, (**i).clone()));

@@ -16,6 +16,7 @@ mod route;
 mod show;
 mod trace;
 pub mod whole;
+mod workers;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -77,8 +78,6 @@ pub struct Context {
     pub clock: Clock,
     /// The core of the main thread, if it is pinned.
     pub main_core: Option<usize>,
-    /// The cores of the workers that are pinned.
-    pub worker_cores: Vec<usize>,
 }
 
 impl Context {
@@ -103,7 +102,6 @@ impl Context {
             log: Log::silent(),
             clock: Clock::new(),
             main_core: None,
-            worker_cores: Vec::new(),
         }
     }
 
@@ -205,6 +203,7 @@ pub fn registry() -> Registry<Context> {
     logging::register(&mut r);
     capture::register(&mut r);
     reassembly::register(&mut r);
+    workers::register(&mut r);
     r
 }
 

@@ -484,7 +484,7 @@ fn queues_and_adjacencies_are_shown() {
     let text = cli.ok("show interface rx-placement");
     assert_eq!(
         text,
-        "Thread 1 (volley_wk_0):\n  node pg-input:\n    pg0 queue 0 (polling)\n    pg1 queue 0 (polling)\n"
+        "Thread 1 (volley_wk_0):\n  node pg-input:\n    pg0 queue 0 (adaptive)\n    pg1 queue 0 (adaptive)\n"
     );
     assert!(cli.ok("show interface rx-placement pg1 --json").contains("\"interface\": \"pg1\""));
     cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2");

@@ -352,6 +352,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     interface.index = fields.take("index").and_then(|n| r.number(n, 0..=MAX_INTERFACES - 1));
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
+    interface.receive = super::receive::read(r, fields);
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
     interface.table = table.flatten().unwrap_or(0);
     for (name, what) in [

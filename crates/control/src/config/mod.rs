@@ -18,6 +18,7 @@
 
 mod document;
 mod interface;
+mod receive;
 mod route;
 mod settings;
 #[cfg(test)]

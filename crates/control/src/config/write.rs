@@ -14,7 +14,7 @@ use super::route::NOWHERE;
 use crate::intent::{Interface, Key, Route, Spec, Tree, Value, Via, in_order, reassembly_name};
 
 /// YAML by lines.
-struct Text<'o> {
+pub(super) struct Text<'o> {
     text: &'o mut String,
     indent: usize,
     /// Whether indices are written.
@@ -27,7 +27,7 @@ impl Text<'_> {
     }
 
     /// A map below `name`; nothing if it has no lines.
-    fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
+    pub(super) fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.line(format_args!("{name}:"));
         let empty = self.text.len();
@@ -48,7 +48,7 @@ impl Text<'_> {
         }
     }
 
-    fn field(&mut self, name: &str, value: Option<impl Display>) {
+    pub(super) fn field(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.line(format_args!("{name}: {value}"));
         }
@@ -361,6 +361,7 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("mtu", i.mtu);
     t.field("mac", i.mac.map(mac));
     t.field("table", (i.table != 0).then_some(i.table));
+    super::receive::write(t, &i.receive);
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
         let list: Vec<String> = list.iter().map(ToString::to_string).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::router::{check_mac, check_mtu};
+use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
@@ -62,6 +62,8 @@ pub struct Interface {
     pub index: Option<u32>,
     /// What it is for, in words for people.
     pub description: Option<String>,
+    /// How its receive queues are polled, and by whom.
+    pub receive: Receive,
 }
 
 /// How long a description may be, in characters: as long as SNMP's `ifAlias` (RFC 2863).
@@ -70,7 +72,16 @@ const LONGEST: usize = 64;
 impl Interface {
     /// An interface with nothing set.
     pub fn new(spec: Spec) -> Interface {
-        Interface { spec, up: false, mtu: None, mac: None, table: 0, index: None, description: None }
+        Interface {
+            spec,
+            up: false,
+            mtu: None,
+            mac: None,
+            table: 0,
+            index: None,
+            description: None,
+            receive: Receive::default(),
+        }
     }
 
     pub(super) fn validate(&self, name: &str, view: &View<'_>) -> Result<(), Refused> {
@@ -93,6 +104,7 @@ impl Interface {
                 return refuse(format!("a description is one line of at most {LONGEST} characters"));
             }
         }
+        super::receive::validate(self)?;
         self.mtu.map_or(Ok(()), check_mtu)?;
         self.mac.map_or(Ok(()), check_mac)?;
         let (parent, tags) = match &self.spec {
@@ -156,6 +168,9 @@ impl Interface {
             system.set_mtu(name, self.mtu)?;
         }
         let r = &mut system.router;
+        if self.receive != old.receive {
+            r.set_receive(index, self.receive.clone())?;
+        }
         if self.table != old.table {
             r.set_table(index, self.table)?;
         }
@@ -175,7 +190,7 @@ impl Interface {
 
     /// With its index, if that has to be said.
     pub(super) fn dump(&self, name: &str, indices: bool) -> Vec<String> {
-        let name = quote(name);
+        let (plain, name) = (name, quote(name));
         let mut lines = vec![match &self.spec {
             Spec::Host(c) => {
                 let mut s = format!("create host-interface name {}", quote(&c.name));
@@ -218,6 +233,7 @@ impl Interface {
         if let Some(mtu) = self.mtu {
             lines.push(format!("set interface mtu {mtu} {name}"));
         }
+        super::receive::dump(plain, &self.receive, &mut lines);
         if self.up {
             lines.push(format!("set interface state {name} up"));
         }

@@ -18,6 +18,7 @@ mod journal;
 mod memif;
 mod neighbor;
 mod reassembly;
+mod receive;
 mod route;
 mod store;
 mod table;
@@ -37,6 +38,7 @@ pub use journal::{Entry, Journal, Way};
 pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
+pub use receive::{HANDOFFS, MODES, handoff_word, mode_word};
 pub use route::{Route, Via};
 pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, in_order, name as key_name};
 

@@ -10,7 +10,7 @@ use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
 use net::ip::{Object, Path, Prefix4};
-use net::router::Address;
+use net::router::{Address, Receive, ReceiveQueue};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use wire::Mac;
@@ -31,6 +31,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         let (set, parent) =
             ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
+        lines.push(format!("queues of {} {:?}", i.name, i.receive));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
     }
@@ -47,6 +48,9 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         Object::Glean(i) => format!("glean {}", named(i)),
         other => format!("{other:?}"),
     };
+    for slot in r.tables().placement.slots() {
+        lines.push(format!("queue {} of {}: {:?}", slot.number, named(slot.interface), slot.attention()));
+    }
     let mut participant = r.participant();
     let section = participant.enter();
     let fibs = r.tables().fibs.get(section.guard());
@@ -97,15 +101,31 @@ fn mac() -> impl Strategy<Value = Mac> {
     (0u8..4).prop_map(|n| Mac([2, 0, 0, 0, 7, n]))
 }
 
+fn receive() -> impl Strategy<Value = Receive> {
+    let mode = || prop::option::weighted(0.2, prop::sample::select(MODES.map(|(mode, _)| mode).to_vec()));
+    let queue =
+        (mode(), prop::option::of(0usize..3)).prop_map(|(mode, worker)| ReceiveQueue { mode, worker });
+    let queue = queue.prop_filter("says something", |q| *q != ReceiveQueue::default());
+    let handoff = prop::sample::select(HANDOFFS.map(|(said, _)| said).to_vec());
+    let queues =
+        prop_oneof![3 => Just(Default::default()), 1 => prop::collection::btree_map(0usize..3, queue, 0..3)];
+    (mode(), handoff, queues).prop_map(|(mode, handoff, queues)| Receive {
+        mode: mode.unwrap_or_default(),
+        handoff,
+        queues,
+    })
+}
+
 fn interface() -> impl Strategy<Value = (Key, Value)> {
     let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
     let table = prop_oneof![3 => Just(0u16), 1 => 1u16..3];
     let up = prop::bool::weighted(0.8);
     let index = prop::option::weighted(0.1, 0u32..9);
     let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
-    let set = (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description);
+    let set =
+        (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive());
     (ALL, tags, any::<bool>(), set).prop_map(
-        |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table, index, description))| {
+        |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table, index, description, receive))| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
                 None if name == "loop0" => Spec::Loopback(0),
@@ -119,8 +139,11 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                     Spec::Sub { parent: parent.into(), id, tags }
                 }
             };
+            let queues = matches!(spec, Spec::Generator(_));
+            let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            (key, Value::Interface(Box::new(Interface { spec, up, mtu, mac, table, index, description })))
+            let interface = Interface { spec, up, mtu, mac, table, index, description, receive };
+            (key, Value::Interface(Box::new(interface)))
         },
     )
 }

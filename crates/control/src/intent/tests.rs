@@ -17,6 +17,7 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
     net::interface::install(b, t);
     net::ethernet::install(b, t);
     net::neighbor::install(b, t, hooks)?;
+    net::handoff::install(b, t);
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
     net::udp::install(b, t, hooks)?;

@@ -202,6 +202,8 @@ impl Collection {
         out.add(Id::WorkerTurns, &[&name], spent.turns);
         out.add_seconds(Id::WorkerBusy, &[&name], spent.busy_ns);
         out.add_seconds(Id::WorkerIdle, &[&name], spent.idle_ns);
+        out.add(Id::WorkerNaps, &[&name], spent.naps);
+        out.add(Id::WorkerSleeps, &[&name], spent.sleeps);
         let sizes = stats.vector_sizes(number);
         let buckets: Vec<_> = (0..).zip(&sizes).map(|(class, [vectors, _])| (1 << class, *vectors)).collect();
         out.add_histogram(Id::VectorSize, &[&name], &buckets, sizes.iter().map(|[_, packets]| packets).sum());

@@ -118,6 +118,11 @@ metrics! {
     WorkerIdle: Counter "volley_worker_idle_seconds_total" ["worker"]
         "Time that the worker slept, or found no packet.";
 
+    WorkerNaps: Counter "volley_worker_naps_total" ["worker"]
+        "How often the worker slept for some microseconds, because few packets came.";
+    WorkerSleeps: Counter "volley_worker_sleeps_total" ["worker"]
+        "How often the worker slept until something woke it.";
+
     VectorSize: Histogram "volley_worker_vector_size_packets" ["worker"]
         "Packets that came in together, of those times when any came.";
 

@@ -29,7 +29,7 @@ pub use server::listen;
 pub fn start(listener: TcpListener, context: &Rc<RefCell<Context>>) -> io::Result<()> {
     let health = {
         let router = &context.borrow().system.router;
-        server::Health { stats: router.graph().stats().clone(), workers: router.workers() }
+        server::Health { stats: router.graph().stats().clone(), workers: router.graph().exchange().clone() }
     };
     let (ask, asked) = mpsc::channel(server::PLACES);
     tokio::task::spawn_local(collect::answer(context.clone(), asked));

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use graph::handoff::Exchange;
 use graph::stats::Stats;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
@@ -55,8 +56,8 @@ pub enum Ask {
 pub struct Health {
     /// The graph's statistics, where workers leave their traces.
     pub stats: Stats,
-    /// How many workers there are.
-    pub workers: usize,
+    /// Knows which workers there are.
+    pub workers: Exchange,
 }
 
 /// Takes the address.
@@ -206,7 +207,7 @@ async fn respond(
                 true => (StatusCode::OK, "ok"),
                 false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
             };
-            let body = serde_json::json!({ "status": status, "workers": health.workers, "faults": faults });
+            let body = serde_json::json!({ "status": status, "workers": health.workers.workers().len(), "faults": faults });
             answer(code, "application/json", [Bytes::from(format!("{body}\n"))])
         }
         _ => say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
@@ -231,7 +232,8 @@ impl Health {
         let (main, workers) = tokio::join!(ask(main, Ask::Alive), self.stuck());
         let main = main.is_none().then(|| SILENT_MAIN.to_owned());
         let workers = workers.into_iter().map(|worker| {
-            format!("worker {worker} has not finished a turn for {} seconds", UNHEARD.as_secs())
+            let node = self.stats.running(worker).map_or(String::new(), |node| format!(" (it is in {node})"));
+            format!("worker {worker} has not finished a turn for {} seconds{node}", UNHEARD.as_secs())
         });
         main.into_iter().chain(workers).collect()
     }
@@ -240,11 +242,13 @@ impl Health {
     async fn stuck(&self) -> Vec<usize> {
         let turns = |worker| self.stats.worker_totals(worker).turns;
         let mut unheard: Vec<(usize, u64)> =
-            (0..self.workers).map(|worker| (worker, turns(worker))).collect();
+            self.workers.workers().into_iter().map(|worker| (worker, turns(worker))).collect();
         let start = Instant::now();
         while !unheard.is_empty() && start.elapsed() < UNHEARD {
             sleep(LOOK).await;
-            unheard.retain(|(worker, before)| turns(*worker) == *before);
+            // One that has gone need not turn.
+            let there = self.workers.workers();
+            unheard.retain(|(worker, before)| there.contains(worker) && turns(*worker) == *before);
         }
         unheard.into_iter().map(|(worker, _)| worker).collect()
     }

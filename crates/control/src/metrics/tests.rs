@@ -338,7 +338,8 @@ fn a_main_thread_that_does_not_answer_is_a_fault() {
     let context = router(true);
     let listener: TcpListener = server::listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let health = Health { stats: context.system.router.graph().stats().clone(), workers: 2 };
+    let graph = context.system.router.graph();
+    let health = Health { stats: graph.stats().clone(), workers: graph.exchange().clone() };
     // Nobody answers what is asked.
     let (ask, _asked) = mpsc::channel(1);
     server::serve(listener, health, ask).unwrap();

@@ -1,7 +1,5 @@
 //! Which worker has which shard.
 
-use std::ops::Range;
-
 /// Shards that flows are told apart by.
 pub const SHARDS: usize = 1024;
 
@@ -39,9 +37,13 @@ impl Shards {
     }
 
     /// The same, with some shards given to a worker; those beyond the last do not count.
-    pub fn given(&self, shards: Range<usize>, worker: usize) -> Shards {
+    pub fn given(&self, shards: &[usize], worker: usize) -> Shards {
         let mut given = self.clone();
-        given.0.iter_mut().take(shards.end).skip(shards.start).for_each(|w| *w = worker as u16);
+        for shard in shards {
+            if let Some(w) = given.0.get_mut(*shard) {
+                *w = worker as u16;
+            }
+        }
         given
     }
 }
@@ -108,8 +110,8 @@ mod tests {
         let each = |s: &Shards, worker| s.workers().filter(|w| *w == worker).count();
         assert_eq!([0, 1, 2, 3].map(|w| each(&four, w)), [256; 4]);
         assert_eq!(four.shared_out(1), one);
-        let moved = four.given(10..20, 3).given(1000..5000, 2);
-        assert!((10..20).all(|hash| moved.worker(hash) == 3) && moved.worker(1023 + 4096) == 2);
+        let moved = four.given(&[10, 11, 12], 3).given(&[1023, 5000], 2);
+        assert!((10..13).all(|hash| moved.worker(hash) == 3) && moved.worker(1023 + 4096) == 2);
         assert_eq!(moved.worker(20), four.worker(20));
     }
 }

@@ -104,6 +104,8 @@ pub struct Router {
     /// Whether the workers are on threads.
     running: bool,
     balance: workers::Balance,
+    /// How long queues stood still for the last change of who does what.
+    stood_still: Duration,
     /// When the last turn was, nanoseconds of the monotonic clock.
     now: u64,
     /// Turns of each worker when somebody last asked whether it turns.
@@ -192,6 +194,7 @@ impl Router {
             cores: vec![None; workers.len()],
             running: false,
             balance: workers::Balance::default(),
+            stood_still: Duration::ZERO,
             now: 0,
             shards,
             shards_now: shards_now.clone(),
@@ -221,13 +224,14 @@ impl Router {
         Ok(())
     }
 
-    /// Whether every worker has turned since this was last asked. One that sleeps does so ten times a second; one that has not
-    /// for longer than that hangs, and forwards nothing.
-    pub fn workers_turn(&mut self) -> bool {
+    /// A worker that has not turned since this was last asked, and the node that it is in. One that sleeps turns ten times
+    /// a second; one that has not for longer than that hangs, and forwards nothing.
+    pub fn still_worker(&mut self) -> Option<(usize, Option<&'static str>)> {
         let stats = self.graph().stats();
         let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();
         let before = std::mem::replace(&mut self.turns, now);
-        before.iter().zip(&self.turns).all(|(before, now)| now > before)
+        let still = before.iter().zip(&self.turns).position(|(before, now)| now == before)?;
+        Some((still, self.graph().stats().running(still)))
     }
 
     /// Rings when a worker has something for [`poll`](Self::poll).

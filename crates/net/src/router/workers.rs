@@ -11,7 +11,6 @@
 //! queues stood still is told to whoever asked for the change.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,8 +37,8 @@ pub const MAX_WORKERS: usize = 256;
 /// What the operator wants of a device's receive queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receive {
-    /// How eagerly they are polled, if that was said.
-    pub mode: Option<RxMode>,
+    /// How eagerly they are polled.
+    pub mode: RxMode,
     /// Whether their flows are shared out.
     pub handoff: Handoff,
     /// What holds for single queues.
@@ -69,7 +68,7 @@ impl Receive {
         Attention {
             worker: chosen.unwrap_or(now.worker),
             chosen: chosen.is_some(),
-            mode: queue.mode.or(self.mode).unwrap_or(RxMode::Adaptive),
+            mode: queue.mode.unwrap_or(self.mode),
             handoff: self.handoff,
             spread,
             paused: false,
@@ -84,6 +83,8 @@ pub(super) struct Balance {
     looked: u64,
     /// Nanoseconds busy and idle of each worker then.
     times: Vec<(u64, u64)>,
+    /// The share of its time that each was busy between the last two looks.
+    loads: Vec<f64>,
     /// Looks in a row that found too much work, and little.
     found: [u32; 2],
 }
@@ -97,6 +98,16 @@ impl Router {
     /// The worker of each shard of flows.
     pub fn shards(&self) -> &Shards {
         &self.shards_now
+    }
+
+    /// How long queues stood still for the last change of who does what.
+    pub fn stood_still(&self) -> Duration {
+        self.stood_still
+    }
+
+    /// The share of its time that a worker was busy in the last tenth of a second or so, 0 to 1.
+    pub fn load(&self, worker: usize) -> Option<f64> {
+        self.balance.loads.get(worker).copied()
     }
 
     /// The kernel's number of a worker's thread, if it has one.
@@ -245,8 +256,8 @@ impl Router {
     ///
     /// # Errors
     /// When there are no such shards, no such worker, or a worker hangs.
-    pub fn give_shards(&mut self, shards: Range<usize>, worker: usize) -> Result<Duration, RouterError> {
-        if shards.is_empty() || shards.end > SHARDS {
+    pub fn give_shards(&mut self, shards: &[usize], worker: usize) -> Result<Duration, RouterError> {
+        if shards.iter().any(|shard| *shard >= SHARDS) {
             return Err(RouterError(format!("shards have the numbers 0 to {}", SHARDS - 1)));
         }
         if worker >= self.ports.len() {
@@ -271,6 +282,7 @@ impl Router {
         };
         let moving: Vec<bool> = slots.iter().zip(&wished).map(|(s, w)| moves(s.attention(), w)).collect();
         let any = moving.contains(&true);
+        self.stood_still = Duration::ZERO;
         let start = Instant::now();
         let set = |r: &Router, how: &dyn Fn(usize, &mut Attention)| {
             let mut at = 0;
@@ -293,7 +305,10 @@ impl Router {
         }
         set(self, &|at, attention| *attention = wished[at]);
         self.wake_workers();
-        Ok(if any { start.elapsed() } else { Duration::ZERO })
+        if any {
+            self.stood_still = start.elapsed();
+        }
+        Ok(self.stood_still)
     }
 
     /// Waits until everything that workers have taken from queues that are paused has left them.
@@ -332,15 +347,16 @@ impl Router {
         let times: Vec<(u64, u64)> =
             (0..self.ports.len()).map(|w| stats.worker_totals(w)).map(|t| (t.busy_ns, t.idle_ns)).collect();
         let before = std::mem::replace(&mut self.balance.times, times);
-        if before.len() != self.balance.times.len() || before.len() < 2 {
-            self.balance.found = [0, 0];
-            return;
-        }
         let share = |((busy, idle), (busy_before, idle_before)): (&(u64, u64), &(u64, u64))| {
             let (busy, idle) = (busy - busy_before, idle - idle_before);
             busy as f64 / (busy + idle).max(1) as f64
         };
         let loads: Vec<f64> = self.balance.times.iter().zip(&before).map(share).collect();
+        self.balance.loads.clone_from(&loads);
+        if loads.len() != self.ports.len() || loads.len() < 2 {
+            self.balance.found = [0, 0];
+            return;
+        }
         let much = loads.iter().any(|l| *l > TOO_BUSY) && loads.iter().any(|l| *l < HAS_TIME);
         let little = loads.iter().sum::<f64>() < 0.5;
         for (found, is) in self.balance.found.iter_mut().zip([much, little]) {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
+use crate::intent::mode_word;
 use crate::rates::{self, Rate};
 
 /// Declares the commands.
@@ -315,17 +316,22 @@ struct RxQueue {
     interface: String,
     queue: usize,
     mode: &'static str,
+    /// Whether the operator chose the worker.
+    chosen: bool,
+    /// Whether its flows are shared out between the workers.
+    shared_out: bool,
 }
 
 fn placement(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let slots = c.system.router.tables().placement.slots();
     let mut all = Vec::new();
     for i in chosen(c, a)? {
-        for (queue, slot) in slots.iter().filter(|s| s.interface == i.index).enumerate() {
-            // A queue with a file is slept on while nothing comes, and polled while something does.
-            let mode = if slot.fd.is_some() { "adaptive" } else { "polling" };
-            let (thread, interface) = (slot.worker + 1, i.name.clone());
-            all.push(RxQueue { thread, node: slot.node, interface, queue, mode });
+        for slot in slots.iter().filter(|s| s.interface == i.index) {
+            let how = slot.attention();
+            let (thread, interface) = (how.worker + 1, i.name.clone());
+            let (mode, shared_out) = (mode_word(how.mode), how.spread);
+            let (queue, chosen) = (slot.number, how.chosen);
+            all.push(RxQueue { thread, node: slot.node, interface, queue, mode, chosen, shared_out });
         }
     }
     all.sort_by_key(|q| (q.thread, q.node));
@@ -339,7 +345,8 @@ fn placement(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             let _ = writeln!(text, "  node {}:", q.node);
         }
         head = Some((q.thread, q.node));
-        let _ = writeln!(text, "    {} queue {} ({})", q.interface, q.queue, q.mode);
+        let shared = if q.shared_out { ", flows are shared out" } else { "" };
+        let _ = writeln!(text, "    {} queue {} ({}{shared})", q.interface, q.queue, q.mode);
     }
     Ok(Output::show(&all, text))
 }

@@ -161,19 +161,56 @@ struct Thread {
     id: usize,
     name: String,
     kind: &'static str,
+    /// The kernel's number of the thread.
+    lwp: Option<i32>,
     core: Option<usize>,
+    #[serde(flatten)]
+    work: Option<Work>,
+}
+
+/// How a worker spends its time.
+#[derive(Serialize)]
+struct Work {
+    /// In the last tenth of a second or so.
+    busy_percent: Option<f64>,
+    busy_seconds: f64,
+    idle_seconds: f64,
+    turns: u64,
+    naps: u64,
+    sleeps: u64,
 }
 
 fn threads(c: &Context) -> Output {
-    let mut all = vec![Thread { id: 0, name: "volley_main".into(), kind: "main", core: c.main_core }];
-    for w in 0..c.system.router.workers() {
-        let core = c.worker_cores.get(w).copied();
-        all.push(Thread { id: w + 1, name: format!("volley_wk_{w}"), kind: "workers", core });
+    let (r, main) = (&c.system.router, std::process::id() as i32);
+    let name = "volley_main".into();
+    let mut all = vec![Thread { id: 0, name, kind: "main", lwp: Some(main), core: c.main_core, work: None }];
+    for (w, core) in r.cores().iter().copied().enumerate() {
+        let spent = r.graph().stats().worker_totals(w);
+        let work = Work {
+            busy_percent: r.load(w).map(|load| (1000.0 * load).round() / 10.0),
+            busy_seconds: spent.busy_ns as f64 / 1e9,
+            idle_seconds: spent.idle_ns as f64 / 1e9,
+            turns: spent.turns,
+            naps: spent.naps,
+            sleeps: spent.sleeps,
+        };
+        let (name, lwp) = (format!("volley_wk_{w}"), r.thread_id(w));
+        all.push(Thread { id: w + 1, name, kind: "workers", lwp, core, work: Some(work) });
     }
-    let mut t = Table::new(&["ID", "Name", "Type", "lcore"]);
+    let mut t =
+        Table::new(&["ID", "Name", "Type", "LWP", "lcore", "Busy %", "Busy s", "Idle s", "Naps", "Sleeps"]);
     for th in &all {
         let core = th.core.map_or("any".into(), |c| c.to_string());
-        t.row(vec![th.id.to_string(), th.name.clone(), th.kind.into(), core]);
+        let lwp = th.lwp.map_or("-".into(), |lwp| lwp.to_string());
+        let mut row = vec![th.id.to_string(), th.name.clone(), th.kind.into(), lwp, core];
+        if let Some(w) = &th.work {
+            row.push(w.busy_percent.map_or("-".into(), |p| format!("{p:.1}")));
+            row.extend([w.busy_seconds, w.idle_seconds].map(|s| format!("{s:.1}")));
+            row.extend([w.naps, w.sleeps].map(|n| n.to_string()));
+        } else {
+            row.resize(10, "-".into());
+        }
+        t.row(row);
     }
     Output::show(&all, t.to_string())
 }

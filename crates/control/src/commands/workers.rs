@@ -1,0 +1,302 @@
+//! Workers, and which receive queues and flows are whose.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use graph::RxMode;
+use net::handoff::SHARDS;
+use net::interface::Handoff;
+use net::router::MAX_WORKERS;
+use serde::Serialize;
+
+use super::interface::{change, find};
+use super::{Context, Output};
+use crate::cli::{Args, CliError, Registry, Table};
+use crate::intent::{HANDOFFS, Interface, MODES, handoff_word};
+
+type Done = Result<Output, CliError>;
+
+pub fn register(r: &mut Registry<Context>) {
+    r.add(
+        "set workers <count:u32> [cores <cores:word>]",
+        "Have so many workers, while packets pass, until the router stops; on these cores (2-4,7), or on any.",
+        set_workers,
+    );
+    r.add(
+        "set worker <worker:u32> core {<core:u32> | any}",
+        "Move a worker to a core, while packets pass, until the router stops.",
+        set_core,
+    );
+    r.add(
+        "set interface rx-mode <interface:interface> [queue <queue:u32>] {polling | interrupt | adaptive}",
+        "Poll receive queues all the time, when the device says that something came, or by how much comes.",
+        rx_mode,
+    );
+    r.add(
+        "set interface rx-placement <interface:interface> [queue <queue:u32>] {worker <worker:u32> | auto | main}",
+        "Have a receive queue (0 if none is named) polled by a worker.",
+        rx_placement,
+    );
+    r.add(
+        "set interface handoff <interface:interface> {auto | on | off}",
+        "Share the flows of an interface out between the workers: when its worker has too much to do, always, or never.",
+        handoff,
+    );
+    r.add(
+        "set handoff shards <shards:word> worker <worker:u32>",
+        "Give the flows of these shards (0-511) to a worker, until the router stops.",
+        set_shards,
+    );
+    r.add("show handoff", "Show how flows are shared out between the workers.", |c, _| Ok(show(c)));
+}
+
+/// What to say when queues stood still for a change, and when not.
+fn stood(c: &Context, what: String) -> Output {
+    let time = c.system.router.stood_still();
+    match time {
+        Duration::ZERO => Output::text(format!("{what}\n")),
+        time => Output::text(format!(
+            "{what}; the queues concerned stood still for {} µs, and no packet was lost in the router\n",
+            time.as_micros()
+        )),
+    }
+}
+
+/// Numbers in the notation of startup.conf, as `2-4,7`.
+fn numbers(a: &Args, name: &str, below: usize) -> Result<Option<Vec<usize>>, CliError> {
+    let Some(word) = a.get::<String>(name) else { return Ok(None) };
+    let range = |part: &str| -> Option<Range<usize>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
+        (first <= last && last < below).then_some(first..last + 1)
+    };
+    let all: Option<Vec<Range<usize>>> = word.split(',').map(range).collect();
+    let fault = || a.fault(name, format!("expected numbers from 0 to {}, as 2-4,7", below - 1));
+    Ok(Some(all.ok_or_else(fault)?.into_iter().flatten().collect()))
+}
+
+fn set_workers(c: &mut Context, a: &Args) -> Done {
+    let count = a.need::<u32>("count")? as usize;
+    if !(1..=MAX_WORKERS).contains(&count) {
+        return Err(a.fault("count", format!("there can be 1 to {MAX_WORKERS} workers")));
+    }
+    let r = &mut c.system.router;
+    let cores: Vec<Option<usize>> = match numbers(a, "cores", 1024)? {
+        Some(cores) if cores.len() != count => {
+            return Err(a.fault("cores", format!("{} cores for {count} workers", cores.len())));
+        }
+        Some(cores) => cores.into_iter().map(Some).collect(),
+        None => r.cores().iter().copied().chain(std::iter::repeat(None)).take(count).collect(),
+    };
+    r.set_workers(&cores).map_err(|e| a.about("count", CliError::new(e.to_string())))?;
+    tracing::info!(event = "workers", "there are {count} workers now");
+    let s =
+        if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
+    Ok(stood(
+        c,
+        format!("{s}, until the router stops: cpu {{ workers {count} }} in startup.conf is for longer"),
+    ))
+}
+
+fn set_core(c: &mut Context, a: &Args) -> Done {
+    let (worker, core) = (a.need::<u32>("worker")? as usize, a.get::<u32>("core").map(|core| core as usize));
+    let about = if core.is_some() { "core" } else { "worker" };
+    let about = if worker < c.system.router.workers() { about } else { "worker" };
+    let done = c.system.router.pin_worker(worker, core);
+    done.map_err(|e| a.about(about, CliError::new(e.to_string())))?;
+    Ok(Output::none())
+}
+
+/// A queue that the interface has, if one is named.
+fn queue(c: &Context, a: &Args) -> Result<Option<usize>, CliError> {
+    let Some(queue) = a.get::<u32>("queue") else { return Ok(None) };
+    let name = a.need::<String>("interface")?;
+    let index = c.system.index(&name).map_err(|e| a.about("interface", CliError::new(e.to_string())))?;
+    let slots = c.system.router.tables().placement.slots();
+    let count = slots.iter().filter(|s| s.interface == index).count();
+    match (queue as usize) < count {
+        true => Ok(Some(queue as usize)),
+        false => Err(a.fault("queue", format!("{name} has {count} receive queues, counted from 0"))),
+    }
+}
+
+fn set(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
+    change(c, a, about, f)?;
+    let name = a.need::<String>("interface")?;
+    Ok(stood(c, format!("{name} is attended to so")))
+}
+
+fn rx_mode(c: &mut Context, a: &Args) -> Done {
+    let mode = MODES.iter().find(|(_, word)| a.has(word)).map_or(RxMode::Adaptive, |(mode, _)| *mode);
+    match queue(c, a)? {
+        Some(number) => {
+            change(c, a, "interface", |i| i.receive.queues.entry(number).or_default().mode = Some(mode))
+        }
+        None => change(c, a, "interface", |i| {
+            i.receive.mode = mode;
+            // What was said of single queues is over.
+            i.receive.queues.values_mut().for_each(|q| q.mode = None);
+            i.receive.queues.retain(|_, q| *q != Default::default());
+        }),
+    }
+}
+
+fn rx_placement(c: &mut Context, a: &Args) -> Done {
+    if a.has("main") {
+        return Err(a.fault("main", "the main thread never forwards packets: name a worker"));
+    }
+    let queue = queue(c, a)?.unwrap_or(0);
+    let worker = a.get::<u32>("worker").map(|worker| worker as usize);
+    let workers = c.system.router.workers();
+    if worker.is_some_and(|w| w >= workers) {
+        return Err(a.fault("worker", format!("there are {workers} workers, counted from 0: show threads")));
+    }
+    find(c, &a.need::<String>("interface")?).map_err(|e| a.about("interface", e))?;
+    set(c, a, "interface", |i| {
+        i.receive.queues.entry(queue).or_default().worker = worker;
+        i.receive.queues.retain(|_, q| *q != Default::default());
+    })
+}
+
+fn handoff(c: &mut Context, a: &Args) -> Done {
+    let said = HANDOFFS.iter().find(|(_, word)| a.has(word)).map_or(Handoff::Auto, |(said, _)| *said);
+    set(c, a, "interface", |i| i.receive.handoff = said)
+}
+
+fn set_shards(c: &mut Context, a: &Args) -> Done {
+    let shards = numbers(a, "shards", SHARDS)?.unwrap_or_default();
+    let worker = a.need::<u32>("worker")? as usize;
+    let done = c.system.router.give_shards(&shards, worker);
+    done.map_err(|e| a.about("worker", CliError::new(e.to_string())))?;
+    Ok(stood(c, format!("worker {worker} has {} more shards of flows", shards.len())))
+}
+
+#[derive(Serialize)]
+struct Shown {
+    workers: Vec<Share>,
+    interfaces: Vec<Spread>,
+}
+
+#[derive(Serialize)]
+struct Share {
+    worker: usize,
+    shards: usize,
+    /// First and last of each run.
+    ranges: Vec<(usize, usize)>,
+}
+
+#[derive(Serialize)]
+struct Spread {
+    interface: String,
+    queue: usize,
+    handoff: &'static str,
+    shared_out: bool,
+}
+
+fn show(c: &Context) -> Output {
+    let r = &c.system.router;
+    let owners: Vec<usize> = r.shards().workers().collect();
+    let mut workers: Vec<Share> =
+        (0..r.workers()).map(|worker| Share { worker, shards: 0, ranges: Vec::new() }).collect();
+    let mut at = 0;
+    for run in owners.chunk_by(|a, b| a == b) {
+        if let Some(share) = workers.get_mut(run[0]) {
+            share.shards += run.len();
+            share.ranges.push((at, at + run.len() - 1));
+        }
+        at += run.len();
+    }
+    let mut interfaces = Vec::new();
+    for slot in r.tables().placement.slots() {
+        let (how, name) = (slot.attention(), r.interface(slot.interface).map(|i| i.name.clone()));
+        let handoff = handoff_word(how.handoff);
+        let interface = name.unwrap_or_default();
+        interfaces.push(Spread { interface, queue: slot.number, handoff, shared_out: how.spread });
+    }
+    let mut t = Table::new(&["Worker", "Shards", "Which"]);
+    for w in &workers {
+        let some = w.ranges.iter().take(4).map(|(first, last)| format!("{first}-{last}"));
+        let more = if w.ranges.len() > 4 { ", …" } else { "" };
+        let which = some.collect::<Vec<_>>().join(", ") + more;
+        t.row(vec![w.worker.to_string(), w.shards.to_string(), which]);
+    }
+    let mut text = t.to_string();
+    let mut t = Table::new(&["Interface", "Queue", "Handoff", "Flows"]);
+    for i in &interfaces {
+        let flows = if i.shared_out { "shared out" } else { "all its worker's" };
+        t.row(vec![i.interface.clone(), i.queue.to_string(), i.handoff.into(), flows.into()]);
+    }
+    text += &t.to_string();
+    Output::show(&Shown { workers, interfaces }, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Cli;
+
+    #[test]
+    fn receive_queues_are_configured_and_shown() {
+        let mut cli = Cli::new();
+        cli.ok("set interface rx-mode pg0 polling");
+        cli.ok("set interface rx-mode pg0 queue 0 interrupt");
+        cli.ok("set interface rx-placement pg0 worker 0");
+        cli.ok("set interface handoff pg0 on");
+        let config = cli.ok("show config");
+        for line in [
+            "set interface rx-mode pg0 polling\n",
+            "set interface rx-mode pg0 queue 0 interrupt\n",
+            "set interface rx-placement pg0 queue 0 worker 0\n",
+            "set interface handoff pg0 on\n",
+        ] {
+            assert!(config.contains(line), "{line}{config}");
+        }
+        let yaml = "    receive:\n      mode: polling\n      handoff: on\n      queues:\n        0:\n          \
+                    mode: interrupt\n          worker: 0\n";
+        let whole = cli.ok("show config yaml");
+        assert!(whole.contains(yaml), "{whole}");
+        let shown = cli.json("show interface rx-placement pg0");
+        assert_eq!((&shown[0]["mode"], &shown[0]["chosen"]), (&"interrupt".into(), &true.into()));
+        assert!(cli.ok("show interface rx-placement").contains("pg1 queue 0 (adaptive)"));
+        cli.ok("set interface rx-mode pg0 adaptive");
+        cli.ok("set interface rx-placement pg0 auto");
+        cli.ok("set interface handoff pg0 auto");
+        assert!(!cli.ok("show config").contains("rx-") && !cli.ok("show config yaml").contains("receive"));
+    }
+
+    #[test]
+    fn what_a_router_has_not_is_refused_with_words() {
+        let mut cli = Cli::new();
+        assert!(cli.refused("set interface rx-mode pg0 queue 1 polling", "1").contains("1 receive queues"));
+        assert!(cli.refused("set interface rx-placement pg0 worker 1", "1").contains("there are 1 workers"));
+        assert!(cli.refused("set interface rx-placement pg0 main", "main").contains("never forwards"));
+        cli.ok("create loopback interface instance 0");
+        assert!(cli.refused("set interface handoff loop0 on", "loop0").contains("no receive queues"));
+        cli.ok("create sub-interfaces pg0 7");
+        assert!(cli.refused("set interface rx-mode pg0.7 polling", "pg0.7").contains("set this on pg0"));
+        assert!(cli.refused("set workers 0", "0").contains("1 to 256"));
+        assert!(cli.refused("set workers 257", "257").contains("1 to 256"));
+        assert!(cli.refused("set workers 2 cores 1", "1").contains("1 cores for 2 workers"));
+        assert!(cli.refused("set workers 2 cores 3-1", "3-1").contains("as 2-4,7"));
+        assert!(cli.refused("set worker 3 core any", "3").contains("no worker 3"));
+        assert!(cli.refused("set handoff shards 0-1024 worker 0", "0-1024").contains("0 to 1023"));
+        assert!(cli.refused("set handoff shards 0-1 worker 1", "1").contains("no worker 1"));
+    }
+
+    #[test]
+    fn workers_and_shards_are_shown() {
+        let mut cli = Cli::new();
+        let said = cli.ok("set workers 4");
+        assert!(said.starts_with("there are 4 workers now, until the router stops"), "{said}");
+        let shown = cli.json("show handoff");
+        let shards: Vec<_> =
+            shown["workers"].as_array().unwrap().iter().map(|w| w["shards"].clone()).collect();
+        assert_eq!(shards, [256; 4].map(serde_json::Value::from));
+        cli.ok("set handoff shards 0-3,1023 worker 3");
+        assert_eq!(cli.json("show handoff")["workers"][3]["shards"], 261 - 1);
+        assert!(cli.ok("show handoff").contains("all its worker's"));
+        let threads = cli.json("show threads");
+        assert_eq!(threads.as_array().map(Vec::len), Some(5));
+        cli.ok("set workers 1");
+        assert_eq!(cli.json("show handoff")["workers"][0]["shards"], 1024);
+    }
+}
