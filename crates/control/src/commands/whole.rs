@@ -274,7 +274,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, text }): (Goal, Pla
 /// All steps are made, or taken back.
 fn end(
     c: &mut Context,
-    Made { turn, goal, making, before, after, mut text }: Made,
+    Made { turn, goal, mut making, before, after, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
     let terms = if let Goal::File(_, terms) = &goal { *terms } else { Terms::default() };
@@ -314,7 +314,7 @@ fn end(
         }
     }
     // To let go of much takes as long as to make it.
-    drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop((was, goal, forgotten))));
+    drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop((was, goal, forgotten, making))));
     Ok(Stage::Telling(text, 0))
 }
 

@@ -474,12 +474,12 @@ impl Making {
         (self.done, self.steps.len())
     }
 
-    /// What has become of it, when there is nothing more to do.
+    /// What has become of it, when there is nothing more to do. To drop it then takes as long as there were steps.
     ///
     /// # Errors
     /// Why all was taken back, and what of it could not be.
-    pub fn end(self) -> Result<(), Refusal> {
-        let Some(Refusal { key, why }) = self.failed else { return Ok(()) };
+    pub fn end(&mut self) -> Result<(), Refusal> {
+        let Some(Refusal { key, why }) = self.failed.take() else { return Ok(()) };
         if self.stuck.is_empty() {
             return Err(Refusal { key, why });
         }
