@@ -79,6 +79,47 @@ fn told_to_stop_while_it_sets_up_it_ends_in_order() {
     assert_eq!(port_state(&r), before);
 }
 
+/// What the machine says of its memory, in KiB.
+fn available_kib() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn more_buffers_than_there_is_memory_are_refused_with_the_place() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    // More of them the file may not ask for.
+    let buffers = (available_kib() * 1024 / 2624 + 100_000).min(1 << 24);
+    if available_kib() * 1024 > buffers * 2624 {
+        return eprintln!("SKIPPED: the machine has memory for as many as can be asked for");
+    }
+    let startup =
+        format!("unix {{ nodaemon runtime-dir . }}\nbuffers {{\n  buffers-per-numa {buffers}\n}}\n");
+    let refused = Router::refused(&r, &startup);
+    assert!(refused.code().is_some_and(|code| code != 0), "{refused}");
+    let why = format!("refused.conf:3:3: there cannot be {buffers} buffers: ");
+    assert!(refused.stderr.contains(&why) && refused.stderr.contains("GiB are to be had ("), "{refused}");
+}
+
+#[test]
+fn told_to_stop_while_it_makes_its_buffers_it_ends_in_order() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    // Many of them take long enough to be interrupted.
+    let buffers = (available_kib() * 1024 / 2624 / 3).min(1 << 20);
+    let mut router = Router::launch(&r, &format!("buffers {{ buffers-per-numa {buffers} }}\n"), "");
+    let shared = |id: u32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap_or("0 kB").trim();
+        line.trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    until("some are there", LIMIT, || shared(router.id()) > 8 << 10);
+    assert!(router.running() && !router.log().contains("ready"), "{}", router.log());
+    let socket = router.socket().to_owned();
+    router.stop();
+    assert!(!socket.exists());
+}
+
 #[test]
 fn a_wrong_startup_file_is_refused_with_the_place() {
     let Some((_a, r, _b)) = cabled() else { return };

@@ -16,9 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use buf::Pool;
 use drivers::Guardian;
 use infra::cpu::Schedule;
-use net::router::{Install, Parts, Router, Sizes};
+use net::router::{Install, Parts, Router};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -121,8 +122,19 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
         let path = startup.unix.pidfile.as_deref().unwrap_or(Path::new("")).display();
         failed(startup.about(&["pidfile"], format_args!("the pidfile {path} cannot be written: {e}")))
     })?;
-    let sizes = Sizes { buffers: startup.buffers.per_numa, workers };
-    let Parts { mut router, workers } = Router::build(install, &sizes).map_err(failed)?;
+    let pool = tokio::select! {
+        pool = buffers(startup.buffers.per_numa) => pool,
+        why = stop.told() => {
+            tracing::info!("{why} before the buffers were there");
+            service::stopping(why);
+            return Ok(());
+        }
+    };
+    let pool = pool.map_err(|e| {
+        let what = format_args!("there cannot be {} buffers: {e}", startup.buffers.per_numa);
+        failed(startup.about(&["buffers-per-numa"], what))
+    })?;
+    let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().page == infra::mem::PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
@@ -188,6 +200,17 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     service::stopping(why);
     context.borrow_mut().shut_down();
     Ok(())
+}
+
+/// Fills a pool on a thread of its own: of much memory that takes a while, and a signal must end the router meanwhile.
+/// The thread of a router that ends goes with the process.
+async fn buffers(number: usize) -> io::Result<Pool> {
+    let (done, filled) = oneshot::channel();
+    std::thread::Builder::new().name("volley_buffers".into()).spawn(move || {
+        // Nobody waits for it when the router ends.
+        let _ = done.send(Pool::new(number));
+    })?;
+    filled.await.unwrap_or_else(|_| Err(io::Error::other("the thread that makes them has ended")))
 }
 
 /// Starts the workers, which are scheduled as the thread that starts them: so this one is for so long, too.

@@ -82,7 +82,8 @@ impl Router {
         Router::launch_from(host, "", configuration)
     }
 
-    fn launch(host: &Host, sections: &str, commands: &str) -> Router {
+    /// As [`spawn`](Self::spawn), with more sections in its startup.conf.
+    pub fn launch(host: &Host, sections: &str, commands: &str) -> Router {
         let configuration = host.lab().dir().join(format!("{}.cli", host.name()));
         write(&configuration, commands);
         Router::launch_from(host, sections, &configuration)

@@ -286,7 +286,10 @@ const BUFFERS: &[Parameter] = &[
         Ok(())
     })
     .default("16384")
-    .help("How many packet buffers there are in all, 2624 bytes each."),
+    .help(
+        "How many packet buffers there are in all, 2624 bytes each. The router does not start if the machine, or its control \
+         group, has less memory than that.",
+    ),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),
     Parameter::ignored("layout", "natural | packed", |_, c| c.choice(&["natural", "packed"]).map(|_| ()))

@@ -4,9 +4,11 @@
 //! whose atomics are not plain words, zeroed arrays are built element by element.
 
 mod reserve;
+mod room;
 mod zeroed;
 
 pub use reserve::{PageSize, Reserve, Segment};
+pub use room::Room;
 pub use zeroed::{Pages, SharedZeroed, ZeroValid, Zeroed};
 
 /// Size and alignment of a huge page, in bytes.

@@ -79,8 +79,9 @@ impl Reserve {
     /// node `numa`, with the largest pages to be had, all present at once.
     ///
     /// # Errors
-    /// `InvalidInput` when the piece is misaligned, outside of the range or overlaps an earlier one; the
-    /// kernel's error when there is not enough memory. The range stays usable after an error.
+    /// `InvalidInput` when the piece is misaligned, outside of the range or overlaps an earlier one; `OutOfMemory`
+    /// when the machine, or a control group, has less than that; or else the kernel's error. The range stays usable
+    /// after an error.
     pub fn commit(&self, at: usize, len: usize, numa: Option<u32>) -> io::Result<Segment> {
         let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()));
         let Some(end) = at.checked_add(len).filter(|&end| end <= self.len) else {
@@ -96,8 +97,7 @@ impl Reserve {
         // SAFETY: at + len lies inside of the range.
         let to = unsafe { self.base.add(at) };
         // SAFETY: the piece is ours, aligned, and not committed, so nobody has memory there to lose.
-        let (fd, page) =
-            unsafe { backend::commit(to, len, numa) }.map_err(|e| super::refused("memory", len, &e))?;
+        let (fd, page) = unsafe { backend::commit(to, len, numa) }?;
         committed.push(at..end);
         Ok(Segment { fd, at, len, page })
     }
@@ -113,7 +113,11 @@ impl Drop for Reserve {
 #[cfg(not(miri))]
 mod backend {
     use super::*;
+    use crate::mem::Room;
     use std::os::fd::{AsRawFd, FromRawFd};
+
+    /// So much is filled at once, in bytes; before each piece it is made sure that there is room for it.
+    pub const PIECE: usize = 64 << 20;
 
     /// `MADV_COLLAPSE`, Linux 6.1: make huge pages of a range now, whatever the system-wide policy.
     const MADV_COLLAPSE: libc::c_int = 25;
@@ -148,7 +152,14 @@ mod backend {
         len: usize,
         numa: Option<u32>,
     ) -> io::Result<(Option<OwnedFd>, PageSize)> {
-        let (fd, page) = fill(to, len, numa, true).or_else(|_| fill(to, len, numa, false))?;
+        if let Ok((fd, page)) = fill(to, len, numa, true) {
+            return Ok((Some(fd), page));
+        }
+        Room::now().must_have(len as u64)?;
+        let (fd, page) = fill(to, len, numa, false).map_err(|e| match e.kind() {
+            io::ErrorKind::OutOfMemory if e.raw_os_error().is_none() => e,
+            _ => crate::mem::refused("memory", len, &e),
+        })?;
         Ok((Some(fd), page))
     }
 
@@ -179,12 +190,19 @@ mod backend {
             if let Some(node) = numa {
                 prefer(to, len, node);
             }
-            let page = match hugetlb {
-                true => PageSize::Huge2M,
-                false if collapse(to, len).is_ok() => PageSize::Transparent,
-                false => PageSize::Small,
-            };
-            advise(to, len, libc::MADV_POPULATE_WRITE)?;
+            let mut page = if hugetlb { PageSize::Huge2M } else { PageSize::Transparent };
+            for offset in (0..len).step_by(PIECE) {
+                // SAFETY: offset is less than len.
+                let (at, len) = (unsafe { to.add(offset) }, PIECE.min(len - offset));
+                // Pages of the hugetlb pool were set aside by the mapping. Of others there may be less now.
+                if !hugetlb {
+                    Room::now().must_have(len as u64)?;
+                }
+                if page == PageSize::Transparent && collapse(at, len).is_err() {
+                    page = PageSize::Small;
+                }
+                advise(at, len, libc::MADV_POPULATE_WRITE)?;
+            }
             Ok(page)
         });
         match present {
@@ -304,6 +322,31 @@ mod tests {
         }
         r.commit(0, HUGE, None).unwrap();
         r.commit(2 * HUGE, HUGE, None).unwrap();
+    }
+
+    /// Without the look at what there is, the kernel would kill somebody.
+    #[test]
+    #[cfg(not(miri))]
+    fn more_than_there_is_is_refused_and_the_range_stays_usable() {
+        let more = usize::try_from(crate::mem::Room::now().bytes).unwrap().next_multiple_of(HUGE) + HUGE;
+        let r = Reserve::new(more).unwrap();
+        let error = r.commit(0, more, None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("are to be had"), "{error}");
+        r.commit(0, HUGE, None).unwrap();
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn several_pieces_are_filled_to_the_last_byte() {
+        let len = 2 * backend::PIECE + HUGE;
+        let r = Reserve::new(len).unwrap();
+        r.commit(0, len, None).unwrap();
+        let mut present = vec![0u8; len / crate::mem::SMALL];
+        // SAFETY: the range is mapped, and the vector has a byte for each of its pages.
+        let rc = unsafe { libc::mincore(r.base().as_ptr().cast(), len, present.as_mut_ptr()) };
+        assert_eq!(rc, 0);
+        assert!(present.iter().all(|page| page & 1 == 1));
     }
 
     #[test]

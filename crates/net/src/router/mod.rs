@@ -151,20 +151,23 @@ impl Router {
     /// # Errors
     /// When the graph does not fit together, or memory is not to be had.
     pub fn build(install: Install, sizes: &Sizes) -> Result<Parts, RouterError> {
+        Router::with_pool(install, Pool::new(sizes.buffers)?, sizes.workers)
+    }
+
+    /// Builds the graph, the tables, and so many workers, with buffers that are there.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn with_pool(install: Install, pool: Pool, workers: usize) -> Result<Parts, RouterError> {
         let domain = Domain::new();
         let (writers, tables) = tables::tables(&domain)?;
         let mut builder = Builder::new();
         let mut hooks = Hooks::default();
         install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
         let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;
-        let pool = Pool::new(sizes.buffers)?;
         let wake = Arc::new(Doorbell::new()?);
-        let (mut workers, mut ports) = (Vec::new(), Vec::new());
-        for number in 0..sizes.workers.max(1) {
-            let (worker, port) = blueprint.worker(number, &pool, &wake)?;
-            workers.push(worker);
-            ports.push(port);
-        }
+        let built = (0..workers.max(1)).map(|number| blueprint.worker(number, &pool, &wake));
+        let (workers, ports): (Vec<_>, Vec<_>) = built.collect::<Result<_, _>>()?;
         // The first buffers are the main thread's, so that it has its reserve whatever the workers take.
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());

@@ -1,0 +1,279 @@
+//! How much memory there is still to be had.
+//!
+//! The kernel promises memory that it does not have, and kills somebody when the promise is due. So whoever fills a lot
+//! of memory at once asks before.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::HUGE;
+
+/// What is left to others, in bytes.
+const SPARE: u64 = 32 << 20;
+
+/// How much memory may still be taken in ordinary pages, and what bounds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// The tightest bound: a field of `/proc/meminfo`, or a file of a control group.
+    pub bound: String,
+    /// How many huge pages of the pool are free, if it has any at all.
+    pub huge: Option<u64>,
+}
+
+impl Room {
+    /// What the machine, and the control groups of this process, still give. Nothing bounds it where the kernel does not
+    /// tell.
+    pub fn now() -> Room {
+        Room::under(Path::new("/"))
+    }
+
+    /// The same, of the files below `root`.
+    fn under(root: &Path) -> Room {
+        let meminfo = read(&root.join("proc/meminfo"));
+        let field = |name: &str| value(&meminfo, name);
+        let available = field("MemAvailable:").map_or(u64::MAX, |kib| kib.saturating_mul(1024));
+        let huge = field("HugePages_Total:").filter(|&total| total > 0).and_then(|_| {
+            Some(field("HugePages_Free:")?.saturating_sub(field("HugePages_Rsvd:").unwrap_or(0)))
+        });
+        let whole = Room { bytes: available, bound: "MemAvailable of /proc/meminfo".into(), huge };
+        let groups = groups(root).into_iter().filter_map(|(kind, group)| kind.room(root, &group));
+        groups.fold(
+            whole,
+            |room, (bytes, bound)| if bytes < room.bytes { Room { bytes, bound, ..room } } else { room },
+        )
+    }
+
+    /// Makes sure that `bytes` may be taken.
+    ///
+    /// # Errors
+    /// `OutOfMemory`: how much there is, and what bounds it.
+    pub fn must_have(&self, bytes: u64) -> io::Result<()> {
+        if bytes.saturating_add(SPARE) <= self.bytes {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!("{} of memory are asked for, and {self}", Size(bytes)),
+        ))
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} are to be had ({}", Size(self.bytes.saturating_sub(SPARE)), self.bound)?;
+        match self.huge {
+            Some(pages) => write!(f, "; {} in free huge pages)", Size(pages.saturating_mul(HUGE as u64))),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+/// Bytes, for people.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes >> 30 > 0 => write!(f, "{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+            bytes => write!(f, "{} MiB", bytes >> 20),
+        }
+    }
+}
+
+/// The two kinds of control groups.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// One hierarchy of all controllers.
+    Unified,
+    /// The hierarchy of the memory controller.
+    Memory,
+}
+
+impl Kind {
+    /// What a group at this path still gives, in bytes, and the file that says so; `None` when it sets no bound.
+    fn room(self, root: &Path, group: &Path) -> Option<(u64, String)> {
+        let (limit, usage, cached) = match self {
+            Kind::Unified => ("memory.max", "memory.current", ["inactive_file", "active_file"]),
+            Kind::Memory => (
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                ["total_inactive_file", "total_active_file"],
+            ),
+        };
+        let file = |name: &str| read(&under(root, group).join(name));
+        // No bound is "max", or in the older kind a number that no machine has.
+        let most: u64 = file(limit).trim().parse().ok()?;
+        let used: u64 = file(usage).trim().parse().ok()?;
+        // Files in the page cache go when memory is needed.
+        let stat = file("memory.stat");
+        let cache: u64 = cached.iter().filter_map(|name| value(&stat, name)).sum();
+        let bytes = most.saturating_sub(used.saturating_sub(cache));
+        Some((bytes, group.join(limit).display().to_string()))
+    }
+}
+
+/// The control groups that this process is in, with those above them, by their directories.
+fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
+    let (own, mounts) = (read(&root.join("proc/self/cgroup")), read(&root.join("proc/self/mountinfo")));
+    let mut all = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let kind = match controllers {
+            "" => Kind::Unified,
+            _ if controllers.split(',').any(|c| c == "memory") => Kind::Memory,
+            _ => continue,
+        };
+        let Some((mounted, from)) = mounts.lines().find_map(|line| mount(line, kind)) else { continue };
+        // In a container the mount may begin at a group in the middle; what lies above it cannot be seen.
+        let below = path.strip_prefix(from.trim_end_matches('/')).unwrap_or("");
+        let mut group = PathBuf::from(mounted);
+        all.push((kind, group.clone()));
+        for part in below.split('/').filter(|part| !part.is_empty() && *part != "..") {
+            group.push(part);
+            all.push((kind, group.clone()));
+        }
+    }
+    all
+}
+
+/// Where a line of mountinfo says that groups of a kind are, and which group is on top there.
+fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
+    let (place, system) = line.split_once(" - ")?;
+    let mut place = place.split(' ').skip(3);
+    let (from, mounted) = (place.next()?, place.next()?);
+    let mut system = system.split(' ');
+    let (name, options) = (system.next()?, system.nth(1).unwrap_or_default());
+    let fits = match kind {
+        Kind::Unified => name == "cgroup2",
+        Kind::Memory => name == "cgroup" && options.split(',').any(|option| option == "memory"),
+    };
+    fits.then_some((mounted, from))
+}
+
+/// The number behind a name at the start of a line.
+fn value(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn under(root: &Path, absolute: &Path) -> PathBuf {
+    root.join(absolute.strip_prefix("/").unwrap_or(absolute))
+}
+
+/// A file's text; nothing when it cannot be read.
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    /// A tree of files, removed when it is dropped.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str, files: &[(&str, &str)]) -> Tree {
+            let tree = Tree(std::env::temp_dir().join(format!("volley-room-{name}-{}", std::process::id())));
+            for (path, text) in files {
+                let path = tree.0.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            tree
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    const MEMINFO: &str = "MemTotal:  25000000 kB\nMemAvailable:   20971520 kB\nHugePages_Total:       0\n";
+
+    #[test]
+    fn the_machine_bounds_it_where_no_group_does() {
+        let meminfo = "MemAvailable:   2097152 kB\nHugePages_Total:   100\nHugePages_Free:   60\nHugePages_Rsvd:   10\n";
+        let tree = Tree::new(
+            "machine",
+            &[
+                ("proc/meminfo", meminfo),
+                ("proc/self/cgroup", "0::/user/a\n"),
+                ("proc/self/mountinfo", "30 20 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"),
+                ("sys/fs/cgroup/user/a/memory.max", "max\n"),
+                ("sys/fs/cgroup/user/a/memory.current", "1000\n"),
+            ],
+        );
+        let room = Room::under(&tree.0);
+        assert_eq!((room.bytes, room.huge), (2 << 30, Some(50)));
+        room.must_have((2 << 30) - SPARE).unwrap();
+        let error = room.must_have(3 << 30).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(
+            error.to_string(),
+            "3.0 GiB of memory are asked for, and 2.0 GiB are to be had (MemAvailable of /proc/meminfo; 100 MiB in free \
+             huge pages)"
+        );
+    }
+
+    #[test]
+    fn the_tightest_group_above_bounds_it_and_its_page_cache_is_free() {
+        let tree = Tree::new(
+            "unified",
+            &[
+                ("proc/meminfo", MEMINFO),
+                ("proc/self/cgroup", "0::/machine/c1/router\n"),
+                // The mount of a container that begins at the group machine.
+                ("proc/self/mountinfo", "30 20 0:26 /machine /sys/fs/cgroup rw shared:4 - cgroup2 none rw\n"),
+                ("sys/fs/cgroup/c1/memory.max", "1073741824\n"),
+                ("sys/fs/cgroup/c1/memory.current", "536870912\n"),
+                (
+                    "sys/fs/cgroup/c1/memory.stat",
+                    "anon 1\ninactive_file 134217728\nactive_file 134217728\nfile 9\n",
+                ),
+                ("sys/fs/cgroup/c1/router/memory.max", "4294967296\n"),
+                ("sys/fs/cgroup/c1/router/memory.current", "0\n"),
+            ],
+        );
+        let room = Room::under(&tree.0);
+        assert_eq!((room.bytes, room.huge), (768 << 20, None));
+        assert_eq!(room.bound, "/sys/fs/cgroup/c1/memory.max");
+    }
+
+    #[test]
+    fn the_older_kind_of_groups_counts_too() {
+        let tree = Tree::new(
+            "memory",
+            &[
+                ("proc/meminfo", MEMINFO),
+                ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/a:b\n0::/\n"),
+                (
+                    "proc/self/mountinfo",
+                    "31 20 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                 32 20 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+                ),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "123\n"),
+                ("sys/fs/cgroup/memory/a:b/memory.limit_in_bytes", "100000000\n"),
+                ("sys/fs/cgroup/memory/a:b/memory.usage_in_bytes", "40000000\n"),
+                ("sys/fs/cgroup/memory/a:b/memory.stat", "cache 5\ntotal_inactive_file 10000000\n"),
+            ],
+        );
+        let room = Room::under(&tree.0);
+        assert_eq!(room.bytes, 70_000_000);
+        assert_eq!(room.bound, "/sys/fs/cgroup/memory/a:b/memory.limit_in_bytes");
+    }
+
+    #[test]
+    fn nothing_bounds_it_where_nothing_is_told() {
+        let tree = Tree::new("nothing", &[("proc/none", "")]);
+        Room::under(&tree.0).must_have(1 << 50).unwrap();
+        assert!(Room::now().bytes < u64::MAX, "this machine tells");
+    }
+}
