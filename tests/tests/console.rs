@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
@@ -170,4 +170,103 @@ fn a_command_that_is_refused_at_the_start_is_marked_on_a_line_of_its_own() {
     assert!(refused.stderr.contains(line), "{refused}");
     assert!(refused.stderr.contains("bad.cli:3:29: "), "{refused}");
     assert!(refused.stderr.contains("bad.conf:1:"), "{refused}");
+}
+
+/// Clients of the port, as a script of python's makes them: `client()` is a new one. They stay until this is dropped.
+fn clients(host: &Host, script: &str) -> Process {
+    let script = format!(
+        "import socket, threading, time\n\
+         def client(): return socket.create_connection(('127.0.0.1', 5002))\n\
+         def go(f, *a): threading.Thread(target=f, args=a, daemon=True).start()\n\
+         {script}\nprint('done', flush=True)\ntime.sleep(60)\n"
+    );
+    let clients = host.spawn_args(["python3", "-c", &script]);
+    until("they have begun", LIMIT, || clients.stdout().contains("done"));
+    clients
+}
+
+#[test]
+fn clients_that_never_say_anything_keep_nobody_out() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 cli-idle-timeout 3600 }", "");
+    // The console on its standard input is a client as well, and has said hello.
+    let silent = clients(
+        &r,
+        "all = [client() for _ in range(63)]\n\
+         [c.sendall(b'show ver') for c in all[:20]]\n\
+         [go(lambda c=c: print(c.makefile().read(), flush=True)) for c in all]",
+    );
+    for _ in 0..3 {
+        assert!(said(&r, "show version\\n").starts_with("volley# volley v"));
+    }
+    until("one is told why", LIMIT, || silent.stdout().contains("disconnected: no command had come"));
+    started.end();
+}
+
+#[test]
+fn where_all_are_busy_others_are_told_and_the_log_does_not_fill() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 cli-idle-timeout 3600 }", "");
+    let _busy = clients(
+        &r,
+        "all = [client() for _ in range(63)]\n\
+         for c in all:\n\
+         \x20   c.sendall(b'show version\\n')\n\
+         \x20   text = b''\n\
+         \x20   while text.count(b'volley# ') < 2: text += c.recv(4096)\n\
+         for _ in range(300): client().close()",
+    );
+    let told = said(&r, "show version\\n");
+    assert!(told.starts_with("64 clients are connected to the CLI, which is the most"), "{told}");
+    assert!(told.contains("something within the last 3600 seconds"), "{told}");
+    let log = started.router.stderr();
+    let lines = log.lines().filter(|line| line.contains("turned away")).count();
+    assert!((1..=3).contains(&lines), "{log}");
+    started.end();
+}
+
+#[test]
+fn clients_that_flood_it_take_little_memory_and_others_are_served() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
+    let anonymous = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", started.router.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let before = anonymous();
+    let flood = clients(
+        &r,
+        "def send(c, text):\n\
+         \x20   while True: c.sendall(text)\n\
+         def read(c):\n\
+         \x20   while c.recv(65536): pass\n\
+         def endless(c):\n\
+         \x20   c.sendall(b'x' * (1 << 20))\n\
+         \x20   c.shutdown(socket.SHUT_WR)\n\
+         \x20   print(c.makefile().read(), flush=True)\n\
+         for _ in range(8):\n\
+         \x20   go(endless, client())\n\
+         \x20   go(send, client(), b'\\n' * 65536)\n\
+         \x20   go(send, client(), b'show version\\n' * 5000)\n\
+         \x20   go(send, client(), b'\"hello\"\\n' * 8000)\n\
+         for _ in range(4):\n\
+         \x20   c = client()\n\
+         \x20   go(read, c)\n\
+         \x20   go(send, c, b'\\n' * 65536)",
+    );
+    until("endless lines end", LIMIT, || flood.stdout().matches("has 256 KiB at most").count() == 8);
+    let ctl = format!("{} ctl -s 127.0.0.1:5002 show version", binary().display());
+    for _ in 0..10 {
+        let start = Instant::now();
+        r.attempt(&ctl, LIMIT).expect_ok();
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(2), "a command took {took:?}");
+    }
+    let grown = anonymous().saturating_sub(before);
+    assert!(grown < 48 << 10, "they take {grown} KiB");
+    started.end();
 }

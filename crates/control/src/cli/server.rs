@@ -3,24 +3,27 @@
 //! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
 //! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
 //!
-//! There is room for [`CLIENTS`]. When all places are taken, the client that has done nothing for the longest time gives
-//! way to the next one, if that time is long enough; otherwise the next one is told that there is no room.
+//! There is room for [`CLIENTS`]. When all places are taken, one that never said a whole line gives way to the next one;
+//! or else the client that has done nothing for the longest time, if that time is long enough; otherwise the next one is
+//! told that there is no room.
 
 use super::listen::{Listener, Socket};
 use super::registry::{Registry, Values};
-use super::session::{Seat, Session, Stream};
+use super::session::{LetGo, Seat, Session, Stream};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
-use tokio::time;
+use tokio::time::{self, Instant};
 
 /// How many clients are served at once.
 const CLIENTS: usize = 64;
 /// How many that were sent away are told so at once.
 const FAREWELLS: usize = 64;
+/// How long nothing more is said of what has just been said.
+const SILENCE: Duration = Duration::from_secs(10);
 /// How long no client is let in after the system had no room for one.
 const RECOVERY: Duration = Duration::from_millis(100);
 
@@ -76,15 +79,20 @@ pub async fn serve<C: Values + 'static>(
 ) -> io::Result<()> {
     let acceptor = Acceptor::new(&listener.socket)?;
     let (prompt, idle): (Rc<str>, _) = (service.prompt.into(), service.idle);
-    let let_go = format!(
-        "disconnected: nothing was done here for {} seconds or more, and others needed the place",
-        idle.as_secs()
-    );
+    let let_go = LetGo {
+        idle: format!(
+            "disconnected: nothing was done here for {} seconds or more, and others needed the place",
+            idle.as_secs()
+        ),
+        silent: "disconnected: no command had come, and others needed the place".into(),
+    };
     let no_room = format!(
-        "{CLIENTS} clients are connected to the CLI, which is the most, and each has done something within the last {} \
-         seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} says when an idle one gives way)",
+        "{CLIENTS} clients are connected to the CLI, which is the most, and each has a command that runs, or has done \
+         something within the last {} seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} says \
+         when an idle one gives way)",
         idle.as_secs()
     );
+    let (mut gone, mut away) = (Repeated::default(), Repeated::default());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
     loop {
@@ -94,11 +102,15 @@ pub async fn serve<C: Values + 'static>(
                     let session = Session::new(stream, Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt), service.read_only);
                     // A seat is the client's and this list's, until the client is gone.
                     seats.retain(|seat| Rc::strong_count(seat) > 1);
-                    if make_room(&seats, idle) {
+                    let room = make_room(&seats, idle);
+                    if let Room::Made = room {
+                        gone.happened(say_gone);
+                    }
+                    if !matches!(room, Room::None) {
                         seats.push(session.seat());
                         clients.spawn_local(session.serve(let_go.clone()));
                     } else {
-                        tracing::warn!("a CLI client was turned away: {CLIENTS} are connected");
+                        away.happened(say_away);
                         if refused.len() < FAREWELLS {
                             refused.spawn_local(session.turn_away(no_room.clone()));
                         }
@@ -115,23 +127,74 @@ pub async fn serve<C: Values + 'static>(
                 Err(error) => tracing::error!("a CLI command failed badly: {error}"),
             },
             Some(_) = refused.join_next() => {}
+            () = gone.due() => gone.say(say_gone),
+            () = away.due() => away.say(say_away),
         }
     }
 }
 
-/// Whether there is room for one more, which there may be because another one is told to go.
-fn make_room(seats: &[Rc<Seat>], idle: Duration) -> bool {
+/// Whether there is room for one more.
+enum Room {
+    /// There is.
+    Free,
+    /// There is, because another one is told to go.
+    Made,
+    /// There is not.
+    None,
+}
+
+/// Looks for room; one that can go is told to.
+fn make_room(seats: &[Rc<Seat>], idle: Duration) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < CLIENTS {
-        return true;
+        return Room::Free;
     }
-    let longest =
-        seats.iter().filter_map(|seat| Some((seat.idle_since()?, seat))).min_by_key(|(since, _)| *since);
-    match longest.filter(|(since, _)| since.elapsed() >= idle) {
-        Some((_, seat)) => {
-            tracing::info!("an idle CLI client gives way to another: {CLIENTS} are connected");
+    let longest = seats
+        .iter()
+        .filter_map(|seat| Some((seat.has_spoken(), seat.idle_since()?, seat)))
+        .min_by_key(|(spoken, since, _)| (*spoken, *since));
+    match longest.filter(|(spoken, since, _)| !spoken || since.elapsed() >= idle) {
+        Some((.., seat)) => {
             seat.leave();
-            true
+            Room::Made
         }
-        None => false,
+        None => Room::None,
+    }
+}
+
+fn say_gone(clients: u64) {
+    tracing::info!("{clients} idle CLI client(s) gave way to others: {CLIENTS} are connected");
+}
+
+fn say_away(clients: u64) {
+    tracing::warn!("{clients} CLI client(s) turned away: {CLIENTS} are connected");
+}
+
+/// Something that anybody can cause as often as he likes: the first time is told at once, and those that follow are
+/// counted and told together.
+#[derive(Default)]
+struct Repeated {
+    times: u64,
+    silent_until: Option<Instant>,
+}
+
+impl Repeated {
+    fn happened(&mut self, say: fn(u64)) {
+        self.times += 1;
+        if self.silent_until.is_none_or(|end| end <= Instant::now()) {
+            self.say(say);
+        }
+    }
+
+    fn say(&mut self, say: fn(u64)) {
+        say(std::mem::take(&mut self.times));
+        self.silent_until = Some(Instant::now() + SILENCE);
+    }
+
+    /// Waits until there is something to tell.
+    async fn due(&self) {
+        match self.silent_until.filter(|_| self.times > 0) {
+            Some(end) => time::sleep_until(end).await,
+            None => std::future::pending().await,
+        }
     }
 }

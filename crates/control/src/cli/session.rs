@@ -33,7 +33,18 @@ pub(super) struct Seat {
     state: Cell<State>,
     /// When it last sent a request, or took a part of a reply.
     last: Cell<Instant>,
+    /// Whether it ever sent a whole request.
+    spoken: Cell<bool>,
     leave: Notify,
+}
+
+/// What a client is told that has to go.
+#[derive(Clone)]
+pub(super) struct LetGo {
+    /// One that has done nothing for long.
+    pub(super) idle: String,
+    /// One that never said anything.
+    pub(super) silent: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -53,6 +64,7 @@ impl Seat {
         Rc::new(Seat {
             state: Cell::new(State::Asked),
             last: Cell::new(Instant::now()),
+            spoken: Cell::new(false),
             leave: Notify::new(),
         })
     }
@@ -60,6 +72,10 @@ impl Seat {
     /// Since when it has done nothing; `None` while its command runs, or when it leaves anyway.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
+    }
+
+    pub(super) fn has_spoken(&self) -> bool {
+        self.spoken.get()
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -83,6 +99,12 @@ impl Seat {
                 _ => time::sleep_until(due).await,
             }
         }
+    }
+
+    /// A whole request has come.
+    fn begin(&self) {
+        self.spoken.set(true);
+        self.enter(State::Served);
     }
 
     fn enter(&self, state: State) {
@@ -119,7 +141,8 @@ impl<C: Values + 'static> Session<C> {
     ) -> Session<C> {
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new() };
-        Session { requests: Requests { input, buffer: Vec::new() }, replies, registry, cx, read_only }
+        let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0 };
+        Session { requests, replies, registry, cx, read_only }
     }
 
     pub(super) fn seat(&self) -> Rc<Seat> {
@@ -127,16 +150,21 @@ impl<C: Values + 'static> Session<C> {
     }
 
     /// Answers until the client is gone, or told to go, which it is told why.
-    pub(super) async fn serve(mut self, why: String) -> io::Result<()> {
+    pub(super) async fn serve(mut self, why: LetGo) -> io::Result<()> {
         let seat = self.seat();
         tokio::select! {
             // First: what a client that has to go asks for in the same moment is not begun.
             biased;
             () = seat.leave.notified() => {}
-            ended = self.answer_all() => return ended,
+            ended = self.answer_all() => return match ended {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => self.farewell(error.to_string()).await,
+                ended => ended,
+            },
         }
         match seat.state.get() {
-            State::Leaving(true) => self.farewell(why).await,
+            State::Leaving(true) => {
+                self.farewell(if seat.has_spoken() { why.idle } else { why.silent }).await
+            }
             _ => Ok(()),
         }
     }
@@ -156,8 +184,9 @@ impl<C: Values + 'static> Session<C> {
             }
             self.replies.output.shutdown().await?;
             // To close with something unread would take the words away from the client before it has read them.
+            self.requests.clear();
             while self.requests.more().await? {
-                self.requests.buffer.clear();
+                self.requests.clear();
             }
             Ok(())
         };
@@ -189,7 +218,7 @@ impl<C: Values + 'static> Session<C> {
         let seat = self.seat();
         while let Some(request) = self.requests.next().await? {
             let Session { requests, replies, registry, cx, read_only } = self;
-            seat.enter(State::Served);
+            seat.begin();
             tokio::select! {
                 () = requests.gone(&seat) => return Ok(()),
                 answered = answer(&request, *read_only, replies, registry, cx) => answered?,
@@ -201,7 +230,7 @@ impl<C: Values + 'static> Session<C> {
 
     async fn answer_lines(&mut self) -> io::Result<()> {
         while let Some(line) = self.requests.next().await? {
-            self.replies.seat.enter(State::Served);
+            self.replies.seat.begin();
             let line = String::from_utf8_lossy(&line);
             let line = line.trim();
             if line.ends_with(" HTTP/1.1") || line.ends_with(" HTTP/1.0") {
@@ -340,6 +369,10 @@ impl Replies {
 struct Requests {
     input: ReadHalf<Box<dyn Stream>>,
     buffer: Vec<u8>,
+    /// How much at the start of the buffer was taken already.
+    taken: usize,
+    /// Up to here there is no line feed behind what was taken.
+    searched: usize,
 }
 
 impl Requests {
@@ -357,21 +390,32 @@ impl Requests {
     /// The next line; `None` at the end. What follows the last line feed is a line too.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(self.buffer.drain(..=end).collect()));
+            let rest = self.buffer.get(self.searched..).unwrap_or_default();
+            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.take(self.searched + end + 1)));
             }
-            if self.buffer.len() >= LONGEST_REQUEST {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "its request is too long"));
+            self.searched = self.buffer.len();
+            if self.searched - self.taken >= LONGEST_REQUEST {
+                let why =
+                    format!("disconnected: a line or a request has {} KiB at most", LONGEST_REQUEST >> 10);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             if !self.more().await? {
-                return Ok((!self.buffer.is_empty()).then(|| std::mem::take(&mut self.buffer)));
+                return Ok((self.taken < self.searched).then(|| self.take(self.searched)));
             }
         }
     }
 
+    /// Takes what comes before `end`. The buffer is tidied up by [`more`](Self::more): it may hold very many lines.
+    fn take(&mut self, end: usize) -> Vec<u8> {
+        let line = self.buffer.get(self.taken..end).unwrap_or_default().to_vec();
+        (self.taken, self.searched) = (end, end);
+        line
+    }
+
     /// Waits until the client is gone, or seems to be; keeps what it sends meanwhile.
     async fn gone(&mut self, seat: &Seat) {
-        while self.buffer.len() < LONGEST_REQUEST {
+        while self.buffer.len() - self.taken < LONGEST_REQUEST {
             match self.more().await {
                 Ok(true) => {}
                 // It may read on.
@@ -385,7 +429,16 @@ impl Requests {
 
     /// Whether something was read; nothing is lost if this is not awaited to the end.
     async fn more(&mut self) -> io::Result<bool> {
+        self.buffer.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
         let room = LONGEST_REQUEST - self.buffer.len();
         Ok((&mut self.input).take(room as u64).read_buf(&mut self.buffer).await? > 0)
+    }
+
+    /// Forgets what has come.
+    fn clear(&mut self) {
+        self.buffer.clear();
+        (self.taken, self.searched) = (0, 0);
     }
 }

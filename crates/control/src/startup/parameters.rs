@@ -153,8 +153,9 @@ const UNIX: &[Parameter] = &[
     })
     .default("60")
     .help(
-        "64 clients of the CLI are served at once. When there is no room for another, the one that was idle for the longest \
-         time gives way if that is at least so long. `volley ctl` connects again by itself.",
+        "64 clients of the CLI are served at once. When there is no room for another, one that never said a whole line gives \
+         way, or else the one that was idle for the longest time, if that is at least so long. `volley ctl` connects again by \
+         itself.",
     ),
     Parameter::sets("cli-prompt", "<text>", |s, c| {
         s.unix.cli_prompt = c.text("the prompt's text")?;
