@@ -95,7 +95,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     // First of all: a second instance ends here, before it touches anything.
     let listener = listen(startup)?;
     let reading = startup.unix.cli_listen_read_only.as_deref().map(|path| {
-        let group = group("gid-read-only", &startup.unix.gid_read_only)?;
+        let group = group(startup, "gid-read-only", &startup.unix.gid_read_only)?;
         Listener::unix(path, group).map_err(|e| failed(startup.about(&["cli-listen-read-only"], e)))
     });
     let reading = reading.transpose()?;
@@ -312,7 +312,7 @@ fn guardian() -> Guardian {
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     make_runtime_dir(startup)?;
     let listener = match &startup.unix.cli_listen {
-        Listen::Socket(path) => Listener::unix(path, group("gid", &startup.unix.gid)?),
+        Listen::Socket(path) => Listener::unix(path, group(startup, "gid", &startup.unix.gid)?),
         Listen::Tcp(address) => {
             if !address.ip().is_loopback() {
                 tracing::warn!(
@@ -342,16 +342,10 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     })
 }
 
-/// The group that may use the CLI's socket. One that this machine does not know is a matter for a warning.
-fn group(parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
-    let Some(group) = given else { return Ok(None) };
-    let id = group.id()?;
-    if id.is_none() {
-        tracing::warn!(
-            "unix {{ {parameter} }}: this machine knows no such group; the CLI's socket keeps the process's"
-        );
-    }
-    Ok(id)
+/// The number of the group that may use a socket of the CLI.
+fn group(startup: &Startup, parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
+    let id = given.as_ref().map(Group::id).transpose();
+    id.map_err(|e| failed(startup.about(&[parameter], e)))
 }
 
 fn where_listening(startup: &Startup) -> String {

@@ -18,6 +18,7 @@ mod reference;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unused;
 mod value;
 
 pub use cpu::{Cpu, Placement, Workers};
@@ -179,6 +180,15 @@ impl Startup {
             Some(place) => format!("{place}: {message}"),
             None => message.to_string(),
         }
+    }
+
+    /// The groups that this machine does not know, each with its place.
+    pub fn unknown_groups(&self) -> Vec<String> {
+        let groups = [("gid", &self.unix.gid), ("gid-read-only", &self.unix.gid_read_only)];
+        let wrong = |(name, group): (&str, &Option<Group>)| {
+            group.as_ref()?.id().err().map(|e| self.about(&[name], format_args!("on this machine: {e}")))
+        };
+        groups.into_iter().filter_map(wrong).collect()
     }
 
     fn build(tokens: Vec<Token>, mut faults: Vec<Fault>) -> Result<Self, Vec<Fault>> {

@@ -3,7 +3,8 @@
 
 use super::{
     Startup, Workers,
-    place::Fault,
+    place::{Fault, hint},
+    unused::is_log_class,
     value::{Cursor, LAST_CORE},
 };
 use crate::logging::{CLASSES, ClassSettings, MOST_MESSAGES, class_name};
@@ -356,9 +357,12 @@ const LOGGING: &[Parameter] = &[
         match class_name(&name.text) {
             Some(class) => drop(s.logging.classes.insert(class, settings)),
             // VPP's files have VPP's classes.
+            None if is_log_class(&name.text) => {
+                s.warnings.push(format!("{}: the class '{}' of VPP's is not used", name.place, name.text));
+            }
             None => {
-                let all = CLASSES.map(|class| class.name).join(", ");
-                s.warnings.push(format!("{}: no class is called '{}'; there are {all}", name.place, name.text));
+                let hint = hint(&name.text, CLASSES.iter().map(|class| class.name));
+                return Err(Fault::new(&name.place, format!("no class is called '{}': {hint}", name.text)));
             }
         }
         Ok(())
@@ -415,79 +419,6 @@ const PLUGINS: &[Parameter] = &[
     })
     .repeats()
     .help("Every feature is built in, and costs nothing until it is configured."),
-];
-
-/// Sections of VPP that nothing here corresponds to; each is accepted with one warning.
-pub const UNUSED_SECTIONS: &[&str] = &[
-    "acl-plugin",
-    "api-fuzz",
-    "api-queue",
-    "api-segment",
-    "api-trace",
-    "cj",
-    "cnat",
-    "crypto-engines",
-    "crypto_sw_scheduler",
-    "ct6",
-    "det44",
-    "devices",
-    "dns",
-    "dpdk",
-    "dsa",
-    "dslite",
-    "ethernet",
-    "fateshare",
-    "heapsize",
-    "http",
-    "ikev2",
-    "interface",
-    "ip",
-    "ip6",
-    "ipsec",
-    "l2fib",
-    "l2learn",
-    "l2tp",
-    "l3fib",
-    "linux-cp",
-    "linux-nl",
-    "mactime",
-    "map",
-    "mc",
-    "memory",
-    "mpls",
-    "nat",
-    "nat64",
-    "node",
-    "npol-plugin",
-    "nsim",
-    "oam",
-    "perfmon",
-    "physmem",
-    "plugin_path",
-    "prom",
-    "punt",
-    "pvti",
-    "quic",
-    "selog",
-    "session",
-    "sfdp",
-    "snort",
-    "socksvr",
-    "stats",
-    "statseg",
-    "stn",
-    "tapcli",
-    "tcp",
-    "test-proxy",
-    "test_plugin_path",
-    "tls",
-    "trace",
-    "tuntap",
-    "udp",
-    "unix-cli",
-    "vhost-user",
-    "virtio",
-    "vlib",
 ];
 
 /// The parameter that the next words at `cursor` name; the words are taken.

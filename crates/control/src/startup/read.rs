@@ -2,9 +2,10 @@
 
 use super::{
     Startup, Workers,
-    parameters::{Effect, Parameter, SECTIONS, UNUSED_SECTIONS, find},
+    parameters::{Effect, Parameter, SECTIONS, find},
     place::{Fault, Place, closest, hint},
     tree::{Item, Section},
+    unused,
     value::{Cursor, Listen},
 };
 use infra::cpu::Policy;
@@ -17,6 +18,7 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     reader.check_cores();
     reader.check_scheduler();
     reader.check_listen();
+    reader.check_sockets();
     reader.check_metrics();
     reader.startup.places = reader.given.iter().map(|(name, place)| (*name, (*place).clone())).collect();
     (reader.startup, reader.faults)
@@ -36,13 +38,14 @@ impl<'a> Reader<'a> {
         let name = section.name.text.as_str();
         if let Some((name, parameters)) = SECTIONS.iter().find(|(known, _)| *known == name) {
             self.parameters(name, parameters, Cursor::new(&section.items, &section.end));
-        } else if let Some(name) = UNUSED_SECTIONS.iter().find(|known| **known == name) {
+        } else if let Some((name, faults)) = unused::faults(name, &section.items, &section.end) {
+            self.faults.extend(faults);
             self.warn_once(name, &section.name.place, || {
                 format!("section '{name}' is not used by this version")
             });
         } else {
             let used = SECTIONS.iter().map(|(name, _)| *name);
-            let unused = closest(name, UNUSED_SECTIONS.iter().copied());
+            let unused = closest(name, unused::names());
             let hint = hint(name, used.chain(unused));
             self.faults
                 .push(Fault::new(&section.name.place, format!("no section is called '{name}': {hint}")));
@@ -97,6 +100,21 @@ impl<'a> Reader<'a> {
         let real_time = matches!(self.startup.cpu.policy, Some(Policy::Fifo | Policy::RoundRobin));
         if let Some(place) = self.given.get("scheduler-priority").filter(|_| !real_time) {
             let message = "only the policies fifo and rr have priorities: give scheduler-policy one of them";
+            self.faults.push(Fault::new(place, message));
+        }
+    }
+
+    /// Checks that the two sockets of the CLI are two.
+    fn check_sockets(&mut self) {
+        let unix = &self.startup.unix;
+        if let (Listen::Socket(path), Some(reading)) = (&unix.cli_listen, &unix.cli_listen_read_only)
+            && unix.runtime_dir.join(path) == unix.runtime_dir.join(reading)
+            && let Some(place) = self.given.get("cli-listen-read-only")
+        {
+            let message = format!(
+                "{} is the socket of cli-listen already, where everything is carried out: give the one for reading another name",
+                reading.display()
+            );
             self.faults.push(Fault::new(place, message));
         }
     }

@@ -335,7 +335,12 @@ fn logging_is_by_class() {
     let neighbor = ClassSettings { syslog_level: Some(Level::Disabled), ..ClassSettings::default() };
     assert_eq!(logging.classes, [("ip", ip), ("neighbor", neighbor)].into());
     let [warning] = startup.warnings.as_slice() else { panic!("{:?}", startup.warnings) };
-    assert!(warning.contains("no class is called 'linux-cp/if'; there are capture, cli,"), "{warning}");
+    assert!(warning.contains("the class 'linux-cp/if' of VPP's is not used"), "{warning}");
+    assert_eq!(
+        faults("logging { class neighbour { level info } }"),
+        "f:1:17: no class is called 'neighbour': did you mean 'neighbor'?; usage: class <name> { [level <level>] \
+         [syslog-level <level>] [rate-limit <n>] }\n"
+    );
     assert!(
         faults("logging { default-log-level loud }").starts_with("f:1:29: expected a level (emerg, alert,")
     );
@@ -385,10 +390,41 @@ fn a_file_that_cannot_be_read_is_a_fault_of_its_own() {
 }
 
 #[test]
+fn what_vpp_does_not_know_is_an_error_in_its_sections_too() {
+    let known = "dpdk { dev default { num-rx-queues 3 rss { ipv4 } } dev 0000:02:00.0 dev 0000:03:00.0 { name x tso on }
+                 socket-mem 2048,2048 no-multi-seg }
+                 acl-plugin { connection hash buckets 64 use tuple merge 1 } statseg { default per-node-counters on }
+                 session { enable enable rt-backend sdl } ipsec { ip4 { num-buckets 7 } } nat { whatever }
+                 crypto-engines { default { disable } openssl { enable } } heapsize 2G";
+    assert_eq!(parse(known).warnings.len(), 8);
+    assert_eq!(
+        faults("statseg {\n  siz 32M\n  per-node-counters maybe\n  default\n}"),
+        "f:2:3: section 'statseg' of VPP has no parameter 'siz': did you mean 'size'?\n\
+         f:3:3: 'per-node-counters' is not complete: expected per-node-counters on, or per-node-counters off\n"
+    );
+    assert_eq!(
+        faults("dpdk { dev 0000:02:00.0 { num-rx-queue 2 name a } dev { } blacklist x uio-drivr y }"),
+        "f:1:27: section 'dpdk { dev }' of VPP has no parameter 'num-rx-queue': did you mean 'num-rx-queues'?\n\
+         f:1:51: 'dev' is not complete: expected dev <value> { … }, or dev <value>\n\
+         f:1:71: section 'dpdk' of VPP has no parameter 'uio-drivr': did you mean 'uio-driver'?\n"
+    );
+}
+
+#[test]
+fn the_two_sockets_of_the_cli_are_two() {
+    assert_eq!(
+        faults("unix { cli-listen /r/a runtime-dir /r cli-listen-read-only a }"),
+        "f:1:39: a is the socket of cli-listen already, where everything is carried out: give the one for reading another \
+         name\n"
+    );
+    assert!(faults("unix { cli-listen-read-only cli.sock }").contains("f:1:8: "), "the usual name");
+}
+
+#[test]
 fn groups_are_found_by_name() {
-    assert_eq!(Group::Name("root".into()).id().unwrap(), Some(0));
-    assert_eq!(Group::Name("no such group".into()).id().unwrap(), None);
-    assert_eq!(Group::Id(12).id().unwrap(), Some(12));
+    assert_eq!(Group::Name("root".into()).id(), Ok(0));
+    assert!(Group::Name("no such group".into()).id().unwrap_err().contains("called 'no such group'"));
+    assert_eq!(Group::Id(12).id(), Ok(12));
 }
 
 #[test]

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::logging::Level;
 use std::{
-    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
@@ -29,20 +28,25 @@ pub enum Listen {
 pub enum Group {
     /// By number.
     Id(u32),
-    /// By name; whether the machine knows it is not checked.
+    /// By name; the machine need not know it.
     Name(String),
 }
 
 impl Group {
-    /// The group's number; `None` when the machine knows no group of the name. VPP's packaged file names one that other
-    /// machines lack, so that is a matter for a warning.
+    /// The group's number.
     ///
     /// # Errors
-    /// When the machine's lists of groups cannot be read.
-    pub fn id(&self) -> io::Result<Option<u32>> {
+    /// When the machine knows no group of the name, or its lists of groups cannot be read.
+    pub fn id(&self) -> Result<u32, String> {
         match self {
-            Self::Id(id) => Ok(Some(*id)),
-            Self::Name(name) => Ok(nix::unistd::Group::from_name(name)?.map(|group| group.gid.as_raw())),
+            Self::Id(id) => Ok(*id),
+            Self::Name(name) => match nix::unistd::Group::from_name(name) {
+                Ok(Some(group)) => Ok(group.gid.as_raw()),
+                Ok(None) => {
+                    Err(format!("no group is called '{name}': make it (groupadd {name}), or name another"))
+                }
+                Err(e) => Err(format!("the group '{name}' cannot be looked up: {e}")),
+            },
         }
     }
 }
@@ -83,6 +87,17 @@ impl<'a> Cursor<'a> {
     pub fn starts_with(&self, name: &str) -> bool {
         let mut items = self.items.iter();
         name.split(' ').all(|part| matches!(items.next(), Some(Item::Word(word)) if word.text == part))
+    }
+
+    /// How many items the next ones are if they are of this form: words as they are, `<>` for any word, `{}` for a block.
+    pub fn matches(&self, form: &str) -> Option<usize> {
+        let mut items = self.items.iter();
+        let fits = |part: &str, item: Option<&Item>| match item {
+            Some(Item::Word(word)) => part == "<>" || word.text == part,
+            Some(Item::Block(_)) => part == "{}",
+            None => false,
+        };
+        form.split(' ').all(|part| fits(part, items.next())).then(|| form.split(' ').count())
     }
 
     /// Whether nothing is left.
