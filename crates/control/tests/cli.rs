@@ -208,14 +208,14 @@ impl Server {
     fn ctl(
         &self,
         words: &[&str],
-        input: &str,
+        input: impl AsRef<[u8]>,
         change: impl FnOnce(&mut ClientOptions),
     ) -> (u8, String, String) {
         let words = words.iter().map(ToString::to_string).collect();
         let mut options = ClientOptions { socket: self.socket(), json: false, keep_going: false, words };
         change(&mut options);
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let code = run_with(&options, &mut input.as_bytes(), &mut out, &mut errors);
+        let code = run_with(&options, &mut input.as_ref(), &mut out, &mut errors);
         (code, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
     }
 }
@@ -270,6 +270,19 @@ fn commands_from_standard_input_stop_at_the_first_that_fails() {
     assert_eq!((code, out.as_str()), (1, "4\n"));
     assert!(errors.contains("line 3:") && errors.contains("line 5:"), "{errors}");
     assert_eq!(server.ctl(&[], "show count", |options| options.json = true), ok(0, "4\n"));
+}
+
+#[test]
+fn a_line_that_is_no_text_is_a_command_that_fails() {
+    let server = Server::start();
+    let script = b"add 1\nadd \xff\nadd 2\nshow count\n";
+    let (code, out, errors) = server.ctl(&["-"], script, |_| ());
+    assert_eq!((code, out.as_str(), errors.as_str()), (1, "", "line 2, column 5: expected text in UTF-8\n"));
+    let (code, out, errors) = server.ctl(&["-"], script, |options| options.keep_going = true);
+    assert_eq!(
+        (code, out.as_str(), errors.as_str()),
+        (1, "4\n", "line 2, column 5: expected text in UTF-8\n")
+    );
 }
 
 #[test]
@@ -483,7 +496,8 @@ fn nonsense_is_answered_and_floods_are_cut() {
         let answer = raw(&server.socket(), &bytes).unwrap();
         assert!(answer.contains("this is no request"), "{answer}");
     }
-    assert_eq!(raw(&server.socket(), &vec![b'{'; 1 << 20]), None);
+    let answer = raw(&server.socket(), &vec![b'{'; 1 << 20]).unwrap();
+    assert!(answer.contains("a line or a request has 256 KiB at most"), "{answer}");
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
 }
 

@@ -4,7 +4,7 @@ use super::complete::Completion;
 use super::editor;
 use super::lex::quote;
 use super::protocol::{Reply, Request};
-use super::script::Commands;
+use super::script::{Commands, Unread};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -373,8 +373,17 @@ fn script(
         if prompted {
             write!(out, "{}", connection.prompt()).and_then(|()| out.flush()).map_err(Failure::Output)?;
         }
-        let next =
-            commands.next().map_err(|(line, error)| Failure::Refused(format!("line {line}: {error}")))?;
+        let next = match commands.next() {
+            Ok(next) => next,
+            Err(Unread { line, column, error }) => {
+                let failure = Failure::Refused(format!("line {line}, column {column}: {error}"));
+                if !options.keep_going {
+                    return Err(failure);
+                }
+                code = report(&failure, errors);
+                continue;
+            }
+        };
         let next = next.filter(|(_, command)| !is_farewell(command));
         let Some((line, command)) = next else { return Ok(code) };
         match connection.run(&command, options.json, out, &|| false) {

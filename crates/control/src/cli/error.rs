@@ -49,6 +49,12 @@ impl CliError {
         self.place.as_ref().filter(|(of, _)| of == line).map(|(_, span)| span.start)
     }
 
+    /// The message and the notes in one line, for those who know the place.
+    pub(super) fn in_one_line(&self) -> String {
+        let notes = self.notes.iter().map(|note| note.trim());
+        [self.message.as_str()].into_iter().chain(notes).collect::<Vec<_>>().join("; ")
+    }
+
     /// The line with a mark under the place, the message and the notes, without a line feed at the end.
     pub fn render(&self) -> String {
         let mut text = self.place.as_ref().map_or(String::new(), |(line, span)| mark(line, span));

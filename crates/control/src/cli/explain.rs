@@ -15,9 +15,10 @@ const NAMES: usize = 12;
 pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn Values) -> CliError {
     let leaves = leaves(states);
     let word: &str = &token.text;
-    let message = match leaves.as_slice() {
-        [] => format!("nothing may follow here, but '{word}' does"),
-        [Leaf::Arg { kind: Kind::Name(kind), .. }] => format!("there is no {kind} '{word}'"),
+    let meant = name_meant(&leaves, word);
+    let message = match (leaves.as_slice(), meant) {
+        ([], _) => format!("nothing may follow here, but '{word}' does"),
+        (_, Some(kind)) => format!("there is no {kind} '{word}'"),
         _ if token.span.start == line.len() - line.trim_start().len() => {
             format!("there is no command '{word}'")
         }
@@ -36,12 +37,27 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
             Leaf::Arg { .. } => Vec::new(),
         })
         .collect();
-    if matches!(leaves.as_slice(), [Leaf::Arg { .. }]) && (1..=NAMES).contains(&names.len()) {
-        error = error.note(format!("there are: {}", names.join(", ")));
+    let there = meant.map(|kind| values.values(kind)).unwrap_or_default();
+    if (1..=NAMES).contains(&there.len()) {
+        error = error.note(format!("there are: {}", there.join(", ")));
     }
     match nearest(word, names.iter().map(String::as_str)) {
         Some(name) => error.note(format!("did you mean '{name}'?")),
         None => error,
+    }
+}
+
+/// The kind of name that the word was probably meant to be: where one fits, and nothing else but keywords which are not like it.
+fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
+    let keyword =
+        |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword.as_str()) } else { None };
+    if nearest(word, leaves.iter().filter_map(keyword)).is_some() {
+        return None;
+    }
+    let mut others = leaves.iter().filter(|leaf| keyword(leaf).is_none());
+    match (others.next(), others.next()) {
+        (Some(Leaf::Arg { kind: Kind::Name(kind), .. }), None) => Some(kind),
+        _ => None,
     }
 }
 

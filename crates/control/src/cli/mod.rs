@@ -35,6 +35,6 @@ pub use listen::Listener;
 pub use output::{Answer, Job, Output, Step};
 pub use registry::{Call, Handler, Registry, Values};
 pub use rows::{Merge, PAGE, Rows};
-pub use script::{run_file, run_job};
+pub use script::{check_commands, run_file, run_job};
 pub use server::{Service, serve};
 pub use table::Table;

@@ -1,6 +1,6 @@
 //! The commands that there are, and how a line becomes a call of one.
 
-use super::args::Args;
+use super::args::{Args, Taken};
 use super::complete::{self, Completion};
 use super::error::CliError;
 use super::grammar::{self, Seq};
@@ -128,23 +128,17 @@ impl<C: Values + 'static> Registry<C> {
     /// What is wrong with the line, or what the command says.
     pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Answer<C>, CliError> {
         let mut found = Line::whole(line)?;
-        while let Some(last) =
-            found.tokens.pop_if(|token| !token.quoted && (token.text == "--json" || token.text == "-j"))
-        {
-            found.end = last.span.start;
-            call.json = true;
-        }
+        call.json |= take_json(&mut found);
         if let Some(last) = found.tokens.pop_if(|token| !token.quoted && token.text == "?") {
             let before = line.get(..last.span.start).unwrap_or_default();
-            let completion = self.complete(cx, before);
+            let completion = self.complete(cx, before, call.read_only);
             let text = complete::list(&completion.candidates);
             return Ok(Output::show(&completion.candidates, text).render(call.json));
         }
         if found.tokens.is_empty() {
             return Ok(Output::none().render(call.json));
         }
-        let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
-        let (index, taken) = parse::decide(self.start(), line, &found, cx, syntax)?;
+        let (index, taken) = self.decide(line, &found, cx)?;
         if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
             return Err(CliError::new(format!(
                 "this socket is for reading, and \"{}\" is none of the commands that change nothing: \"show ...\", \
@@ -166,11 +160,34 @@ impl<C: Values + 'static> Registry<C> {
         Ok(output?.render(json))
     }
 
-    /// What can stand at the end of `line`.
-    pub fn complete(&self, cx: &C, line: &str) -> Completion {
-        complete::complete(self.start(), line, cx, |index| {
-            self.commands.get(index).map_or("", |c| c.help.as_str())
-        })
+    /// Whether a line is a command, by its form and the names that there are; an empty one is.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, line: &str, values: &dyn Values) -> Result<(), CliError> {
+        let mut found = Line::whole(line)?;
+        take_json(&mut found);
+        if found.tokens.is_empty() {
+            return Ok(());
+        }
+        self.decide(line, &found, values).map(|_| ())
+    }
+
+    fn decide(
+        &self,
+        line: &str,
+        found: &Line<'_>,
+        values: &dyn Values,
+    ) -> Result<(usize, Vec<Taken>), CliError> {
+        let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
+        parse::decide(self.start(), line, found, values, syntax)
+    }
+
+    /// What can stand at the end of `line`, for those who may only read or for all.
+    pub fn complete(&self, cx: &C, line: &str, read_only: bool) -> Completion {
+        let reads = |state: &State<'_>| self.commands.get(state.command).is_some_and(|command| command.reads);
+        let start = self.start().into_iter().filter(|state| !read_only || reads(state)).collect();
+        complete::complete(start, line, cx, |index| self.commands.get(index).map_or("", |c| c.help.as_str()))
     }
 
     fn start(&self) -> Vec<State<'_>> {
@@ -185,10 +202,30 @@ impl<C: Values + 'static> Registry<C> {
         indexes.dedup();
         let mut list: Vec<&Command<C>> =
             indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
+        let mut refused = "";
+        if args.call().read_only {
+            // Whoever asks for others by name is told of them.
+            match list.iter().any(|command| command.reads) {
+                true => list.retain(|command| command.reads),
+                false => refused = "    This socket is for reading: it is not carried out here.\n",
+            }
+        }
         list.sort_by_key(|command| &command.syntax);
-        let text: String = list.iter().map(|c| format!("{}\n    {}\n", c.syntax, c.help)).collect();
+        let text: String = list.iter().map(|c| format!("{}\n    {}\n{refused}", c.syntax, c.help)).collect();
         let data: Vec<_> =
             list.iter().map(|c| serde_json::json!({ "syntax": c.syntax, "help": c.help })).collect();
         Ok(Output::show(data, text))
     }
+}
+
+/// Takes the words from the end of a line that ask for JSON, and says whether there were any.
+fn take_json(found: &mut Line<'_>) -> bool {
+    let mut asked = false;
+    while let Some(last) =
+        found.tokens.pop_if(|token| !token.quoted && (token.text == "--json" || token.text == "-j"))
+    {
+        found.end = last.span.start;
+        asked = true;
+    }
+    asked
 }

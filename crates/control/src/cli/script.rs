@@ -5,6 +5,7 @@ use super::error::CliError;
 use super::lex::Line;
 use super::output::{Answer, CHUNK, Job, Output, Step};
 use super::registry::{Call, Registry, Values};
+use crate::startup::{Fault, Place};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -25,39 +26,64 @@ pub(super) struct Commands<R> {
     line: usize,
     /// Where each line of the last command begins in it, in bytes.
     parts: Vec<usize>,
+    /// Whether nothing more can be read.
+    ended: bool,
+}
+
+/// Why there is no command in some lines.
+#[derive(Debug, PartialEq)]
+pub(super) struct Unread {
+    pub(super) line: usize,
+    /// In characters, from 1 on.
+    pub(super) column: usize,
+    pub(super) error: CliError,
 }
 
 impl<R: BufRead> Commands<R> {
     pub(super) fn new(input: R) -> Commands<R> {
-        Commands { input, line: 0, parts: Vec::new() }
+        Commands { input, line: 0, parts: Vec::new(), ended: false }
     }
 
-    /// The next command and the number of the line that it begins in; `None` at the end.
+    /// The next command and the number of the line that it begins in; `None` at the end. After an error it goes on
+    /// behind the lines that the error is about.
     ///
     /// # Errors
-    /// What stopped the reading, and the number of the line.
-    pub(super) fn next(&mut self) -> Result<Option<(usize, String)>, (usize, CliError)> {
+    /// What stopped the reading, and where.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, String)>, Unread> {
         let mut command = String::new();
         let mut begin = 0;
         let mut open = 0;
+        let mut unread = None;
         self.parts.clear();
-        loop {
-            let mut text = String::new();
+        while !self.ended {
+            let mut bytes = Vec::new();
             let limit = LONGEST.saturating_sub(command.len()) as u64;
-            let read = (&mut self.input).take(limit).read_line(&mut text);
-            let read = read.map_err(|error| (self.line + 1, CliError::new(error.to_string())))?;
-            if read as u64 == limit && !text.ends_with('\n') {
-                let message = format!("the command is longer than {LONGEST} bytes");
-                return Err((if begin > 0 { begin } else { self.line + 1 }, message.into()));
+            let read = (&mut self.input).take(limit).read_until(b'\n', &mut bytes);
+            let at = |line, column, error: CliError| Unread { line, column, error };
+            let read = read.map_err(|error| {
+                self.ended = true;
+                at(self.line + 1, 1, CliError::new(error.to_string()))
+            })?;
+            if read as u64 == limit && !bytes.ends_with(b"\n") {
+                let line = if begin > 0 { begin } else { self.line + 1 };
+                // Where the next command begins, nobody knows.
+                self.ended = true;
+                return Err(at(line, 1, format!("the command is longer than {LONGEST} bytes").into()));
             }
             if read == 0 {
-                return match command.is_empty() {
-                    true => Ok(None),
-                    false if open > 0 => Err((begin, "the '{' in this command is never closed".into())),
-                    false => Ok(Some((begin, command))),
-                };
+                self.ended = true;
+                if open > 0 {
+                    return Err(at(begin, 1, "the '{' in this command is never closed".into()));
+                }
+                break;
             }
             self.line += 1;
+            let text = String::from_utf8_lossy(&bytes);
+            if let Err(error) = std::str::from_utf8(&bytes) {
+                let valid = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
+                let column = valid.chars().count() + 1;
+                unread.get_or_insert(at(self.line, column, "expected text in UTF-8".into()));
+            }
             let found = Line::read(&text);
             open += found
                 .tokens
@@ -67,7 +93,7 @@ impl<R: BufRead> Commands<R> {
                 .sum::<i64>();
             let part = text.get(..found.end).unwrap_or_default().trim_end();
             let (part, goes_on) = part.strip_suffix('\\').map_or((part, false), |part| (part, true));
-            if command.is_empty() && part.is_empty() && !goes_on {
+            if command.is_empty() && part.is_empty() && !goes_on && unread.is_none() {
                 continue;
             }
             if command.is_empty() {
@@ -78,8 +104,12 @@ impl<R: BufRead> Commands<R> {
             self.parts.push(command.len());
             command += part;
             if open <= 0 && !goes_on {
-                return Ok(Some((begin, command)));
+                break;
             }
+        }
+        match unread {
+            Some(unread) => Err(unread),
+            None => Ok((!command.is_empty()).then_some((begin, command))),
         }
     }
 }
@@ -160,7 +190,7 @@ impl<C: Values + 'static> Job<C> for Script<C> {
             let (line, command) = match self.commands.next() {
                 Ok(Some(next)) => next,
                 Ok(None) => return Step::Done,
-                Err((line, error)) => return self.fault(line, error),
+                Err(Unread { line, error, .. }) => return self.fault(line, error),
             };
             match self.registry.run(cx, &command, self.call.clone()) {
                 Ok(Answer { text, job }) => {
@@ -174,6 +204,32 @@ impl<C: Values + 'static> Job<C> for Script<C> {
             }
         }
         Step::Again
+    }
+}
+
+/// Every fault in the form of the commands of a text; `file` is the name that messages give to it, `values` knows the names.
+/// Nothing is carried out, and whether it could be is not looked at.
+pub fn check_commands<C: Values + 'static>(
+    registry: &Registry<C>,
+    values: &dyn Values,
+    text: impl BufRead,
+    file: &str,
+) -> Vec<Fault> {
+    let place = |line, column| Place::File { file: file.into(), line, column };
+    let (mut commands, mut faults) = (Commands::new(text), Vec::new());
+    loop {
+        match commands.next() {
+            Ok(None) => return faults,
+            Ok(Some((begin, command))) => {
+                let Err(error) = registry.check(&command, values) else { continue };
+                let at = error.place_in(&command).unwrap_or(0);
+                let (line, column) = commands.place(begin, &command, at);
+                faults.push(Fault::new(&place(line, column), error.in_one_line()));
+            }
+            Err(Unread { line, column, error }) => {
+                faults.push(Fault::new(&place(line, column), error.in_one_line()))
+            }
+        }
     }
 }
 
@@ -244,12 +300,29 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_command_is_refused_with_its_line() {
-        let fault = |text: &str| Commands::new(text.as_bytes()).next().unwrap_err();
+        let fault = |text: &str| {
+            let Unread { line, error, .. } = Commands::new(text.as_bytes()).next().unwrap_err();
+            (line, error)
+        };
         assert_eq!(fault("\na {\nb\n"), (2, "the '{' in this command is never closed".into()));
         for text in ["x".repeat(LONGEST + 10), format!("{{\n{}", "word \n".repeat(LONGEST / 5))] {
             let (line, error) = fault(&text);
             assert_eq!((line, error.to_string().contains("longer")), (1, true), "{error}");
         }
-        assert!(Commands::new(&b"a\xff\n"[..]).next().is_err());
+    }
+
+    #[test]
+    fn what_follows_lines_that_are_no_text_is_read() {
+        let mut commands = Commands::new(&b"a\n\xc3\xa9\xff\nb {\n\xff }\nc\n"[..]);
+        let mut all = Vec::new();
+        loop {
+            match commands.next() {
+                Ok(None) => break,
+                Ok(Some((line, command))) => all.push((line, 0, command)),
+                Err(Unread { line, column, error }) => all.push((line, column, error.to_string())),
+            }
+        }
+        let no_text = || "expected text in UTF-8".to_string();
+        assert_eq!(all, [(1, 0, "a".into()), (2, 2, no_text()), (4, 1, no_text()), (5, 0, "c".into())]);
     }
 }

@@ -270,7 +270,7 @@ async fn answer<C: Values + 'static>(
             replies.send(&reply).await
         }
         Ok(Request::Complete { line }) => {
-            let completion: Completion = registry.complete(&cx.borrow(), &line);
+            let completion: Completion = registry.complete(&cx.borrow(), &line, read_only);
             replies.send(&Reply::Completion(completion)).await
         }
         Err(error) => replies.send(&Reply::Failed(format!("this is no request: {error}"))).await,

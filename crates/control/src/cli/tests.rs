@@ -64,7 +64,7 @@ fn run(line: &str) -> Result<String, String> {
 }
 
 fn complete(line: &str) -> Vec<String> {
-    registry().complete(&Toy::default(), line).candidates.into_iter().map(|c| c.text).collect()
+    registry().complete(&Toy::default(), line, false).candidates.into_iter().map(|c| c.text).collect()
 }
 
 #[test]
@@ -155,6 +155,36 @@ fn an_unknown_name_is_told_from_what_there_is() {
     assert!(error.contains("there is no interface 'host-eth9'"), "{error}");
     assert!(error.contains("did you mean 'host-eth0'?"), "{error}");
     assert!(run("shwo version").unwrap_err().contains("there is no command 'shwo'"));
+}
+
+#[test]
+fn an_unknown_name_is_told_where_keywords_fit_as_well() {
+    let error = run("show interface host-eth7").unwrap_err();
+    let expected = "there is no interface 'host-eth7'\nexpected one of: <interface> the name of an interface, addr\n\
+                    there are: host-eth0, host-eth1, count\ndid you mean 'host-eth0'?";
+    assert!(error.ends_with(expected), "{error}");
+    assert!(
+        run("show interface adr").unwrap_err().contains("'adr' does not fit here"),
+        "a slip in a keyword"
+    );
+    assert!(run("ip route add 10.0.0.0/8 via 10.0.0.300").unwrap_err().contains("does not fit here"));
+}
+
+#[test]
+fn those_who_may_only_read_are_offered_what_reads() {
+    let call = || Call { read_only: true, ..Call::default() };
+    let help = |line: &str| registry().run(&mut Toy::default(), line, call()).map(|answer| answer.text);
+    let all = help("help").unwrap();
+    assert!(all.contains("show version") && all.contains("help [") && !all.contains("create tap"), "{all}");
+    assert!(!all.contains("exec"), "{all}");
+    assert!(
+        help("help create")
+            .unwrap()
+            .ends_with("\n    This socket is for reading: it is not carried out here.\n")
+    );
+    assert!(!help("?").unwrap().contains("create"));
+    let offered = registry().complete(&Toy::default(), "", true).candidates;
+    assert_eq!(offered.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["help", "show"]);
 }
 
 #[test]
@@ -251,7 +281,7 @@ fn completion_offers_words_names_and_hints() {
     assert_eq!(complete("help show v"), ["version"]);
     assert_eq!(complete("show nothing "), [""; 0]);
     assert_eq!(complete("show # "), [""; 0]);
-    let found = registry().complete(&Toy::default(), "sh ver");
+    let found = registry().complete(&Toy::default(), "sh ver", false);
     assert_eq!((found.from, found.candidates[0].help.as_str()), (3, "A command."));
 }
 
