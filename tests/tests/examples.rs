@@ -22,6 +22,7 @@ fn every_example_is_valid() {
     files.sort();
     assert!(files.len() >= 3);
     files.push(concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/volley.yaml").into());
+    files.push(concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/startup.conf").into());
     let done =
         std::process::Command::new(testkit::router::binary()).arg("check").args(&files).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -1,10 +1,11 @@
 //! The control plane: what the operator asked for ([`intent`]), the commands that change it ([`commands`]), the command
-//! line that carries them ([`cli`]), the same as a file ([`config`]), what Prometheus sees ([`metrics`]), the start
+//! line that carries them ([`cli`]), the same as a file ([`config`]), what is wrong with files ([`check`]), what Prometheus sees ([`metrics`]), the start
 //! configuration ([`startup`]), and the process that holds it all ([`daemon`]) and talks to its
 //! service manager (`service`).
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use control::check::Checker;
 use control::cli::client;
-use control::intent::Abilities;
 use control::startup::{Fault, Startup};
 use control::{
-    config, daemon,
+    daemon,
     logging::{self, LogError},
 };
 use drivers::guardian;
@@ -58,7 +58,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
-    /// Say what is wrong with configuration files (YAML), each fault with its line and column. Needs no running router.
+    /// Say what is wrong with configurations (.yaml), startup.conf (.conf) and files of commands (any other name), each fault
+    /// with its line and column. Needs no running router. Of commands, the form is looked at.
     Check {
         /// The files.
         #[arg(required = true, value_name = "FILE")]
@@ -172,29 +173,23 @@ fn command(socket: PathBuf, words: Vec<String>) -> ExitCode {
     client::run(client::ClientOptions { socket, json: false, keep_going: false, words })
 }
 
-/// Says what is wrong with configuration files. What they ask for is held against a router without interfaces.
+/// Says what is wrong with files. What they ask for is held against a router without interfaces.
 fn check(files: &[PathBuf]) -> ExitCode {
-    let abilities = match Router::build(volley::features::install, &Sizes::default()) {
-        Ok(parts) => Abilities::of(&parts.router),
+    let checker = match Router::build(volley::features::install, &Sizes::default()) {
+        Ok(parts) => Checker::new(&parts.router),
         Err(e) => {
             eprintln!("volley: {e}");
             return ExitCode::FAILURE;
         }
     };
-    let mut wrong = 0;
+    let mut wrong = false;
     for path in files {
-        let name = path.display();
-        let faults = match std::fs::read_to_string(path) {
-            Err(e) => vec![format!("{name}: {e}")],
-            Ok(text) => {
-                let faults = config::read(&text, &name.to_string()).faults(&abilities);
-                faults.iter().map(ToString::to_string).collect()
-            }
-        };
-        faults.iter().for_each(|fault| eprintln!("{fault}"));
-        wrong += faults.len();
+        let found = checker.check(path);
+        found.faults.iter().for_each(|fault| eprintln!("{fault}"));
+        found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        wrong |= !found.faults.is_empty();
     }
-    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {

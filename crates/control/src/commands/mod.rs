@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 
 use infra::clock::Clock;
 use net::ip::Prefix4;
-use net::router::Address;
+use net::router::{Address, Router};
 
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::intent::{Change, Journal, Key, Store};
+use crate::intent::{Change, Journal, Key, Store, can_be_name};
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
 use crate::system::System;
@@ -167,15 +167,51 @@ impl Values for Context {
         match kind {
             "interface" => self.system.router.interfaces().map(|i| i.name.clone()).collect(),
             "node" => self.system.router.graph().nodes().iter().map(|n| n.name.to_string()).collect(),
-            "log-class" => CLASSES.iter().map(|class| class.name.to_string()).collect(),
-            "log-level" => Level::names().map(str::to_string).collect(),
-            _ => Vec::new(),
+            _ => constant(kind),
         }
     }
 
     fn has(&self, kind: &str, name: &str) -> bool {
         match kind {
             "interface" => self.system.router.interface_named(name).is_some(),
+            "log-level" => Level::parse(name).is_some(),
+            _ => self.values(kind).iter().any(|value| value == name),
+        }
+    }
+}
+
+/// The names that no router adds to.
+fn constant(kind: &str) -> Vec<String> {
+    match kind {
+        "log-class" => CLASSES.iter().map(|class| class.name.to_string()).collect(),
+        "log-level" => Level::names().map(str::to_string).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The names that a router may have, for commands that are looked at without one: any that an interface can have.
+pub struct Names {
+    nodes: Vec<String>,
+}
+
+impl Names {
+    /// Those of a router like this one.
+    pub fn of(router: &Router) -> Names {
+        Names { nodes: router.graph().nodes().iter().map(|node| node.name.to_string()).collect() }
+    }
+}
+
+impl Values for Names {
+    fn values(&self, kind: &str) -> Vec<String> {
+        match kind {
+            "node" => self.nodes.clone(),
+            _ => constant(kind),
+        }
+    }
+
+    fn has(&self, kind: &str, name: &str) -> bool {
+        match kind {
+            "interface" => can_be_name(name),
             "log-level" => Level::parse(name).is_some(),
             _ => self.values(kind).iter().any(|value| value == name),
         }

@@ -60,6 +60,68 @@ enum Open {
     Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
 }
 
+/// What a file that is no YAML says to its parser, and what its author should do.
+const ADVICE: &[(&[&str], &str)] = &[
+    (
+        &["tab cannot", "tabs disallowed", "found a tab", "with a tab"],
+        "a tab stands here: indent with blanks",
+    ),
+    (
+        &["quoted scalar, found unexpected end", "quoted scalar, found unexpected document"],
+        "a quote that begins here, or before, is not closed",
+    ),
+    (
+        &["escape character", "expected hexadecimal", "escape code"],
+        "in double quotes a backslash begins an escape, and there is none like this: write two of them, or use single quotes",
+    ),
+    (&["after double-quoted"], "nothing but a comment may follow a value in quotes in its line"),
+    (&["indentation in quoted"], "a quote is not closed in its line, and the next line is indented less"),
+    (
+        &["flow mapping, did not find"],
+        "a map in braces goes on here: expected \",\" and the next name, or \"}\"",
+    ),
+    (
+        &["flow sequence, expected"],
+        "a list in brackets goes on here: expected \",\" and the next value, or \"]\"",
+    ),
+    (&["misplaced bracket"], "this bracket closes nothing, or another one is to be closed first"),
+    (
+        &["block mapping, did not find", "simple key expect", "invalid indentation", "block collection"],
+        "this line does not go on with what is above it: expected \"name: value\", or \"- \" in a list, indented just as the \
+         lines that it belongs to, and every bracket and quote before it closed",
+    ),
+    (
+        &["mapping values are not allowed", "':' indicator", "':' may not", "mapping keys are not"],
+        "a \":\" in the middle of a value: put the value into quotes, the name on a line of its own, or close the bracket \
+         before it",
+    ),
+    (&["block sequence entries"], "a list of lines with \"- \" begins below its name, not behind it"),
+    (&["unexpected character", "cannot start with '-'"], "no value begins like this: put it into quotes"),
+    (&["YAML whitespace", "expected whitespace"], "a blank is missing behind this character"),
+    (&["unprintable", "byte order mark"], "a character that cannot be seen stands here: remove it"),
+    (
+        &["anchor", "alias"],
+        "\"&\" and \"*\" at the beginning of a value are no part of it: put it into quotes, or write out what they stand for",
+    ),
+    (&["tag", "TAG", "handle"], "\"!\" at the beginning of a value is no part of it: put it into quotes"),
+    (
+        &["irective", "version", "incompatible"],
+        "a line with \"%\" at its beginning is no part of a configuration",
+    ),
+    (&["document"], "\"---\" and \"...\" divide documents: a configuration is one"),
+    (
+        &["block scalar", "inside a block", "multiline", "plain scalar"],
+        "a text of several lines: put the value into quotes on one line",
+    ),
+    (&["eof", "next token"], "the file ends before this is complete"),
+];
+
+/// What the parser's message means to the author of a file.
+fn advice(info: &str) -> String {
+    let known = ADVICE.iter().find(|(parts, _)| parts.iter().any(|part| info.contains(part)));
+    known.map_or_else(|| format!("this is no YAML: {info}"), |(_, advice)| advice.to_string())
+}
+
 impl Reader {
     pub fn new(file: &str) -> Reader {
         Reader { file: file.into(), faults: Vec::new() }
@@ -80,7 +142,7 @@ impl Reader {
             let (event, span) = match event {
                 Ok(event) => event,
                 Err(e) => {
-                    self.fault(e.marker().into(), e.info());
+                    self.fault(e.marker().into(), advice(e.info()));
                     return None;
                 }
             };

@@ -16,9 +16,6 @@ use crate::intent::{Interface, Key, Neighbor, Spec, VLANS, Value};
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
-/// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
-const LONGEST_NAME: usize = 15;
-
 /// `interfaces`: devices by name, those of `taps` included.
 pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
@@ -69,7 +66,7 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
                 format!("{name} is a Linux interface by AF_XDP: its device-type is af-xdp, not {word}"),
             );
         }
-        return Some(Spec::Xdp(xdp(r, at, host, xdp_options)));
+        return Some(Spec::Xdp(xdp(r, host, xdp_options)));
     }
     if let Some(host) = name.strip_prefix("host-").filter(|host| !host.is_empty()) {
         if let Some((at, "dpdk" | "af-xdp")) = kind {
@@ -80,7 +77,6 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
                 ),
             );
         }
-        linux_name(r, at, host);
         let mut config = af_packet::Config::new(host);
         if let Some(node) = options {
             let mut fields = r.fields(node);
@@ -163,8 +159,7 @@ fn pcap(r: &mut Reader, node: &Node, number: u16) -> pcap::Config {
 }
 
 /// `af-xdp`: how a Linux interface is taken that way.
-fn xdp(r: &mut Reader, at: At, host: &str, options: Option<&Node>) -> af_xdp::Config {
-    linux_name(r, at, host);
+fn xdp(r: &mut Reader, host: &str, options: Option<&Node>) -> af_xdp::Config {
     let mut config = af_xdp::Config::new(host);
     let Some(node) = options else { return config };
     let mut fields = r.fields(node);
@@ -194,12 +189,6 @@ fn xdp(r: &mut Reader, at: At, host: &str, options: Option<&Node>) -> af_xdp::Co
     config.force = fields.take("force").and_then(|n| r.truth(n)).unwrap_or(false);
     fields.end(r);
     config
-}
-
-fn linux_name(r: &mut Reader, at: At, name: &str) {
-    if name.len() > LONGEST_NAME {
-        r.fault(at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
-    }
 }
 
 /// The socket and the number of an interface that is named memifSOCKET/ID.
@@ -324,9 +313,8 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     match fields.take("name") {
         None => r.fault(node.at, "the host's end needs a \"name\""),
         Some(name) => {
-            config.host_name = r.text(name).unwrap_or_default().to_string();
-            if config.host_name.len() > LONGEST_NAME {
-                r.fault(name.at, format!("no Linux interface has a name of more than {LONGEST_NAME} bytes"));
+            if let Some(text) = r.text(name) {
+                config.host_name = text.to_string();
             }
         }
     }

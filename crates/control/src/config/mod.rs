@@ -27,7 +27,9 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use crate::intent::{Abilities, Key, Need, Snapshot, Tree, Value, key_name, needs};
+use drivers::pcap;
+
+use crate::intent::{Abilities, Key, Need, Snapshot, Spec, Tree, Value, key_name, needs};
 use crate::startup::{Fault, Place};
 use document::{At, Content, Node, Reader};
 
@@ -162,6 +164,29 @@ impl Wanted {
         let mut faults: Vec<Fault> = self.faults.iter().cloned().chain(refused).collect();
         faults.sort_by(|a, b| a.place.cmp(&b.place));
         faults
+    }
+
+    /// What is not as it should be on this machine, which need not be the one that the file is for: captures that cannot be
+    /// replayed, and directories that are not there to record in.
+    pub fn warnings(&self) -> Vec<Fault> {
+        let mut warnings = Vec::new();
+        for (key, value) in self.tree.tree() {
+            let (Value::Interface(i), Some(place)) = (value, self.places.get(key)) else { continue };
+            let Spec::Pcap(_, config) = &i.spec else { continue };
+            // All that a router does with the file, without its recording.
+            let replayed = pcap::Config { record: None, ..config.clone() };
+            if let Some(error) = replayed.replay.is_some().then(|| pcap::open(&replayed).err()).flatten() {
+                warnings.push(Fault::new(place, format!("on this machine: {error}")));
+            }
+            let folder = config.record.as_ref().and_then(|record| record.file.parent());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let message =
+                    format!("on this machine: there is no directory {} to record in", folder.display());
+                warnings.push(Fault::new(place, message));
+            }
+        }
+        warnings.sort_by(|a, b| a.place.cmp(&b.place));
+        warnings
     }
 
     /// Where an object is asked for.

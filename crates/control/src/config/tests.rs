@@ -128,6 +128,76 @@ fn every_fault_is_named_with_its_place() {
 }
 
 #[test]
+fn what_the_kernel_would_refuse_is_found() {
+    wrong("interfaces:\n  xdp-eth0: { mtu: 2091 }\n", &[("2:3", "more than 2090, the most by AF_XDP")]);
+    assert_eq!(faults("interfaces:\n  xdp-eth0: { mtu: 2090 }\n  host-eth1: { mtu: 9000 }\n"), [""; 0]);
+    for name in ["a/b", "a b", "a:b", "..", "a-name-of-16-byte"] {
+        for kind in ["host", "xdp"] {
+            let part = "no Linux interface has";
+            wrong(&format!("interfaces:\n  \"{kind}-{name}\": {{}}\n"), &[("2:3", part)]);
+        }
+        wrong(
+            &format!("taps: {{ tap0: {{ host: {{ name: \"{name}\" }} }} }}\n"),
+            &[("1:9", "no Linux interface has")],
+        );
+    }
+    wrong("taps: { tap0: { host: {} } }\n", &[("1:23", "needs a \"name\"")]);
+}
+
+#[test]
+fn every_wrong_address_of_a_list_is_named() {
+    let found = faults(
+        "interfaces:\n  pg0: { addresses: [ 127.0.0.1/8, 10.0.0.1/24, 224.0.0.1/24, 10.0.0.1/25 ] }\n",
+    );
+    let [fault] = found.as_slice() else { panic!("{found:#?}") };
+    assert!(fault.starts_with("2:21: 127.0.0.1 "), "{fault}");
+    assert!(
+        fault.contains("; 224.0.0.1 ") && fault.contains("; pg0 has the address 10.0.0.1 already"),
+        "{fault}"
+    );
+    wrong(
+        "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24, 10.1.0.1/24 ] }\n  pg1: { addresses: [ 10.0.0.2/16, 10.1.0.1/24 ] }\n",
+        &[
+            (
+                "2:21",
+                "10.0.0.1/24 on pg0 overlaps 10.0.0.2/16 on pg1: connected networks must be apart; pg1 has the address 10.1.0.1",
+            ),
+            (
+                "3:21",
+                "overlaps 10.0.0.1/24 on pg0: connected networks must be apart; pg0 has the address 10.1.0.1",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_file_that_is_no_yaml_says_what_to_do() {
+    let mut wrong = Vec::new();
+    for (text, place, part) in [
+        ("interfaces:\n\tpg0: {}\n", "2:2", "indent with blanks"),
+        ("interfaces:\n  pg0: { mtu: 1500\n", "3:1", "or \"}\""),
+        ("tables: [ 1, 2\nroutes: []\n", "2:7", "close the bracket"),
+        ("tables: [ 1, 2\n", "2:1", "or \"]\""),
+        ("a: \"b\nc: d\n", "", "not closed"),
+        ("a: \"b\\qc\"\n", "1:4", "backslash"),
+        ("a: \"b\" c\n", "1:8", "in quotes"),
+        ("a: b: c\n", "1:5", "in the middle of a value"),
+        ("interfaces:\n  pg0:\n    mtu: 1500\n   state: up\n", "4:", "indented just as"),
+        ("a: @b\n", "1:4", "no value begins like this"),
+        ("a: *b\n", "1:4", "put it into quotes"),
+        ("a: - b\n", "1:4", "below its name"),
+        ("a: }\n", "1:4", "bracket"),
+    ] {
+        let found = faults(text);
+        let fits = |f: &String| f.starts_with(place) && f.contains(part);
+        if found.len() != 1 || !found.iter().all(fits) {
+            wrong.push((text, found));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
 fn what_cannot_be_yet_says_so() {
     wrong(
         "bondethernets:\n  BondEthernet0: {}\ninterfaces:\n  BondEthernet0: { mtu: 9000 }\n  \

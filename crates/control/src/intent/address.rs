@@ -15,41 +15,51 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
     if list.is_empty() {
         return refuse(format!("{interface} has an empty list of addresses: leave it out"));
     }
+    // Each address that cannot be is named.
+    let mut faults = Vec::new();
     for (n, a) in list.iter().enumerate() {
-        a.check()?;
-        if list[..n].iter().any(|b| a.address == b.address) {
-            return refuse(format!("{interface} has the address {} already", a.address));
+        if let Err(e) = a.check() {
+            faults.push(e.0);
+        } else if list[..n].iter().any(|b| a.address == b.address) {
+            faults.push(format!("{interface} has the address {} already", a.address));
         }
+    }
+    if !faults.is_empty() {
+        return refuse(faults.join("; "));
     }
     let networks: BTreeSet<_> = list.iter().map(|a| a.network()).collect();
-    for other in networks.into_iter().filter_map(|n| view.index.overlapping(table, n, interface)) {
-        let others = super::list(view.get(&Key::Addresses(other.into())));
-        for (a, b) in list.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
-            if a.address == b.address {
-                return refuse(format!("{other} has the address {} already", b.address));
-            }
-            if a.network().covers(b.network()) || b.network().covers(a.network()) {
-                return refuse(format!(
-                    "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
-                ));
-            }
-        }
-    }
+    let others: BTreeSet<_> =
+        networks.into_iter().filter_map(|n| view.index.overlapping(table, n, interface)).collect();
     for a in list {
+        let clash = others.iter().find_map(|other| {
+            let theirs = super::list(view.get(&Key::Addresses((*other).into())));
+            let overlap = |b: &&Address| a.network().covers(b.network()) || b.network().covers(a.network());
+            // The address itself says more than its network.
+            let b = theirs.iter().find(|b| a.address == b.address).or_else(|| theirs.iter().find(overlap))?;
+            Some((other, b))
+        });
+        match clash {
+            Some((other, b)) if a.address == b.address => {
+                faults.push(format!("{other} has the address {} already", b.address));
+            }
+            Some((other, b)) => faults.push(format!(
+                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+            )),
+            None => {}
+        }
         if let Some(prefix) = route::leading_to(a.address, table, view) {
-            return refuse(format!(
-                "{} is the next hop of the route for {prefix}: remove that first",
-                a.address
-            ));
+            faults
+                .push(format!("{} is the next hop of the route for {prefix}: remove that first", a.address));
         }
     }
     let neighbor = |ip| Key::Neighbor(interface.into(), ip);
     for (key, _) in view.range(neighbor(Ipv4Addr::UNSPECIFIED)..=neighbor(Ipv4Addr::BROADCAST)) {
         if let Key::Neighbor(_, ip) = key {
-            list.iter().try_for_each(|a| neighbor::apart(*a, *ip, interface))?;
+            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, *ip, interface).err());
+            faults.extend(wrong.map(|e| e.0));
         }
     }
-    Ok(())
+    if faults.is_empty() { Ok(()) } else { refuse(faults.join("; ")) }
 }
 
 /// The addresses that stay while a list becomes another one: as many of the new ones as are there already, in this order.

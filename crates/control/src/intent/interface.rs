@@ -66,6 +66,9 @@ pub struct Interface {
     pub receive: Receive,
 }
 
+/// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
+const LONGEST_LINUX_NAME: usize = 15;
+
 /// How long a description may be, in characters: as long as SNMP's `ifAlias` (RFC 2863).
 const LONGEST: usize = 64;
 
@@ -109,9 +112,23 @@ impl Interface {
         self.mac.map_or(Ok(()), check_mac)?;
         let (parent, tags) = match &self.spec {
             Spec::Sub { parent, tags, .. } => (parent, tags),
-            Spec::Host(config) => return taken_once(&config.name, &format!("xdp-{}", config.name), view),
-            Spec::Xdp(config) => return taken_once(&config.name, &format!("host-{}", config.name), view),
+            Spec::Host(config) => {
+                check_linux_name(&config.name)?;
+                return taken_once(&config.name, &format!("xdp-{}", config.name), view);
+            }
+            Spec::Xdp(config) => {
+                check_linux_name(&config.name)?;
+                if let Some(mtu) = self.mtu.filter(|mtu| *mtu > af_xdp::MAX_MTU) {
+                    return refuse(format!(
+                        "an MTU of {mtu} is more than {}, the most by AF_XDP: host-{} may have more",
+                        af_xdp::MAX_MTU,
+                        config.name
+                    ));
+                }
+                return taken_once(&config.name, &format!("host-{}", config.name), view);
+            }
             Spec::Tap(_, config) => {
+                check_linux_name(&config.host_name)?;
                 config.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
                 let same_end = || view.index.taps(&config.host_name).find(|other| *other != name);
                 // What names there are in another namespace, it knows.
@@ -239,6 +256,34 @@ impl Interface {
         }
         lines
     }
+}
+
+/// Whether a Linux interface can have this name, as the kernel sees it (`dev_valid_name`).
+fn check_linux_name(name: &str) -> Result<(), Refused> {
+    if name.len() > LONGEST_LINUX_NAME {
+        return refuse(format!(
+            "no Linux interface has a name of more than {LONGEST_LINUX_NAME} bytes, as \"{name}\" has"
+        ));
+    }
+    let odd = |c: char| matches!(c, '/' | ':' | '\0') || c.is_ascii_whitespace();
+    if matches!(name, "" | "." | "..") || name.contains(odd) {
+        return refuse(format!(
+            "no Linux interface has the name \"{name}\": it would have no \"/\", \":\" or blank"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether there could be an interface of this name, with or without the number of a sub-interface behind it.
+pub fn can_be_name(name: &str) -> bool {
+    let number = |n: &str| n.parse::<u32>().is_ok();
+    let device = name.rsplit_once('.').filter(|(_, id)| number(id)).map_or(name, |(device, _)| device);
+    let linux = |prefix| device.strip_prefix(prefix).is_some_and(|name| check_linux_name(name).is_ok());
+    let numbered = |prefix| device.strip_prefix(prefix).is_some_and(number);
+    let memif = || device.strip_prefix("memif").and_then(|n| n.split_once('/'));
+    ["host-", "xdp-"].into_iter().any(linux)
+        || ["tap", "loop", "pg", "pcap"].into_iter().any(numbered)
+        || memif().is_some_and(|(socket, id)| number(socket) && number(id))
 }
 
 /// A Linux interface is a port of the router in one way, not in the other as well. And the host's end of one of the router's own

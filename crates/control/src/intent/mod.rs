@@ -33,7 +33,7 @@ use net::ip::reassembly::Kind;
 use net::router::{Address, RouterError};
 
 pub use abilities::Abilities;
-pub use interface::{Interface, Spec, VLANS};
+pub use interface::{Interface, Spec, VLANS, can_be_name};
 pub use journal::{Entry, Journal, Way};
 pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};

@@ -1,0 +1,174 @@
+//! What is wrong with files, said without a running router (`volley check`).
+//!
+//! What a file is follows from its name: YAML (`.yaml`, `.yml`) is a configuration, `.conf` a startup.conf, which is looked
+//! at together with the configuration that it names, and anything else has commands, as at the start.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+
+use net::router::Router;
+
+use crate::cli::{Registry, check_commands};
+use crate::commands::config::is_yaml;
+use crate::commands::{Context, Names, registry};
+use crate::config;
+use crate::intent::Abilities;
+use crate::startup::{Fault, Place, Startup};
+
+/// What was found in files, each with its place.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What a router would refuse.
+    pub faults: Vec<String>,
+    /// What it would warn of, and what is not as it should be on this machine.
+    pub warnings: Vec<String>,
+}
+
+/// What files are held against: a router of this version, without interfaces.
+pub struct Checker {
+    abilities: Abilities,
+    names: Names,
+    registry: Registry<Context>,
+}
+
+impl Checker {
+    /// Against a router like this one.
+    pub fn new(router: &Router) -> Checker {
+        Checker { abilities: Abilities::of(router), names: Names::of(router), registry: registry() }
+    }
+
+    /// Looks at a file.
+    pub fn check(&self, path: &Path) -> Found {
+        let mut found = Found::default();
+        if path.extension().is_some_and(|extension| extension == "conf") {
+            self.startup(path, &mut found);
+        } else {
+            self.configuration(path, &mut found);
+        }
+        found
+    }
+
+    fn startup(&self, path: &Path, found: &mut Found) {
+        match Startup::load(path) {
+            Err(faults) => found.faults.extend(texts(&faults)),
+            Ok(startup) => {
+                found.warnings.extend(startup.warnings.iter().cloned());
+                found.warnings.extend(startup.unknown_groups());
+                let configuration = startup.unix.startup_config.as_deref();
+                match configuration.filter(|file| !file.exists()) {
+                    Some(missing) => {
+                        let message = format!("on this machine: there is no file {}", missing.display());
+                        found.warnings.push(startup.about(&["startup-config | exec"], message));
+                    }
+                    None => configuration.into_iter().for_each(|file| self.configuration(file, found)),
+                }
+            }
+        }
+    }
+
+    fn configuration(&self, path: &Path, found: &mut Found) {
+        let name = path.display().to_string();
+        let unreadable = |e: std::io::Error| {
+            Fault::new(&Place::Whole(name.as_str().into()), format!("cannot be read: {e}")).to_string()
+        };
+        if !is_yaml(path) {
+            match File::open(path) {
+                Err(e) => found.faults.push(unreadable(e)),
+                Ok(file) => {
+                    let faults = check_commands(&self.registry, &self.names, BufReader::new(file), &name);
+                    found.faults.extend(texts(&faults));
+                }
+            }
+            return;
+        }
+        match fs::read_to_string(path) {
+            Err(e) => found.faults.push(unreadable(e)),
+            Ok(text) => {
+                let wanted = config::read(&text, &name);
+                found.faults.extend(texts(&wanted.faults(&self.abilities)));
+                found.warnings.extend(texts(&wanted.warnings()));
+            }
+        }
+    }
+}
+
+fn texts(faults: &[Fault]) -> impl Iterator<Item = String> {
+    faults.iter().map(ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intent::tests::system;
+
+    /// What is found in files of these names, of which the first one is checked; each line without the directory.
+    fn found(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let here = format!("{}/", directory.path().display());
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text.replace("HERE/", &here)).unwrap();
+        }
+        let found = Checker::new(&system().router).check(&directory.path().join(files[0].0));
+        let short = |texts: Vec<String>| texts.iter().map(|text| text.replace(&here, "")).collect();
+        (short(found.faults), short(found.warnings))
+    }
+
+    #[test]
+    fn every_fault_of_a_file_of_commands_is_named() {
+        let (faults, warnings) = found(&[(
+            "x.cli",
+            "create host-interface name eth0\n\
+             set interface state host-eth0 upp\n\
+             set int st hots-eth0 up # no such name\n\
+             ip route add 10.0.0.0/8 \\\n  vai 10.0.0.1\n\
+             set interface ip address host-eth0.7 10.0.0.1/24\n\
+             set interface state memif0/1 up\n\
+             show version --json\n\
+             say 'it\n\
+             trace add ethernet-inptu 5\n",
+        )]);
+        assert_eq!(warnings, [""; 0]);
+        for (fault, part) in faults.iter().zip([
+            "x.cli:2:31: 'upp' does not fit here; expected one of: up, down; did you mean 'up'?",
+            "x.cli:3:12: there is no interface 'hots-eth0'",
+            "x.cli:5:3: 'vai' does not fit here",
+            "x.cli:9:5: this quote is not closed",
+            "x.cli:10:11: there is no node 'ethernet-inptu'",
+        ]) {
+            assert!(fault.starts_with(part), "{fault}\nexpected {part}");
+        }
+        assert_eq!(faults.len(), 5, "{faults:#?}");
+    }
+
+    #[test]
+    fn what_this_machine_lacks_is_a_warning() {
+        let (faults, warnings) = found(&[(
+            "x.yaml",
+            "interfaces:\n  pcap0: { pcap: { rx: HERE/no.pcap } }\n  pcap1: { pcap: { rx: HERE/x.yaml, tx: HERE/no/y } }\n",
+        )]);
+        assert_eq!(faults, [""; 0]);
+        for (warning, part) in warnings.iter().zip([
+            "x.yaml:2:3: on this machine: no.pcap cannot be replayed: No such file",
+            "x.yaml:3:3: on this machine: x.yaml cannot be replayed: ",
+            "x.yaml:3:3: on this machine: there is no directory no to record in",
+        ]) {
+            assert!(warning.starts_with(part), "{warning}\nexpected {part}");
+        }
+        assert_eq!(warnings.len(), 3, "{warnings:#?}");
+    }
+
+    #[test]
+    fn a_startup_conf_is_checked_with_what_it_names() {
+        let conf = "unix { cli-lisen x }\n";
+        assert!(found(&[("x.conf", conf)]).0[0].starts_with("x.conf:1:8: section 'unix' has no parameter"));
+        let conf = "unix {\n  startup-config HERE/y.cli\n  gid nosuchgroup\n}\n";
+        let (faults, warnings) = found(&[("x.conf", conf), ("y.cli", "show version\n\nnonsense\n")]);
+        assert!(faults.len() == 1 && faults[0].starts_with("y.cli:3:1: there is no command"), "{faults:?}");
+        assert!(warnings.len() == 1 && warnings[0].starts_with("x.conf:3:3: "), "{warnings:?}");
+        let (faults, warnings) = found(&[("x.conf", "unix { exec HERE/no.yaml }\n")]);
+        assert_eq!(faults, [""; 0]);
+        assert_eq!(warnings, ["x.conf:1:8: on this machine: there is no file no.yaml"]);
+        assert!(found(&[("x.conf", "unix { exec HERE/no/../y.yaml }"), ("y.yaml", "a: [\n")]).1.len() == 1);
+    }
+}
