@@ -216,8 +216,13 @@ impl Layout {
     fn buffer_offset(&self, direction: Direction, number: u16) -> usize {
         let rings = usize::from(self.to_server) + usize::from(self.to_client);
         let all_rings = rings * ring::ring_len(self.log2_ring).next_multiple_of(64);
-        all_rings.next_multiple_of(4096)
-            + (self.place(direction, number) << self.log2_ring) * self.buffer_size as usize
+        all_rings.next_multiple_of(4096) + (self.place(direction, number) << self.log2_ring) * self.stride()
+    }
+
+    /// Bytes from one buffer to the next: an odd number of cache lines, so that the first lines of all do not share a few
+    /// sets of the caches.
+    fn stride(&self) -> usize {
+        (self.buffer_size as usize / 64 | 1) * 64
     }
 
     /// Bytes of it all.

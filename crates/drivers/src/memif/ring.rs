@@ -68,7 +68,7 @@ impl fmt::Display for Fault {
 #[derive(Clone, Copy)]
 enum Buffers {
     /// In memory of this side's own, one behind the other: what the shared descriptor says of it does not count.
-    Own { first: usize, size: u32 },
+    Own { first: usize, stride: usize, size: u32 },
     /// Where the peer's descriptors say.
     Peer,
 }
@@ -91,22 +91,78 @@ pub(super) struct Place {
     pub(super) flags: u16,
 }
 
-/// One side of a ring.
-pub(super) struct Ring {
+/// Where a ring lies.
+#[derive(Clone)]
+pub(super) struct Memory {
     /// Keeps the memory mapped that `base` and all places are in.
     regions: Arc<[Region]>,
     base: NonNull<u8>,
+    size: u16,
+}
+
+// SAFETY: the address is of memory that is kept mapped; it belongs to no thread.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    fn word(&self, at: usize) -> &AtomicU16 {
+        debug_assert!(at < DESCRIPTORS && at.is_multiple_of(2));
+        // SAFETY: the header lies within the mapping, which lives as long as self; `at` is one of the places above, all
+        // even. Both sides access these words atomically only.
+        unsafe { AtomicU16::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    #[inline(always)]
+    fn descriptor_at(&self, slot: u16) -> NonNull<u64> {
+        let slot = usize::from(slot & (self.size - 1));
+        // SAFETY: the ring has `size` descriptors, a power of two, within the mapping.
+        unsafe { self.base.add(DESCRIPTORS + slot * DESCRIPTOR).cast() }
+    }
+
+    /// The descriptor of a slot, copied out.
+    #[inline(always)]
+    fn descriptor(&self, slot: u16) -> Descriptor {
+        let at = self.descriptor_at(slot);
+        // SAFETY: the descriptor lies within the mapping, at a multiple of 8. The peer may write it meanwhile: each half is
+        // read once, and any bits are valid.
+        let (low, high) = unsafe { (at.read_volatile(), at.add(1).read_volatile()) };
+        Descriptor {
+            flags: low as u16,
+            region: (low >> 16) as u16,
+            len: (low >> 32) as u32,
+            offset: high as u32,
+        }
+    }
+
+    /// What can be shown of it.
+    pub(super) fn state(&self) -> RingState {
+        let (head, tail) = (self.word(HEAD), self.word(TAIL));
+        RingState {
+            size: self.size,
+            head: head.load(Ordering::Relaxed),
+            tail: tail.load(Ordering::Relaxed),
+            wants_signals: self.word(FLAGS).load(Ordering::Relaxed) & MASK_INTERRUPTS == 0,
+        }
+    }
+
+    /// Descriptors, as they are in the shared memory.
+    pub(super) fn descriptors(&self) -> Vec<(u16, u16, u32, u32)> {
+        (0..self.size)
+            .map(|slot| self.descriptor(slot))
+            .map(|d| (d.flags, d.region, d.len, d.offset))
+            .collect()
+    }
+}
+
+/// One side of a ring.
+pub(super) struct Ring {
+    memory: Memory,
     role: Role,
     direction: Direction,
-    size: u16,
     buffers: Buffers,
     /// The slot that is worked on next.
     next: u16,
     bell: Arc<OwnedFd>,
 }
-
-// SAFETY: the addresses are of memory that the ring keeps mapped; it belongs to no thread.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// A client's own ring, the one with this number, of the layout that lies in the first region. Its header and
@@ -122,14 +178,15 @@ impl Ring {
         let first = layout.buffer_offset(direction, number);
         let region = regions.first()?;
         let base = region.at(offset, ring_len(layout.log2_ring))?;
-        region.at(first, usize::from(size) * layout.buffer_size as usize)?;
-        let buffers = Buffers::Own { first, size: layout.buffer_size };
-        let mut ring = Ring { base, role: Role::Client, direction, size, buffers, next: 0, bell, regions };
+        region.at(first, usize::from(size) * layout.stride())?;
+        let buffers = Buffers::Own { first, stride: layout.stride(), size: layout.buffer_size };
+        let memory = Memory { base, size, regions };
+        let mut ring = Ring { memory, role: Role::Client, direction, buffers, next: 0, bell };
         for slot in 0..size {
             ring.reset(slot);
         }
         // SAFETY: the header lies within the ring, 4 is its alignment at least.
-        unsafe { ring.base.cast::<u32>().write_volatile(COOKIE) };
+        unsafe { ring.memory.base.cast::<u32>().write_volatile(COOKIE) };
         Some(ring)
     }
 
@@ -155,15 +212,12 @@ impl Ring {
         if cookie != COOKIE {
             return Err(format!("a ring that begins with {cookie:#x}, and not with {COOKIE:#x}"));
         }
-        let (role, size, buffers) = (Role::Server, 1 << log2_size, Buffers::Peer);
-        Ok(Ring { base, role, direction, size, buffers, next: 0, bell, regions })
+        let memory = Memory { base, size: 1 << log2_size, regions };
+        Ok(Ring { memory, role: Role::Server, direction, buffers: Buffers::Peer, next: 0, bell })
     }
 
     fn word(&self, at: usize) -> &AtomicU16 {
-        debug_assert!(at < DESCRIPTORS && at.is_multiple_of(2));
-        // SAFETY: the header lies within the mapping, which lives as long as self; `at` is one of the places above, all
-        // even. Both sides access these words atomically only.
-        unsafe { AtomicU16::from_ptr(self.base.as_ptr().add(at).cast()) }
+        self.memory.word(at)
     }
 
     fn own_and_peer(&self) -> (&AtomicU16, &AtomicU16) {
@@ -181,10 +235,12 @@ impl Ring {
     pub(super) fn available(&self) -> Result<u16, Fault> {
         let peer = self.own_and_peer().1.load(Ordering::Acquire);
         let ahead = match (self.role, self.direction) {
-            (Role::Client, Direction::ToServer) => self.size.wrapping_sub(self.next.wrapping_sub(peer)),
+            (Role::Client, Direction::ToServer) => {
+                self.memory.size.wrapping_sub(self.next.wrapping_sub(peer))
+            }
             _ => peer.wrapping_sub(self.next),
         };
-        if ahead <= self.size { Ok(ahead) } else { Err(Fault::Index) }
+        if ahead <= self.memory.size { Ok(ahead) } else { Err(Fault::Index) }
     }
 
     /// The work on the first `n` of the available slots is done.
@@ -208,44 +264,30 @@ impl Ring {
     pub(super) fn publish(&self) {
         let given = match (self.role, self.direction) {
             // A client that receives has given all buffers but those that were filled and not read.
-            (Role::Client, Direction::ToClient) => self.size,
+            (Role::Client, Direction::ToClient) => self.memory.size,
             _ => 0,
         };
         self.own_and_peer().0.store(self.next.wrapping_add(given), Ordering::Release);
     }
 
-    #[inline(always)]
-    fn descriptor_at(&self, slot: u16) -> NonNull<u64> {
-        let slot = usize::from(slot & (self.size - 1));
-        // SAFETY: the ring has `size` descriptors, a power of two, within the mapping.
-        unsafe { self.base.add(DESCRIPTORS + slot * DESCRIPTOR).cast() }
-    }
-
     /// The descriptor of the slot that is `i` behind the next one, copied out.
     #[inline(always)]
     fn descriptor(&self, i: u16) -> Descriptor {
-        let at = self.descriptor_at(self.next.wrapping_add(i));
-        // SAFETY: the descriptor lies within the mapping, at a multiple of 8. The peer may write it meanwhile: each half is
-        // read once, and any bits are valid.
-        let (low, high) = unsafe { (at.read_volatile(), at.add(1).read_volatile()) };
-        Descriptor {
-            flags: low as u16,
-            region: (low >> 16) as u16,
-            len: (low >> 32) as u32,
-            offset: high as u32,
-        }
+        self.memory.descriptor(self.next.wrapping_add(i))
     }
 
     /// Where a descriptor says that a packet lies; `None` when that is no place for one.
     #[inline(always)]
     fn resolve(&self, slot: u16, d: Descriptor) -> Option<NonNull<u8>> {
         match self.buffers {
-            Buffers::Own { first, size } => {
-                let slot = usize::from(slot & (self.size - 1));
-                let region = self.regions.first()?;
-                if d.len <= size { region.at(first + slot * size as usize, d.len as usize) } else { None }
+            Buffers::Own { first, stride, size } => {
+                let slot = usize::from(slot & (self.memory.size - 1));
+                let region = self.memory.regions.first()?;
+                if d.len <= size { region.at(first + slot * stride, d.len as usize) } else { None }
             }
-            Buffers::Peer => self.regions.get(usize::from(d.region))?.at(d.offset as usize, d.len as usize),
+            Buffers::Peer => {
+                self.memory.regions.get(usize::from(d.region))?.at(d.offset as usize, d.len as usize)
+            }
         }
     }
 
@@ -281,15 +323,15 @@ impl Ring {
         let low = u64::from(place.flags) | u64::from(place.region) << 16 | u64::from(place.len) << 32;
         // SAFETY: the descriptor lies within the mapping, at a multiple of 8. It is this side's until the index moves; the
         // offset stays as it is.
-        unsafe { self.descriptor_at(self.next.wrapping_add(i)).write_volatile(low) };
+        unsafe { self.memory.descriptor_at(self.next.wrapping_add(i)).write_volatile(low) };
     }
 
     /// Makes a slot an empty buffer of this side's own.
     #[inline(always)]
     fn reset(&mut self, slot: u16) {
-        if let Buffers::Own { first, size } = self.buffers {
-            let offset = first + usize::from(slot & (self.size - 1)) * size as usize;
-            let at = self.descriptor_at(slot);
+        if let Buffers::Own { first, stride, size } = self.buffers {
+            let offset = first + usize::from(slot & (self.memory.size - 1)) * stride;
+            let at = self.memory.descriptor_at(slot);
             // SAFETY: as in `filled`.
             unsafe {
                 at.write_volatile(u64::from(size) << 32);
@@ -316,21 +358,9 @@ impl Ring {
         self.bell.as_fd()
     }
 
-    /// What can be shown of it.
-    pub(super) fn state(&self) -> RingState {
-        let (head, tail) = (self.word(HEAD), self.word(TAIL));
-        RingState {
-            size: self.size,
-            head: head.load(Ordering::Relaxed),
-            tail: tail.load(Ordering::Relaxed),
-            wants_signals: self.word(FLAGS).load(Ordering::Relaxed) & MASK_INTERRUPTS == 0,
-        }
-    }
-
-    /// Descriptors, as they are in the shared memory.
-    pub(super) fn descriptors(&self) -> Vec<(u16, u16, u32, u32)> {
-        let from_next = |slot: u16| self.descriptor(slot.wrapping_sub(self.next));
-        (0..self.size).map(from_next).map(|d| (d.flags, d.region, d.len, d.offset)).collect()
+    /// Where it lies, for whoever wants to look at it in peace.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use infra::doorbell::Doorbell;
 
 use super::Config;
-use super::ring::{Fault, Ring};
+use super::ring::{Fault, Memory, Ring};
 use super::rx::RxRing;
 use super::signal::{Signals, Watch};
 use super::tx::TxRing;
@@ -147,17 +147,18 @@ impl Shared {
         }
     }
 
-    /// Visits all rings, with whether packets come in by them, and their number.
-    pub(super) fn each_ring(&self, mut f: impl FnMut(bool, usize, &Ring)) {
+    /// All rings, with whether packets come in by them, and their number. Whoever looks at them does not keep workers from
+    /// their work.
+    pub(super) fn rings(&self) -> Vec<(bool, usize, Memory)> {
+        let mut all = Vec::new();
         for (queue, port) in self.rx.iter().enumerate() {
             for (k, r) in lock(&port.rings).iter().enumerate() {
-                f(true, queue + k * self.rx.len(), &r.ring);
+                all.push((true, queue + k * self.rx.len(), r.ring.memory().clone()));
             }
         }
         for (queue, port) in self.tx.iter().enumerate() {
-            if let Some(r) = lock(port).as_ref() {
-                f(false, queue, &r.ring);
-            }
+            all.extend(lock(port).as_ref().map(|r| (false, queue, r.ring.memory().clone())));
         }
+        all
     }
 }

@@ -349,6 +349,8 @@ impl Sockets {
             {
                 self.owners.remove(&number);
                 self.connections.retain(|_, c| c.socket != key.0);
+                let connections = &self.connections;
+                self.owners.retain(|n, o| !matches!(o, Owner::Server) || connections.contains_key(n));
             }
         }
     }
@@ -754,11 +756,11 @@ impl Sockets {
     pub fn interfaces(&self, name: Option<&str>, descriptors: bool) -> Vec<InterfaceState> {
         let wanted = |e: &&Entry| name.is_none_or(|n| n == e.shared.config.name());
         let state = |e: &Entry| {
-            let mut rings = Vec::new();
-            e.shared.each_ring(|receives, number, ring| {
+            let shown = |(receives, number, ring): (bool, usize, super::ring::Memory)| {
                 let list = if descriptors { ring.descriptors() } else { Vec::new() };
-                rings.push(RingShown { receives, number, state: ring.state(), descriptors: list });
-            });
+                RingShown { receives, number, state: ring.state(), descriptors: list }
+            };
+            let mut rings: Vec<RingShown> = e.shared.rings().into_iter().map(shown).collect();
             rings.sort_by_key(|r| (!r.receives, r.number));
             InterfaceState {
                 config: e.shared.config.clone(),

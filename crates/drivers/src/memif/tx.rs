@@ -38,7 +38,7 @@ impl From<Fault> for Stop {
 
 impl TxRing {
     pub(super) fn new(ring: Ring, signals: Arc<Signals>) -> TxRing {
-        let most = usize::from(ring.state().size).max(FRAME_SIZE);
+        let most = usize::from(ring.memory().state().size).max(FRAME_SIZE);
         TxRing { ring, signals, broken: false, places: Vec::with_capacity(most) }
     }
 
@@ -111,7 +111,7 @@ impl TxRing {
             let at = usize::from(from) + parts;
             if self.look_at(at + 1, free)? <= at {
                 // With every slot it would not fit either.
-                let never = from == 0 && free == self.ring.state().size;
+                let never = from == 0 && free == self.ring.memory().state().size;
                 return Err(Stop::For(if never { Unsent::Refused } else { Unsent::Full }));
             }
             room += self.places[at].len as usize;
