@@ -1,5 +1,7 @@
 //! What goes through each interface a second. Once a second the main thread looks at the counters, some interfaces at a
-//! time; workers have no part in it. A rate is the difference between the first and the last look of a [`WINDOW`].
+//! time; workers have no part in it. A rate is what was counted between the first look that is remembered and now.
+//!
+//! What has just been made has a rate, too: when the last round of looks began it was not there, and had counted nothing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,12 +15,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::Context;
 
-/// The time that rates are of.
-pub const WINDOW: Duration = Duration::from_secs(5);
 /// How often counters are looked at.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looks that are remembered of each interface: the first and the last are a window apart.
-const LOOKS: usize = (WINDOW.as_secs() / EVERY.as_secs()) as usize + 1;
+/// Looks that are remembered of each interface. A rate is of 4 to 5 seconds.
+const LOOKS: usize = 5;
 /// Interfaces that are looked at before others get their turn.
 const PAGE: usize = 64;
 
@@ -91,24 +91,42 @@ struct Track {
 }
 
 /// The last looks at all interfaces.
-#[derive(Default)]
 pub struct Rates {
     /// By index.
     tracks: BTreeMap<u32, Track>,
+    /// When the last round of looks that is complete began. What was not seen since was not there then.
+    complete: u64,
+    /// When the round began that is under way.
+    begun: u64,
 }
 
 impl Rates {
-    /// What goes through an interface; `None` as long as it was looked at less than twice.
-    pub fn of(&self, i: &InterfaceInfo) -> Option<Rate> {
-        let track = self.tracks.get(&i.index).filter(|track| track.serial == i.serial)?;
-        Rate::between(track.samples.front()?, track.samples.back()?)
+    /// Before there are interfaces; `now` in nanoseconds of the monotonic clock.
+    pub fn new(now: u64) -> Rates {
+        Rates { tracks: BTreeMap::new(), complete: now, begun: now }
     }
 
-    /// Looks at the next interfaces from this index on. Gives the index to go on from, if there may be more.
+    /// What goes through an interface; `None` if it was made at this very time.
+    pub fn of(&self, router: &Router, i: &InterfaceInfo, now: u64) -> Option<Rate> {
+        let track = self.tracks.get(&i.index).filter(|track| track.serial == i.serial);
+        let first = track.and_then(|track| track.samples.front().copied());
+        Rate::between(&first.unwrap_or(self.unseen()), &Sample::take(router, i, now))
+    }
+
+    /// What an interface had counted that was not there.
+    fn unseen(&self) -> Sample {
+        Sample { at: self.complete, totals: InterfaceTotals::default() }
+    }
+
+    /// Looks at the next interfaces from this index on; 0 begins a round. Gives the index to go on from, if there may be more.
     fn look(&mut self, router: &Router, now: u64, first: u32) -> Option<u32> {
+        if first == 0 {
+            self.begun = now;
+        }
+        let unseen = self.unseen();
         let mut last = None;
         for i in router.interfaces_from(first).take(PAGE) {
-            let new = || Track { serial: i.serial, samples: VecDeque::with_capacity(LOOKS) };
+            let new = || Track { serial: i.serial, samples: VecDeque::from([unseen]) };
             let track = self.tracks.entry(i.index).or_insert_with(new);
             if track.serial != i.serial {
                 *track = new();
@@ -121,6 +139,7 @@ impl Rates {
         }
         if last.is_none() {
             self.tracks.retain(|index, _| router.interface(*index).is_ok());
+            self.complete = self.begun;
         }
         last.map(|last| last + 1)
     }
@@ -159,10 +178,12 @@ mod tests {
         }
     }
 
-    /// Of more interfaces than a page has, each has its own rate, of the last five seconds.
+    /// Of more interfaces than a page has, each has its own rate, of the last seconds up to now.
     #[test]
     fn rates_are_those_of_the_last_seconds() {
         let mut router = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
+        let mut rates = Rates::new(9 * SECOND);
+        all(&mut rates, &router, 10 * SECOND);
         let indexes: Vec<u32> = (0..PAGE as u32 + 3)
             .map(|n| router.add_loopback(&format!("loop{n}"), Mac([2, 0, 0, 0, 0, n as u8])).unwrap())
             .collect();
@@ -170,35 +191,62 @@ mod tests {
             let counters = &router.tables().counters;
             (counters.rx.lane(5).unwrap(), counters.tx.lane(5).unwrap())
         };
-        let mut rates = Rates::default();
-        let rate = |rates: &Rates, router: &Router, index| {
-            rates.of(router.interface(index).unwrap()).map(|r| r.whole())
+        let rate = |rates: &Rates, router: &Router, index, now| {
+            let rate = rates.of(router, router.interface(index).unwrap(), now);
+            rate.map(|r| (r.window_seconds, r.whole()))
         };
-        all(&mut rates, &router, 10 * SECOND);
-        assert_eq!(rate(&rates, &router, indexes[0]), None, "one look is no rate");
+        assert_eq!(rate(&rates, &router, indexes[0], 10 * SECOND), None, "no time has passed");
         for second in 11..=14 {
             indexes.iter().for_each(|i| rx.add(*i, [1000, 64_000]));
+            // Also before anybody has looked at it, and of one that was looked at once.
+            let window = (second - 10) as f64;
+            for i in &indexes {
+                assert_eq!(
+                    rate(&rates, &router, *i, second * SECOND),
+                    Some((window, [1000, 512_000, 0, 0, 0]))
+                );
+            }
             all(&mut rates, &router, second * SECOND);
         }
-        for i in &indexes {
-            assert_eq!(rate(&rates, &router, *i), Some([1000, 512_000, 0, 0, 0]));
-        }
+        // Half a second without packets is half a second more.
+        let later = rate(&rates, &router, indexes[0], 14 * SECOND + SECOND / 2);
+        assert_eq!(later, Some((4.5, [889, 455_111, 0, 0, 0])));
         // Ten seconds later nothing is left of it but what came since.
         tx.add(indexes[1], [50, 5000]);
-        for second in 20..=25 {
+        for second in 20..=24 {
             all(&mut rates, &router, second * SECOND);
             tx.add(indexes[2], [10, 600]);
         }
-        assert_eq!(rate(&rates, &router, indexes[0]), Some([0; 5]));
-        assert_eq!(rate(&rates, &router, indexes[2]), Some([0, 0, 10, 4800, 0]));
+        assert_eq!(rate(&rates, &router, indexes[0], 25 * SECOND), Some((5.0, [0; 5])));
+        assert_eq!(rate(&rates, &router, indexes[2], 25 * SECOND), Some((5.0, [0, 0, 10, 4800, 0])));
         // Who takes over an index starts anew.
         router.remove_interface(indexes[2]).unwrap();
         let again = router.add_loopback("other", Mac([2, 0, 0, 0, 1, 0])).unwrap();
-        assert_eq!((again, rate(&rates, &router, again)), (indexes[2], None));
+        assert_eq!((again, rate(&rates, &router, again, 25 * SECOND)), (indexes[2], Some((1.0, [0; 5]))));
         all(&mut rates, &router, 26 * SECOND);
-        assert_eq!(rate(&rates, &router, again), None);
+        tx.add(again, [10, 600]);
+        assert_eq!(rate(&rates, &router, again, 26 * SECOND), Some((2.0, [0, 0, 5, 2400, 0])));
         router.remove_interface(again).unwrap();
         all(&mut rates, &router, 27 * SECOND);
         assert_eq!(rates.tracks.len(), indexes.len() - 1);
+    }
+
+    /// One that is made in the midst of a round, where the round has been already, was not there when it began.
+    #[test]
+    fn what_is_made_during_a_round_has_a_rate() {
+        let mut router = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
+        let mut rates = Rates::new(0);
+        let first = router.add_loopback("loop0", Mac([2, 0, 0, 0, 0, 0])).unwrap();
+        all(&mut rates, &router, SECOND);
+        assert_eq!(rates.look(&router, 2 * SECOND, 0), Some(first + 1));
+        let late = router.add_loopback("loop1", Mac([2, 0, 0, 0, 0, 1])).unwrap();
+        router.tables().counters.tx.lane(5).unwrap().add(late, [30, 3000]);
+        let rate = |rates: &Rates, index, now| {
+            rates.of(&router, router.interface(index).unwrap(), now).map(|r| (r.window_seconds, r.whole()))
+        };
+        assert_eq!(rate(&rates, late, 3 * SECOND), Some((2.0, [0, 0, 15, 12_000, 0])));
+        assert_eq!(rate(&rates, first, 3 * SECOND), Some((3.0, [0; 5])));
+        assert_eq!(rates.look(&router, 2 * SECOND, late + 1), None);
+        assert_eq!(rate(&rates, late, 3 * SECOND), Some((1.0, [0, 0, 30, 24_000, 0])));
     }
 }

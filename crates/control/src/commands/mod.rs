@@ -83,6 +83,7 @@ pub struct Context {
 impl Context {
     /// A router without configuration.
     pub fn new(system: System) -> Context {
+        let clock = Clock::new();
         Context {
             startup_config: None,
             system,
@@ -90,7 +91,7 @@ impl Context {
             journal: Journal::default(),
             changes: long::Changes::default(),
             unconfirmed: None,
-            rates: Rates::default(),
+            rates: Rates::new(clock.now_ns()),
             trouble: Trouble::default(),
             pings: Vec::new(),
             capture: None,
@@ -100,7 +101,7 @@ impl Context {
             startup: String::new(),
             started: Instant::now(),
             log: Log::silent(),
-            clock: Clock::new(),
+            clock,
             main_core: None,
         }
     }

@@ -665,3 +665,22 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
         "there is no such memif socket that was created"
     );
 }
+
+/// Whoever looks at once, and for the first time, sees rates of the time that there was.
+#[test]
+fn rates_are_there_from_the_first_look_on_and_say_of_what_time_they_are() {
+    let mut cli = Cli::new();
+    std::thread::sleep(Duration::from_millis(100));
+    let tx = |cli: &Cli| cli.context.system.router.tables().counters.tx.lane(5).unwrap();
+    let index = cli.context.system.router.interface_named("pg1").unwrap().index;
+    tx(&cli).add(index, [1000, 64_000]);
+    let shown = cli.json("show interface rates pg1");
+    let (window, rate) = (&shown[0]["window_seconds"], &shown[0]["tx_packets_per_second"]);
+    let (window, rate) = (window.as_f64().unwrap(), rate.as_f64().unwrap());
+    assert!(window >= 0.1 && (999.0..1001.0).contains(&(window * rate)), "{shown}");
+    let text = cli.ok("show interface rates");
+    let footer = text.lines().last().unwrap();
+    let said: f64 = footer.split(' ').nth(3).unwrap().parse().unwrap();
+    assert!((window - 0.1..window + 10.0).contains(&said), "{text}");
+    assert_eq!(footer, format!("over the last {said:.1} s, with link headers"));
+}

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::intent::mode_word;
-use crate::rates::{self, Rate};
+use crate::rates::Rate;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -17,7 +17,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show interface address [<interface:interface>]", "Show the addresses of interfaces.", addresses);
     r.add(
         "show interface rates [<interface:interface>]",
-        "Show what goes through interfaces a second, of the last 5 seconds.",
+        "Show what goes through interfaces a second, of the last 4 to 5 seconds, or since they were made.",
         all_rates,
     );
     r.add("show interface description [<interface:interface>]", "Show what interfaces are for.", |c, a| {
@@ -69,7 +69,7 @@ struct Interface {
     table: u16,
     mac: String,
     counters: Vec<Counter>,
-    /// Of the last seconds; not of an interface that was just made.
+    /// Of the last seconds.
     rates: Option<Rate>,
 }
 
@@ -147,6 +147,7 @@ impl Rows<Context> for Interfaces {
     type Row = Interface;
 
     fn next(&mut self, c: &Context, page: &mut Vec<Interface>) -> bool {
+        let now = c.now();
         self.chosen.page(c, page, |i| Interface {
             name: i.name.clone(),
             index: i.index,
@@ -157,7 +158,7 @@ impl Rows<Context> for Interfaces {
             table: i.fib,
             mac: i.mac.to_string(),
             counters: counters(c, i),
-            rates: c.rates.of(i),
+            rates: c.rates.of(&c.system.router, i, now),
         })
     }
 
@@ -200,39 +201,56 @@ struct InterfaceRates {
 struct AllRates {
     chosen: Chosen,
     table: Table,
+    /// The shortest and the longest time that a rate is of, in seconds.
+    windows: Option<(f64, f64)>,
 }
 
 impl Rows<Context> for AllRates {
     type Row = InterfaceRates;
 
     fn next(&mut self, c: &Context, page: &mut Vec<InterfaceRates>) -> bool {
+        let now = c.now();
         self.chosen.page(c, page, |i| InterfaceRates {
             name: i.name.clone(),
             index: i.index,
             admin_up: i.admin_up,
             link_up: c.system.router.link_up(i.index),
-            rates: c.rates.of(i),
+            rates: c.rates.of(&c.system.router, i, now),
         })
     }
 
     fn text(&mut self, page: &[InterfaceRates], out: &mut String) {
         for i in page {
             let mut row = vec![i.name.clone(), i.index.to_string(), state(i.admin_up, i.link_up).to_string()];
-            row.extend(i.rates.iter().flat_map(Rate::whole).map(|n| n.to_string()));
+            if let Some(rate) = &i.rates {
+                row.extend(rate.whole().map(|n| n.to_string()));
+                let window = rate.window_seconds;
+                let (least, most) = self.windows.unwrap_or((window, window));
+                self.windows = Some((least.min(window), most.max(window)));
+            }
             self.table.row(row);
         }
         self.table.flush(out);
     }
 
     fn end(&mut self, _: &Context, out: &mut String) {
-        let _ = writeln!(out, "over the last {} s, with link headers", rates::WINDOW.as_secs());
+        let Some((least, most)) =
+            self.windows.map(|(least, most)| (format!("{least:.1}"), format!("{most:.1}")))
+        else {
+            return;
+        };
+        let time = if least == most { most } else { format!("{least} to {most}") };
+        let _ = writeln!(out, "over the last {time} s, with link headers");
     }
 }
 
 fn all_rates(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let headings =
         ["Name", "Idx", "State", "rx packets/s", "rx bits/s", "tx packets/s", "tx bits/s", "drops/s"];
-    Ok(Output::rows(AllRates { chosen: Chosen::new(c, a)?, table: Table::new(&headings) }, a.json()))
+    Ok(Output::rows(
+        AllRates { chosen: Chosen::new(c, a)?, table: Table::new(&headings), windows: None },
+        a.json(),
+    ))
 }
 
 #[derive(Serialize)]
