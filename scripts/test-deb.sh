@@ -53,7 +53,9 @@ capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | sed 's/CAP_/+/g; 
 echo "== a clean root"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 root=$work/root
-debootstrap --variant=minbase --include=systemd-sysv,iproute2,iputils-ping "$suite" "$root" >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail "debootstrap"; }
+# What the package depends on is there already: it is installed without a way to the mirror.
+depends=$(dpkg-deb --field "$package" Depends | sed 's/([^)]*)//g; s/|[^,]*//g; s/[[:space:]]//g')
+debootstrap --variant=minbase --include="systemd-sysv,iproute2,iputils-ping,$depends" "$suite" "$root" >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail "debootstrap"; }
 in_root() { # in_root COMMAND…: with /proc of its own, and a network of its own with one interface
     unshare --mount --net --pid --fork --kill-child sh -c '
         mount -t proc proc "$1/proc" && ip link set lo up && ip link add eth1 type veth peer name far && root=$1 && shift &&
@@ -119,6 +121,11 @@ booted systemctl reload volley || fail "reload"
 booted vppctl show interface host-eth1 | grep -q '1300/' || fail "reload applied nothing"
 booted systemctl restart volley || fail "restart"
 patient "it answers after a restart" forwards
+# By AF_XDP, too: the unit leaves what it needs, programs at interfaces included.
+printf 'interfaces:\n  xdp-eth1: { addresses: [ 192.0.2.1/24 ] }\n' >"$root/etc/volley/volley.yaml"
+booted systemctl reload volley || fail "AF_XDP is refused"
+patient "it answers by AF_XDP" forwards
+booted vppctl show hardware-interfaces xdp-eth1 | grep -q 'in the driver (native)' || fail "no native AF_XDP"
 router() { booted systemctl show -p MainPID --value volley; }
 replaced() { local now; now=$(router) && [ "$now" != 0 ] && [ "$now" != "$old" ] && forwards; }
 old=$(router)
