@@ -64,7 +64,8 @@ fn metrics_are_what_show_commands_show_and_no_clear_takes_them_back() {
     assert!(interface(&first, "host-eth0", "drops_total") >= 3);
     for dropped in router.json("show errors all").as_array().expect("reasons") {
         let (node, name) = (dropped["node"].as_str().unwrap(), dropped["name"].as_str().unwrap());
-        let sample = format!("volley_drop_packets_total{{node=\"{node}\",reason=\"{name}\"}}");
+        let family = if dropped["dropped"] == true { "drop_packets" } else { "node_events" };
+        let sample = format!("volley_{family}_total{{node=\"{node}\",reason=\"{name}\"}}");
         assert_eq!(value(&first, &sample), dropped["count"].as_u64().unwrap(), "{sample}");
     }
     assert_eq!(interface(&first, "host-eth0", "up"), 1);

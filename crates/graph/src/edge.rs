@@ -17,7 +17,7 @@ pub trait Edges: Copy + 'static {
     fn code(self) -> u8;
 }
 
-/// The closed list of reasons why a node drops packets. Made by [`reasons!`](crate::reasons).
+/// The closed list of reasons for which a node drops packets, or counts what is no drop. Made by [`reasons!`](crate::reasons).
 pub trait Reasons: Copy + 'static {
     /// The reasons in the order of the codes.
     const INFO: &'static [ReasonInfo];
@@ -43,6 +43,8 @@ pub struct ReasonInfo {
     pub name: &'static str,
     /// How bad it is.
     pub severity: Severity,
+    /// Whether a packet is dropped; otherwise the node counts something else by [`Out::count`](crate::Out::count).
+    pub drops: bool,
     /// What happened, in words for the operator.
     pub text: &'static str,
 }
@@ -66,11 +68,12 @@ macro_rules! edges {
 }
 
 /// Declares the drop reasons of a node:
-/// `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the header checksum is wrong" } }`.
+/// `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the header checksum is wrong"; } }`. What is counted and
+/// is no drop has the word `counted` behind its severity.
 #[macro_export]
 macro_rules! reasons {
     ($(#[$m:meta])* $v:vis enum $name:ident {
-        $($(#[$vm:meta])* $variant:ident = $short:literal, $severity:ident, $text:literal;)+
+        $($(#[$vm:meta])* $variant:ident = $short:literal, $severity:ident, $($counted:ident,)? $text:literal;)+
     }) => {
         $(#[$m])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +81,13 @@ macro_rules! reasons {
         $v enum $name { $($(#[$vm])* #[doc = $text] $variant),+ }
         impl $crate::Reasons for $name {
             const INFO: &'static [$crate::ReasonInfo] = &[$($crate::ReasonInfo {
-                name: $short, severity: $crate::Severity::$severity, text: $text
+                name: $short, severity: $crate::Severity::$severity, drops: true $(&& $crate::reasons!(@$counted))?, text: $text
             }),+];
             #[inline(always)]
             fn code(self) -> u8 { self as u8 }
         }
     };
+    (@counted) => { false };
 }
 
 /// For a node without edges of its own.
@@ -137,13 +141,20 @@ pub enum Verdict<N, D> {
     Consume,
 }
 
+/// The code of a packet that is dropped for this reason.
+#[inline(always)]
+pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
+    debug_assert!(D::INFO[usize::from(reason.code())].drops, "a packet is dropped for what only counts");
+    FIRST_REASON | reason.code()
+}
+
 impl<N: Edges, D: Reasons> Verdict<N, D> {
     #[inline(always)]
     pub(crate) fn code(self) -> u8 {
         match self {
             Verdict::Next(n) => n.code(),
             Verdict::Edge(e) => e.0,
-            Verdict::Drop(d) => FIRST_REASON | d.code(),
+            Verdict::Drop(d) => drop_code(d),
             Verdict::Hold => HELD,
             Verdict::Consume => CONSUMED,
         }

@@ -18,7 +18,7 @@ use infra::ring::{Consumer, Producer};
 use kernels::{CodeBytes, Codes, Kernels};
 
 use crate::builtin::{Inject, PuntInfo, Punted};
-use crate::edge::{EdgeId, Edges, FIRST_REASON, Reasons, Verdict};
+use crate::edge::{EdgeId, Edges, Reasons, Verdict, drop_code};
 use crate::handoff::{Exchange, Inbox, Outbox};
 use crate::rest::Eager;
 use crate::stats::Stats;
@@ -284,11 +284,12 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
 
     /// Drops a packet that is not in the frame (one that was held).
     pub fn drop(&mut self, reason: D, packet: Held) {
-        self.sink.emit(FIRST_REASON | reason.code(), packet);
+        self.sink.emit(drop_code(reason), packet);
     }
 
-    /// Counts `n` packets as dropped for this reason that never became packets here (refused by a ring, say).
+    /// Counts `n` times what is no drop of a packet (what a device gave and was none, say). The reason is declared so.
     pub fn count(&mut self, reason: D, n: u64) {
+        debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a drop is counted that is none");
         self.sink.count(reason.code(), n);
     }
 }

@@ -163,7 +163,8 @@ impl Collection {
 
         let stats = router.graph().stats();
         for d in stats.dropped_totals() {
-            out.add(Id::DropPackets, &[d.node, d.reason.name], d.packets);
+            let id = if d.reason.drops { Id::DropPackets } else { Id::NodeEvents };
+            out.add(id, &[d.node, d.reason.name], d.packets);
         }
         for (number, reason) in (0..).zip(router.graph().punt_reasons()) {
             let [passed, policed] = stats.punted_totals(PuntReason(number));

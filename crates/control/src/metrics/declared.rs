@@ -96,7 +96,9 @@ metrics! {
         "Packets dropped in the graph that came in by the interface.";
 
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
-        "Packets dropped, by the node that dropped them and its reason. Some reasons count what is no drop, as their text in `show node` says.";
+        "Packets dropped, by the node that dropped them and its reason.";
+    NodeEvents: Counter "volley_node_events_total" ["node", "reason"]
+        "What nodes counted and was no drop: reports about packets that were not sent, what devices handed over and was no packet.";
     PuntPackets: Counter "volley_punt_packets_total" ["reason"]
         "Packets that nodes gave to the main thread.";
     PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]

@@ -101,6 +101,10 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     assert_eq!(value(&text, "volley_neighbors{state=\"static\"}"), 1.0);
     assert_eq!(value(&text, "volley_start_time_seconds"), 1_700_000_000.0);
     assert_eq!(value(&text, "volley_drop_packets_total{node=\"ip4-input\",reason=\"bad-version\"}"), 0.0);
+    // What is no drop is in no sum of drops.
+    let unreported = "{node=\"ip4-icmp-error\",reason=\"unreported-limit\"}";
+    assert_eq!(value(&text, &format!("volley_node_events_total{unreported}")), 0.0);
+    assert!(!text.contains(&format!("volley_drop_packets_total{unreported}")));
     let buffers =
         ["free", "cached", "lent", "used"].map(|s| value(&text, &format!("volley_buffers{{state=\"{s}\"}}")));
     assert_eq!(buffers.iter().sum::<f64>(), 1024.0);

@@ -31,13 +31,13 @@ reasons! {
         Reassembly = "reassembly-timeout", Warn, "the first fragment of a datagram of which others did not come in time";
         SourceRoute = "source-route", Warn, "the packet has a source route, which this router does not follow";
         Parameter = "bad-options", Warn, "the packet's IPv4 options are malformed";
-        Forbidden = "unreported-forbidden", Info,
+        Forbidden = "unreported-forbidden", Info, counted,
             "not reported: an ICMP error, a later fragment, to or from a group, or a packet of the router's own";
-        Source = "unreported-source-limit", Info, "not reported: too many reports to the packet's source";
-        Limit = "unreported-limit", Warn, "not reported: too many reports to all sources";
-        NoAddress = "unreported-no-address", Warn,
+        Source = "unreported-source-limit", Info, counted, "not reported: too many reports to the packet's source";
+        Limit = "unreported-limit", Warn, counted, "not reported: too many reports to all sources";
+        NoAddress = "unreported-no-address", Warn, counted,
             "not reported: the router has no address in the packet's VRF that the report could come from";
-        NoBuffer = "unreported-no-buffer", Warn, "not reported: no buffer was free for the report";
+        NoBuffer = "unreported-no-buffer", Warn, counted, "not reported: no buffer was free for the report";
     }
 }
 

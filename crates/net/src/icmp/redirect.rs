@@ -20,8 +20,8 @@ use crate::interface::Interface;
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
     pub enum Reason {
-        Limit = "unredirected-limit", Info, "not redirected, but forwarded: too many reports to the packet's source, or to all";
-        NoBuffer = "unredirected-no-buffer", Warn, "not redirected, but forwarded: no buffer was free";
+        Limit = "unredirected-limit", Info, counted, "not redirected, but forwarded: too many reports to the packet's source, or to all";
+        NoBuffer = "unredirected-no-buffer", Warn, counted, "not redirected, but forwarded: no buffer was free";
     }
 }
 

@@ -21,7 +21,7 @@ const POLLS: u32 = 64;
 edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }
 reasons! {
     pub enum Reason {
-        Unusable = "rx-unusable", Error, "what the device gave was cut off, contradictory, or larger than all free buffers";
+        Unusable = "rx-unusable", Error, counted, "what the device gave was cut off, contradictory, or larger than all free buffers";
     }
 }
 

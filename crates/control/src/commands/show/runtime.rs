@@ -129,6 +129,8 @@ struct Dropped {
     name: &'static str,
     reason: &'static str,
     severity: &'static str,
+    /// Whether packets were dropped; otherwise something else was counted.
+    dropped: bool,
 }
 
 fn severity(s: Severity) -> &'static str {
@@ -151,6 +153,7 @@ fn errors(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             name: d.reason.name,
             reason: d.reason.text,
             severity: severity(d.reason.severity),
+            dropped: d.reason.drops,
         })
         .collect();
     let mut t = Table::new(&["Count", "Node", "Reason", "Severity", "What happened"]);
