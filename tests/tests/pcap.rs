@@ -1,6 +1,6 @@
 //! Captures, read by tcpdump.
 
-use scenarios::{Ping, Routed};
+use scenarios::{Ping, Routed, cabled};
 use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
 use testkit::router::{Router, binary};
@@ -63,6 +63,51 @@ fn a_capture_ends_by_itself_and_is_of_one_device() {
     ] {
         assert_eq!(router.attempt(wrong).code(), Some(1), "{wrong}");
     }
+}
+
+/// A capture does not fill the disk: not what is free, and not with more than was said.
+#[test]
+fn a_capture_leaves_room_on_its_disk() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let socket = r.lab().dir().join("cli.sock");
+    let (binary, listen) = (binary().display(), socket.display());
+    // A disk of the router's own, in its mount namespace.
+    let script = format!(
+        "mkdir /run/small && mount -t tmpfs -o size=1m small /run/small && exec \
+         {binary} run 'unix {{ nodaemon cli-listen {listen} }}'"
+    );
+    let router = r.spawn_args(["sh", "-c", &script]);
+    until("it is ready", LIMIT, || router.stderr().contains("volley: ready"));
+    let ctl = |line: &str| r.attempt(&format!("{binary} ctl -s {listen} {line}"), LIMIT);
+    let disk = format!("/proc/{}/root/run/small", router.id());
+    ctl("create packet-generator interface pg0").expect_ok();
+    ctl("set interface state pg0 up").expect_ok();
+    ctl("packet-generator new { name x rate 30000 size 1000-1000 interface pg0 node ethernet-input \
+         data { IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00 UDP: 10.0.0.2 -> 192.0.2.1 UDP: 1 -> 2 } }")
+    .expect_ok();
+    ctl("packet-generator enable-stream x").expect_ok();
+    let ended = |line: &str| {
+        ctl(line).expect_ok();
+        let last = || ctl("pcap trace status").expect_ok();
+        until("it is over", LIMIT, || last().contains("no capture runs"));
+        last()
+    };
+    // As large as was said, and not larger: packets of 116 bytes.
+    let said = ended("pcap trace rx max-file-bytes 10000 max-bytes-per-pkt 100 file /run/small/x");
+    assert!(said.contains("the last one: 86 packets written") && !said.contains("ended"), "{said}");
+    assert_eq!(r.run(&format!("stat -c %s {disk}/x")).trim(), (24 + 86 * 116).to_string());
+    // Two turns' copies may pass the reserve.
+    let said = ended("pcap trace rx max 1000000 leave-free 40 file /run/small/x");
+    assert!(
+        said.ends_with("; it ended because less than 40 % of its file system is free (leave-free)\n"),
+        "{said}"
+    );
+    let size: u64 = r.run(&format!("stat -c %s {disk}/x")).trim().parse().unwrap();
+    assert!((600 << 10..880 << 10).contains(&size), "{size}");
+    // What there is too little room for does not begin, and takes nothing away.
+    let refused = ctl("pcap trace rx leave-free 60 file /run/small/x");
+    assert!(refused.code() == Some(1) && refused.stderr.contains("less than 60 %"), "{refused}");
+    assert_eq!(r.run(&format!("stat -c %s {disk}/x")).trim(), size.to_string());
 }
 
 /// Expressions over what `mixed.py` sends.

@@ -684,3 +684,21 @@ fn rates_are_there_from_the_first_look_on_and_say_of_what_time_they_are() {
     assert!((window - 0.1..window + 10.0).contains(&said), "{text}");
     assert_eq!(footer, format!("over the last {said:.1} s, with link headers"));
 }
+
+#[test]
+fn a_capture_has_bounds_that_make_sense() {
+    let mut cli = Cli::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("x.pcap").display().to_string();
+    let line = |bounds: &str| format!("pcap trace rx {bounds} max-bytes-per-pkt 90 file {file}");
+    assert!(cli.refused(&line("max-file-bytes 129"), "129").contains("has 130 bytes"));
+    cli.refused(&line("leave-free 100"), "100");
+    for (bounds, said) in [
+        ("", "100 packets"),
+        ("max-file-bytes 130", "130 bytes"),
+        ("max 7 max-file-bytes 5000000000 leave-free 0", "7 packets or 5000000000 bytes"),
+    ] {
+        assert_eq!(cli.ok(&line(bounds)), format!("capturing {said} into {file}\n"));
+        cli.ok("pcap trace off");
+    }
+}

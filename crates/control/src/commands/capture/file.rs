@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
 use net::pcap::Captured;
+use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 use pcap_file::pcap::PcapWriter;
 use serde::Serialize;
 
-use super::{Context, Destination, Output, Wanted, write, writer};
+use super::{Context, Destination, FILE_HEADER, Output, PACKET_HEADER, Progress, Wanted, write, writer};
 use crate::cli::{Args, CliError, Registry};
 use crate::commands::filter::with_filter;
 
@@ -18,13 +19,16 @@ use crate::commands::filter::with_filter;
 const PACKETS: u32 = 100;
 /// Bytes of each packet for which no number is said, as VPP has it.
 const BYTES: u32 = 512;
+/// How much of the file system is left free where nothing is said, in percent.
+const LEAVE_FREE: u32 = 5;
 
 pub(super) fn register(r: &mut Registry<Context>) {
     r.add(
-        "pcap trace [rx] [tx] [drop] [max <packets:u32>] [intfc <interface:word>] [file <file:path>] \
-         [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
-        "Copy packets into a file as they come in, go out or are dropped, until there are as many as \"max\" says; of one \
-         device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
+        "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:u32>] \
+         [intfc <interface:word>] [file <file:path>] [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
+        "Copy packets into a file as they come in, go out or are dropped, until there are as many as \"max\" says, the \
+         file is as large as \"max-file-bytes\" says, or less of its file system is free than \"leave-free\" says (5 %); of \
+         one device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
         |c, a| with_filter(c, a, start),
     );
     r.add("pcap trace off", "End the capture, and complete its file.", |c, _| match c.end_capture() {
@@ -40,20 +44,61 @@ fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, C
     if wanted.points.is_empty() {
         return Err(CliError::new("nothing is captured: rx, tx, drop, or several of them"));
     }
-    let most = a.get::<u32>("packets").unwrap_or(PACKETS);
+    let most_bytes = a.get::<u64>("most").unwrap_or(u64::MAX);
+    let least = FILE_HEADER + PACKET_HEADER + u64::from(wanted.keep);
+    if most_bytes < least {
+        return Err(
+            a.fault("most", format!("a file with a packet of {} bytes has {least} bytes", wanted.keep))
+        );
+    }
+    // Whoever says how large the file may become has said how many packets there may be.
+    let most = match a.get::<u32>("packets") {
+        Some(packets) => packets.into(),
+        None if a.has("most") => u64::MAX,
+        None => PACKETS.into(),
+    };
+    let leave_free = a.get::<u32>("percent").unwrap_or(LEAVE_FREE);
+    if leave_free > 99 {
+        return Err(a.fault("percent", "0 to 99 percent of the file system can be left free"));
+    }
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
+    // Before a file is made, or one that is there is emptied. If this says nothing, making the file says why.
+    if let Some(why) =
+        statvfs(path.parent().unwrap_or(&path)).ok().and_then(|disk| too_full(&disk, leave_free))
+    {
+        return Err(a.fault("file", format!("{} is not written: {why}", path.display())));
+    }
     let refused = |e: &dyn Display| a.fault("file", format!("{} cannot be written: {e}", path.display()));
     let file = drivers::pcap::create(&path).map_err(|e| refused(&e))?;
+    let disk = file.try_clone().map_err(|e| refused(&e))?;
     let file = writer(BufWriter::new(file), wanted.keep).map_err(|e| refused(&e))?;
-    let text = format!("capturing {most} packets into {}", path.display());
-    c.begin_capture(wanted, most.into(), Destination::File(Sink { path, file, failed: None }));
+    let bounds = [(most, "packets"), (most_bytes, "bytes")];
+    let bounds =
+        bounds.iter().filter(|(most, _)| *most < u64::MAX).map(|(most, what)| format!("{most} {what}"));
+    let bounds = bounds.collect::<Vec<_>>().join(" or ");
+    let text = format!("capturing {bounds} into {}", path.display());
+    let sink = Sink { path, file, disk, leave_free, too_full: None, failed: None };
+    c.begin_capture(wanted, Progress::new(most, most_bytes), Destination::File(sink));
     Ok(Output::text(text))
+}
+
+/// Why nothing more is written to a file system, of which so many percent are to stay free.
+fn too_full(disk: &Statvfs, leave_free: u32) -> Option<String> {
+    let (free, all) = (u128::from(disk.blocks_available()), u128::from(disk.blocks()));
+    (free * 100 < all * u128::from(leave_free))
+        .then(|| format!("less than {leave_free} % of its file system is free (leave-free)"))
 }
 
 /// The file of a capture.
 pub(super) struct Sink {
     path: PathBuf,
     file: PcapWriter<BufWriter<File>>,
+    /// The same file, to ask about its file system.
+    disk: File,
+    /// How much of the file system is to stay free, in percent.
+    leave_free: u32,
+    /// Why it ends before it is as large as was said.
+    too_full: Option<String>,
     failed: Option<String>,
 }
 
@@ -68,18 +113,24 @@ impl Sink {
         }
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.is_some()
+    /// Sees whether there is enough room for more. A file system that does not say so has room until a write fails.
+    pub(super) fn look_at_disk(&mut self) {
+        self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
     }
 
-    /// Completes the file; or says why it is not complete.
-    pub(super) fn finish(self) -> Result<(), String> {
+    /// Whether nothing more is to be written.
+    pub(super) fn is_over(&self) -> bool {
+        self.failed.is_some() || self.too_full.is_some()
+    }
+
+    /// Completes the file. Says what there is to say of how it ended.
+    pub(super) fn finish(self) -> String {
         // Dropping the writer would hide that the last bytes found no room.
         let flushed = self.file.into_writer().into_inner();
-        match self.failed {
-            Some(why) => Err(why),
-            None => flushed.map(drop).map_err(|e| e.to_string()),
-        }
+        let failed = self.failed.or(flushed.err().map(|e| e.to_string()));
+        let failed = failed.map(|why| format!("; the file is not complete: {why}"));
+        let ended = self.too_full.map(|why| format!("; it ended because {why}"));
+        failed.or(ended).unwrap_or_default()
     }
 }
 
@@ -89,13 +140,24 @@ struct Status {
     file: Option<String>,
     packets: u64,
     max_packets: Option<u64>,
+    /// Of the file, or as a file.
+    bytes: u64,
+    max_bytes: Option<u64>,
     lost: u64,
 }
 
 fn status(c: &Context) -> Output {
     let Some(capture) = &c.capture else {
         let last = c.last_capture.as_ref().map_or(String::new(), |last| format!("; the last one: {last}"));
-        let none = Status { running: false, file: None, packets: 0, max_packets: None, lost: 0 };
+        let none = Status {
+            running: false,
+            file: None,
+            packets: 0,
+            max_packets: None,
+            bytes: 0,
+            max_bytes: None,
+            lost: 0,
+        };
         return Output::show(&none, format!("no capture runs{last}"));
     };
     let (captures, progress) = (&c.system.router.tables().captures, &capture.progress);
@@ -107,9 +169,13 @@ fn status(c: &Context) -> Output {
         },
         packets: progress.packets,
         max_packets: (progress.most < u64::MAX).then_some(progress.most),
+        bytes: progress.bytes,
+        max_bytes: (progress.most_bytes < u64::MAX).then_some(progress.most_bytes),
         lost: progress.lost(captures),
     };
     let most = shown.max_packets.map_or(String::new(), |most| format!(" (of {most})"));
-    let text = format!("running: {}{most}", capture.summary(captures));
+    let most_bytes =
+        shown.max_bytes.map_or(String::new(), |most| format!(", {} bytes (of {most})", shown.bytes));
+    let text = format!("running: {}{most}{most_bytes}", capture.summary(captures));
     Output::show(&shown, text)
 }

@@ -18,6 +18,9 @@ use crate::cli::{Args, CliError, Registry};
 
 /// Copies that are taken from the workers in one turn of the main thread.
 const A_TURN: usize = 256;
+/// Bytes of a capture's file before the first packet, and before the bytes of each packet.
+const FILE_HEADER: u64 = 24;
+const PACKET_HEADER: u64 = 16;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -94,6 +97,12 @@ struct Progress {
     packets: u64,
     /// It ends by itself after so many.
     most: u64,
+    /// Bytes that they take as a file, with its header.
+    bytes: u64,
+    /// It ends by itself before they are more than this.
+    most_bytes: u64,
+    /// Whether it has come to its end.
+    complete: bool,
     /// Copies that were lost before it began.
     lost_before: u64,
     /// What to add to the monotonic clock for universal time.
@@ -106,20 +115,32 @@ enum Destination {
 }
 
 impl Progress {
+    /// Before the first packet.
+    fn new(most: u64, most_bytes: u64) -> Progress {
+        Progress {
+            packets: 0,
+            most,
+            bytes: FILE_HEADER,
+            most_bytes,
+            complete: false,
+            lost_before: 0,
+            epoch: 0,
+        }
+    }
+
     /// Gives up to [`A_TURN`] packets to `each`, with universal time in nanoseconds; no more than there are to be. Returns
     /// whether there may be more at once.
     fn take(&mut self, captures: &Captures, mut each: impl FnMut(&Captured, u64)) -> bool {
         let taken = captures.take(A_TURN, |captured| {
-            if self.packets < self.most {
-                self.packets += 1;
+            let bytes = self.bytes + PACKET_HEADER + captured.bytes().len() as u64;
+            self.complete |= bytes > self.most_bytes;
+            if !self.complete {
+                (self.packets, self.bytes) = (self.packets + 1, bytes);
+                self.complete = self.packets == self.most;
                 each(captured, captured.time.saturating_add(self.epoch));
             }
         });
-        taken > 0 && !self.is_complete()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.packets == self.most
+        taken > 0 && !self.complete
     }
 
     fn lost(&self, captures: &Captures) -> u64 {
@@ -150,8 +171,12 @@ impl Capture {
     fn turn(&mut self, captures: &Captures) -> bool {
         match &mut self.to {
             Destination::File(sink) => {
+                let before = self.progress.packets;
                 self.progress.take(captures, |captured, time| sink.write(captured, time));
-                self.progress.is_complete() || sink.has_failed()
+                if self.progress.packets > before {
+                    sink.look_at_disk();
+                }
+                self.progress.complete || sink.is_over()
             }
             Destination::Client(client) => !client.is_there(),
         }
@@ -193,13 +218,13 @@ impl Context {
         }
     }
 
-    fn begin_capture(&mut self, wanted: Wanted, most: u64, to: Destination) {
+    fn begin_capture(&mut self, wanted: Wanted, mut progress: Progress, to: Destination) {
         let captures = self.system.router.tables().captures.clone();
         let Wanted { points, scope, keep, filter } = wanted;
         captures.begin(&points, keep as usize, filter);
         let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let epoch = (utc.as_nanos() as u64).saturating_sub(self.now());
-        let progress = Progress { packets: 0, most, lost_before: captures.lost(), epoch };
+        progress.epoch = (utc.as_nanos() as u64).saturating_sub(self.now());
+        progress.lost_before = captures.lost();
         self.capture = Some(Capture { points, scope, progress, to });
         self.switch_capture(true);
     }
@@ -244,13 +269,15 @@ impl Context {
         let mut capture = self.capture.take()?;
         let captures = &self.system.router.tables().captures;
         if let Destination::File(sink) = &mut capture.to {
-            while capture.progress.take(captures, |captured, time| sink.write(captured, time)) {}
+            while !sink.is_over()
+                && capture.progress.take(captures, |captured, time| sink.write(captured, time))
+            {
+                sink.look_at_disk();
+            }
         }
         let mut text = capture.summary(captures);
-        if let Destination::File(sink) = capture.to
-            && let Err(why) = sink.finish()
-        {
-            text += &format!("; the file is not complete: {why}");
+        if let Destination::File(sink) = capture.to {
+            text += &sink.finish();
         }
         self.last_capture = Some(text.clone());
         Some(text + "\n")

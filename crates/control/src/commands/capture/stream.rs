@@ -12,7 +12,7 @@ use buf::bpf::Program;
 use net::pcap::{MOST_BYTES, Point};
 use pcap_file::pcap::PcapWriter;
 
-use super::{Capture, Context, Destination, Output, Wanted, write, writer};
+use super::{Capture, Context, Destination, Output, Progress, Wanted, write, writer};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::commands::filter::with_filter;
 
@@ -43,7 +43,7 @@ fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, C
     let client = Client(Rc::downgrade(&there));
     let bytes = Bytes::default();
     let stream = writer(bytes.clone(), wanted.keep).map_err(|e| CliError::new(e.to_string()))?;
-    c.begin_capture(wanted, most, Destination::Client(client));
+    c.begin_capture(wanted, Progress::new(most, u64::MAX), Destination::Client(client));
     Ok(Output::job(Stream { there, stream, bytes, told: String::new(), over: false }))
 }
 
@@ -98,7 +98,7 @@ impl Job<Context> for Stream {
                 progress.take(&captures, |captured, time| {
                     failed = failed.take().or(write(&mut self.stream, captured, time).err());
                 });
-                self.over = progress.is_complete();
+                self.over = progress.complete;
                 let told = progress.summary(&captures, BECAME);
                 if self.over {
                     c.end_capture();
