@@ -218,6 +218,9 @@ impl System {
             _ => refuse("there is no device behind this interface"),
         }?;
         device.control.guard(&self.guardian);
+        if let Some(warning) = device.control.warning() {
+            tracing::warn!(event = "device", "{warning}");
+        }
         Ok(device)
     }
     fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {

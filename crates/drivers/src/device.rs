@@ -69,6 +69,11 @@ pub trait DeviceControl: Send {
     /// Has `guardian` give the kernel's interface back as it was, should this process end without doing so.
     fn guard(&mut self, _guardian: &Guardian) {}
 
+    /// What whoever takes this device has to know, in a sentence.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// What there is to know of the device, as names and values, for `show hardware-interfaces`.
     fn describe(&self) -> Vec<(&'static str, String)>;
 }

@@ -145,7 +145,7 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
     Ok(Output::none())
 }
 
-/// Makes an interface and says its name; a refusal is about the argument or word `about`.
+/// Makes an interface and says its name, and what there is to know of its device; a refusal is about the argument or word `about`.
 pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
     interface.index = a.get::<u32>("index");
     let name = match &key {
@@ -157,7 +157,9 @@ pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut inter
     }
     let change = Change::set(key, Value::Interface(Box::new(interface)));
     c.transact(vec![change]).map_err(|e| a.about(about, e))?;
-    Ok(Output::text(format!("{name}\n")))
+    let device = c.system.router.interface_named(&name).and_then(|i| i.device.as_ref());
+    let warning = device.and_then(|d| d.warning()).map(|text| format!("warning: {text}\n"));
+    Ok(Output::text(format!("{name}\n{}", warning.unwrap_or_default())))
 }
 
 fn create_host(c: &mut Context, a: &Args) -> Done {

@@ -15,7 +15,6 @@ mod rx;
 mod tx;
 
 use std::io;
-use std::sync::Arc;
 
 pub(crate) use open::INPUT_NODE;
 pub use open::open;
@@ -23,9 +22,9 @@ pub use open::open;
 pub use crate::kernel::port::OpenError;
 
 use crate::device::{DeviceControl, Link};
-use crate::guardian::{Guardian, Loan};
+use crate::guardian::Guardian;
 use crate::kernel::claim::Claim;
-use crate::kernel::netdev::Netdev;
+use crate::kernel::port::Port;
 
 /// How packets are received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,41 +81,30 @@ enum Stack {
 }
 
 struct Control {
-    dev: Arc<Netdev>,
-    /// Gives it back as it was found.
-    loan: Loan,
+    port: Port,
     stack: Stack,
     config: Config,
 }
 
 impl DeviceControl for Control {
     fn set_admin(&mut self, up: bool) -> io::Result<()> {
-        self.dev.set_up(up)
+        self.port.set_admin(up)
     }
 
     fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
-        // The kernel's MTU is a limit to ours: it is raised where it has to be. It is never lowered, because larger packets
-        // that come do no harm.
-        match self.dev.mtu()? < i32::from(mtu) {
-            true => self.dev.set_mtu(mtu.into()),
-            false => Ok(()),
-        }
+        self.port.set_mtu(mtu)
     }
 
     fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
-        // The interface listens to every address, and whoever sends says from which.
-        if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
+        self.port.set_mac()
     }
 
     fn link(&mut self) -> Link {
-        match self.dev.running() {
-            Ok(carrier) => Link { present: true, carrier, speed_mbps: self.dev.speed_mbps() },
-            Err(_) => Link { present: false, carrier: false, speed_mbps: None },
-        }
+        self.port.link()
     }
 
     fn guard(&mut self, guardian: &Guardian) {
-        self.loan.guard(guardian);
+        self.port.guard(guardian);
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {
@@ -131,7 +119,7 @@ impl DeviceControl for Control {
             Stack::Hears(e) => format!("hears the interface too, because nftables could not be used: {e}"),
         };
         vec![
-            ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)"))),
+            self.port.describe(name),
             ("queues", queues.to_string()),
             ("receives", format!("{receive}, ring of {rx_ring} packets")),
             ("kernel's own stack", stack),

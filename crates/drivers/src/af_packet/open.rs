@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use buf::{RxQueue, TxQueue};
 use libc::{SOL_PACKET, c_int};
@@ -12,10 +11,9 @@ use super::rx::PacketRx;
 use super::tx::{Batch, PacketTx};
 use super::{Config, Control, Mode, OpenError, Stack};
 use crate::device::Device;
-use crate::guardian::Loan;
 use crate::kernel::claim::Claim;
 use crate::kernel::netdev::Netdev;
-use crate::kernel::port;
+use crate::kernel::port::{self, Port};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
@@ -45,15 +43,13 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
     let (dev, own_mac) = port::find(name, config.force)?;
     let stack = keep_out(config)?;
 
-    let dev = Arc::new(dev);
-    let loan =
-        Loan::new(dev.clone()).map_err(|e| OpenError::Refused("asking for the interface's properties", e))?;
-    let mtu = loan.mtu();
+    let port = Port::new(dev)?;
+    let (dev, mtu) = (port.dev(), port.mtu());
     let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
     let mut group = None;
     for _ in 0..config.queues {
-        let (socket, ring) = rx_socket(config, &dev, mtu as usize)
+        let (socket, ring) = rx_socket(config, dev, mtu as usize)
             .map_err(|e| OpenError::Refused("opening a packet socket to receive", e))?;
         if config.queues > 1 {
             let joined = join(socket.as_fd(), group);
@@ -69,7 +65,7 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
             down: false,
             unusable: 0,
         }));
-        let socket = tx_socket(&dev).map_err(|e| OpenError::Refused("opening a packet socket to send", e))?;
+        let socket = tx_socket(dev).map_err(|e| OpenError::Refused("opening a packet socket to send", e))?;
         tx.push(Box::new(PacketTx { socket, batch: Batch::new(), dev: dev.clone() }));
     }
     Ok(Device {
@@ -79,7 +75,7 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
         tx,
         mac: config.mac.unwrap_or(own_mac),
         mtu: mtu.clamp(0, u16::MAX.into()) as u16,
-        control: Box::new(Control { dev, loan, stack, config: config.clone() }),
+        control: Box::new(Control { port, stack, config: config.clone() }),
     })
 }
 

@@ -5,7 +5,7 @@
 //! with the sockets, as for [`af_packet`](crate::af_packet).
 //!
 //! There is no virtio header: a packet whose sender left the checksum to the interface (a Linux host at the other end of a veth
-//! pair, unless `ethtool -K IF tx off` was said there) arrives with a checksum that is wrong.
+//! pair, unless `ethtool -K IF tx off` was said there) arrives with a checksum that is wrong. Who takes such an interface is told.
 //!
 //! Where the driver can, packets are not copied (`XDP_ZEROCOPY`). No driver on the machines that this was written on can: that part
 //! has never been seen at work.
@@ -18,7 +18,7 @@ mod tx;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use buf::Lent;
 
@@ -27,8 +27,8 @@ pub use open::open;
 pub use program::Attach;
 
 use crate::device::{DeviceControl, Link};
-use crate::guardian::{Guardian, Loan};
-use crate::kernel::netdev::Netdev;
+use crate::guardian::Guardian;
+use crate::kernel::port::Port;
 use crate::kernel::sys;
 use program::Program;
 
@@ -118,12 +118,11 @@ impl AsFd for Socket {
 }
 
 struct Control {
-    dev: Arc<Netdev>,
     /// Detached before the interface is as it was found.
     program: Program,
     /// Packets to all addresses are let in while it lives.
     _promiscuous: OwnedFd,
-    loan: Loan,
+    port: Port,
     copies: bool,
     config: Config,
     queues: usize,
@@ -131,7 +130,7 @@ struct Control {
 
 impl DeviceControl for Control {
     fn set_admin(&mut self, up: bool) -> io::Result<()> {
-        self.dev.set_up(up)
+        self.port.set_admin(up)
     }
 
     fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
@@ -140,26 +139,31 @@ impl DeviceControl for Control {
                 "an interface of AF_XDP takes packets of up to {MAX_MTU} bytes"
             )));
         }
-        match self.dev.mtu()? < i32::from(mtu) {
-            true => self.dev.set_mtu(mtu.into()),
-            false => Ok(()),
-        }
+        self.port.set_mtu(mtu)
     }
 
     fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
-        // The interface listens to every address, and whoever sends says from which.
-        if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
+        self.port.set_mac()
     }
 
     fn link(&mut self) -> Link {
-        match self.dev.running() {
-            Ok(carrier) => Link { present: true, carrier, speed_mbps: self.dev.speed_mbps() },
-            Err(_) => Link { present: false, carrier: false, speed_mbps: None },
-        }
+        self.port.link()
     }
 
     fn guard(&mut self, guardian: &Guardian) {
-        self.loan.guard(guardian);
+        self.port.guard(guardian);
+    }
+
+    fn warning(&self) -> Option<String> {
+        // It hands packets over as the host at the other end left them.
+        let veth = self.port.dev().driver().is_some_and(|driver| driver == "veth");
+        veth.then(|| {
+            format!(
+                "{} is an end of a veth pair, and AF_XDP does not tell which checksums are still to be computed: for TCP and \
+                 UDP, say \"ethtool -K IF tx off\" of the other end",
+                self.config.name
+            )
+        })
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {
@@ -169,7 +173,7 @@ impl DeviceControl for Control {
             Attach::Generic => "behind the driver (generic)",
         };
         vec![
-            ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)"))),
+            self.port.describe(name),
             ("queues", self.queues.to_string()),
             ("rings", format!("{rx_ring} packets to receive, {tx_ring} to send")),
             ("program", attach.to_owned()),

@@ -15,9 +15,8 @@ use super::rx::XdpRx;
 use super::tx::XdpTx;
 use super::{Config, Control, Copying, MAX_MTU, Socket};
 use crate::device::Device;
-use crate::guardian::Loan;
 use crate::kernel::netdev::Netdev;
-use crate::kernel::port::{self, OpenError};
+use crate::kernel::port::{self, OpenError, Port};
 use crate::kernel::sys;
 
 /// Name of the node that polls these devices.
@@ -58,13 +57,13 @@ pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
              have it use {queues}: ethtool -L {name} combined {queues}, or rx {queues} tx {queues}"
         )));
     }
-    let dev = Arc::new(dev);
-    let loan = Loan::new(dev.clone()).map_err(asked)?;
+    let port = Port::new(dev)?;
+    let dev = port.dev();
     // Sockets can be bound while the interface is up only. Where it was not, it is down again below.
     let was_up = dev.flags().map_err(asked)? & libc::IFF_UP != 0;
     dev.set_up(true).map_err(|e| OpenError::Refused("setting the interface up", e))?;
-    let program = attach(config, &dev, queues)?;
-    let promiscuous = port::listen_to_all(&dev)
+    let program = attach(config, dev, queues)?;
+    let promiscuous = port::listen_to_all(dev)
         .map_err(|e| OpenError::Refused("having the interface listen to all addresses", e))?;
 
     let window = pool.window();
@@ -72,7 +71,7 @@ pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
     let mut copies = false;
     for queue in 0..queues {
-        let opened = open_queue(config, &dev, queue, window, pool)
+        let opened = open_queue(config, dev, queue, window, pool)
             .map_err(|e| OpenError::Refused(explain(&e, config), e))?;
         let served = program.serve(queue, opened.socket.as_fd());
         served.map_err(|e| OpenError::Refused("handing a queue's packets to its socket", e))?;
@@ -87,12 +86,11 @@ pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
         rx,
         tx,
         mac: config.mac.unwrap_or(own_mac),
-        mtu: loan.mtu().clamp(0, MAX_MTU.into()) as u16,
+        mtu: port.mtu().clamp(0, MAX_MTU.into()) as u16,
         control: Box::new(Control {
-            dev,
             program,
             _promiscuous: promiscuous,
-            loan,
+            port,
             copies,
             config: config.clone(),
             queues: queues as usize,

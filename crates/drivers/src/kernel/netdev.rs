@@ -165,6 +165,19 @@ impl Netdev {
         Ok(())
     }
 
+    /// The name of its driver; `None` if that does not say.
+    pub(crate) fn driver(&self) -> Option<String> {
+        const ETHTOOL_GDRVINFO: u32 = 3;
+        // `struct ethtool_drvinfo`: the command, then the driver's name in 32 bytes.
+        let mut info = [0u8; 196];
+        info[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
+        let mut r = self.request().ok()?;
+        r.ifr_ifru.ifru_data = info.as_mut_ptr().cast();
+        self.call(libc::SIOCETHTOOL, &mut r).ok()?;
+        let name = info[4..36].split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
     /// How many receive queues it has.
     pub(crate) fn rx_queues(&self) -> io::Result<u32> {
         const ETHTOOL_GCHANNELS: u32 = 0x3c;

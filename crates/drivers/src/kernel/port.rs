@@ -3,9 +3,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use super::netdev::{self, Netdev};
 use super::sys;
+use crate::device::Link;
+use crate::guardian::{Guardian, Loan};
 
 /// Why an interface cannot be opened.
 #[derive(Debug)]
@@ -77,6 +80,72 @@ pub(crate) fn find(name: &str, force: bool) -> Result<(Netdev, [u8; 6]), OpenErr
         return Err(OpenError::DefaultRoute(name.to_owned()));
     }
     Ok((dev, mac))
+}
+
+/// An interface of the kernel that was taken. It is given back as it was found when this is dropped.
+pub(crate) struct Port {
+    dev: Arc<Netdev>,
+    loan: Loan,
+}
+
+impl Port {
+    /// Remembers how the interface is now.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub(crate) fn new(dev: Netdev) -> Result<Port, OpenError> {
+        let dev = Arc::new(dev);
+        let loan = Loan::new(dev.clone());
+        let loan = loan.map_err(|e| OpenError::Refused("asking for the interface's properties", e))?;
+        Ok(Port { dev, loan })
+    }
+
+    /// The interface.
+    pub(crate) fn dev(&self) -> &Arc<Netdev> {
+        &self.dev
+    }
+
+    /// The MTU that it had, in bytes.
+    pub(crate) fn mtu(&self) -> i32 {
+        self.loan.mtu()
+    }
+
+    /// Sets it up or down.
+    pub(crate) fn set_admin(&mut self, up: bool) -> io::Result<()> {
+        self.dev.set_up(up)
+    }
+
+    /// Lets the kernel send packets of up to `mtu` bytes. The kernel's MTU is a limit to ours: it is raised where it has to
+    /// be. It is never lowered, because larger packets that come do no harm.
+    pub(crate) fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
+        match self.dev.mtu()? < i32::from(mtu) {
+            true => self.dev.set_mtu(mtu.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes any address: the interface listens to all, and whoever sends says from which.
+    pub(crate) fn set_mac(&mut self) -> io::Result<()> {
+        if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
+    }
+
+    /// The link now.
+    pub(crate) fn link(&mut self) -> Link {
+        match self.dev.running() {
+            Ok(carrier) => Link { present: true, carrier, speed_mbps: self.dev.speed_mbps() },
+            Err(_) => Link { present: false, carrier: false, speed_mbps: None },
+        }
+    }
+
+    /// Has `guardian` give it back, should this process end without doing so.
+    pub(crate) fn guard(&mut self, guardian: &Guardian) {
+        self.loan.guard(guardian);
+    }
+
+    /// Which interface it is, for those who knew it by `name`.
+    pub(crate) fn describe(&self, name: &str) -> (&'static str, String) {
+        ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)")))
+    }
 }
 
 /// Has the interface let in packets to all addresses, for as long as the packet socket lives.

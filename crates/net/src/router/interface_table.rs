@@ -61,6 +61,11 @@ impl DeviceState {
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         self.control.describe()
     }
+
+    /// What whoever takes the device has to know, in a sentence.
+    pub fn warning(&self) -> Option<String> {
+        self.control.warning()
+    }
 }
 
 /// Interfaces by index. Finding one takes about as long whether there are ten or thousands.
