@@ -330,3 +330,23 @@ fn what_was_captured_is_routed_again_and_recorded() {
     let whole = |l: &String| l.contains(way) && l.contains("10.0.1.2 > 10.0.0.2: ICMP echo reply");
     assert!(routed.into_iter().all(whole), "{lines:#?}");
 }
+
+#[test]
+fn a_worker_sleeps_until_the_next_packet_of_a_replay() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
+    let path = router.socket().with_file_name("x.pcap").display().to_string();
+    router.ctl(&format!("pcap trace rx max 4 file {path}"));
+    Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2");
+    until("it is over", LIMIT, || !captures(&router));
+    router.ctl(&format!("create pcap interface pcap0 rx {path} rate 4 loop forever"));
+    router.ctl("set interface state pcap0 up");
+    router.ctl("clear runtime");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let runtime = router.json("show runtime");
+    let nodes = runtime[0]["nodes"].as_array().unwrap();
+    let of = |what: &str| nodes.iter().find(|n| n["name"] == "pcap-input").unwrap()[what].as_u64().unwrap();
+    assert!((6..=12).contains(&of("packets")), "{runtime}");
+    // Who polls all the time does so some millions of times a second.
+    assert!(of("calls") < 100_000, "{runtime}");
+}

@@ -37,6 +37,12 @@ pub trait RxQueue: Send {
         true
     }
 
+    /// When an active queue without an `fd` has its next packets, nanoseconds of the monotonic clock, as far as that is
+    /// known: until then its worker may sleep. `None`: it has to be polled.
+    fn next_due(&self) -> Option<u64> {
+        None
+    }
+
     /// Its worker is about to sleep on [`fd`](RxQueue::fd). `false`: there are packets already, and it must not. A queue
     /// whose peer wakes it only when asked to asks here, and looks once more.
     fn before_sleep(&mut self) -> bool {

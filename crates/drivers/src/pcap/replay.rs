@@ -11,6 +11,9 @@ use super::Speed;
 use super::read::Recording;
 use crate::pace::Pace;
 
+/// How long before a packet is due its worker is to wake, nanoseconds: it oversleeps by some tens of microseconds.
+const EARLY: u64 = 150_000;
+
 /// A recording, and whether it is replayed: what the main thread and the queue share.
 pub(super) struct Player {
     recording: Recording,
@@ -64,6 +67,8 @@ pub(super) struct FileRx {
     began: u64,
     /// The next packet.
     next: usize,
+    /// When it is due, if that is later than the last poll.
+    due: Option<u64>,
     left: Option<u32>,
     /// Packets skipped, not yet told.
     skipped: u64,
@@ -80,6 +85,7 @@ impl FileRx {
             pace: None,
             began: 0,
             next: 0,
+            due: None,
             left: None,
             skipped: 0,
         }
@@ -124,10 +130,16 @@ impl RxQueue for FileRx {
         if state != self.state {
             self.begin(state, now);
         }
+        self.due = None;
         let mut room = match &mut self.pace {
             Some(pace) => pace.due(clock::tsc(), frame.room()),
             None => frame.room(),
         };
+        if let Some(pace) = &self.pace
+            && room == 0
+        {
+            self.due = Some(now + pace.next_in());
+        }
         let player = Arc::clone(&self.player);
         let mut sent = 0;
         while room > 0 {
@@ -137,8 +149,11 @@ impl RxQueue for FileRx {
                 }
                 break;
             };
-            let early = self.speed == Speed::Own && self.began + packet.at > now;
-            if early || frame.alloc(cache, 1) == 0 {
+            if self.speed == Speed::Own && self.began + packet.at > now {
+                self.due = Some(self.began + packet.at);
+                break;
+            }
+            if frame.alloc(cache, 1) == 0 {
                 break;
             }
             let last = frame.len() - 1;
@@ -167,6 +182,12 @@ impl RxQueue for FileRx {
 
     fn active(&self) -> bool {
         self.player.plays()
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        // One that was begun anew since begins at once.
+        let same = self.player.state.load(Ordering::Acquire) == self.state;
+        self.due.filter(|_| same).map(|due| due.saturating_sub(EARLY))
     }
 
     fn take_lost(&mut self) -> Lost {

@@ -146,6 +146,38 @@ fn times_and_rates_are_kept() {
     assert!((190..400).contains(&rate[199]), "{rate:?}");
 }
 
+/// Whoever polls it may sleep until shortly before the next packet, and only then.
+#[test]
+fn a_replay_says_when_its_next_packet_is_due() {
+    let (folder, mut cache) = (Folder::new(), Pool::new(256).unwrap().cache());
+    let second = 1_000_000_000;
+    let packets: [(u64, &[u8], usize); 2] = [(7 * second, &[1; 60], 60), (17 * second, &[2; 60], 60)];
+    let file = folder.file("x", &classic(false, true, 1, &packets));
+    let clock = infra::clock::Clock::new();
+    for (speed, seconds) in [(Speed::Own, Some(10)), (Speed::Rate(1), Some(1)), (Speed::Full, None)] {
+        let mut device = pcap::open(&replay(&file, speed, None)).unwrap();
+        device.control.set_admin(true).unwrap();
+        assert_eq!(device.rx[0].next_due(), None, "the first one is due at once");
+        let before = clock.now_ns();
+        receive(&mut device, &mut cache, 1);
+        match (device.rx[0].next_due(), seconds) {
+            (Some(due), Some(seconds)) => {
+                // Some time before, so that it is not overslept.
+                let (first, last) = (before + seconds * second, clock.now_ns() + seconds * second);
+                assert!(
+                    (first - 1_000_000..last - 100_000).contains(&due),
+                    "{speed:?}: {first} {due} {last}"
+                );
+            }
+            (None, None) => {}
+            (due, _) => panic!("{speed:?}: {due:?}"),
+        }
+        // Begun anew, it does not wait for what was due before.
+        device.control.set_admin(true).unwrap();
+        assert_eq!(device.rx[0].next_due(), None);
+    }
+}
+
 #[test]
 fn few_buffers_delay_a_replay_and_lose_nothing() {
     let (folder, pool) = (Folder::new(), Pool::new(16).unwrap());

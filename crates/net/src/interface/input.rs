@@ -124,8 +124,14 @@ impl InputNode for DeviceInput {
             match &slot.fd {
                 Some(fd) if slot.queue().before_sleep() => wait.fd(fd.as_fd()),
                 Some(_) => wait.poll(),
-                None if slot.queue().active() => wait.poll(),
-                None => {}
+                None => {
+                    let queue = slot.queue();
+                    match queue.next_due() {
+                        _ if !queue.active() => {}
+                        Some(time) => wait.until(time),
+                        None => wait.poll(),
+                    }
+                }
             }
         }
     }
