@@ -446,8 +446,9 @@ fn a_description_comes_and_goes() {
     cli.ok("set interface description pg0 uplink");
     assert!(cli.ok("show config").contains("set interface description pg0 uplink\n"));
     assert!(cli.ok("show config yaml").contains("    description: \"uplink\"\n"));
-    let told = cli.run(&format!("set interface description pg0 {}", "x".repeat(65))).unwrap_err().to_string();
-    assert!(told.contains("at most 64 characters"), "{told}");
+    let told =
+        cli.run(&format!("set interface description pg0 {}", "x".repeat(256))).unwrap_err().to_string();
+    assert!(told.contains("at most 255 characters"), "{told}");
     cli.refused("set interface description pg0 \"\"", "\"\"");
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config"), before);

@@ -270,6 +270,12 @@ impl Reader {
         T: FromStr + PartialOrd + std::fmt::Display,
     {
         let expected = format!("a number from {} to {}", range.start(), range.end());
+        let text = self.text(node)?;
+        if text.starts_with('0') && text.len() > 1 {
+            // YAML 1.1, of which there still are readers, has octal numbers so.
+            self.fault(node.at, format!("\"{text}\" is an octal number to some: write it without the zero"));
+            return None;
+        }
         let number = self.parsed(node, &expected)?;
         if !range.contains(&number) {
             self.fault(node.at, format!("{number} is not {expected}"));

@@ -23,6 +23,8 @@ mod route;
 mod settings;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vppcfg_tests;
 mod write;
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ fn faults(text: &str) -> Vec<String> {
 
 /// Asserts that a file has just these faults; each is given by its place and a part of the message.
 #[track_caller]
-fn wrong(text: &str, expected: &[(&str, &str)]) {
+pub(super) fn wrong(text: &str, expected: &[(&str, &str)]) {
     let found = faults(text);
     let fits = |(f, (place, part)): (&String, &(&str, &str))| {
         f.starts_with(&format!("{place}: ")) && f.contains(part)
@@ -280,10 +280,10 @@ fn an_interface_keeps_its_index_and_says_what_it_is_for() {
             ("1:67", "a number from 0 to 65535"),
         ],
     );
-    let long = "x".repeat(65);
+    let long = "x".repeat(256);
     wrong(
         &format!("interfaces:\n  pg0: {{ description: \"{long}\" }}\n  pg1: {{ description: \"a\\nb\" }}\n"),
-        &[("2:3", "at most 64 characters"), ("3:3", "one line")],
+        &[("2:3", "at most 255 characters"), ("3:3", "one line")],
     );
     let text =
         "taps: { tap0: { description: \"to the host\", host: { name: a } } }\ninterfaces: { tap0: {} }\n";

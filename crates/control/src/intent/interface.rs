@@ -69,8 +69,8 @@ pub struct Interface {
 /// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
 const LONGEST_LINUX_NAME: usize = 15;
 
-/// How long a description may be, in characters: as long as SNMP's `ifAlias` (RFC 2863).
-const LONGEST: usize = 64;
+/// How long a description may be, in characters: as long as Linux has them (`IFALIASZ`).
+const LONGEST: usize = 255;
 
 impl Interface {
     /// An interface with nothing set.
