@@ -224,11 +224,64 @@ fn what_nobody_confirms_goes_back() {
     // The mistake of the night: the address that the operator came by is gone.
     let text = "interfaces:\n  host-eth0: {}\n  host-eth1: { addresses: [ 10.0.1.1/24 ] }\n";
     let path = file(&router, "wrong.yaml", text);
-    let said = router.ctl(&format!("config apply {path} confirm 1"));
+    let before = router.ctl("show config");
+    let said = router.ctl(&format!("config apply {path} confirm 3s"));
     assert!(said.contains("- set interface ip address host-eth0 10.0.0.1/24"), "{said}");
+    assert!(said.ends_with("goes back in 3 seconds unless confirmed: config confirm\n"), "{said}");
     assert!(!Ping::answered(&a, "10.0.0.1"));
-    router.ctl("config rollback");
-    Ping::until_answered(&a, "10.0.0.1", Duration::from_secs(3));
+    assert!(router.ctl("show config history").contains("unless confirmed"));
+    Ping::until_answered(&a, "10.0.0.1", SOON);
+    assert_eq!(router.ctl("show config"), before);
+    assert!(!router.ctl("show config history").contains("confirmed"));
+}
+
+/// The mistake of the night, and a network card that dies at the same time.
+#[test]
+fn the_way_back_does_not_end_where_a_device_is_gone() {
+    let Some(Routed { a, b, r, router }) = Routed::new() else { return };
+    let before = router.ctl("show config");
+    let path = file(&router, "wrong.yaml", "interfaces:\n  host-eth0: {}\n");
+    router.ctl(&format!("config apply {path} confirm 2s"));
+    assert!(!Ping::answered(&a, "10.0.0.1"));
+    r.run("ip link del eth1");
+    Ping::until_answered(&a, "10.0.0.1", SOON);
+    assert_eq!(router.ctl("show config"), before);
+    assert!(router.ctl("show interface host-eth1").contains("up, link down, no device"));
+    assert!(router.log().contains("host-eth1 is without its device"), "{}", router.log());
+    a.lab().link((&b, "eth0"), (&r, "eth1"));
+    address(&b, "10.0.1.2/24", "10.0.1.1");
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+}
+
+/// A dead network card and a crash must not stop the router for good: it starts with what there is, and the rest follows.
+#[test]
+fn a_port_that_is_missing_at_the_start_is_waited_for() {
+    for name in ["saved.yaml", "saved.cli"] {
+        let Some((a, r, b)) = cabled() else { return };
+        let router = Router::start(&r, &format!("{TWO_PORTS}create sub-interfaces host-eth1 7\n"));
+        let config = router.ctl("show config");
+        let saved = router.socket().with_file_name(name);
+        router.ctl(&format!("config save {}", saved.display()));
+        router.stop();
+        r.run("ip link del eth1");
+        let router = Router::spawn_from(&r, &saved).wait_ready();
+        Ping::until_answered(&a, "10.0.0.1", SOON);
+        assert!(router.log().contains("host-eth1 is without its device"), "{}", router.log());
+        assert_eq!(router.json("show interface host-eth1")[0]["absent"], true);
+        assert!(router.ctl("show interface host-eth1").contains("up, link down, no device"));
+        assert_eq!(router.ctl("show config"), config);
+        let said = router.ctl(&format!("config save {}", saved.display()));
+        assert!(said.contains("! host-eth1 is without its device"), "{said}");
+        // Who types a name is told that there is no such interface.
+        let refused = router.attempt("create host-interface name eth9");
+        assert!(!refused.ok() && refused.stderr.contains("eth9"), "{refused}");
+
+        a.lab().link((&b, "eth0"), (&r, "eth1"));
+        address(&b, "10.0.1.2/24", "10.0.1.1");
+        Ping::until_answered(&a, "10.0.1.2", SOON);
+        assert_eq!(router.ctl("show config"), config);
+        assert_eq!(router.json("show interface host-eth1")[0]["absent"], false);
+    }
 }
 
 #[test]

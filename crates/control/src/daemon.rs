@@ -35,7 +35,7 @@ use crate::process::{self, PidFile, Terminal};
 use crate::rates;
 use crate::service;
 use crate::startup::{Group, Listen, Startup, Workers};
-use crate::system::System;
+use crate::system::{Absence, System};
 
 /// How often devices are looked after without word from the kernel.
 const DEVICES: Duration = Duration::from_secs(1);
@@ -361,12 +361,17 @@ async fn configure(
     context: &Rc<RefCell<Context>>,
     file: &Path,
 ) -> Result<(), CliError> {
+    // One device less is no reason to forward nothing.
+    context.borrow_mut().system.absence = Absence::Missing;
     let say = |text: &str| text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
-    if !commands::config::is_yaml(file) {
-        return cli::run_file(registry, context, file, say).await;
+    if commands::config::is_yaml(file) {
+        let mut job = Whole::file(file.to_owned(), Terms::default(), &context.borrow())?;
+        cli::run_job(&mut job, context, say).await?;
+    } else {
+        cli::run_file(registry, context, file, say).await?;
     }
-    let mut job = Whole::file(file.to_owned(), Terms::default(), &context.borrow())?;
-    cli::run_job(&mut job, context, say).await
+    context.borrow_mut().system.absence = Absence::Refused;
+    Ok(())
 }
 
 /// A file that can be read when something has happened; what is read says nothing.

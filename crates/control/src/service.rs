@@ -55,7 +55,11 @@ fn status(context: &Context) -> String {
     let router = &context.system.router;
     let all = router.interfaces().count();
     let usable = router.interfaces().filter(|i| router.usable(i.index)).count();
-    let confirm = if context.awaits_confirmation() { "; a change waits to be confirmed" } else { "" };
+    let confirm = match (context.awaits_confirmation(), context.vain_ways_back()) {
+        (false, _) => "",
+        (true, (0, _)) => "; a change waits to be confirmed",
+        (true, _) => "; a change that nobody confirmed could not be taken back",
+    };
     format!("forwarding; {usable} of {all} interfaces usable{confirm}")
 }
 

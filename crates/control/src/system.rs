@@ -5,13 +5,47 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use drivers::af_packet::OpenError;
 use drivers::pktgen::{self, Generator, Sink};
 use drivers::{Device, Guardian, af_packet, af_xdp, memif, pcap, tap};
-use net::interface::Kind;
-use net::router::{InterfaceInfo, Router};
+use net::router::Router;
 use wire::Mac;
 
 use crate::intent::{Abilities, DEFAULT_SOCKET, Refused, Spec, refuse};
+
+/// What becomes of an interface that is made while its device cannot be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Absence {
+    /// It is refused: the name may be a slip of the finger.
+    #[default]
+    Refused,
+    /// It waits for a device that this machine does not have now. A start brings up what there is.
+    Missing,
+    /// It waits for its device, whatever is wrong with that. A way back does not end there.
+    Any,
+}
+
+/// The own address and MTU of a device that was never there.
+const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
+
+/// Why a device cannot be opened.
+struct Unopened {
+    /// This machine does not have it.
+    missing: bool,
+    why: Refused,
+}
+
+impl Unopened {
+    fn new(why: impl ToString) -> Unopened {
+        Unopened { missing: false, why: Refused(why.to_string()) }
+    }
+}
+
+impl From<OpenError> for Unopened {
+    fn from(e: OpenError) -> Unopened {
+        Unopened { missing: matches!(e, OpenError::NotFound(..)), ..Unopened::new(e) }
+    }
+}
 
 /// The router and what is opened for it.
 pub struct System {
@@ -23,6 +57,8 @@ pub struct System {
     pub generators: BTreeMap<String, (Generator, Sink)>,
     /// Sockets and connections of memif interfaces.
     pub memif: memif::Sockets,
+    /// What becomes of interfaces whose devices cannot be opened.
+    pub absence: Absence,
     /// Where memif sockets are whose names are relative.
     runtime_dir: PathBuf,
     /// Gives the kernel its interfaces back if this process cannot.
@@ -46,6 +82,7 @@ impl System {
         memif.add_socket(DEFAULT_SOCKET, &runtime_dir.join("memif.sock")).map_err(io::Error::other)?;
         Ok(System {
             memif,
+            absence: Absence::default(),
             runtime_dir: runtime_dir.to_owned(),
             abilities: Arc::new(Abilities::of(&router)),
             router,
@@ -80,8 +117,9 @@ impl System {
         self.deleted.clear();
     }
 
-    /// Makes an interface, down and with nothing set, with this index. What this transaction [deleted](System::delete) can always be made
-    /// again as it was: if its device has vanished, the interface is without it until it returns.
+    /// Makes an interface, down and with nothing set, with this index. If its device cannot be opened, the interface is
+    /// without it until it can, as far as [`absence`](System::absence) allows; what this transaction
+    /// [deleted](System::delete) can always be made again as it was.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
         match spec {
@@ -99,16 +137,26 @@ impl System {
                 self.generators.insert(name.to_string(), (generator, sink));
             }
             Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Memif(_) | Spec::Pcap(..) => {
-                match (self.open(spec), self.deleted.get(name)) {
-                    (Ok(device), _) => self.router.add_device(name, device)?,
-                    (Err(e), Some((was, (mac, mtu)))) if was == spec => {
+                match self.open(spec) {
+                    Ok(device) => self.router.add_device(name, device)?,
+                    Err(Unopened { missing, why }) => {
+                        let before = self.deleted.get(name);
+                        let waits = before.is_some_and(|(was, _)| was == spec)
+                            || match self.absence {
+                                Absence::Refused => false,
+                                Absence::Missing => missing,
+                                Absence::Any => true,
+                            };
+                        if !waits {
+                            return Err(why);
+                        }
                         tracing::warn!(
                             event = "device",
-                            "{name} is without its device until that can be opened again: {e}"
+                            "{name} is without its device until that can be opened: {why}"
                         );
-                        self.router.add_absent_device(name, *mac, *mtu)?
+                        let (mac, mtu) = before.map_or(NEVER_SEEN, |(_, own)| *own);
+                        self.router.add_absent_device(name, mac, mtu)?
                     }
-                    (Err(e), _) => return Err(e),
                 };
             }
         }
@@ -192,37 +240,51 @@ impl System {
 
     /// Opens the devices that came back.
     pub fn reopen_devices(&mut self) {
-        let without = |i: &&InterfaceInfo| i.kind == Kind::Device && i.device.is_none();
-        let absent: Vec<(u32, String)> =
-            self.router.interfaces().filter(without).map(|i| (i.index, i.name.clone())).collect();
-        for (index, name) in absent {
+        let absent = self.router.interfaces().filter(|i| i.is_absent());
+        let absent: Vec<(u32, String, bool)> =
+            absent.map(|i| (i.index, i.name.clone(), i.initial == NEVER_SEEN)).collect();
+        for (index, name, never_seen) in absent {
             let Some(spec) = self.specs.get(&name).cloned() else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
             let Ok(device) = self.open(&spec) else { continue };
-            match self.router.attach_device(index, device) {
-                Ok(()) => tracing::info!(event = "device", "{name}: the device is back"),
+            let where_it_is = if never_seen { "there" } else { "back" };
+            match self.attach(index, &name, device, never_seen) {
+                Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
                 Err(e) => {
-                    tracing::error!(event = "device", "{name}: the device is back, but cannot be used: {e}")
+                    tracing::error!(
+                        event = "device",
+                        "{name}: the device is {where_it_is}, but cannot be used: {e}"
+                    )
                 }
             }
         }
     }
 
-    fn open(&mut self, spec: &Spec) -> Result<Device, Refused> {
+    /// Gives an interface the device that it waited for. What nobody has set is as that device has it, if none was there before.
+    fn attach(&mut self, index: u32, name: &str, device: Device, never_seen: bool) -> Result<(), Refused> {
+        if never_seen {
+            self.router.set_initial(index, Mac(device.mac), device.mtu)?;
+            self.set_mtu(name, self.mtus.get(name).copied())?;
+        }
+        Ok(self.router.attach_device(index, device)?)
+    }
+
+    fn open(&mut self, spec: &Spec) -> Result<Device, Unopened> {
         let mut device = match spec {
-            Spec::Host(config) => af_packet::open(config).or_else(|e| refuse(e.to_string())),
-            Spec::Xdp(config) => af_xdp::open(config, self.router.pool()).or_else(|e| refuse(e.to_string())),
-            Spec::Tap(_, config) => tap::open(config).or_else(|e| refuse(e.to_string())),
-            Spec::Pcap(_, config) => pcap::open(config).or_else(|e| refuse(e.to_string())),
-            Spec::Memif(config) => self.open_memif(config),
-            _ => refuse("there is no device behind this interface"),
-        }?;
+            Spec::Host(config) => af_packet::open(config)?,
+            Spec::Xdp(config) => af_xdp::open(config, self.router.pool())?,
+            Spec::Tap(_, config) => tap::open(config).map_err(Unopened::new)?,
+            Spec::Pcap(_, config) => pcap::open(config).map_err(Unopened::new)?,
+            Spec::Memif(config) => self.open_memif(config).map_err(Unopened::new)?,
+            _ => return Err(Unopened::new("there is no device behind this interface")),
+        };
         device.control.guard(&self.guardian);
         if let Some(warning) = device.control.warning() {
             tracing::warn!(event = "device", "{warning}");
         }
         Ok(device)
     }
+
     fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {
         let socket = self.memif.sockets().into_iter().find(|s| s.id == config.socket);
         if config.role == memif::Role::Server && socket.is_some_and(|s| s.path.starts_with(&self.runtime_dir))

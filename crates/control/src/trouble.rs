@@ -119,6 +119,18 @@ impl Context {
     }
 }
 
+impl Context {
+    /// What is not as the operator asked for while packets are forwarded, in words.
+    pub fn degraded(&self) -> Vec<String> {
+        let absent = self.system.router.interfaces().filter(|i| i.is_absent());
+        let mut all: Vec<_> = absent.map(|i| format!("{} is without its device", i.name)).collect();
+        if let (1.., why) = self.vain_ways_back() {
+            all.push(format!("the configuration that nobody confirmed could not be taken back: {why}"));
+        }
+        all
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,9 +73,9 @@ enum Command {
         /// Only show what would change.
         #[arg(long)]
         dry_run: bool,
-        /// Take it back after so many minutes, unless "volley ctl config confirm" is said.
-        #[arg(long, value_name = "MINUTES")]
-        confirm: Option<u32>,
+        /// Take it back after so many minutes (or seconds, as in 90s), unless "volley ctl config confirm" is said.
+        #[arg(long, value_name = "TIME")]
+        confirm: Option<String>,
         /// Only if the configuration is still of this generation, as "show config yaml" names it.
         #[arg(long, value_name = "N")]
         generation: Option<u64>,
@@ -142,7 +142,7 @@ fn main() -> ExitCode {
         Command::Apply { socket, dry_run, confirm, generation, file } => {
             let mut words = vec!["config".into(), "apply".into(), file.display().to_string()];
             words.extend(dry_run.then(|| "dry-run".into()));
-            words.extend(confirm.into_iter().flat_map(|minutes| ["confirm".into(), minutes.to_string()]));
+            words.extend(confirm.into_iter().flat_map(|time| ["confirm".into(), time]));
             words.extend(generation.into_iter().flat_map(|n| ["generation".into(), n.to_string()]));
             command(socket, words)
         }

@@ -1,5 +1,6 @@
 //! The configuration as a whole: shown, applied, taken back, saved.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use super::whole::{Terms, Whole};
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
 use crate::config::{self, Wanted, Writer};
-use crate::intent::{Entry, Key, Tree, Value, dump, in_order, key_name};
+use crate::intent::{Entry, Key, Plan, Value, dump, in_order, key_name};
 use crate::startup::Fault;
 
 /// What stands below a configuration that changed while it was shown.
@@ -24,8 +25,10 @@ pub(super) const CHANGED: &str =
 
 /// How often what is done on another thread is asked for.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
-/// The longest time to wait for a confirmation.
-const LONGEST: u32 = 24 * 60;
+/// The longest time to wait for a confirmation, in seconds.
+const LONGEST: u64 = 24 * 3600;
+/// How often it is tried to take back what nobody has confirmed.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The largest file that is read, in bytes: some millions of routes.
 const LARGEST: u64 = 512 << 20;
@@ -38,14 +41,14 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add("show config history", "Show the changes that can be taken back, the newest first.", history);
     r.add(
-        "config apply <file:path> [dry-run] [confirm <minutes:u32>] [generation <expected:u64>]",
+        "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
         "Make the configuration what a YAML file says, all or nothing. With \"dry-run\" only show what would change; \
-         with \"confirm\" take it back after these minutes unless \"config confirm\" is said; with \"generation\" only \
-         if nobody has changed anything since.",
+         with \"confirm\" take it back after so many minutes (or seconds, as in \"90s\") unless \"config confirm\" is said; \
+         with \"generation\" only if nobody has changed anything since.",
         apply,
     );
     r.add("config confirm", "Keep the configuration that was applied with \"confirm\".", |c, _| {
-        match c.unconfirmed {
+        match &c.unconfirmed {
             Some(waiting) if waiting.expired => Err(CliError::new("it is too late: it goes back")),
             Some(_) => {
                 c.forget_unconfirmed();
@@ -69,13 +72,36 @@ pub fn register(r: &mut Registry<Context>) {
 }
 
 /// An applied configuration that waits to be confirmed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Unconfirmed {
     /// What it goes back to.
     pub(super) generation: u64,
-    pub(super) deadline: Instant,
+    /// When it goes back, or when that is tried again.
+    deadline: Instant,
     /// It is on its way back.
-    pub(super) expired: bool,
+    expired: bool,
+    /// It did not get there.
+    pub(super) failed: Option<Failed>,
+}
+
+/// How it was on the way back.
+#[derive(Debug)]
+pub(super) struct Failed {
+    times: u64,
+    /// What was wrong the last time.
+    why: String,
+}
+
+impl Unconfirmed {
+    /// It goes back to this generation in this time.
+    pub(super) fn new(generation: u64, time: Duration) -> Unconfirmed {
+        Unconfirmed { generation, deadline: Instant::now() + time, expired: false, failed: None }
+    }
+
+    /// Seconds until it goes back, or until that is tried again.
+    fn left(&self) -> u64 {
+        self.deadline.saturating_duration_since(Instant::now()).as_secs()
+    }
 }
 
 #[cfg(test)]
@@ -93,11 +119,41 @@ impl Context {
         let Some(waiting) = self.unconfirmed.as_mut().filter(due) else { return };
         waiting.expired = true;
         let generation = waiting.generation;
-        tracing::warn!(
-            event = "config",
-            "nobody confirmed the configuration in time: going back to generation {generation}"
-        );
+        if waiting.failed.is_none() {
+            tracing::warn!(
+                event = "config",
+                "nobody confirmed the configuration in time: going back to generation {generation}"
+            );
+        }
         self.abandoned.borrow_mut().push_back(Box::new(Whole::back_to(generation).unasked()));
+    }
+
+    /// Whether what nobody has confirmed goes back to this generation.
+    pub(super) fn goes_back_to(&self, generation: u64) -> bool {
+        self.unconfirmed.as_ref().is_some_and(|w| w.expired && w.generation == generation)
+    }
+
+    /// What nobody has confirmed could not be taken back: that is tried again.
+    pub(super) fn way_back_failed(&mut self, e: &CliError) {
+        let Some(waiting) = &mut self.unconfirmed else { return };
+        (waiting.expired, waiting.deadline) = (false, Instant::now() + RETRY);
+        let why = e.to_string();
+        let times = waiting.failed.as_ref().map_or(0, |failed| failed.times);
+        if waiting.failed.as_ref().is_none_or(|failed| failed.why != why) {
+            tracing::error!(
+                event = "config",
+                "the configuration that nobody confirmed could not be taken back, which is tried again every {}: {why}",
+                in_words(RETRY)
+            );
+        }
+        waiting.failed = Some(Failed { times: times + 1, why });
+    }
+
+    /// How often it was tried in vain to take back what nobody confirmed, and what was wrong the last time; 0 and nothing if
+    /// all is well.
+    pub fn vain_ways_back(&self) -> (u64, &str) {
+        let failed = self.unconfirmed.as_ref().and_then(|waiting| waiting.failed.as_ref());
+        failed.map_or((0, ""), |failed| (failed.times, &failed.why))
     }
 
     /// Nothing waits to be confirmed any more.
@@ -145,17 +201,28 @@ fn header(generation: u64) -> String {
     )
 }
 
-/// Changes as an operator reads them: the commands that go, and those that come.
-pub(super) fn difference(before: &[(Key, Option<Value>)], after: &Tree) -> String {
+/// A time in words.
+pub(super) fn in_words(time: Duration) -> String {
+    let (n, unit) = match time.as_secs() {
+        n if n > 0 && n % 60 == 0 => (n / 60, "minute"),
+        n => (n, "second"),
+    };
+    format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Changes as an operator reads them: the commands that go, those that come, and the interfaces whose traffic stops for it. `numbered`
+/// are the interfaces whose index was asked for.
+pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
-    for (key, old) in before {
+    let after = plan.after.tree();
+    for (key, old) in &plan.before {
         let index = |value: Option<&Value>| match value {
             Some(Value::Interface(i)) => i.index,
             _ => None,
         };
         let (was, is) = (index(old.as_ref()), index(after.get(key)));
-        let renumbered = was.is_some() && is.is_some() && was != is;
-        let of = |value: Option<&_>| value.map(|v| dump(key, v, renumbered)).unwrap_or_default();
+        let indices = if old.is_none() { numbered.contains(key) } else { is.is_some() && was != is };
+        let of = |value: Option<&_>| value.map(|v| dump(key, v, indices)).unwrap_or_default();
         let (old, new) = (of(old.as_ref()), of(after.get(key)));
         old.iter().filter(|line| !new.contains(line)).for_each(|line| text += &format!("- {line}\n"));
         new.iter().filter(|line| !old.contains(line)).for_each(|line| text += &format!("+ {line}\n"));
@@ -163,16 +230,26 @@ pub(super) fn difference(before: &[(Key, Option<Value>)], after: &Tree) -> Strin
             text += &format!("~ the order of {}\n", key_name(key));
         }
     }
+    for name in plan.made_anew() {
+        text += &format!("! {name} is made anew: its traffic stops\n");
+    }
     text
 }
 
 fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let path: PathBuf = a.need("file")?;
-    let minutes = a.get::<u32>("minutes");
-    if minutes.is_some_and(|m| !(1..=LONGEST).contains(&m)) {
-        return Err(a.fault("minutes", format!("a confirmation is waited for 1 to {LONGEST} minutes")));
+    let dry_run = a.has("dry-run");
+    let confirm = a.get::<String>("time").map(|word| {
+        let (number, unit) = word.strip_suffix('s').map_or((&*word, 60), |number| (number, 1));
+        let seconds = number.parse().ok().and_then(|n: u64| n.checked_mul(unit));
+        let fault = || a.fault("time", "a confirmation is waited for 1 minute to 1440, or 1s to 86400s");
+        seconds.filter(|s| (1..=LONGEST).contains(s)).map(Duration::from_secs).ok_or_else(fault)
+    });
+    let confirm = confirm.transpose()?;
+    if dry_run && confirm.is_some() {
+        return Err(a.fault("confirm", "with dry-run nothing is applied, so nothing waits to be confirmed"));
     }
-    let terms = Terms { dry_run: a.has("dry-run"), minutes, expected: a.get("expected") };
+    let terms = Terms { dry_run, confirm, expected: a.get("expected") };
     Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 
@@ -201,7 +278,7 @@ pub(super) fn faulty(faults: &[Fault]) -> CliError {
 }
 
 fn rollback(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let n = match (a.get::<u32>("n"), c.unconfirmed) {
+    let n = match (a.get::<u32>("n"), &c.unconfirmed) {
         (Some(n), _) => u64::from(n),
         // What waits to be confirmed is what an operator means who says no number.
         (None, Some(waiting)) => c.journal.generation() - waiting.generation,
@@ -265,10 +342,15 @@ impl Rows<Context> for History {
     }
 
     fn end(&mut self, c: &Context, out: &mut String) {
-        if let Some(waiting) = c.unconfirmed {
-            let left = waiting.deadline.saturating_duration_since(Instant::now()).as_secs();
-            *out += &format!("goes back to generation {} in {left} s unless confirmed\n", waiting.generation);
-        }
+        let Some(waiting) = &c.unconfirmed else { return };
+        let (generation, left) = (waiting.generation, waiting.left());
+        *out += &match &waiting.failed {
+            None => format!("goes back to generation {generation} in {left} s unless confirmed\n"),
+            Some(Failed { times, why }) => format!(
+                "should have gone back to generation {generation} unless confirmed; attempt {times} failed, the next one is in \
+                 {left} s: {why}\n"
+            ),
+        };
     }
 }
 
@@ -374,6 +456,12 @@ impl Job<Context> for Save {
                     Some(Err(_)) => return self.failed("it could not be written to its end"),
                 }
                 *out += &format!("{} written, as {form}\n", self.path.display());
+                for i in c.system.router.interfaces().filter(|i| i.is_absent()) {
+                    *out += &format!(
+                        "! {} is without its device: a router that starts from this file waits for that\n",
+                        i.name
+                    );
+                }
                 Step::Done
             }
         }

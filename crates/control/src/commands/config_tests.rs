@@ -86,7 +86,7 @@ fn what_is_not_confirmed_goes_back() {
     let (_folder, path) = file("a.yaml", TWO_PORTS);
     assert!(cli.run("config confirm").is_err());
     let said = cli.ok(&format!("config apply {path} confirm 1"));
-    assert!(said.contains("goes back in 1 minutes unless confirmed"), "{said}");
+    assert!(said.contains("goes back in 1 minute unless confirmed"), "{said}");
     cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
     assert!(
         cli.run(&format!("config apply {path}")).unwrap_err().to_string().contains("waits to be confirmed")
@@ -97,8 +97,7 @@ fn what_is_not_confirmed_goes_back() {
     assert!(told.contains("config confirm, or config rollback") && !saved.exists(), "{told}");
     cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before, "there is time");
-    cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.look_at_confirmation();
+    cli.expire();
     assert_eq!(cli.ok("show config"), before);
     // Confirmed, it stays; and without a number what waits is what goes back.
     cli.ok(&format!("config apply {path} confirm 1"));
@@ -116,9 +115,184 @@ fn what_is_not_confirmed_goes_back() {
     cli.ok(&format!("config apply {path} confirm 1"));
     cli.ok("create loopback interface");
     cli.ok("config rollback 1");
-    cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.look_at_confirmation();
+    cli.expire();
     assert_eq!(cli.ok("show config"), before);
+}
+
+impl Cli {
+    /// The time to confirm is over, or that to the next attempt, and what follows has come to its end.
+    fn expire(&mut self) {
+        self.context.unconfirmed.as_mut().unwrap().expire();
+        self.look_at_confirmation();
+    }
+}
+
+#[test]
+fn a_time_to_confirm_has_a_unit_and_bounds() {
+    let mut cli = Cli::new();
+    let (_folder, path) = file("a.yaml", TWO_PORTS);
+    for (time, words) in
+        [("90s", "90 seconds"), ("120s", "2 minutes"), ("1s", "1 second"), ("1440", "1440 minutes")]
+    {
+        let said = cli.ok(&format!("config apply {path} confirm {time}"));
+        assert!(
+            said.ends_with(&format!("goes back in {words} unless confirmed: config confirm\n")),
+            "{said}"
+        );
+        cli.ok("config rollback");
+    }
+    for time in ["0", "0s", "1441", "86401s", "s", "5h", "-1", "18446744073709551615"] {
+        cli.refused(&format!("config apply {path} confirm {time}"), time);
+    }
+    let told = cli.refused(&format!("config apply {path} dry-run confirm 1"), "confirm");
+    assert!(told.contains("nothing is applied"), "{told}");
+}
+
+/// The header of a pcap file without packets.
+const NO_PACKETS: [u8; 24] =
+    [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+
+/// A device whose file is gone stands for every device that cannot be opened.
+#[test]
+fn the_way_back_does_not_end_at_a_device_that_is_gone() {
+    let mut cli = Cli::new();
+    let (folder, path) = file("a.yaml", TWO_PORTS);
+    let replayed = folder.path().join("replayed.pcap");
+    std::fs::write(&replayed, NO_PACKETS).unwrap();
+    cli.ok(&format!("create pcap interface pcap0 rx {}", replayed.display()));
+    let before = cli.ok("show config");
+    let absent = |cli: &mut Cli| cli.json("show interface pcap0")[0]["absent"].clone();
+    assert_eq!(absent(&mut cli), false);
+    cli.ok(&format!("config apply {path} confirm 1"));
+    std::fs::remove_file(&replayed).unwrap();
+    cli.expire();
+    assert_eq!(cli.ok("show config"), before);
+    assert_eq!(absent(&mut cli), true);
+    assert!(cli.ok("show interface pcap0").contains("down, no device"));
+    assert_eq!(cli.context.degraded(), ["pcap0 is without its device"]);
+    // An operator who goes back hears of it; what goes forward is refused as ever, and so is a copy of it.
+    cli.ok(&format!("config apply {path}"));
+    assert!(cli.ok("config rollback").ends_with("! pcap0 is without its device: it waits for that\n"));
+    assert!(cli.run(&format!("create pcap interface pcap1 rx {}", replayed.display())).is_err());
+    let saved = folder.path().join("saved.yaml");
+    assert!(cli.ok(&format!("config save {}", saved.display())).contains("! pcap0 is without its device"));
+    std::fs::write(&replayed, NO_PACKETS).unwrap();
+    cli.context.system.reopen_devices();
+    assert_eq!(absent(&mut cli), false);
+    assert_eq!(cli.json("show interface pcap0")[0]["mtu_bytes"], 9000, "the device's own");
+    assert!(cli.context.degraded().is_empty());
+}
+
+/// A router whose configuration should have gone back, which an interface that nobody knows of keeps from it.
+fn stuck() -> (Cli, tempfile::TempDir, String) {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    let (folder, path) = file("a.yaml", "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n");
+    cli.ok(&format!("config apply {path} confirm 1"));
+    cli.context.system.router.add_loopback("pg1", wire::Mac([2; 6])).unwrap();
+    cli.expire();
+    assert_ne!(cli.ok("show config"), before);
+    (cli, folder, before)
+}
+
+/// What is in the way of [`stuck`] goes.
+fn unstick(cli: &mut Cli) {
+    let index = cli.context.system.index("pg1").unwrap();
+    cli.context.system.router.remove_interface(index).unwrap();
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_tried_again_until_it_can() {
+    let (mut cli, _folder, before) = stuck();
+    let history = cli.ok("show config history");
+    assert!(
+        history.contains("should have gone back to generation 5 unless confirmed; attempt 1 failed")
+            && history.contains("there is an interface pg1 already"),
+        "{history}"
+    );
+    assert!(cli.context.degraded()[0].contains("could not be taken back: there is an interface pg1"));
+    cli.expire();
+    assert_eq!(cli.context.vain_ways_back().0, 2);
+    // Not before its time.
+    unstick(&mut cli);
+    cli.look_at_confirmation();
+    assert_ne!(cli.ok("show config"), before);
+    cli.expire();
+    assert_eq!(cli.ok("show config"), before);
+    assert!(cli.context.degraded().is_empty() && !cli.context.awaits_confirmation());
+}
+
+#[test]
+fn what_cannot_be_taken_back_stays_if_an_operator_says_so() {
+    let (mut cli, _folder, before) = stuck();
+    let now = cli.ok("show config");
+    cli.ok("config confirm");
+    unstick(&mut cli);
+    cli.look_at_confirmation();
+    assert_eq!(cli.ok("show config"), now);
+    assert!(!cli.context.awaits_confirmation());
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config"), before);
+
+    // Another one takes its place; one that is refused does not.
+    let (mut cli, _folder, before) = stuck();
+    let (_other_folder, other) = file("b.yaml", "interfaces:\n  pg0: { mtu: 1300 }\n");
+    let (_wrong_folder, wrong) = file("c.yaml", "interfaces:\n  host-nosuchport: {}\n");
+    assert!(cli.run(&format!("config apply {wrong} confirm 1")).is_err());
+    assert_eq!(cli.context.vain_ways_back().0, 1);
+    cli.ok(&format!("config apply {other} confirm 1"));
+    let another = cli.ok("show config");
+    assert_eq!(cli.context.vain_ways_back().0, 0);
+    cli.expire();
+    let back = cli.ok("show config");
+    assert!(
+        back != another && back != before && !back.contains("pg1"),
+        "to what could not be taken back: {back}"
+    );
+    assert!(!cli.context.awaits_confirmation());
+}
+
+/// Nothing is left to take back: so nothing waits any more.
+#[test]
+fn what_was_taken_back_by_hand_needs_no_confirmation_when_its_time_is_over() {
+    let mut cli = Cli::new();
+    cli.ok("set interface mtu 1300 pg1");
+    let before = cli.ok("show config");
+    let (_folder, path) = file("a.yaml", TWO_PORTS);
+    cli.ok(&format!("config apply {path} confirm 1"));
+    cli.ok("set interface state pg1 up");
+    cli.ok("set interface mtu 1300 pg1");
+    assert_eq!(cli.ok("show config"), before);
+    cli.expire();
+    assert!(!cli.context.awaits_confirmation());
+}
+
+#[test]
+fn a_difference_says_what_indices_there_are_to_be_and_whose_traffic_stops() {
+    let mut cli = Cli::new();
+    cli.ok("create sub-interfaces pg1 7");
+    let with = |pg1: &str, more: &str| {
+        let text =
+            format!("interfaces:\n  pg0: {{}}\n  pg1: {{ {pg1} sub-interfaces: {{ 7: {{}} }} }}\n{more}");
+        file("a.yaml", &text)
+    };
+    let (_folder, path) = with("", "loopbacks:\n  loop3: { index: 42 }\n  loop4: {}\n");
+    let would = cli.ok(&format!("config apply {path} dry-run"));
+    assert!(
+        would.contains("+ create loopback interface instance 3 index 42\n")
+            && would.contains("+ create loopback interface instance 4\n")
+            && !would.contains('!'),
+        "{would}"
+    );
+    let (_folder, path) = with("index: 9,", "");
+    let would = cli.ok(&format!("config apply {path} dry-run"));
+    assert!(
+        would.contains("+ create packet-generator interface pg1 index 9\n")
+            && would.contains("! pg1 is made anew: its traffic stops\n")
+            && would.contains("! pg1.7 is made anew: its traffic stops\n")
+            && !would.contains("! pg0"),
+        "{would}"
+    );
 }
 
 #[test]
@@ -128,8 +302,7 @@ fn however_much_was_changed_it_goes_back() {
     let before = cli.ok("show config");
     let (_folder, path) = file("a.yaml", TWO_PORTS);
     cli.ok(&format!("config apply {path} confirm 1"));
-    cli.context.unconfirmed.as_mut().unwrap().expire();
-    cli.look_at_confirmation();
+    cli.expire();
     assert!(cli.ok("show config") == before, "the routes are there again");
 }
 

@@ -5,17 +5,21 @@
 //! old one in one moment. From the beginning of the plan to the end nothing else is changed
 //! (docs/decisions/0020).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::config::{LOOK, Unconfirmed, difference, faulty, load};
+use net::router::InterfaceInfo;
+
+use super::config::{LOOK, Unconfirmed, difference, faulty, in_words, load};
 use super::long::{SLICE, Turn, Unfinished};
 use super::{Context, is_interface};
 use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::intent::{Abilities, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way};
 use crate::startup::Fault;
+use crate::system::Absence;
 
 /// Plans with more steps say how far they are.
 const LONG: usize = 10_000;
@@ -27,8 +31,8 @@ const CHUNK: usize = 32 << 10;
 pub struct Terms {
     /// Only say what would change.
     pub dry_run: bool,
-    /// Take it back after so many minutes, unless it is confirmed.
-    pub minutes: Option<u32>,
+    /// Take it back after this time, unless it is confirmed.
+    pub confirm: Option<Duration>,
     /// Only if the configuration is still of this generation.
     pub expected: Option<u64>,
 }
@@ -96,12 +100,12 @@ impl Whole {
         Ok(Whole { stage: Stage::Reading(reader, terms), cut_off: false, unasked: false })
     }
 
-    /// Back to what it was.
+    /// Back to what it was. Whatever devices are gone meanwhile: their interfaces come back, and wait for them.
     pub fn back_to(generation: u64) -> Whole {
         Whole { stage: Stage::Waiting(Goal::Generation(generation)), cut_off: false, unasked: false }
     }
 
-    /// The same, which nobody asks for.
+    /// The same for what nobody has confirmed, which nobody asks for: unless there is no need any more when it is its turn.
     pub fn unasked(self) -> Whole {
         Whole { unasked: true, ..self }
     }
@@ -114,6 +118,7 @@ impl Whole {
                 Ok((Stage::Reading(reader, terms), LOOK))
             }
             Stage::Reading(reader, terms) => now(Stage::Waiting(Goal::File(joined(reader)?.into(), terms))),
+            Stage::Waiting(Goal::Generation(n)) if self.unasked && !c.goes_back_to(n) => now(Stage::Over),
             Stage::Waiting(goal) => {
                 let what = if matches!(goal, Goal::File(..)) { "an apply" } else { "a rollback" };
                 match c.changes.turn(what) {
@@ -161,9 +166,7 @@ impl Job<Context> for Whole {
             }
             Err(e) => {
                 if self.unasked {
-                    tracing::error!(event = "config", "going back to what was before the last apply: {e}");
-                    // Tried once: what is refused now is refused in a second, too.
-                    c.forget_unconfirmed();
+                    c.way_back_failed(&e);
                 }
                 Step::Failed(e)
             }
@@ -207,7 +210,8 @@ fn plan(c: &mut Context, mut goal: Goal) -> Result<Thread<(Goal, Planned)>, CliE
                      history)"
                 )));
             }
-            if c.unconfirmed.is_some() && !terms.dry_run {
+            // What cannot be taken back, another one may take the place of.
+            if c.unconfirmed.as_ref().is_some_and(|w| w.failed.is_none()) && !terms.dry_run {
                 return Err(CliError::new(
                     "the last one that was applied waits to be confirmed: config confirm, or config rollback",
                 ));
@@ -232,13 +236,17 @@ fn planned(
     way: Option<Way>,
     abilities: &Abilities,
 ) -> Result<Planned, Refusal> {
+    let mut said = BTreeSet::new();
     let after = match (goal, way) {
-        (Goal::File(wanted, _), _) => std::mem::take(&mut wanted.tree),
+        (Goal::File(wanted, _), _) => {
+            said = wanted.tree.numbered().cloned().collect();
+            std::mem::take(&mut wanted.tree)
+        }
         (_, Some(way)) => Snapshot::of(way.follow(now.tree().clone())),
         _ => now.clone(),
     };
     let plan = now.plan(after, abilities)?;
-    let text = difference(&plan.before, plan.after.tree());
+    let text = difference(&plan, &said);
     Ok(Planned { plan, text })
 }
 
@@ -260,11 +268,17 @@ fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, text }): (Goal, Pla
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
     }
     if plan.steps.is_empty() {
+        // That is what was wanted.
+        arrived(c, &goal);
         return nothing("nothing has changed\n");
     }
-    if let Goal::File(_, Terms { minutes: Some(_), .. }) = goal {
-        // However much it changes, the way back must be remembered.
-        c.journal.hold(Some(c.journal.generation()));
+    match goal {
+        Goal::Generation(_) => c.system.absence = Absence::Any,
+        // However much it changes, the way back must be remembered; one that is remembered already leads past here.
+        Goal::File(_, Terms { confirm: Some(_), .. }) if c.unconfirmed.is_none() => {
+            c.journal.hold(Some(c.journal.generation()));
+        }
+        Goal::File(..) => {}
     }
     let Plan { steps, before, after } = plan;
     let making = Making::begin(steps, &mut c.system);
@@ -277,45 +291,66 @@ fn end(
     Made { turn, goal, mut making, before, after, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
-    let terms = if let Goal::File(_, terms) = &goal { *terms } else { Terms::default() };
+    if let Goal::Generation(_) = goal {
+        c.system.absence = Absence::Refused;
+    }
     if before.iter().any(|(key, _)| is_interface(key)) {
         c.capture_follows();
     }
     if let Err(refusal) = making.end() {
-        if terms.minutes.is_some() {
-            c.journal.hold(None);
-        }
+        c.journal.hold(c.unconfirmed.as_ref().map(|waiting| waiting.generation));
         let refused = told(&goal, refusal);
         tracing::warn!(event = "config", "a configuration was refused: {refused}");
+        let_go((goal, making, before, after));
         return Err(refused);
+    }
+    for (key, _) in &before {
+        if let Key::Interface(name) = key
+            && c.system.router.interface_named(name).is_some_and(InterfaceInfo::is_absent)
+        {
+            text += &format!("! {name} is without its device: it waits for that\n");
+        }
     }
     let was = c.store.arrive(after);
     let forgotten = c.journal.note(before);
     drop(turn);
-    match goal {
-        // What goes back less far leaves the applied configuration to be confirmed.
-        Goal::Generation(n) => {
-            tracing::info!(event = "config", "rolled back to what generation {n} was");
-            if c.unconfirmed.is_some_and(|waiting| n <= waiting.generation) {
-                c.forget_unconfirmed();
-            }
-        }
-        Goal::File(..) => {
+    arrived(c, &goal);
+    match &goal {
+        Goal::Generation(n) => tracing::info!(event = "config", "rolled back to what generation {n} was"),
+        Goal::File(_, terms) => {
             tracing::info!(event = "config", "a configuration was applied");
-            if let Some(minutes) = terms.minutes {
+            if let Some(time) = terms.confirm {
+                let words = in_words(time);
                 tracing::info!(
                     event = "config",
-                    "it goes back to generation {generation} in {minutes} minutes unless confirmed"
+                    "it goes back to generation {generation} in {words} unless confirmed"
                 );
-                let deadline = Instant::now() + Duration::from_secs(60 * u64::from(minutes));
-                c.unconfirmed = Some(Unconfirmed { generation, deadline, expired: false });
-                text += &format!("goes back in {minutes} minutes unless confirmed: config confirm\n");
+                c.journal.hold(Some(generation));
+                c.unconfirmed = Some(Unconfirmed::new(generation, time));
+                text += &format!("goes back in {words} unless confirmed: config confirm\n");
             }
         }
     }
-    // To let go of much takes as long as to make it.
-    drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop((was, goal, forgotten, making))));
+    let_go((was, goal, forgotten, making));
     Ok(Stage::Telling(text, 0))
+}
+
+/// The configuration is what was wanted: so what waited to be confirmed before need not be, unless it is still there.
+fn arrived(c: &mut Context, goal: &Goal) {
+    let settled = |waiting: &Unconfirmed| match goal {
+        // What goes back less far leaves the applied configuration to be confirmed.
+        Goal::Generation(n) => *n <= waiting.generation,
+        Goal::File(..) => true,
+    };
+    if c.unconfirmed.as_ref().is_some_and(settled) {
+        c.forget_unconfirmed();
+    }
+}
+
+/// Lets go of much elsewhere, for that takes as long as to make it.
+fn let_go(much: impl Send + 'static) {
+    // Without a thread it is done here.
+    drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop(much)));
 }
 
 fn on_a_thread<T: Send + 'static>(

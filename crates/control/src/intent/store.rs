@@ -243,6 +243,12 @@ impl Snapshot {
         &self.tree
     }
 
+    /// The interfaces that have an index.
+    pub fn numbered(&self) -> impl Iterator<Item = &Key> {
+        let numbered = |(_, v): &(&Key, &Value)| matches!(v, Value::Interface(i) if i.index.is_some());
+        self.tree.range(interfaces()).filter(numbered).map(|(key, _)| key)
+    }
+
     /// Whether every interface has an index.
     fn is_numbered(&self) -> bool {
         self.tree.range(interfaces()).all(|(_, v)| !matches!(v, Value::Interface(i) if i.index.is_none()))
@@ -381,6 +387,18 @@ impl Snapshot {
         lowering.reverse();
         let all = lowering.into_iter().chain(raising).chain(last);
         Ok(all.filter(|step| step.from != step.to).collect())
+    }
+}
+
+impl Plan {
+    /// The interfaces that go and come again.
+    pub fn made_anew(&self) -> impl Iterator<Item = &str> {
+        let interfaces =
+            self.steps.iter().filter(|step| step.to.is_none()).filter_map(|step| match &step.key {
+                Key::Interface(name) | Key::SubInterface(name) => Some((&step.key, name.as_str())),
+                _ => None,
+            });
+        interfaces.filter(|(key, _)| self.after.tree.contains_key(key)).map(|(_, name)| name)
     }
 }
 

@@ -36,7 +36,7 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
         for ask in std::iter::once(first).chain(others) {
             match ask {
                 // Whoever has asked may be gone.
-                Ask::Alive(reply) => drop(reply.send(())),
+                Ask::Alive(reply) => drop(reply.send(context.borrow().degraded())),
                 Ask::Samples(reply) if !reply.is_closed() => waiting.push(reply),
                 Ask::Samples(_) => {}
             }
@@ -149,6 +149,9 @@ impl Collection {
         out.add(Id::StartTime, &[], self.started.as_secs());
         out.add(Id::ConfigGeneration, &[], c.journal.generation());
 
+        out.add(Id::ConfigUnconfirmed, &[], u8::from(c.awaits_confirmation()));
+        out.add(Id::ConfigOverdue, &[], c.vain_ways_back().0);
+
         let pool = router.pool().stats();
         for (state, n) in
             [("free", pool.free), ("cached", pool.cached), ("lent", pool.lent), ("used", pool.used)]
@@ -177,6 +180,7 @@ impl Collection {
         let (out, name) = (&mut self.lines, [i.name.as_str()]);
         out.add(Id::InterfaceUp, &name, u8::from(c.system.router.usable(i.index)));
         out.add(Id::InterfaceAdminUp, &name, u8::from(i.admin_up));
+        out.add(Id::InterfaceAbsent, &name, u8::from(i.is_absent()));
         out.add(Id::InterfaceMtu, &name, i.mtu);
         if let Some(speed) = i.device.as_ref().and_then(|d| d.link.speed_mbps) {
             out.add(Id::InterfaceSpeed, &name, u64::from(speed) * 1_000_000);

@@ -69,11 +69,17 @@ metrics! {
         "When the router started, in seconds of universal time since 1970.";
     ConfigGeneration: Gauge "volley_config_generation" []
         "How often the configuration has changed since the start, as `show config yaml` has it.";
+    ConfigUnconfirmed: Gauge "volley_config_unconfirmed" []
+        "1 while a configuration that was applied waits to be confirmed, or to be taken back.";
+    ConfigOverdue: Gauge "volley_config_vain_rollbacks" []
+        "How often it was tried in vain to take back the configuration that nobody has confirmed; 0 if all is well.";
 
     InterfaceUp: Gauge "volley_interface_up" ["interface"]
         "1 if packets can leave by the interface: it is set up, and its link is up, too.";
     InterfaceAdminUp: Gauge "volley_interface_admin_up" ["interface"]
         "1 if the operator has set the interface up.";
+    InterfaceAbsent: Gauge "volley_interface_absent" ["interface"]
+        "1 while the interface is without its device, and waits for it.";
     InterfaceMtu: Gauge "volley_interface_mtu_bytes" ["interface"]
         "The largest network packet that the interface sends.";
     InterfaceSpeed: Gauge "volley_interface_speed_bits_per_second" ["interface"]

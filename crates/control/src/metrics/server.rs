@@ -47,8 +47,8 @@ const LOOK: Duration = Duration::from_millis(10);
 pub enum Ask {
     /// For all samples.
     Samples(oneshot::Sender<Samples>),
-    /// Whether it is there.
-    Alive(oneshot::Sender<()>),
+    /// Whether it is there, and what is not as it should be.
+    Alive(oneshot::Sender<Vec<String>>),
 }
 
 /// Tells whether the router is well.
@@ -202,12 +202,16 @@ async fn respond(
             }
         }
         "/health" => {
-            let faults = health.faults(main).await;
-            let (code, status) = match faults.is_empty() {
-                true => (StatusCode::OK, "ok"),
-                false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
+            let (failing, degraded) = health.faults(main).await;
+            let (code, status) = match (failing.is_empty(), degraded.is_empty()) {
+                (true, true) => (StatusCode::OK, "ok"),
+                // It forwards: another one would not do it better.
+                (true, false) => (StatusCode::OK, "degraded"),
+                (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
             };
-            let body = serde_json::json!({ "status": status, "workers": health.workers.workers().len(), "faults": faults });
+            let faults: Vec<String> = failing.into_iter().chain(degraded).collect();
+            let workers = health.workers.workers().len();
+            let body = serde_json::json!({ "status": status, "workers": workers, "faults": faults });
             answer(code, "application/json", [Bytes::from(format!("{body}\n"))])
         }
         _ => say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
@@ -227,15 +231,15 @@ async fn ask<T>(main: &mpsc::Sender<Ask>, what: impl FnOnce(oneshot::Sender<T>) 
 }
 
 impl Health {
-    /// What is wrong with the router.
-    async fn faults(&self, main: &mpsc::Sender<Ask>) -> Vec<String> {
+    /// What is wrong with the router so that it does not forward; and what else is wrong.
+    async fn faults(&self, main: &mpsc::Sender<Ask>) -> (Vec<String>, Vec<String>) {
         let (main, workers) = tokio::join!(ask(main, Ask::Alive), self.stuck());
-        let main = main.is_none().then(|| SILENT_MAIN.to_owned());
+        let silent = main.is_none().then(|| SILENT_MAIN.to_owned());
         let workers = workers.into_iter().map(|worker| {
             let node = self.stats.running(worker).map_or(String::new(), |node| format!(" (it is in {node})"));
             format!("worker {worker} has not finished a turn for {} seconds{node}", UNHEARD.as_secs())
         });
-        main.into_iter().chain(workers).collect()
+        (silent.into_iter().chain(workers).collect(), main.unwrap_or_default())
     }
 
     /// The workers that do not turn.

@@ -338,6 +338,23 @@ fn health_says_which_worker_does_not_turn() {
 }
 
 #[test]
+fn health_says_what_is_missing_of_a_router_that_forwards() {
+    let mut context = router(true);
+    context.system.router.add_absent_device("host-eth7", wire::Mac([0; 6]), 1500).unwrap();
+    served(context, |address| {
+        let (head, body) = get(address, "/health");
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        let json: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let faults = ["host-eth7 is without its device"];
+        assert_eq!(json, serde_json::json!({ "status": "degraded", "workers": 2, "faults": faults }));
+        let (_, metrics) = get(address, "/metrics");
+        assert_eq!(value(&metrics, "volley_interface_absent{interface=\"host-eth7\"}"), 1.0);
+        assert_eq!(value(&metrics, "volley_interface_absent{interface=\"pg0\"}"), 0.0);
+        assert_eq!(value(&metrics, "volley_config_vain_rollbacks"), 0.0);
+    });
+}
+
+#[test]
 fn a_main_thread_that_does_not_answer_is_a_fault() {
     let context = router(true);
     let listener: TcpListener = server::listen("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -47,6 +47,13 @@ pub struct InterfaceInfo {
     pub(super) before: InterfaceTotals,
 }
 
+impl InterfaceInfo {
+    /// Whether it is without its device, and waits for it.
+    pub fn is_absent(&self) -> bool {
+        self.kind == Kind::Device && self.device.is_none()
+    }
+}
+
 /// A device in use.
 pub struct DeviceState {
     /// The driver's name.

@@ -189,6 +189,15 @@ impl Router {
         Ok(index)
     }
 
+    /// Says what the own address and MTU are of the device that an interface waits for, where nobody knew when it was added.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn set_initial(&mut self, index: u32, mac: Mac, mtu: u16) -> Result<(), RouterError> {
+        self.info_mut(index)?.initial = (mac, mtu);
+        Ok(())
+    }
+
     /// Connects the queues of a device to an interface.
     fn attach(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
         let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;

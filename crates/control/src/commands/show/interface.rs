@@ -65,6 +65,8 @@ struct Interface {
     admin_up: bool,
     link_up: bool,
     usable: bool,
+    /// It is without its device, and waits for it.
+    absent: bool,
     mtu_bytes: u16,
     table: u16,
     mac: String,
@@ -154,6 +156,7 @@ impl Rows<Context> for Interfaces {
             admin_up: i.admin_up,
             link_up: c.system.router.link_up(i.index),
             usable: c.system.router.usable(i.index),
+            absent: i.is_absent(),
             mtu_bytes: i.mtu,
             table: i.fib,
             mac: i.mac.to_string(),
@@ -167,7 +170,7 @@ impl Rows<Context> for Interfaces {
             let mut head = vec![
                 i.name.clone(),
                 i.index.to_string(),
-                state(i.admin_up, i.link_up).into(),
+                state(i.admin_up, i.link_up).to_owned() + if i.absent { ", no device" } else { "" },
                 format!("{}/0/0/0", i.mtu_bytes),
             ];
             if i.counters.is_empty() {
