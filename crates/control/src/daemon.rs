@@ -27,7 +27,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
-use crate::commands::whole::{Terms, Whole};
+use crate::commands::whole::{Reading, Terms, Whole};
 use crate::commands::{self, Context};
 use crate::logging::Log;
 use crate::metrics;
@@ -107,6 +107,9 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian();
+    // A long one is read while all else is prepared.
+    let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
+    let begun = long.map(Reading::begin).transpose().map_err(failed)?;
     let placement = startup.cpu.place(&infra::cpu::online_cores());
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
@@ -160,7 +163,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     tokio::task::spawn_local(rates::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
-            done = configure(&registry, &context, file) => done,
+            done = configure(&registry, &context, file, begun) => done,
             why = stop.told() => {
                 tracing::info!("{why} before the configuration was complete");
                 service::stopping(why);
@@ -360,12 +363,14 @@ async fn configure(
     registry: &Rc<Registry<Context>>,
     context: &Rc<RefCell<Context>>,
     file: &Path,
+    reading: Option<Reading>,
 ) -> Result<(), CliError> {
     // One device less is no reason to forward nothing.
     context.borrow_mut().system.absence = Absence::Missing;
     let say = |text: &str| text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
-    if commands::config::is_yaml(file) {
-        let mut job = Whole::file(file.to_owned(), Terms::default(), &context.borrow())?;
+    if let Some(reading) = reading {
+        let terms = Terms { quiet: true, ..Terms::default() };
+        let mut job = Whole::read(reading, terms, &context.borrow())?;
         cli::run_job(&mut job, context, say).await?;
     } else {
         cli::run_file(registry, context, file, say).await?;

@@ -249,7 +249,7 @@ fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     if dry_run && confirm.is_some() {
         return Err(a.fault("confirm", "with dry-run nothing is applied, so nothing waits to be confirmed"));
     }
-    let terms = Terms { dry_run, confirm, expected: a.get("expected") };
+    let terms = Terms { dry_run, confirm, expected: a.get("expected"), quiet: false };
     Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 

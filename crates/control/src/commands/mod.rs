@@ -126,6 +126,8 @@ impl Context {
                 tracing::error!("{e}");
             }
         }
+        // The process ends: to let go of this piece by piece would take as long as it is large.
+        std::mem::forget((std::mem::take(&mut self.store), std::mem::take(&mut self.journal)));
     }
 
     /// Changes what the operator asked for, all or nothing.

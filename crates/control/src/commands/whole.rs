@@ -35,6 +35,8 @@ pub struct Terms {
     pub confirm: Option<Duration>,
     /// Only if the configuration is still of this generation.
     pub expected: Option<u64>,
+    /// Nobody reads what changes.
+    pub quiet: bool,
 }
 
 /// What the configuration is to become.
@@ -74,6 +76,19 @@ struct Made {
     text: String,
 }
 
+/// A file that is being read, on a thread of its own.
+pub struct Reading(Thread<Wanted>);
+
+impl Reading {
+    /// Begins.
+    ///
+    /// # Errors
+    /// When there can be no thread that reads the file.
+    pub fn begin(path: PathBuf) -> Result<Reading, CliError> {
+        on_a_thread(move || load(&path)).map(Reading)
+    }
+}
+
 /// The change.
 pub struct Whole {
     stage: Stage,
@@ -89,9 +104,17 @@ impl Whole {
     /// # Errors
     /// When there can be no thread that reads the file.
     pub fn file(path: PathBuf, terms: Terms, c: &Context) -> Result<Whole, CliError> {
+        Whole::read(Reading::begin(path)?, terms, c)
+    }
+
+    /// To what a file says that is being read already.
+    ///
+    /// # Errors
+    /// When there can be no thread that checks the file.
+    pub fn read(Reading(reading): Reading, terms: Terms, c: &Context) -> Result<Whole, CliError> {
         let abilities = c.system.abilities.clone();
         let reader = on_a_thread(move || {
-            let wanted = load(&path)?;
+            let wanted = joined(reading)?;
             match wanted.faults(&abilities) {
                 faults if faults.is_empty() => Ok(wanted),
                 faults => Err(faulty(&faults)),
@@ -237,6 +260,7 @@ fn planned(
     abilities: &Abilities,
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
+    let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
             said = wanted.tree.numbered().cloned().collect();
@@ -246,7 +270,7 @@ fn planned(
         _ => now.clone(),
     };
     let plan = now.plan(after, abilities)?;
-    let text = difference(&plan, &said);
+    let text = if quiet { String::new() } else { difference(&plan, &said) };
     Ok(Planned { plan, text })
 }
 

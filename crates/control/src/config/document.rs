@@ -12,6 +12,9 @@ use crate::startup::{Fault, Place, hint};
 /// How deep maps and lists may lie in each other. What a configuration needs is 5.
 const DEEPEST: usize = 16;
 
+/// Maps with so few entries, as those of routes, of which there may be very many, are looked through faster than hashed.
+const FEW: usize = 8;
+
 /// Line and column from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At {
@@ -135,8 +138,14 @@ impl Reader {
         self.faults.push(Fault::new(&self.place(at), message));
     }
 
-    /// The file's one document; `None` if there is none that can be read.
-    pub fn document(&mut self, text: &str) -> Option<Node> {
+    /// The file's one document; `None` if there is none that can be read. The members of the list that the document has under
+    /// the name `long` go to `each` one by one, and are not in what is returned: a list of very many is never in memory.
+    pub fn document(
+        &mut self,
+        text: &str,
+        long: &str,
+        mut each: impl FnMut(&mut Reader, &Node),
+    ) -> Option<Node> {
         let (mut open, mut done) = (Vec::new(), None);
         for event in Parser::new_from_str(text) {
             let (event, span) = match event {
@@ -180,6 +189,12 @@ impl Reader {
                 },
                 _ => continue,
             };
+            if let [Open::Map(_, _, Some((name, _))), Open::List(..)] = open.as_slice()
+                && name == long
+            {
+                each(self, &node);
+                continue;
+            }
             match open.last_mut() {
                 None => done = Some(node),
                 Some(Open::List(_, list)) => list.push(node),
@@ -209,15 +224,19 @@ impl Reader {
             }
         };
         let mut seen: HashMap<&str, At> = HashMap::new();
-        for (name, at, _) in entries {
-            if let Some(first) = seen.get(name.as_str()) {
-                let first = first.line;
-                self.fault(*at, format!("\"{name}\" stands in line {first} already"));
+        for (n, (name, at, _)) in entries.iter().enumerate() {
+            let first = if entries.len() <= FEW {
+                let before = entries.iter().take(n);
+                before.filter(|(other, ..)| other == name).map(|(_, at, _)| *at).next()
             } else {
-                seen.insert(name, *at);
+                let first = *seen.entry(name).or_insert(*at);
+                (first != *at).then_some(first)
+            };
+            if let Some(At { line, .. }) = first {
+                self.fault(*at, format!("\"{name}\" stands in line {line} already"));
             }
         }
-        Fields { at: node.at, entries, known: Vec::new() }
+        Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }
     }
 
     /// The entries of a map whose names are free, each once.

@@ -28,6 +28,7 @@ mod vppcfg_tests;
 mod write;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use drivers::pcap;
 
@@ -68,19 +69,27 @@ struct Reading {
 impl Reading {
     /// An object that the file asks for.
     fn set(&mut self, at: At, key: Key, value: Value) {
-        let place = self.r.place(at);
         // A Linux interface may be named as a sub-interface of another one is.
         let same_name = match &key {
-            Key::Interface(name) => Key::SubInterface(name.clone()),
-            Key::SubInterface(name) => Key::Interface(name.clone()),
-            other => other.clone(),
+            Key::Interface(name) => Some(Key::SubInterface(name.clone())),
+            Key::SubInterface(name) => Some(Key::Interface(name.clone())),
+            _ => None,
         };
-        if let Some(Place::File { line, .. }) = self.places.get(&key).or(self.places.get(&same_name)) {
+        let other = same_name.and_then(|same| self.places.get(&same).cloned());
+        // One search for all, since there may be very many.
+        let first = match self.places.entry(key.clone()) {
+            Entry::Occupied(first) => Some(first.get().clone()),
+            Entry::Vacant(free) if other.is_none() => {
+                free.insert(self.r.place(at));
+                None
+            }
+            Entry::Vacant(_) => other,
+        };
+        if let Some(Place::File { line, .. }) = first {
             let message = format!("{} stands in line {line} already", key_name(&key));
             self.r.fault(at, message);
             return;
         }
-        self.places.insert(key.clone(), place);
         self.tree.insert(key, value);
     }
 }
@@ -95,7 +104,8 @@ const SECTIONS: &[Section] = &[
     ("interfaces", interface::interfaces),
     ("loopbacks", interface::loopbacks),
     ("tables", route::tables),
-    ("routes", route::routes),
+    // Its members were read already.
+    ("routes", route::list),
     ("settings", settings::settings),
 ];
 
@@ -114,20 +124,25 @@ const LATER: &[(&str, &str)] = &[
 pub fn read(text: &str, file: &str) -> Wanted {
     let mut reading =
         Reading { r: Reader::new(file), tree: Tree::new(), places: BTreeMap::new(), lost: Lost::default() };
-    let document = reading.r.document(text);
+    let mut routes = Vec::new();
+    let document = reading.r.document(text, "routes", |r, node| {
+        routes.extend(route::read(r, node).map(|(key, value)| (node.at, key, value)));
+    });
     if document.is_none() && reading.r.faults.is_empty() {
         // A file that was cut off, or the wrong one, must not remove everything.
         reading.r.fault(At::START, "the file says nothing; a configuration without anything is \"{}\"");
     }
     if let Some(document) = document {
+        let before = reading.r.faults.len();
         let mut fields = reading.r.fields(&document);
-        let mut unread = !reading.r.faults.is_empty();
+        let mut unread = reading.r.faults.len() > before;
         for (name, section) in SECTIONS {
             if let Some(node) = fields.take(name) {
                 unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
                 section(&mut reading, node);
             }
         }
+        routes.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
         let before = reading.r.faults.len();
         for (name, what) in LATER {
             fields.later(&mut reading.r, name, what);

@@ -18,20 +18,17 @@ pub(super) fn tables(reading: &mut Reading, node: &Node) {
     }
 }
 
-/// `routes`: a list of maps, each with the prefix and where its packets go.
-pub(super) fn routes(reading: &mut Reading, node: &Node) {
-    for route in reading.r.list(node) {
-        if let Some((table, prefix, via)) = read(&mut reading.r, route) {
-            reading.set(route.at, Key::Route(table, prefix), Value::Route(Route { via }));
-        }
-    }
-}
-
 /// Ways to go nowhere, by name.
 pub(super) const NOWHERE: [(&str, Via); 3] =
     [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
 
-fn read(r: &mut Reader, node: &Node) -> Option<(u16, Prefix4, Via)> {
+/// `routes`: a list, whose members were [read](read) while the file was.
+pub(super) fn list(reading: &mut Reading, node: &Node) {
+    reading.r.list(node);
+}
+
+/// A member of `routes`: a map with the prefix and where its packets go.
+pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
     let mut fields = r.fields(node);
     let prefix = match fields.take("prefix") {
         Some(node) => self::prefix(r, node),
@@ -56,7 +53,7 @@ fn read(r: &mut Reader, node: &Node) -> Option<(u16, Prefix4, Via)> {
         }
     };
     fields.end(r);
-    Some((table.unwrap_or(Some(0))?, prefix?, via?))
+    Some((Key::Route(table.unwrap_or(Some(0))?, prefix?), Value::Route(Route { via: via? })))
 }
 
 /// `via`: a next hop or a word; `interface` is `Some(None)` when it is given but no name.

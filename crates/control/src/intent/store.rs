@@ -195,7 +195,8 @@ impl Store {
             changes.into_iter().map(|c| (c.key, c.value)).collect();
         self.now.number(changes.iter_mut().map(|(key, value)| (key, value.as_mut())));
         let view = self.now.view().with(changes.iter().map(|(k, v)| (k, v.as_ref())).collect());
-        let steps = self.now.steps(&view, &system.abilities).map_err(|refusal| refusal.why)?;
+        let changed = view.changes.iter().map(|(key, new)| (*key, *new));
+        let steps = self.now.steps(changed, &view, &system.abilities).map_err(|refusal| refusal.why)?;
         let found = view.index.changed;
         let changed = !steps.is_empty();
         let mut making = Making::begin(steps, system);
@@ -301,24 +302,31 @@ impl Snapshot {
             Arc::make_mut(&mut after.index).add_numbers(numbers);
         }
         let changes = self.diff(&after.tree);
-        let view = self.view().with(changes.iter().map(|c| (&c.key, c.value.as_ref())).collect());
-        let steps = self.steps(&view, abilities)?;
+        let changed = changes.iter().map(|c| (&c.key, c.value.as_ref()));
+        let steps = self.steps(changed, &after.view(), abilities)?;
         let before = changes.into_iter().map(|c| (self.tree.get(&c.key).cloned(), c.key));
         Ok(Plan { steps, before: before.map(|(old, key)| (key, old)).collect(), after })
     }
 
-    /// Checks the changes against the tree as it would be, and gives the steps that make them: first down, in reverse
-    /// order of dependency, what goes or has to be made anew; then up what comes or changes; VRFs, which others may
-    /// leave without being made anew, go last.
-    fn steps(&self, view: &View<'_>, abilities: &Abilities) -> Result<Vec<Step>, Refusal> {
+    /// Checks the changes against the tree as it would be, which is `view`, and gives the steps that make them: first
+    /// down, in reverse order of dependency, what goes or has to be made anew; then up what comes or changes; VRFs,
+    /// which others may leave without being made anew, go last.
+    fn steps<'c>(
+        &'c self,
+        changes: impl Iterator<Item = (&'c Key, Option<&'c Value>)>,
+        view: &View<'c>,
+        abilities: &Abilities,
+    ) -> Result<Vec<Step>, Refusal> {
         let about = |key: &Key| {
             let key = key.clone();
             move |why| Refusal { key: Some(key), why }
         };
-        let mut touched: BTreeSet<&Key> = BTreeSet::new();
+        // Each with what it is and what it is to be: there may be very many, and to look for one takes its time.
+        let mut touched: Vec<(&Key, (Option<&Value>, Option<&Value>))> = Vec::new();
         let (mut removed, mut renewed, mut rebound) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for (&key, &new) in &view.changes {
-            match (self.tree.get(key), new) {
+        for (key, new) in changes {
+            let old = self.tree.get(key);
+            match (old, new) {
                 (None, None) => {
                     return refuse(format!("there is nothing to remove: {}", name(key))).map_err(about(key));
                 }
@@ -335,10 +343,10 @@ impl Snapshot {
                 (Some(Value::MemifSocket(_)), Some(Value::MemifSocket(_))) => renewed.extend(role(key)),
                 _ => {}
             }
-            touched.insert(key);
+            touched.push((key, (old, new)));
         }
-        for key in &touched {
-            match view.get(key) {
+        for (key, (_, new)) in &touched {
+            match new {
                 Some(value) => validate(key, value, view, abilities),
                 None => validate_absence(key, view),
             }
@@ -352,7 +360,9 @@ impl Snapshot {
                 }
             }
         }
-        let mut down: BTreeSet<&Key> = touched.iter().copied().filter(|k| view.get(k).is_none()).collect();
+        let mut down: BTreeSet<&Key> =
+            touched.iter().filter(|(_, (_, new))| new.is_none()).map(|(key, _)| *key).collect();
+        let mut touched: BTreeMap<&Key, (Option<&Value>, Option<&Value>)> = touched.into_iter().collect();
         if !(removed.is_empty() && renewed.is_empty() && rebound.is_empty()) {
             // Others follow what becomes of interfaces: what needs one stands behind it.
             for (key, value) in self.tree.iter() {
@@ -362,7 +372,7 @@ impl Snapshot {
                     || matches!(key, Key::Addresses(_)) && needs(key, value).any(|n| rebound.contains(&n));
                 if anew {
                     renewed.extend(role(key));
-                    touched.insert(key);
+                    touched.entry(key).or_insert_with(|| (Some(value), view.get(key)));
                     down.insert(key);
                 }
             }
@@ -372,8 +382,7 @@ impl Snapshot {
             }
         }
         let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        for key in touched {
-            let (old, new) = (self.tree.get(key), view.get(key));
+        for (key, (old, new)) in touched {
             let between = if down.contains(key) { None } else { staying(old, new) };
             let lower = Step { key: key.clone(), from: old.cloned(), to: between.clone() };
             let raise = Step { key: key.clone(), from: between, to: new.cloned() };
