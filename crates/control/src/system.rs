@@ -57,6 +57,8 @@ pub struct System {
     pub generators: BTreeMap<String, (Generator, Sink)>,
     /// Sockets and connections of memif interfaces.
     pub memif: memif::Sockets,
+    /// Files that were read on another thread for interfaces that are about to be made, by their names.
+    pub recordings: BTreeMap<String, pcap::Recording>,
     /// What becomes of interfaces whose devices cannot be opened.
     pub absence: Absence,
     /// Where memif sockets are whose names are relative.
@@ -82,6 +84,7 @@ impl System {
         memif.add_socket(DEFAULT_SOCKET, &runtime_dir.join("memif.sock")).map_err(io::Error::other)?;
         Ok(System {
             memif,
+            recordings: BTreeMap::new(),
             absence: Absence::default(),
             runtime_dir: runtime_dir.to_owned(),
             abilities: Arc::new(Abilities::of(&router)),
@@ -137,7 +140,7 @@ impl System {
                 self.generators.insert(name.to_string(), (generator, sink));
             }
             Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Memif(_) | Spec::Pcap(..) => {
-                match self.open(spec) {
+                match self.open(name, spec) {
                     Ok(device) => self.router.add_device(name, device)?,
                     Err(Unopened { missing, why }) => {
                         let before = self.deleted.get(name);
@@ -246,7 +249,7 @@ impl System {
         for (index, name, never_seen) in absent {
             let Some(spec) = self.specs.get(&name).cloned() else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
-            let Ok(device) = self.open(&spec) else { continue };
+            let Ok(device) = self.open(&name, &spec) else { continue };
             let where_it_is = if never_seen { "there" } else { "back" };
             match self.attach(index, &name, device, never_seen) {
                 Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
@@ -269,12 +272,16 @@ impl System {
         Ok(self.router.attach_device(index, device)?)
     }
 
-    fn open(&mut self, spec: &Spec) -> Result<Device, Unopened> {
+    fn open(&mut self, name: &str, spec: &Spec) -> Result<Device, Unopened> {
         let mut device = match spec {
             Spec::Host(config) => af_packet::open(config)?,
             Spec::Xdp(config) => af_xdp::open(config, self.router.pool())?,
             Spec::Tap(_, config) => tap::open(config).map_err(Unopened::new)?,
-            Spec::Pcap(_, config) => pcap::open(config).map_err(Unopened::new)?,
+            Spec::Pcap(_, config) => match self.recordings.remove(name) {
+                None => pcap::open(config),
+                read => pcap::open_loaded(config, read),
+            }
+            .map_err(Unopened::new)?,
             Spec::Memif(config) => self.open_memif(config).map_err(Unopened::new)?,
             _ => return Err(Unopened::new("there is no device behind this interface")),
         };

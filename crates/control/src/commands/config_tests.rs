@@ -183,6 +183,54 @@ fn the_way_back_does_not_end_at_a_device_that_is_gone() {
     assert!(cli.context.degraded().is_empty());
 }
 
+#[test]
+fn two_devices_do_not_record_to_one_file() {
+    let mut cli = Cli::new();
+    let folder = tempfile::tempdir().unwrap();
+    let to = |name: &str| format!("tx {}", folder.path().join(name).display());
+    cli.ok(&format!("create pcap interface pcap0 {}", to("a.pcap")));
+    let line = format!("create pcap interface pcap1 {}", to("./a.pcap"));
+    assert!(cli.run(&line).unwrap_err().to_string().starts_with("pcap0 records to "));
+    cli.ok(&format!("create pcap interface pcap1 {}", to("b.pcap")));
+    cli.ok("delete pcap interface pcap0");
+    cli.ok(&format!("create pcap interface pcap2 {}", to("a.pcap")));
+}
+
+/// However large a file is that is replayed: it is read while others are served, and no step makes the device of it again.
+#[test]
+fn a_file_that_is_replayed_is_read_elsewhere() {
+    let mut cli = Cli::new();
+    let (folder, path) = file("a.yaml", "interfaces:\n  pcap0: { pcap: { rx: FILE } }\n");
+    let replayed = folder.path().join("replayed.pcap");
+    let text = std::fs::read_to_string(&path).unwrap().replace("FILE", &replayed.display().to_string());
+    std::fs::write(&path, text).unwrap();
+    let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
+    assert!(told.starts_with(&format!("{path}:2:3: ")) && told.contains("cannot be replayed"), "{told}");
+    let line = format!("create pcap interface pcap0 rx {}", replayed.display());
+    assert!(cli.refused(&line, &replayed.display().to_string()).contains("cannot be replayed"));
+
+    for line in [line, format!("config apply {path}")] {
+        std::fs::write(&replayed, NO_PACKETS).unwrap();
+        let mut job = run_until(&mut cli, &line, |_| true);
+        // When it was read, the device is made of what was read.
+        let mut gone = false;
+        loop {
+            match job.step(&mut cli.context, &mut String::new()) {
+                Step::Done => break,
+                Step::Failed(e) => panic!("{e}"),
+                _ => {}
+            }
+            if !gone && !cli.context.system.recordings.is_empty() {
+                std::fs::remove_file(&replayed).unwrap();
+                gone = true;
+            }
+        }
+        assert!(cli.ok("show config").contains("create pcap interface pcap0"));
+        assert!(cli.context.system.recordings.is_empty());
+        cli.ok("config rollback");
+    }
+}
+
 /// A router whose configuration should have gone back, which an interface that nobody knows of keeps from it.
 fn stuck() -> (Cli, tempfile::TempDir, String) {
     let mut cli = Cli::new();

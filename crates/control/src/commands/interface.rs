@@ -10,8 +10,10 @@ use net::ethernet::Tags;
 use net::interface::Kind;
 use wire::Mac;
 
+use super::config::LOOK;
+use super::whole::{Thread, joined, on_a_thread};
 use super::{Context, Output, address, table};
-use crate::cli::{Args, CliError, Registry};
+use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Change, Interface, Key, Spec, VLANS, Value};
 
 type Done = Result<Output, CliError>;
@@ -270,8 +272,42 @@ fn create_pcap(c: &mut Context, a: &Args) -> Done {
     if config.replay.is_none() && config.record.is_none() {
         return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
     }
-    let about = ["rx", "tx"].into_iter().find(|word| a.has(word)).unwrap_or("name");
-    create(c, a, about, Key::Interface(name), Interface::new(Spec::Pcap(number, config)))
+    let Some(replay) = config.replay.clone() else {
+        return create(c, a, "tx", Key::Interface(name), Interface::new(Spec::Pcap(number, config)));
+    };
+    let reader = on_a_thread(move || pcap::load(&replay).map_err(|e| CliError::new(e.to_string())))?;
+    Ok(Output::job(CreatePcap { args: a.clone(), name, number, config, reader: Some(reader) }))
+}
+
+/// A device that is made when its file was read, which may take long.
+struct CreatePcap {
+    args: Args,
+    name: String,
+    number: u16,
+    config: pcap::Config,
+    reader: Option<Thread<pcap::Recording>>,
+}
+
+impl Job<Context> for CreatePcap {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        let Some(reader) = self.reader.take_if(|reader| reader.is_finished()) else {
+            return Step::After(LOOK);
+        };
+        let a = &self.args;
+        let made = joined(reader).map_err(|e| a.about("rx", e)).and_then(|recording| {
+            c.system.recordings.insert(self.name.clone(), recording);
+            let interface = Interface::new(Spec::Pcap(self.number, self.config.clone()));
+            create(c, a, "rx", Key::Interface(self.name.clone()), interface)
+        });
+        c.system.recordings.remove(&self.name);
+        match made {
+            Ok(said) => {
+                *out += &said.render(a.json()).text;
+                Step::Done
+            }
+            Err(e) => Step::Failed(e),
+        }
+    }
 }
 
 fn create_generator(c: &mut Context, a: &Args) -> Done {

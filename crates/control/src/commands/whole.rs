@@ -5,11 +5,12 @@
 //! old one in one moment. From the beginning of the plan to the end nothing else is changed
 //! (docs/decisions/0020).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use drivers::pcap::{self, Recording};
 use net::router::InterfaceInfo;
 
 use super::config::{LOOK, Unconfirmed, difference, faulty, in_words, load};
@@ -50,10 +51,12 @@ enum Goal {
 /// A plan, and what is to be said of it.
 struct Planned {
     plan: Plan,
+    /// Files that devices replay, by the names of their interfaces.
+    recordings: BTreeMap<String, Recording>,
     text: String,
 }
 
-type Thread<T> = JoinHandle<Result<T, CliError>>;
+pub(super) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
     Reading(Thread<Wanted>, Terms),
@@ -260,6 +263,7 @@ fn planned(
     abilities: &Abilities,
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
+    let goes_forward = matches!(goal, Goal::File(..));
     let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
@@ -271,7 +275,18 @@ fn planned(
     };
     let plan = now.plan(after, abilities)?;
     let text = if quiet { String::new() } else { difference(&plan, &said) };
-    Ok(Planned { plan, text })
+    let mut recordings = BTreeMap::new();
+    for (key, replay) in plan.replays() {
+        match (pcap::load(replay), key) {
+            (Ok(recording), Key::Interface(name)) => drop(recordings.insert(name.clone(), recording)),
+            (Err(e), key) if goes_forward => {
+                return Err(Refusal { key: Some(key.clone()), why: Refused(e.to_string()) });
+            }
+            // On the way back the interface waits for its file.
+            _ => {}
+        }
+    }
+    Ok(Planned { plan, recordings, text })
 }
 
 /// A refusal with the place in the file that it is about.
@@ -286,7 +301,7 @@ fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
 }
 
 /// The plan is there.
-fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, text }): (Goal, Planned)) -> Stage {
+fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, recordings, text }): (Goal, Planned)) -> Stage {
     let nothing = |text: &str| Stage::Telling(text.into(), 0);
     if let Goal::File(_, Terms { dry_run: true, .. }) = goal {
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
@@ -305,6 +320,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, text }): (Goal, Pla
         Goal::File(..) => {}
     }
     let Plan { steps, before, after } = plan;
+    c.system.recordings = recordings;
     let making = Making::begin(steps, &mut c.system);
     Stage::Making(Made { turn, goal, making, before, after, text }.into())
 }
@@ -315,6 +331,7 @@ fn end(
     Made { turn, goal, mut making, before, after, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
+    c.system.recordings.clear();
     if let Goal::Generation(_) = goal {
         c.system.absence = Absence::Refused;
     }
@@ -377,7 +394,11 @@ fn let_go(much: impl Send + 'static) {
     drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop(much)));
 }
 
-fn on_a_thread<T: Send + 'static>(
+/// Has work done on another thread.
+///
+/// # Errors
+/// When there can be none.
+pub(super) fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CliError> + Send + 'static,
 ) -> Result<Thread<T>, CliError> {
     let thread = thread::Builder::new().name("volley_config".into()).spawn(work);
@@ -385,7 +406,10 @@ fn on_a_thread<T: Send + 'static>(
 }
 
 /// What a thread has found that has ended.
-fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
+///
+/// # Errors
+/// As that, or that it did not come to its end.
+pub(super) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
     thread
         .join()
         .unwrap_or_else(|_| Err(CliError::new("the configuration could not be looked at to its end")))

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 
+use drivers::pcap;
 use net::ethernet::Tags;
 use net::ip::Prefix4;
 
@@ -21,6 +23,8 @@ pub(crate) struct Index {
     numbers: BTreeSet<(u32, String)>,
     /// Taps whose other end is the host's: its name there, and that of the tap.
     taps: BTreeSet<(String, String)>,
+    /// Files that devices record to, and their interfaces.
+    records: BTreeSet<(PathBuf, String)>,
     /// Addresses of interfaces: VRF, address, interface.
     owners: BTreeSet<(u16, Ipv4Addr, String)>,
     /// Networks of interfaces: VRF, network, interface.
@@ -61,6 +65,9 @@ impl Index {
                         }
                         Spec::Tap(_, c) if c.host_namespace.is_none() => {
                             index.taps.insert((c.host_name.clone(), name.clone()));
+                        }
+                        Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
+                            index.records.insert((record.file.clone(), name.clone()));
                         }
                         _ => {}
                     }
@@ -132,6 +139,7 @@ impl Index {
         change(&mut self.tagged, &was.tagged, now.tagged);
         change(&mut self.numbers, &was.numbers, now.numbers);
         change(&mut self.taps, &was.taps, now.taps);
+        change(&mut self.records, &was.records, now.records);
         change(&mut self.owners, &was.owners, now.owners);
         change(&mut self.networks, &was.networks, now.networks);
         for (hop, n) in now.hops {
@@ -204,6 +212,12 @@ impl Layers<'_> {
     pub fn taps<'v>(&'v self, host_name: &'v str) -> impl Iterator<Item = &'v str> {
         let from = (host_name.to_string(), String::new());
         self.range(|i| &i.taps, from, move |(host, _)| host == host_name).map(|(_, name)| name.as_str())
+    }
+
+    /// The interfaces of devices that record to this file; more than one only in a tree that nobody has validated.
+    pub fn recorded<'v>(&'v self, file: &'v Path) -> impl Iterator<Item = &'v str> {
+        let from = (file.to_owned(), String::new());
+        self.range(|i| &i.records, from, move |(f, _)| f == file).map(|(_, name)| name.as_str())
     }
 
     /// The interface of a VRF that has this address.

@@ -140,6 +140,12 @@ impl Interface {
                 };
             }
             Spec::Memif(config) => return super::memif::validate(config, name, view),
+            Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
+                return match view.index.recorded(&record.file).find(|other| *other != name) {
+                    Some(other) => refuse(format!("{other} records to {} already", record.file.display())),
+                    None => Ok(()),
+                };
+            }
             _ => return Ok(()),
         };
         let over = view.must_have_interface(parent)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-use drivers::{af_packet, af_xdp, memif, tap};
+use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
@@ -412,6 +412,12 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 {
                     Some(format!("{} is the host's end of {other} already", c.host_name))
                 }
+                (
+                    Spec::Pcap(_, pcap::Config { record: Some(to), .. }),
+                    Spec::Pcap(_, pcap::Config { record: Some(taken), .. }),
+                ) if to.file == taken.file && other != name => {
+                    Some(format!("{other} records to {} already", to.file.display()))
+                }
                 (Spec::Host(af_packet::Config { name, .. }) | Spec::Xdp(af_xdp::Config { name, .. }), _)
                     if host_end(o).as_ref() == Some(name) =>
                 {
@@ -462,6 +468,7 @@ fn is_about_others(said: &str) -> bool {
         "neighbour",
         "with these tags",
         "host's end",
+        "records to",
         "has the Linux interface",
         "router's own address",
     ]
@@ -471,10 +478,17 @@ fn is_about_others(said: &str) -> bool {
 
 /// Objects as [`object`]'s, and taps and ports of the host that may be the same thing.
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
-    let port = (0u8..3, 0u8..3, 0u16..2).prop_map(|(n, kind, table)| {
+    let port = (0u8..3, 0u8..4, 0u16..2).prop_map(|(n, kind, table)| {
         let (name, spec) = match kind {
             0 => (format!("tap{n}"), Spec::Tap(n.into(), tap::Config::new(format!("eth{}", n / 2)))),
-            1 => (format!("host-eth{n}"), Spec::Host(af_packet::Config::new(format!("eth{n}")))),
+            1 => {
+                let record = Some(pcap::Record { file: format!("/f{}", n / 2).into(), most: 1 });
+                (
+                    format!("pcap{n}"),
+                    Spec::Pcap(n.into(), pcap::Config { record, ..pcap::Config::new(n.into()) }),
+                )
+            }
+            2 => (format!("host-eth{n}"), Spec::Host(af_packet::Config::new(format!("eth{n}")))),
             _ => (format!("xdp-eth{n}"), Spec::Xdp(af_xdp::Config::new(format!("eth{n}")))),
         };
         (Key::Interface(name), Value::Interface(Box::new(Interface { table, ..Interface::new(spec) })))

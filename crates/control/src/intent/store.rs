@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
+use drivers::pcap::Replay;
+
 use super::index::{self, Changed, Index, Layers};
 use super::{
-    Abilities, Key, Need, Refused, Tree, Value, address, apply, needs, refuse, role, validate,
+    Abilities, Key, Need, Refused, Spec, Tree, Value, address, apply, needs, refuse, role, validate,
     validate_absence,
 };
 use crate::system::System;
@@ -222,6 +224,9 @@ impl Store {
     }
 }
 
+/// What an object is, and what it is to be.
+type FromTo<'v> = (Option<&'v Value>, Option<&'v Value>);
+
 /// How one tree becomes another.
 #[derive(Debug)]
 pub struct Plan {
@@ -322,7 +327,7 @@ impl Snapshot {
             move |why| Refusal { key: Some(key), why }
         };
         // Each with what it is and what it is to be: there may be very many, and to look for one takes its time.
-        let mut touched: Vec<(&Key, (Option<&Value>, Option<&Value>))> = Vec::new();
+        let mut touched: Vec<(&Key, FromTo<'_>)> = Vec::new();
         let (mut removed, mut renewed, mut rebound) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (key, new) in changes {
             let old = self.tree.get(key);
@@ -362,7 +367,7 @@ impl Snapshot {
         }
         let mut down: BTreeSet<&Key> =
             touched.iter().filter(|(_, (_, new))| new.is_none()).map(|(key, _)| *key).collect();
-        let mut touched: BTreeMap<&Key, (Option<&Value>, Option<&Value>)> = touched.into_iter().collect();
+        let mut touched: BTreeMap<&Key, FromTo<'_>> = touched.into_iter().collect();
         if !(removed.is_empty() && renewed.is_empty() && rebound.is_empty()) {
             // Others follow what becomes of interfaces: what needs one stands behind it.
             for (key, value) in self.tree.iter() {
@@ -408,6 +413,17 @@ impl Plan {
                 _ => None,
             });
         interfaces.filter(|(key, _)| self.after.tree.contains_key(key)).map(|(_, name)| name)
+    }
+
+    /// The devices that are made of files which are replayed.
+    pub fn replays(&self) -> impl Iterator<Item = (&Key, &Replay)> {
+        self.steps.iter().filter(|step| step.from.is_none()).filter_map(|step| match &step.to {
+            Some(Value::Interface(i)) => match &i.spec {
+                Spec::Pcap(_, config) => Some((&step.key, config.replay.as_ref()?)),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 }
 

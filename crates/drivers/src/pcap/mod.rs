@@ -16,10 +16,11 @@ use std::sync::Arc;
 
 use buf::RxQueue;
 
-use self::read::Recording;
 use self::record::{FileTx, Recorder};
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
+
+pub use self::read::Recording;
 
 /// Name of the node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "pcap-input";
@@ -92,20 +93,29 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Makes a device.
+/// Reads a file that is to be replayed, which takes as long as it is large.
 ///
 /// # Errors
-/// The one file cannot be read, is larger than [`LARGEST_FILE`], is no capture of Ethernet, or is broken off; the other
-/// cannot be written.
+/// It cannot be read, is larger than [`LARGEST_FILE`], is no capture of Ethernet, or is broken off.
+pub fn load(replay: &Replay) -> Result<Recording, OpenError> {
+    let file = &replay.file;
+    read::read(file).map_err(|why| OpenError(format!("{} cannot be replayed: {why}", file.display())))
+}
+
+/// Makes a device, after it has [loaded](load) its file.
+///
+/// # Errors
+/// As that; or the other file cannot be written.
 pub fn open(config: &Config) -> Result<Device, OpenError> {
-    let player = match &config.replay {
-        None => None,
-        Some(replay) => {
-            let recording = read::read(&replay.file)
-                .map_err(|why| OpenError(format!("{} cannot be replayed: {why}", replay.file.display())))?;
-            Some(Arc::new(Player::new(recording)))
-        }
-    };
+    open_loaded(config, config.replay.as_ref().map(load).transpose()?)
+}
+
+/// Makes a device of a file that was [loaded](load) before.
+///
+/// # Errors
+/// The other file cannot be written.
+pub fn open_loaded(config: &Config, recording: Option<Recording>) -> Result<Device, OpenError> {
+    let player = recording.map(|recording| Arc::new(Player::new(recording)));
     let recorder = match &config.record {
         None => None,
         Some(record) => {

@@ -10,8 +10,8 @@ use super::LARGEST_FILE;
 /// Bytes of a packet at most: no IP packet is longer, with its link header.
 const LONGEST: u32 = 65_600;
 
-/// The packets of a file.
-pub(super) struct Recording {
+/// The packets of a file, in memory.
+pub struct Recording {
     pub(super) packets: Vec<Recorded>,
     bytes: Vec<u8>,
     /// Packets of which the file has not all bytes, or that are longer than any can be.
