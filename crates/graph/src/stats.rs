@@ -33,8 +33,11 @@ pub struct Stats {
     /// Frames that input nodes brought, by [`size_class`]: how many, and their packets.
     pub(crate) sizes: CounterSet<2>,
     /// The slowest calls of each worker, and the node that it runs.
-    workers: Arc<Mutex<BTreeMap<usize, (Slowest, Arc<At>)>>>,
+    workers: Arc<Mutex<BTreeMap<usize, Seen>>>,
 }
+
+/// What is seen of a worker from outside: its slowest calls, and the node that it runs.
+type Seen = (Slowest, Arc<At>);
 
 /// The node that a worker runs.
 #[derive(Default)]
@@ -161,12 +164,12 @@ impl Stats {
         }
     }
 
-    fn workers(&self) -> MutexGuard<'_, BTreeMap<usize, (Slowest, Arc<At>)>> {
+    fn workers(&self) -> MutexGuard<'_, BTreeMap<usize, Seen>> {
         // A panic while the lock is held leaves the map as it was.
         self.workers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn of_worker(&self, worker: usize) -> (Slowest, Arc<At>) {
+    fn of_worker(&self, worker: usize) -> Seen {
         let new = || (Slowest(self.nodes.iter().map(|_| AtomicU64::new(0)).collect()), Arc::default());
         self.workers().entry(worker).or_insert_with(new).clone()
     }

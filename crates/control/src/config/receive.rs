@@ -60,7 +60,7 @@ pub(super) fn write(t: &mut Text<'_>, receive: &Receive) {
         t.field("handoff", (receive.handoff != Handoff::default()).then(|| handoff_word(receive.handoff)));
         t.map("queues", |t| {
             for (number, queue) in &receive.queues {
-                t.map(&number.to_string(), |t| {
+                t.map(number, |t| {
                     t.field("mode", queue.mode.map(mode_word));
                     t.field("worker", queue.worker);
                 });

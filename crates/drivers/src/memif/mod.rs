@@ -222,7 +222,7 @@ impl Layout {
     /// Bytes from one buffer to the next: an odd number of cache lines, so that the first lines of all do not share a few
     /// sets of the caches.
     fn stride(&self) -> usize {
-        (self.buffer_size as usize / 64 | 1) * 64
+        ((self.buffer_size as usize / 64) | 1) * 64
     }
 
     /// Bytes of it all.

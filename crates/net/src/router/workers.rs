@@ -128,8 +128,8 @@ impl Router {
         for (worker, core) in cores.iter().enumerate().take(self.ports.len()) {
             self.pin_worker(worker, *core)?;
         }
-        for number in self.ports.len()..wanted {
-            self.hire(number, cores[number])?;
+        for (number, core) in cores.iter().enumerate().skip(self.ports.len()) {
+            self.hire(number, *core)?;
         }
         let stood = self.share_out_among(wanted)?;
         while self.ports.len() > wanted {
