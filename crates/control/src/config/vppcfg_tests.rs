@@ -99,22 +99,22 @@ fn its_rules_of_validity_hold() {
         (
             "taps: { tap0: { host: { name: abcdefghijklmno } } }",
             "taps: { tap0: { host: { name: abcdefghijklmnop } } }",
-            "1:31",
+            "1:9",
             "more than 15 bytes",
         ),
         (
             "taps: { tap0: { host: { name: a.b-c_d } } }",
             "taps: { tap0: { host: { name: a/b } } }",
-            "1:31",
-            "\"/\"",
+            "1:9",
+            "\"a/b\"",
         ),
         (
             "taps: { tap0: { host: { name: a } } }",
             "taps: { tap0: { host: { name: \"a b\" } } }",
-            "1:31",
-            "space",
+            "1:9",
+            "\"a b\"",
         ),
-        ("taps: { tap0: { host: { name: a } } }", "taps: { tap0: { host: { name: .. } } }", "1:31", "\"..\""),
+        ("taps: { tap0: { host: { name: a } } }", "taps: { tap0: { host: { name: .. } } }", "1:9", "\"..\""),
         (
             "taps: { tap0: { host: { name: a }, rx-ring-size: 32768 } }",
             "taps: { tap0: { host: { name: a }, rx-ring-size: 4 } }",
