@@ -347,8 +347,13 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
 
 /// The number of the group that may use a socket of the CLI.
 fn group(startup: &Startup, parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
-    let id = given.as_ref().map(Group::id).transpose();
-    id.map_err(|e| failed(startup.about(&[parameter], e)))
+    let Some(group) = given else { return Ok(None) };
+    let id = group.id().map_err(|e| failed(startup.about(&[parameter], e)))?;
+    if id.is_none() {
+        let what = format_args!("this machine has no such group: the socket keeps the process's");
+        tracing::warn!("{}", startup.about(&[parameter], what));
+    }
+    Ok(id)
 }
 
 fn where_listening(startup: &Startup) -> String {

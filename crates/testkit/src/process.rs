@@ -30,6 +30,19 @@ pub fn poll<T>(limit: Duration, mut check: impl FnMut() -> Option<T>) -> Option<
     }
 }
 
+/// The time for which all threads of a process had a processor.
+///
+/// # Panics
+/// When there is no such process.
+pub fn cpu_time(id: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).expect("a process").flatten();
+    let nanoseconds = tasks.filter_map(|task| {
+        // Of a thread that ends meanwhile nothing is known.
+        std::fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
 /// Waits until `check` holds.
 ///
 /// # Panics

@@ -9,7 +9,7 @@ use net::interface::Handoff;
 use net::router::MAX_WORKERS;
 use serde::Serialize;
 
-use super::interface::{change, find};
+use super::interface::change;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
 use crate::intent::{HANDOFFS, Interface, MODES, handoff_word};
@@ -50,15 +50,15 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show handoff", "Show how flows are shared out between the workers.", |c, _| Ok(show(c)));
 }
 
-/// What to say when queues stood still for a change, and when not.
-fn stood(c: &Context, what: String) -> Output {
-    let time = c.system.router.stood_still();
-    match time {
+/// What a change has come to, and how long queues stood still for it, if they did.
+fn stood(c: &Context, what: &str) -> Output {
+    match c.system.router.stood_still() {
+        Duration::ZERO if what.is_empty() => Output::none(),
         Duration::ZERO => Output::text(format!("{what}\n")),
-        time => Output::text(format!(
-            "{what}; the queues concerned stood still for {} µs, and no packet was lost in the router\n",
-            time.as_micros()
-        )),
+        time => {
+            let what = if what.is_empty() { String::new() } else { format!("{what}\n") };
+            Output::text(format!("{what}the queues concerned stood still for {} µs\n", time.as_micros()))
+        }
     }
 }
 
@@ -94,7 +94,7 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     Ok(stood(
         c,
-        format!("{s}, until the router stops: cpu {{ workers {count} }} in startup.conf is for longer"),
+        &format!("{s}, until the router stops: cpu {{ workers {count} }} in startup.conf is for longer"),
     ))
 }
 
@@ -107,32 +107,32 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
     Ok(Output::none())
 }
 
-/// A queue that the interface has, if one is named.
-fn queue(c: &Context, a: &Args) -> Result<Option<usize>, CliError> {
-    let Some(queue) = a.get::<u32>("queue") else { return Ok(None) };
+/// Changes how an interface is attended to, and says what of it does not hold now, because there is no such queue or
+/// worker: there may be another time, and a configuration is not wrong because a router has less today.
+fn attend(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
+    change(c, a, "interface", f)?;
     let name = a.need::<String>("interface")?;
-    let index = c.system.index(&name).map_err(|e| a.about("interface", CliError::new(e.to_string())))?;
-    let slots = c.system.router.tables().placement.slots();
-    let count = slots.iter().filter(|s| s.interface == index).count();
-    match (queue as usize) < count {
-        true => Ok(Some(queue as usize)),
-        false => Err(a.fault("queue", format!("{name} has {count} receive queues, counted from 0"))),
+    let workers = c.system.router.workers();
+    if let Some(worker) = a.get::<u32>("worker").filter(|w| *w as usize >= workers) {
+        let said = format!("there is no worker {worker} now: until there is, another has the queue\n");
+        return Ok(Output::text(said));
     }
-}
-
-fn set(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
-    change(c, a, about, f)?;
-    let name = a.need::<String>("interface")?;
-    Ok(stood(c, format!("{name} is attended to so")))
+    let index = c.system.index(&name).map_err(|e| CliError::new(e.to_string()))?;
+    let slots = c.system.router.tables().placement.slots();
+    let queues = slots.iter().filter(|s| s.interface == index).count();
+    match a.get::<u32>("queue").filter(|q| *q as usize >= queues) {
+        Some(queue) => Ok(Output::text(format!("{name} has no queue {queue} now\n"))),
+        None => Ok(stood(c, "")),
+    }
 }
 
 fn rx_mode(c: &mut Context, a: &Args) -> Done {
     let mode = MODES.iter().find(|(_, word)| a.has(word)).map_or(RxMode::Adaptive, |(mode, _)| *mode);
-    match queue(c, a)? {
-        Some(number) => {
-            change(c, a, "interface", |i| i.receive.queues.entry(number).or_default().mode = Some(mode))
+    match a.get::<u32>("queue") {
+        Some(queue) => {
+            attend(c, a, |i| i.receive.queues.entry(queue as usize).or_default().mode = Some(mode))
         }
-        None => change(c, a, "interface", |i| {
+        None => attend(c, a, |i| {
             i.receive.mode = mode;
             // What was said of single queues is over.
             i.receive.queues.values_mut().for_each(|q| q.mode = None);
@@ -145,22 +145,17 @@ fn rx_placement(c: &mut Context, a: &Args) -> Done {
     if a.has("main") {
         return Err(a.fault("main", "the main thread never forwards packets: name a worker"));
     }
-    let queue = queue(c, a)?.unwrap_or(0);
+    let queue = a.get::<u32>("queue").unwrap_or(0);
     let worker = a.get::<u32>("worker").map(|worker| worker as usize);
-    let workers = c.system.router.workers();
-    if worker.is_some_and(|w| w >= workers) {
-        return Err(a.fault("worker", format!("there are {workers} workers, counted from 0: show threads")));
-    }
-    find(c, &a.need::<String>("interface")?).map_err(|e| a.about("interface", e))?;
-    set(c, a, "interface", |i| {
-        i.receive.queues.entry(queue).or_default().worker = worker;
+    attend(c, a, |i| {
+        i.receive.queues.entry(queue as usize).or_default().worker = worker;
         i.receive.queues.retain(|_, q| *q != Default::default());
     })
 }
 
 fn handoff(c: &mut Context, a: &Args) -> Done {
     let said = HANDOFFS.iter().find(|(_, word)| a.has(word)).map_or(Handoff::Auto, |(said, _)| *said);
-    set(c, a, "interface", |i| i.receive.handoff = said)
+    attend(c, a, |i| i.receive.handoff = said)
 }
 
 fn set_shards(c: &mut Context, a: &Args) -> Done {
@@ -168,7 +163,7 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
     let worker = a.need::<u32>("worker")? as usize;
     let done = c.system.router.give_shards(&shards, worker);
     done.map_err(|e| a.about("worker", CliError::new(e.to_string())))?;
-    Ok(stood(c, format!("worker {worker} has {} more shards of flows", shards.len())))
+    Ok(stood(c, ""))
 }
 
 #[derive(Serialize)]
@@ -266,8 +261,8 @@ mod tests {
     #[test]
     fn what_a_router_has_not_is_refused_with_words() {
         let mut cli = Cli::new();
-        assert!(cli.refused("set interface rx-mode pg0 queue 1 polling", "1").contains("1 receive queues"));
-        assert!(cli.refused("set interface rx-placement pg0 worker 1", "1").contains("there are 1 workers"));
+        assert_eq!(cli.ok("set interface rx-mode pg0 queue 1 polling"), "pg0 has no queue 1 now\n");
+        assert!(cli.ok("set interface rx-placement pg0 worker 7").contains("there is no worker 7 now"));
         assert!(cli.refused("set interface rx-placement pg0 main", "main").contains("never forwards"));
         cli.ok("create loopback interface instance 0");
         assert!(cli.refused("set interface handoff loop0 on", "loop0").contains("no receive queues"));

@@ -32,16 +32,21 @@ pub enum Group {
     Name(String),
 }
 
+/// The group that VPP's packages make, and that the startup.conf in them names. That file is to start Volley also where
+/// there never was a VPP.
+const GROUP_OF_VPP: &str = "vpp";
+
 impl Group {
-    /// The group's number.
+    /// The group's number; `None` for that of VPP's packages on a machine that does not know it.
     ///
     /// # Errors
     /// When the machine knows no group of the name, or its lists of groups cannot be read.
-    pub fn id(&self) -> Result<u32, String> {
+    pub fn id(&self) -> Result<Option<u32>, String> {
         match self {
-            Self::Id(id) => Ok(*id),
+            Self::Id(id) => Ok(Some(*id)),
             Self::Name(name) => match nix::unistd::Group::from_name(name) {
-                Ok(Some(group)) => Ok(group.gid.as_raw()),
+                Ok(Some(group)) => Ok(Some(group.gid.as_raw())),
+                Ok(None) if name == GROUP_OF_VPP => Ok(None),
                 Ok(None) => {
                     Err(format!("no group is called '{name}': make it (groupadd {name}), or name another"))
                 }
