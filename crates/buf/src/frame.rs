@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::arena;
+use crate::layout::DATA_ROOM;
 use crate::packet::Packet;
 use crate::pool::{self, BATCH, Cache};
 use crate::record::{Flags, NO_INTERFACE, Record, Snapshot};
@@ -176,6 +177,14 @@ impl Frame {
         }
         self.forget_uniform_rx();
         n
+    }
+
+    /// Appends a new packet of `len` bytes, or of what a buffer has room for. The caller owns the buffer, and has seen that there
+    /// is room.
+    #[inline]
+    pub(crate) fn push_new(&mut self, buffer: u32, len: usize) {
+        self.push_record(Record { len: len.min(DATA_ROOM) as u16, ..pool::fresh(buffer) });
+        self.forget_uniform_rx();
     }
 
     /// Appends a packet.
@@ -367,11 +376,13 @@ impl Held {
     }
 
     /// A new, empty packet, `None` when no buffer is free.
+    #[inline]
     pub fn alloc(cache: &mut Cache) -> Option<Held> {
         cache.take().map(Held::new)
     }
 
     /// The packet.
+    #[inline]
     pub fn packet(&mut self) -> Packet<'_> {
         // SAFETY: a Held always has its record, and the borrow is unique.
         Packet::new(unsafe { self.0.assume_init_mut() }, arena::base())
@@ -385,6 +396,7 @@ impl Held {
     }
 
     /// Gives the buffers back.
+    #[inline]
     pub fn free(self, cache: &mut Cache) {
         cache.free(self.into_record());
     }

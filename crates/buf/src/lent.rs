@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arena;
-use crate::frame::Held;
+use crate::frame::{Frame, Held};
 use crate::layout::{LINE, STRIDE};
-use crate::pool::{self, Pool};
+use crate::pool::{self, Cache, Pool};
 use crate::record::{Flags, Snapshot};
 
 /// The memory of a pool, for a device that reads and writes packets there by itself.
@@ -49,10 +49,16 @@ impl Window {
         (place + STRIDE <= self.len).then_some(place)
     }
 
-    /// The line of the arena that begins so many bytes from the window's start: a buffer's index, if one begins there.
+    /// Which of the window's buffers begins so many bytes from its start.
     #[inline]
-    fn line(&self, place: usize) -> Option<usize> {
-        (place < self.len && place.is_multiple_of(LINE)).then_some(place / LINE)
+    fn number(&self, place: usize) -> Option<usize> {
+        (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)
+    }
+
+    /// The buffer of this number.
+    #[inline]
+    fn buffer(&self, number: usize) -> u32 {
+        self.first + (number * (STRIDE / LINE)) as u32
     }
 }
 
@@ -61,21 +67,23 @@ impl Window {
 /// Dropped, it gives all of them back to their pool: the device must have let go of them.
 pub struct Lent {
     window: Window,
-    /// A bit for each line of the window: set where a buffer begins that is lent.
+    /// A bit for each buffer of the window: set where it is lent.
     bits: Vec<u64>,
-    /// How many are, for the pool's statistics.
+    /// How many are.
+    n: usize,
+    /// The same, for the pool's statistics.
     count: Arc<AtomicUsize>,
 }
 
 impl Lent {
     /// None yet.
     pub fn new(pool: &Pool, window: Window) -> Lent {
-        Lent { window, bits: vec![0; (window.len / LINE).div_ceil(64)], count: pool.lender() }
+        Lent { window, bits: vec![0; (window.len / STRIDE).div_ceil(64)], n: 0, count: pool.lender() }
     }
 
     /// How many buffers are lent.
     pub fn len(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.n
     }
 
     /// Whether none is.
@@ -98,39 +106,84 @@ impl Lent {
         let snapshot = held.snapshot();
         let place = self.window.place(snapshot.buffer);
         let (Some(place), false) = (place, snapshot.flags.any(Flags::CHAINED)) else { return Err(held) };
-        let line = place / LINE;
-        self.bits[line / 64] |= 1 << (line % 64);
-        self.add(1);
+        self.mark(place);
         // The bit is the owner now.
         let _ = held.into_record();
         Ok(place)
     }
 
+    /// Lends the buffer of a new, empty packet; gives its place in the window. `None` when no buffer is free, or the next one
+    /// lies outside of the window.
+    #[inline]
+    pub fn lend_new(&mut self, cache: &mut Cache) -> Option<usize> {
+        // A record that is not looked at is never written.
+        let record = cache.take()?;
+        let Some(place) = self.window.place(record.buf) else {
+            cache.free(record);
+            return None;
+        };
+        self.mark(place);
+        Some(place)
+    }
+
+    /// Takes the buffer back that begins at this place, and frees it. `false` when none is lent there.
+    #[inline]
+    pub fn free(&mut self, place: usize, cache: &mut Cache) -> bool {
+        let back = self.take(place).map(|buffer| cache.free(pool::fresh(buffer)));
+        back.is_some()
+    }
+
+    /// Takes the buffer back that begins at this place, and appends it to a frame, which has room: a packet of `len` bytes, or of
+    /// what the buffer has room for. `false` when none is lent there.
+    #[inline]
+    pub fn receive(&mut self, place: usize, len: usize, frame: &mut Frame) -> bool {
+        if frame.room() == 0 {
+            return false;
+        }
+        let back = self.take(place).map(|buffer| frame.push_new(buffer, len));
+        back.is_some()
+    }
+
     /// Takes the buffer back that begins at this place: an empty packet. `None` when none is lent there.
     #[inline]
     pub fn back(&mut self, place: usize) -> Option<Held> {
-        let line = self.window.line(place)?;
-        let (word, bit) = (self.bits.get_mut(line / 64)?, 1 << (line % 64));
+        self.take(place).map(|buffer| Held::new(pool::fresh(buffer)))
+    }
+
+    #[inline]
+    fn mark(&mut self, place: usize) {
+        // Buffers follow each other without gaps.
+        let number = place / STRIDE;
+        self.bits[number / 64] |= 1 << (number % 64);
+        self.set_len(self.n + 1);
+    }
+
+    /// The buffer that is lent at this place, and is not any more. Whoever calls owns it.
+    #[inline]
+    fn take(&mut self, place: usize) -> Option<u32> {
+        let number = self.window.number(place)?;
+        let (word, bit) = (self.bits.get_mut(number / 64)?, 1 << (number % 64));
         if *word & bit == 0 {
             return None;
         }
         *word &= !bit;
-        self.add(-1);
-        // A bit is set by `lend` only, which took the buffer's one record; it is cleared, so this is again the only one.
-        Some(Held::new(pool::fresh(self.window.first + line as u32)))
+        self.set_len(self.n - 1);
+        // A bit is set where the buffer's one record was taken; it is cleared, so there may be one again.
+        Some(self.window.buffer(number))
     }
 
     #[inline]
-    fn add(&self, change: isize) {
+    fn set_len(&mut self, n: usize) {
         // One thread at a time has the queue: nobody else writes.
-        self.count.store(self.len().wrapping_add_signed(change), Ordering::Relaxed);
+        self.n = n;
+        self.count.store(n, Ordering::Relaxed);
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        for line in (0..self.bits.len() * 64).filter(|line| self.bits[line / 64] & 1 << (line % 64) != 0) {
-            Held::new(pool::fresh(self.window.first + line as u32)).discard();
+        for number in (0..self.bits.len() * 64).filter(|n| self.bits[n / 64] & 1 << (n % 64) != 0) {
+            Held::new(pool::fresh(self.window.buffer(number))).discard();
         }
         self.count.store(0, Ordering::Relaxed);
     }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -148,6 +149,16 @@ impl Pool {
     pub fn window(&self) -> Window {
         let regions = lock(&self.0.regions);
         regions.first().map_or(Window::new(0, 0), |r| Window::new(r.segment.at, r.segment.len))
+    }
+
+    /// The memory of the [`window`](Pool::window) as a file, for others to map: its bytes from the first on.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn file(&self) -> io::Result<OwnedFd> {
+        let regions = lock(&self.0.regions);
+        let file = regions.first().and_then(|r| r.segment.fd.as_ref());
+        file.ok_or_else(|| io::Error::other("the buffers lie in no file"))?.try_clone()
     }
 
     /// How many buffers there are.

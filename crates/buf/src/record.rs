@@ -160,6 +160,7 @@ pub struct Snapshot {
 }
 
 impl Record {
+    #[inline]
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             buffer: self.buf,

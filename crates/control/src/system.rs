@@ -302,7 +302,7 @@ impl System {
                 refuse(format!("the directory {} cannot be made: {e}", self.runtime_dir.display()))
             })?;
         }
-        self.memif.open(config).or_else(|e| refuse(e.to_string()))
+        self.memif.open(config, self.router.pool()).or_else(|e| refuse(e.to_string()))
     }
 
     /// Gives the memif connections a turn, at `now` in nanoseconds of the monotonic clock.

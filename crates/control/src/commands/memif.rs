@@ -34,7 +34,8 @@ pub fn register(r: &mut Registry<Context>) {
          [tx-queues <tx:u16>] [ring-size <ring:u16>] [buffer-size <buffer:u32>] [secret <secret:word>] \
          [hw-addr <mac:mac>] [trusted] [no-zero-copy] [index <index:u32>]",
         "Make an interface to another program by shared memory, memifSOCKET/ID. A slave connects, and brings the memory; \
-         a master listens. The peer of one that is trusted may bring memory that it can take away again.",
+         a master listens. The peer of one that is trusted may bring memory that it can take away again; a slave that is trusted \
+         shares all buffers of this router with its master, and copies nothing.",
         create_interface,
     );
     r.add("delete interface memif <interface:interface>", "Remove a memif interface.", |c, a| {
@@ -67,6 +68,11 @@ fn create_interface(c: &mut Context, a: &Args) -> Done {
     config.ring_size = a.get("ring").unwrap_or(config.ring_size);
     config.buffer_size = a.get("buffer").unwrap_or(config.buffer_size);
     config.trusted = a.has("trusted");
+    if config.lends() && a.has("no-zero-copy") {
+        return Err(
+            a.fault("no-zero-copy", "a slave that is \"trusted\" copies nothing: leave out one of the two")
+        );
+    }
     if let Some(secret) = a.get::<String>("secret") {
         config.secret = Some(Secret::new(secret).map_err(|e| a.fault("secret", e))?);
     }
@@ -110,6 +116,7 @@ struct Shared {
     admin_up: bool,
     connected: bool,
     trusted: bool,
+    zero_copy: bool,
     has_secret: bool,
     remote_name: String,
     remote_interface: String,
@@ -171,6 +178,7 @@ fn shared(s: InterfaceState) -> Shared {
         admin_up: s.up,
         connected: s.connected,
         trusted: c.trusted,
+        zero_copy: c.lends(),
         has_secret: c.secret.is_some(),
         remote_name: s.peer,
         remote_interface: s.peer_interface,
@@ -225,6 +233,7 @@ fn text(shown: &Shown) -> String {
             (i.admin_up, "admin-up"),
             (i.connected, "connected"),
             (i.trusted, "trusted"),
+            (i.zero_copy, "zero-copy"),
             (i.has_secret, "secret"),
         ];
         let flags: Vec<&str> = flags.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();

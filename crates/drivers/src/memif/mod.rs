@@ -7,14 +7,16 @@
 //! * The control channel: `message.rs` has the messages, `server.rs` and `client.rs` what each side does, without I/O;
 //!   `channel.rs` the sockets; `sockets.rs` ([`Sockets`]) drives it all on the main thread.
 //! * The data plane: `region.rs` the shared memory, `ring.rs` the rings in it, `rx.rs` and `tx.rs` the queues of workers,
-//!   `shared.rs` what both threads know, `signal.rs` how peers are woken.
+//!   `lending.rs` what packets without copies need,
+//!   `shared.rs` what both threads know, `signal.rs` how peers are woken; `tester.rs` ([`Tester`]) is a load generator.
 //!
 //! The peer may be anybody. Whatever it writes is copied out once, checked, and used from the copy; what it gets wrong costs it
 //! the connection, or the packet. One whose interface is [`trusted`](Config::trusted) may besides bring memory that it could
-//! take away again, which would kill this process.
+//! take away again, which would kill this process; or it shares the router's own, and nothing is copied.
 
 mod channel;
 mod client;
+mod lending;
 mod message;
 mod region;
 mod ring;
@@ -23,6 +25,7 @@ mod server;
 mod shared;
 mod signal;
 mod sockets;
+mod tester;
 mod tx;
 
 #[cfg(test)]
@@ -36,6 +39,7 @@ use message::Direction;
 pub use message::SECRET_LEN;
 pub use ring::RingState;
 pub use sockets::{InterfaceState, OpenError, RingShown, SocketState, Sockets};
+pub use tester::Tester;
 
 /// Name of the node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "memif-input";
@@ -116,7 +120,8 @@ pub struct Config {
     pub buffer_size: u32,
     /// What a client has to know.
     pub secret: Option<Secret>,
-    /// Whether the peer may bring memory that it can take away again, which would kill this process.
+    /// Whether the peer is believed to do no harm. A server's may bring memory that it can take away again, which would kill
+    /// this process. A client's shares all buffers of the router, where packets are not copied then.
     pub trusted: bool,
 }
 
@@ -166,7 +171,7 @@ impl Config {
             ));
         }
         let (len, most) = (self.layout().len() as u64, region::MOST);
-        if self.role == Role::Client && len > most {
+        if self.role == Role::Client && !self.trusted && len > most {
             return Err(format!(
                 "rings and buffers would take {} MiB, and can take {} MiB",
                 len >> 20,
@@ -174,6 +179,11 @@ impl Config {
             ));
         }
         Ok(())
+    }
+
+    /// Whether packets lie in the router's own buffers, and are not copied.
+    pub fn lends(&self) -> bool {
+        self.trusted && self.role == Role::Client
     }
 
     fn layout(&self) -> Layout {
@@ -214,9 +224,13 @@ impl Layout {
 
     /// Where the buffers of a ring begin.
     fn buffer_offset(&self, direction: Direction, number: u16) -> usize {
+        self.rings_len() + (self.place(direction, number) << self.log2_ring) * self.stride()
+    }
+
+    /// Bytes of all rings.
+    fn rings_len(&self) -> usize {
         let rings = usize::from(self.to_server) + usize::from(self.to_client);
-        let all_rings = rings * ring::ring_len(self.log2_ring).next_multiple_of(64);
-        all_rings.next_multiple_of(4096) + (self.place(direction, number) << self.log2_ring) * self.stride()
+        (rings * ring::ring_len(self.log2_ring).next_multiple_of(64)).next_multiple_of(4096)
     }
 
     /// Bytes from one buffer to the next: an odd number of cache lines, so that the first lines of all do not share a few

@@ -102,11 +102,6 @@ impl Region {
         Ok(Region { base, len })
     }
 
-    /// Its bytes.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Address of `len` bytes at `offset`; `None` when they do not lie within.
     #[inline(always)]
     pub(super) fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
@@ -137,17 +132,22 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: as the caller says.
         return unsafe { copy_rest(from, to, len) };
     }
-    // SAFETY: all blocks of 16 bytes lie within the `len` ≥ 16 bytes: those before the last at multiples of 16 below
-    // len - 16, the last at len - 16. None has to be aligned.
-    unsafe {
-        let last = len - 16;
-        let mut at = 0;
-        while at < last {
-            to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned());
-            at += 16;
-        }
-        to.add(last).cast::<u128>().write_unaligned(from.add(last).cast::<u128>().read_unaligned());
+    let last = len - 16;
+    // SAFETY: every caller passes a place of at most len - 16.
+    let block = |at: usize| unsafe {
+        to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned());
+    };
+    // Four blocks that may overlap are any packet of 16 to 64 bytes, without a decision.
+    let tail = last.saturating_sub(48);
+    let mut at = 0;
+    while at < tail {
+        block(at);
+        at += 16;
     }
+    block(tail);
+    block((tail + 16).min(last));
+    block((tail + 32).min(last));
+    block(last);
 }
 
 /// # Safety

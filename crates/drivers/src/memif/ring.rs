@@ -16,14 +16,17 @@
 //! than the ring holds.
 
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
+use super::lending::REGION;
 use super::message::Direction;
 use super::region::Region;
 use super::{Layout, Role};
+use crate::kernel::prefetch;
 
 /// What a ring begins with.
 const COOKIE: u32 = 0x03e3_1f20;
@@ -71,6 +74,8 @@ enum Buffers {
     Own { first: usize, stride: usize, size: u32 },
     /// Where the peer's descriptors say.
     Peer,
+    /// In the router's pool, as [`Lending`](super::lending::Lending) remembers.
+    Lent,
 }
 
 /// A descriptor as it was copied out, once.
@@ -133,6 +138,14 @@ impl Memory {
         }
     }
 
+    /// These descriptors will be written, one after the other: the peer is to give up its copies of all their lines at once.
+    #[inline(always)]
+    fn will_write(&self, from: u16, n: usize) {
+        for i in (0..n as u16).step_by(64 / DESCRIPTOR) {
+            prefetch::write(self.descriptor_at(from.wrapping_add(i)).as_ptr().cast());
+        }
+    }
+
     /// What can be shown of it.
     pub(super) fn state(&self) -> RingState {
         let (head, tail) = (self.word(HEAD), self.word(TAIL));
@@ -161,6 +174,8 @@ pub(super) struct Ring {
     buffers: Buffers,
     /// The slot that is worked on next.
     next: u16,
+    /// Of a client that receives, and of one that lends: slots whose buffers the peer has.
+    given: u16,
     bell: Arc<OwnedFd>,
 }
 
@@ -181,13 +196,34 @@ impl Ring {
         region.at(first, usize::from(size) * layout.stride())?;
         let buffers = Buffers::Own { first, stride: layout.stride(), size: layout.buffer_size };
         let memory = Memory { base, size, regions };
-        let mut ring = Ring { memory, role: Role::Client, direction, buffers, next: 0, bell };
+        let given = if direction == Direction::ToClient { size } else { 0 };
+        let mut ring = Ring { memory, role: Role::Client, direction, buffers, next: 0, given, bell };
         for slot in 0..size {
             ring.reset(slot);
         }
-        // SAFETY: the header lies within the ring, 4 is its alignment at least.
-        unsafe { ring.memory.base.cast::<u32>().write_volatile(COOKIE) };
+        ring.write_header();
         Some(ring)
+    }
+
+    /// The same, whose buffers are lent one by one.
+    pub(super) fn lending(
+        regions: Arc<[Region]>,
+        layout: &Layout,
+        direction: Direction,
+        number: u16,
+        bell: Arc<OwnedFd>,
+    ) -> Option<Ring> {
+        let base = regions.first()?.at(layout.ring_offset(direction, number), ring_len(layout.log2_ring))?;
+        let memory = Memory { base, size: 1 << layout.log2_ring, regions };
+        let ring =
+            Ring { memory, role: Role::Client, direction, buffers: Buffers::Lent, next: 0, given: 0, bell };
+        ring.write_header();
+        Some(ring)
+    }
+
+    fn write_header(&self) {
+        // SAFETY: the header lies within the ring, 4 is its alignment at least.
+        unsafe { self.memory.base.cast::<u32>().write_volatile(COOKIE) };
     }
 
     /// A server's side of a ring that a client made.
@@ -213,7 +249,7 @@ impl Ring {
             return Err(format!("a ring that begins with {cookie:#x}, and not with {COOKIE:#x}"));
         }
         let memory = Memory { base, size: 1 << log2_size, regions };
-        Ok(Ring { memory, role: Role::Server, direction, buffers: Buffers::Peer, next: 0, bell })
+        Ok(Ring { memory, role: Role::Server, direction, buffers: Buffers::Peer, next: 0, given: 0, bell })
     }
 
     fn word(&self, at: usize) -> &AtomicU16 {
@@ -234,13 +270,21 @@ impl Ring {
     #[inline]
     pub(super) fn available(&self) -> Result<u16, Fault> {
         let peer = self.own_and_peer().1.load(Ordering::Acquire);
-        let ahead = match (self.role, self.direction) {
+        let (ahead, most) = match (self.role, self.direction) {
             (Role::Client, Direction::ToServer) => {
-                self.memory.size.wrapping_sub(self.next.wrapping_sub(peer))
+                (self.memory.size.wrapping_sub(self.next.wrapping_sub(peer)), self.memory.size)
             }
-            _ => peer.wrapping_sub(self.next),
+            // No more than this side has given can have been filled.
+            (Role::Client, Direction::ToClient) => (peer.wrapping_sub(self.next), self.given),
+            _ => (peer.wrapping_sub(self.next), self.memory.size),
         };
-        if ahead <= self.memory.size { Ok(ahead) } else { Err(Fault::Index) }
+        if ahead <= most { Ok(ahead) } else { Err(Fault::Index) }
+    }
+
+    /// Has the next `n` descriptors brought here, to be written.
+    #[inline]
+    pub(super) fn will_write(&self, n: u16) {
+        self.memory.will_write(self.next, n.into());
     }
 
     /// The work on the first `n` of the available slots is done.
@@ -249,11 +293,16 @@ impl Ring {
         if n == 0 {
             return;
         }
-        if (self.role, self.direction) == (Role::Client, Direction::ToClient) {
-            // They are empty buffers again.
-            for i in 0..n {
-                self.reset(self.next.wrapping_add(i));
+        match (self.role, self.direction, self.buffers) {
+            (_, Direction::ToClient, Buffers::Lent) => self.given -= n,
+            (_, Direction::ToServer, Buffers::Lent) => self.given += n,
+            (Role::Client, Direction::ToClient, _) => {
+                // They are empty buffers again.
+                for i in 0..n {
+                    self.reset(self.next.wrapping_add(i));
+                }
             }
+            _ => {}
         }
         self.next = self.next.wrapping_add(n);
         self.publish();
@@ -263,11 +312,59 @@ impl Ring {
     /// while it connects.
     pub(super) fn publish(&self) {
         let given = match (self.role, self.direction) {
-            // A client that receives has given all buffers but those that were filled and not read.
-            (Role::Client, Direction::ToClient) => self.memory.size,
+            (Role::Client, Direction::ToClient) => self.given,
             _ => 0,
         };
         self.own_and_peer().0.store(self.next.wrapping_add(given), Ordering::Release);
+    }
+
+    /// How many descriptors there are.
+    #[inline(always)]
+    pub(super) fn size(&self) -> u16 {
+        self.memory.size
+    }
+
+    /// The slot that is `i` behind the next one.
+    #[inline(always)]
+    pub(super) fn slot(&self, i: u16) -> u16 {
+        self.next.wrapping_add(i)
+    }
+
+    /// How many slots' buffers the peer has: those behind the next slot to receive by, those before it to send by.
+    #[inline(always)]
+    pub(super) fn given(&self) -> u16 {
+        self.given
+    }
+
+    /// Gives the peer the empty buffers of `n` more slots, which were [described](Ring::describe).
+    pub(super) fn give(&mut self, n: u16) {
+        self.given += n;
+        self.publish();
+    }
+
+    /// The peer has read the oldest slot.
+    #[inline(always)]
+    pub(super) fn take_back(&mut self) {
+        self.given -= 1;
+    }
+
+    /// Says which of the lent buffers a slot has.
+    #[inline(always)]
+    pub(super) fn describe(&mut self, slot: u16, flags: u16, len: u32, offset: u32) {
+        let at = self.memory.descriptor_at(slot);
+        let low = u64::from(flags) | u64::from(REGION) << 16 | u64::from(len) << 32;
+        // SAFETY: the descriptor lies within the mapping, at a multiple of 8. It is this side's until the index moves.
+        unsafe {
+            at.write_volatile(low);
+            at.add(1).write_volatile(offset.into());
+        }
+    }
+
+    /// What the peer wrote of the slot that is `i` behind the next one.
+    #[inline(always)]
+    pub(super) fn flags_and_len(&self, i: u16) -> (u16, u32) {
+        let d = self.descriptor(i);
+        (d.flags, d.len)
     }
 
     /// The descriptor of the slot that is `i` behind the next one, copied out.
@@ -288,7 +385,46 @@ impl Ring {
             Buffers::Peer => {
                 self.memory.regions.get(usize::from(d.region))?.at(d.offset as usize, d.len as usize)
             }
+            Buffers::Lent => None,
         }
+    }
+
+    /// Looks at as many slots as `found` has room for, from the next one on. Whether each has a packet in one piece, of at
+    /// most `most` bytes: only then is where and how long they are in `found`.
+    #[inline]
+    pub(super) fn gather(&self, most: usize, found: &mut [(NonNull<u8>, u32)]) -> bool {
+        let (next, mut plain) = (self.next, true);
+        let most = most as u32;
+        match self.buffers {
+            Buffers::Own { first, stride, size } => {
+                self.memory.will_write(next, found.len());
+                let Some(base) = self.memory.regions.first().and_then(|r| r.at(first, 0)) else {
+                    return false;
+                };
+                let (most, mask) = (most.min(size), self.memory.size - 1);
+                for (i, found) in (0..).zip(found) {
+                    let slot = next.wrapping_add(i);
+                    let d = self.memory.descriptor(slot);
+                    plain &= d.flags & NEXT == 0 && d.len.wrapping_sub(1) < most;
+                    // SAFETY: `own` has seen that all buffers of the ring lie within the region.
+                    let at = unsafe { base.add(usize::from(slot & mask) * stride) };
+                    prefetch::read(at.as_ptr());
+                    *found = (at, d.len);
+                }
+            }
+            Buffers::Peer => {
+                let mut regions = Finder::new(&self.memory.regions);
+                for (i, found) in (0..).zip(found) {
+                    let d = self.memory.descriptor(next.wrapping_add(i));
+                    plain &= d.flags & NEXT == 0 && d.len.wrapping_sub(1) < most;
+                    let Some(at) = regions.at(d) else { return false };
+                    prefetch::read(at.as_ptr());
+                    *found = (at, d.len);
+                }
+            }
+            Buffers::Lent => plain = false,
+        }
+        plain
     }
 
     /// What was received in the slot that is `i` behind the next one: its flags, its length, and its place, `None` when
@@ -299,21 +435,42 @@ impl Ring {
         (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
     }
 
-    /// The empty buffer of the slot that is `i` behind the next one.
+    /// Appends where the empty buffers of these slots lie, counted from the next one.
     ///
     /// # Errors
-    /// When the peer gave one that cannot be.
-    #[inline(always)]
-    pub(super) fn empty(&self, i: u16) -> Result<Place, Fault> {
-        let slot = self.next.wrapping_add(i);
-        let d = match self.buffers {
-            // The last user of the buffer left its length there.
-            Buffers::Own { size, .. } => Descriptor { flags: 0, region: 0, len: size, offset: 0 },
-            Buffers::Peer => self.descriptor(i),
-        };
-        match self.resolve(slot, d) {
-            Some(at) if d.len > 0 => Ok(Place { at, len: d.len, region: d.region, flags: 0 }),
-            _ => Err(Fault::Buffer),
+    /// When the peer gave one that cannot be; those before it may have been appended.
+    #[inline]
+    pub(super) fn empty(&self, slots: Range<u16>, places: &mut Vec<Place>) -> Result<(), Fault> {
+        let next = self.next;
+        self.memory.will_write(next.wrapping_add(slots.start), slots.len());
+        match self.buffers {
+            // What the last user of the buffer left in its descriptor does not count.
+            Buffers::Own { first, stride, size } => {
+                let region = self.memory.regions.first().and_then(|r| r.at(first, 0));
+                let base = region.ok_or(Fault::Buffer)?;
+                let mask = self.memory.size - 1;
+                places.extend(slots.map(|i| {
+                    // SAFETY: `own` has seen that all buffers of the ring lie within the region.
+                    let at = unsafe { base.add(usize::from(next.wrapping_add(i) & mask) * stride) };
+                    prefetch::write(at.as_ptr());
+                    Place { at, len: size, region: 0, flags: 0 }
+                }));
+                Ok(())
+            }
+            Buffers::Peer => {
+                let mut regions = Finder::new(&self.memory.regions);
+                let mut good = true;
+                places.extend(slots.map(|i| {
+                    let d = self.memory.descriptor(next.wrapping_add(i));
+                    let at = regions.at(d);
+                    good &= at.is_some() && d.len > 0;
+                    let at = at.unwrap_or(NonNull::dangling());
+                    prefetch::write(at.as_ptr());
+                    Place { at, len: d.len, region: d.region, flags: 0 }
+                }));
+                if good { Ok(()) } else { Err(Fault::Buffer) }
+            }
+            Buffers::Lent => Err(Fault::Buffer),
         }
     }
 
@@ -361,6 +518,27 @@ impl Ring {
     /// Where it lies, for whoever wants to look at it in peace.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
+    }
+}
+
+/// Finds the places that descriptors name; the region of the last one is at hand.
+struct Finder<'a> {
+    regions: &'a [Region],
+    number: u16,
+    region: Option<&'a Region>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(regions: &'a [Region]) -> Finder<'a> {
+        Finder { regions, number: 0, region: regions.first() }
+    }
+
+    #[inline(always)]
+    fn at(&mut self, d: Descriptor) -> Option<NonNull<u8>> {
+        if d.region != self.number {
+            (self.number, self.region) = (d.region, self.regions.get(usize::from(d.region)));
+        }
+        self.region?.at(d.offset as usize, d.len as usize)
     }
 }
 

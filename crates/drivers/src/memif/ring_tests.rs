@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use super::Layout;
 use super::message::Direction;
 use super::region::Region;
-use super::ring::{Fault, Ring};
+use super::ring::{Fault, NEXT, Ring};
 use super::rx::RxRing;
 use super::signal::{Signals, Watch};
 use super::tx::{Stop, TxRing};
@@ -44,7 +45,7 @@ fn link(layout: Layout, direction: Direction) -> Link {
     let place = (0, layout.ring_offset(direction, 0) as u32, layout.log2_ring);
     let server = Ring::of_peer(peers, place, direction, bell()).unwrap();
     let (from, to) = if direction == Direction::ToServer { (client, server) } else { (server, client) };
-    Link { tx: TxRing::new(from, Arc::new(Signals::new().unwrap())), rx: RxRing::new(to) }
+    Link { tx: TxRing::new(from, None, Arc::new(Signals::new().unwrap())), rx: RxRing::new(to, None) }
 }
 
 fn layout(log2_ring: u8, buffer_size: u32) -> Layout {
@@ -111,7 +112,7 @@ proptest! {
                         fits
                     });
                     let fits = fits.count();
-                    let (sent, outcome) = link.tx.send(&mut frame);
+                    let (sent, outcome) = link.tx.copy(&mut frame);
                     prop_assert_eq!(sent, fits);
                     match outcome {
                         Ok(()) => prop_assert_eq!(sent, all.len()),
@@ -163,10 +164,10 @@ proptest! {
         } else {
             (Direction::ToServer, Direction::ToClient)
         };
-        let mut rx = RxRing::new(ring(rx));
-        let mut tx = TxRing::new(ring(tx), Arc::new(Signals::new().unwrap()));
+        let mut rx = RxRing::new(ring(rx), None);
+        let mut tx = TxRing::new(ring(tx), None, Arc::new(Signals::new().unwrap()));
         let base = near[0].at(0, 1).unwrap().as_ptr() as usize;
-        let inside = |at: usize, len: usize| at >= base && at + len <= base + near[0].len();
+        let inside = |at: usize, len: usize| at >= base && at + len <= base + layout.len();
         let rings = layout.buffer_offset(Direction::ToServer, 0) / 2;
         let mut unusable = 0;
         for (at, value, what) in words {
@@ -181,9 +182,23 @@ proptest! {
                     prop_assert!(inside(place.as_ptr() as usize, len as usize));
                 }
             }
+            // What is read at once is what is read one by one.
+            let available = rx.ring.available().unwrap_or(0);
+            let one_by_one: Vec<_> = (0..available).map(|i| rx.ring.received(i)).collect();
+            let mut found = vec![(NonNull::dangling(), 0); available.into()];
+            let plain = |(flags, len, place): &(u16, u32, Option<_>)| {
+                flags & NEXT == 0 && (1..=2048).contains(len) && place.is_some()
+            };
+            let all_plain = rx.ring.gather(2048, &mut found);
+            prop_assert_eq!(all_plain, one_by_one.iter().all(plain));
+            if all_plain {
+                let expected: Vec<_> = one_by_one.iter().map(|(_, len, at)| (at.unwrap(), *len)).collect();
+                prop_assert!(found == expected);
+            }
             for i in 0..tx.ring.available().unwrap_or(0) {
-                if let Ok(place) = tx.ring.empty(i) {
-                    prop_assert!(inside(place.at.as_ptr() as usize, place.len as usize));
+                let mut places = Vec::new();
+                if tx.ring.empty(i..i + 1, &mut places).is_ok() {
+                    prop_assert!(inside(places[0].at.as_ptr() as usize, places[0].len as usize));
                 }
             }
             let mut frame = Frame::new();
@@ -191,7 +206,7 @@ proptest! {
             prop_assert!(frame.len() <= 256);
             frame.free(&mut cache);
             fill(&mut frame, &mut cache, &[vec![1; 60], vec![2; 3000]]);
-            let _ = tx.send(&mut frame);
+            let _ = tx.copy(&mut frame);
             frame.free(&mut cache);
         }
         drop(cache);
@@ -215,8 +230,8 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
             if client { mine } else { theirs }
         };
         let (inwards, outwards) = if client { (1, 0) } else { (0, 1) };
-        let mut rx = RxRing::new(ring(DIRECTIONS[inwards]));
-        let mut tx = TxRing::new(ring(DIRECTIONS[outwards]), Arc::new(Signals::new().unwrap()));
+        let mut rx = RxRing::new(ring(DIRECTIONS[inwards]), None);
+        let mut tx = TxRing::new(ring(DIRECTIONS[outwards]), None, Arc::new(Signals::new().unwrap()));
         let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -261,7 +276,7 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
                 came += frame.len();
                 frame.free(&mut cache);
                 fill(&mut frame, &mut cache, &[vec![1; 60], vec![2; 300]]);
-                faults += u32::from(matches!(tx.send(&mut frame).1, Err(Stop::Fault(_))));
+                faults += u32::from(matches!(tx.copy(&mut frame).1, Err(Stop::Fault(_))));
                 frame.free(&mut cache);
             }
             stop.store(true, Ordering::Relaxed);

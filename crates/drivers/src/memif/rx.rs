@@ -7,17 +7,20 @@ use std::sync::Arc;
 use buf::layout::DATA_ROOM;
 use buf::{Cache, FRAME_SIZE, Flags, Frame, Gone, Lost, RxQueue};
 
+use super::lending::Lending;
 use super::region;
 use super::ring::{Fault, NEXT, Ring};
 use super::shared::Shared;
-use crate::kernel::prefetch;
+use super::signal::Watch;
 
 /// The largest packet: one of IP with a link header and two tags.
-const LARGEST: usize = 65_535 + 22;
+pub(super) const LARGEST: usize = 65_535 + 22;
 
 /// A ring that packets come in by.
 pub(super) struct RxRing {
     pub(super) ring: Ring,
+    /// What the peer has of the router's own buffers, if packets lie there.
+    pub(super) lending: Option<Lending>,
     /// The peer has broken it: nothing is read any more.
     broken: bool,
     /// Whether the peer is to wake the worker.
@@ -32,9 +35,26 @@ pub(super) struct RxRing {
 unsafe impl Send for RxRing {}
 
 impl RxRing {
-    pub(super) fn new(ring: Ring) -> RxRing {
+    pub(super) fn new(ring: Ring, lending: Option<Lending>) -> RxRing {
         let found = vec![(NonNull::dangling(), 0); FRAME_SIZE].into();
-        RxRing { ring, broken: false, wants_signals: true, found, whole: Vec::with_capacity(LARGEST) }
+        RxRing {
+            ring,
+            lending,
+            broken: false,
+            wants_signals: true,
+            found,
+            whole: Vec::with_capacity(LARGEST),
+        }
+    }
+
+    /// Says that the peer need not wake this side, which looks by itself.
+    #[inline]
+    pub(super) fn wake_up(&mut self, watch: &Watch) {
+        if self.wants_signals {
+            self.wants_signals = false;
+            self.ring.want_signal(false);
+            watch.clear();
+        }
     }
 
     /// Appends what the ring has; counts what is no packet.
@@ -44,20 +64,15 @@ impl RxRing {
         cache: &mut Cache,
         unusable: &mut u64,
     ) -> Result<(), Fault> {
+        if let Some(lending) = &mut self.lending {
+            return lending.poll(&mut self.ring, frame, cache, unusable);
+        }
         let available = self.ring.available()?;
         let n = usize::from(available).min(frame.room());
         if n == 0 {
             return Ok(());
         }
-        let mut plain = true;
-        for (i, found) in (0..).zip(&mut self.found[..n]) {
-            let (flags, len, place) = self.ring.received(i);
-            plain &= flags & NEXT == 0 && len.wrapping_sub(1) < DATA_ROOM as u32 && place.is_some();
-            let place = place.unwrap_or(NonNull::dangling());
-            prefetch::read(place.as_ptr());
-            *found = (place, len);
-        }
-        if !plain {
+        if !self.ring.gather(DATA_ROOM, &mut self.found[..n]) {
             return self.poll_each(available, frame, cache, unusable);
         }
         let first = frame.len();
@@ -65,7 +80,7 @@ impl RxRing {
         for (mut packet, &(place, len)) in frame.packets().skip(first).zip(&self.found[..got]) {
             let len = len as usize;
             // SAFETY: the place has `len` bytes within a region that the ring keeps mapped; the room of a new packet is
-            // DATA_ROOM, and `plain` says that `len` is not more.
+            // DATA_ROOM, and `gather` says that `len` is not more.
             unsafe { region::copy(place.as_ptr(), packet.room_mut().as_mut_ptr(), len) };
             packet.set_len(len);
         }
@@ -73,7 +88,36 @@ impl RxRing {
         Ok(())
     }
 
-    /// The same, where some packets have several descriptors, do not fit one buffer, or are none.
+    /// Shows what the ring has, in the parts that it has; gives how many packets these are.
+    pub(super) fn look(&mut self, mut seen: impl FnMut(&[u8])) -> Result<usize, Fault> {
+        let n = usize::from(self.ring.available()?).min(FRAME_SIZE);
+        let plain = self.ring.gather(LARGEST, &mut self.found[..n]);
+        let mut show = |from: NonNull<u8>, len: usize| {
+            // SAFETY: the place has `len` bytes within a region that the ring keeps mapped, and `whole` has room for LARGEST,
+            // which `len` does not exceed. The bytes up to the new length are written by the copy.
+            unsafe {
+                region::copy(from.as_ptr(), self.whole.as_mut_ptr(), len);
+                self.whole.set_len(len);
+            }
+            seen(&self.whole);
+        };
+        let mut packets = n;
+        if plain {
+            self.found[..n].iter().for_each(|&(from, len)| show(from, len as usize));
+        } else {
+            for i in 0..n as u16 {
+                let (flags, len, place) = self.ring.received(i);
+                packets -= usize::from(flags & NEXT != 0);
+                if let Some(place) = place.filter(|_| len as usize <= LARGEST) {
+                    show(place, len as usize);
+                }
+            }
+        }
+        self.ring.advance(n as u16);
+        Ok(packets)
+    }
+
+    /// As [`poll`](RxRing::poll), where some packets have several descriptors, do not fit one buffer, or are none.
     #[cold]
     #[inline(never)]
     fn poll_each(
@@ -164,11 +208,7 @@ impl RxQueue for MemifRx {
             if ring.broken {
                 continue;
             }
-            if ring.wants_signals {
-                ring.wants_signals = false;
-                ring.ring.want_signal(false);
-                port.watch.clear();
-            }
+            ring.wake_up(&port.watch);
             if let Err(fault) = ring.poll(frame, cache, &mut self.unusable) {
                 ring.broken = true;
                 self.shared.fail(fault);

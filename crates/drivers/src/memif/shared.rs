@@ -4,9 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use buf::{Lent, Pool};
 use infra::doorbell::Doorbell;
 
 use super::Config;
+use super::lending::Lending;
 use super::ring::{Fault, Memory, Ring};
 use super::rx::RxRing;
 use super::signal::{Signals, Watch};
@@ -37,7 +39,7 @@ pub(super) struct Shared {
     bell: Arc<Doorbell>,
 }
 
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while the lock is held leaves a ring at worst whose connection ends with it.
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
@@ -98,11 +100,18 @@ impl Shared {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// Gives the queues their rings.
+    /// Gives the queues their rings. Packets lie in the buffers of `pool`, if there is one.
     ///
     /// # Errors
     /// When one of the peer's files is no event descriptor; nothing is attached then.
-    pub(super) fn attach(&self, rx: Vec<Ring>, tx: Vec<Ring>, signals: &Arc<Signals>) -> Result<(), String> {
+    pub(super) fn attach(
+        &self,
+        rx: Vec<Ring>,
+        tx: Vec<Ring>,
+        signals: &Arc<Signals>,
+        pool: Option<&Pool>,
+    ) -> Result<(), String> {
+        let lending = |ring: &Ring| pool.map(|pool| Lending::new(pool, ring.size()));
         for (which, ring) in rx.iter().map(|r| ("receive", r)).chain(tx.iter().map(|r| ("transmit", r))) {
             // Signals are for event descriptors only. One too many does no harm: who is woken looks, and sleeps again.
             signals.ring(ring.bell()).map_err(|e| match e.kind() {
@@ -117,14 +126,17 @@ impl Shared {
         for (i, ring) in rx.into_iter().enumerate() {
             let Some(port) = self.rx.get(i % self.rx.len().max(1)) else { break };
             if let Err(e) = port.watch.add(ring.bell()) {
-                self.detach();
+                // The peer has got no buffer yet.
+                drop(self.detach());
                 return Err(format!("the file of a receive ring cannot be watched: {e}"));
             }
-            lock(&port.rings).push(RxRing::new(ring));
+            let lending = lending(&ring);
+            lock(&port.rings).push(RxRing::new(ring, lending));
         }
         let mut out = 0;
         for (port, ring) in self.tx.iter().zip(tx) {
-            *lock(port) = Some(TxRing::new(ring, signals.clone()));
+            let lending = lending(&ring);
+            *lock(port) = Some(TxRing::new(ring, lending, signals.clone()));
             out += 1;
         }
         self.rings_out.store(out, Ordering::Release);
@@ -133,18 +145,22 @@ impl Shared {
     }
 
     /// Takes the rings away from the queues. When this returns nobody uses the peer's memory any more, and it is unmapped
-    /// here, not by a worker.
-    pub(super) fn detach(&self) {
+    /// here, not by a worker. Gives the buffers that were lent: the peer may not know yet that it is to leave them alone.
+    #[must_use]
+    pub(super) fn detach(&self) -> Vec<Lent> {
+        let mut lent = Vec::new();
         self.connected.store(false, Ordering::Release);
         self.rings_out.store(0, Ordering::Release);
         for port in &self.rx {
             let rings = std::mem::take(&mut *lock(&port.rings));
             rings.iter().for_each(|r| port.watch.remove(r.ring.bell()));
+            lent.extend(rings.into_iter().filter_map(|r| r.lending.map(Lending::into_lent)));
         }
         for port in &self.tx {
             let ring = lock(port).take();
-            drop(ring);
+            lent.extend(ring.and_then(|r| r.lending).map(Lending::into_lent));
         }
+        lent
     }
 
     /// All rings, with whether packets come in by them, and their number. Whoever looks at them does not keep workers from

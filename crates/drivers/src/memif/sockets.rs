@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use buf::{Lent, Pool};
 use infra::doorbell::Doorbell;
 
 use super::channel::{self, Channel, Listener, Received};
@@ -19,6 +20,7 @@ use super::rx::MemifRx;
 use super::server::{self, Listed, Plan, Server};
 use super::shared::Shared;
 use super::signal::Signals;
+use super::tester::Tester;
 use super::tx::MemifTx;
 use super::{Config, INPUT_NODE, Layout, MEMIF_MTU, Role, SECOND};
 use crate::device::{Device, DeviceControl, Link};
@@ -34,6 +36,8 @@ const MOST_STRANGERS: usize = 16;
 const RESEND: u64 = SECOND / 500;
 /// How long nobody is accepted after the process had no descriptor left.
 const PAUSE: u64 = SECOND;
+/// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
+const REST: u64 = SECOND;
 
 /// Why there is no such socket or interface.
 #[derive(Debug)]
@@ -129,13 +133,15 @@ struct ClientSide {
     machine: Client,
     channel: Option<(u64, Channel)>,
     memory: Option<Memory>,
+    /// Whose buffers are lent to the server, if any are.
+    pool: Option<Pool>,
 }
 
 /// What a client brings along.
 struct Memory {
     layout: Layout,
-    regions: Arc<[Region]>,
-    files: Vec<Arc<OwnedFd>>,
+    /// Bytes and file of each region.
+    regions: Vec<(u64, Arc<OwnedFd>)>,
     /// The event descriptor of each ring, in the order of the layout.
     bells: Vec<Arc<OwnedFd>>,
     /// The rings to receive by and those to transmit by, until the queues have them.
@@ -165,19 +171,21 @@ impl Entry {
         (self.peer, self.peer_interface, self.regions, self.reason) = (peer, interface, regions, None);
     }
 
-    /// The connection ended, or there was none.
-    fn disconnected(&mut self, why: String) {
-        self.shared.detach();
+    /// The connection ended, or there was none. Gives the buffers that the peer has.
+    #[must_use]
+    fn disconnected(&mut self, why: String) -> Vec<Lent> {
+        let lent = self.shared.detach();
         (self.peer, self.peer_interface, self.regions) = Default::default();
         // Whoever tries once a second says so once.
         if self.reason.as_ref() == Some(&why) {
-            return;
+            return lent;
         }
         match self.shared.is_up() {
             true => tracing::warn!("{}: not connected: {why}", self.shared.config.name()),
             false => tracing::info!("{}: not connected: {why}", self.shared.config.name()),
         }
         self.reason = Some(why);
+        lent
     }
 }
 
@@ -193,6 +201,8 @@ pub struct Sockets {
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
+    /// Buffers that former peers had, and when they are used again.
+    resting: Vec<(u64, Vec<Lent>)>,
     /// There is more to be done at once.
     more: bool,
     now: u64,
@@ -221,6 +231,7 @@ impl Sockets {
             sockets: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             connections: BTreeMap::new(),
+            resting: Vec::new(),
             more: false,
             now: 0,
         })
@@ -259,11 +270,34 @@ impl Sockets {
         }
     }
 
-    /// Makes an interface, down. It connects when it is [set up](DeviceControl::set_admin).
+    /// Makes an interface, down. It connects when it is [set up](DeviceControl::set_admin). The buffers of one that
+    /// [lends](Config::lends) are those of `pool`.
     ///
     /// # Errors
     /// When there is no such socket, there is this interface already, or the kernel refuses.
-    pub fn open(&mut self, config: &Config) -> Result<Device, OpenError> {
+    pub fn open(&mut self, config: &Config, pool: &Pool) -> Result<Device, OpenError> {
+        let (shared, mac) = self.add(config, Some(pool))?;
+        Ok(Device {
+            kind: "memif",
+            input_node: INPUT_NODE,
+            rx: (0..config.rx_queues).map(|q| Box::new(MemifRx::new(shared.clone(), q)) as _).collect(),
+            tx: (0..config.tx_queues).map(|q| Box::new(MemifTx::new(shared.clone(), q)) as _).collect(),
+            mac,
+            mtu: MEMIF_MTU,
+            control: Box::new(Control(shared)),
+        })
+    }
+
+    /// The same, for measuring: its one queue each way needs no graph. It is the first queue, if there are more.
+    ///
+    /// # Errors
+    /// As [`open`](Sockets::open).
+    pub fn open_tester(&mut self, config: &Config) -> Result<Tester, OpenError> {
+        let (shared, _) = self.add(config, None)?;
+        Ok(Tester::new(shared.clone(), Box::new(Control(shared))))
+    }
+
+    fn add(&mut self, config: &Config, pool: Option<&Pool>) -> Result<(Arc<Shared>, [u8; 6]), OpenError> {
         self.reap();
         let (name, key) = (config.name(), (config.socket, config.id));
         config.check().map_err(|e| OpenError(format!("{name}: {e}")))?;
@@ -290,9 +324,17 @@ impl Sockets {
                 Side::Server(None)
             }
             Role::Client => {
+                let pool = pool.filter(|_| config.lends());
+                if pool.is_some_and(|p| u32::try_from(p.window().len()).is_err()) {
+                    return refuse(format!(
+                        "{name}: the router's buffers take more than 4 GiB, which is more than memif can share: leave out \
+                         \"trusted\""
+                    ));
+                }
                 let secret = config.secret.as_ref().map(super::Secret::bytes);
                 let wish = Wish { id: config.id, secret, name, layout: config.layout() };
-                Side::Client(Box::new(ClientSide { machine: Client::new(wish), channel: None, memory: None }))
+                let (machine, pool) = (Client::new(wish), pool.cloned());
+                Side::Client(Box::new(ClientSide { machine, channel: None, memory: None, pool }))
             }
         };
         let entry = Entry {
@@ -305,15 +347,7 @@ impl Sockets {
             reason: None,
         };
         self.interfaces.insert(key, entry);
-        Ok(Device {
-            kind: "memif",
-            input_node: INPUT_NODE,
-            rx: (0..config.rx_queues).map(|q| Box::new(MemifRx::new(shared.clone(), q)) as _).collect(),
-            tx: (0..config.tx_queues).map(|q| Box::new(MemifTx::new(shared.clone(), q)) as _).collect(),
-            mac,
-            mtu: MEMIF_MTU,
-            control: Box::new(Control(shared)),
-        })
+        Ok((shared, mac))
     }
 
     /// Has the router listen on a socket.
@@ -407,7 +441,8 @@ impl Sockets {
             c.machine.poll_timeout().into_iter().chain(waits).min()
         });
         let pauses = self.sockets.values().map(|s| s.pause).filter(|p| *p > self.now);
-        sides.chain(clients).chain(pauses).min()
+        let resting = self.resting.iter().map(|(until, _)| *until);
+        sides.chain(clients).chain(pauses).chain(resting).min()
     }
 
     fn links(&self) -> Vec<bool> {
@@ -466,6 +501,7 @@ impl Sockets {
             let actions = c.machine.timeout(now);
             self.act(key, actions);
         }
+        self.resting.retain(|(until, _)| *until > now);
         let paused: Vec<u32> =
             self.sockets.iter().filter(|(_, s)| s.pause > 0 && s.pause <= now).map(|(id, _)| *id).collect();
         for id in paused {
@@ -624,7 +660,7 @@ impl Sockets {
         };
         let rx = rings(plan.to_server, Direction::ToServer)?;
         let tx = rings(plan.to_client, Direction::ToClient)?;
-        entry.shared.attach(rx, tx, signals)?;
+        entry.shared.attach(rx, tx, signals, None)?;
         entry.connected(plan.peer, plan.peer_interface, sizes);
         Ok(())
     }
@@ -635,7 +671,8 @@ impl Sockets {
         match c.interface.and_then(|key| self.interfaces.get_mut(&key)) {
             Some(entry) => {
                 entry.side = Side::Server(None);
-                entry.disconnected(why);
+                // A server lends nothing.
+                drop(entry.disconnected(why));
             }
             None => self.refused(c.socket, &why),
         }
@@ -666,6 +703,7 @@ impl Sockets {
     }
 
     fn act(&mut self, key: (u32, u32), actions: Vec<client::Action>) {
+        let now = self.now;
         for action in actions {
             let Some(entry) = self.interfaces.get_mut(&key) else { return };
             let Side::Client(c) = &mut entry.side else { return };
@@ -696,9 +734,9 @@ impl Sockets {
                         }
                     }
                 }
-                client::Action::Make(layout) => match make(layout) {
+                client::Action::Make(layout) => match make(layout, c.pool.as_ref()) {
                     Ok(memory) => {
-                        let sizes = memory.regions.iter().map(|r| r.len() as u64).collect();
+                        let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
                         c.memory = Some(memory);
                         Some(client::Event::Made(sizes))
                     }
@@ -716,9 +754,9 @@ impl Sockets {
                 }
                 client::Action::Attach(peer, interface) => {
                     let (Some(memory), Some(signals)) = (&mut c.memory, &self.signals) else { return };
-                    let sizes = memory.regions.iter().map(|r| r.len() as u64).collect();
+                    let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
                     let (rx, tx) = std::mem::take(&mut memory.rings);
-                    match entry.shared.attach(rx, tx, signals) {
+                    match entry.shared.attach(rx, tx, signals, c.pool.as_ref()) {
                         Ok(()) => {
                             entry.connected(peer, interface, sizes);
                             None
@@ -731,7 +769,8 @@ impl Sockets {
                         self.owners.remove(&number);
                     }
                     c.memory = None;
-                    entry.disconnected(why);
+                    let lent = entry.disconnected(why);
+                    self.resting.push((now + REST, lent));
                     None
                 }
             };
@@ -791,28 +830,37 @@ impl Memory {
     /// The file that goes with a message.
     fn file(&self, message: &Message) -> Option<Arc<OwnedFd>> {
         match message {
-            Message::AddRegion { index, .. } => self.files.get(usize::from(*index)).cloned(),
+            Message::AddRegion { index, .. } => {
+                self.regions.get(usize::from(*index)).map(|(_, file)| file.clone())
+            }
             Message::AddRing(r) => self.bells.get(self.layout.place(r.direction, r.index)).cloned(),
             _ => None,
         }
     }
 }
 
-/// Makes a client's memory, with its rings, which are whole before the server hears of them.
-fn make(layout: Layout) -> io::Result<Memory> {
-    let (region, file) = Region::create(channel::MEMORY_NAME, layout.len())?;
-    let regions: Arc<[Region]> = [region].into();
+/// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of `pool` is a region
+/// of it, if there is one.
+fn make(layout: Layout, pool: Option<&Pool>) -> io::Result<Memory> {
+    let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
+    let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
+    let mut regions = vec![(len as u64, Arc::new(file))];
+    let mapped: Arc<[Region]> = [region].into();
+    if let Some(pool) = pool {
+        regions.push((pool.window().len() as u64, Arc::new(pool.file()?)));
+    }
     let bells: Vec<_> = layout.rings().map(|_| sys::eventfd().map(Arc::new)).collect::<io::Result<_>>()?;
     let mut rings = (Vec::new(), Vec::new());
+    let ring = if pool.is_some() { Ring::lending } else { Ring::own };
     for ((direction, number, _), bell) in layout.rings().zip(&bells) {
-        let ring = Ring::own(regions.clone(), &layout, direction, number, bell.clone());
+        let ring = ring(mapped.clone(), &layout, direction, number, bell.clone());
         let ring = ring.ok_or_else(|| io::Error::other("the rings do not fit"))?;
         match direction {
             Direction::ToClient => rings.0.push(ring),
             Direction::ToServer => rings.1.push(ring),
         }
     }
-    Ok(Memory { layout, regions, files: vec![Arc::new(file)], bells, rings })
+    Ok(Memory { layout, regions, bells, rings })
 }
 
 /// The Ethernet address of an interface whose operator gives none: the same after a restart, and most likely no other's,
@@ -859,6 +907,7 @@ impl DeviceControl for Control {
         vec![
             ("memif", format!("socket {socket}, id {id}, {role}")),
             ("queues", format!("{rx_queues} to receive, {tx_queues} to transmit")),
+            ("packets", if self.0.config.lends() { "not copied".into() } else { "copied".into() }),
             ("peer", if *trusted { "trusted".into() } else { "not trusted".into() }),
             ("connected", if self.0.is_connected() { "yes".into() } else { "no".into() }),
         ]

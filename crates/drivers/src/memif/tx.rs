@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use buf::{Cache, FRAME_SIZE, Flags, Frame, Packet, TxCaps, TxQueue, Unsent};
 
+use super::lending::Lending;
 use super::region;
 use super::ring::{Fault, NEXT, Place, Ring};
 use super::shared::Shared;
 use super::signal::Signals;
-use crate::kernel::prefetch;
 
 /// A ring that packets go out by.
 pub(super) struct TxRing {
     pub(super) ring: Ring,
+    /// What the peer has of the router's own buffers, if packets lie there.
+    pub(super) lending: Option<Lending>,
     signals: Arc<Signals>,
     /// The peer has broken it: nothing is sent any more.
     broken: bool,
@@ -37,13 +39,27 @@ impl From<Fault> for Stop {
 }
 
 impl TxRing {
-    pub(super) fn new(ring: Ring, signals: Arc<Signals>) -> TxRing {
+    pub(super) fn new(ring: Ring, lending: Option<Lending>, signals: Arc<Signals>) -> TxRing {
         let most = usize::from(ring.memory().state().size).max(FRAME_SIZE);
-        TxRing { ring, signals, broken: false, places: Vec::with_capacity(most) }
+        TxRing { ring, lending, signals, broken: false, places: Vec::with_capacity(most) }
     }
 
-    /// Sends from the front of the frame; gives how many packets went, and why the others did not.
-    pub(super) fn send(&mut self, frame: &mut Frame) -> (usize, Result<(), Stop>) {
+    /// Sends from the front of the frame, and frees what was sent or gives it to the peer; says why the others did not go.
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Stop> {
+        let Some(lending) = &mut self.lending else {
+            let (sent, outcome) = self.copy(frame);
+            frame.free_front(sent, cache);
+            return outcome;
+        };
+        let (used, outcome) = lending.send(&mut self.ring, frame, cache);
+        if used > 0 {
+            self.signal();
+        }
+        outcome
+    }
+
+    /// Copies from the front of the frame; gives how many packets went, and why the others did not.
+    pub(super) fn copy(&mut self, frame: &mut Frame) -> (usize, Result<(), Stop>) {
         let free = match self.ring.available() {
             Ok(free) => free,
             Err(fault) => return (0, Err(fault.into())),
@@ -79,20 +95,53 @@ impl TxRing {
         }
         if used > 0 {
             self.ring.advance(used);
-            if self.ring.wants_signal() {
-                // The file was seen to be an event descriptor when the peer connected.
-                let _ = self.signals.ring(self.ring.bell());
-            }
+            self.ring.will_write(FRAME_SIZE as u16);
+            self.signal();
         }
         (sent, outcome)
     }
 
+    /// Sends the next `most` of these packets, or as many as there is room for; gives how many.
+    pub(super) fn send_ready<'a>(
+        &mut self,
+        most: usize,
+        packets: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<usize, Stop> {
+        let free = self.ring.available()?;
+        self.places.clear();
+        let n = self.look_at(most, free)?;
+        let mut sent = 0;
+        for (place, bytes) in self.places[..n].iter().zip(packets) {
+            if bytes.len().wrapping_sub(1) >= place.len as usize {
+                break;
+            }
+            // SAFETY: the place has room for so many bytes within a region that the ring keeps mapped; the packet lies
+            // elsewhere.
+            unsafe { region::copy(bytes.as_ptr(), place.at.as_ptr(), bytes.len()) };
+            self.ring.filled(sent, Place { len: bytes.len() as u32, ..*place });
+            sent += 1;
+        }
+        if sent == 0 {
+            return if n == 0 || most == 0 { Ok(0) } else { Err(Stop::For(Unsent::Refused)) };
+        }
+        self.ring.advance(sent);
+        self.signal();
+        Ok(usize::from(sent))
+    }
+
+    /// Wakes the peer, if it sleeps.
+    fn signal(&self) {
+        if self.ring.wants_signal() {
+            // The file was seen to be an event descriptor when the peer connected.
+            let _ = self.signals.ring(self.ring.bell());
+        }
+    }
+
     /// Has the first `n` empty buffers in `places`, or as many as there are; gives how many.
     fn look_at(&mut self, n: usize, free: u16) -> Result<usize, Fault> {
-        for i in self.places.len()..n.min(usize::from(free)) {
-            let place = self.ring.empty(i as u16)?;
-            prefetch::write(place.at.as_ptr());
-            self.places.push(place);
+        let (had, n) = (self.places.len() as u16, n.min(usize::from(free)) as u16);
+        if had < n {
+            self.ring.empty(had..n, &mut self.places)?;
         }
         Ok(self.places.len())
     }
@@ -158,9 +207,7 @@ impl TxQueue for MemifTx {
         let Some(port) = self.shared.tx_port(self.queue) else { return Err(Unsent::Down) };
         let mut port = port.lock().unwrap_or_else(|e| e.into_inner());
         let Some(ring) = port.as_mut().filter(|r| !r.broken) else { return Err(Unsent::Down) };
-        let (sent, outcome) = ring.send(frame);
-        frame.free_front(sent, cache);
-        outcome.map_err(|stop| match stop {
+        ring.send(frame, cache).map_err(|stop| match stop {
             Stop::For(unsent) => unsent,
             Stop::Fault(fault) => {
                 ring.broken = true;

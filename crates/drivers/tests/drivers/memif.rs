@@ -33,6 +33,7 @@ impl Drop for Place {
 /// A router's sockets, on a time of their own.
 struct Side {
     sockets: Sockets,
+    pool: Pool,
     now: u64,
 }
 
@@ -40,11 +41,11 @@ impl Side {
     fn new(path: &Path) -> Side {
         let mut sockets = Sockets::new().unwrap();
         sockets.add_socket(1, path).unwrap();
-        Side { sockets, now: 1 }
+        Side { sockets, pool: Pool::new(4096).unwrap(), now: 1 }
     }
 
     fn open(&mut self, config: &Config) -> Device {
-        let mut device = self.sockets.open(config).unwrap();
+        let mut device = self.sockets.open(config, &self.pool).unwrap();
         device.control.set_admin(true).unwrap();
         device
     }
@@ -130,6 +131,117 @@ fn packets_of_all_sizes_pass_both_ways_between_several_interfaces() {
     }
     drop((servers, clients, cache));
     assert_eq!(pool.stats().used, 0);
+}
+
+/// A client that lends its buffers, its server, and the client's pool.
+struct Lender {
+    sides: [Side; 2],
+    server: Device,
+    client: Device,
+    pool: Pool,
+    _place: Place,
+}
+
+fn lender(name: &str, ring_size: u16) -> Lender {
+    let place = Place::new(name);
+    let mut sides = [Side::new(&place.socket()), Side::new(&place.socket())];
+    let pool = sides[1].pool.clone();
+    let trusted = |role| Config { trusted: true, ring_size, ..config(0, role) };
+    let server = sides[0].open(&trusted(Role::Server));
+    let client = sides[1].open(&trusted(Role::Client));
+    let [a, b] = &mut sides;
+    until(&mut [a, b], "the connection", connected);
+    Lender { sides, server, client, pool, _place: place }
+}
+
+#[test]
+fn packets_lie_in_the_clients_own_buffers() {
+    let Lender { mut sides, mut server, mut client, pool, _place } = lender("lends", 64);
+    let mut cache = pool.cache();
+    let there = Pool::new(4096).unwrap();
+    let mut other = there.cache();
+    let sizes = sides[1].state(0).regions;
+    assert!(sizes.len() == 2 && sizes[1] == pool.window().len() as u64, "{sizes:?}");
+    // The server can send when it has been given buffers: all slots of its ring.
+    assert!(receive(&mut client, 0, &mut cache).is_empty());
+    assert_eq!(pool.stats().lent, 64);
+    let sizes = [60, 64, 1514, 2112, 2113, 9014];
+    for round in 0..50 {
+        let all: Vec<Vec<u8>> =
+            (0..7).map(|n| packet(n + 100 * round, sizes[usize::from(n + round) % 6])).collect();
+        assert_eq!(send(&mut client, 0, &mut cache, &all), Ok(()));
+        assert!(receive(&mut server, 0, &mut other) == all, "to the server, in round {round}");
+        assert_eq!(send(&mut server, 0, &mut other, &all), Ok(()));
+        assert!(receive(&mut client, 0, &mut cache) == all, "to the client, in round {round}");
+    }
+    // What was sent last is freed with what is sent next. A packet that is larger than the ring is none; others still go.
+    let large = packet(7, 64 * 2112 + 1);
+    assert_eq!(send(&mut client, 0, &mut cache, &[large[..65_000].to_vec(), packet(1, 60)]), Ok(()));
+    assert_eq!(receive(&mut server, 0, &mut other).len(), 2);
+    let many: Vec<Vec<u8>> = (0..65).map(|n| packet(n, 60)).collect();
+    assert_eq!(send(&mut client, 0, &mut cache, &many), Err(Unsent::Full));
+    assert_eq!((pool.stats().lent, receive(&mut server, 0, &mut other)), (128, many[..64].to_vec()));
+    assert_eq!(send(&mut client, 0, &mut cache, &[Vec::new()]), Err(Unsent::Refused));
+    // Not a copy: what the server sees is the memory of the client's buffer. It is not used again at once.
+    drop(client);
+    let [a, b] = &mut sides;
+    until(&mut [a, b], "the end", |sides| sides[1].sockets.interfaces(None, false).is_empty());
+    assert!(pool.stats().lent > 0, "the server may not know yet");
+    let gave_back = b.now;
+    until(&mut [a, b], "the return", |_| pool.stats().lent == 0);
+    assert!(b.now >= gave_back + 900_000_000, "{} ns", b.now - gave_back);
+    drop((cache, other));
+    assert_eq!((pool.stats().used, pool.stats().lost, there.stats().used), (0, 0, 0));
+}
+
+#[test]
+fn a_pool_that_ran_out_lends_less() {
+    let Lender { mut sides, mut server, mut client, pool, _place } = lender("poor", 64);
+    let mut cache = pool.cache();
+    let mut taken = Vec::new();
+    while let Some(held) = buf::Held::alloc(&mut cache) {
+        taken.push(held);
+    }
+    taken.drain(..3).for_each(|held| held.free(&mut cache));
+    assert!(receive(&mut client, 0, &mut cache).is_empty());
+    assert_eq!(pool.stats().lent, 3);
+    let there = Pool::new(256).unwrap();
+    let mut other = there.cache();
+    let all: Vec<Vec<u8>> = (0..5).map(|n| packet(n, 60)).collect();
+    assert_eq!(send(&mut server, 0, &mut other, &all), Err(Unsent::Full));
+    assert!(receive(&mut client, 0, &mut cache) == all[..3]);
+    taken.drain(..).for_each(|held| held.free(&mut cache));
+    assert!(receive(&mut client, 0, &mut cache).is_empty());
+    assert_eq!(pool.stats().lent, 64);
+    drop(client);
+    sides[1].turn();
+}
+
+#[test]
+fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
+    let place = Place::new("tester");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let mut server = a.open(&config(0, Role::Server));
+    let small = Config { ring_size: 64, ..config(0, Role::Client) };
+    let mut tester = b.sockets.open_tester(&small).unwrap();
+    assert_eq!(tester.send(1, std::iter::repeat(&[1; 60][..])), Err(Unsent::Down));
+    tester.set_admin(true).unwrap();
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    let mut cache = a.pool.cache();
+    let all: Vec<Vec<u8>> = (0..100).map(|n| packet(n, 60 + usize::from(n))).collect();
+    let mut left = all.iter().map(|p| &p[..]);
+    assert_eq!(tester.send(40, left.by_ref()), Ok(40));
+    assert_eq!(tester.send(40, left.by_ref()), Ok(24), "the ring has room for no more");
+    assert_eq!(tester.send(40, left.by_ref()), Ok(0));
+    assert!(receive(&mut server, 0, &mut cache) == all[..64]);
+    assert_eq!(tester.send(40, left.by_ref()), Ok(36), "none was taken that was not sent");
+    assert!(receive(&mut server, 0, &mut cache) == all[64..]);
+    assert_eq!(tester.send(1, std::iter::once(&[0; 2049][..])), Err(Unsent::Refused));
+    let mut seen = Vec::new();
+    assert_eq!(send(&mut server, 0, &mut cache, &[packet(1, 60), packet(2, 3000)]), Ok(()));
+    assert_eq!(tester.receive(|p| seen.push(p.to_vec())), Ok(2));
+    let parts = [packet(1, 60), packet(2, 3000)[..2048].to_vec(), packet(2, 3000)[2048..].to_vec()];
+    assert!(seen == parts);
 }
 
 #[test]
@@ -226,7 +338,7 @@ fn who_is_not_meant_is_refused_and_hears_why() {
     assert!(third.reason(0).ends_with("interface id 0 is connected already"), "{}", third.reason(0));
     assert!(a.state(0).connected, "who has it keeps it");
     let mut fourth = Side::new(&place.socket());
-    let taken = fourth.sockets.open(&config(1, Role::Server)).err().unwrap().to_string();
+    let taken = fourth.sockets.open(&config(1, Role::Server), &fourth.pool).err().unwrap().to_string();
     assert!(taken.starts_with("another program listens on "), "{taken}");
 }
 
