@@ -1,5 +1,9 @@
 //! All memif sockets and interfaces of a router: the main thread's side. It owns the control channels, carries out what
-//! `server.rs` and `client.rs` decide, and gives the queues their rings.
+//! `server.rs` and `client.rs` decide (`serve.rs`, `connect.rs`), and gives the queues their rings.
+
+mod connect;
+mod serve;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,33 +15,26 @@ use std::sync::Arc;
 use buf::{Lent, Pool};
 use infra::doorbell::Doorbell;
 
-use super::channel::{self, Channel, Listener, Received};
+use super::channel::{self, Channel, Listener};
 use super::client::{self, Client, Wish};
-use super::message::{Direction, Message};
-use super::region::Region;
-use super::ring::{Ring, RingState};
 use super::rx::MemifRx;
-use super::server::{self, Listed, Plan, Server};
+use super::server::{self, Server};
 use super::shared::Shared;
 use super::signal::Signals;
 use super::tester::Tester;
 use super::tx::MemifTx;
-use super::{Config, INPUT_NODE, Layout, MEMIF_MTU, Role, SECOND};
+use super::{Config, INPUT_NODE, MEMIF_MTU, Role, SECOND};
 use crate::device::{Device, DeviceControl, Link};
 use crate::kernel::sys;
+use connect::Memory;
+pub use shown::{InterfaceState, RingShown, SocketState};
 
 /// Number of the bell among the watched files; those of sockets and connections follow.
 const BELL: u64 = 0;
 /// Messages that are taken from a connection, and clients that are accepted, before others have their turn.
 const AT_ONCE: usize = 32;
-/// Clients on a socket that have not said yet what they want.
-const MOST_STRANGERS: usize = 16;
 /// How soon messages are sent again that a peer had no room for.
 const RESEND: u64 = SECOND / 500;
-/// How long nobody is accepted after the process had no descriptor left.
-const PAUSE: u64 = SECOND;
-/// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
-const REST: u64 = SECOND;
 
 /// Why there is no such socket or interface.
 #[derive(Debug)]
@@ -53,53 +50,6 @@ impl std::error::Error for OpenError {}
 
 fn refuse<T>(why: impl Into<String>) -> Result<T, OpenError> {
     Err(OpenError(why.into()))
-}
-
-/// A socket as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SocketState {
-    /// Its number.
-    pub id: u32,
-    /// Its file.
-    pub path: PathBuf,
-    /// Whether this router listens on it.
-    pub listens: bool,
-    /// Interfaces on it.
-    pub interfaces: usize,
-}
-
-/// An interface as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InterfaceState {
-    /// What was asked for.
-    pub config: Config,
-    /// Whether it is set up.
-    pub up: bool,
-    /// Whether packets pass.
-    pub connected: bool,
-    /// The peer's program, in its own words; empty while there is none.
-    pub peer: String,
-    /// The peer's interface, in its own words.
-    pub peer_interface: String,
-    /// Bytes of each region of memory.
-    pub regions: Vec<u64>,
-    /// Why it is not connected, or was not the last time.
-    pub reason: Option<String>,
-    /// Its rings.
-    pub rings: Vec<RingShown>,
-}
-
-/// A ring as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RingShown {
-    /// Whether packets come in by it.
-    pub receives: bool,
-    /// Its number among those.
-    pub number: usize,
-    /// Its indices.
-    pub state: RingState,
-    /// Flags, region, length and offset of each descriptor, where they were asked for.
-    pub descriptors: Vec<(u16, u16, u32, u32)>,
 }
 
 struct Socket {
@@ -135,17 +85,6 @@ struct ClientSide {
     memory: Option<Memory>,
     /// Whose buffers are lent to the server, if any are.
     pool: Option<Pool>,
-}
-
-/// What a client brings along.
-struct Memory {
-    layout: Layout,
-    /// Bytes and file of each region.
-    regions: Vec<(u64, Arc<OwnedFd>)>,
-    /// The event descriptor of each ring, in the order of the layout.
-    bells: Vec<Arc<OwnedFd>>,
-    /// The rings to receive by and those to transmit by, until the queues have them.
-    rings: (Vec<Ring>, Vec<Ring>),
 }
 
 enum Side {
@@ -508,312 +447,6 @@ impl Sockets {
             self.resume(id);
         }
     }
-
-    // The server's side.
-
-    fn accept(&mut self, id: u32) {
-        for _ in 0..AT_ONCE {
-            let Some(socket) = self.sockets.get_mut(&id) else { return };
-            let Some((_, listener)) = &socket.listener else { return };
-            let channel = match listener.accept() {
-                Ok(channel) => channel,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) => return self.pause(id, &e),
-            };
-            let strangers = self.connections.values().filter(|c| c.socket == id && c.interface.is_none());
-            if strangers.count() >= MOST_STRANGERS {
-                // Closed at once. Those who are here have a few seconds to say what they want.
-                self.refused(id, "too many clients that have not said what they want");
-                continue;
-            }
-            let number = self.next_number;
-            if sys::epoll_add(self.watched.as_fd(), channel.as_fd(), number, libc::EPOLLIN).is_err() {
-                continue;
-            }
-            self.next_number += 1;
-            let (machine, actions) = Server::new(self.now);
-            self.owners.insert(number, Owner::Server);
-            self.connections
-                .insert(number, ServerConnection { socket: id, channel, machine, interface: None });
-            self.act_for_client(number, actions);
-        }
-        self.more = true;
-    }
-
-    /// Clients cannot be accepted now, most likely for want of descriptors: the listener would not be silent.
-    fn pause(&mut self, id: u32, why: &io::Error) {
-        let until = self.now + PAUSE;
-        let Some(socket) = self.sockets.get_mut(&id) else { return };
-        tracing::warn!("memif socket {}: no client can be accepted: {why}", socket.path.display());
-        socket.pause = until;
-        if let Some((_, listener)) = &socket.listener {
-            sys::epoll_remove(self.watched.as_fd(), listener.as_fd());
-        }
-    }
-
-    fn resume(&mut self, id: u32) {
-        let Some(socket) = self.sockets.get_mut(&id) else { return };
-        socket.pause = 0;
-        if let Some((number, listener)) = &socket.listener
-            && let Err(e) = sys::epoll_add(self.watched.as_fd(), listener.as_fd(), *number, libc::EPOLLIN)
-        {
-            self.pause(id, &e);
-        }
-    }
-
-    /// Logs that a stranger was refused, at most once a second.
-    fn refused(&mut self, id: u32, why: &str) {
-        let now = self.now;
-        let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if socket.logged == 0 || now >= socket.logged + SECOND {
-            socket.logged = now.max(1);
-            tracing::warn!("memif socket {}: a client was refused: {why}", socket.path.display());
-        }
-    }
-
-    fn read_client(&mut self, number: u64) {
-        for _ in 0..AT_ONCE {
-            let Some(c) = self.connections.get(&number) else { return };
-            let event = match c.channel.receive() {
-                Received::Message(m, file) => server::Event::Message(m, file),
-                Received::Garbage(what) => server::Event::End(what),
-                Received::Closed => server::Event::Closed,
-                Received::Nothing => return,
-            };
-            self.serve(number, event);
-        }
-        self.more = true;
-    }
-
-    fn serve(&mut self, number: u64, event: server::Event<OwnedFd>) {
-        let Some(c) = self.connections.get_mut(&number) else { return };
-        let (socket, own) = (c.socket, c.interface);
-        let interfaces = &self.interfaces;
-        let listed = |id| {
-            let entry = interfaces.get(&(socket, id))?;
-            let Side::Server(connection) = &entry.side else { return None };
-            let config = &entry.shared.config;
-            Some(Listed {
-                up: entry.shared.is_up(),
-                taken: connection.is_some() && own != Some((socket, id)),
-                secret: config.secret.as_ref().map(super::Secret::bytes),
-                trusted: config.trusted,
-                name: config.name(),
-            })
-        };
-        let actions = c.machine.handle(event, listed);
-        self.act_for_client(number, actions);
-    }
-
-    fn act_for_client(&mut self, number: u64, actions: Vec<server::Action<OwnedFd>>) {
-        for action in actions {
-            let Some(c) = self.connections.get_mut(&number) else { return };
-            let done = match action {
-                server::Action::Send(message) => match c.channel.send(&message, None) {
-                    Ok(()) => Ok(()),
-                    Err(_) => return self.serve(number, server::Event::Closed),
-                },
-                server::Action::Claim(id) => {
-                    let key = (c.socket, id);
-                    c.interface = Some(key);
-                    if let Some(entry) = self.interfaces.get_mut(&key) {
-                        entry.side = Side::Server(Some(number));
-                    }
-                    Ok(())
-                }
-                server::Action::Attach(plan) => self.attach_client(number, plan),
-                server::Action::Close(why) => {
-                    self.close_client(number, why);
-                    return;
-                }
-            };
-            if let Err(why) = done {
-                return self.serve(number, server::Event::End(why));
-            }
-        }
-    }
-
-    fn attach_client(&mut self, number: u64, plan: Plan<OwnedFd>) -> Result<(), String> {
-        let entry = self.connections.get(&number).and_then(|c| c.interface);
-        let entry = entry.and_then(|key| self.interfaces.get_mut(&key)).ok_or("the interface was deleted")?;
-        let signals = self.signals.as_ref().ok_or("the interface was deleted")?;
-        let trusted = entry.shared.config.trusted;
-        let mut regions = Vec::with_capacity(plan.regions.len());
-        let mut sizes = Vec::with_capacity(plan.regions.len());
-        let mut total = 0u64;
-        for (i, (size, file)) in plan.regions.into_iter().enumerate() {
-            total = total.saturating_add(size);
-            if !trusted && total > super::region::MOST {
-                return Err(format!("the regions have more than {} bytes together", super::region::MOST));
-            }
-            let region = Region::of_peer(file.as_fd(), size, trusted);
-            regions.push(region.map_err(|e| format!("region {i} cannot be used: {e}"))?);
-            sizes.push(size);
-        }
-        let regions: Arc<[Region]> = regions.into();
-        let rings = |planned: Vec<server::PlannedRing<OwnedFd>>, direction| {
-            let ring = |r: server::PlannedRing<OwnedFd>| {
-                let place = (r.region, r.offset, r.log2_size);
-                Ring::of_peer(regions.clone(), place, direction, Arc::new(r.bell))
-            };
-            planned.into_iter().map(ring).collect::<Result<Vec<_>, _>>()
-        };
-        let rx = rings(plan.to_server, Direction::ToServer)?;
-        let tx = rings(plan.to_client, Direction::ToClient)?;
-        entry.shared.attach(rx, tx, signals, None)?;
-        entry.connected(plan.peer, plan.peer_interface, sizes);
-        Ok(())
-    }
-
-    fn close_client(&mut self, number: u64, why: String) {
-        self.owners.remove(&number);
-        let Some(c) = self.connections.remove(&number) else { return };
-        match c.interface.and_then(|key| self.interfaces.get_mut(&key)) {
-            Some(entry) => {
-                entry.side = Side::Server(None);
-                // A server lends nothing.
-                drop(entry.disconnected(why));
-            }
-            None => self.refused(c.socket, &why),
-        }
-    }
-
-    // The client's side.
-
-    fn read_server(&mut self, key: (u32, u32)) {
-        for _ in 0..AT_ONCE {
-            let Some(Side::Client(c)) = self.interfaces.get(&key).map(|e| &e.side) else { return };
-            let Some((_, channel)) = &c.channel else { return };
-            let event = match channel.receive() {
-                Received::Message(m, file) => client::Event::Message(m, file.is_some()),
-                Received::Garbage(what) => client::Event::End(what),
-                Received::Closed => client::Event::Closed("the server closed the connection".into()),
-                Received::Nothing => return,
-            };
-            self.drive(key, event);
-        }
-        self.more = true;
-    }
-
-    fn drive(&mut self, key: (u32, u32), event: client::Event) {
-        let now = self.now;
-        let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { return };
-        let actions = c.machine.handle(now, event);
-        self.act(key, actions);
-    }
-
-    fn act(&mut self, key: (u32, u32), actions: Vec<client::Action>) {
-        let now = self.now;
-        for action in actions {
-            let Some(entry) = self.interfaces.get_mut(&key) else { return };
-            let Side::Client(c) = &mut entry.side else { return };
-            let failed = match action {
-                client::Action::Connect => {
-                    let Some(socket) = self.sockets.get(&key.0) else { return };
-                    let number = self.next_number;
-                    let watch = |channel: Channel| {
-                        let added =
-                            sys::epoll_add(self.watched.as_fd(), channel.as_fd(), number, libc::EPOLLIN);
-                        added.map(|()| channel)
-                    };
-                    match Channel::connect(&socket.path).and_then(watch) {
-                        Ok(channel) => {
-                            self.next_number += 1;
-                            self.owners.insert(number, Owner::Client(key));
-                            c.channel = Some((number, channel));
-                            None
-                        }
-                        Err(e) => {
-                            let at = socket.path.display();
-                            Some(client::Event::Closed(match e.kind() {
-                                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                                    format!("no server listens on {at}")
-                                }
-                                _ => format!("connecting to {at}: {e}"),
-                            }))
-                        }
-                    }
-                }
-                client::Action::Make(layout) => match make(layout, c.pool.as_ref()) {
-                    Ok(memory) => {
-                        let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
-                        c.memory = Some(memory);
-                        Some(client::Event::Made(sizes))
-                    }
-                    Err(e) => Some(client::Event::End(format!("the memory cannot be made: {e}"))),
-                },
-                client::Action::Send(message) => {
-                    let file = c.memory.as_ref().and_then(|m| m.file(&message));
-                    match &mut c.channel {
-                        Some((_, channel)) => channel
-                            .send(&message, file)
-                            .err()
-                            .map(|e| client::Event::Closed(format!("the connection broke: {e}"))),
-                        None => None,
-                    }
-                }
-                client::Action::Attach(peer, interface) => {
-                    let (Some(memory), Some(signals)) = (&mut c.memory, &self.signals) else { return };
-                    let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
-                    let (rx, tx) = std::mem::take(&mut memory.rings);
-                    match entry.shared.attach(rx, tx, signals, c.pool.as_ref()) {
-                        Ok(()) => {
-                            entry.connected(peer, interface, sizes);
-                            None
-                        }
-                        Err(why) => Some(client::Event::End(why)),
-                    }
-                }
-                client::Action::Close(why) => {
-                    if let Some((number, _)) = c.channel.take() {
-                        self.owners.remove(&number);
-                    }
-                    c.memory = None;
-                    let lent = entry.disconnected(why);
-                    self.resting.push((now + REST, lent));
-                    None
-                }
-            };
-            if let Some(event) = failed {
-                return self.drive(key, event);
-            }
-        }
-    }
-
-    /// All sockets.
-    pub fn sockets(&self) -> Vec<SocketState> {
-        let state = |(id, s): (&u32, &Socket)| SocketState {
-            id: *id,
-            path: s.path.clone(),
-            listens: s.listener.is_some(),
-            interfaces: self.interfaces.keys().filter(|(socket, _)| socket == id).count(),
-        };
-        self.sockets.iter().map(state).collect()
-    }
-
-    /// All interfaces, or the one of this name; with their descriptors if these are asked for.
-    pub fn interfaces(&self, name: Option<&str>, descriptors: bool) -> Vec<InterfaceState> {
-        let wanted = |e: &&Entry| name.is_none_or(|n| n == e.shared.config.name());
-        let state = |e: &Entry| {
-            let shown = |(receives, number, ring): (bool, usize, super::ring::Memory)| {
-                let list = if descriptors { ring.descriptors() } else { Vec::new() };
-                RingShown { receives, number, state: ring.state(), descriptors: list }
-            };
-            let mut rings: Vec<RingShown> = e.shared.rings().into_iter().map(shown).collect();
-            rings.sort_by_key(|r| (!r.receives, r.number));
-            InterfaceState {
-                config: e.shared.config.clone(),
-                up: e.shared.is_up(),
-                connected: e.shared.is_connected(),
-                peer: e.peer.clone(),
-                peer_interface: e.peer_interface.clone(),
-                regions: e.regions.clone(),
-                reason: e.reason.clone().filter(|_| !e.shared.is_connected()),
-                rings,
-            }
-        };
-        self.interfaces.values().filter(wanted).map(state).collect()
-    }
 }
 
 impl Drop for Sockets {
@@ -824,43 +457,6 @@ impl Drop for Sockets {
             self.end(key, "the router stops");
         }
     }
-}
-
-impl Memory {
-    /// The file that goes with a message.
-    fn file(&self, message: &Message) -> Option<Arc<OwnedFd>> {
-        match message {
-            Message::AddRegion { index, .. } => {
-                self.regions.get(usize::from(*index)).map(|(_, file)| file.clone())
-            }
-            Message::AddRing(r) => self.bells.get(self.layout.place(r.direction, r.index)).cloned(),
-            _ => None,
-        }
-    }
-}
-
-/// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of `pool` is a region
-/// of it, if there is one.
-fn make(layout: Layout, pool: Option<&Pool>) -> io::Result<Memory> {
-    let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
-    let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
-    let mut regions = vec![(len as u64, Arc::new(file))];
-    let mapped: Arc<[Region]> = [region].into();
-    if let Some(pool) = pool {
-        regions.push((pool.window().len() as u64, Arc::new(pool.file()?)));
-    }
-    let bells: Vec<_> = layout.rings().map(|_| sys::eventfd().map(Arc::new)).collect::<io::Result<_>>()?;
-    let mut rings = (Vec::new(), Vec::new());
-    let ring = if pool.is_some() { Ring::lending } else { Ring::own };
-    for ((direction, number, _), bell) in layout.rings().zip(&bells) {
-        let ring = ring(mapped.clone(), &layout, direction, number, bell.clone());
-        let ring = ring.ok_or_else(|| io::Error::other("the rings do not fit"))?;
-        match direction {
-            Direction::ToClient => rings.0.push(ring),
-            Direction::ToServer => rings.1.push(ring),
-        }
-    }
-    Ok(Memory { layout, regions, bells, rings })
 }
 
 /// The Ethernet address of an interface whose operator gives none: the same after a restart, and most likely no other's,

@@ -1,0 +1,168 @@
+//! The client's side: servers are looked for, and memory is made for them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use buf::Pool;
+
+use super::{AT_ONCE, Owner, Side, Sockets};
+use crate::kernel::sys;
+use crate::memif::channel::{self, Channel, Received};
+use crate::memif::message::{Direction, Message};
+use crate::memif::region::Region;
+use crate::memif::ring::Ring;
+use crate::memif::{Layout, SECOND, client};
+
+/// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
+const REST: u64 = SECOND;
+
+/// What a client brings along.
+pub(super) struct Memory {
+    layout: Layout,
+    /// Bytes and file of each region.
+    regions: Vec<(u64, Arc<OwnedFd>)>,
+    /// The event descriptor of each ring, in the order of the layout.
+    bells: Vec<Arc<OwnedFd>>,
+    /// The rings to receive by and those to transmit by, until the queues have them.
+    rings: (Vec<Ring>, Vec<Ring>),
+}
+
+impl Sockets {
+    pub(super) fn read_server(&mut self, key: (u32, u32)) {
+        for _ in 0..AT_ONCE {
+            let Some(Side::Client(c)) = self.interfaces.get(&key).map(|e| &e.side) else { return };
+            let Some((_, channel)) = &c.channel else { return };
+            let event = match channel.receive() {
+                Received::Message(m, file) => client::Event::Message(m, file.is_some()),
+                Received::Garbage(what) => client::Event::End(what),
+                Received::Closed => client::Event::Closed("the server closed the connection".into()),
+                Received::Nothing => return,
+            };
+            self.drive(key, event);
+        }
+        self.more = true;
+    }
+
+    pub(super) fn drive(&mut self, key: (u32, u32), event: client::Event) {
+        let now = self.now;
+        let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { return };
+        let actions = c.machine.handle(now, event);
+        self.act(key, actions);
+    }
+
+    pub(super) fn act(&mut self, key: (u32, u32), actions: Vec<client::Action>) {
+        let now = self.now;
+        for action in actions {
+            let Some(entry) = self.interfaces.get_mut(&key) else { return };
+            let Side::Client(c) = &mut entry.side else { return };
+            let failed = match action {
+                client::Action::Connect => {
+                    let Some(socket) = self.sockets.get(&key.0) else { return };
+                    let number = self.next_number;
+                    let watch = |channel: Channel| {
+                        let added =
+                            sys::epoll_add(self.watched.as_fd(), channel.as_fd(), number, libc::EPOLLIN);
+                        added.map(|()| channel)
+                    };
+                    match Channel::connect(&socket.path).and_then(watch) {
+                        Ok(channel) => {
+                            self.next_number += 1;
+                            self.owners.insert(number, Owner::Client(key));
+                            c.channel = Some((number, channel));
+                            None
+                        }
+                        Err(e) => {
+                            let at = socket.path.display();
+                            Some(client::Event::Closed(match e.kind() {
+                                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                                    format!("no server listens on {at}")
+                                }
+                                _ => format!("connecting to {at}: {e}"),
+                            }))
+                        }
+                    }
+                }
+                client::Action::Make(layout) => match make(layout, c.pool.as_ref()) {
+                    Ok(memory) => {
+                        let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
+                        c.memory = Some(memory);
+                        Some(client::Event::Made(sizes))
+                    }
+                    Err(e) => Some(client::Event::End(format!("the memory cannot be made: {e}"))),
+                },
+                client::Action::Send(message) => {
+                    let file = c.memory.as_ref().and_then(|m| m.file(&message));
+                    match &mut c.channel {
+                        Some((_, channel)) => channel
+                            .send(&message, file)
+                            .err()
+                            .map(|e| client::Event::Closed(format!("the connection broke: {e}"))),
+                        None => None,
+                    }
+                }
+                client::Action::Attach(peer, interface) => {
+                    let (Some(memory), Some(signals)) = (&mut c.memory, &self.signals) else { return };
+                    let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
+                    let (rx, tx) = std::mem::take(&mut memory.rings);
+                    match entry.shared.attach(rx, tx, signals, c.pool.as_ref()) {
+                        Ok(()) => {
+                            entry.connected(peer, interface, sizes);
+                            None
+                        }
+                        Err(why) => Some(client::Event::End(why)),
+                    }
+                }
+                client::Action::Close(why) => {
+                    if let Some((number, _)) = c.channel.take() {
+                        self.owners.remove(&number);
+                    }
+                    c.memory = None;
+                    let lent = entry.disconnected(why);
+                    self.resting.push((now + REST, lent));
+                    None
+                }
+            };
+            if let Some(event) = failed {
+                return self.drive(key, event);
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// The file that goes with a message.
+    fn file(&self, message: &Message) -> Option<Arc<OwnedFd>> {
+        match message {
+            Message::AddRegion { index, .. } => {
+                self.regions.get(usize::from(*index)).map(|(_, file)| file.clone())
+            }
+            Message::AddRing(r) => self.bells.get(self.layout.place(r.direction, r.index)).cloned(),
+            _ => None,
+        }
+    }
+}
+
+/// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of `pool` is a region
+/// of it, if there is one.
+fn make(layout: Layout, pool: Option<&Pool>) -> io::Result<Memory> {
+    let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
+    let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
+    let mut regions = vec![(len as u64, Arc::new(file))];
+    let mapped: Arc<[Region]> = [region].into();
+    if let Some(pool) = pool {
+        regions.push((pool.window().len() as u64, Arc::new(pool.file()?)));
+    }
+    let bells: Vec<_> = layout.rings().map(|_| sys::eventfd().map(Arc::new)).collect::<io::Result<_>>()?;
+    let mut rings = (Vec::new(), Vec::new());
+    let ring = if pool.is_some() { Ring::lending } else { Ring::own };
+    for ((direction, number, _), bell) in layout.rings().zip(&bells) {
+        let ring = ring(mapped.clone(), &layout, direction, number, bell.clone());
+        let ring = ring.ok_or_else(|| io::Error::other("the rings do not fit"))?;
+        match direction {
+            Direction::ToClient => rings.0.push(ring),
+            Direction::ToServer => rings.1.push(ring),
+        }
+    }
+    Ok(Memory { layout, regions, bells, rings })
+}

@@ -1,0 +1,188 @@
+//! The server's side: clients are accepted, and what they bring is attached.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use super::{AT_ONCE, Owner, ServerConnection, Side, Sockets};
+use crate::kernel::sys;
+use crate::memif::channel::Received;
+use crate::memif::message::Direction;
+use crate::memif::region::{self, Region};
+use crate::memif::ring::Ring;
+use crate::memif::server::{self, Listed, Plan, Server};
+use crate::memif::{SECOND, Secret};
+
+/// Clients on a socket that have not said yet what they want.
+const MOST_STRANGERS: usize = 16;
+/// How long nobody is accepted after the process had no descriptor left.
+const PAUSE: u64 = SECOND;
+
+impl Sockets {
+    pub(super) fn accept(&mut self, id: u32) {
+        for _ in 0..AT_ONCE {
+            let Some(socket) = self.sockets.get_mut(&id) else { return };
+            let Some((_, listener)) = &socket.listener else { return };
+            let channel = match listener.accept() {
+                Ok(channel) => channel,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) => return self.pause(id, &e),
+            };
+            let strangers = self.connections.values().filter(|c| c.socket == id && c.interface.is_none());
+            if strangers.count() >= MOST_STRANGERS {
+                // Closed at once. Those who are here have a few seconds to say what they want.
+                self.refused(id, "too many clients that have not said what they want");
+                continue;
+            }
+            let number = self.next_number;
+            if sys::epoll_add(self.watched.as_fd(), channel.as_fd(), number, libc::EPOLLIN).is_err() {
+                continue;
+            }
+            self.next_number += 1;
+            let (machine, actions) = Server::new(self.now);
+            self.owners.insert(number, Owner::Server);
+            self.connections
+                .insert(number, ServerConnection { socket: id, channel, machine, interface: None });
+            self.act_for_client(number, actions);
+        }
+        self.more = true;
+    }
+
+    /// Clients cannot be accepted now, most likely for want of descriptors: the listener would not be silent.
+    fn pause(&mut self, id: u32, why: &io::Error) {
+        let until = self.now + PAUSE;
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        tracing::warn!("memif socket {}: no client can be accepted: {why}", socket.path.display());
+        socket.pause = until;
+        if let Some((_, listener)) = &socket.listener {
+            sys::epoll_remove(self.watched.as_fd(), listener.as_fd());
+        }
+    }
+
+    pub(super) fn resume(&mut self, id: u32) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        socket.pause = 0;
+        if let Some((number, listener)) = &socket.listener
+            && let Err(e) = sys::epoll_add(self.watched.as_fd(), listener.as_fd(), *number, libc::EPOLLIN)
+        {
+            self.pause(id, &e);
+        }
+    }
+
+    /// Logs that a stranger was refused, at most once a second.
+    fn refused(&mut self, id: u32, why: &str) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        if socket.logged == 0 || now >= socket.logged + SECOND {
+            socket.logged = now.max(1);
+            tracing::warn!("memif socket {}: a client was refused: {why}", socket.path.display());
+        }
+    }
+
+    pub(super) fn read_client(&mut self, number: u64) {
+        for _ in 0..AT_ONCE {
+            let Some(c) = self.connections.get(&number) else { return };
+            let event = match c.channel.receive() {
+                Received::Message(m, file) => server::Event::Message(m, file),
+                Received::Garbage(what) => server::Event::End(what),
+                Received::Closed => server::Event::Closed,
+                Received::Nothing => return,
+            };
+            self.serve(number, event);
+        }
+        self.more = true;
+    }
+
+    pub(super) fn serve(&mut self, number: u64, event: server::Event<OwnedFd>) {
+        let Some(c) = self.connections.get_mut(&number) else { return };
+        let (socket, own) = (c.socket, c.interface);
+        let interfaces = &self.interfaces;
+        let listed = |id| {
+            let entry = interfaces.get(&(socket, id))?;
+            let Side::Server(connection) = &entry.side else { return None };
+            let config = &entry.shared.config;
+            Some(Listed {
+                up: entry.shared.is_up(),
+                taken: connection.is_some() && own != Some((socket, id)),
+                secret: config.secret.as_ref().map(Secret::bytes),
+                trusted: config.trusted,
+                name: config.name(),
+            })
+        };
+        let actions = c.machine.handle(event, listed);
+        self.act_for_client(number, actions);
+    }
+
+    pub(super) fn act_for_client(&mut self, number: u64, actions: Vec<server::Action<OwnedFd>>) {
+        for action in actions {
+            let Some(c) = self.connections.get_mut(&number) else { return };
+            let done = match action {
+                server::Action::Send(message) => match c.channel.send(&message, None) {
+                    Ok(()) => Ok(()),
+                    Err(_) => return self.serve(number, server::Event::Closed),
+                },
+                server::Action::Claim(id) => {
+                    let key = (c.socket, id);
+                    c.interface = Some(key);
+                    if let Some(entry) = self.interfaces.get_mut(&key) {
+                        entry.side = Side::Server(Some(number));
+                    }
+                    Ok(())
+                }
+                server::Action::Attach(plan) => self.attach_client(number, plan),
+                server::Action::Close(why) => {
+                    self.close_client(number, why);
+                    return;
+                }
+            };
+            if let Err(why) = done {
+                return self.serve(number, server::Event::End(why));
+            }
+        }
+    }
+
+    fn attach_client(&mut self, number: u64, plan: Plan<OwnedFd>) -> Result<(), String> {
+        let entry = self.connections.get(&number).and_then(|c| c.interface);
+        let entry = entry.and_then(|key| self.interfaces.get_mut(&key)).ok_or("the interface was deleted")?;
+        let signals = self.signals.as_ref().ok_or("the interface was deleted")?;
+        let trusted = entry.shared.config.trusted;
+        let mut regions = Vec::with_capacity(plan.regions.len());
+        let mut sizes = Vec::with_capacity(plan.regions.len());
+        let mut total = 0u64;
+        for (i, (size, file)) in plan.regions.into_iter().enumerate() {
+            total = total.saturating_add(size);
+            if !trusted && total > region::MOST {
+                return Err(format!("the regions have more than {} bytes together", region::MOST));
+            }
+            let region = Region::of_peer(file.as_fd(), size, trusted);
+            regions.push(region.map_err(|e| format!("region {i} cannot be used: {e}"))?);
+            sizes.push(size);
+        }
+        let regions: Arc<[Region]> = regions.into();
+        let rings = |planned: Vec<server::PlannedRing<OwnedFd>>, direction| {
+            let ring = |r: server::PlannedRing<OwnedFd>| {
+                let place = (r.region, r.offset, r.log2_size);
+                Ring::of_peer(regions.clone(), place, direction, Arc::new(r.bell))
+            };
+            planned.into_iter().map(ring).collect::<Result<Vec<_>, _>>()
+        };
+        let rx = rings(plan.to_server, Direction::ToServer)?;
+        let tx = rings(plan.to_client, Direction::ToClient)?;
+        entry.shared.attach(rx, tx, signals, None)?;
+        entry.connected(plan.peer, plan.peer_interface, sizes);
+        Ok(())
+    }
+
+    fn close_client(&mut self, number: u64, why: String) {
+        self.owners.remove(&number);
+        let Some(c) = self.connections.remove(&number) else { return };
+        match c.interface.and_then(|key| self.interfaces.get_mut(&key)) {
+            Some(entry) => {
+                entry.side = Side::Server(None);
+                // A server lends nothing.
+                drop(entry.disconnected(why));
+            }
+            None => self.refused(c.socket, &why),
+        }
+    }
+}
