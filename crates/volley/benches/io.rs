@@ -49,9 +49,10 @@ const BENCHES: [Bench; 4] = [
     Bench { name: "memif-ip4-1-trusted", routes: true, lends: true, target: (70.0, 35.0) },
 ];
 
-edges! { enum Next { Output = "interface-output" } }
+edges! { enum Next { Output = "interface-output", Continue = "next-feature" } }
 
-/// What comes in by an interface leaves by the one that was added after it.
+/// What comes in by an interface leaves by the one that was added after it. A frame with what is not the tester's goes the usual
+/// way.
 struct Port;
 
 impl FrameNode for Port {
@@ -64,7 +65,8 @@ impl FrameNode for Port {
             let from = p.rx_if();
             p.set_tx_if(from + 1);
         }
-        out.all(Verdict::Next(Next::Output));
+        let testers = frame.total_len() == frame.len() * LEN;
+        out.all(Verdict::Next(if testers { Next::Output } else { Next::Continue }));
     }
 }
 
