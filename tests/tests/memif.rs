@@ -90,8 +90,8 @@ fn connected(router: &Router, interface: &str) -> bool {
 
 /// A router between two interfaces, of which the first is a master, or not, and the second the contrary. What comes in by
 /// the first goes out by the second.
-fn between(host: &Host, dir: &Path, first_is_master: bool) -> Router {
-    let (a, b) = if first_is_master { ("master", "slave") } else { ("slave", "master") };
+fn between(host: &Host, dir: &Path, first_is_master: bool, slave: &str) -> Router {
+    let (a, b) = if first_is_master { ("master", slave) } else { (slave, "master") };
     let file = |n: u32| dir.join(format!("memif{n}.sock")).display().to_string();
     Router::start(
         host,
@@ -113,10 +113,10 @@ fn between(host: &Host, dir: &Path, first_is_master: bool) -> Router {
 }
 
 /// What testpmd sends comes out at the other testpmd, or is counted.
-fn all_packets_are_accounted_for(first_is_master: bool) {
+fn all_packets_are_accounted_for(first_is_master: bool, slave: &str) {
     let Some((r, dir)) = lab() else { return };
     let file = |n: u32| dir.join(format!("memif{n}.sock"));
-    let router = between(&r, &dir, first_is_master);
+    let router = between(&r, &dir, first_is_master, slave);
     let (a, b) = if first_is_master { ("client", "server") } else { ("server", "client") };
     let mut sink = Testpmd::start(&r, b, &file(2), 6, "rxonly", "");
     let peer = format!(",secret=sesame -- --eth-peer=0,{}", mac(&router, "memif1/5"));
@@ -146,12 +146,22 @@ fn all_packets_are_accounted_for(first_is_master: bool) {
 
 #[test]
 fn a_client_of_dpdks_sends_and_a_server_of_dpdks_receives() {
-    all_packets_are_accounted_for(true);
+    all_packets_are_accounted_for(true, "slave");
 }
 
 #[test]
 fn a_server_of_dpdks_sends_and_a_client_of_dpdks_receives() {
-    all_packets_are_accounted_for(false);
+    all_packets_are_accounted_for(false, "slave");
+}
+
+#[test]
+fn a_server_of_dpdks_reads_packets_where_they_lie() {
+    all_packets_are_accounted_for(true, "slave trusted");
+}
+
+#[test]
+fn a_server_of_dpdks_writes_packets_to_where_they_stay() {
+    all_packets_are_accounted_for(false, "slave trusted");
 }
 
 #[test]
