@@ -25,8 +25,9 @@ bench: setup ## Measure clocks per packet, start, memory, latency; tables, and t
 bench-fib: setup ## Measure how fast routes come and go; a table, and target/bench/fib.json (VOLLEY_RIB=FILE: a real table)
 	@. scripts/env.sh && cargo bench --package volley --bench fib
 
-bench-io: setup ## Measure what a router between two memif interfaces costs and forwards; a table, and target/bench/io.json
-	@. scripts/env.sh && cargo bench --package volley --bench io
+bench-io: setup ## Measure drivers: memif, latency at low load, veth against the kernel, idle; a table, and target/bench/io.json
+	@. scripts/env.sh && cargo build --release --package volley && cargo bench --package volley --bench io && \
+		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench veth
 
 bench-restart: setup ## Measure how long a restart under traffic stops forwarding; a table, and target/bench/restart.json
 	@. scripts/env.sh && cargo build --release --package volley && \

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Samples of one benchmark, and what they are to reach.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Figure {
     pub unit: &'static str,
     /// One value a repetition, in no order.
     pub samples: Vec<f64>,
-    /// The median is to be at most this.
+    /// The median is to be at most this; infinite: it is for comparison.
     pub target: f64,
 }
 
@@ -24,18 +24,36 @@ impl Figure {
     /// # Panics
     /// When the directory or the file cannot be written.
     pub fn report(file: &str, measurements: &[fn() -> Option<Figure>]) {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
+        drop(fs::remove_file(Self::directory().join(file)));
+        let all: Vec<_> =
+            measurements.iter().map(|measure| move || measure().map(|figure| vec![figure])).collect();
+        Self::add(file, all);
+    }
+
+    /// The same, where a measurement may give several figures, and what another benchmark wrote into the file stays.
+    ///
+    /// # Panics
+    /// When the directory or the file cannot be written.
+    pub fn add<M: Fn() -> Option<Vec<Figure>>>(file: &str, measurements: impl IntoIterator<Item = M>) {
+        let directory = Self::directory();
         fs::create_dir_all(&directory).expect("target/bench can be made");
-        let mut file = fs::File::create(directory.join(file)).expect("target/bench can be written");
-        println!("{:<16} {:>9} {:>9} {:>9} {:>9}", "bench", "median", "min", "max", "target");
+        let file = fs::File::options().append(true).create(true).open(directory.join(file));
+        let mut file = file.expect("target/bench can be written");
+        println!("{:<20} {:>9} {:>9} {:>9} {:>9}", "bench", "median", "min", "max", "target");
         for measure in measurements {
-            let Some(figure) = measure() else {
+            let Some(figures) = measure() else {
                 println!("SKIPPED: it needs root or a user namespace");
                 continue;
             };
-            writeln!(file, "{}", figure.json()).expect("target/bench can be written");
-            println!("{}", figure.line());
+            for figure in figures {
+                writeln!(file, "{}", figure.json()).expect("target/bench can be written");
+                println!("{}", figure.line());
+            }
         }
+    }
+
+    fn directory() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench")
     }
 
     /// Median, smallest, largest.
@@ -58,7 +76,10 @@ impl Figure {
     fn line(&self) -> String {
         let Figure { bench, unit, target, .. } = self;
         let (median, min, max) = self.summary();
-        let verdict = if median <= *target { "ok" } else { "MISSED" };
-        format!("{bench:<16} {median:>9.3} {min:>9.3} {max:>9.3} {target:>9.3}  {unit:<8} {verdict}")
+        let (target, verdict) = match (target.is_finite(), median <= *target) {
+            (false, _) => (String::new(), ""),
+            (true, reached) => (format!("{target:.3}"), if reached { "ok" } else { "MISSED" }),
+        };
+        format!("{bench:<20} {median:>9.3} {min:>9.3} {max:>9.3} {target:>9}  {unit:<8} {verdict}")
     }
 }

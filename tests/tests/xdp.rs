@@ -79,7 +79,7 @@ fn an_interface_is_taken_once() {
             "create interface af_xdp host-if eth9",
             "there is no interface eth9 here; there are: lo, eth0, eth1",
         ),
-        ("set interface mtu 9000 xdp-eth0", "up to 2090 bytes"),
+        ("set interface mtu 9000 xdp-eth0", "an MTU of 9000 is more than 2090"),
     ] {
         let done = router.attempt(command);
         assert!(!done.ok() && done.stderr.contains(part), "{done}");

@@ -69,6 +69,11 @@ pub trait DeviceControl: Send {
     /// Has `guardian` give the kernel's interface back as it was, should this process end without doing so.
     fn guard(&mut self, _guardian: &Guardian) {}
 
+    /// The NUMA node that the device is at, where it has one.
+    fn numa_node(&self) -> Option<u32> {
+        None
+    }
+
     /// What whoever takes this device has to know, in a sentence.
     fn warning(&self) -> Option<String> {
         None

@@ -22,7 +22,7 @@ pub(super) fn tables(reading: &mut Reading, node: &Node) {
 pub(super) const NOWHERE: [(&str, Via); 3] =
     [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
 
-/// `routes`: a list, whose members were [read](read) while the file was.
+/// `routes`: a list, whose members were [read] while the file was.
 pub(super) fn list(reading: &mut Reading, node: &Node) {
     reading.r.list(node);
 }

@@ -24,6 +24,7 @@ pub use crate::kernel::port::OpenError;
 use crate::device::{DeviceControl, Link};
 use crate::guardian::Guardian;
 use crate::kernel::claim::Claim;
+use crate::kernel::netdev::numa_node;
 use crate::kernel::port::Port;
 
 /// How packets are received.
@@ -105,6 +106,10 @@ impl DeviceControl for Control {
 
     fn guard(&mut self, guardian: &Guardian) {
         self.port.guard(guardian);
+    }
+
+    fn numa_node(&self) -> Option<u32> {
+        numa_node(&self.config.name)
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {

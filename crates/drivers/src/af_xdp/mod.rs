@@ -28,6 +28,7 @@ pub use program::Attach;
 
 use crate::device::{DeviceControl, Link};
 use crate::guardian::Guardian;
+use crate::kernel::netdev::numa_node;
 use crate::kernel::port::Port;
 use crate::kernel::sys;
 use program::Program;
@@ -164,6 +165,10 @@ impl DeviceControl for Control {
                 self.config.name
             )
         })
+    }
+
+    fn numa_node(&self) -> Option<u32> {
+        numa_node(&self.config.name)
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {

@@ -26,6 +26,12 @@ pub(crate) fn request(name: &str) -> Option<ifreq> {
     fits.then_some(r)
 }
 
+/// The NUMA node that an interface's hardware is at; `None` for what has none, or is at no certain one.
+pub(crate) fn numa_node(name: &str) -> Option<u32> {
+    let node = fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?;
+    node.trim().parse().ok()
+}
+
 impl Netdev {
     /// The interface of this name in the calling thread's namespace.
     ///

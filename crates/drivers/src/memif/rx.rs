@@ -237,6 +237,10 @@ impl RxQueue for MemifRx {
         quiet
     }
 
+    fn depth(&self) -> usize {
+        self.shared.config.ring_size.into()
+    }
+
     fn take_lost(&mut self) -> Lost {
         Lost { missed: 0, unusable: std::mem::take(&mut self.unusable) }
     }

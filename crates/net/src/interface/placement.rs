@@ -86,6 +86,11 @@ impl RxSlot {
         *lock(&self.attention)
     }
 
+    /// Has it attended to so, before it is anybody's.
+    pub(crate) fn attend(&self, attention: Attention) {
+        *lock(&self.attention) = attention;
+    }
+
     /// What it asks of its worker.
     pub fn eager(&self) -> Eager {
         let mode = self.attention().mode;

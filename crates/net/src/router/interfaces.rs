@@ -204,9 +204,11 @@ impl Router {
         let port = TxPort::new(tx).ok_or_else(|| RouterError("the device has no transmit queue".into()))?;
         let (mut queues, mut workers, of) = (Vec::new(), Vec::new(), rx.len());
         for (q, queue) in rx.into_iter().enumerate() {
-            let worker = self.least_loaded(&workers);
-            queues.push(Arc::new(RxSlot::new(index, (q, of), worker, input_node, queue)?));
-            workers.push(worker);
+            let slot = RxSlot::new(index, (q, of), self.least_loaded(&workers), input_node, queue)?;
+            let how = self.interface(index)?.receive.of(&slot, slot.attention(), self.workers());
+            slot.attend(how);
+            workers.push(how.worker);
+            queues.push(Arc::new(slot));
         }
         self.tx_ports.set(index, port)?;
         let link = control.link();
@@ -215,7 +217,14 @@ impl Router {
             slots.retain(|s| s.interface != index);
             slots.extend(queues);
         });
-        self.attend_to(index)?;
+        self.wake_workers();
+        for (worker, core, node) in self.far_workers(index) {
+            let name = &self.interface(index)?.name;
+            tracing::warn!(
+                "{name}: its device is not at NUMA node {node}, where worker {worker} runs on core {core}: every packet \
+                 crosses from one node to the other; set worker {worker} core …, or set interface rx-placement"
+            );
+        }
         Ok(())
     }
 

@@ -56,7 +56,7 @@ pub struct ReceiveQueue {
 
 impl Receive {
     /// How a queue that is attended to so is to be attended to, where there are so many workers.
-    fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
+    pub(super) fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
         let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
         let chosen = queue.worker.filter(|w| *w < workers);
         let spread = match self.handoff {
@@ -227,6 +227,21 @@ impl Router {
         (0..self.ports.len()).min_by_key(queues).unwrap_or(0)
     }
 
+    /// The workers that poll a device from another NUMA node than its own, each with its core and that one's node.
+    pub(super) fn far_workers(&self, index: u32) -> Vec<(usize, usize, u32)> {
+        let device = self.near.interfaces.get(index).and_then(|i| i.device.as_ref());
+        let Some(own) = device.and_then(|d| d.control.numa_node()) else { return Vec::new() };
+        let slots = self.tables.placement.slots();
+        let polls =
+            |worker: &usize| slots.iter().any(|s| s.interface == index && s.attention().worker == *worker);
+        let far = |worker: usize| {
+            let core = self.cores.get(worker).copied().flatten()?;
+            let node = infra::cpu::numa_node_of(core).filter(|node| *node != own)?;
+            Some((worker, core, node))
+        };
+        (0..self.ports.len()).filter(polls).filter_map(far).collect()
+    }
+
     /// What the operator wants of a device's receive queues. Gives the time that queues stood still.
     ///
     /// # Errors
@@ -241,7 +256,7 @@ impl Router {
     }
 
     /// Has the queues of a device attended to as the operator wants.
-    pub(super) fn attend_to(&mut self, index: u32) -> Result<Duration, RouterError> {
+    fn attend_to(&mut self, index: u32) -> Result<Duration, RouterError> {
         let slots = self.tables.placement.slots();
         let workers = self.ports.len();
         let wish = |s: &Arc<RxSlot>| match s.interface == index {
@@ -322,16 +337,14 @@ impl Router {
         let until = Instant::now() + GRACE;
         let turned = || if self.domain.synchronize(GRACE) { Ok(()) } else { Err(hangs()) };
         turned()?;
-        if self.blueprint.exchange().is_empty() {
-            return Ok(());
-        }
         while !self.blueprint.exchange().is_empty() {
             if Instant::now() > until {
                 return Err(hangs());
             }
             std::thread::yield_now();
         }
-        turned()
+        // Also if the rings were empty at once: who took the last of them may not have done with it.
+        if self.ports.len() > 1 { turned() } else { Ok(()) }
     }
 
     /// Looks now and then how busy the workers are. Where one has too much to do and another has time, the flows of its

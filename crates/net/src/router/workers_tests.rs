@@ -312,6 +312,46 @@ fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
     stop(r);
 }
 
+/// A device at a NUMA node of its own.
+struct At(u32);
+impl drivers::DeviceControl for At {
+    fn set_admin(&mut self, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_mtu(&mut self, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
+    fn link(&mut self) -> drivers::Link {
+        drivers::Link { present: true, carrier: true, speed_mbps: None }
+    }
+    fn numa_node(&self) -> Option<u32> {
+        Some(self.0)
+    }
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_worker_far_from_its_device_is_noticed() {
+    let Some(node) = infra::cpu::numa_node_of(0) else { return };
+    let (mut r, _) = router(1);
+    for (name, at) in [("near", node), ("far", node + 1)] {
+        let (mut device, ..) = pktgen::open(&pktgen::Config::default());
+        device.control = Box::new(At(at));
+        let index = r.add_device(name, device).unwrap();
+        assert_eq!(r.far_workers(index), [], "nobody knows where a worker is that has no core");
+        r.pin_worker(0, Some(0)).unwrap();
+        let far = if at == node { vec![] } else { vec![(0, 0, node)] };
+        assert_eq!(r.far_workers(index), far);
+        r.pin_worker(0, None).unwrap();
+    }
+    stop(r);
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let (mut r, _) = router(1);

@@ -8,9 +8,10 @@ use graph::Worker;
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::Tags;
+use net::interface::Handoff;
 use net::ip::{Path, Source};
 use net::pcap::Point;
-use net::router::{Address, Parts, Router, Sizes};
+use net::router::{Address, Parts, Receive, Router, Sizes};
 use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
 
 use crate::link::{Far, Sent};
@@ -111,7 +112,15 @@ impl World {
     pub fn add_device(&mut self, n: usize) {
         let far = self.links[n].clone();
         let device = far.device(device_mac(n), 1500, CAPS[n]);
-        let Ok(index) = self.router.add_device(&device_name(n), device) else { return };
+        let Ok(index) = self.router.add_absent_device(&device_name(n), device_mac(n), 1500) else { return };
+        if n == 0 {
+            // Its flows are shared out between the workers.
+            let receive = Receive { handoff: Handoff::On, ..Receive::default() };
+            self.router
+                .set_receive(index, receive)
+                .expect("there is no queue yet that would have to stand still");
+        }
+        self.router.attach_device(index, device).expect("a device can be attached");
         if n == 3 {
             self.router.set_table(index, 1).expect("a new interface may go to another VRF");
         }

@@ -19,16 +19,16 @@ use crate::commands::filter::with_filter;
 const PACKETS: u32 = 100;
 /// Bytes of each packet for which no number is said, as VPP has it.
 const BYTES: u32 = 512;
-/// How much of the file system is left free where nothing is said, in percent.
-const LEAVE_FREE: u32 = 5;
+/// How much of the file system is left free where nothing is said: so many percent, but no more than so many bytes.
+const LEAVE_FREE: (u32, u128) = (5, 256 << 20);
 
 pub(super) fn register(r: &mut Registry<Context>) {
     r.add(
         "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:u32>] \
          [intfc <interface:word>] [file <file:path>] [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
         "Copy packets into a file as they come in, go out or are dropped, until there are as many as \"max\" says, the \
-         file is as large as \"max-file-bytes\" says, or less of its file system is free than \"leave-free\" says (5 %); of \
-         one device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
+         file is as large as \"max-file-bytes\" says, or less of its file system is free than \"leave-free\" says \
+         (5 %, but no more than 256 MiB); of one device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
         |c, a| with_filter(c, a, start),
     );
     r.add("pcap trace off", "End the capture, and complete its file.", |c, _| match c.end_capture() {
@@ -57,8 +57,8 @@ fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, C
         None if a.has("most") => u64::MAX,
         None => PACKETS.into(),
     };
-    let leave_free = a.get::<u32>("percent").unwrap_or(LEAVE_FREE);
-    if leave_free > 99 {
+    let leave_free = a.get::<u32>("percent");
+    if leave_free.is_some_and(|percent| percent > 99) {
         return Err(a.fault("percent", "0 to 99 percent of the file system can be left free"));
     }
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
@@ -82,11 +82,14 @@ fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, C
     Ok(Output::text(text))
 }
 
-/// Why nothing more is written to a file system, of which so many percent are to stay free.
-fn too_full(disk: &Statvfs, leave_free: u32) -> Option<String> {
-    let (free, all) = (u128::from(disk.blocks_available()), u128::from(disk.blocks()));
-    (free * 100 < all * u128::from(leave_free))
-        .then(|| format!("less than {leave_free} % of its file system is free (leave-free)"))
+/// Why nothing more is written to a file system, of which so many percent are to stay free; `None`: as [`LEAVE_FREE`] says.
+fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
+    let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
+    let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));
+    let (percent, most) = leave_free.map_or(LEAVE_FREE, |percent| (percent, u128::MAX));
+    let least = (all * u128::from(percent) / 100).min(most);
+    let more = if least == most { format!(", and than {} MiB,", most >> 20) } else { String::new() };
+    (free < least).then(|| format!("less than {percent} % of its file system{more} is free (leave-free)"))
 }
 
 /// The file of a capture.
@@ -95,8 +98,8 @@ pub(super) struct Sink {
     file: PcapWriter<BufWriter<File>>,
     /// The same file, to ask about its file system.
     disk: File,
-    /// How much of the file system is to stay free, in percent.
-    leave_free: u32,
+    /// How much of the file system is to stay free, in percent, if that was said.
+    leave_free: Option<u32>,
     /// Why it ends before it is as large as was said.
     too_full: Option<String>,
     failed: Option<String>,

@@ -1,0 +1,153 @@
+//! As fast as it goes: the tester fills the ring that leads to the router, and empties the one that comes back. So the router is
+//! always behind, its vectors are full, and what comes back is its rate. Clocks are those of all nodes, the driver's included, a
+//! packet that came in.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use buf::FRAME_SIZE;
+use drivers::memif::Tester;
+use graph::stats::NodeRuntime;
+use infra::clock::tsc;
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::setup::{LEN, Result, Setup, set_up};
+use super::{Row, Target};
+
+/// Repetitions that count, and how long each takes.
+const REPETITIONS: usize = 15;
+const TIME: Duration = Duration::from_millis(200);
+
+/// What the router does with the packets.
+pub struct Bench {
+    pub name: &'static str,
+    /// Whether it looks up a route; else all that comes in by one interface leaves by the other.
+    routes: bool,
+    /// Whether packets lie in the router's own buffers. It is the client then.
+    lends: bool,
+    /// Most clocks a packet, and least Mpps.
+    target: (f64, f64),
+}
+
+pub const BENCHES: [Bench; 4] = [
+    Bench { name: "memif-port", routes: false, lends: false, target: (52.0, 35.0) },
+    Bench { name: "memif-port-trusted", routes: false, lends: true, target: (52.0, 35.0) },
+    Bench { name: "memif-ip4-1", routes: true, lends: false, target: (70.0, 35.0) },
+    Bench { name: "memif-ip4-1-trusted", routes: true, lends: true, target: (70.0, 35.0) },
+];
+
+/// What the tester counts, for others to see.
+#[derive(Default)]
+struct Seen {
+    sent: AtomicU64,
+    came: AtomicU64,
+    /// That were not what was sent.
+    wrong: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Sends by one interface, and looks at what comes by the other, until told to stop. Gives the clocks that a packet cost, there
+/// and back, in rounds with full frames both ways.
+fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
+    let packet = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(20, 0, 0, 1))
+        .ethernet(Mac([2, 0, 0, 0, 9, 8]), Mac([2, 0xfe, 0, 0, 0, 0]))
+        .udp(1024, 1024)
+        .payload(&[0x5a; LEN - 14 - 20 - 8])
+        .build();
+    let mut clocks = Vec::new();
+    while !seen.stop.load(Ordering::Relaxed) {
+        let start = tsc();
+        let sent = into.send(FRAME_SIZE, std::iter::repeat(&packet[..])).unwrap_or(0);
+        let mut wrong = 0;
+        let came =
+            from.receive(|p| wrong += u64::from(p.len() != LEN || p.last() != Some(&0x5a))).unwrap_or(0);
+        if sent == FRAME_SIZE && came == FRAME_SIZE && clocks.len() < 1 << 20 {
+            clocks.push((tsc() - start) as f64 / FRAME_SIZE as f64);
+        }
+        for (counter, n) in [(&seen.sent, sent as u64), (&seen.came, came as u64), (&seen.wrong, wrong)] {
+            counter.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+    clocks
+}
+
+/// What was measured, one value a repetition.
+#[derive(Default)]
+struct Figures {
+    clocks: Vec<f64>,
+    mpps: Vec<f64>,
+    vector: Vec<f64>,
+    loss: Vec<f64>,
+    tester: Vec<f64>,
+    nodes: Nodes,
+}
+
+fn measure(b: &Bench, [first, last]: [usize; 2]) -> Result<Figures> {
+    let Setup { mut parts, testers, _sockets } = set_up(b.routes, b.lends)?;
+    let Some(mut worker) = parts.workers.pop() else { return Err("no worker".into()) };
+    let (mut f, seen) = (Figures::default(), Seen::default());
+    std::thread::scope(|scope| -> Result<()> {
+        let seen = &seen;
+        let tester = scope.spawn(move || {
+            let _ = infra::cpu::pin_current(first);
+            test(testers, seen)
+        });
+        infra::cpu::pin_current(last)?;
+        let mut participant = parts.router.participant();
+        let mut section = participant.enter();
+        let stats = parts.router.graph().stats();
+        let count = || (seen.sent.load(Ordering::Relaxed), seen.came.load(Ordering::Relaxed));
+        // The first repetition warms caches, and does not count.
+        for repetition in 0..=REPETITIONS {
+            stats.clear_runtime();
+            let (start, before) = (Instant::now(), count());
+            while start.elapsed() < TIME {
+                for _ in 0..64 {
+                    worker.turn(section.guard());
+                    section.quiescent();
+                }
+            }
+            let (time, after) = (start.elapsed().as_secs_f64(), count());
+            let runtime = stats.runtime(None);
+            let input = runtime.iter().find(|n| n.name == "memif-input").map_or(0, |n| n.packets);
+            let next = runtime.iter().filter(|n| n.name != "memif-input").max_by_key(|n| n.packets);
+            let (Some(next), true) = (next, repetition > 0 && input > 0) else { continue };
+            let share = |n: &NodeRuntime| n.clocks_per_packet * n.packets as f64 / input as f64;
+            f.clocks.push(runtime.iter().map(share).sum());
+            f.mpps.push((after.1 - before.1) as f64 / time / 1e6);
+            f.vector.push(next.packets_per_call());
+            f.loss.push(
+                100.0 - 100.0 * ((after.1 - before.1) as f64 / (after.0 - before.0).max(1) as f64).min(1.0),
+            );
+            f.nodes = runtime.iter().filter(|n| n.packets > 0).map(|n| (n.name, share(n))).collect();
+        }
+        seen.stop.store(true, Ordering::Relaxed);
+        f.tester = tester.join().map_err(|_| "the tester panicked")?;
+        Ok(())
+    })?;
+    match (f.clocks.is_empty(), seen.wrong.into_inner()) {
+        (true, _) => Err("no packet came through".into()),
+        (_, 0) => Ok(f),
+        (_, wrong) => Err(format!("{wrong} packets came that were not sent").into()),
+    }
+}
+
+/// Clocks of each node for a packet that came in.
+type Nodes = Vec<(&'static str, f64)>;
+
+/// Measures one bench.
+pub(super) fn run(b: &Bench, cores: [usize; 2]) -> Result<(Vec<Row>, Nodes)> {
+    let f = measure(b, cores)?;
+    let row =
+        |suffix, unit, samples, target| Row { name: format!("{}{suffix}", b.name), unit, samples, target };
+    let rows = vec![
+        row("", "clocks/packet", f.clocks, Target::AtMost(b.target.0)),
+        row("-rate", "Mpps", f.mpps, Target::AtLeast(b.target.1)),
+        row("-vector", "packets/vector", f.vector, Target::AtLeast(200.0)),
+        row("-loss", "percent", f.loss, Target::None),
+        row("-tester", "clocks/packet", f.tester, Target::AtMost(70.0)),
+    ];
+    Ok((rows, f.nodes))
+}

@@ -1,0 +1,130 @@
+//! What forwarding between two veth pairs costs the whole machine: by AF_XDP, by af_packet, and by the Linux kernel, with the
+//! same sender, the same receiver and the same cores; and what of a core an idle router takes.
+//! `cargo bench -p scenarios --bench veth` prints a table and adds to `target/bench/io.json`, one object a line.
+//!
+//! The sender is a packet generator with a port by AF_XDP, in a namespace of its own; what it and the pairs cost is the same for
+//! all. The receiver is the far end of the second pair: it counts what comes, which is for another station.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use scenarios::{Figure, TWO_PORTS, cabled};
+use testkit::netns::Host;
+use testkit::process::{cpu_time, until};
+use testkit::router::Router;
+
+/// Measurements of each way.
+const REPETITIONS: usize = 7;
+const TIME: Duration = Duration::from_secs(2);
+/// The Ethernet address of nobody.
+const NOBODY: &str = "02:00:00:00:99:99";
+
+/// Hundredths of a second that all cores worked, by the kernel's account.
+fn worked() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").expect("Linux tells what cores do");
+    let all: Vec<f64> =
+        stat.lines().next().unwrap_or("").split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq: what was stolen is nobody's work here.
+    [0, 1, 2, 5, 6].iter().filter_map(|at| all.get(*at)).sum()
+}
+
+fn received(host: &Host) -> f64 {
+    host.run("cat /sys/class/net/eth0/statistics/rx_packets").trim().parse().expect("a number")
+}
+
+/// Measures while `forward` forwards: millions of packets a second, and microseconds of processor for each.
+fn measure(names: [&'static str; 2], forward: impl FnOnce(&Host) -> Option<Router>) -> Option<[Figure; 2]> {
+    let (a, r, b) = cabled()?;
+    let router = forward(&r);
+    let mac = r.run("cat /sys/class/net/eth0/address");
+    let generator = Router::start(
+        &a,
+        &format!(
+            "create interface af_xdp host-if eth0\n\
+             set interface state xdp-eth0 up\n\
+             set interface ip address xdp-eth0 10.0.0.3/24\n\
+             set ip neighbor xdp-eth0 10.0.0.1 {}\n\
+             ip route add 10.0.1.0/24 via 10.0.0.1\n\
+             create packet-generator interface pg0\n\
+             set interface state pg0 up\n\
+             packet-generator new {{ name x interface pg0 node ethernet-input size 64-64 \
+             data {{ IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00 UDP: 10.9.0.1 -> 10.0.1.7 UDP: 1 -> 2 }} }}\n\
+             packet-generator enable-stream x\n",
+            mac.trim()
+        ),
+    );
+    until("packets come", Duration::from_secs(10), || received(&b) > 1000.0);
+    let (mut rate, mut cost) = (Vec::new(), Vec::new());
+    for _ in 0..REPETITIONS {
+        let (start, packets, before) = (Instant::now(), received(&b), worked());
+        std::thread::sleep(TIME);
+        let (packets, time) = (received(&b) - packets, start.elapsed().as_secs_f64());
+        rate.push(packets / time / 1e6);
+        cost.push((worked() - before) * 1e4 / packets);
+    }
+    generator.stop();
+    if let Some(router) = router {
+        router.stop();
+    }
+    let [rate_name, cost_name] = names;
+    Some([
+        Figure { bench: cost_name, unit: "us", samples: cost, target: f64::INFINITY },
+        Figure { bench: rate_name, unit: "Mpps", samples: rate, target: f64::INFINITY },
+    ])
+}
+
+fn kernel() -> Option<Vec<Figure>> {
+    let forward = |r: &Host| {
+        for command in [
+            "sysctl -qw net.ipv4.ip_forward=1",
+            "ip addr add 10.0.0.1/24 dev eth0",
+            "ip addr add 10.0.1.1/24 dev eth1",
+            &format!("ip neigh replace 10.0.1.7 lladdr {NOBODY} dev eth1"),
+        ] {
+            r.run(command);
+        }
+        None
+    };
+    measure(["veth-kernel-rate", "veth-kernel-cpu"], forward).map(Vec::from)
+}
+
+fn ports(kind: &str) -> String {
+    let commands = match kind {
+        "xdp" => TWO_PORTS
+            .replace("create host-interface name ", "create interface af_xdp host-if ")
+            .replace("host-eth", "xdp-eth"),
+        _ => TWO_PORTS.to_string(),
+    };
+    format!("{commands}set ip neighbor {kind}-eth1 10.0.1.7 {NOBODY}\n")
+}
+
+fn af_xdp() -> Option<Vec<Figure>> {
+    let forward = |r: &Host| Some(Router::start(r, &ports("xdp")));
+    measure(["veth-af-xdp-rate", "veth-af-xdp-cpu"], forward).map(Vec::from)
+}
+
+fn af_packet() -> Option<Vec<Figure>> {
+    let forward = |r: &Host| Some(Router::start(r, &ports("host")));
+    measure(["veth-af-packet-rate", "veth-af-packet-cpu"], forward).map(Vec::from)
+}
+
+/// What of a core a router takes that has interfaces and nothing to do: all of its threads.
+fn idle() -> Option<Vec<Figure>> {
+    let (_a, r, _b) = cabled()?;
+    let router = Router::start(&r, TWO_PORTS);
+    // The neighbours of its start have been heard of by then.
+    std::thread::sleep(Duration::from_secs(3));
+    let mut samples = Vec::new();
+    for _ in 0..REPETITIONS {
+        let (start, before) = (Instant::now(), cpu_time(router.id()));
+        std::thread::sleep(TIME);
+        let spent = cpu_time(router.id()) - before;
+        samples.push(100.0 * spent.as_secs_f64() / start.elapsed().as_secs_f64());
+    }
+    router.stop();
+    Some(vec![Figure { bench: "idle-cpu", unit: "percent", samples, target: 1.0 }])
+}
+
+fn main() {
+    Figure::add("io.json", [idle, kernel, af_packet, af_xdp]);
+}
