@@ -1,11 +1,12 @@
 //! The benchmark of drivers: a tester on one core, a router's worker on another, and packets between them by memif.
 //!
 //! `cargo bench -p volley --bench io [NAME…]` prints a table and writes `target/bench/io.json`, one object a line: what a packet
-//! costs and how many go through where the router is always behind ([`flood`]), and how late packets are where it has little to do
-//! ([`latency`]). Figures are the median over the repetitions.
+//! costs and how many go through where the router is always behind ([`flood`]), how late packets are where it has little to do
+//! ([`latency`]), and what goes through where far too much comes ([`overload`]). Figures are the median over the repetitions.
 
 mod flood;
 mod latency;
+mod overload;
 mod setup;
 
 use std::fmt::Write as _;
@@ -78,6 +79,11 @@ fn main() -> Result<()> {
     }
     for load in latency::LOADS.iter().filter(|l| wants(l.name)) {
         for row in latency::run(load, [first, last]).map_err(|e| format!("{}: {e}", load.name))? {
+            writeln!(file, "{}", row.report(""))?;
+        }
+    }
+    if wants("overload") {
+        for row in overload::run([first, last]).map_err(|e| format!("overload: {e}"))? {
             writeln!(file, "{}", row.report(""))?;
         }
     }

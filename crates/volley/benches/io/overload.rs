@@ -1,0 +1,116 @@
+//! More than there is capacity for: what still goes through when twice as much comes, three in ten packets of which cause ICMP
+//! errors.
+//!
+//! The same mix is offered at several rates, up to as fast as the tester goes. Best is the most that came back at any rate; what
+//! comes back at the highest is to be nearly as much: a router that works on what it then has to drop would fall behind it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use drivers::memif::Tester;
+use infra::clock::Clock;
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::setup::{LEN, Result, Setup, set_up};
+use super::{Row, Target};
+
+const REPETITIONS: usize = 5;
+const TIME: Duration = Duration::from_millis(200);
+/// Offered packets a second; the last one is as fast as it goes.
+const RATES: [f64; 6] = [10e6, 20e6, 25e6, 30e6, 35e6, f64::INFINITY];
+/// Packets in a round of the mix, and how many of them have used up their time to live.
+const ROUND: usize = 10;
+const EXPIRED: usize = 3;
+const BURST: usize = 250;
+
+/// What is offered, and what has come back.
+struct Shared {
+    /// Index into [`RATES`].
+    rate: AtomicU64,
+    sent: AtomicU64,
+    came: AtomicU64,
+    stop: AtomicBool,
+}
+
+fn packet(ttl: u8) -> Vec<u8> {
+    PacketBuilder::ipv4([198, 18, 0, 2].into(), [20, 0, 0, 1].into())
+        .ethernet(Mac([2, 0, 0, 0, 9, 8]), Mac([2, 0xfe, 0, 0, 0, 0]))
+        .ttl(ttl)
+        .udp(1024, 1024)
+        .payload(&[0x5a; LEN - 42])
+        .build()
+}
+
+fn test([mut into, mut from]: [Tester; 2], clock: &Clock, shared: &Shared) {
+    let (good, expired) = (packet(64), packet(1));
+    let mix: Vec<&[u8]> = (0..BURST).map(|n| if n % ROUND < EXPIRED { &expired[..] } else { &good[..] }).collect();
+    let (mut due, mut last) = (0.0, clock.now_ns());
+    while !shared.stop.load(Ordering::Relaxed) {
+        let rate = RATES[shared.rate.load(Ordering::Relaxed) as usize % RATES.len()];
+        let now = clock.now_ns();
+        due = if rate.is_finite() { f64::min(due + (now - last) as f64 * rate / 1e9, BURST as f64) } else { BURST as f64 };
+        last = now;
+        // Whole rounds, so that the mix is the same whatever there is room for.
+        let n = due as usize / ROUND * ROUND;
+        let sent = if n > 0 { into.send(n, mix.iter().copied()).unwrap_or(0) } else { 0 };
+        due -= n as f64;
+        // What is reported goes back to where it came from: there it is not looked at.
+        let _ = into.receive(|_| ());
+        let came = from.receive(|_| ()).unwrap_or(0);
+        shared.sent.fetch_add(sent as u64, Ordering::Relaxed);
+        shared.came.fetch_add(came as u64, Ordering::Relaxed);
+    }
+}
+
+/// Measures it.
+pub(super) fn run([first, last]: [usize; 2]) -> Result<Vec<Row>> {
+    let Setup { parts, testers, _sockets } = set_up(true, false)?;
+    let (mut r, clock) = (parts.router, Clock::new());
+    r.start(parts.workers, &[Some(last)])?;
+    let shared = Shared {
+        rate: AtomicU64::new(0),
+        sent: AtomicU64::new(0),
+        came: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let (mut best, mut most, mut ratio, mut slowest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = infra::cpu::pin_current(first);
+            test(testers, &clock, &shared);
+        });
+        for repetition in 0..=REPETITIONS {
+            let mut came = [0.0; RATES.len()];
+            let mut late = Duration::ZERO;
+            for (at, came) in came.iter_mut().enumerate() {
+                shared.rate.store(at as u64, Ordering::Relaxed);
+                std::thread::sleep(TIME / 4);
+                let (start, before) = (Instant::now(), shared.came.load(Ordering::Relaxed));
+                while start.elapsed() < TIME {
+                    let turn = Instant::now();
+                    r.poll(clock.now_ns());
+                    late = late.max(turn.elapsed());
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                let packets = shared.came.load(Ordering::Relaxed) - before;
+                *came = packets as f64 / start.elapsed().as_secs_f64() / 1e6;
+            }
+            if repetition > 0 {
+                let top = came.iter().copied().fold(0.0, f64::max);
+                best.push(top);
+                most.push(came[RATES.len() - 1]);
+                ratio.push(100.0 * came[RATES.len() - 1] / top);
+                slowest.push(late.as_secs_f64() * 1e3);
+            }
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+    });
+    let row = |name: &str, unit, samples, target| Row { name: name.into(), unit, samples, target };
+    Ok(vec![
+        row("overload-best", "Mpps", best, Target::None),
+        row("overload-flood", "Mpps", most, Target::None),
+        row("overload-ratio", "percent", ratio, Target::AtLeast(95.0)),
+        row("overload-main-turn", "ms", slowest, Target::None),
+    ])
+}
