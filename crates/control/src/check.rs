@@ -55,6 +55,14 @@ impl Checker {
             Ok(startup) => {
                 found.warnings.extend(startup.warnings.iter().cloned());
                 found.warnings.extend(startup.unknown_groups());
+                if let Err((at, e)) = startup.cpu.place(&infra::cpu::online_cores()) {
+                    found.warnings.push(startup.about(at, format_args!("on this machine: {e}")));
+                }
+                let folder = startup.unix.log.as_deref().and_then(Path::parent);
+                if let Some(folder) = folder.filter(|f| !f.as_os_str().is_empty() && !f.is_dir()) {
+                    let what = format!("on this machine: there is no directory {}", folder.display());
+                    found.warnings.push(startup.about(&["log"], what));
+                }
                 let configuration = startup.unix.startup_config.as_deref();
                 match configuration.filter(|file| !file.exists()) {
                     Some(missing) => {

@@ -127,6 +127,12 @@ impl Context {
         if let (1.., why) = self.vain_ways_back() {
             all.push(format!("the configuration that nobody confirmed could not be taken back: {why}"));
         }
+        if let Some(file) = self.stale_start() {
+            all.push(format!(
+                "the router starts from {}, which nobody confirmed when it was applied: config save, or mend it",
+                file.display()
+            ));
+        }
         all
     }
 }

@@ -21,6 +21,11 @@ pub trait Values {
     fn has(&self, kind: &str, name: &str) -> bool {
         self.values(kind).iter().any(|value| value == name)
     }
+
+    /// What whoever said the last command has to know beside its answer, in whole lines; it is told once.
+    fn notice(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// How a command was called.
@@ -157,7 +162,11 @@ impl<C: Values + 'static> Registry<C> {
             }
             None => Ok(Output::none()),
         };
-        Ok(output?.render(json))
+        let mut answer = output?.render(json);
+        if let Some(notice) = cx.notice().filter(|_| !json) {
+            answer.text += &notice;
+        }
+        Ok(answer)
     }
 
     /// Whether a line is a command, by its form and the names that there are; an empty one is.

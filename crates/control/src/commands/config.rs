@@ -36,7 +36,9 @@ const LARGEST: u64 = 512 << 20;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show config yaml", "Show the configuration as a file for \"config apply\".", |c, a| {
-        let yaml = Yaml { writer: Writer::new(c.store.tree()), version: c.store.version(), begun: false };
+        let writer = Writer::new(c.store.tree());
+        let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
+        let yaml = Yaml { writer, version: c.store.version(), begun: false };
         Ok(Output::rows(yaml, a.json()))
     });
     r.add("show config history", "Show the changes that can be taken back, the newest first.", history);
@@ -76,6 +78,8 @@ pub fn register(r: &mut Registry<Context>) {
 pub struct Unconfirmed {
     /// What it goes back to.
     pub(super) generation: u64,
+    /// It is what the router starts from.
+    pub(super) start: bool,
     /// When it goes back, or when that is tried again.
     deadline: Instant,
     /// It is on its way back.
@@ -94,12 +98,12 @@ pub(super) struct Failed {
 
 impl Unconfirmed {
     /// It goes back to this generation in this time.
-    pub(super) fn new(generation: u64, time: Duration) -> Unconfirmed {
-        Unconfirmed { generation, deadline: Instant::now() + time, expired: false, failed: None }
+    pub(super) fn new(generation: u64, time: Duration, start: bool) -> Unconfirmed {
+        Unconfirmed { generation, start, deadline: Instant::now() + time, expired: false, failed: None }
     }
 
     /// Seconds until it goes back, or until that is tried again.
-    fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         self.deadline.saturating_duration_since(Instant::now()).as_secs()
     }
 }
@@ -242,14 +246,16 @@ fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let confirm = a.get::<String>("time").map(|word| {
         let (number, unit) = word.strip_suffix('s').map_or((&*word, 60), |number| (number, 1));
         let seconds = number.parse().ok().and_then(|n: u64| n.checked_mul(unit));
-        let fault = || a.fault("time", "a confirmation is waited for 1 minute to 1440, or 1s to 86400s");
+        let fault = || {
+            a.fault("time", "a confirmation is waited for 1 to 1440 minutes, or 1s to 86400s, as in \"90s\"")
+        };
         seconds.filter(|s| (1..=LONGEST).contains(s)).map(Duration::from_secs).ok_or_else(fault)
     });
     let confirm = confirm.transpose()?;
     if dry_run && confirm.is_some() {
         return Err(a.fault("confirm", "with dry-run nothing is applied, so nothing waits to be confirmed"));
     }
-    let terms = Terms { dry_run, confirm, expected: a.get("expected"), quiet: false };
+    let terms = Terms { dry_run, confirm, expected: a.get("expected"), ..Terms::default() };
     Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 
@@ -456,6 +462,7 @@ impl Job<Context> for Save {
                     Some(Err(_)) => return self.failed("it could not be written to its end"),
                 }
                 *out += &format!("{} written, as {form}\n", self.path.display());
+                c.start_is_stale &= !c.starts_from(&self.path);
                 for i in c.system.router.interfaces().filter(|i| i.is_absent()) {
                     *out += &format!(
                         "! {} is without its device: a router that starts from this file waits for that\n",

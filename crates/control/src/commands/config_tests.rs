@@ -687,3 +687,60 @@ fn a_description_comes_and_goes() {
     cli.ok("set interface description del pg0");
     assert_eq!(cli.ok("show config"), before);
 }
+
+#[test]
+fn who_changes_what_waits_to_be_confirmed_is_told() {
+    let mut cli = Cli::new();
+    let (_folder, path) =
+        file("a.yaml", "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { mtu: 1300 }\n");
+    cli.ok(&format!("config apply {path} confirm 5"));
+    let told = cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
+    assert!(told.starts_with("! what was applied before waits to be confirmed"), "{told}");
+    assert_eq!(cli.ok("show version"), cli.ok("show version"), "it is told once");
+    cli.ok("config confirm");
+    assert_eq!(cli.ok("ip route del 10.9.0.0/16 via 10.0.0.2"), "");
+}
+
+#[test]
+fn a_start_that_nobody_confirmed_is_told_of_until_it_is_mended() {
+    let mut cli = Cli::new();
+    let (_folder, path) = file("start.yaml", TWO_PORTS);
+    cli.context.startup_config = Some(path.clone().into());
+    let said = cli.ok(&format!("config apply {path} confirm 5"));
+    assert!(said.contains("! the router starts from this file"), "{said}");
+    assert!(cli.context.degraded().is_empty());
+    cli.context.unconfirmed.as_mut().unwrap().expire();
+    cli.look_at_confirmation();
+    let degraded = cli.context.degraded();
+    assert!(
+        degraded[0].starts_with("the router starts from ") && degraded[0].contains("start.yaml"),
+        "{degraded:?}"
+    );
+    // Another file says nothing about this one.
+    let (_folder, other) = file("other.yaml", TWO_PORTS);
+    cli.ok(&format!("config save {other}"));
+    assert_eq!(cli.context.degraded().len(), 1);
+    cli.ok("config save");
+    assert!(cli.context.degraded().is_empty());
+}
+
+#[test]
+fn who_may_only_read_sees_no_secret() {
+    let mut cli = Cli::new();
+    let yaml = "interfaces:\n  memif0/3:\n    state: down\n    memif: { role: slave, secret: hunter2 }\n";
+    let (_folder, path) = file("a.yaml", yaml);
+    cli.ok(&format!("config apply {path}"));
+    for line in ["show config", "show config yaml", "show tech-support"] {
+        let call = Call { read_only: true, ..Call::default() };
+        let answer = cli.registry.run(&mut cli.context, line, call).unwrap();
+        let (mut text, mut job) = (answer.text, answer.job);
+        while let Some(running) = &mut job {
+            if matches!(running.step(&mut cli.context, &mut text), Step::Done | Step::Failed(_)) {
+                job = None;
+            }
+        }
+        assert!(text.contains("<hidden>") && !text.contains("hunter2"), "{line}: {text}");
+        let told = cli.ok(line);
+        assert_eq!(told.contains("hunter2"), line != "show tech-support", "{told}");
+    }
+}

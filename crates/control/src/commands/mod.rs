@@ -19,7 +19,7 @@ pub mod whole;
 mod workers;
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,6 +60,10 @@ pub struct Context {
     pub trouble: Trouble,
     /// Pings under way, each with its job's token.
     pub pings: Vec<(u16, Weak<()>)>,
+    /// What is to be told to whoever said the last command.
+    notice: Option<String>,
+    /// The file that the router starts from is not what it is to be: nobody confirmed it.
+    start_is_stale: bool,
     /// The capture that runs.
     capture: Option<capture::Capture>,
     /// What came of the last one.
@@ -91,6 +95,8 @@ impl Context {
             journal: Journal::default(),
             changes: long::Changes::default(),
             unconfirmed: None,
+            start_is_stale: false,
+            notice: None,
             rates: Rates::new(clock.now_ns()),
             trouble: Trouble::default(),
             pings: Vec::new(),
@@ -109,6 +115,20 @@ impl Context {
     /// Nanoseconds of the monotonic clock.
     pub fn now(&self) -> u64 {
         self.clock.now_ns()
+    }
+
+    /// The file that the router starts from, if it is what nobody confirmed.
+    pub fn stale_start(&self) -> Option<&Path> {
+        self.startup_config.as_deref().filter(|_| self.start_is_stale)
+    }
+
+    /// Whether the router starts from this file.
+    fn starts_from(&self, path: &Path) -> bool {
+        let same = |start: &PathBuf| match (start.canonicalize(), path.canonicalize()) {
+            (Ok(start), Ok(path)) => start == path,
+            _ => start == path,
+        };
+        self.startup_config.as_ref().is_some_and(same)
     }
 
     /// Whether a change is taken back by itself unless it is confirmed.
@@ -140,7 +160,16 @@ impl Context {
         let before = Journal::before(&self.store, &changes);
         self.change(changes)?;
         self.journal.note(before);
+        self.notice = self.goes_back_too();
         Ok(())
+    }
+
+    /// What whoever has changed something has to know while something else waits to be confirmed.
+    fn goes_back_too(&self) -> Option<String> {
+        let left = self.unconfirmed.as_ref()?.left();
+        Some(format!(
+            "! what was applied before waits to be confirmed: unless it is (config confirm), this goes back with it in {left} s\n"
+        ))
     }
 
     /// A change by a job, which looks after itself, and tells the journal when it is done.
@@ -180,6 +209,10 @@ impl Values for Context {
             "log-level" => Level::parse(name).is_some(),
             _ => self.values(kind).iter().any(|value| value == name),
         }
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.notice.take()
     }
 }
 

@@ -251,6 +251,7 @@ impl Job<Context> for Work {
         if self.replaced > 0 {
             *out += &format!("replaced {} paths: a route has one path\n", self.replaced);
         }
+        *out += &c.goes_back_too().unwrap_or_default();
         Step::Done
     }
 }

@@ -38,6 +38,8 @@ pub struct Terms {
     pub expected: Option<u64>,
     /// Nobody reads what changes.
     pub quiet: bool,
+    /// It is the file that the router starts from; [`Whole::file`] finds out.
+    pub start: bool,
 }
 
 /// What the configuration is to become.
@@ -107,6 +109,7 @@ impl Whole {
     /// # Errors
     /// When there can be no thread that reads the file.
     pub fn file(path: PathBuf, terms: Terms, c: &Context) -> Result<Whole, CliError> {
+        let terms = Terms { start: c.starts_from(&path), ..terms };
         Whole::read(Reading::begin(path)?, terms, c)
     }
 
@@ -367,8 +370,11 @@ fn end(
                     "it goes back to generation {generation} in {words} unless confirmed"
                 );
                 c.journal.hold(Some(generation));
-                c.unconfirmed = Some(Unconfirmed::new(generation, time));
+                c.unconfirmed = Some(Unconfirmed::new(generation, time, terms.start));
                 text += &format!("goes back in {words} unless confirmed: config confirm\n");
+                if terms.start {
+                    text += "! the router starts from this file: a restart applies it, confirmed or not\n";
+                }
             }
         }
     }
@@ -383,9 +389,19 @@ fn arrived(c: &mut Context, goal: &Goal) {
         Goal::Generation(n) => *n <= waiting.generation,
         Goal::File(..) => true,
     };
-    if c.unconfirmed.as_ref().is_some_and(settled) {
-        c.forget_unconfirmed();
+    if let Goal::File(_, terms) = goal {
+        c.start_is_stale &= !terms.start;
     }
+    let Some(waiting) = c.unconfirmed.as_ref().filter(|w| settled(w)) else { return };
+    if let (true, Goal::Generation(_), Some(file)) = (waiting.start, goal, &c.startup_config) {
+        tracing::warn!(
+            event = "config",
+            "the router starts from {}, which is what went back: a restart would apply it; say config save, or mend it",
+            file.display()
+        );
+        c.start_is_stale = true;
+    }
+    c.forget_unconfirmed();
 }
 
 /// Lets go of much elsewhere, for that takes as long as to make it.

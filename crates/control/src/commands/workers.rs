@@ -44,7 +44,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "set handoff shards <shards:word> worker <worker:u32>",
-        "Give the flows of these shards (0-511) to a worker, until the router stops.",
+        "Give the flows of these shards (some of 0 to 1023, as 0-511,600) to a worker, until the router stops.",
         set_shards,
     );
     r.add("show handoff", "Show how flows are shared out between the workers.", |c, _| Ok(show(c)));
@@ -89,13 +89,19 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
         None => r.cores().iter().copied().chain(std::iter::repeat(None)).take(count).collect(),
     };
     r.set_workers(&cores).map_err(|e| a.about("count", CliError::new(e.to_string())))?;
-    tracing::info!(event = "workers", "there are {count} workers now");
-    let s =
+    let now =
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
-    Ok(stood(
-        c,
-        &format!("{s}, until the router stops: cpu {{ workers {count} }} in startup.conf is for longer"),
-    ))
+    tracing::info!(event = "workers", "{now}");
+    Ok(stood(c, &format!("{now}, until the router stops{}", for_longer(c.system.router.cores()))))
+}
+
+/// How startup.conf says the same, if it can.
+fn for_longer(cores: &[Option<usize>]) -> String {
+    let pinned: Option<Vec<String>> = cores.iter().map(|core| core.map(|core| core.to_string())).collect();
+    // Workers that startup.conf counts have a core each, and the main thread has one more.
+    let count = (cores.len() < infra::cpu::online_cores().len()).then(|| format!("workers {}", cores.len()));
+    let words = pinned.map(|cores| format!("corelist-workers {}", cores.join(","))).or(count);
+    words.map_or(String::new(), |words| format!("; cpu {{ {words} }} in startup.conf is for longer"))
 }
 
 fn set_core(c: &mut Context, a: &Args) -> Done {

@@ -147,6 +147,9 @@ pub fn read(text: &str, file: &str) -> Wanted {
         for (name, what) in LATER {
             fields.later(&mut reading.r, name, what);
         }
+        // Those make interfaces, but no VRF.
+        reading.lost.interfaces |= reading.r.faults.len() > before;
+        let before = reading.r.faults.len();
         fields.end(&mut reading.r);
         if unread || reading.r.faults.len() > before {
             // A section that was not read may have had anything.

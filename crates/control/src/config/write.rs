@@ -11,7 +11,7 @@ use net::ip::reassembly::Kind;
 use wire::Mac;
 
 use super::route::NOWHERE;
-use crate::intent::{Interface, Key, Route, Spec, Tree, Value, Via, in_order, reassembly_name};
+use crate::intent::{HIDDEN, Interface, Key, Route, Spec, Tree, Value, Via, in_order, reassembly_name};
 
 /// YAML by lines.
 pub(super) struct Text<'o> {
@@ -19,6 +19,8 @@ pub(super) struct Text<'o> {
     indent: usize,
     /// Whether indices are written.
     indices: bool,
+    /// Whether secrets are not.
+    hides: bool,
 }
 
 impl Text<'_> {
@@ -41,10 +43,13 @@ impl Text<'_> {
 
     /// A map below `name`, which stands there even if it is empty.
     fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
+        // Numbers are keys as they are: of sub-interfaces, others read them as numbers.
+        let number = !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
+        let key = if number { name.to_string() } else { quoted(name) };
         let before = self.text.len();
-        self.map(quoted(name), fields);
+        self.map(&key, fields);
         if self.text.len() == before {
-            self.line(format_args!("{}: {{}}", quoted(name)));
+            self.line(format_args!("{key}: {{}}"));
         }
     }
 
@@ -111,6 +116,8 @@ pub struct Writer {
     begun: bool,
     /// Whether indices are written.
     indices: bool,
+    /// Whether secrets are not.
+    hides: bool,
 }
 
 impl Writer {
@@ -119,10 +126,15 @@ impl Writer {
         Writer { indices: !in_order(tree), ..Writer::default() }
     }
 
+    /// For those who may not know secrets: a word stands in their place.
+    pub fn hiding_secrets(self) -> Writer {
+        Writer { hides: true, ..self }
+    }
+
     /// Writes the next page. Returns whether there may be more.
     pub fn page(&mut self, tree: &Tree, out: &mut String) -> bool {
         let before = out.len();
-        let mut t = Text { text: out, indent: 0, indices: self.indices };
+        let mut t = Text { text: out, indent: 0, indices: self.indices, hides: self.hides };
         let (next, more) = match self.section {
             Section::MemifSockets => {
                 t.map("memif-sockets", |t| memif_sockets(t, tree));
@@ -151,8 +163,8 @@ impl Writer {
         };
         self.begun |= out.len() > before;
         if !more {
-            let Writer { begun, indices, .. } = *self;
-            *self = Writer { section: next, begun, indices, ..Writer::default() };
+            let Writer { begun, indices, hides, .. } = *self;
+            *self = Writer { section: next, begun, indices, hides, ..Writer::default() };
         }
         if self.section == Section::End && !self.begun {
             out.push_str("{}\n");
@@ -350,7 +362,8 @@ fn shared_memory(t: &mut Text<'_>, c: &memif::Config) {
     t.field("ring-size", (c.ring_size != usual.ring_size).then_some(c.ring_size));
     t.field("buffer-size", (c.buffer_size != usual.buffer_size).then_some(c.buffer_size));
     t.field("trusted", c.trusted.then_some(true));
-    t.field("secret", c.secret.as_ref().map(|s| quoted(s.reveal())));
+    let secret = |s: &memif::Secret| quoted(if t.hides { HIDDEN } else { s.reveal() });
+    t.field("secret", c.secret.as_ref().map(secret));
 }
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.

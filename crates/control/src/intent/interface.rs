@@ -9,7 +9,7 @@ use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
-use super::{Key, Refused, View, refuse};
+use super::{Key, Refused, View, no_table, refuse};
 use crate::cli::{quote, quote_last};
 use crate::system::System;
 
@@ -87,9 +87,21 @@ impl Interface {
         }
     }
 
+    /// Whether something about it is for those only who may change the configuration.
+    pub(super) fn has_secret(&self) -> bool {
+        matches!(&self.spec, Spec::Memif(config) if config.secret.is_some())
+    }
+
+    /// Puts [`HIDDEN`](super::HIDDEN) in the place of its secret.
+    pub(super) fn hide_secret(&mut self) {
+        if let Spec::Memif(config) = &mut self.spec {
+            config.secret = memif::Secret::new(super::HIDDEN).ok();
+        }
+    }
+
     pub(super) fn validate(&self, name: &str, view: &View<'_>) -> Result<(), Refused> {
         if self.table != 0 && view.get(&Key::Table(self.table)).is_none() {
-            return refuse(format!("there is no table {}", self.table));
+            return refuse(no_table(self.table));
         }
         if let Some(index) = self.index {
             if index >= MAX_INTERFACES {

@@ -23,6 +23,7 @@ mod route;
 mod store;
 mod table;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -215,9 +216,31 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
     }
 }
 
+/// What to say of a VRF that is missing.
+fn no_table(table: u16) -> String {
+    format!(
+        "there is no table {table}: \"ip table add {table}\" makes it, in a YAML file \"tables: [ {table} ]\""
+    )
+}
+
 /// The addresses of a list that may not be there.
 fn list(value: Option<&Value>) -> &[Address] {
     if let Some(Value::Addresses(list)) = value { list } else { &[] }
+}
+
+/// What stands in the place of a secret for those who may not know it.
+pub const HIDDEN: &str = "<hidden>";
+
+/// The same object for those who may not know secrets.
+pub fn without_secrets(value: &Value) -> Cow<'_, Value> {
+    match value {
+        Value::Interface(i) if i.has_secret() => {
+            let mut interface = i.clone();
+            interface.hide_secret();
+            Cow::Owned(Value::Interface(interface))
+        }
+        other => Cow::Borrowed(other),
+    }
 }
 
 /// The commands that would make the object; `indices` says whether with the index of an interface, which need not be said

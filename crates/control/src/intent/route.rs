@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use net::ip::{Path, Prefix4};
 
-use super::{Key, Refused, Value, View, refuse};
+use super::{Key, Refused, Value, View, no_table, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
@@ -52,7 +52,7 @@ impl Route {
     pub(super) fn validate(&self, table: u16, prefix: Prefix4, view: &View<'_>) -> Result<(), Refused> {
         let has_table = |t: u16| t == 0 || view.get(&Key::Table(t)).is_some();
         if !has_table(table) {
-            return refuse(format!("there is no table {table}: add it with \"ip table add {table}\""));
+            return refuse(no_table(table));
         }
         if let Some(interface) = self.own_next_hop(table, view) {
             return refuse(format!(
@@ -64,7 +64,7 @@ impl Route {
                 refuse(format!("{ip} cannot be the next hop of {prefix}: it is no host's address"))
             }
             Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
-            Via::Table(t) if !has_table(*t) => refuse(format!("there is no table {t}")),
+            Via::Table(t) if !has_table(*t) => refuse(no_table(*t)),
             Via::Table(t) if *t == table => {
                 refuse(format!("{prefix} would look itself up again in table {t}"))
             }

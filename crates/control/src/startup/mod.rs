@@ -186,7 +186,12 @@ impl Startup {
     pub fn unknown_groups(&self) -> Vec<String> {
         let groups = [("gid", &self.unix.gid), ("gid-read-only", &self.unix.gid_read_only)];
         let wrong = |(name, group): (&str, &Option<Group>)| {
-            group.as_ref()?.id().err().map(|e| self.about(&[name], format_args!("on this machine: {e}")))
+            let what = match group.as_ref()?.id() {
+                Ok(Some(_)) => return None,
+                Ok(None) => "there is no such group: the socket keeps the process's".into(),
+                Err(e) => e,
+            };
+            Some(self.about(&[name], format_args!("on this machine: {what}")))
         };
         groups.into_iter().filter_map(wrong).collect()
     }

@@ -44,12 +44,17 @@ fn packet(ttl: u8) -> Vec<u8> {
 
 fn test([mut into, mut from]: [Tester; 2], clock: &Clock, shared: &Shared) {
     let (good, expired) = (packet(64), packet(1));
-    let mix: Vec<&[u8]> = (0..BURST).map(|n| if n % ROUND < EXPIRED { &expired[..] } else { &good[..] }).collect();
+    let mix: Vec<&[u8]> =
+        (0..BURST).map(|n| if n % ROUND < EXPIRED { &expired[..] } else { &good[..] }).collect();
     let (mut due, mut last) = (0.0, clock.now_ns());
     while !shared.stop.load(Ordering::Relaxed) {
         let rate = RATES[shared.rate.load(Ordering::Relaxed) as usize % RATES.len()];
         let now = clock.now_ns();
-        due = if rate.is_finite() { f64::min(due + (now - last) as f64 * rate / 1e9, BURST as f64) } else { BURST as f64 };
+        due = if rate.is_finite() {
+            f64::min(due + (now - last) as f64 * rate / 1e9, BURST as f64)
+        } else {
+            BURST as f64
+        };
         last = now;
         // Whole rounds, so that the mix is the same whatever there is room for.
         let n = due as usize / ROUND * ROUND;

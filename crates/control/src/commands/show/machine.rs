@@ -11,8 +11,8 @@ use crate::cli::Registry;
 /// How much of a file of the kernel is read, in bytes: /proc/cpuinfo says of each core what the first one is.
 const MOST: u64 = 8192;
 
-/// What an engineer wants to see who was not there. Nothing of it is secret: the configuration has no passwords or keys. Should
-/// it get some, `dump` of their objects is the place that leaves them out, for this and for `show config`.
+/// What an engineer wants to see who was not there. Nothing of it is secret: it is what those see who may only read, and for
+/// them a word stands in the place of each secret of the configuration.
 const TECH_SUPPORT: &[&str] = &[
     "show version",
     "show cpu",

@@ -5,6 +5,7 @@ mod interface;
 mod machine;
 mod runtime;
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -14,7 +15,7 @@ use serde::Serialize;
 use super::config::CHANGED;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::intent::{Key, dump, in_order};
+use crate::intent::{Key, dump, in_order, without_secrets};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -35,7 +36,12 @@ pub fn register(r: &mut Registry<Context>) {
     }
     r.add("show config", "Show the commands that make the configuration as it is.", |c, a| {
         Ok(Output::rows(
-            Config { last: None, version: c.store.version(), indices: !in_order(c.store.tree()) },
+            Config {
+                last: None,
+                version: c.store.version(),
+                indices: !in_order(c.store.tree()),
+                secrets: !a.call().read_only,
+            },
             a.json(),
         ))
     });
@@ -48,6 +54,8 @@ struct Config {
     version: u64,
     /// Whether indices are shown.
     indices: bool,
+    /// Whether secrets are: who may only read gets a word in their place.
+    secrets: bool,
 }
 
 impl Rows<Context> for Config {
@@ -56,7 +64,8 @@ impl Rows<Context> for Config {
     fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
         let mut last = None;
         for (key, value) in c.store.behind(self.last.as_ref()).take(PAGE) {
-            page.extend(dump(key, value, self.indices));
+            let value = if self.secrets { Cow::Borrowed(value) } else { without_secrets(value) };
+            page.extend(dump(key, &value, self.indices));
             last = Some(key);
         }
         let more = last.is_some();
