@@ -40,7 +40,7 @@ fn measure(names: [&'static str; 2], forward: impl FnOnce(&Host) -> Option<Route
     let generator = Router::start(
         &a,
         &format!(
-            "create interface af_xdp host-if eth0\n\
+            "create interface af_xdp host-if eth0 force\n\
              set interface state xdp-eth0 up\n\
              set interface ip address xdp-eth0 10.0.0.3/24\n\
              set ip neighbor xdp-eth0 10.0.0.1 {}\n\

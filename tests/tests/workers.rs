@@ -81,9 +81,8 @@ fn flows_are_shared_out() {
         let end = Iperf::run(&a, &b, "10.0.1.2", "-P 4 -t 1");
         assert!(end["sum_received"]["bytes"].as_f64().is_some_and(|bytes| bytes > 1e6), "{end}");
         // The trace of a packet that was handed over goes on at the worker that has it.
-        router.ctl("clear trace");
-        router.ctl("trace add af-packet-input 20");
         Ping::until_answered(&a, "10.0.1.2", SOON);
+        router.ctl("trace add af-packet-input 1000 filter \"udp\"");
         Iperf::run(&a, &b, "10.0.1.2", "-u -P 16 -b 100K -l 200 -t 1");
         let trace = router.ctl("show trace");
         assert!(trace.contains("worker-handoff\n") && trace.contains("to worker "), "{trace}");

@@ -101,6 +101,7 @@ fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
         return Ok(Output::job(ForClient::new(work, c)));
     }
     work.tell(c);
+    c.notice = c.goes_back_too();
     Ok(match work.before.pop() {
         Some((_, Some(old))) if work.replaced > 0 => {
             Output::text(format!("replaced the path {old} of {prefix}: a route has one path"))

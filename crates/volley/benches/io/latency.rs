@@ -124,6 +124,12 @@ pub(super) fn run(load: &Load, [first, last]: [usize; 2]) -> Result<Vec<Row>> {
     for index in [0, 1] {
         r.set_receive(index, Receive { mode: load.mode, ..Receive::default() })?;
     }
+    let thread = loop {
+        match r.thread_id(0) {
+            Some(thread) => break thread,
+            None => std::thread::yield_now(),
+        }
+    };
     let stop = AtomicBool::new(false);
     let mut cpu = Vec::new();
     let seen = std::thread::scope(|scope| -> Result<Vec<Seen>> {
@@ -131,8 +137,6 @@ pub(super) fn run(load: &Load, [first, last]: [usize; 2]) -> Result<Vec<Row>> {
             let _ = infra::cpu::pin_current(first);
             test(testers, &clock, CAPACITY * load.share, &stop)
         });
-        infra::cpu::pin_current(last)?;
-        let thread = r.thread_id(0).ok_or("the worker is not on its thread")?;
         for _ in 0..=REPETITIONS {
             let (start, before) = (Instant::now(), cpu_time(thread));
             std::thread::sleep(TIME);
