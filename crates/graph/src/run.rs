@@ -2,7 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -97,8 +98,8 @@ impl Blueprint {
 pub struct Runner {
     stop: Arc<AtomicBool>,
     wake: Arc<Doorbell>,
-    /// The kernel's number of the thread; 0 while it does not run yet.
-    id: Arc<AtomicI32>,
+    /// The kernel's number of the thread.
+    id: i32,
     thread: Option<JoinHandle<Worker>>,
 }
 
@@ -111,25 +112,26 @@ impl Runner {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
         let (stopped, bell) = (stop.clone(), wake.clone());
-        let id = Arc::new(AtomicI32::new(0));
         let participant = worker.domain().register();
-        let own = id.clone();
+        let (tell, told) = sync_channel(1);
         let thread = thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
             if let Some(core) = core
                 && let Err(e) = cpu::pin_current(core)
             {
                 tracing::warn!("worker {} cannot be pinned to core {core}: {e}", worker.number());
             }
-            own.store(cpu::thread_id(), Ordering::Release);
+            // Whoever started it waits for this.
+            let _ = tell.send(cpu::thread_id());
             wait::exactly();
             run(worker, participant, &stopped, &bell)
         })?;
+        let id = told.recv().map_err(|_| io::Error::other("the thread ended before it ran"))?;
         Ok(Runner { stop, wake, id, thread: Some(thread) })
     }
 
-    /// The kernel's number of the worker's thread; `None` while it does not run yet.
-    pub fn thread_id(&self) -> Option<i32> {
-        Some(self.id.load(Ordering::Acquire)).filter(|id| *id != 0)
+    /// The kernel's number of the worker's thread.
+    pub fn thread_id(&self) -> i32 {
+        self.id
     }
 
     /// Binds the worker's thread to a core; `None`: to any. It goes on meanwhile.
@@ -137,10 +139,9 @@ impl Runner {
     /// # Errors
     /// The kernel's.
     pub fn pin(&self, core: Option<usize>) -> io::Result<()> {
-        let id = self.thread_id().ok_or(io::ErrorKind::WouldBlock)?;
         match core {
-            Some(core) => cpu::pin(id, &[core]),
-            None => cpu::pin(id, &cpu::online_cores()),
+            Some(core) => cpu::pin(self.id, &[core]),
+            None => cpu::pin(self.id, &cpu::online_cores()),
         }
     }
 

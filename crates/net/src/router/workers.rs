@@ -112,7 +112,7 @@ impl Router {
 
     /// The kernel's number of a worker's thread, if it has one.
     pub fn thread_id(&self, worker: usize) -> Option<i32> {
-        self.runners.get(worker)?.thread_id()
+        self.runners.get(worker).map(Runner::thread_id)
     }
 
     /// Makes as many workers as there are `cores`, each on its core, while packets pass. Queues and shards move to those

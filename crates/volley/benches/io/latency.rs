@@ -124,12 +124,7 @@ pub(super) fn run(load: &Load, [first, last]: [usize; 2]) -> Result<Vec<Row>> {
     for index in [0, 1] {
         r.set_receive(index, Receive { mode: load.mode, ..Receive::default() })?;
     }
-    let thread = loop {
-        match r.thread_id(0) {
-            Some(thread) => break thread,
-            None => std::thread::yield_now(),
-        }
-    };
+    let thread = r.thread_id(0).ok_or("the worker has no thread")?;
     let stop = AtomicBool::new(false);
     let mut cpu = Vec::new();
     let seen = std::thread::scope(|scope| -> Result<Vec<Seen>> {
