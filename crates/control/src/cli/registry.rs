@@ -162,8 +162,10 @@ impl<C: Values + 'static> Registry<C> {
             }
             None => Ok(Output::none()),
         };
+        // Also from one that failed: it is nobody else's.
+        let notice = cx.notice();
         let mut answer = output?.render(json);
-        if let Some(notice) = cx.notice().filter(|_| !json) {
+        if let Some(notice) = notice.filter(|_| !json) {
             answer.text += &notice;
         }
         Ok(answer)

@@ -183,6 +183,23 @@ fn the_way_back_does_not_end_at_a_device_that_is_gone() {
     assert!(cli.context.degraded().is_empty());
 }
 
+/// Also one whose change is made by a job, after the command itself.
+#[test]
+fn who_changes_something_meanwhile_is_told_that_it_goes_back_and_nobody_else() {
+    let mut cli = Cli::new();
+    let (folder, path) = file("a.yaml", TWO_PORTS);
+    let replayed = folder.path().join("replayed.pcap");
+    std::fs::write(&replayed, NO_PACKETS).unwrap();
+    cli.ok(&format!("config apply {path} confirm 1"));
+    for line in
+        ["create loopback interface".into(), format!("create pcap interface pcap0 rx {}", replayed.display())]
+    {
+        let said = cli.ok(&line);
+        assert!(said.contains("this goes back with it in"), "{line}: {said}");
+        assert!(!cli.ok("show version").contains("goes back"), "{line}");
+    }
+}
+
 #[test]
 fn two_devices_do_not_record_to_one_file() {
     let mut cli = Cli::new();

@@ -303,6 +303,7 @@ impl Job<Context> for CreatePcap {
         match made {
             Ok(said) => {
                 *out += &said.render(a.json()).text;
+                *out += &c.notice.take().filter(|_| !a.json()).unwrap_or_default();
                 Step::Done
             }
             Err(e) => Step::Failed(e),
