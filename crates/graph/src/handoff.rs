@@ -221,11 +221,6 @@ impl Inbox {
         }
     }
 
-    /// Whether there is no other worker, as far as this one knows.
-    pub fn is_alone(&self) -> bool {
-        self.from.is_empty()
-    }
-
     /// Whether there is nothing to take, now that the worker has said that it is about to sleep.
     pub fn is_empty(&self) -> bool {
         self.version == self.exchange.version() && self.from.iter().all(|(_, ring)| ring.is_empty())

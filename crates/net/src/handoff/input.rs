@@ -9,13 +9,18 @@ pub const NODE: &str = "handoff-input";
 
 edges! { pub enum Next { Device = "device-input" } }
 
+/// Turns without a packet after which this node asks nothing of its worker any more: as with a device's queue.
+const QUIET: u32 = 64;
+
 pub struct HandoffInput {
     inbox: Inbox,
+    /// Turns in a row that brought nothing.
+    quiet: u32,
 }
 
 impl HandoffInput {
     pub fn new(inbox: Inbox) -> HandoffInput {
-        HandoffInput { inbox }
+        HandoffInput { inbox, quiet: QUIET }
     }
 }
 
@@ -27,6 +32,7 @@ impl InputNode for HandoffInput {
     fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) -> More {
         let more = if self.inbox.take(frame) { More::Yes } else { More::No };
         cx.bufs.note_kept(-(frame.len() as isize));
+        self.quiet = if frame.is_empty() { self.quiet.saturating_add(1) } else { 0 };
         out.all(Verdict::Next(Next::Device));
         more
     }
@@ -39,7 +45,9 @@ impl InputNode for HandoffInput {
     }
 
     fn eager(&self) -> Eager {
-        match self.inbox.is_alone() {
+        // While others give to it, a nap must not be longer than their rings have room for. Else the devices' queues rule,
+        // whose mode the operator chose.
+        match self.quiet >= QUIET {
             true => Eager::NONE,
             false => Eager { mode: RxMode::Adaptive, depth: RING },
         }
