@@ -55,7 +55,7 @@ impl Checker {
             Ok(startup) => {
                 found.warnings.extend(startup.warnings.iter().cloned());
                 found.warnings.extend(startup.unknown_groups());
-                if let Err((at, e)) = startup.cpu.place(&infra::cpu::online_cores()) {
+                if let Err((at, e)) = startup.cpu.place(infra::cpu::own_cores()) {
                     found.warnings.push(startup.about(at, format_args!("on this machine: {e}")));
                 }
                 let folder = startup.unix.log.as_deref().and_then(Path::parent);

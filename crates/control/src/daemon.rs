@@ -110,7 +110,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     // A long one is read while all else is prepared.
     let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
     let begun = long.map(Reading::begin).transpose().map_err(failed)?;
-    let placement = startup.cpu.place(&infra::cpu::online_cores());
+    let placement = startup.cpu.place(infra::cpu::own_cores());
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
         infra::cpu::pin_current(core)?;

@@ -104,22 +104,17 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts the worker, pinned to `core` if one is given.
+    /// Starts the worker, on the cores that the calling thread has.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start(worker: Worker, port: &WorkerPort, core: Option<usize>) -> io::Result<Runner> {
+    pub fn start(worker: Worker, port: &WorkerPort) -> io::Result<Runner> {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
         let (stopped, bell) = (stop.clone(), wake.clone());
         let participant = worker.domain().register();
         let (tell, told) = sync_channel(1);
         let thread = thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
-            if let Some(core) = core
-                && let Err(e) = cpu::pin_current(core)
-            {
-                tracing::warn!("worker {} cannot be pinned to core {core}: {e}", worker.number());
-            }
             // Whoever started it waits for this.
             let _ = tell.send(cpu::thread_id());
             wait::exactly();
@@ -134,14 +129,14 @@ impl Runner {
         self.id
     }
 
-    /// Binds the worker's thread to a core; `None`: to any. It goes on meanwhile.
+    /// Binds the worker's thread to a core; `None`: to any of the process's own. It goes on meanwhile.
     ///
     /// # Errors
     /// The kernel's.
     pub fn pin(&self, core: Option<usize>) -> io::Result<()> {
         match core {
             Some(core) => cpu::pin(self.id, &[core]),
-            None => cpu::pin(self.id, &cpu::online_cores()),
+            None => cpu::pin(self.id, cpu::own_cores()),
         }
     }
 

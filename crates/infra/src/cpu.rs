@@ -1,5 +1,6 @@
 //! Cores: which there are, where their memory is, what they can do, and how to stay on one.
 
+use std::sync::OnceLock;
 use std::{fmt, fs, io, path::Path};
 
 /// Binds the calling thread to `core`.
@@ -21,6 +22,7 @@ pub fn thread_id() -> i32 {
 /// # Errors
 /// The kernel's error when none of the cores exists, is online, and is for this process to use.
 pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
+    own_cores();
     // SAFETY: all zero bytes are a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     if cores.iter().any(|core| *core >= 8 * size_of::<libc::cpu_set_t>()) {
@@ -32,6 +34,23 @@ pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
         libc::sched_setaffinity(thread, size_of_val(&set), &set)
     };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The cores that this process was started on, in order: those that are online, or fewer if whoever started it said so
+/// (`taskset`, systemd's `CPUAffinity`, a cpuset). Looked up before the first thread is bound to a core.
+pub fn own_cores() -> &'static [usize] {
+    static OWN: OnceLock<Vec<usize>> = OnceLock::new();
+    OWN.get_or_init(|| {
+        // SAFETY: all zero bytes are a valid, empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the call writes to the set only, and knows its size.
+        let rc = unsafe { libc::sched_getaffinity(libc::getpid(), size_of_val(&set), &mut set) };
+        if rc != 0 {
+            return online_cores();
+        }
+        // SAFETY: the cores lie inside of the set, which is read only.
+        (0..8 * size_of_val(&set)).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
+    })
 }
 
 /// The kernel's ways to schedule threads.

@@ -99,7 +99,7 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
 fn for_longer(cores: &[Option<usize>]) -> String {
     let pinned: Option<Vec<String>> = cores.iter().map(|core| core.map(|core| core.to_string())).collect();
     // Workers that startup.conf counts have a core each, and the main thread has one more.
-    let count = (cores.len() < infra::cpu::online_cores().len()).then(|| format!("workers {}", cores.len()));
+    let count = (cores.len() < infra::cpu::own_cores().len()).then(|| format!("workers {}", cores.len()));
     let words = pinned.map(|cores| format!("corelist-workers {}", cores.join(","))).or(count);
     words.map_or(String::new(), |words| format!("; cpu {{ {words} }} in startup.conf is for longer"))
 }

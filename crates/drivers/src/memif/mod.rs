@@ -5,7 +5,7 @@
 //! version 2.0, which VPP, DPDK (`net_memif`) and libmemif speak.
 //!
 //! * The control channel: `message.rs` has the messages, `server.rs` and `client.rs` what each side does, without I/O;
-//!   `channel.rs` the sockets; `sockets.rs` ([`Sockets`]) drives it all on the main thread.
+//!   `channel.rs` the sockets; `sockets/` ([`Sockets`]) drives it all on the main thread.
 //! * The data plane: `region.rs` the shared memory, `ring.rs` the rings in it, `rx.rs` and `tx.rs` the queues of workers,
 //!   `lending.rs` what packets without copies need,
 //!   `shared.rs` what both threads know, `signal.rs` how peers are woken; `tester.rs` ([`Tester`]) is a load generator.

@@ -14,8 +14,8 @@ use infra::counters::Lane;
 use super::placement::{Placement, RxSlot};
 use crate::Tables;
 
-/// A queue is asked what it lost once in so many polls: as many as a worker makes in vain before it sleeps, so that it has
-/// told all by then.
+/// A queue is asked what it lost once in so many polls: as many as a worker makes in vain before it sleeps (unless all of its
+/// queues have the mode `interrupt`), so that it has told all by then.
 const POLLS: u32 = 64;
 
 edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }

@@ -48,6 +48,14 @@ pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError(pub String);
 
+impl RouterError {
+    /// A worker cannot have its core.
+    fn not_pinned(worker: usize, core: Option<usize>, why: &io::Error) -> RouterError {
+        let where_to = core.map_or("any core".into(), |core| format!("core {core}"));
+        RouterError(format!("worker {worker} cannot be pinned to {where_to}: {why}"))
+    }
+}
+
 impl fmt::Display for RouterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -113,8 +121,6 @@ pub struct Router {
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     own: infra::class_a::Writer<OwnAddresses>,
     shards: infra::class_a::Writer<Shards>,
-    /// What the workers see of the shards.
-    shards_now: Shards,
     /// The index that the next interface is to have.
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
@@ -172,7 +178,6 @@ impl Router {
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());
         let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own, shards } = writers;
-        let shards_now = Shards::default().shared_out(workers.len());
         let mut router = Router {
             near: Neighborhood {
                 records: interfaces,
@@ -200,28 +205,32 @@ impl Router {
             stood_still: Duration::ZERO,
             now: 0,
             shards,
-            shards_now: shards_now.clone(),
             turns: Vec::new(),
             next_index: None,
             tx_ports,
             own,
         };
-        router.shards.set(shards_now);
+        router.shards.set(Shards::default().shared_out(workers.len()));
         for kind in [Kind::Full, Kind::Shallow] {
             router.set_reassembly(kind, reassembly_defaults(kind, router.pool.stats().total))?;
         }
         Ok(Parts { router, workers })
     }
 
-    /// Puts the workers on threads, each pinned to its core if `cores` has one for it.
+    /// Puts the workers on threads, each pinned to its core if `cores` has one for it. One that cannot have its core runs on
+    /// any: that is said, and packets are forwarded.
     ///
     /// # Errors
     /// When a thread cannot be started.
     pub fn start(&mut self, workers: Vec<graph::Worker>, cores: &[Option<usize>]) -> Result<(), RouterError> {
         for (i, (worker, port)) in workers.into_iter().zip(&self.ports).enumerate() {
+            let runner = Runner::start(worker, port)?;
             let core = cores.get(i).copied().flatten();
-            self.runners.push(Runner::start(worker, port, core)?);
-            self.cores[i] = core;
+            match runner.pin(core) {
+                Ok(()) => self.cores[i] = core,
+                Err(e) => tracing::warn!(event = "workers", "{}", RouterError::not_pinned(i, core, &e)),
+            }
+            self.runners.push(runner);
         }
         self.running = true;
         Ok(())

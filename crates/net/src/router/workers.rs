@@ -97,10 +97,10 @@ impl Router {
 
     /// The worker of each shard of flows.
     pub fn shards(&self) -> &Shards {
-        &self.shards_now
+        self.shards.get()
     }
 
-    /// How long queues stood still for the last change of who does what.
+    /// How long queues stood still for the last change of who does what: of workers, receive queues or shards.
     pub fn stood_still(&self) -> Duration {
         self.stood_still
     }
@@ -116,26 +116,39 @@ impl Router {
     }
 
     /// Makes as many workers as there are `cores`, each on its core, while packets pass. Queues and shards move to those
-    /// that come and from those that go, and else stay where they are. Gives the time that queues stood still.
+    /// that come and from those that go, and else stay where they are.
     ///
     /// # Errors
-    /// When there would be none or too many, a worker cannot be made or pinned, or one hangs.
-    pub fn set_workers(&mut self, cores: &[Option<usize>]) -> Result<Duration, RouterError> {
-        let wanted = cores.len();
-        if !(1..=MAX_WORKERS).contains(&wanted) {
+    /// When there would be none or too many, a worker cannot be made or pinned, or one hangs. All is as it was then.
+    pub fn set_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
+        if !(1..=MAX_WORKERS).contains(&cores.len()) {
             return Err(RouterError(format!("there can be 1 to {MAX_WORKERS} workers")));
         }
-        for (worker, core) in cores.iter().enumerate().take(self.ports.len()) {
-            self.pin_worker(worker, *core)?;
-        }
-        for (number, core) in cores.iter().enumerate().skip(self.ports.len()) {
-            self.hire(number, *core)?;
-        }
-        let stood = self.share_out_among(wanted)?;
-        while self.ports.len() > wanted {
+        let before = self.cores.clone();
+        let done = self.have_workers(cores);
+        // Those that came for nothing have no work yet.
+        let stay = if done.is_ok() { cores.len() } else { before.len() };
+        while self.ports.len() > stay {
             self.retire();
         }
-        Ok(stood)
+        if done.is_err() {
+            for (worker, core) in before.into_iter().enumerate() {
+                // It had this core a moment ago; if that has gone meanwhile, there is nothing better to do.
+                let _ = self.pin_worker(worker, core);
+            }
+        }
+        done
+    }
+
+    /// Has the first workers on these `cores`, and all the work theirs.
+    fn have_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
+        while self.ports.len() < cores.len() {
+            self.hire()?;
+        }
+        for (worker, core) in cores.iter().enumerate() {
+            self.pin_worker(worker, *core)?;
+        }
+        self.share_out_among(cores.len())
     }
 
     /// Binds a worker to a core; `None`: to any.
@@ -149,19 +162,19 @@ impl Router {
             return Ok(());
         }
         if let Some(runner) = self.runners.get(worker) {
-            let where_to = core.map_or("any core".into(), |core| format!("core {core}"));
-            let failed = |e| RouterError(format!("worker {worker} cannot be pinned to {where_to}: {e}"));
-            runner.pin(core).map_err(failed)?;
+            runner.pin(core).map_err(|e| RouterError::not_pinned(worker, core, &e))?;
         }
         self.cores[worker] = core;
         Ok(())
     }
 
-    /// Makes a further worker, without queues.
-    fn hire(&mut self, number: usize, core: Option<usize>) -> Result<(), RouterError> {
+    /// Makes a further worker, without queues, on any core.
+    fn hire(&mut self) -> Result<(), RouterError> {
+        let number = self.ports.len();
         let (worker, port) = self.blueprint.worker(number, &self.pool, &self.wake)?;
         if self.running {
-            match Runner::start(worker, &port, core) {
+            // The main thread may have a core of its own, which this one does not share.
+            match Runner::start(worker, &port).and_then(|runner| runner.pin(None).map(|()| runner)) {
                 Ok(runner) => self.runners.push(runner),
                 Err(e) => {
                     self.blueprint.exchange().leave(number);
@@ -170,7 +183,7 @@ impl Router {
             }
         }
         self.ports.push(port);
-        self.cores.push(core);
+        self.cores.push(None);
         Ok(())
     }
 
@@ -199,7 +212,7 @@ impl Router {
     }
 
     /// Shares queues and shards out between the first `workers` workers.
-    fn share_out_among(&mut self, workers: usize) -> Result<Duration, RouterError> {
+    fn share_out_among(&mut self, workers: usize) -> Result<(), RouterError> {
         let slots = self.tables.placement.slots();
         let wished: Vec<Attention> =
             slots.iter().map(|s| self.wishes(s).of(s, s.attention(), workers)).collect();
@@ -209,7 +222,7 @@ impl Router {
             true => a,
             false => Attention { worker: shared.next().unwrap_or(0), ..a },
         });
-        let shards = self.shards_now.shared_out(workers);
+        let shards = self.shards().shared_out(workers);
         self.arrange(&slots, wished.collect(), shards)
     }
 
@@ -242,11 +255,11 @@ impl Router {
         (0..self.ports.len()).filter(polls).filter_map(far).collect()
     }
 
-    /// What the operator wants of a device's receive queues. Gives the time that queues stood still.
+    /// What the operator wants of a device's receive queues.
     ///
     /// # Errors
     /// When there is no such interface, or a worker hangs.
-    pub fn set_receive(&mut self, index: u32, wishes: Receive) -> Result<Duration, RouterError> {
+    pub fn set_receive(&mut self, index: u32, wishes: Receive) -> Result<(), RouterError> {
         let before = std::mem::replace(&mut self.info_mut(index)?.receive, wishes);
         let done = self.attend_to(index);
         if done.is_err() {
@@ -256,7 +269,7 @@ impl Router {
     }
 
     /// Has the queues of a device attended to as the operator wants.
-    fn attend_to(&mut self, index: u32) -> Result<Duration, RouterError> {
+    fn attend_to(&mut self, index: u32) -> Result<(), RouterError> {
         let slots = self.tables.placement.slots();
         let workers = self.ports.len();
         let wish = |s: &Arc<RxSlot>| match s.interface == index {
@@ -264,14 +277,14 @@ impl Router {
             false => s.attention(),
         };
         let wished = slots.iter().map(wish).collect();
-        self.arrange(&slots, wished, self.shards_now.clone())
+        self.arrange(&slots, wished, self.shards().clone())
     }
 
-    /// Gives shards of flows to a worker. Gives the time that queues stood still.
+    /// Gives shards of flows to a worker.
     ///
     /// # Errors
     /// When there are no such shards, no such worker, or a worker hangs.
-    pub fn give_shards(&mut self, shards: &[usize], worker: usize) -> Result<Duration, RouterError> {
+    pub fn give_shards(&mut self, shards: &[usize], worker: usize) -> Result<(), RouterError> {
         if shards.iter().any(|shard| *shard >= SHARDS) {
             return Err(RouterError(format!("shards have the numbers 0 to {}", SHARDS - 1)));
         }
@@ -280,18 +293,18 @@ impl Router {
         }
         let slots = self.tables.placement.slots();
         let now = slots.iter().map(|s| s.attention()).collect();
-        self.arrange(&slots, now, self.shards_now.given(shards, worker))
+        self.arrange(&slots, now, self.shards().given(shards, worker))
     }
 
     /// Has each of the `slots`, which are all, attended to as in `wished`, and the shards so: see the
-    /// [module](self). Gives the time that queues stood still.
+    /// [module](self).
     fn arrange(
         &mut self,
         slots: &[Arc<RxSlot>],
         wished: Vec<Attention>,
         shards: Shards,
-    ) -> Result<Duration, RouterError> {
-        let other_shards = shards != self.shards_now;
+    ) -> Result<(), RouterError> {
+        let other_shards = shards != *self.shards();
         let moves = |now: Attention, wished: &Attention| {
             now.worker != wished.worker || now.spread != wished.spread || now.spread && other_shards
         };
@@ -315,15 +328,14 @@ impl Router {
             }
         }
         if other_shards {
-            self.shards.set(shards.clone());
-            self.shards_now = shards;
+            self.shards.set(shards);
         }
         set(self, &|at, attention| *attention = wished[at]);
         self.wake_workers();
         if any {
             self.stood_still = start.elapsed();
         }
-        Ok(self.stood_still)
+        Ok(())
     }
 
     /// Waits until everything that workers have taken from queues that are paused has left them.
@@ -393,12 +405,12 @@ impl Router {
         if wished.iter().zip(&slots).all(|(wished, s)| *wished == s.attention()) {
             return;
         }
-        match self.arrange(&slots, wished, self.shards_now.clone()) {
-            Ok(stood) => tracing::info!(
+        match self.arrange(&slots, wished, self.shards().clone()) {
+            Ok(()) => tracing::info!(
                 event = "workers",
                 "the flows of busy queues are {} the workers; those queues stood still for {} µs",
                 if spread { "shared out between" } else { "no longer shared out between" },
-                stood.as_micros()
+                self.stood_still.as_micros()
             ),
             Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
         }

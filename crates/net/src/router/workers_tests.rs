@@ -162,7 +162,8 @@ fn flows_of_one_queue_are_shared_out_and_keep_their_order() {
     for workers in [1, 2, 4] {
         let (mut r, counting) = router(workers);
         let spread = r.set_receive(0, Receive { handoff: Handoff::On, ..Default::default() });
-        assert_eq!(spread.is_ok_and(|stood| stood > Duration::ZERO), workers > 1);
+        assert_eq!(spread, Ok(()));
+        assert_eq!(r.stood_still() > Duration::ZERO, workers > 1);
         pass(&mut r, &counting, 20_000, |_| {});
         check(&counting);
         assert_eq!(counting.senders.lock().unwrap().len(), workers);
@@ -177,6 +178,29 @@ fn a_queue_that_its_worker_keeps_up_with_stays_with_it() {
     check(&counting);
     assert_eq!(counting.senders.lock().unwrap().len(), 1);
     stop(r);
+}
+
+/// Another worker that gives nothing does not change how a queue's own is to rest.
+#[test]
+fn a_queue_by_interrupts_is_never_napped_for() {
+    let naps = |r: &Router| (0..2).map(|w| r.graph().stats().worker_totals(w).naps).collect::<Vec<_>>();
+    for (mode, napped) in [(RxMode::Adaptive, true), (RxMode::Interrupt, false)] {
+        let (mut r, counting) = router(2);
+        r.set_receive(0, Receive { mode, ..Default::default() }).unwrap();
+        // 100,000 packets a second: worth a nap.
+        let (start, mut sent) = (Instant::now(), 0);
+        while sent < 20_000 {
+            let due = start.elapsed().as_micros() as u64 / 10;
+            counting.wanted.fetch_add(due - sent, Ordering::Relaxed);
+            sent = due;
+            r.wake_workers();
+            r.poll(0);
+            std::thread::yield_now();
+        }
+        pass(&mut r, &counting, 40, |_| {});
+        assert_eq!(naps(&r).iter().any(|n| *n > 0), napped, "{mode:?}: {:?}", naps(&r));
+        stop(r);
+    }
 }
 
 /// What may be changed while packets pass.
@@ -212,7 +236,7 @@ fn make(r: &mut Router, change: Change) {
         Change::Mode(mode) => r.set_receive(0, Receive { mode, ..receive }),
         Change::Shards(at, n, worker) => match worker < r.workers() {
             true => r.give_shards(&Vec::from_iter(at..(at + n).min(1024)), worker),
-            false => Ok(Duration::ZERO),
+            false => Ok(()),
         },
     };
     done.unwrap_or_else(|e| panic!("{change:?}: {e}"));
@@ -288,12 +312,21 @@ impl RxQueue for Hanging {
     }
 }
 
+/// Ends it, also when a test fails: a router that is dropped waits for its workers.
+struct LetGo(Arc<AtomicBool>);
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
     let (mut r, _) = router(2);
-    let hangs = Arc::new(AtomicBool::new(true));
+    r.set_receive(0, Receive { handoff: Handoff::On, ..Default::default() }).unwrap();
+    let hangs = LetGo(Arc::new(AtomicBool::new(true)));
     let (mut device, ..) = pktgen::open(&pktgen::Config::default());
-    device.rx = vec![Box::new(Hanging(hangs.clone()))];
+    device.rx = vec![Box::new(Hanging(hangs.0.clone()))];
     r.add_device("d2", device).unwrap();
     let slot = || r.tables().placement.slots().into_iter().find(|s| s.interface == 2).unwrap();
     let (before, slot) = (slot().attention(), slot());
@@ -308,7 +341,12 @@ fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
         format!("nothing was changed: worker {}, in node pg-input, does not finish its work", before.worker);
     assert_eq!(refused.to_string(), wanted);
     assert_eq!(slot.attention(), before);
-    hangs.store(false, Ordering::Relaxed);
+    // Who came for work that cannot be shared out goes again, and who was moved is back.
+    assert_eq!(r.set_workers(&[None; 4]).unwrap_err().to_string(), wanted);
+    assert_eq!(r.set_workers(&[Some(0), None]).map(|()| r.cores.clone()), Ok(vec![Some(0), None]));
+    assert_eq!(r.set_workers(&[None; 1]).unwrap_err().to_string(), wanted);
+    assert_eq!((r.cores(), r.ports.len(), r.runners.len()), (&[Some(0), None][..], 2, 2));
+    drop(hangs);
     stop(r);
 }
 
@@ -357,6 +395,9 @@ fn what_cannot_be_is_refused() {
     let (mut r, _) = router(1);
     assert!(r.set_workers(&[]).unwrap_err().to_string().contains("1 to 256"));
     assert!(r.pin_worker(1, None).unwrap_err().to_string().contains("no worker 1"));
+    let refused = r.set_workers(&[Some(0), None, Some(1023)]).unwrap_err().to_string();
+    assert!(refused.contains("worker 2 cannot be pinned to core 1023"), "{refused}");
+    assert_eq!((r.cores(), r.workers(), r.runners.len()), (&[None][..], 1, 1));
     assert!(r.pin_worker(0, Some(1023)).unwrap_err().to_string().contains("cannot be pinned to core 1023"));
     assert!(r.give_shards(&[3], 1).unwrap_err().to_string().contains("no worker 1"));
     assert!(r.give_shards(&[1024], 0).unwrap_err().to_string().contains("0 to 1023"));
