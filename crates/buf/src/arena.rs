@@ -41,9 +41,19 @@ pub(crate) struct Region {
 
 impl Region {
     /// The indexes of the region's buffers.
-    pub(crate) fn indexes(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn indexes(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         let first = self.segment.at / LINE;
         (0..self.buffers).map(move |i| (first + i * (STRIDE / LINE)) as u32)
+    }
+
+    /// The same of a region that was mapped just now, as buffers of the pool with this number, at home.
+    pub(crate) fn prepare(&self, pool: u32) -> impl ExactSizeIterator<Item = u32> + use<> {
+        self.indexes().inspect(move |&index| {
+            // SAFETY: nobody else knows the region's indexes yet.
+            let link = unsafe { link(index) };
+            link.pool = pool;
+            link.allocated = 0;
+        })
     }
 }
 

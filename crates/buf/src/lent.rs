@@ -12,7 +12,7 @@ use crate::arena;
 use crate::frame::{Frame, Held};
 use crate::layout::{LINE, STRIDE};
 use crate::pool::{self, Cache, Pool};
-use crate::record::{Flags, Snapshot};
+use crate::record::{Flags, Record, Snapshot};
 
 /// The memory of a pool, for a device that reads and writes packets there by itself.
 #[derive(Clone, Copy, Debug)]
@@ -112,18 +112,47 @@ impl Lent {
         Ok(place)
     }
 
-    /// Lends the buffer of a new, empty packet; gives its place in the window. `None` when no buffer is free, or the next one
-    /// lies outside of the window.
+    /// Lends the buffer of a new, empty packet; gives its place in the window. `None` when no buffer of the window is free.
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache) -> Option<usize> {
-        // A record that is not looked at is never written.
-        let record = cache.take()?;
-        let Some(place) = self.window.place(record.buf) else {
-            cache.free(record);
-            return None;
-        };
+        let (_, place) = self.next(cache)?;
         self.mark(place);
         Some(place)
+    }
+
+    /// A new, empty packet that can be lent. `None` when no buffer of the window is free.
+    pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
+        self.next(cache).map(|(buffer, _)| Held::new(pool::fresh(buffer)))
+    }
+
+    /// The next free buffer of the window, which is the caller's then, and its place there.
+    #[inline]
+    fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
+        // A record that is not looked at is never written.
+        let record = cache.take()?;
+        match self.window.place(record.buf) {
+            Some(place) => Some((record.buf, place)),
+            None => self.next_inside(record, cache),
+        }
+    }
+
+    /// The same, where the next of all lies elsewhere: it was added to the pool since devices were shown its memory.
+    #[cold]
+    #[inline(never)]
+    fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {
+        cache.free(outside);
+        if !cache.surface() {
+            return None;
+        }
+        let record = cache.take()?;
+        match self.window.place(record.buf) {
+            Some(place) => Some((record.buf, place)),
+            // The cache is of another pool.
+            None => {
+                cache.free(record);
+                None
+            }
+        }
     }
 
     /// Takes the buffer back that begins at this place, and frees it. `false` when none is lent there.

@@ -15,6 +15,7 @@
 
 pub mod arena;
 pub mod bpf;
+mod depot;
 pub mod feature;
 pub mod frame;
 pub mod layout;
@@ -31,7 +32,7 @@ pub use layout::{Cold, Gso, GsoKind};
 pub use lent::{Lent, Window};
 pub use link::LinkHeader;
 pub use packet::Packet;
-pub use pool::{Cache, Pool, PoolStats, Tally};
+pub use pool::{Cache, Part, Pool, PoolStats, Tally};
 pub use queue::{Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 pub use record::{Flags, NO_INTERFACE, Snapshot};
 

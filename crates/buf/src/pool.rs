@@ -2,8 +2,9 @@
 //!
 //! A [`Pool`] is what the operator sizes; it grows by adding regions. Threads take and give through a [`Cache`]: a
 //! stack, last in first out, so that the buffer handed out next is the one whose lines are still in the cache. The
-//! shared depot behind it is locked once per [`BATCH`] buffers. Any thread may free any buffer. A buffer that is
-//! freed into a cache of another pool stays there: looking where it belongs would cost a cache miss a packet.
+//! shared depot behind it is locked once per [`BATCH`] buffers, and knows which of them devices may have. Any thread may
+//! free any buffer. A buffer that is freed into a cache of another pool stays there: looking where it belongs would cost a
+//! cache miss a packet.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use infra::mem::PageSize;
 
 use crate::arena::{self, Region};
+use crate::depot::Depot;
 use crate::layout::DATA;
 use crate::lent::Window;
 use crate::record::{Flags, NO_INTERFACE, Record};
@@ -22,6 +24,8 @@ use crate::record::{Flags, NO_INTERFACE, Record};
 pub const BATCH: usize = 256;
 /// Buffers that a cache keeps at most.
 const CACHE: usize = 2 * BATCH;
+/// Buffers of the window that are looked for in a cache at once.
+const SOME: usize = 32;
 
 /// Pools by number, so that a buffer dropped far from any cache finds its way home. Numbers are never used again: a
 /// packet may outlive its pool.
@@ -37,8 +41,13 @@ pub fn lost() -> u64 {
 
 struct Shared {
     number: u32,
-    depot: Mutex<Vec<u32>>,
+    /// Where the buffers lie that there were at the start, and how many.
+    window: Window,
+    buffers: usize,
+    depot: Mutex<Depot>,
     regions: Mutex<Vec<Region>>,
+    /// Held by whoever adds buffers, as long as that takes.
+    growing: Mutex<()>,
     total: AtomicUsize,
     refused: AtomicU64,
     lost: AtomicU64,
@@ -70,6 +79,17 @@ fn sum(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> usize {
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
+/// Buffers that lie together, or are treated alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Buffers there are.
+    pub total: usize,
+    /// Buffers of these that lie in the depot.
+    pub free: usize,
+    /// The worst kind of pages in their memory.
+    pub page: PageSize,
+}
+
 /// What `show buffers` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
@@ -87,8 +107,10 @@ pub struct PoolStats {
     pub refused: u64,
     /// Packets that left without a reason: a defect if it is not 0.
     pub lost: u64,
-    /// The worst kind of pages in the pool's memory.
-    pub page: PageSize,
+    /// The buffers that there were at the start. They lie in the [`window`](Pool::window): devices may have them.
+    pub window: Part,
+    /// Those that were added since, if any were.
+    pub added: Option<Part>,
 }
 
 impl Pool {
@@ -97,40 +119,51 @@ impl Pool {
     /// # Errors
     /// When the memory or the address space cannot be had.
     pub fn new(buffers: usize) -> io::Result<Pool> {
+        let region = arena::map(buffers)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let window = Window::new(region.segment.at, region.segment.len);
+        let depot = Depot::new(window, region.prepare(number), CACHE);
         let shared = Arc::new(Shared {
             number,
-            depot: Mutex::default(),
-            regions: Mutex::default(),
-            total: AtomicUsize::new(0),
+            window,
+            buffers,
+            depot: Mutex::new(depot),
+            regions: Mutex::new(vec![region]),
+            growing: Mutex::default(),
+            total: AtomicUsize::new(buffers),
             refused: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             cached: Mutex::default(),
             lent: Mutex::default(),
         });
         lock(&POOLS).insert(number, Arc::downgrade(&shared));
-        let pool = Pool(shared);
-        pool.grow(buffers)?;
-        Ok(pool)
+        Ok(Pool(shared))
     }
 
-    /// Adds `buffers` buffers.
+    /// Adds `buffers` buffers, while packets pass. It takes as long as the memory is large, so a thread does it that has nothing
+    /// else to do; workers wait for no more than a copy of the list of free buffers that were added before.
     ///
     /// # Errors
     /// When the memory or the address space cannot be had; the pool then stays as it was.
     pub fn grow(&self, buffers: usize) -> io::Result<()> {
+        let _alone = lock(&self.0.growing);
+        let before = self.total() - self.0.buffers;
+        // Room for all that were ever added, so that nobody who gives buffers back waits for memory.
+        let all = before.checked_add(buffers).and_then(|n| n.checked_add(CACHE));
+        let mut added = Vec::new();
+        added.try_reserve_exact(all.unwrap_or(usize::MAX)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let region = arena::map(buffers)?;
-        let mut depot = lock(&self.0.depot);
-        depot.reserve(buffers + CACHE);
-        for index in region.indexes() {
-            // SAFETY: the region was mapped just now for this pool; nobody else knows its indexes.
-            let link = unsafe { arena::link(index) };
-            link.pool = self.0.number;
-            link.allocated = 0;
-            depot.push(index);
-        }
-        self.0.total.fetch_add(buffers, Ordering::Relaxed);
+        // Touched from the first to the last, so that no page has to be fetched while the depot is locked.
+        added.resize(added.capacity(), 0);
+        added.clear();
+        added.extend(region.prepare(self.0.number));
         lock(&self.0.regions).push(region);
+        let mut depot = lock(&self.0.depot);
+        let replaced = depot.add(added);
+        self.0.total.fetch_add(buffers, Ordering::Relaxed);
+        drop(depot);
+        // Its memory goes back while nobody waits.
+        drop(replaced);
         Ok(())
     }
 
@@ -147,8 +180,7 @@ impl Pool {
 
     /// Where the buffers lie that there were at the start. Those that were added since lie elsewhere.
     pub fn window(&self) -> Window {
-        let regions = lock(&self.0.regions);
-        regions.first().map_or(Window::new(0, 0), |r| Window::new(r.segment.at, r.segment.len))
+        self.0.window
     }
 
     /// The memory of the [`window`](Pool::window) as a file, for others to map: its bytes from the first on.
@@ -169,19 +201,28 @@ impl Pool {
     /// How full the pool is. Exact while no packet moves.
     pub fn stats(&self) -> PoolStats {
         let s = &*self.0;
-        let total = s.total.load(Ordering::Relaxed);
-        let free = lock(&s.depot).len();
+        // Whoever adds buffers counts them before anybody sees them here.
+        let depot = lock(&s.depot);
+        let ((home, others), total) = (depot.lens(), self.total());
+        drop(depot);
+        let (free, added) = (home + others, total - s.buffers);
         let (cached, lent) = (sum(&s.cached), sum(&s.lent));
-        let page = lock(&s.regions).iter().map(|r| r.segment.page).max().unwrap_or(PageSize::Small);
+        let regions = lock(&s.regions);
+        let (start, since) = regions.split_at(1);
+        let part = |total, free, regions: &[Region]| {
+            let page = regions.iter().map(|r| r.segment.page).max().unwrap_or(PageSize::Small);
+            Part { total, free, page }
+        };
         PoolStats {
             total,
             free,
+            window: part(s.buffers, home, start),
+            added: (added > 0).then(|| part(added, others, since)),
             cached,
             lent,
             used: total.saturating_sub(free + cached + lent),
             refused: s.refused.load(Ordering::Relaxed),
             lost: s.lost.load(Ordering::Relaxed),
-            page,
         }
     }
 }
@@ -191,9 +232,8 @@ impl Drop for Shared {
         lock(&POOLS).remove(&self.number);
         // The address range is used again only when every buffer is at home, each once. Otherwise a packet somewhere
         // still owns one, and the memory stays mapped for ever rather than get two owners.
-        let depot = std::mem::take(self.depot.get_mut().unwrap_or_else(|e| e.into_inner()));
         let regions = std::mem::take(self.regions.get_mut().unwrap_or_else(|e| e.into_inner()));
-        let mut home = depot;
+        let mut home = self.depot.get_mut().unwrap_or_else(|e| e.into_inner()).all();
         home.sort_unstable();
         let mut own: Vec<u32> = regions.iter().flat_map(|r| r.indexes()).collect();
         own.sort_unstable();
@@ -307,10 +347,7 @@ impl Cache {
 
     #[cold]
     fn refill(&mut self) {
-        let mut depot = lock(&self.pool.0.depot);
-        let keep = depot.len() - depot.len().min(BATCH);
-        self.stack.extend(depot.drain(keep..));
-        drop(depot);
+        lock(&self.pool.0.depot).take(BATCH, &mut self.stack);
         self.publish();
     }
 
@@ -318,8 +355,31 @@ impl Cache {
     fn spill(&mut self) {
         // The bottom of the stack is the coldest.
         let n = self.stack.len() - BATCH;
-        lock(&self.pool.0.depot).extend(self.stack.drain(..n));
+        lock(&self.pool.0.depot).give(self.stack.drain(..n));
         self.publish();
+    }
+
+    /// Has the next buffer be one of the window, for a device: one from deeper in the cache, or in exchange for others one of
+    /// the depot's. `false` (and counted) when none is free. Costs a look at some of the cache for many buffers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn surface(&mut self) -> bool {
+        // What lies from `at` to `top` is outside of the window, what lies above is inside.
+        let (window, mut at, mut top) = (self.pool.0.window, self.stack.len(), self.stack.len());
+        while at > 0 && self.stack.len() - top < SOME {
+            at -= 1;
+            if window.place(self.stack[at]).is_some() {
+                top -= 1;
+                self.stack.swap(at, top);
+            }
+        }
+        if top < self.stack.len() {
+            return true;
+        }
+        let had = lock(&self.pool.0.depot).exchange(BATCH, &mut self.stack) > 0;
+        self.pool.0.refused.fetch_add(u64::from(!had), Ordering::Relaxed);
+        self.publish();
+        had
     }
 
     /// Gives a packet's buffers back.
@@ -374,7 +434,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        lock(&self.pool.0.depot).append(&mut self.stack);
+        lock(&self.pool.0.depot).give(self.stack.drain(..));
         self.publish();
     }
 }
@@ -438,7 +498,7 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
         // A buffer that outlived its pool stays out, and with it the pool's memory.
         if let Some(shared) = pool {
             shared.lost.fetch_add(u64::from(lost && index == record.buf), Ordering::Relaxed);
-            lock(&shared.depot).push(index);
+            lock(&shared.depot).give([index].into_iter());
         }
     }
 }

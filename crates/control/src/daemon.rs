@@ -138,7 +138,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
         failed(startup.about(&["buffers-per-numa"], what))
     })?;
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
-    if router.pool().stats().page == infra::mem::PageSize::Small {
+    if router.pool().stats().window.page == infra::mem::PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::packet_of;
 use crate::layout::{DATA_ROOM, STRIDE};
-use crate::{Held, Lent, Pool};
+use crate::pool::BATCH;
+use crate::{Cache, Held, Lent, Pool};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -77,4 +78,126 @@ fn a_packet_of_several_buffers_and_one_of_another_pool_are_not_lent() {
     let foreign = packet_of(&[1; 60], &mut others).unwrap();
     lent.lend(foreign).expect_err("it is given back").free(&mut others);
     assert!(lent.is_empty());
+}
+
+/// What is done with some of the buffers, by one of two threads.
+#[derive(Clone, Copy, Debug)]
+enum Many {
+    Take,
+    Free,
+    Discard,
+    LendNew,
+    Lend,
+    Back,
+    TakeBack,
+    Grow,
+    /// The thread ends, and another one begins.
+    Ends,
+}
+
+fn many() -> impl Strategy<Value = (Many, usize, usize)> {
+    use Many::*;
+    let what = prop::sample::select(vec![
+        Take, Take, Free, Free, Discard, LendNew, LendNew, Lend, Back, TakeBack, Grow, Ends,
+    ]);
+    (what, 0..2usize, prop_oneof![1..20usize, 1..2 * BATCH])
+}
+
+/// Buffers of the window that are out.
+fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
+    let window = pool.window();
+    lent.len() + packets.iter().filter(|p| window.place(p.snapshot().buffer).is_some()).count()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever was added to the pool, and wherever it lies: a device gets buffers of the window, as long as there are any.
+    #[test]
+    fn a_device_never_starves_while_buffers_of_the_window_are_free(ops in prop::collection::vec(many(), 1..80)) {
+        const FIRST: usize = 3 * BATCH;
+        let pool = Pool::new(FIRST)?;
+        let window = pool.window();
+        let mut caches = [pool.cache(), pool.cache()];
+        let mut lent = Lent::new(&pool, window);
+        let (mut packets, mut has, mut total) = (Vec::<Held>::new(), BTreeSet::new(), FIRST);
+        for (what, thread, n) in ops {
+            let few = n.min(packets.len());
+            match what {
+                Many::Take => packets.extend((0..n).map_while(|_| Held::alloc(&mut caches[thread]))),
+                Many::Free => packets.drain(..few).for_each(|p| p.free(&mut caches[thread])),
+                Many::Discard => packets.drain(..few).for_each(Held::discard),
+                Many::LendNew => for _ in 0..n {
+                    let Some(place) = lent.lend_new(&mut caches[thread]) else {
+                        prop_assert_eq!(pool.stats().window.free, 0);
+                        // What is free lies with the other thread.
+                        caches[1 - thread] = pool.cache();
+                        let free = FIRST - inside(&packets, &lent, &pool);
+                        prop_assert_eq!(pool.stats().window.free, free, "of the window, and not found");
+                        break;
+                    };
+                    prop_assert!(has.insert(place) && place + STRIDE <= window.len());
+                },
+                Many::Lend => for held in packets.drain(..few).collect::<Vec<_>>() {
+                    match (window.place(held.snapshot().buffer), lent.lend(held)) {
+                        (Some(place), Ok(lent)) => prop_assert!(lent == place && has.insert(place)),
+                        (None, Err(held)) => packets.push(held),
+                        _ => prop_assert!(false, "only what lies in the window is lent"),
+                    }
+                },
+                Many::Back => for place in has.iter().copied().take(n).collect::<Vec<_>>() {
+                    prop_assert!(has.remove(&place) && lent.free(place, &mut caches[thread]));
+                },
+                Many::TakeBack => for place in has.iter().rev().copied().take(n).collect::<Vec<_>>() {
+                    prop_assert!(has.remove(&place));
+                    packets.extend(lent.back(place));
+                },
+                Many::Grow => if total < 4 * FIRST {
+                    pool.grow(n)?;
+                    total += n;
+                },
+                Many::Ends => caches[thread] = pool.cache(),
+            }
+            let heads: BTreeSet<u32> = packets.iter().map(|p| p.snapshot().buffer).collect();
+            prop_assert_eq!(heads.len(), packets.len(), "a buffer with two owners");
+            prop_assert!(!heads.iter().any(|b| window.place(*b).is_some_and(|place| has.contains(&place))));
+            caches.iter().for_each(Cache::publish);
+            let s = pool.stats();
+            prop_assert_eq!((s.total, s.lent, s.used), (total, has.len(), packets.len()));
+            prop_assert_eq!(s.free + s.cached + s.lent + s.used, total);
+            prop_assert!(s.cached < 4 * BATCH, "{s:?}");
+        }
+        packets.drain(..).for_each(|p| p.free(&mut caches[0]));
+        drop((lent, caches));
+        let s = pool.stats();
+        let added = s.added.map_or((0, 0), |a| (a.total, a.free));
+        prop_assert_eq!((s.window.total, s.window.free, added), (FIRST, FIRST, (total - FIRST, total - FIRST)));
+    }
+}
+
+/// Packets that no device needs leave the buffers to it that it can have.
+#[test]
+fn what_was_added_is_used_first_and_what_devices_may_have_is_exchanged() {
+    let pool = Pool::new(2 * BATCH).unwrap();
+    pool.grow(2 * BATCH).unwrap();
+    let (mut cache, window) = (pool.cache(), pool.window());
+    let mut packets: Vec<Held> = (0..2 * BATCH).map_while(|_| Held::alloc(&mut cache)).collect();
+    assert!(packets.iter().all(|p| window.place(p.snapshot().buffer).is_none()));
+    assert_eq!(pool.stats().window.free, 2 * BATCH);
+    packets.drain(..BATCH).for_each(|p| p.free(&mut cache));
+    // All in this cache lie outside.
+    let mut lent = Lent::new(&pool, window);
+    let held = lent.alloc(&mut cache).unwrap();
+    assert!(lent.takes(&held.snapshot()));
+    held.free(&mut cache);
+    assert_eq!((0..3 * BATCH).map_while(|_| lent.lend_new(&mut cache)).count(), 2 * BATCH);
+    // A device that asks in vain moves nothing, and asks once.
+    cache.publish();
+    let before = pool.stats();
+    assert!(lent.lend_new(&mut cache).is_none() && lent.alloc(&mut cache).is_none());
+    cache.publish();
+    let after = pool.stats();
+    assert_eq!((after.free, after.cached, after.refused), (before.free, before.cached, before.refused + 2));
+    assert_eq!(before.free + before.cached, BATCH);
+    packets.into_iter().for_each(|p| p.free(&mut cache));
 }

@@ -247,6 +247,47 @@ fn memory_is_used_again_once_all_buffers_are_home() -> std::io::Result<()> {
 }
 
 #[test]
+fn memory_that_was_added_is_used_again_too() -> std::io::Result<()> {
+    // Numbers of buffers that no other test uses.
+    let buffers = |pool: &Pool| {
+        let mut cache = pool.cache();
+        let all: Vec<Held> = std::iter::from_fn(|| Held::alloc(&mut cache)).collect();
+        let indexes: BTreeSet<u32> = all.iter().map(|held| held.snapshot().buffer).collect();
+        all.into_iter().for_each(|held| held.free(&mut cache));
+        indexes
+    };
+    let pool = Pool::new(83)?;
+    pool.grow(87)?;
+    let before = buffers(&pool);
+    assert_eq!(before.len(), 83 + 87);
+    drop(pool);
+    let (first, added) = (Pool::new(83)?, Pool::new(87)?);
+    assert_eq!(&buffers(&first) | &buffers(&added), before);
+    Ok(())
+}
+
+/// Whoever grows it at the same time, all buffers are there in the end.
+#[test]
+fn many_threads_may_add_buffers_while_others_take_them() -> std::io::Result<()> {
+    let pool = Pool::new(91)?;
+    std::thread::scope(|s| {
+        for n in [93, 95, 97] {
+            let pool = &pool;
+            s.spawn(move || pool.grow(n));
+        }
+        let mut cache = pool.cache();
+        let mut all = Vec::new();
+        while all.len() < 91 + 93 + 95 + 97 {
+            all.extend(Held::alloc(&mut cache));
+        }
+        all.into_iter().for_each(|held| held.free(&mut cache));
+    });
+    let s = pool.stats();
+    assert_eq!((s.total, s.window.free, s.added.map(|a| a.free)), (376, 91, Some(285)));
+    Ok(())
+}
+
+#[test]
 fn a_shared_tail_is_freed_once_by_many_threads() -> std::io::Result<()> {
     let pool = Pool::new(4096)?;
     let mut cache = pool.cache();
