@@ -57,15 +57,8 @@ impl XdpRx {
         let room = self.fill.room(u32::MAX);
         let mut given = 0;
         while given < room {
-            let Some(held) = Held::alloc(cache) else { break };
-            match lent.lend(held) {
-                Ok(place) => self.fill.put((place + HEADROOM) as u64),
-                // A buffer that was added to the pool after the interface was opened: the kernel cannot reach it.
-                Err(held) => {
-                    held.free(cache);
-                    break;
-                }
-            }
+            let Some(place) = lent.lend_new(cache) else { break };
+            self.fill.put((place + HEADROOM) as u64);
             given += 1;
         }
         if given > 0 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use buf::layout::DATA_ROOM;
-use buf::{Cache, Frame, Held, Lent, TxCaps, TxQueue, Unsent};
+use buf::{Cache, Frame, Held, Lent, Packet, TxCaps, TxQueue, Unsent};
 use libc::xdp_desc;
 
 use super::ring::Ring;
@@ -44,21 +44,51 @@ fn put(ring: &mut Ring<xdp_desc>, lent: &mut Lent, held: Held, cache: &mut Cache
     }
 }
 
-/// A copy, in one buffer, of the first packet; `None` when it is too large, or no buffer is free.
-#[cold]
-fn joined(frame: &mut Frame, cache: &mut Cache) -> Option<Held> {
-    let first = frame.get(0)?;
-    if first.total_len() > DATA_ROOM {
-        return None;
+/// A copy of a packet in one buffer that can be lent.
+///
+/// # Errors
+/// The packet is too large for one buffer, or there is none.
+fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, Unsent> {
+    if packet.total_len() > DATA_ROOM {
+        return Err(Unsent::Refused);
     }
-    let mut copy = Held::alloc(cache)?;
-    let (mut packet, mut at) = (copy.packet(), 0);
-    for segment in first.segments() {
-        packet.room_mut().get_mut(at..at + segment.len())?.copy_from_slice(segment);
+    let mut copy = lent.alloc(cache).ok_or(Unsent::Full)?;
+    let (mut to, mut at) = (copy.packet(), 0);
+    for segment in packet.segments() {
+        let Some(room) = to.room_mut().get_mut(at..at + segment.len()) else { break };
+        room.copy_from_slice(segment);
         at += segment.len();
     }
-    packet.set_len(at);
-    Some(copy)
+    to.set_len(at);
+    Ok(copy)
+}
+
+/// Puts copies of the packets at the front of the frame into the ring, up to one that can be lent itself, and `room` at most. Such
+/// packets have several buffers, or lie in one that was added to the pool after the kernel was shown its memory. Gives how many.
+///
+/// # Errors
+/// Why the next one could not be copied.
+#[cold]
+fn put_copies(
+    ring: &mut Ring<xdp_desc>,
+    lent: &mut Lent,
+    (frame, room): (&mut Frame, usize),
+    cache: &mut Cache,
+) -> (isize, Result<(), Unsent>) {
+    let (mut n, mut given, mut outcome) = (0, 0, Ok(()));
+    while n < room && frame.snapshot(n).is_some_and(|p| !lent.takes(&p)) {
+        let Some(packet) = frame.get(n) else { break };
+        match copied(&packet, lent, cache) {
+            Ok(copy) => given += put(ring, lent, copy, cache),
+            Err(why) => {
+                outcome = Err(why);
+                break;
+            }
+        }
+        n += 1;
+    }
+    frame.free_front(n, cache);
+    (given, outcome)
 }
 
 impl XdpTx {
@@ -80,34 +110,27 @@ impl XdpTx {
         }
     }
 
-    /// Moves packets from the front of the frame into the ring, as far as there is room and they can be lent.
+    /// Moves packets from the front of the frame into the ring, as far as there is room and they, or copies of them, can be lent.
     fn fill(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let Some(lent) = &mut self.lent else { return Err(Unsent::Gone) };
-        let room = self.ring.room(frame.len() as u32) as usize;
-        let fit = (0..room).take_while(|i| frame.snapshot(*i).is_some_and(|p| lent.takes(&p))).count();
-        let mut given = 0;
-        let ring = &mut self.ring;
-        frame.drain_front(fit, |held| given += put(ring, lent, held, cache));
-        let outcome = if frame.is_empty() {
-            Ok(())
-        } else if fit == room {
-            Err(Unsent::Full)
-        } else if let Some(copy) = joined(frame, cache) {
-            match lent.takes(&copy.snapshot()) {
-                true => {
-                    frame.free_front(1, cache);
-                    given += put(ring, lent, copy, cache);
-                    Ok(())
-                }
-                false => {
-                    copy.free(cache);
-                    Err(Unsent::Refused)
-                }
+        let (ring, mut given) = (&mut self.ring, 0);
+        let outcome = loop {
+            let room = ring.room(frame.len() as u32) as usize;
+            let fit = (0..room).take_while(|i| frame.snapshot(*i).is_some_and(|p| lent.takes(&p))).count();
+            frame.drain_front(fit, |held| given += put(ring, lent, held, cache));
+            if frame.is_empty() {
+                break Ok(());
             }
-        } else {
-            Err(Unsent::Refused)
+            if fit == room {
+                break Err(Unsent::Full);
+            }
+            let (copies, outcome) = put_copies(ring, lent, (frame, room - fit), cache);
+            given += copies;
+            if outcome.is_err() {
+                break outcome;
+            }
         };
-        self.ring.submit();
+        ring.submit();
         cache.note_kept(given);
         outcome
     }
@@ -149,9 +172,8 @@ impl TxQueue for XdpTx {
             let filled = self.fill(frame, cache);
             let kicked = self.kick(cache);
             match filled {
-                _ if frame.is_empty() => return Ok(()),
-                // One had to be copied; the others follow. Or there is room now.
-                Ok(()) => {}
+                Ok(()) => return Ok(()),
+                // There may be room now.
                 Err(Unsent::Full) if frame.len() < before && kicked.is_ok() => {}
                 Err(why) => return Err(kicked.err().unwrap_or(why)),
             }

@@ -129,7 +129,6 @@ impl Lending {
     fn replenish(&mut self, ring: &mut Ring, cache: &mut Cache) {
         let mut given = 0;
         for i in ring.given()..ring.size() {
-            // One that was added to the pool since its memory was shown to the peer cannot be lent.
             let Some(place) = self.lent.lend_new(cache) else { break };
             let (slot, place) = (ring.slot(i), place as u32);
             let index = self.index(slot);
@@ -219,7 +218,9 @@ impl Lending {
             return Err(Unsent::Full);
         }
         let mut copies = Frame::new();
-        if parts > copies.room() || copies.alloc(cache, parts) < parts {
+        let fresh = (0..parts.min(copies.room())).map_while(|_| self.lent.alloc(cache));
+        fresh.for_each(|copy| drop(copies.push(copy)));
+        if copies.len() < parts {
             copies.free(cache);
             return Err(Unsent::Full);
         }
@@ -232,17 +233,13 @@ impl Lending {
             }
             copy.set_len(len);
         }
-        if !(0..parts).all(|i| copies.snapshot(i).is_some_and(|p| self.lent.takes(&p))) {
-            copies.free(cache);
-            return Err(Unsent::Full);
-        }
         let mut slot = from;
         copies.drain(|held| {
             let (copy, at) = (held.snapshot(), ring.slot(slot));
             let flags = if usize::from(slot - from) + 1 < parts { NEXT } else { 0 };
             match self.lend(at, held) {
                 Ok(place) => ring.describe(at, flags, copy.len.into(), place + u32::from(copy.offset)),
-                // It was looked at.
+                // It was made to be lent.
                 Err(held) => return held.free(cache),
             }
             slot += 1;

@@ -106,6 +106,35 @@ fn packets_of_several_buffers_are_joined_and_those_too_large_refused() {
     });
 }
 
+/// What was added to the pool lies where the kernel does not look: packets in it are copied, and the kernel gets buffers that it
+/// knows.
+#[test]
+fn a_pool_that_grew_feeds_the_kernel_still() {
+    lab::inside("af_xdp::a_pool_that_grew_feeds_the_kernel_still", || {
+        lab::veth("va", "vb");
+        let mut cache = lab::cache();
+        let Some(mut xdp) = open(&Config { rx_ring: 256, ..Config::new("va") }, &mut cache) else { return };
+        cache.pool().grow(1 << 14).unwrap();
+        // The cache has those that were added, from here on.
+        let mut frame = lab::frame(&vec![udp(60, 0); 256], &mut cache);
+        let mut more = lab::frame(&vec![udp(60, 0); 256], &mut cache);
+        frame.free(&mut cache);
+        more.free(&mut cache);
+        let mut peer = af_packet::open(&af_packet::Config::new("vb")).unwrap();
+        for round in 0..20 {
+            let packets: Vec<_> = (0..60).map(|n| udp(60 + 20 * n, round)).collect();
+            assert_eq!(lab::send(&mut xdp, &mut cache, &packets), 0);
+            let there = lab::receive(&mut peer, &mut cache, packets.len());
+            assert!(lab::bytes(there, &mut cache) == packets, "round {round} there");
+            assert_eq!(lab::send(&mut peer, &mut cache, &packets), 0);
+            let back = lab::receive(&mut xdp, &mut cache, packets.len());
+            assert!(lab::bytes(back, &mut cache) == packets, "round {round} back");
+        }
+        drop((xdp, peer));
+        settled(&cache);
+    });
+}
+
 /// Many flows over two queues, more packets than the rings hold; every packet is counted.
 #[test]
 fn every_packet_of_every_queue_comes_once() {

@@ -217,6 +217,29 @@ fn a_pool_that_ran_out_lends_less() {
     sides[1].turn();
 }
 
+/// Buffers that were added lie where the peer does not look: packets in them are copied, and it gets those that it knows.
+#[test]
+fn a_pool_that_grew_lends_what_its_peer_knows() {
+    let Lender { sides: _sides, mut server, mut client, pool, _place } = lender("grown", 64);
+    pool.grow(4096).unwrap();
+    // One that sends has only buffers that were added.
+    let (mut cache, mut sender, there) = (pool.cache(), pool.cache(), Pool::new(4096).unwrap());
+    let mut other = there.cache();
+    assert!(receive(&mut client, 0, &mut cache).is_empty());
+    assert_eq!(pool.stats().lent, 64);
+    let sizes = [60, 1514, 2113, 9014];
+    for round in 0..50 {
+        let all: Vec<Vec<u8>> =
+            (0..7).map(|n| packet(n + 100 * round, sizes[usize::from(n + round) % 4])).collect();
+        assert_eq!(send(&mut client, 0, &mut sender, &all), Ok(()));
+        assert!(receive(&mut server, 0, &mut other) == all, "to the server, in round {round}");
+        assert_eq!(send(&mut server, 0, &mut other, &all), Ok(()));
+        assert!(receive(&mut client, 0, &mut cache) == all, "to the client, in round {round}");
+    }
+    drop((client, cache, sender, other));
+    assert_eq!((pool.stats().used, pool.stats().lost, pool.stats().refused), (0, 0, 0));
+}
+
 #[test]
 fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
     let place = Place::new("tester");
