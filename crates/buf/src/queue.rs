@@ -49,7 +49,8 @@ pub trait RxQueue: Send {
         true
     }
 
-    /// Packets that there is room for while nobody polls: those beyond are lost.
+    /// Packets that there is room for while nobody polls: those beyond are lost. It may be another number after each change
+    /// of the device's link.
     fn depth(&self) -> usize {
         512
     }

@@ -10,7 +10,7 @@ use buf::{Cache, FRAME_SIZE, Flags, Frame, Gone, Lost, RxQueue};
 use super::lending::Lending;
 use super::region;
 use super::ring::{Fault, NEXT, Ring};
-use super::shared::Shared;
+use super::shared::{Shared, lock};
 use super::signal::Watch;
 
 /// The largest packet: one of IP with a link header and two tags.
@@ -238,7 +238,10 @@ impl RxQueue for MemifRx {
     }
 
     fn depth(&self) -> usize {
-        self.shared.config.ring_size.into()
+        // A server's rings are its client's. The main thread changes them, and asks again behind that.
+        let rings = self.shared.rx.get(self.queue).map(|port| lock(&port.rings));
+        let sizes = rings.iter().flat_map(|rings| rings.iter()).map(|r| r.ring.size());
+        sizes.min().unwrap_or(self.shared.config.ring_size).into()
     }
 
     fn take_lost(&mut self) -> Lost {

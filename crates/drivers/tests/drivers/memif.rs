@@ -293,6 +293,25 @@ fn rings_and_queues_need_not_be_as_many() {
 }
 
 #[test]
+fn a_queue_is_as_deep_as_the_least_of_its_rings() {
+    let place = Place::new("depth");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let mut server = a.open(&Config { rx_queues: 2, ..config(0, Role::Server) });
+    let depths = |d: &Device| d.rx.iter().map(|q| q.depth()).collect::<Vec<_>>();
+    assert_eq!(depths(&server), [1024; 2]);
+    for (ring_size, tx_queues, expected) in [(64, 3, [64, 64]), (4096, 1, [4096, 1024]), (2, 1, [2, 1024])] {
+        let mut client = b.open(&Config { ring_size, tx_queues, ..config(0, Role::Client) });
+        until(&mut [&mut a, &mut b], "the connection", connected);
+        assert_eq!(depths(&server), expected, "its client brought the rings");
+        assert_eq!(depths(&client), [usize::from(ring_size)]);
+        client.control.set_admin(false).unwrap();
+        until(&mut [&mut a, &mut b], "the end", |s| !s[0].state(0).connected);
+        assert_eq!((depths(&server), depths(&client)), (vec![1024; 2], vec![ring_size.into()]));
+    }
+    server.control.set_admin(false).unwrap();
+}
+
+#[test]
 fn whoever_begins_anew_is_connected_again() {
     let place = Place::new("anew");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));

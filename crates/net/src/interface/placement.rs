@@ -49,7 +49,6 @@ pub struct RxSlot {
     pub node: &'static str,
     /// What to sleep on; `None`: the queue has to be polled.
     pub fd: Option<OwnedFd>,
-    depth: usize,
     attention: Mutex<Attention>,
     queue: Mutex<Box<dyn RxQueue>>,
     gone: Mutex<Option<Gone>>,
@@ -76,9 +75,8 @@ impl RxSlot {
         let fd = queue.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
         let (mode, handoff) = (RxMode::Adaptive, Handoff::Auto);
         let attention = Attention { worker, chosen: false, mode, handoff, spread: false, paused: false };
-        let depth = queue.depth();
         let (queue, attention, gone) = (Mutex::new(queue), Mutex::new(attention), Mutex::new(None));
-        Ok(RxSlot { interface, number, of, node, fd, depth, attention, queue, gone })
+        Ok(RxSlot { interface, number, of, node, fd, attention, queue, gone })
     }
 
     /// How it is attended to.
@@ -91,10 +89,10 @@ impl RxSlot {
         *lock(&self.attention) = attention;
     }
 
-    /// What it asks of its worker.
+    /// What it asks of its worker. How much the queue has room for may change when its device's link does.
     pub fn eager(&self) -> Eager {
         let mode = self.attention().mode;
-        Eager { mode, depth: if mode == RxMode::Adaptive { self.depth } else { usize::MAX } }
+        Eager { mode, depth: if mode == RxMode::Adaptive { self.queue().depth() } else { usize::MAX } }
     }
 
     /// The queue; uncontended but while it moves from one worker to another.
@@ -132,6 +130,11 @@ impl Placement {
     /// Changes which queues there are.
     pub fn change(&self, f: impl FnOnce(&mut Vec<Arc<RxSlot>>)) {
         f(&mut lock(&self.0.1));
+        self.ask_again();
+    }
+
+    /// Has the workers ask all queues anew what they want.
+    pub fn ask_again(&self) {
         self.0.0.fetch_add(1, Ordering::Release);
     }
 
@@ -140,6 +143,6 @@ impl Placement {
         for slot in self.slots() {
             f(&slot, &mut lock(&slot.attention));
         }
-        self.0.0.fetch_add(1, Ordering::Release);
+        self.ask_again();
     }
 }

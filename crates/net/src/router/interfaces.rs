@@ -468,6 +468,10 @@ impl Router {
                 }
             }
         }
+        if !changed.is_empty() {
+            // Whoever is at the other end now may have rings of another depth.
+            self.tables.placement.ask_again();
+        }
         for (index, was, is) in &changed {
             if was.is_up() != is.is_up()
                 && let Err(e) = self.changed(*index)

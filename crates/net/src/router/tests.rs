@@ -1,9 +1,11 @@
 //! The control side: what follows from interfaces, addresses and routes, and what workers get to see of it.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use buf::{Cache, Frame, Gone, RxQueue};
 use drivers::pktgen::{self, Field, Mode, Sink, Stream, Template};
 use drivers::{DeviceControl, Link};
 use infra::lpm::LpmLookup;
@@ -655,6 +657,46 @@ fn a_carrier_that_is_lost_takes_the_routes_along_until_it_is_back() {
         assert!(r.poll_links().is_empty());
         check(&r, carrier);
     }
+}
+
+/// A queue whose depth is its peer's to say.
+struct Deep(Arc<AtomicUsize>);
+
+impl RxQueue for Deep {
+    fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
+        Ok(())
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn depth(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn workers_hear_of_a_link_that_changed_and_how_deep_its_queues_are_then() {
+    let mut r = router(1);
+    let (plugged, depth) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(1024)));
+    let mut d = device(1).0;
+    d.control = Box::new(Plug(plugged.clone()));
+    d.rx = vec![Box::new(Deep(depth.clone()))];
+    let index = r.add_device("d1", d).unwrap();
+    let placement = r.tables.placement.clone();
+    let asked = || {
+        let slot = placement.slots().into_iter().find(|s| s.interface == index).unwrap();
+        (placement.version(), slot.eager().depth)
+    };
+    let (before, first) = asked();
+    assert_eq!(first, 1024);
+    depth.store(64, Ordering::Relaxed);
+    plugged.store(true, Ordering::Relaxed);
+    assert_eq!(r.poll_links().len(), 1);
+    let (after, then) = asked();
+    assert!(after != before, "workers ask again");
+    assert_eq!(then, 64);
+    assert!(r.poll_links().is_empty());
+    assert_eq!(asked(), (after, 64), "nothing changed");
 }
 
 #[test]
