@@ -103,26 +103,29 @@ impl Lending {
         None
     }
 
-    /// The whole packet that begins in slot `used`.
+    /// The whole packet that begins in slot `used`. Its parts are put together from the last to the first, so that many of them
+    /// take no longer than so many packets.
     #[cold]
     #[inline(never)]
     fn parts(&mut self, ring: &Ring, used: &mut u16, available: u16, cache: &mut Cache) -> Option<Held> {
-        let (flags, len) = ring.flags_and_len(*used);
-        let mut first = self.received(ring.slot(*used), len, cache);
-        *used += 1;
-        let mut last = flags & NEXT == 0;
-        while !last && *used < available {
-            let (flags, len) = ring.flags_and_len(*used);
-            let part = self.received(ring.slot(*used), len, cache);
-            *used += 1;
-            last = flags & NEXT == 0;
-            first = match (first, part) {
-                (Some(whole), Some(part)) => join(whole, part, cache),
-                (first, part) => free([first, part], cache),
-            };
-        }
+        let first = *used;
         // The peer shows packets as a whole, or not at all.
-        if last { first } else { free([first, None], cache) }
+        let mut good = false;
+        while *used < available && !good {
+            good = ring.flags_and_len(*used).0 & NEXT == 0;
+            *used += 1;
+        }
+        let mut whole = None;
+        for i in (first..*used).rev() {
+            let part = self.received(ring.slot(i), ring.flags_and_len(i).1, cache);
+            whole = match (part, whole.take()) {
+                (Some(part), None) if good => Some(part),
+                (Some(part), Some(rest)) => join(part, rest, cache),
+                (part, rest) => free([part, rest], cache),
+            };
+            good &= whole.is_some();
+        }
+        whole
     }
 
     /// Gives the peer empty buffers for all slots that have none.
@@ -250,14 +253,14 @@ impl Lending {
 }
 
 /// One packet of two; `None` when that is larger than any, or cannot be.
-fn join(mut whole: Held, part: Held, cache: &mut Cache) -> Option<Held> {
-    if whole.packet().total_len() + usize::from(part.snapshot().len) > LARGEST {
-        return free([Some(whole), Some(part)], cache);
+fn join(mut first: Held, mut rest: Held, cache: &mut Cache) -> Option<Held> {
+    if first.packet().total_len() + rest.packet().total_len() > LARGEST {
+        return free([Some(first), Some(rest)], cache);
     }
     // Nobody else has a share of parts that have just come.
-    match whole.packet().append(part, cache) {
-        Ok(()) => Some(whole),
-        Err(part) => free([Some(whole), Some(part)], cache),
+    match first.packet().append(rest, cache) {
+        Ok(()) => Some(first),
+        Err(rest) => free([Some(first), Some(rest)], cache),
     }
 }
 

@@ -29,6 +29,8 @@ mod tester;
 mod tx;
 
 #[cfg(test)]
+mod lending_tests;
+#[cfg(test)]
 mod protocol_tests;
 #[cfg(test)]
 mod ring_tests;

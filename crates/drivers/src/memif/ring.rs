@@ -31,8 +31,8 @@ use crate::kernel::prefetch;
 /// What a ring begins with.
 const COOKIE: u32 = 0x03e3_1f20;
 const FLAGS: usize = 4;
-const HEAD: usize = 6;
-const TAIL: usize = 64;
+pub(super) const HEAD: usize = 6;
+pub(super) const TAIL: usize = 64;
 pub(super) const DESCRIPTORS: usize = 128;
 pub(super) const DESCRIPTOR: usize = 16;
 /// The flag of a ring by which its reader says that it looks by itself.

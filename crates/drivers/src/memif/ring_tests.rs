@@ -28,7 +28,7 @@ struct Link {
     rx: RxRing,
 }
 
-fn bell() -> Arc<OwnedFd> {
+pub(super) fn bell() -> Arc<OwnedFd> {
     Arc::new(sys::eventfd().unwrap())
 }
 
@@ -56,7 +56,7 @@ fn packets(frame: &mut Frame) -> Vec<Vec<u8>> {
     frame.packets().map(|p| p.segments().flatten().copied().collect()).collect()
 }
 
-fn fill(frame: &mut Frame, cache: &mut Cache, all: &[Vec<u8>]) {
+pub(super) fn fill(frame: &mut Frame, cache: &mut Cache, all: &[Vec<u8>]) {
     for bytes in all {
         assert_eq!(frame.alloc(cache, 1), 1);
         let last = frame.len() - 1;

@@ -45,7 +45,7 @@ impl TxRing {
     }
 
     /// Sends from the front of the frame, and frees what was sent or gives it to the peer; says why the others did not go.
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Stop> {
+    pub(super) fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Stop> {
         let Some(lending) = &mut self.lending else {
             let (sent, outcome) = self.copy(frame);
             frame.free_front(sent, cache);
