@@ -190,6 +190,16 @@ fn whoever_is_killed_is_connected_again_when_it_is_back() {
     router.kill();
     router = Router::start(&r, &commands);
     until("it answers the new router", SOON, || answered(&router));
+    // What is agreed on with the peer is changed by another connection, and how long that took is said.
+    let saved = dir.join("saved.yaml");
+    router.ctl(&format!("config save {}", saved.display()));
+    let text = std::fs::read_to_string(&saved).unwrap();
+    assert!(text.contains("role: slave\n"), "{text}");
+    std::fs::write(&saved, text.replace("role: slave\n", "role: slave\n      ring-size: 256\n")).unwrap();
+    let said = router.ctl(&format!("config apply {}", saved.display()));
+    assert!(said.contains("memif1/0 was opened anew: its traffic stood still for "), "{said}");
+    assert!(router.ctl("show memif").contains("256"), "{}", router.ctl("show memif"));
+    until("it is answered by rings of another size", SOON, || answered(&router));
     assert!(second.process.running() && second.packets().0 > 0);
     second.say("quit");
     assert!(second.process.finish(LIMIT).ok());

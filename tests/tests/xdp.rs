@@ -69,6 +69,50 @@ fn killed_under_traffic_the_interface_is_the_kernels_and_can_be_taken_again() {
     }
 }
 
+/// What a port fixes when it is opened is changed by opening it anew: what is on its interface stays, and how long its traffic
+/// stood still is said.
+#[test]
+fn a_port_is_opened_anew_under_traffic() {
+    let Some((a, r, b)) = hosts() else { return };
+    let router = Router::start(&r, TWO_PORTS);
+    Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
+    let file = router.socket().with_file_name("saved.yaml");
+    router.ctl(&format!("config save {}", file.display()));
+    let saved = std::fs::read_to_string(&file).unwrap();
+    let flow = Iperf::start(&a, &b, "10.0.1.2", "-u -b 8M -l 200 -t 5");
+    std::thread::sleep(Duration::from_secs(1));
+    let (mut stood, mut times) = (0.0, 0);
+    for opened in ["rx-ring-size: 4096", "mode: generic", "tx-ring-size: 256", "queues: 1"] {
+        let text = saved.replace("  xdp-eth0:\n", &format!("  xdp-eth0:\n    af-xdp: {{ {opened} }}\n"));
+        std::fs::write(&file, text).unwrap();
+        let said = router.ctl(&format!("config apply {}", file.display()));
+        assert!(said.contains("! xdp-eth0 is opened anew: its traffic stands still meanwhile\n"), "{said}");
+        let (_, after) =
+            said.split_once("xdp-eth0 was opened anew: its traffic stood still for ").expect(&said);
+        stood += after.split(' ').next().and_then(|ms| ms.parse::<f64>().ok()).expect(&said);
+        times += 1;
+        let shown = router.ctl("show ip neighbor");
+        assert!(shown.contains("10.0.0.2"), "neighbours stay: {shown}");
+    }
+    let end = flow.finish();
+    let lost = lost_on_the_way(&end, &b) as f64;
+    println!("{lost} packets lost in {times} gaps of {stood:.1} ms in all");
+    // 5,000 packets a second, for as long as was said; what a ring held is lost with it.
+    assert!(lost <= 5.0 * stood * 1.2 + 100.0, "{lost} packets lost in {times} gaps of {stood} ms: {end}");
+    assert!(stood < 2000.0, "{stood} ms");
+    // What cannot be had leaves it as it was.
+    std::fs::write(&file, saved.replace("  xdp-eth0:\n", "  xdp-eth0:\n    af-xdp: { zero-copy: true }\n"))
+        .unwrap();
+    let before = router.ctl("show config");
+    let refused = router.attempt(&format!("config apply {}", file.display()));
+    assert!(!refused.ok() && refused.stderr.contains("zero"), "{refused:?}");
+    assert_eq!(router.ctl("show config"), before);
+    Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
+    router.ctl("config rollback");
+    assert!(router.ctl("show hardware-interfaces xdp-eth0").contains("in the driver (native)"));
+    Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
+}
+
 #[test]
 fn an_interface_is_taken_once() {
     let Some((_a, r, _b)) = hosts() else { return };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use drivers::af_packet::OpenError;
 use drivers::pktgen::{self, Generator, Sink};
@@ -23,6 +24,15 @@ pub enum Absence {
     Missing,
     /// It waits for its device, whatever is wrong with that. A way back does not end there.
     Any,
+}
+
+/// An interface whose device was opened anew.
+struct Gap {
+    name: String,
+    /// Since when it was without one.
+    since: Instant,
+    /// How long, until its link was up again or, if it is down, until the device was there.
+    took: Option<Duration>,
 }
 
 /// The own address and MTU of a device that was never there.
@@ -69,6 +79,8 @@ pub struct System {
     specs: BTreeMap<String, Spec>,
     /// What this transaction deleted, as it was before: how it was made, its device's own address and MTU.
     deleted: BTreeMap<String, (Spec, (Mac, u16))>,
+    /// What this transaction opened anew.
+    gaps: Vec<Gap>,
     /// The MTU asked for, by the name of the interface; a sub-interface's may be more than its device has now.
     mtus: BTreeMap<String, u16>,
 }
@@ -93,6 +105,7 @@ impl System {
             guardian,
             specs: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            gaps: Vec::new(),
             mtus: BTreeMap::new(),
         })
     }
@@ -118,6 +131,7 @@ impl System {
     /// A transaction begins: what was deleted before does not come back.
     pub(crate) fn begin(&mut self) {
         self.deleted.clear();
+        self.gaps.clear();
     }
 
     /// Makes an interface, down and with nothing set, with this index. If its device cannot be opened, the interface is
@@ -142,22 +156,9 @@ impl System {
             Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Memif(_) | Spec::Pcap(..) => {
                 match self.open(name, spec) {
                     Ok(device) => self.router.add_device(name, device)?,
-                    Err(Unopened { missing, why }) => {
-                        let before = self.deleted.get(name);
-                        let waits = before.is_some_and(|(was, _)| was == spec)
-                            || match self.absence {
-                                Absence::Refused => false,
-                                Absence::Missing => missing,
-                                Absence::Any => true,
-                            };
-                        if !waits {
-                            return Err(why);
-                        }
-                        tracing::warn!(
-                            event = "device",
-                            "{name} is without its device until that can be opened: {why}"
-                        );
-                        let (mac, mtu) = before.map_or(NEVER_SEEN, |(_, own)| *own);
+                    Err(unopened) => {
+                        self.may_wait(name, spec, unopened)?;
+                        let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |(_, own)| *own);
                         self.router.add_absent_device(name, mac, mtu)?
                     }
                 };
@@ -166,6 +167,100 @@ impl System {
         self.specs.insert(name.to_string(), spec.clone());
         tracing::debug!(event = "interface", "{name}: created");
         Ok(())
+    }
+
+    /// An interface is without its device until that can be opened, if that is allowed.
+    ///
+    /// # Errors
+    /// Why the device cannot be opened.
+    fn may_wait(&self, name: &str, spec: &Spec, Unopened { missing, why }: Unopened) -> Result<(), Refused> {
+        let was_there = self.deleted.get(name).is_some_and(|(was, _)| was == spec);
+        let waits = was_there
+            || match self.absence {
+                Absence::Refused => false,
+                Absence::Missing => missing,
+                Absence::Any => true,
+            };
+        if !waits {
+            return Err(why);
+        }
+        tracing::warn!(event = "device", "{name} is without its device until that can be opened: {why}");
+        Ok(())
+    }
+
+    /// Opens the device of an interface in another way. The interface stays with all that is on it, and is without a device from
+    /// when the old one is let go of until the new one is there: most cannot be opened twice. As for what cannot be opened, see
+    /// [`create`](System::create).
+    ///
+    /// # Errors
+    /// Why the new device cannot be had; the interface has the old one again then, if that can be opened.
+    pub(crate) fn reopen(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
+        let index = self.index(name)?;
+        let own = self.router.interface(index)?.initial;
+        let Some(old) = self.specs.get(name).cloned() else { return refuse(format!("{name} is no device")) };
+        let since = Instant::now();
+        self.router.release_device(index)?;
+        let done = match self.open(name, spec) {
+            Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
+            Err(unopened) => {
+                self.may_wait(name, spec, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
+            }
+        };
+        if let Err(why) = done {
+            let back = self.open(name, &old).map_err(|unopened| unopened.why);
+            if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
+                tracing::warn!(
+                    event = "device",
+                    "{name} is without its device until that can be opened: {e}"
+                );
+                self.router.detach_device(index)?;
+            }
+            return Err(why);
+        }
+        self.specs.insert(name.to_string(), spec.clone());
+        self.deleted.entry(name.to_string()).or_insert((old, own));
+        self.gaps.retain(|gap| gap.name != name);
+        self.gaps.push(Gap { name: name.to_string(), since, took: None });
+        self.look_at_gaps();
+        Ok(())
+    }
+
+    /// Sees which devices that were opened anew forward packets again.
+    fn look_at_gaps(&mut self) {
+        for gap in self.gaps.iter_mut().filter(|gap| gap.took.is_none()) {
+            let Some(i) = self.router.interface_named(&gap.name).filter(|i| !i.is_absent()) else { continue };
+            if self.router.link_up(i.index) || !i.admin_up {
+                let took = gap.since.elapsed();
+                gap.took = Some(took);
+                let ms = took.as_secs_f64() * 1e3;
+                tracing::info!(
+                    event = "device",
+                    "{}: opened anew, its traffic stood still for {ms:.1} ms",
+                    gap.name
+                );
+            }
+        }
+    }
+
+    /// Whether a device that was opened anew forwards nothing yet.
+    pub fn stands_still(&self) -> bool {
+        self.gaps.iter().any(|gap| gap.took.is_none())
+    }
+
+    /// For how long each device that was opened anew by the last transaction was away, in words.
+    pub fn stood_still(&self) -> String {
+        let line = |gap: &Gap| match gap.took {
+            Some(took) => format!(
+                "{} was opened anew: its traffic stood still for {:.1} ms\n",
+                gap.name,
+                took.as_secs_f64() * 1e3
+            ),
+            None => format!(
+                "! {} was opened anew and its link is not up yet: the log will say how long its traffic stood still\n",
+                gap.name
+            ),
+        };
+        self.gaps.iter().map(line).collect()
     }
 
     /// Sets the largest network packet in bytes; `None` is what the interface had at first. A sub-interface has what was
@@ -239,6 +334,7 @@ impl System {
                 tracing::error!("{e}");
             }
         }
+        self.look_at_gaps();
     }
 
     /// Opens the devices that came back.

@@ -237,6 +237,9 @@ pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     for name in plan.made_anew() {
         text += &format!("! {name} is made anew: its traffic stops\n");
     }
+    for name in plan.opened_anew() {
+        text += &format!("! {name} is opened anew: its traffic stands still meanwhile\n");
+    }
     text
 }
 

@@ -24,6 +24,8 @@ use crate::system::Absence;
 
 /// Plans with more steps say how far they are.
 const LONG: usize = 10_000;
+/// How long it is waited for the links of devices that were opened anew. The peer of a memif tries once a second.
+const LINKS: Duration = Duration::from_secs(3);
 /// How much text is given to the client at once, bytes.
 const CHUNK: usize = 32 << 10;
 
@@ -66,6 +68,8 @@ enum Stage {
     Waiting(Goal),
     Planning(Turn, Thread<(Goal, Planned)>),
     Making(Box<Made>),
+    /// Until devices that were opened anew have their links again, or have not.
+    Opening(String, Instant),
     /// What has changed is told, from this byte on.
     Telling(String, usize),
     Over,
@@ -175,6 +179,10 @@ impl Whole {
                 }
                 if more { now(Stage::Making(made)) } else { now(end(c, *made)?) }
             }
+            Stage::Opening(text, until) if c.system.stands_still() && Instant::now() < until => {
+                Ok((Stage::Opening(text, until), LOOK))
+            }
+            Stage::Opening(text, _) => now(Stage::Telling(text + &c.system.stood_still(), 0)),
             Stage::Telling(text, from) => {
                 let to = text.floor_char_boundary(from + CHUNK);
                 out.push_str(text.get(from..to).unwrap_or_default());
@@ -379,7 +387,7 @@ fn end(
         }
     }
     let_go((was, goal, forgotten, making));
-    Ok(Stage::Telling(text, 0))
+    Ok(Stage::Opening(text, Instant::now() + LINKS))
 }
 
 /// The configuration is what was wanted: so what waited to be confirmed before need not be, unless it is still there.

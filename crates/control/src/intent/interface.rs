@@ -44,6 +44,23 @@ pub enum Spec {
     },
 }
 
+impl Spec {
+    /// Whether a device that is opened as this says can take the place of the one that was opened as the other says, which is of
+    /// the same name, while the interface stays with all that is on it.
+    pub(super) fn takes_over(&self, other: &Spec) -> bool {
+        match (self, other) {
+            (Spec::Host(_), Spec::Host(_)) | (Spec::Xdp(_), Spec::Xdp(_)) => true,
+            // One that becomes another interface of the host may have to wait until that has another name.
+            (Spec::Tap(_, new), Spec::Tap(_, old)) => {
+                new.host_name == old.host_name && new.host_namespace == old.host_namespace
+            }
+            // One that listens may have to wait until another one does no longer.
+            (Spec::Memif(new), Spec::Memif(old)) => new.role == old.role,
+            _ => false,
+        }
+    }
+}
+
 /// An interface and what is set on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
@@ -182,14 +199,21 @@ impl Interface {
         old: Option<&Interface>,
         system: &mut System,
     ) -> Result<(), Refused> {
-        if old.is_none() {
-            system.create(name, &self.spec, self.index)?;
+        match old {
+            None => system.create(name, &self.spec, self.index)?,
+            Some(old) if old.spec != self.spec => system.reopen(name, &self.spec)?,
+            Some(_) => {}
         }
         let result = self.settings(name, old, system);
         if result.is_err() {
             match old {
                 None => system.delete(name)?,
-                Some(old) => old.settings(name, Some(self), system)?,
+                Some(old) => {
+                    if old.spec != self.spec {
+                        system.reopen(name, &old.spec)?;
+                    }
+                    old.settings(name, Some(self), system)?
+                }
             }
         }
         result

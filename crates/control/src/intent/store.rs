@@ -338,7 +338,8 @@ impl Snapshot {
                 (old, new) if old == new => continue,
                 (Some(_), None) => removed.extend(role(key)),
                 (Some(Value::Interface(old)), Some(Value::Interface(new))) => {
-                    if old.spec != new.spec || old.index != new.index {
+                    let stays = old.spec == new.spec || new.spec.takes_over(&old.spec);
+                    if !stays || old.index != new.index {
                         renewed.extend(role(key));
                     } else if old.table != new.table {
                         rebound.extend(role(key));
@@ -413,6 +414,18 @@ impl Plan {
                 _ => None,
             });
         interfaces.filter(|(key, _)| self.after.tree.contains_key(key)).map(|(_, name)| name)
+    }
+
+    /// The interfaces that stay while their devices are opened anew.
+    pub fn opened_anew(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match (&step.key, &step.from, &step.to) {
+            (Key::Interface(name), Some(Value::Interface(old)), Some(Value::Interface(new)))
+                if old.spec != new.spec =>
+            {
+                Some(name.as_str())
+            }
+            _ => None,
+        })
     }
 
     /// The devices that are made of files which are replayed.

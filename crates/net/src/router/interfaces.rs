@@ -1,5 +1,6 @@
 //! Interfaces as the main thread knows them: what was asked for, and what follows from it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -234,9 +235,19 @@ impl Router {
     /// # Errors
     /// When there is no such interface.
     pub fn detach_device(&mut self, index: u32) -> Result<(), RouterError> {
+        self.release_device(index)?;
+        self.changed(index)
+    }
+
+    /// Lets go of a device whose place another one takes at once. The interface keeps its routes and neighbours meanwhile, and packets
+    /// that would leave by it are dropped; if there is no other device after all, it has to be [detached](Router::detach_device).
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn release_device(&mut self, index: u32) -> Result<(), RouterError> {
         self.info_mut(index)?.device = None;
         self.disconnect(index);
-        self.changed(index)
+        Ok(())
     }
 
     /// Takes the queues of a device from the workers, and closes them when none can be using them any more.
@@ -252,25 +263,20 @@ impl Router {
     ///
     /// # Errors
     /// When the device cannot be set so; the interface then stays without a device.
-    pub fn attach_device(&mut self, index: u32, device: Device) -> Result<(), RouterError> {
-        let own_mac = Mac(device.mac);
-        self.attach(index, device)?;
-        let info = self.info_mut(index)?;
-        let (mtu, up, mac) = (info.mtu, info.admin_up, info.own_mac);
+    pub fn attach_device(&mut self, index: u32, mut device: Device) -> Result<(), RouterError> {
+        let info = self.interface(index)?;
         // An address that the operator did not set is the device's own, which may be another one now.
-        info.initial.0 = own_mac;
-        info.admin_up = false;
-        let set = |r: &mut Router| {
-            r.set_mac(index, mac)?;
-            r.set_mtu(index, mtu)?;
-            r.set_admin(index, up)
-        };
-        if let Err(e) = set(self) {
-            self.info_mut(index)?.admin_up = up;
-            self.detach_device(index)?;
-            return Err(e);
+        let own_mac = Mac(device.mac);
+        let mac = info.own_mac.unwrap_or(own_mac);
+        device.control.set_mac(mac.0).map_err(|e| refuses_mac(info, mac, &e))?;
+        device.control.set_mtu(info.mtu).map_err(|e| refuses_mtu(info, info.mtu, &e))?;
+        if info.admin_up {
+            device.control.set_admin(true).map_err(|e| refuses_state(info, true, &e))?;
         }
-        Ok(())
+        self.attach(index, device)?;
+        self.info_mut(index)?.initial.0 = own_mac;
+        self.note_mac(index, mac)?;
+        self.changed(index)
     }
 
     /// Adds a loopback interface.
@@ -345,10 +351,9 @@ impl Router {
             return Ok(());
         }
         if let Some(device) = &mut info.device {
-            let failed =
-                |e| RouterError(format!("{}: the device cannot be set {}: {e}", info.name, word(up)));
-            device.control.set_admin(up).map_err(failed)?;
+            let done = device.control.set_admin(up);
             device.link = device.control.link();
+            done.map_err(|e| refuses_state(info, up, &e))?;
         }
         info.admin_up = up;
         if up {
@@ -373,8 +378,8 @@ impl Router {
         }
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
-            let failed = |e| RouterError(format!("{}: the device refuses an MTU of {mtu}: {e}", info.name));
-            device.control.set_mtu(mtu).map_err(failed)?;
+            let done = device.control.set_mtu(mtu);
+            done.map_err(|e| refuses_mtu(info, mtu, &e))?;
         }
         info.mtu = mtu;
         for child in self.carried_by(index) {
@@ -395,15 +400,22 @@ impl Router {
         let mac = wanted.unwrap_or(inherited);
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
-            let failed = |e| RouterError(format!("{}: the device refuses the address {mac}: {e}", info.name));
-            device.control.set_mac(mac.0).map_err(failed)?;
+            let done = device.control.set_mac(mac.0);
+            done.map_err(|e| refuses_mac(info, mac, &e))?;
         }
-        (info.mac, info.own_mac) = (mac, wanted);
+        info.own_mac = wanted;
+        self.note_mac(index, mac)?;
+        self.changed(index)
+    }
+
+    /// An interface has this address now, and so have those of its sub-interfaces that have none of their own.
+    fn note_mac(&mut self, index: u32, mac: Mac) -> Result<(), RouterError> {
+        self.info_mut(index)?.mac = mac;
         for child in self.carried_by(index) {
             let child = self.info_mut(child)?;
             child.mac = child.own_mac.unwrap_or(mac);
         }
-        self.changed(index)
+        Ok(())
     }
 
     /// Binds an interface to a VRF.
@@ -488,8 +500,16 @@ impl Router {
     }
 }
 
-fn word(up: bool) -> &'static str {
-    if up { "up" } else { "down" }
+fn refuses_state(info: &InterfaceInfo, up: bool, why: &io::Error) -> RouterError {
+    RouterError(format!("{}: the device cannot be set {}: {why}", info.name, if up { "up" } else { "down" }))
+}
+
+fn refuses_mtu(info: &InterfaceInfo, mtu: u16, why: &io::Error) -> RouterError {
+    RouterError(format!("{}: the device refuses an MTU of {mtu}: {why}", info.name))
+}
+
+fn refuses_mac(info: &InterfaceInfo, mac: Mac, why: &io::Error) -> RouterError {
+    RouterError(format!("{}: the device refuses the address {mac}: {why}", info.name))
 }
 
 /// Whether an interface can have this MTU, in bytes.
