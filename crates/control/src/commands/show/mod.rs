@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
+use buf::Part;
+use infra::mem::PageSize;
 use net::neighbor::NeighborView;
 use serde::Serialize;
 
@@ -115,7 +117,30 @@ struct Buffers {
     used: usize,
     refused: u64,
     lost: u64,
-    pages: String,
+    /// Those that there were at the start, and those that were added since, if any were.
+    at_start: BufferMemory,
+    added: Option<BufferMemory>,
+}
+
+/// Buffers that lie together.
+#[derive(Serialize)]
+struct BufferMemory {
+    total: usize,
+    available: usize,
+    pages: &'static str,
+    /// Whether devices that use the router's memory, AF_XDP and trusted memif, may have them.
+    for_devices: bool,
+}
+
+impl BufferMemory {
+    fn of(part: Part, for_devices: bool) -> BufferMemory {
+        let pages = match part.page {
+            PageSize::Huge2M => "2 MiB",
+            PageSize::Transparent => "2 MiB, transparent",
+            PageSize::Small => "4 KiB",
+        };
+        BufferMemory { total: part.total, available: part.free, pages, for_devices }
+    }
 }
 
 fn buffers(c: &Context) -> Output {
@@ -130,11 +155,8 @@ fn buffers(c: &Context) -> Output {
         used: s.used,
         refused: s.refused,
         lost: buf::pool::lost(),
-        pages: match s.page {
-            infra::mem::PageSize::Huge2M => "2 MiB".into(),
-            infra::mem::PageSize::Transparent => "2 MiB, transparent".into(),
-            infra::mem::PageSize::Small => "4 KiB".into(),
-        },
+        at_start: BufferMemory::of(s.window, true),
+        added: s.added.map(|part| BufferMemory::of(part, false)),
     };
     let mut t = Table::new(&[
         "Pool Name",
@@ -154,7 +176,14 @@ fn buffers(c: &Context) -> Output {
     row.push(v.refused.to_string());
     t.row(row);
     let mut text = t.to_string();
-    let _ = writeln!(text, "memory pages: {}", v.pages);
+    let mut t = Table::new(&["Memory", "Total", "Avail", "Pages", "For"]);
+    for (name, part) in [("at start", Some(&v.at_start)), ("added", v.added.as_ref())] {
+        let Some(part) = part else { continue };
+        let (total, available) = (part.total.to_string(), part.available.to_string());
+        let whom = if part.for_devices { "packets, AF_XDP, trusted memif" } else { "packets" };
+        t.row(vec![name.into(), total, available, part.pages.into(), whom.into()]);
+    }
+    text += &t.to_string();
     if v.lost > 0 {
         let _ = writeln!(
             text,
