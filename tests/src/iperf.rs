@@ -68,3 +68,9 @@ pub fn lost_on_the_way(end: &Value, receiver: &Host) -> u64 {
     let unread: u64 = values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number");
     lost.saturating_sub(unread)
 }
+
+/// Datagrams of a UDP run that overtook others of their flow.
+pub fn out_of_order(end: &Value) -> u64 {
+    let streams = end["streams"].as_array().into_iter().flatten();
+    streams.filter_map(|s| s["udp"]["out_of_order"].as_u64()).sum()
+}

@@ -12,7 +12,7 @@ use testkit::process::{Process, until};
 use testkit::router::Router;
 
 pub use figure::Figure;
-pub use iperf::{Iperf, lost_on_the_way};
+pub use iperf::{Iperf, lost_on_the_way, out_of_order};
 pub use ping::Ping;
 
 /// Takes both ports into service with their addresses.

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use scenarios::{Iperf, Ping, Routed, TWO_PORTS, cabled, lost_on_the_way};
+use scenarios::{Iperf, Ping, Routed, TWO_PORTS, cabled, lost_on_the_way, out_of_order};
 use serde_json::Value;
 use testkit::process::until;
 use testkit::router::Router;
 
 const SOON: Duration = Duration::from_secs(10);
-
-/// A flow's packets that overtook others of it.
-fn out_of_order(end: &Value) -> u64 {
-    let streams = end["streams"].as_array().into_iter().flatten();
-    streams.filter_map(|s| s["udp"]["out_of_order"].as_u64()).sum()
-}
 
 fn workers(router: &Router) -> Vec<Value> {
     router

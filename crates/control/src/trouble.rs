@@ -21,7 +21,7 @@ struct Scarce {
 
 const SCARCE: [Scarce; 4] = [
     Scarce {
-        what: "no buffer is free for packets: raise buffers { buffers-per-numa }, or look for who keeps them (show buffers)",
+        what: "no buffer is free for packets: add some (set buffers; buffers { buffers-per-numa } in startup.conf), or look for who keeps them (show buffers)",
         count: |r| r.pool().stats().refused,
     },
     Scarce {

@@ -1,5 +1,6 @@
 //! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
 
+mod buffers;
 mod capture;
 pub mod config;
 mod filter;
@@ -52,6 +53,8 @@ pub struct Context {
     pub journal: Journal,
     /// Long changes.
     changes: long::Changes,
+    /// Whether buffers are being added.
+    growing: buffers::Growing,
     /// What was applied and waits to be confirmed.
     unconfirmed: Option<config::Unconfirmed>,
     /// What goes through the interfaces a second.
@@ -94,6 +97,7 @@ impl Context {
             store: Store::default(),
             journal: Journal::default(),
             changes: long::Changes::default(),
+            growing: buffers::Growing::default(),
             unconfirmed: None,
             start_is_stale: false,
             notice: None,
@@ -276,6 +280,7 @@ pub fn registry() -> Registry<Context> {
     capture::register(&mut r);
     reassembly::register(&mut r);
     workers::register(&mut r);
+    buffers::register(&mut r);
     r
 }
 

@@ -9,7 +9,7 @@ use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
 pub struct Abilities {
     /// Arcs with their features.
     arcs: Vec<(&'static str, Vec<&'static str>)>,
-    /// Packet buffers in all.
+    /// Packet buffers that there were at the start. What holds with those that were added must hold at the next start, too.
     buffers: usize,
 }
 
@@ -19,7 +19,7 @@ impl Abilities {
         // Whether they are on does not matter, nor for which interface.
         let arcs = router.features(0).into_iter();
         let arcs = arcs.map(|(arc, features)| (arc, features.into_iter().map(|(name, _)| name).collect()));
-        Abilities { arcs: arcs.collect(), buffers: router.pool().stats().total }
+        Abilities { arcs: arcs.collect(), buffers: router.pool().stats().window.total }
     }
 
     /// Whether an arc has a feature.

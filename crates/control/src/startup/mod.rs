@@ -22,6 +22,7 @@ mod unused;
 mod value;
 
 pub use cpu::{Cpu, Placement, Workers};
+pub use parameters::MOST_BUFFERS;
 pub(crate) use place::hint;
 pub use place::{Fault, Place};
 pub use reference::{Entry, entries, reference};

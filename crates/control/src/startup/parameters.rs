@@ -280,7 +280,7 @@ const CPU: &[Parameter] = &[
 ];
 
 /// As many buffers as 16 million: 40 GiB.
-const MOST_BUFFERS: usize = 1 << 24;
+pub const MOST_BUFFERS: usize = 1 << 24;
 
 const BUFFERS: &[Parameter] = &[
     Parameter::sets("buffers-per-numa", "<n>", |s, c| {
@@ -290,7 +290,8 @@ const BUFFERS: &[Parameter] = &[
     .default("16384")
     .help(
         "How many packet buffers there are in all, 2624 bytes each. The router does not start if the machine, or its control \
-         group, has less memory than that.",
+         group, has less memory than that. `set buffers` adds some while the router forwards, for all but what AF_XDP and \
+         trusted memif fill by themselves: they have those of the start.",
     ),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),

@@ -1,0 +1,150 @@
+//! Packet buffers that are added while packets pass: to devices that use the router's memory, and where none was free.
+
+use std::fs;
+use std::time::Duration;
+
+use scenarios::{Iperf, Ping, TWO_PORTS, address, cabled, lost_on_the_way, out_of_order};
+use testkit::netns::{Host, LIMIT, Lab};
+use testkit::process::until;
+use testkit::router::Router;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Host `a`, a router, another one, host `b`. The routers have AF_XDP to the hosts, and between them shared memory: the buffers of
+/// the first. Each has two workers, of which one gives flows to the other.
+fn two_routers() -> Option<(Host, Router, Router, Host)> {
+    let lab = Lab::new()?;
+    if !lab.can_load_programs() {
+        return None;
+    }
+    let (a, r, s, b) = (lab.host("a"), lab.host("r"), lab.host("s"), lab.host("b"));
+    for (host, router, own, gateway) in
+        [(&a, &r, "10.0.0.2/24", "10.0.0.1"), (&b, &s, "10.0.1.2/24", "10.0.1.1")]
+    {
+        lab.link((host, "eth0"), (router, "eth0"));
+        address(host, own, gateway);
+        // What comes by AF_XDP does not say whose checksum is not complete.
+        host.run("ethtool -K eth0 tx off");
+    }
+    let socket = lab.dir().join("memif.sock");
+    let start = |host: &Host, role: &str, own: u8, other: u8| {
+        let commands = format!(
+            "set workers 2\n\
+             create interface af_xdp host-if eth0\n\
+             create memif socket id 1 filename {}\n\
+             create interface memif socket-id 1 {role} trusted\n\
+             set interface state xdp-eth0 up\n\
+             set interface state memif1/0 up\n\
+             set interface ip address xdp-eth0 10.0.{own}.1/24\n\
+             set interface ip address memif1/0 10.0.2.1{own}/24\n\
+             ip route add 10.0.{other}.0/24 via 10.0.2.1{other}\n\
+             set interface handoff xdp-eth0 on\n\
+             set interface handoff memif1/0 on\n",
+            socket.display()
+        );
+        Router::start(host, &commands)
+    };
+    let (master, slave) = (start(&s, "master", 1, 0), start(&r, "slave", 0, 1));
+    Some((a, slave, master, b))
+}
+
+fn buffers(router: &Router) -> u64 {
+    router.json("show buffers")["total"].as_u64().unwrap()
+}
+
+/// Both ways through devices that know the buffers of the start only. Every packet is counted.
+#[test]
+fn buffers_are_added_under_traffic_and_no_packet_is_lost_or_overtaken() {
+    let Some((a, r, s, b)) = two_routers() else { return };
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    for (from, to, server) in [(&a, &b, "10.0.1.2"), (&b, &a, "10.0.0.2")] {
+        // 2,500 packets a second: what a ring holds while a busy machine runs no worker.
+        let mut flow = Iperf::start(from, to, server, "-u -P 8 -b 500K -l 200 -t 6");
+        let mut rounds = 0;
+        while flow.running() {
+            for router in [&r, &s] {
+                let more = if rounds == 0 { 2 * buffers(router) } else { buffers(router) + 1000 };
+                let said = router.ctl(&format!("set buffers {more}"));
+                assert!(said.starts_with(&format!("there are {more} buffers now, until")), "{said}");
+            }
+            rounds += 1;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let end = flow.finish();
+        assert!(rounds > 2, "{rounds} rounds in six seconds");
+        assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 10_000), "{end}");
+        assert_eq!((lost_on_the_way(&end, to), out_of_order(&end)), (0, 0), "{end}");
+    }
+    for router in [&r, &s] {
+        let shown = router.json("show buffers");
+        assert_eq!((&shown["at_start"]["total"], &shown["refused"]), (&16_384.into(), &0.into()));
+        assert!(shown["added"]["total"].as_u64() > Some(2 * 16_384), "{shown}");
+        assert_eq!(router.drops("interface-tx", "tx-queue-full"), 0);
+    }
+}
+
+/// A device that asks for more buffers than there are leaves none to the others, until some are added that it cannot have.
+#[test]
+fn a_router_without_a_free_buffer_forwards_again_when_some_are_added() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let lab = a.lab();
+    if !lab.can_load_programs() {
+        return;
+    }
+    let c = lab.host("c");
+    lab.link((&c, "eth0"), (&r, "eth2"));
+    let router = Router::start_with(&r, "buffers { buffers-per-numa 1024 }\n", TWO_PORTS);
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    let said = router.ctl("create interface af_xdp host-if eth2 rx-queue-size 4096");
+    assert!(said.starts_with("xdp-eth2"), "{said}");
+    router.ctl("set interface state xdp-eth2 up");
+    // But for what lies with the main thread.
+    until("the device has all buffers", SOON, || {
+        let shown = router.json("show buffers");
+        shown["available"] == 0 && shown["lent"].as_u64() >= Some(512)
+    });
+    let refused = || router.json("show buffers")["refused"].as_u64().unwrap();
+    assert!(!Ping::run(&a, "-c 3 -i 0.1 -W 1 10.0.1.2").complete());
+    assert!(refused() > 0);
+    until("it is told of", SOON, || {
+        router.ctl("show event-logger").contains("no buffer is free for packets")
+    });
+    router.ctl("set buffers 3000");
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    assert!(Ping::run(&a, "-c 100 -i 0.005 -s 1400 10.0.1.2").complete());
+    let event = "there are 3000 buffers now, 1976 more than before";
+    assert!(router.ctl("show event-logger").contains(event), "{}", router.log());
+}
+
+/// What the machine says of its memory, in KiB.
+fn available_kib() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn more_buffers_than_there_is_memory_for_are_refused_and_packets_pass_meanwhile() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let router = Router::start(&r, TWO_PORTS);
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    let too_many = (available_kib() * 1024 / 2624 + 100_000).min(1 << 24);
+    if available_kib() * 1024 > too_many * 2624 {
+        return eprintln!("SKIPPED: the machine has memory for as many as can be asked for");
+    }
+    let refused = router.attempt(&format!("set buffers {too_many}"));
+    let why = format!("there cannot be {too_many} buffers: ");
+    assert!(!refused.ok() && refused.stderr.contains(&why), "{refused}");
+    assert!(refused.stderr.contains("are to be had (") && router.log().contains(&why), "{refused}");
+    assert_eq!(buffers(&router), 16_384);
+    // Some hundreds of megabytes: others are served meanwhile, and it is completed although its client is gone.
+    let many = 200_000;
+    let mut adding = router.in_background(&format!("set buffers {many}"));
+    until("it has begun", LIMIT, || {
+        router.attempt(&format!("set buffers {}", many + 1)).stderr.contains("being added already")
+            || !adding.running()
+    });
+    drop(adding);
+    assert!(Ping::run(&a, "-c 50 -i 0.01 10.0.1.2").complete());
+    until("they are there", LIMIT, || buffers(&router) >= many);
+}
