@@ -85,7 +85,7 @@ struct Figures {
 }
 
 fn measure(b: &Bench, [first, last]: [usize; 2]) -> Result<Figures> {
-    let Setup { mut parts, testers, _sockets } = set_up(b.routes, b.lends)?;
+    let Setup { mut parts, testers, _sockets } = set_up(b.routes, b.lends, 1)?;
     let Some(mut worker) = parts.workers.pop() else { return Err("no worker".into()) };
     let (mut f, seen) = (Figures::default(), Seen::default());
     std::thread::scope(|scope| -> Result<()> {

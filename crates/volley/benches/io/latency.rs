@@ -118,7 +118,7 @@ fn cpu_time(thread: i32) -> u64 {
 
 /// Measures one load.
 pub(super) fn run(load: &Load, [first, last]: [usize; 2]) -> Result<Vec<Row>> {
-    let Setup { parts, testers, _sockets } = set_up(true, false)?;
+    let Setup { parts, testers, _sockets } = set_up(true, false, 1)?;
     let (mut r, clock) = (parts.router, Clock::new());
     r.start(parts.workers, &[Some(last)])?;
     for index in [0, 1] {

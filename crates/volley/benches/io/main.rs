@@ -82,8 +82,8 @@ fn main() -> Result<()> {
             writeln!(file, "{}", row.report(""))?;
         }
     }
-    if wants("overload") {
-        for row in overload::run([first, last]).map_err(|e| format!("overload: {e}"))? {
+    for b in overload::OVERLOADS.iter().filter(|b| wants(b.name)) {
+        for row in overload::run(b, &cores).map_err(|e| format!("{}: {e}", b.name))? {
             writeln!(file, "{}", row.report(""))?;
         }
     }

@@ -54,15 +54,15 @@ pub struct Setup {
 }
 
 /// `routes`: it looks up a route; else all that comes in by one interface leaves by the other. `lends`: packets lie in the router's
-/// own buffers; it is the client then.
-pub fn set_up(routes: bool, lends: bool) -> Result<Setup> {
+/// own buffers; it is the client then. `workers`: how many there are.
+pub fn set_up(routes: bool, lends: bool, workers: usize) -> Result<Setup> {
     let directory = std::env::temp_dir().join(format!("volley-bench-io-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let path = directory.join("memif.sock");
     let (mut near, mut far) = (Sockets::new()?, Sockets::new()?);
     near.add_socket(1, &path)?;
     far.add_socket(1, &path)?;
-    let mut parts = Router::build(install, &Sizes::default())?;
+    let mut parts = Router::build(install, &Sizes { workers, ..Sizes::default() })?;
     let r = &mut parts.router;
     let (own, other) = if lends { (Role::Client, Role::Server) } else { (Role::Server, Role::Client) };
     let config = |id, role| Config { ring_size: RING, trusted: lends, ..Config::new(1, id, role) };
