@@ -51,7 +51,7 @@ fn set_buffers(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let there = pool.total();
     let more = total.checked_sub(there).ok_or_else(|| {
         let why = format!(
-            "there are {there} buffers, and none can be taken away: to have fewer, set buffers {{ buffers-per-numa }} in \
+            "there are {there} buffers, and none can be taken away: to have fewer, write buffers {{ buffers-per-numa N }} into \
              startup.conf, and start the router anew"
         );
         a.fault("total", why)
@@ -172,7 +172,7 @@ mod tests {
         let begun = cli.registry.run(&mut cli.context, "set buffers 40000", Call::default()).unwrap();
         let refused = cli.run("set buffers 70000").unwrap_err().to_string();
         assert!(refused.contains("being added already"), "{refused}");
-        assert!(matches!(begun.job, Some(_)));
+        assert!(begun.job.is_some());
         drop(begun);
         while cli.json("show buffers")["total"] != 40_000 {
             std::thread::sleep(std::time::Duration::from_millis(1));
