@@ -57,6 +57,9 @@ fn buffers(router: &Router) -> u64 {
 fn buffers_are_added_under_traffic_and_no_packet_is_lost_or_overtaken() {
     let Some((a, r, s, b)) = two_routers() else { return };
     Ping::until_answered(&a, "10.0.1.2", SOON);
+    // The first packets of all may come before the peer has lent buffers for them.
+    let full = || [&r, &s].map(|router| router.drops("interface-tx", "tx-queue-full"));
+    let before = full();
     for (from, to, server) in [(&a, &b, "10.0.1.2"), (&b, &a, "10.0.0.2")] {
         // 2,500 packets a second: what a ring holds while a busy machine runs no worker.
         let mut flow = Iperf::start(from, to, server, "-u -P 8 -b 500K -l 200 -t 6");
@@ -74,12 +77,14 @@ fn buffers_are_added_under_traffic_and_no_packet_is_lost_or_overtaken() {
         assert!(rounds > 2, "{rounds} rounds in six seconds");
         assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 10_000), "{end}");
         assert_eq!((lost_on_the_way(&end, to), out_of_order(&end)), (0, 0), "{end}");
+        // Of what was lost at its end iperf3 does not know.
+        assert!(Ping::run(from, &format!("-c 50 -i 0.01 {server}")).complete());
     }
+    assert_eq!(full(), before);
     for router in [&r, &s] {
         let shown = router.json("show buffers");
         assert_eq!((&shown["at_start"]["total"], &shown["refused"]), (&16_384.into(), &0.into()));
         assert!(shown["added"]["total"].as_u64() > Some(2 * 16_384), "{shown}");
-        assert_eq!(router.drops("interface-tx", "tx-queue-full"), 0);
     }
 }
 
