@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use scenarios::Ping;
 use testkit::netns::{Host, LIMIT, Lab, skipped};
 use testkit::process::{Process, until};
 use testkit::router::Router;
@@ -13,26 +14,35 @@ use testkit::router::Router;
 /// A busy machine with two cores starts and connects slowly.
 const SOON: Duration = Duration::from_secs(30);
 
-/// testpmd with one port, a memif interface, and its commands by a pipe.
+/// testpmd with memif interfaces as its ports, and its commands by a pipe.
 struct Testpmd {
     process: Process,
     input: File,
 }
 
+/// An interface of testpmd: `role` is `client` or `server`, and `more` what else is to be said of it.
+fn port(n: usize, role: &str, socket: &Path, id: u32, more: &str) -> String {
+    let socket = socket.display();
+    format!("--vdev=net_memif{n},role={role},socket={socket},socket-abstract=no,id={id}{more}")
+}
+
 impl Testpmd {
-    /// `role` is `client` or `server`; `mode` how it forwards. It is quiet until it hears "start".
+    /// With one port; `mode` is how it forwards. It is quiet until it hears "start".
     fn start(host: &Host, role: &str, socket: &Path, id: u32, mode: &str, more: &str) -> Testpmd {
-        let pipe = host.lab().dir().join(format!("{role}-{id}.in"));
+        let options = format!("{mode} --total-num-mbufs=32768");
+        Testpmd::with(host, &format!("{role}-{id}"), &port(0, role, socket, id, more), &options)
+    }
+
+    fn with(host: &Host, name: &str, ports: &str, options: &str) -> Testpmd {
+        let pipe = host.lab().dir().join(format!("{name}.in"));
         if !pipe.exists() {
             host.run(&format!("mkfifo {}", pipe.display()));
         }
         // Both ways, so that neither opening nor a pause in writing ends anything.
         let input = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-        let socket = socket.display();
         let command = format!(
-            "exec stdbuf -o0 dpdk-testpmd -l 0-1 --no-pci --no-huge --no-shconf --no-telemetry -m 256 \
-             --vdev=net_memif0,role={role},socket={socket},socket-abstract=no,id={id}{more} \
-             -- -i --total-num-mbufs=32768 --forward-mode={mode} < {}",
+            "exec stdbuf -o0 dpdk-testpmd -l 0-1 --no-pci --no-huge --no-shconf --no-telemetry -m 256 {ports} \
+             -- -i --forward-mode={options} < {}",
             pipe.display()
         );
         let process = host.spawn_args(["sh", "-c", &command]);
@@ -45,11 +55,16 @@ impl Testpmd {
         writeln!(self.input, "{command}").unwrap();
     }
 
-    /// Packets that its port has received and sent.
+    /// Packets that its first port has received and sent.
     fn packets(&mut self) -> (u64, u64) {
+        self.packets_of(0)
+    }
+
+    /// Packets that a port has received and sent.
+    fn packets_of(&mut self, port: usize) -> (u64, u64) {
         let count = |text: &str| text.matches("NIC statistics").count();
         let before = count(&self.process.stdout());
-        self.say("show port stats 0");
+        self.say(&format!("show port stats {port}"));
         let whole = || {
             let text = self.process.stdout();
             let last = text.rfind("NIC statistics").map(|at| text[at..].to_string()).unwrap_or_default();
@@ -162,6 +177,113 @@ fn a_server_of_dpdks_reads_packets_where_they_lie() {
 #[test]
 fn a_server_of_dpdks_writes_packets_to_where_they_stay() {
     all_packets_are_accounted_for(false, "slave trusted");
+}
+
+/// Frames of 9,014 bytes, and then small ones, between two hosts, each way through the router, testpmd, and the router again, which
+/// is `role` on both sides of testpmd. A large frame has several buffers at the router's, and at testpmd's as well if those, of
+/// `size` bytes, are as small.
+///
+/// DPDK's client, before version 26.03, leaves the mark that a packet goes on in the slot where it puts one that does not; the
+/// router's server takes it away when it has read the slot. Else small frames would stick to those behind them.
+fn large_frames_pass(role: &str, size: usize) {
+    const FRAMES: u64 = 1000;
+    let Some((r, dir)) = lab() else { return };
+    let (a, b) = (r.lab().host("a"), r.lab().host("b"));
+    r.lab().link((&a, "eth0"), (&r, "eth0"));
+    r.lab().link((&b, "eth0"), (&r, "eth1"));
+    for (host, ports) in [(&a, &["eth0"][..]), (&b, &["eth0"]), (&r, &["eth0", "eth1"])] {
+        ports.iter().for_each(|port| drop(host.run(&format!("ip link set {port} mtu 9000"))));
+    }
+    scenarios::address(&a, "10.0.0.2/24", "10.0.0.1");
+    scenarios::address(&b, "10.0.1.2/24", "10.0.1.1");
+    let file = |n: usize| dir.join(format!("memif{n}.sock"));
+    let shown = |n| file(n).display().to_string();
+    // Testpmd changes no header: what goes in by one of its ports comes to the router's other interface.
+    let router = Router::start(
+        &r,
+        &format!(
+            "ip table add 1\n\
+             create host-interface name eth0\n\
+             create host-interface name eth1\n\
+             create memif socket id 1 filename {}\n\
+             create memif socket id 2 filename {}\n\
+             create interface memif id 5 socket-id 1 {role}\n\
+             create interface memif id 6 socket-id 2 {role}\n\
+             set interface ip table memif2/6 1\n\
+             set interface ip table host-eth1 1\n\
+             set interface mtu 9000 host-eth0\n\
+             set interface mtu 9000 host-eth1\n\
+             set interface mac address memif1/5 02:00:00:00:00:05\n\
+             set interface mac address memif2/6 02:00:00:00:00:06\n\
+             set interface ip address host-eth0 10.0.0.1/24\n\
+             set interface ip address memif1/5 10.9.0.1/24\n\
+             set interface ip address memif2/6 10.9.1.1/24\n\
+             set interface ip address host-eth1 10.0.1.1/24\n\
+             set interface state host-eth0 up\n\
+             set interface state host-eth1 up\n\
+             set interface state memif1/5 up\n\
+             set interface state memif2/6 up\n\
+             set ip neighbor memif1/5 10.9.0.2 02:00:00:00:00:06\n\
+             set ip neighbor memif2/6 10.9.1.2 02:00:00:00:00:05\n\
+             ip route add 10.0.1.0/24 via 10.9.0.2\n\
+             ip route add 10.0.0.0/24 table 1 via 10.9.1.2\n",
+            shown(1),
+            shown(2)
+        ),
+    );
+    let theirs = if role == "master" { "client" } else { "server" };
+    let more = format!(",bsize={size}");
+    let ports = [port(0, theirs, &file(1), 5, &more), port(1, theirs, &file(2), 6, &more)].join(" ");
+    // Its packets have the room of its buffers, and 128 bytes in front.
+    let mut testpmd = Testpmd::with(
+        &r,
+        "between",
+        &ports,
+        &format!("io --total-num-mbufs=8192 --mbuf-size={}", size + 128),
+    );
+    testpmd.say("start");
+    until("both are connected", SOON, || connected(&router, "memif1/5") && connected(&router, "memif2/6"));
+    Ping::until_answered(&a, "10.0.1.2", SOON);
+    let of_router = |what: &str| ["memif1/5", "memif2/6"].map(|i| router.counter(i, what));
+    let packets = || [of_router("rx packets"), of_router("tx packets")];
+    let errors = || [of_router("rx-error"), of_router("tx-error")];
+    // What the router said by itself may have come before testpmd had given it buffers.
+    let before = (packets(), errors());
+    // Small ones take slots that large ones had.
+    for size in [8972, 56] {
+        let ping = a.attempt(&format!("ping -n -q -M do -s {size} -i 0.002 -c {FRAMES} 10.0.1.2"), SOON);
+        assert!(ping.stdout.contains(&format!(" {FRAMES} received")), "{ping}");
+    }
+    for (before, after) in before.0.iter().flatten().zip(packets().iter().flatten()) {
+        assert!(after - before >= 2 * FRAMES, "{before} and then {after} on a memif interface");
+    }
+    assert_eq!(errors(), before.1);
+    until("testpmd has seen what the router has", SOON, || {
+        let theirs = [testpmd.packets_of(0), testpmd.packets_of(1)];
+        let ([received, counted], errors) = (packets(), before.1[1]);
+        let sent = [counted[0] - errors[0], counted[1] - errors[1]];
+        theirs == [(sent[0], received[0]), (sent[1], received[1])]
+    });
+}
+
+#[test]
+fn large_frames_of_a_client_of_dpdks_come_in_several_buffers() {
+    large_frames_pass("master", 2048);
+}
+
+#[test]
+fn large_frames_of_a_client_of_dpdks_come_in_one_buffer_of_its() {
+    large_frames_pass("master", 9600);
+}
+
+#[test]
+fn large_frames_of_a_server_of_dpdks_come_in_several_buffers() {
+    large_frames_pass("slave", 2048);
+}
+
+#[test]
+fn large_frames_stay_where_a_server_of_dpdks_writes_them() {
+    large_frames_pass("slave trusted", 2048);
 }
 
 #[test]

@@ -435,6 +435,17 @@ impl Ring {
         (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
     }
 
+    /// Takes the flags away from the slot that is `i` behind the next one, where a client has put a part of a packet that goes on.
+    /// DPDK's client, before version 26.03, leaves them there when the slot's next packet does not.
+    #[inline(always)]
+    pub(super) fn clear_flags(&mut self, i: u16) {
+        if self.role == Role::Server {
+            let at = self.memory.descriptor_at(self.next.wrapping_add(i)).cast::<u16>();
+            // SAFETY: the flags are the first word of the descriptor, which is this side's until the index moves.
+            unsafe { at.write_volatile(0) };
+        }
+    }
+
     /// Appends where the empty buffers of these slots lie, counted from the next one.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::Layout;
 use super::message::Direction;
 use super::region::Region;
-use super::ring::{Fault, NEXT, Ring};
+use super::ring::{DESCRIPTOR, DESCRIPTORS, Fault, HEAD, NEXT, Ring};
 use super::rx::RxRing;
 use super::signal::{Signals, Watch};
 use super::tx::{Stop, TxRing};
@@ -284,6 +284,38 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
         });
         drop(cache);
         assert_eq!(pool.stats().used, 0);
+    }
+}
+
+/// As DPDK's before version 26.03: it says that a packet goes on, and never that it does not.
+#[test]
+fn a_client_that_never_takes_a_flag_away_is_understood() {
+    let layout = layout(4, 64);
+    let (own, peers) = memory(layout);
+    let _client = Ring::own(own.clone(), &layout, Direction::ToServer, 0, bell()).unwrap();
+    let server = Ring::of_peer(peers, (0, 0, 4), Direction::ToServer, bell()).unwrap();
+    let mut rx = RxRing::new(server, None);
+    let pool = Pool::new(64).unwrap();
+    let mut cache = pool.cache();
+    let word = |at: usize| own[0].at(at, 2).unwrap().cast::<u16>();
+    let mut head = 0u16;
+    for parts in (0..40u16).map(|round| 1 + round % 3) {
+        for i in 0..parts {
+            let at = DESCRIPTORS + DESCRIPTOR * usize::from(head % 16);
+            // SAFETY: the words of a descriptor, and the index, which lie within the region.
+            unsafe {
+                let flags = word(at).read_volatile();
+                word(at).write_volatile(if i + 1 < parts { flags | NEXT } else { flags });
+                word(at + 4).write_volatile(60);
+                head = head.wrapping_add(1);
+                word(HEAD).write_volatile(head);
+            }
+        }
+        let (mut frame, mut unusable) = (Frame::new(), 0);
+        rx.poll(&mut frame, &mut cache, &mut unusable).unwrap();
+        let lens: Vec<usize> = frame.packets().map(|p| p.total_len()).collect();
+        assert_eq!((lens, unusable), (vec![60 * usize::from(parts)], 0), "at {head}");
+        frame.free(&mut cache);
     }
 }
 

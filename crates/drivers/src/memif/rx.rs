@@ -175,6 +175,7 @@ impl RxRing {
             if flags & NEXT == 0 {
                 return (i + 1 - from, usable);
             }
+            self.ring.clear_flags(i);
         }
         // The peer shows packets as a whole, or not at all.
         (available - from, false)
