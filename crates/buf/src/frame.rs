@@ -238,21 +238,33 @@ impl Frame {
 
     /// Takes the first `n` packets out, in order; the others move to the front.
     pub fn drain_front(&mut self, n: usize, mut each: impl FnMut(Held)) {
+        self.give_front(n, |record| {
+            // SAFETY: the record is valid, and read once: the frame counts it no more when this one is taken.
+            each(Held::new(unsafe { std::ptr::read(record) }));
+            true
+        });
+    }
+
+    /// Gives packets away from the front, `n` at most, up to the first that is not taken; the others move to the front. Whoever
+    /// says that it takes a record owns the buffer then. Gives how many went.
+    #[inline(always)]
+    pub(crate) fn give_front(&mut self, n: usize, mut take: impl FnMut(&Record) -> bool) -> usize {
         let (n, len, facts) = (n.min(self.len()), self.len(), self.facts);
-        // Should `each` panic, those that are left are forgotten rather than owned twice.
+        // Should `take` panic, those that are left are forgotten rather than owned twice.
         self.set_len(0);
-        for slot in &self.records[..n] {
-            // SAFETY: the first n records were valid, and each is read once; the frame counts none of them any more.
-            each(Held::new(unsafe { slot.assume_init_read() }));
-        }
-        if n < len {
-            // SAFETY: the n..len records are valid; they move to the front, where nothing valid is any more.
+        // SAFETY: the first n records were valid, and nobody writes to them meanwhile.
+        let records = unsafe { std::slice::from_raw_parts(self.records.as_ptr().cast::<Record>(), n) };
+        let given = records.iter().take_while(|record| take(record)).count();
+        if given < len {
+            // SAFETY: the given..len records are valid, and still the frame's; they move to the front, where nothing valid is
+            // any more.
             unsafe {
                 let p = self.records.as_mut_ptr();
-                std::ptr::copy(p.add(n), p, len - n);
+                std::ptr::copy(p.add(given), p, len - given);
             }
-            (self.facts, self.n) = (facts, (len - n) as u32);
+            (self.facts, self.n) = (facts, (len - given) as u32);
         }
+        given
     }
 
     /// Moves all packets that fit from `other` to the end of this frame.

@@ -2,7 +2,7 @@
 //!
 //! A device names a buffer by its place in a [`Window`], the part of the arena that it was shown. What it gives back is
 //! looked up in [`Lent`]: a name that is not lent, or no longer, is nobody's buffer. So whatever a device says, no buffer
-//! has two owners.
+//! has two owners. One that gives buffers back in the order in which it got them need not name them: [`LentInOrder`](crate::LentInOrder).
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -49,6 +49,47 @@ impl Window {
         (place + STRIDE <= self.len).then_some(place)
     }
 
+    /// Where the buffer of a packet begins that can be lent: it has only this one.
+    #[inline(always)]
+    pub(crate) fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
+        if flags.any(Flags::CHAINED) { None } else { self.place(buffer) }
+    }
+
+    /// The next free buffer of the window, which is the caller's then, and its place there. `None` when none is free.
+    #[inline]
+    pub(crate) fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
+        // A record that is not looked at is never written.
+        let record = cache.take()?;
+        match self.place(record.buf) {
+            Some(place) => Some((record.buf, place)),
+            None => self.next_inside(record, cache),
+        }
+    }
+
+    /// The same, where the next of all lies elsewhere: it was added to the pool since devices were shown its memory.
+    #[cold]
+    #[inline(never)]
+    fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {
+        cache.free(outside);
+        if !cache.surface() {
+            return None;
+        }
+        let record = cache.take()?;
+        match self.place(record.buf) {
+            Some(place) => Some((record.buf, place)),
+            // The cache is of another pool.
+            None => {
+                cache.free(record);
+                None
+            }
+        }
+    }
+
+    /// A new, empty packet in a buffer of the window. `None` when none is free.
+    pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
+        self.next(cache).map(|(buffer, _)| Held::new(pool::fresh(buffer)))
+    }
+
     /// Which of the window's buffers begins so many bytes from its start.
     #[inline]
     fn number(&self, place: usize) -> Option<usize> {
@@ -62,7 +103,7 @@ impl Window {
     }
 }
 
-/// The buffers of a window that one queue of a device has.
+/// The buffers of a window that one queue of a device has, which gives them back by name, in any order.
 ///
 /// Dropped, it gives all of them back to their pool: the device must have let go of them.
 pub struct Lent {
@@ -94,65 +135,44 @@ impl Lent {
     /// Whether a packet can be lent: it has one buffer, which lies in the window.
     #[inline]
     pub fn takes(&self, packet: &Snapshot) -> bool {
-        !packet.flags.any(Flags::CHAINED) && self.window.place(packet.buffer).is_some()
+        self.window.lendable(packet.flags, packet.buffer).is_some()
     }
 
-    /// Lends a packet's buffer; gives its place in the window. What is known of the packet is forgotten.
-    ///
-    /// # Errors
-    /// Gives the packet back that has more than one buffer, or lies outside of the window.
+    /// Lends the buffers of packets from the front of a frame, `n` at most, up to the first that cannot be lent or is empty. Says
+    /// of each where in the window it begins, and offset and length of the packet in it. Gives how many.
     #[inline]
-    pub fn lend(&mut self, held: Held) -> Result<usize, Held> {
-        let snapshot = held.snapshot();
-        let place = self.window.place(snapshot.buffer);
-        let (Some(place), false) = (place, snapshot.flags.any(Flags::CHAINED)) else { return Err(held) };
-        self.mark(place);
-        // The bit is the owner now.
-        let _ = held.into_record();
-        Ok(place)
+    pub fn lend_front(
+        &mut self,
+        frame: &mut Frame,
+        n: usize,
+        mut each: impl FnMut(usize, u16, u16),
+    ) -> usize {
+        let given = frame.give_front(n, |record| {
+            let Some(place) = self.window.lendable(record.flags, record.buf).filter(|_| record.len > 0)
+            else {
+                return false;
+            };
+            // The bit is the owner now.
+            self.mark(place);
+            each(place, record.off, record.len);
+            true
+        });
+        self.show();
+        given
     }
 
     /// Lends the buffer of a new, empty packet; gives its place in the window. `None` when no buffer of the window is free.
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache) -> Option<usize> {
-        let (_, place) = self.next(cache)?;
+        let (_, place) = self.window.next(cache)?;
         self.mark(place);
+        self.show();
         Some(place)
     }
 
     /// A new, empty packet that can be lent. `None` when no buffer of the window is free.
     pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
-        self.next(cache).map(|(buffer, _)| Held::new(pool::fresh(buffer)))
-    }
-
-    /// The next free buffer of the window, which is the caller's then, and its place there.
-    #[inline]
-    fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
-        // A record that is not looked at is never written.
-        let record = cache.take()?;
-        match self.window.place(record.buf) {
-            Some(place) => Some((record.buf, place)),
-            None => self.next_inside(record, cache),
-        }
-    }
-
-    /// The same, where the next of all lies elsewhere: it was added to the pool since devices were shown its memory.
-    #[cold]
-    #[inline(never)]
-    fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {
-        cache.free(outside);
-        if !cache.surface() {
-            return None;
-        }
-        let record = cache.take()?;
-        match self.window.place(record.buf) {
-            Some(place) => Some((record.buf, place)),
-            // The cache is of another pool.
-            None => {
-                cache.free(record);
-                None
-            }
-        }
+        self.window.alloc(cache)
     }
 
     /// Takes the buffer back that begins at this place, and frees it. `false` when none is lent there.
@@ -184,7 +204,7 @@ impl Lent {
         // Buffers follow each other without gaps.
         let number = place / STRIDE;
         self.bits[number / 64] |= 1 << (number % 64);
-        self.set_len(self.n + 1);
+        self.n += 1;
     }
 
     /// The buffer that is lent at this place, and is not any more. Whoever calls owns it.
@@ -196,16 +216,17 @@ impl Lent {
             return None;
         }
         *word &= !bit;
-        self.set_len(self.n - 1);
+        self.n -= 1;
+        self.show();
         // A bit is set where the buffer's one record was taken; it is cleared, so there may be one again.
         Some(self.window.buffer(number))
     }
 
+    /// Has the pool's statistics count what is lent.
     #[inline]
-    fn set_len(&mut self, n: usize) {
+    fn show(&self) {
         // One thread at a time has the queue: nobody else writes.
-        self.n = n;
-        self.count.store(n, Ordering::Relaxed);
+        self.count.store(self.n, Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,7 @@
 mod feature;
 mod frame;
 mod lent;
+mod lent_in_order;
 mod link;
 mod packet;
 mod pool;

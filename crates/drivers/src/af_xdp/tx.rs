@@ -28,28 +28,18 @@ impl Drop for XdpTx {
     }
 }
 
-/// Puts a packet into the ring, which has room. One that cannot be lent is freed: it was looked at before.
-fn put(ring: &mut Ring<xdp_desc>, lent: &mut Lent, held: Held, cache: &mut Cache) -> isize {
-    let packet = held.snapshot();
-    match lent.lend(held) {
-        Ok(place) => {
-            let addr = place as u64 | u64::from(packet.offset) << 48;
-            ring.put(xdp_desc { addr, len: packet.len.into(), options: 0 });
-            1
-        }
-        Err(held) => {
-            held.free(cache);
-            0
-        }
-    }
+/// Where a packet lies, as the kernel wants to know it.
+#[inline]
+fn descriptor(place: usize, offset: u16, len: u16) -> xdp_desc {
+    xdp_desc { addr: place as u64 | u64::from(offset) << 48, len: len.into(), options: 0 }
 }
 
 /// A copy of a packet in one buffer that can be lent.
 ///
 /// # Errors
-/// The packet is too large for one buffer, or there is none.
+/// The packet is empty or too large for one buffer, or there is none.
 fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, Unsent> {
-    if packet.total_len() > DATA_ROOM {
+    if packet.total_len().wrapping_sub(1) >= DATA_ROOM {
         return Err(Unsent::Refused);
     }
     let mut copy = lent.alloc(cache).ok_or(Unsent::Full)?;
@@ -75,20 +65,23 @@ fn put_copies(
     (frame, room): (&mut Frame, usize),
     cache: &mut Cache,
 ) -> (isize, Result<(), Unsent>) {
-    let (mut n, mut given, mut outcome) = (0, 0, Ok(()));
-    while n < room && frame.snapshot(n).is_some_and(|p| !lent.takes(&p)) {
-        let Some(packet) = frame.get(n) else { break };
+    let (mut copies, mut outcome) = (Frame::new(), Ok(()));
+    while copies.len() < room && frame.snapshot(copies.len()).is_some_and(|p| !lent.takes(&p) || p.len == 0) {
+        let Some(packet) = frame.get(copies.len()) else { break };
         match copied(&packet, lent, cache) {
-            Ok(copy) => given += put(ring, lent, copy, cache),
+            // There is room for as many as in any frame.
+            Ok(copy) => drop(copies.push(copy)),
             Err(why) => {
                 outcome = Err(why);
                 break;
             }
         }
-        n += 1;
     }
-    frame.free_front(n, cache);
-    (given, outcome)
+    frame.free_front(copies.len(), cache);
+    let given =
+        lent.lend_front(&mut copies, room, |place, offset, len| ring.put(descriptor(place, offset, len)));
+    copies.free(cache);
+    (given as isize, outcome)
 }
 
 impl XdpTx {
@@ -116,8 +109,10 @@ impl XdpTx {
         let (ring, mut given) = (&mut self.ring, 0);
         let outcome = loop {
             let room = ring.room(frame.len() as u32) as usize;
-            let fit = (0..room).take_while(|i| frame.snapshot(*i).is_some_and(|p| lent.takes(&p))).count();
-            frame.drain_front(fit, |held| given += put(ring, lent, held, cache));
+            let fit = lent.lend_front(frame, room, |place, offset, len| {
+                ring.put(descriptor(place, offset, len));
+            });
+            given += fit as isize;
             if frame.is_empty() {
                 break Ok(());
             }

@@ -1,11 +1,11 @@
 //! Rings whose packets lie in the router's own buffers, for a peer that is trusted: the pool's memory is a region, and nothing is
 //! copied.
 //!
-//! A buffer that the peer has is lent ([`Lent`]): what a slot names is remembered on this side, so whatever the peer writes into
-//! a descriptor, no buffer has two owners. That the peer can write into all other buffers as well is what it is trusted with.
+//! A buffer that the peer has is lent ([`LentInOrder`]): which one a slot has is remembered on this side, so whatever the peer writes
+//! into a descriptor, no buffer has two owners. That the peer can write into all other buffers as well is what it is trusted with.
 
 use buf::layout::{DATA, DATA_ROOM};
-use buf::{Cache, Frame, Held, Lent, Packet, Pool, Unsent, Window};
+use buf::{Cache, FRAME_SIZE, Frame, Held, LentInOrder, Packet, Pool, Unsent};
 
 use super::ring::{Fault, NEXT, Ring};
 use super::rx::LARGEST;
@@ -15,43 +15,18 @@ use crate::kernel::prefetch;
 /// Number of the region that the pool's memory is.
 pub(super) const REGION: u16 = 1;
 
-/// What the peer has of one ring.
-pub(super) struct Lending {
-    window: Window,
-    lent: Lent,
-    /// Where in the window the buffer of each slot begins, while the peer has it.
-    places: Box<[u32]>,
-}
+/// What the peer has of one ring: the buffers of so many slots in a row, of which the oldest is the next that comes back.
+pub(super) struct Lending(LentInOrder);
 
 impl Lending {
     /// Nothing yet, of a ring with so many slots.
     pub(super) fn new(pool: &Pool, slots: u16) -> Lending {
-        let window = pool.window();
-        Lending { window, lent: Lent::new(pool, window), places: vec![0; slots.into()].into() }
+        Lending(LentInOrder::new(pool, slots.into()))
     }
 
     /// What the peer has. It may still write there for a while.
-    pub(super) fn into_lent(self) -> Lent {
-        self.lent
-    }
-
-    /// Where a slot's place is remembered.
-    fn index(&self, slot: u16) -> usize {
-        usize::from(slot) & (self.places.len() - 1)
-    }
-
-    /// Gives the peer a packet's buffer.
-    fn lend(&mut self, slot: u16, held: Held) -> Result<u32, Held> {
-        // Regions of more than 4 GiB are not offered.
-        let place = self.lent.lend(held)? as u32;
-        let index = self.index(slot);
-        self.places[index] = place;
-        Ok(place)
-    }
-
-    /// Takes the buffer of a slot back.
-    fn back(&mut self, slot: u16) -> Option<Held> {
-        self.lent.back(self.places[self.index(slot)] as usize)
+    pub(super) fn into_lent(self) -> LentInOrder {
+        self.0
     }
 
     /// Appends what the peer has put into buffers, and gives it new ones; counts what is no packet.
@@ -65,19 +40,21 @@ impl Lending {
         let available = ring.available()?;
         let n = available.min(frame.room() as u16);
         ring.will_write(n);
-        for i in 0..n {
-            let place = self.places[self.index(ring.slot(i))] as usize;
-            prefetch::read(self.window.start().as_ptr().wrapping_add(place + DATA));
+        let start = self.0.window().start().as_ptr();
+        for place in self.0.oldest(n.into()) {
+            // Whoever forwards the packet writes a new link header.
+            prefetch::write(start.wrapping_add(place + DATA));
         }
         let (mut used, mut plain) = (0, 0);
         while used < available && frame.room() > 0 {
-            let (flags, len) = ring.flags_and_len(used);
-            if flags & NEXT == 0 && len.wrapping_sub(1) < DATA_ROOM as u32 {
-                let place = self.places[self.index(ring.slot(used))] as usize;
-                // It was lent when the slot was described.
-                plain += isize::from(self.lent.receive(place, len as usize, frame));
-                used += 1;
-                continue;
+            let most = usize::from(available - used);
+            let got = self.0.receive(frame, most, |i| {
+                let (flags, len) = ring.flags_and_len(used + i as u16);
+                (flags & NEXT == 0 && is_len(len)).then_some(len as usize)
+            });
+            (used, plain) = (used + got as u16, plain + got as isize);
+            if used == available || frame.room() == 0 {
+                break;
             }
             match self.parts(ring, &mut used, available, cache) {
                 // There is room for one.
@@ -89,18 +66,6 @@ impl Lending {
         ring.advance(used);
         self.replenish(ring, cache);
         Ok(())
-    }
-
-    /// What was put into the buffer of a slot; `None` when that is nothing, or cannot be.
-    fn received(&mut self, slot: u16, len: u32, cache: &mut Cache) -> Option<Held> {
-        let mut held = self.back(slot)?;
-        cache.note_kept(-1);
-        if len.wrapping_sub(1) < DATA_ROOM as u32 {
-            held.packet().set_len(len as usize);
-            return Some(held);
-        }
-        held.free(cache);
-        None
     }
 
     /// The whole packet that begins in slot `used`. Its parts are put together from the last to the first, so that many of them
@@ -116,29 +81,32 @@ impl Lending {
             *used += 1;
         }
         let mut whole = None;
-        for i in (first..*used).rev() {
-            let part = self.received(ring.slot(i), ring.flags_and_len(i).1, cache);
-            whole = match (part, whole.take()) {
-                (Some(part), None) if good => Some(part),
-                (Some(part), Some(rest)) => join(part, rest, cache),
-                (part, rest) => free([part, rest], cache),
+        self.0.back(usize::from(*used - first), |i, mut part| {
+            cache.note_kept(-1);
+            let len = ring.flags_and_len(first + i as u16).1;
+            good &= is_len(len);
+            if good {
+                part.packet().set_len(len as usize);
+            }
+            whole = match whole.take() {
+                Some(rest) if good => join(part, rest, cache),
+                None if good => Some(part),
+                rest => free([Some(part), rest], cache),
             };
             good &= whole.is_some();
-        }
+        });
         whole
     }
 
     /// Gives the peer empty buffers for all slots that have none.
     fn replenish(&mut self, ring: &mut Ring, cache: &mut Cache) {
+        let first = ring.given();
         let mut given = 0;
-        for i in ring.given()..ring.size() {
-            let Some(place) = self.lent.lend_new(cache) else { break };
-            let (slot, place) = (ring.slot(i), place as u32);
-            let index = self.index(slot);
-            self.places[index] = place;
-            ring.describe(slot, 0, DATA_ROOM as u32, place + DATA as u32);
+        self.0.lend_new(cache, usize::from(ring.size() - first), |place| {
+            // Regions of more than 4 GiB are not offered.
+            ring.describe(ring.slot(first + given), 0, DATA_ROOM as u32, (place + DATA) as u32);
             given += 1;
-        }
+        });
         if given > 0 {
             cache.note_kept(given as isize);
             ring.give(given);
@@ -156,24 +124,15 @@ impl Lending {
             Ok(free) => free,
             Err(fault) => return (0, Err(fault.into())),
         };
-        ring.will_write(frame.len() as u16);
         self.reap(ring, free, cache);
         let mut used = 0;
         let outcome = loop {
-            let room = usize::from(free - used);
-            let takes = |i: &usize| frame.snapshot(*i).is_some_and(|p| p.len > 0 && self.lent.takes(&p));
-            let fit = (0..room).take_while(takes).count();
-            let mut given = 0;
-            frame.drain_front(fit, |held| {
-                let (packet, slot) = (held.snapshot(), ring.slot(used));
-                match self.lend(slot, held) {
-                    Ok(place) => ring.describe(slot, 0, packet.len.into(), place + u32::from(packet.offset)),
-                    // It was looked at.
-                    Err(held) => return held.free(cache),
-                }
-                (used, given) = (used + 1, given + 1);
+            let before = used;
+            self.0.lend_front(frame, usize::from(free - used), |place, offset, len| {
+                ring.describe(ring.slot(used), 0, len.into(), place as u32 + u32::from(offset));
+                used += 1;
             });
-            cache.note_kept(given);
+            cache.note_kept(isize::from((used - before) as i16));
             let Some(first) = frame.get(0) else { break Ok(()) };
             if used == free {
                 break Err(Stop::For(Unsent::Full));
@@ -185,19 +144,16 @@ impl Lending {
             frame.free_front(1, cache);
         };
         ring.advance(used);
+        ring.will_write(FRAME_SIZE as u16);
         (used, outcome)
     }
 
     /// Frees what the peer has read.
     fn reap(&mut self, ring: &mut Ring, free: u16, cache: &mut Cache) {
-        let mut freed = 0;
-        while ring.given() > ring.size() - free {
-            // The oldest that the peer had.
-            let slot = ring.slot(0).wrapping_sub(ring.given());
-            freed += isize::from(self.lent.free(self.places[self.index(slot)] as usize, cache));
-            ring.take_back();
-        }
-        cache.note_kept(-freed);
+        let read = ring.given().saturating_sub(ring.size() - free);
+        self.0.free(read.into(), cache);
+        ring.take_back(read);
+        cache.note_kept(-(read as isize));
     }
 
     /// Gives the peer a copy of a packet that cannot be lent: one of several buffers, which others may share, or one that is not
@@ -221,7 +177,7 @@ impl Lending {
             return Err(Unsent::Full);
         }
         let mut copies = Frame::new();
-        let fresh = (0..parts.min(copies.room())).map_while(|_| self.lent.alloc(cache));
+        let fresh = (0..parts.min(copies.room())).map_while(|_| self.0.window().alloc(cache));
         fresh.for_each(|copy| drop(copies.push(copy)));
         if copies.len() < parts {
             copies.free(cache);
@@ -236,20 +192,21 @@ impl Lending {
             }
             copy.set_len(len);
         }
-        let mut slot = from;
-        copies.drain(|held| {
-            let (copy, at) = (held.snapshot(), ring.slot(slot));
-            let flags = if usize::from(slot - from) + 1 < parts { NEXT } else { 0 };
-            match self.lend(at, held) {
-                Ok(place) => ring.describe(at, flags, copy.len.into(), place + u32::from(copy.offset)),
-                // It was made to be lent.
-                Err(held) => return held.free(cache),
-            }
+        let (mut slot, last) = (from, from + parts as u16 - 1);
+        self.0.lend_front(&mut copies, parts, |place, offset, len| {
+            let flags = if slot < last { NEXT } else { 0 };
+            ring.describe(ring.slot(slot), flags, len.into(), place as u32 + u32::from(offset));
             slot += 1;
         });
         cache.note_kept(parts as isize);
         Ok(parts as u16)
     }
+}
+
+/// Whether a buffer can have so many bytes, and has any.
+#[inline(always)]
+fn is_len(len: u32) -> bool {
+    len.wrapping_sub(1) < DATA_ROOM as u32
 }
 
 /// One packet of two; `None` when that is larger than any, or cannot be.

@@ -342,10 +342,10 @@ impl Ring {
         self.publish();
     }
 
-    /// The peer has read the oldest slot.
+    /// The peer has read the oldest `n` slots that it was given.
     #[inline(always)]
-    pub(super) fn take_back(&mut self) {
-        self.given -= 1;
+    pub(super) fn take_back(&mut self, n: u16) {
+        self.given -= n;
     }
 
     /// Says which of the lent buffers a slot has.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use buf::{Lent, Pool};
+use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
 
 use super::Config;
@@ -147,7 +147,7 @@ impl Shared {
     /// Takes the rings away from the queues. When this returns nobody uses the peer's memory any more, and it is unmapped
     /// here, not by a worker. Gives the buffers that were lent: the peer may not know yet that it is to leave them alone.
     #[must_use]
-    pub(super) fn detach(&self) -> Vec<Lent> {
+    pub(super) fn detach(&self) -> Vec<LentInOrder> {
         let mut lent = Vec::new();
         self.connected.store(false, Ordering::Release);
         self.rings_out.store(0, Ordering::Release);

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use buf::{Lent, Pool};
+use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
 
 use super::channel::{self, Channel, Listener};
@@ -112,7 +112,7 @@ impl Entry {
 
     /// The connection ended, or there was none. Gives the buffers that the peer has.
     #[must_use]
-    fn disconnected(&mut self, why: String) -> Vec<Lent> {
+    fn disconnected(&mut self, why: String) -> Vec<LentInOrder> {
         let lent = self.shared.detach();
         (self.peer, self.peer_interface, self.regions) = Default::default();
         // Whoever tries once a second says so once.
@@ -141,7 +141,7 @@ pub struct Sockets {
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
     /// Buffers that former peers had, and when they are used again.
-    resting: Vec<(u64, Vec<Lent>)>,
+    resting: Vec<(u64, Vec<LentInOrder>)>,
     /// There is more to be done at once.
     more: bool,
     now: u64,
