@@ -48,6 +48,25 @@ impl Shards {
     }
 }
 
+/// Of the shards of a worker that has too much to do, the part that another one gets at once: one in so many.
+const PART: usize = 8;
+
+impl Shards {
+    /// The same, with some of the shards of the busiest worker given to the one that has most time; `loads` has the share of its
+    /// time that each is busy. `None` when no worker is busy for more than `too_busy` of its time, none for less than `has_time`, or
+    /// the busiest has hardly any shards: its work is something else then.
+    ///
+    /// What a shard costs is not known, so few are given at once, and the next look shows what came of it.
+    pub fn relieved(&self, loads: &[f64], too_busy: f64, has_time: f64) -> Option<Shards> {
+        let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
+        let busiest = (0..loads.len()).max_by(by_load).filter(|w| loads[*w] > too_busy)?;
+        let calmest = (0..loads.len()).min_by(by_load).filter(|w| loads[*w] < has_time)?;
+        let own = self.workers().enumerate().filter(|(_, w)| *w == busiest).map(|(shard, _)| shard);
+        let some: Vec<usize> = own.skip(PART - 1).step_by(PART).collect();
+        (!some.is_empty()).then(|| self.given(&some, calmest))
+    }
+}
+
 /// Shares things out between the first `workers` workers, so that none has more than one more than another; `owners` has
 /// the worker of each now. What need not move stays.
 pub fn share_out(owners: &[usize], workers: usize) -> Vec<usize> {
@@ -100,6 +119,38 @@ mod tests {
             let stays: usize = (0..workers).map(|w| has(&owners, w).min(now[w])).sum();
             let stayed = owners.iter().zip(&shared).filter(|(a, b)| a == b).count();
             prop_assert_eq!(stayed, stays);
+        }
+    }
+
+    /// How busy each worker is where each shard costs as much as the others, and each worker does `besides` as well.
+    fn loads(shards: &Shards, besides: &[f64], offered: f64) -> Vec<f64> {
+        let has = |worker| shards.workers().filter(|w| *w == worker).count() as f64 / SHARDS as f64;
+        besides.iter().enumerate().map(|(worker, own)| own + offered * has(worker)).collect()
+    }
+
+    proptest! {
+        /// However unequal their other work is: who has too much gets less, nobody else gets too much by it, and it ends.
+        #[test]
+        fn shards_move_until_nobody_has_too_much_who_need_not(
+            besides in prop::collection::vec(0.0..0.8f64, 2..6),
+            offered in 0.0..3.0f64,
+        ) {
+            let mut shards = Shards::default().shared_out(besides.len());
+            for round in 0.. {
+                let before = loads(&shards, &besides, offered);
+                let Some(next) = shards.relieved(&before, 0.85, 0.6) else { break };
+                let after = loads(&next, &besides, offered);
+                let busiest = |l: &[f64]| (0..l.len()).max_by(|a, b| l[*a].total_cmp(&l[*b])).unwrap();
+                prop_assert!(after[busiest(&before)] < before[busiest(&before)]);
+                let moved = shards.workers().zip(next.workers()).filter(|(a, b)| a != b).count();
+                prop_assert!(moved > 0 && moved <= SHARDS / PART);
+                prop_assert!(round < 200, "{before:?} {after:?}");
+                shards = next;
+            }
+            let end = loads(&shards, &besides, offered);
+            let has = |worker| shards.workers().filter(|w| *w == worker).count();
+            let too_much = (0..end.len()).any(|w| end[w] > 0.85 && has(w) >= PART);
+            prop_assert!(!too_much || end.iter().all(|l| *l >= 0.6), "{end:?}");
         }
     }
 

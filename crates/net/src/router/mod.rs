@@ -5,6 +5,7 @@
 //! was refused. Only of the routes behind an interface that comes or goes many may follow in the next turns.
 
 mod addresses;
+mod balance;
 mod interface_table;
 mod interfaces;
 mod neighbors;
@@ -111,7 +112,7 @@ pub struct Router {
     cores: Vec<Option<usize>>,
     /// Whether the workers are on threads.
     running: bool,
-    balance: workers::Balance,
+    balance: balance::Balance,
     /// How long queues stood still for the last change of who does what.
     stood_still: Duration,
     /// When the last turn was, nanoseconds of the monotonic clock.
@@ -201,7 +202,7 @@ impl Router {
             runners: Vec::new(),
             cores: vec![None; workers.len()],
             running: false,
-            balance: workers::Balance::default(),
+            balance: balance::Balance::default(),
             stood_still: Duration::ZERO,
             now: 0,
             shards,

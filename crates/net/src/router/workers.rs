@@ -22,15 +22,6 @@ use crate::interface::{Attention, Handoff, RxSlot};
 
 /// How long an arrangement waits for the workers.
 const GRACE: Duration = Duration::from_millis(200);
-/// How often it is looked whether a worker has too much to do, in nanoseconds.
-const LOOK: u64 = 100_000_000;
-/// A worker that is busy for more of its time than this has too much to do.
-const TOO_BUSY: f64 = 0.85;
-/// One that is busy for less can take more.
-const HAS_TIME: f64 = 0.6;
-/// Looks in a row that find one worker too busy until flows are shared out, and that find all of them together with less than
-/// half of one's work until they no longer are.
-const LOOKS: [u32; 2] = [2, 30];
 /// Workers at most.
 pub const MAX_WORKERS: usize = 256;
 
@@ -76,19 +67,6 @@ impl Receive {
     }
 }
 
-/// What is known of how busy the workers are.
-#[derive(Default)]
-pub(super) struct Balance {
-    /// When it was last looked.
-    looked: u64,
-    /// Nanoseconds busy and idle of each worker then.
-    times: Vec<(u64, u64)>,
-    /// The share of its time that each was busy between the last two looks.
-    loads: Vec<f64>,
-    /// Looks in a row that found too much work, and little.
-    found: [u32; 2],
-}
-
 impl Router {
     /// The cores of the workers, in order of their numbers; `None`: any.
     pub fn cores(&self) -> &[Option<usize>] {
@@ -103,11 +81,6 @@ impl Router {
     /// How long queues stood still for the last change of who does what: of workers, receive queues or shards.
     pub fn stood_still(&self) -> Duration {
         self.stood_still
-    }
-
-    /// The share of its time that a worker was busy in the last tenth of a second or so, 0 to 1.
-    pub fn load(&self, worker: usize) -> Option<f64> {
-        self.balance.loads.get(worker).copied()
     }
 
     /// The kernel's number of a worker's thread, if it has one.
@@ -223,7 +196,9 @@ impl Router {
             false => Attention { worker: shared.next().unwrap_or(0), ..a },
         });
         let shards = self.shards().shared_out(workers);
-        self.arrange(&slots, wished.collect(), shards)
+        self.arrange(&slots, wished.collect(), shards)?;
+        self.balance.shards_chosen = false;
+        Ok(())
     }
 
     fn wishes(&self, slot: &RxSlot) -> Receive {
@@ -293,12 +268,14 @@ impl Router {
         }
         let slots = self.tables.placement.slots();
         let now = slots.iter().map(|s| s.attention()).collect();
-        self.arrange(&slots, now, self.shards().given(shards, worker))
+        self.arrange(&slots, now, self.shards().given(shards, worker))?;
+        self.balance.shards_chosen = true;
+        Ok(())
     }
 
     /// Has each of the `slots`, which are all, attended to as in `wished`, and the shards so: see the
     /// [module](self).
-    fn arrange(
+    pub(super) fn arrange(
         &mut self,
         slots: &[Arc<RxSlot>],
         wished: Vec<Attention>,
@@ -357,62 +334,5 @@ impl Router {
         }
         // Also if the rings were empty at once: who took the last of them may not have done with it.
         if self.ports.len() > 1 { turned() } else { Ok(()) }
-    }
-
-    /// Looks now and then how busy the workers are. Where one has too much to do and another has time, the flows of its
-    /// queues are shared out, if their devices have too few of them; when all is quiet, each worker has its own again, so
-    /// that a packet that comes alone wakes one worker, and not two.
-    pub(super) fn balance(&mut self, now: u64) {
-        let passed = now.saturating_sub(self.balance.looked);
-        if passed < LOOK || !self.running {
-            return;
-        }
-        self.balance.looked = now;
-        let stats = self.blueprint.stats();
-        let times: Vec<(u64, u64)> =
-            (0..self.ports.len()).map(|w| stats.worker_totals(w)).map(|t| (t.busy_ns, t.idle_ns)).collect();
-        let before = std::mem::replace(&mut self.balance.times, times);
-        let share = |((busy, idle), (busy_before, idle_before)): (&(u64, u64), &(u64, u64))| {
-            let (busy, idle) = (busy - busy_before, idle - idle_before);
-            busy as f64 / (busy + idle).max(1) as f64
-        };
-        let loads: Vec<f64> = self.balance.times.iter().zip(&before).map(share).collect();
-        self.balance.loads.clone_from(&loads);
-        if loads.len() != self.ports.len() || loads.len() < 2 {
-            self.balance.found = [0, 0];
-            return;
-        }
-        let much = loads.iter().any(|l| *l > TOO_BUSY) && loads.iter().any(|l| *l < HAS_TIME);
-        let little = loads.iter().sum::<f64>() < 0.5;
-        for (found, is) in self.balance.found.iter_mut().zip([much, little]) {
-            *found = if is { *found + 1 } else { 0 };
-        }
-        let spread = match self.balance.found {
-            [much, _] if much >= LOOKS[0] => true,
-            [_, little] if little >= LOOKS[1] => false,
-            _ => return,
-        };
-        self.balance.found = [0, 0];
-        let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
-        let wish = |s: &Arc<RxSlot>| {
-            let now = s.attention();
-            let concerned = now.handoff == Handoff::Auto
-                && s.of < workers
-                && (!spread || loads.get(now.worker).is_some_and(|l| *l > TOO_BUSY));
-            if concerned { Attention { spread, ..now } } else { now }
-        };
-        let wished: Vec<Attention> = slots.iter().map(wish).collect();
-        if wished.iter().zip(&slots).all(|(wished, s)| *wished == s.attention()) {
-            return;
-        }
-        match self.arrange(&slots, wished, self.shards().clone()) {
-            Ok(()) => tracing::info!(
-                event = "workers",
-                "the flows of busy queues are {} the workers; those queues stood still for {} µs",
-                if spread { "shared out between" } else { "no longer shared out between" },
-                self.stood_still.as_micros()
-            ),
-            Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
-        }
     }
 }

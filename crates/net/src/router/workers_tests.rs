@@ -203,6 +203,36 @@ fn a_queue_by_interrupts_is_never_napped_for() {
     }
 }
 
+/// What is done when the workers are found so busy, whatever made them so.
+#[test]
+fn who_has_too_much_to_do_is_relieved() {
+    let (mut r, counting) = router(2);
+    let spread = |r: &Router| r.tables().placement.slots()[0].attention().spread;
+    let has = |r: &Router| r.shards().workers().filter(|w| *w == 0).count();
+    let find = |r: &mut Router, loads: [f64; 2], looks| (0..looks).for_each(|_| r.found(&loads));
+    find(&mut r, [0.95, 0.7], 9);
+    find(&mut r, [0.95, 0.1], 1);
+    assert!(!spread(&r), "not at the first look, and not where nobody has time");
+    find(&mut r, [0.95, 0.1], 1);
+    assert_eq!((spread(&r), has(&r)), (true, 512));
+    find(&mut r, [0.95, 0.1], 2);
+    assert_eq!(has(&r), 512 - 64, "an eighth at once");
+    pass(&mut r, &counting, 4000, |r| find(r, [0.95, 0.1], 1));
+    check(&counting);
+    find(&mut r, [0.95, 0.1], 90);
+    assert!(has(&r) < 8, "its work is something else than flows: {}", has(&r));
+    // What the operator says of shards holds until workers come or go.
+    r.give_shards(&Vec::from_iter(0..1024), 0).unwrap();
+    find(&mut r, [0.95, 0.1], 9);
+    assert_eq!(has(&r), 1024);
+    r.set_workers(&[None; 2]).unwrap();
+    find(&mut r, [0.95, 0.1], 2);
+    assert_eq!(has(&r), 512 - 64);
+    find(&mut r, [0.1, 0.1], 30);
+    assert!(!spread(&r));
+    stop(r);
+}
+
 /// What may be changed while packets pass.
 #[derive(Clone, Copy, Debug)]
 enum Change {

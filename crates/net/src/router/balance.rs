@@ -1,0 +1,113 @@
+//! Whether a worker has too much to do while another has time, and what then moves.
+
+use std::sync::Arc;
+
+use super::Router;
+use crate::handoff::Shards;
+use crate::interface::{Attention, Handoff, RxSlot};
+
+/// How often it is looked whether a worker has too much to do, in nanoseconds.
+const LOOK: u64 = 100_000_000;
+/// A worker that is busy for more of its time than this has too much to do.
+const TOO_BUSY: f64 = 0.85;
+/// One that is busy for less can take more.
+const HAS_TIME: f64 = 0.6;
+/// Looks in a row that find one worker too busy until flows are shared out, and that find all of them together with less than
+/// half of one's work until they no longer are.
+const LOOKS: [u32; 2] = [2, 30];
+
+/// What is known of how busy the workers are.
+#[derive(Default)]
+pub(super) struct Balance {
+    /// When it was last looked.
+    looked: u64,
+    /// Nanoseconds busy and idle of each worker then.
+    times: Vec<(u64, u64)>,
+    /// The share of its time that each was busy between the last two looks.
+    loads: Vec<f64>,
+    /// Looks in a row that found too much work, and little.
+    found: [u32; 2],
+    /// The operator has said whose some shards are: they stay there.
+    pub(super) shards_chosen: bool,
+}
+
+impl Router {
+    /// The share of its time that a worker was busy in the last tenth of a second or so, 0 to 1.
+    pub fn load(&self, worker: usize) -> Option<f64> {
+        self.balance.loads.get(worker).copied()
+    }
+
+    /// Looks now and then how busy the workers are, and moves flows when that pays.
+    pub(super) fn balance(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.balance.looked);
+        if passed < LOOK || !self.running {
+            return;
+        }
+        self.balance.looked = now;
+        let stats = self.blueprint.stats();
+        let times: Vec<(u64, u64)> =
+            (0..self.ports.len()).map(|w| stats.worker_totals(w)).map(|t| (t.busy_ns, t.idle_ns)).collect();
+        let before = std::mem::replace(&mut self.balance.times, times);
+        let share = |((busy, idle), (busy_before, idle_before)): (&(u64, u64), &(u64, u64))| {
+            let (busy, idle) = (busy.saturating_sub(*busy_before), idle.saturating_sub(*idle_before));
+            busy as f64 / (busy + idle).max(1) as f64
+        };
+        let loads: Vec<f64> = self.balance.times.iter().zip(&before).map(share).collect();
+        self.balance.loads.clone_from(&loads);
+        self.found(&loads);
+    }
+
+    /// One look has found the workers so busy. Where one has too much to do and another has time, again and again, the flows of its
+    /// queues are shared out, if their devices have too few of them; if they are already, some of its shards go to the other. When all
+    /// is quiet, each worker has its own queues again, so that a packet that comes alone wakes one worker, and not two.
+    pub(super) fn found(&mut self, loads: &[f64]) {
+        if loads.len() != self.ports.len() || loads.len() < 2 {
+            self.balance.found = [0, 0];
+            return;
+        }
+        let much = loads.iter().any(|l| *l > TOO_BUSY) && loads.iter().any(|l| *l < HAS_TIME);
+        let little = loads.iter().sum::<f64>() < 0.5;
+        for (found, is) in self.balance.found.iter_mut().zip([much, little]) {
+            *found = if is { *found + 1 } else { 0 };
+        }
+        let spread = match self.balance.found {
+            [much, _] if much >= LOOKS[0] => true,
+            [_, little] if little >= LOOKS[1] => false,
+            _ => return,
+        };
+        self.balance.found = [0, 0];
+        let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
+        let wish = |s: &Arc<RxSlot>| {
+            let now = s.attention();
+            let concerned = now.handoff == Handoff::Auto
+                && s.of < workers
+                && (!spread || loads.get(now.worker).is_some_and(|l| *l > TOO_BUSY));
+            if concerned { Attention { spread, ..now } } else { now }
+        };
+        let wished: Vec<Attention> = slots.iter().map(wish).collect();
+        if wished.iter().zip(&slots).any(|(wished, s)| *wished != s.attention()) {
+            let how = if spread { "shared out" } else { "no longer shared out" };
+            let shards = self.shards().clone();
+            self.rearrange(
+                &slots,
+                wished,
+                shards,
+                &format!("the flows of busy queues are {how} between the workers"),
+            );
+        } else if spread && wished.iter().any(|a| a.spread) && !self.balance.shards_chosen {
+            let relieved = self.shards().relieved(loads, TOO_BUSY, HAS_TIME);
+            let Some(shards) = relieved else { return };
+            self.rearrange(&slots, wished, shards, "some flows of the busiest worker are another's now");
+        }
+    }
+
+    fn rearrange(&mut self, slots: &[Arc<RxSlot>], wished: Vec<Attention>, shards: Shards, what: &str) {
+        match self.arrange(slots, wished, shards) {
+            Ok(()) => {
+                let time = self.stood_still.as_micros();
+                tracing::info!(event = "workers", "{what}; the queues concerned stood still for {time} µs");
+            }
+            Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
+        }
+    }
+}
