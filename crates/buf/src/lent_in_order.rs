@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::frame::{Frame, Held};
 use crate::lent::Window;
-use crate::pool::{self, Cache, Pool};
+use crate::pool::{self, BATCH, Cache, Pool};
 
 /// The buffers of a window that one ring of a device has, the oldest first. Nobody names them: what comes back are the oldest, so
 /// whatever a device says, no buffer has two owners.
@@ -91,18 +91,32 @@ impl LentInOrder {
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache, n: usize, mut each: impl FnMut(usize)) -> usize {
         let n = n.min(self.room());
-        for given in 0..n {
-            let Some((buffer, place)) = self.window.next(cache) else {
-                self.show();
-                return given;
-            };
-            let slot = self.slot(self.end);
+        let mut given = 0;
+        let mut lend = |(buffer, place): (u32, usize)| {
+            let slot = self.end & (self.ring.len() - 1);
             self.ring[slot] = buffer;
             self.end += 1;
             each(place);
+        };
+        while given < n {
+            let some = (n - given).min(BATCH);
+            let got = cache.take_while(some, |buffer| match self.window.place(buffer) {
+                Some(place) => {
+                    lend((buffer, place));
+                    true
+                }
+                None => false,
+            });
+            given += got;
+            if got < some {
+                // The next one lies elsewhere, or there is none.
+                let Some(next) = self.window.next(cache) else { break };
+                lend(next);
+                given += 1;
+            }
         }
         self.show();
-        n
+        given
     }
 
     /// Takes the oldest buffers back and appends them to a frame, `n` at most and as far as that has room, up to the first that
@@ -142,11 +156,12 @@ impl LentInOrder {
     /// Takes the oldest `n` buffers back, and frees them.
     #[inline]
     pub fn free(&mut self, n: usize, cache: &mut Cache) {
-        for _ in 0..n.min(self.len()) {
-            let buffer = self.ring[self.slot(self.first)];
-            self.first += 1;
-            cache.free(pool::fresh(buffer));
-        }
+        let (n, at) = (n.min(self.len()), self.slot(self.first));
+        self.first += n;
+        let (wrapped, first) = self.ring.split_at(at);
+        let straight = n.min(first.len());
+        cache.free_heads(&first[..straight]);
+        cache.free_heads(&wrapped[..n - straight]);
         self.show();
     }
 

@@ -340,6 +340,41 @@ impl Cache {
         self.stack.len() >= n
     }
 
+    /// Takes the heads of `n` ≤ [`BATCH`] new packets, or of as many as there are, up to the first that is not wanted. Gives how many.
+    #[inline]
+    pub(crate) fn take_while(&mut self, n: usize, mut wanted: impl FnMut(u32) -> bool) -> usize {
+        let n = self.prepare(n);
+        // Should `wanted` panic, all of them are lost rather than owned twice.
+        let mut stack = std::mem::take(&mut self.stack);
+        let want = |index: &&u32| {
+            let takes = wanted(**index);
+            if takes {
+                debug_mark(**index, true);
+            }
+            takes
+        };
+        let taken = stack[stack.len() - n..].iter().rev().take_while(want).count();
+        stack.truncate(stack.len() - taken);
+        self.stack = stack;
+        if cfg!(debug_assertions) {
+            self.tally.made += taken as u64;
+        }
+        taken
+    }
+
+    /// Gives the buffers of packets back that have only this one.
+    #[inline]
+    pub(crate) fn free_heads(&mut self, buffers: &[u32]) {
+        for some in buffers.chunks(BATCH) {
+            some.iter().for_each(|index| debug_mark(*index, false));
+            self.stack.extend_from_slice(some);
+            self.count_freed(some.len());
+            if self.stack.len() >= CACHE {
+                self.spill();
+            }
+        }
+    }
+
     /// Publishes how many buffers lie here. Called once per turn, not per packet.
     pub fn publish(&self) {
         self.fill.store(self.stack.len(), Ordering::Relaxed);
