@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drivers::{Device, Link};
 use wire::Mac;
@@ -250,13 +250,20 @@ impl Router {
         Ok(())
     }
 
-    /// Takes the queues of a device from the workers, and closes them when none can be using them any more.
+    /// Takes the queues of a device from the workers, and closes them when none can be using them any more. To close one can take
+    /// the kernel tens of milliseconds, which are this thread's: workers go on with the queues of other devices.
     fn disconnect(&mut self, index: u32) {
-        self.tables.placement.change(|slots| slots.retain(|s| s.interface != index));
+        let until = Instant::now() + GRACE;
+        let mut closing = Vec::new();
+        self.tables.placement.change(|slots| closing.extend(slots.extract_if(.., |s| s.interface == index)));
         self.wake_workers();
         self.tx_ports.remove(index);
         self.domain.synchronize(GRACE);
         self.domain.collect();
+        // A worker that sleeps keeps its queues until its next turn, and nobody else waits for that one.
+        while self.running && closing.iter().any(|s| Arc::strong_count(s) > 1) && Instant::now() < until {
+            std::thread::yield_now();
+        }
     }
 
     /// Gives an interface without a device one, and sets it as the interface is.

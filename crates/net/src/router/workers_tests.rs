@@ -380,6 +380,45 @@ fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
     stop(r);
 }
 
+/// A device that notes which thread closes its queue.
+struct Closing {
+    by: Arc<Mutex<Vec<std::thread::ThreadId>>>,
+    active: bool,
+}
+impl RxQueue for Closing {
+    fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
+        Ok(())
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn active(&self) -> bool {
+        self.active
+    }
+}
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.by.lock().unwrap().push(std::thread::current().id());
+    }
+}
+
+/// The kernel may take long to close a queue: a worker that did it would leave all its others alone meanwhile.
+#[test]
+fn no_worker_closes_the_queues_of_a_device_that_goes() {
+    let (mut r, _) = router(2);
+    let by = Arc::new(Mutex::new(Vec::new()));
+    // One that its worker polls again and again, and one that it sleeps on.
+    for round in 0..40 {
+        let (mut device, ..) = pktgen::open(&pktgen::Config::default());
+        device.rx = vec![Box::new(Closing { by: by.clone(), active: round % 2 == 0 })];
+        let index = r.add_device("d2", device).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        r.remove_interface(index).unwrap();
+        assert_eq!(std::mem::take(&mut *by.lock().unwrap()), [std::thread::current().id()], "{round}");
+    }
+    stop(r);
+}
+
 /// A device at a NUMA node of its own.
 struct At(u32);
 impl drivers::DeviceControl for At {
