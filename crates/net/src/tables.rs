@@ -55,6 +55,8 @@ pub struct Tables {
     pub udp_ports: Registry,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
     pub ip4_count: CounterSet<2>,
+    /// Packets that failed the check of their source ([`ip::Urpf`]), by receive interface.
+    pub urpf: CounterSet<1>,
     /// Datagrams of which not all fragments have come.
     pub reassembly: Reassembly,
     /// Universal time, for timestamp options.
@@ -115,6 +117,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         fibs,
         own,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
+        urpf: CounterSet::new("/feature/urpf", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
         captures: Captures::new(domain),

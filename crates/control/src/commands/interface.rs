@@ -406,7 +406,7 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
     let (was_on, on) = (c.store.get(&key).is_some(), !a.has("disable"));
     // What is on stays on, and what is off, off.
     let changes = (was_on != on).then(|| Change { key, value: on.then_some(Value::Feature) });
-    done(c, changes.into_iter().collect())
+    done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))
 }
 
 /// Removes an interface with all that depends on it: sub-interfaces, features, addresses, neighbours, routes by its name.

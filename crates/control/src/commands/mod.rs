@@ -16,6 +16,7 @@ mod reassembly;
 mod route;
 mod show;
 mod trace;
+mod urpf;
 pub mod whole;
 mod workers;
 
@@ -279,6 +280,7 @@ pub fn registry() -> Registry<Context> {
     logging::register(&mut r);
     capture::register(&mut r);
     reassembly::register(&mut r);
+    urpf::register(&mut r);
     workers::register(&mut r);
     buffers::register(&mut r);
     r

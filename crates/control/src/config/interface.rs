@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
+use net::ip::Urpf;
 use net::router::Address;
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
@@ -341,6 +342,8 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
     interface.receive = super::receive::read(r, fields);
+    let urpf = fields.take("urpf").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
+    interface.urpf = urpf.and_then(Urpf::parse).unwrap_or_default();
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
     interface.table = table.flatten().unwrap_or(0);
     for (name, what) in [

@@ -37,6 +37,7 @@ interfaces:
     device-type: af-packet
     af-packet: { mode: v3, shared: true }
     mtu: 9000
+    urpf: strict
     addresses: [ 192.0.2.1/24, 192.0.2.2/24 ]
     neighbors:
       192.0.2.254: 02:00:00:00:00:01
@@ -48,6 +49,7 @@ interfaces:
           - 198.51.100.1/24
       200:
         mtu: 1500
+        urpf: loose
         encapsulation: { dot1ad: 200, inner-dot1q: 7, exact-match: True }
         state: down
   tap5:
@@ -80,6 +82,8 @@ fn a_whole_configuration() {
         "create host-interface name eth0 shared v3",
         "set interface mtu 9000 host-eth0",
         "set interface state host-eth0 up",
+        "set urpf ip4 rx strict host-eth0",
+        "set urpf ip4 rx loose host-eth0.200",
         "set interface ip address host-eth0 192.0.2.1/24",
         "set ip neighbor host-eth0 192.0.2.254 02:00:00:00:00:01",
         "set interface feature host-eth0 ip4-count arc ip4-unicast",

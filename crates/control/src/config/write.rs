@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif};
-use net::ip::Prefix4;
 use net::ip::reassembly::Kind;
+use net::ip::{Prefix4, Urpf};
 use wire::Mac;
 
 use super::route::NOWHERE;
@@ -375,6 +375,7 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("mac", i.mac.map(mac));
     t.field("table", (i.table != 0).then_some(i.table));
     super::receive::write(t, &i.receive);
+    t.field("urpf", (i.urpf != Urpf::Off).then(|| quoted(i.urpf.word())));
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
         let list: Vec<String> = list.iter().map(ToString::to_string).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));

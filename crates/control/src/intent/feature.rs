@@ -1,6 +1,8 @@
 //! Features of arcs that are on for an interface.
 
-use super::{Abilities, Refused, View};
+use net::ip::Urpf;
+
+use super::{Abilities, Refused, View, refuse};
 use crate::system::System;
 
 pub(super) fn validate(
@@ -11,7 +13,14 @@ pub(super) fn validate(
     abilities: &Abilities,
 ) -> Result<(), Refused> {
     view.must_have_interface(interface)?;
-    abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))
+    abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))?;
+    // Two that switch it on would not know of each other.
+    if Urpf::has(feature) {
+        return refuse(format!(
+            "{feature} is set by its mode: \"set urpf ip4 rx {{strict | loose}} {interface}\", in a YAML file \"urpf\""
+        ));
+    }
+    Ok(())
 }
 
 /// Switches it on or off.

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
+use net::ip::Urpf;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
@@ -81,6 +82,8 @@ pub struct Interface {
     pub description: Option<String>,
     /// How its receive queues are polled, and by whom.
     pub receive: Receive,
+    /// How the sources of packets that come in by it are checked.
+    pub urpf: Urpf,
 }
 
 /// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
@@ -101,6 +104,7 @@ impl Interface {
             index: None,
             description: None,
             receive: Receive::default(),
+            urpf: Urpf::Off,
         }
     }
 
@@ -236,6 +240,9 @@ impl Interface {
         if self.mac != old.mac {
             r.set_mac(index, self.mac)?;
         }
+        if self.urpf != old.urpf {
+            r.set_urpf(index, self.urpf)?;
+        }
         if self.up != old.up {
             r.set_admin(index, self.up)?;
             tracing::debug!(event = "interface", "{name}: set {}", if self.up { "up" } else { "down" });
@@ -293,6 +300,9 @@ impl Interface {
             lines.push(format!("set interface mtu {mtu} {name}"));
         }
         super::receive::dump(plain, &self.receive, &mut lines);
+        if self.urpf != Urpf::Off {
+            lines.push(format!("set urpf ip4 rx {} {name}", self.urpf.word()));
+        }
         if self.up {
             lines.push(format!("set interface state {name} up"));
         }

@@ -9,7 +9,7 @@ use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
-use net::ip::{Object, Path, Prefix4};
+use net::ip::{Object, Path, Prefix4, Urpf};
 use net::router::{Address, Receive, ReceiveQueue};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -31,7 +31,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         let (set, parent) =
             ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
-        lines.push(format!("queues of {} {:?}", i.name, i.receive));
+        lines.push(format!("queues of {} {:?}, sources: {:?}", i.name, i.receive, i.urpf));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
     }
@@ -122,10 +122,17 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let up = prop::bool::weighted(0.8);
     let index = prop::option::weighted(0.1, 0u32..9);
     let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
+    let urpf = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
+    let receive = (receive(), urpf);
     let set =
-        (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive());
+        (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, tags, any::<bool>(), set).prop_map(
-        |(n, (outer_service, outer, inner), plain, (up, mtu, mac, table, index, description, receive))| {
+        |(
+            n,
+            (outer_service, outer, inner),
+            plain,
+            (up, mtu, mac, table, index, description, (receive, urpf)),
+        )| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
                 None if name == "loop0" => Spec::Loopback(0),
@@ -142,7 +149,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             let queues = matches!(spec, Spec::Generator(_));
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            let interface = Interface { spec, up, mtu, mac, table, index, description, receive };
+            let interface = Interface { spec, up, mtu, mac, table, index, description, receive, urpf };
             (key, Value::Interface(Box::new(interface)))
         },
     )

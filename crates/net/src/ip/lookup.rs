@@ -43,28 +43,26 @@ reasons! {
     }
 }
 
-pub struct Ip4Lookup {
-    fibs: Reader<Fibs>,
-    objects: WordReader,
+/// An address of each packet of a frame, and the leaf that it was looked up to.
+pub(super) struct Leaves {
     addresses: Box<[u32; FRAME_SIZE]>,
     leaves: Box<[u32; FRAME_SIZE]>,
 }
 
-impl Ip4Lookup {
-    pub fn new(t: &Tables) -> Ip4Lookup {
-        let (fibs, objects) = (t.fibs.clone(), t.objects.clone());
-        Ip4Lookup { fibs, objects, addresses: Box::new([0; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
+impl Leaves {
+    pub fn new() -> Leaves {
+        Leaves { addresses: Box::new([0; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
     }
 
-    /// Fills `leaves`.
+    /// Looks up what `of` says of each packet, in the packet's VRF.
     #[inline(always)]
-    fn leaves(&mut self, fibs: &Fibs, frame: &mut Frame) {
+    pub fn fill(&mut self, fibs: &Fibs, frame: &mut Frame, of: impl Fn(&Ipv4Header) -> u32) {
         let n = frame.len();
         let Some(first) = frame.get(0) else { return };
         let fib = first.fib();
         let mut same = true;
         for (address, mut p) in self.addresses.iter_mut().zip(frame.packets()) {
-            *address = p.peek::<Ipv4Header>().dst_u32();
+            *address = of(p.peek::<Ipv4Header>());
             same &= p.fib() == fib;
         }
         if let (true, Some(table)) = (same, fibs.get(fib)) {
@@ -74,6 +72,25 @@ impl Ip4Lookup {
         for ((address, leaf), p) in self.addresses.iter().zip(self.leaves.iter_mut()).zip(frame.packets()) {
             *leaf = fibs.get(p.fib()).map_or(NO_ROUTE, |t| t.lookup(*address));
         }
+    }
+
+    /// The address of packet `i` of the frame, and its leaf.
+    #[inline(always)]
+    pub fn get(&self, i: usize) -> (u32, u32) {
+        let at = i & (FRAME_SIZE - 1);
+        (self.addresses[at], self.leaves[at])
+    }
+}
+
+pub struct Ip4Lookup {
+    fibs: Reader<Fibs>,
+    objects: WordReader,
+    leaves: Leaves,
+}
+
+impl Ip4Lookup {
+    pub fn new(t: &Tables) -> Ip4Lookup {
+        Ip4Lookup { fibs: t.fibs.clone(), objects: t.objects.clone(), leaves: Leaves::new() }
     }
 
     /// What becomes of a packet that does not go over an adjacency.
@@ -135,15 +152,15 @@ impl FrameNode for Ip4Lookup {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let fibs = self.fibs.get(cx.guard);
-        self.leaves(fibs, frame);
+        self.leaves.fill(fibs, frame, Ipv4Header::dst_u32);
         out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
-            let at = i & (FRAME_SIZE - 1);
-            let word = self.objects.get(self.leaves[at]);
+            let (address, leaf) = self.leaves.get(i);
+            let word = self.objects.get(leaf);
             if let Some(adjacency) = Object::adjacency(word) {
                 p.set_fwd(adjacency);
                 return None;
             }
-            Some(self.other(fibs, p, self.addresses[at], word))
+            Some(self.other(fibs, p, address, word))
         });
     }
 }

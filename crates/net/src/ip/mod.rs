@@ -30,6 +30,7 @@ mod rewrite;
 mod rib;
 mod slab;
 mod table;
+mod urpf;
 
 use graph::{ArcKey, Builder, GraphError};
 
@@ -43,6 +44,7 @@ pub use reassembly::Reassembly;
 pub use recursion::{Lost, Trail};
 pub use registry::Registry;
 pub use table::{Resolver, RouteError, Routes, Source, Sources};
+pub use urpf::Urpf;
 
 use crate::Tables;
 use crate::router::Hooks;
@@ -74,6 +76,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
+    urpf::install(b, t);
     b.arc("ip4-multicast", "ip4-multicast", ArcKey::Rx);
     b.arc("ip4-local", "ip4-local", ArcKey::Rx);
     b.arc("ip4-output", "interface-output", ArcKey::Tx);
@@ -93,3 +96,5 @@ mod lookup_tests;
 mod options_tests;
 #[cfg(test)]
 mod rewrite_tests;
+#[cfg(test)]
+mod urpf_tests;

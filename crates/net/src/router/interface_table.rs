@@ -10,6 +10,7 @@ use super::Address;
 use crate::ethernet::Tags;
 use crate::interface::{InterfaceTotals, Kind};
 use crate::ip::Prefix4;
+use crate::ip::Urpf;
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {
@@ -41,6 +42,8 @@ pub struct InterfaceInfo {
     pub own_mac: Option<Mac>,
     /// What the operator wants of its receive queues.
     pub receive: super::Receive,
+    /// How the sources of packets that come in by it are checked.
+    pub urpf: Urpf,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
     /// What had been counted at its index before it was there.

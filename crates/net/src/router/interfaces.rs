@@ -10,7 +10,7 @@ use wire::Mac;
 use super::{DeviceState, InterfaceInfo, Neighborhood, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
-use crate::ip::{Affected, Prefix4};
+use crate::ip::{Affected, Prefix4, Urpf};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -79,6 +79,7 @@ impl Router {
     /// Starts the counters of an interface anew.
     pub fn clear_interface(&mut self, index: u32) {
         self.tables.counters.clear(index);
+        self.tables.urpf.clear(index);
         self.blueprint.stats().clear_drops_of(index);
     }
 
@@ -155,6 +156,7 @@ impl Router {
             tags: on.map(|(_, tags)| tags),
             device: None,
             own_mac: None,
+            urpf: Urpf::Off,
             receive: super::Receive::default(),
             initial,
             before: self.counted_at(index),
@@ -442,6 +444,21 @@ impl Router {
         }
         self.info_mut(index)?.fib = fib;
         self.changed(index)
+    }
+
+    /// Says whether the sources of packets that come in by an interface are checked, and how.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn set_urpf(&mut self, index: u32, mode: Urpf) -> Result<(), RouterError> {
+        let before = std::mem::replace(&mut self.info_mut(index)?.urpf, mode);
+        // The new one first: nothing passes unchecked in between.
+        for (mode, on) in [(mode, true), (before, false)].into_iter().filter(|_| before != mode) {
+            if let Some(feature) = mode.feature() {
+                self.arcs.enable(Urpf::ARC, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
+            }
+        }
+        Ok(())
     }
 
     /// An interface changed: workers and routes follow, also those of the interfaces on it.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use buf::bpf::Program;
-use net::ip::{Path, Prefix4};
+use net::ip::{Path, Prefix4, Urpf};
 use net::pcap::Point;
 use net::router::{Address, Router};
 use wire::Mac;
@@ -185,6 +185,7 @@ impl Run {
         self.attempt(|router| match s.below(8) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
+            5 if s.one_in(2) => router.set_urpf(index, s.pick(&Urpf::ALL)),
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
             _ => {
@@ -312,7 +313,7 @@ fn configuration(r: &Router) -> String {
     let mut text = format!("{:?}\n", r.neighbor_config());
     for i in r.interfaces() {
         let set = (i.index, &i.name, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses);
-        let _ = writeln!(text, "{set:?} {}", i.device.is_some());
+        let _ = writeln!(text, "{set:?} {} {:?}", i.device.is_some(), i.urpf);
     }
     for fib in r.routes().tables() {
         for (prefix, sources) in r.routes().iter(fib) {
