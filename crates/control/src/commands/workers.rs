@@ -1,5 +1,6 @@
 //! Workers, and which receive queues and flows are whose.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::interface::change;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
 use crate::intent::{HANDOFFS, Interface, MODES, handoff_word};
+use crate::startup::not_there;
 
 type Done = Result<Output, CliError>;
 
@@ -85,7 +87,13 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
         Some(cores) if cores.len() != count => {
             return Err(a.fault("cores", format!("{} cores for {count} workers", cores.len())));
         }
-        Some(cores) => cores.into_iter().map(Some).collect(),
+        Some(cores) if cores.iter().collect::<BTreeSet<_>>().len() < count => {
+            return Err(a.fault("cores", "expected each core once"));
+        }
+        Some(cores) => {
+            cores.iter().try_for_each(|core| usable(a, "cores", *core))?;
+            cores.into_iter().map(Some).collect()
+        }
         None => r.cores().iter().copied().chain(std::iter::repeat(None)).take(count).collect(),
     };
     r.set_workers(&cores).map_err(|e| a.about("count", CliError::new(e.to_string())))?;
@@ -93,6 +101,12 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     tracing::info!(event = "workers", "{now}");
     Ok(stood(c, &format!("{now}, until the router stops{}", for_longer(c.system.router.cores()))))
+}
+
+/// Refuses a core that the router was not given.
+fn usable(a: &Args, name: &str, core: usize) -> Result<(), CliError> {
+    let there = infra::cpu::own_cores();
+    there.contains(&core).then_some(()).ok_or_else(|| a.fault(name, not_there(core, there)))
 }
 
 /// How startup.conf says the same, if it can.
@@ -108,6 +122,9 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
     let (worker, core) = (a.need::<u32>("worker")? as usize, a.get::<u32>("core").map(|core| core as usize));
     let about = if core.is_some() { "core" } else { "worker" };
     let about = if worker < c.system.router.workers() { about } else { "worker" };
+    if let (Some(core), "core") = (core, about) {
+        usable(a, about, core)?;
+    }
     let done = c.system.router.pin_worker(worker, core);
     done.map_err(|e| a.about(about, CliError::new(e.to_string())))?;
     Ok(Output::none())
@@ -278,6 +295,13 @@ mod tests {
         assert!(cli.refused("set workers 257", "257").contains("1 to 256"));
         assert!(cli.refused("set workers 2 cores 1", "1").contains("1 cores for 2 workers"));
         assert!(cli.refused("set workers 2 cores 3-1", "3-1").contains("as 2-4,7"));
+        assert!(cli.refused("set workers 2 cores 0,0", "0,0").contains("each core once"));
+        for command in ["set workers 1 cores 1023", "set worker 0 core 1023"] {
+            assert!(
+                cli.refused(command, "1023").contains("core 1023 is not there to use: name cores out of")
+            );
+        }
+        assert!(cli.refused("set worker 7 core 1023", "7").contains("no worker 7"));
         assert!(cli.refused("set worker 3 core any", "3").contains("no worker 3"));
         assert!(cli.refused("set handoff shards 0-1024 worker 0", "0-1024").contains("0 to 1023"));
         assert!(cli.refused("set handoff shards 0-1 worker 1", "1").contains("no worker 1"));

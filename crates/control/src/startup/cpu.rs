@@ -55,13 +55,11 @@ impl Cpu {
             _ => &[],
         };
         let absent = |core: &&usize| !usable.contains(core);
-        let not_there =
-            |core| format!("core {core} is not there to use: name cores out of {}", core_ranges(usable));
         if let Some(core) = self.main_core.iter().find(absent) {
-            return Err((&["main-core"], not_there(core)));
+            return Err((&["main-core"], not_there(*core, usable)));
         }
         if let Some(core) = named.iter().find(absent) {
-            return Err((&["corelist-workers", "coremask-workers"], not_there(core)));
+            return Err((&["corelist-workers", "coremask-workers"], not_there(*core, usable)));
         }
         let mut free = usable.iter().copied().skip(self.skip_cores).filter(|core| !named.contains(core));
         let main = self.main_core.or_else(|| free.next());
@@ -87,6 +85,11 @@ impl Cpu {
         }
         Ok(Placement { main, workers: workers.into_iter().map(Some).collect() })
     }
+}
+
+/// What is wrong with a core that is none of the usable ones.
+pub(crate) fn not_there(core: usize, usable: &[usize]) -> String {
+    format!("core {core} is not there to use: name cores out of {}", core_ranges(usable))
 }
 
 /// Ascending cores in the notation of `corelist-workers`.

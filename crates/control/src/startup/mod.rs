@@ -21,6 +21,7 @@ mod tree;
 mod unused;
 mod value;
 
+pub(crate) use cpu::not_there;
 pub use cpu::{Cpu, Placement, Workers};
 pub use parameters::MOST_BUFFERS;
 pub(crate) use place::hint;
