@@ -104,8 +104,13 @@ fn a_port_is_opened_anew_under_traffic() {
     std::fs::write(&file, saved.replace("  xdp-eth0:\n", "  xdp-eth0:\n    af-xdp: { zero-copy: true }\n"))
         .unwrap();
     let before = router.ctl("show config");
+    let gaps =
+        || router.ctl("show logging").matches("xdp-eth0: opened anew, its traffic stood still").count();
+    let had = gaps();
     let refused = router.attempt(&format!("config apply {}", file.display()));
     assert!(!refused.ok() && refused.stderr.contains("zero"), "{refused:?}");
+    // The old one had to be let go of to see that, and is there again.
+    until("the log says for how long traffic stood still", Duration::from_secs(5), || gaps() == had + 1);
     assert_eq!(router.ctl("show config"), before);
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
     router.ctl("config rollback");

@@ -31,7 +31,7 @@ struct Gap {
     name: String,
     /// Since when it was without one.
     since: Instant,
-    /// How long, until its link was up again or, if it is down, until the device was there.
+    /// How long, until its link was up again or, if it was set down, until the device was there.
     took: Option<Duration>,
 }
 
@@ -198,7 +198,8 @@ impl System {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
         let Some(old) = self.specs.get(name).cloned() else { return refuse(format!("{name} is no device")) };
-        let since = Instant::now();
+        // Where none passed there is no traffic that stands still.
+        let since = self.router.usable(index).then(Instant::now);
         self.router.release_device(index)?;
         let done = match self.open(name, spec) {
             Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
@@ -215,14 +216,21 @@ impl System {
                 );
                 self.router.detach_device(index)?;
             }
+            self.note_gap(name, since);
             return Err(why);
         }
         self.specs.insert(name.to_string(), spec.clone());
         self.deleted.entry(name.to_string()).or_insert((old, own));
+        self.note_gap(name, since);
+        Ok(())
+    }
+
+    /// The device of an interface was opened anew, whose traffic has stood still `since` then, if it had any.
+    fn note_gap(&mut self, name: &str, since: Option<Instant>) {
+        let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);
         self.gaps.push(Gap { name: name.to_string(), since, took: None });
         self.look_at_gaps();
-        Ok(())
     }
 
     /// Sees which devices that were opened anew forward packets again.
