@@ -69,7 +69,7 @@ enum Stage {
     Planning(Turn, Thread<(Goal, Planned)>),
     Making(Box<Made>),
     /// Until devices that were opened anew have their links again, or have not.
-    Opening(String, Instant),
+    Opening(Turn, String, Instant),
     /// What has changed is told, from this byte on.
     Telling(String, usize),
     Over,
@@ -179,10 +179,10 @@ impl Whole {
                 }
                 if more { now(Stage::Making(made)) } else { now(end(c, *made)?) }
             }
-            Stage::Opening(text, until) if c.system.stands_still() && Instant::now() < until => {
-                Ok((Stage::Opening(text, until), LOOK))
+            Stage::Opening(turn, text, until) if c.system.stands_still() && Instant::now() < until => {
+                Ok((Stage::Opening(turn, text, until), LOOK))
             }
-            Stage::Opening(text, _) => now(Stage::Telling(text + &c.system.stood_still(), 0)),
+            Stage::Opening(_, text, _) => now(Stage::Telling(text + &c.system.stood_still(), 0)),
             Stage::Telling(text, from) => {
                 let to = text.floor_char_boundary(from + CHUNK);
                 out.push_str(text.get(from..to).unwrap_or_default());
@@ -365,7 +365,6 @@ fn end(
     }
     let was = c.store.arrive(after);
     let forgotten = c.journal.note(before);
-    drop(turn);
     arrived(c, &goal);
     match &goal {
         Goal::Generation(n) => tracing::info!(event = "config", "rolled back to what generation {n} was"),
@@ -387,7 +386,7 @@ fn end(
         }
     }
     let_go((was, goal, forgotten, making));
-    Ok(Stage::Opening(text, Instant::now() + LINKS))
+    Ok(Stage::Opening(turn, text, Instant::now() + LINKS))
 }
 
 /// The configuration is what was wanted: so what waited to be confirmed before need not be, unless it is still there.

@@ -213,10 +213,11 @@ impl Interface {
             match old {
                 None => system.delete(name)?,
                 Some(old) => {
-                    if old.spec != self.spec {
-                        system.reopen(name, &old.spec)?;
-                    }
-                    old.settings(name, Some(self), system)?
+                    let reopened =
+                        if old.spec == self.spec { Ok(()) } else { system.reopen(name, &old.spec) };
+                    // Also where it has no device now: it has these when that comes.
+                    old.settings(name, Some(self), system)?;
+                    reopened?
                 }
             }
         }

@@ -129,7 +129,8 @@ fn explain(e: &io::Error, config: &Config) -> &'static str {
         }
         (Some(libc::EBUSY), _) => "binding a queue, which another process has",
         (Some(libc::ENOBUFS | libc::ENOMEM), _) => {
-            "sharing the buffers with the kernel: raise LimitMEMLOCK= in the service manager's unit (ulimit -l)"
+            "sharing the buffers with the kernel: raise LimitMEMLOCK= in the service manager's unit (ulimit -l), or take it as a \
+             host-interface"
         }
         _ => "opening an AF_XDP socket",
     }

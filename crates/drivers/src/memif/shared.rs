@@ -123,13 +123,15 @@ impl Shared {
         }
         rx.iter().chain(&tx).for_each(Ring::publish);
         self.fault.store(0, Ordering::Release);
-        for (i, ring) in rx.into_iter().enumerate() {
-            let Some(port) = self.rx.get(i % self.rx.len().max(1)) else { break };
+        // As soon as a queue has a ring it may lend buffers: all that can fail comes before.
+        let ports = || self.rx.iter().cycle();
+        for (at, (port, ring)) in ports().zip(&rx).enumerate() {
             if let Err(e) = port.watch.add(ring.bell()) {
-                // The peer has got no buffer yet.
-                drop(self.detach());
+                ports().zip(&rx).take(at).for_each(|(port, ring)| port.watch.remove(ring.bell()));
                 return Err(format!("the file of a receive ring cannot be watched: {e}"));
             }
+        }
+        for (port, ring) in ports().zip(rx) {
             let lending = lending(&ring);
             lock(&port.rings).push(RxRing::new(ring, lending));
         }

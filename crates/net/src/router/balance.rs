@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use graph::RxMode;
+
 use super::Router;
 use crate::handoff::Shards;
 use crate::interface::{Attention, Handoff, RxSlot};
@@ -57,9 +59,11 @@ impl Router {
         self.found(&loads);
     }
 
-    /// One look has found the workers so busy. Where one has too much to do and another has time, again and again, the flows of its
-    /// queues are shared out, if their devices have too few of them; if they are already, some of its shards go to the other. When all
-    /// is quiet, each worker has its own queues again, so that a packet that comes alone wakes one worker, and not two.
+    /// One look has found the workers so busy. Where one has too much to do and another has time, again and again, half of its
+    /// queues go to the other. If it has but one, the flows of that are shared out, if its device has too few queues; if they are
+    /// already, some of its shards go to the other. When all is quiet, no flows are shared out, and one worker has all queues: a
+    /// packet that comes alone wakes one worker, and not two, and what comes by two devices makes one vector of work. What the
+    /// operator has placed stays where it is.
     pub(super) fn found(&mut self, loads: &[f64]) {
         if loads.len() != self.ports.len() || loads.len() < 2 {
             self.balance.found = [0, 0];
@@ -77,23 +81,28 @@ impl Router {
         };
         self.balance.found = [0, 0];
         let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
-        let wish = |s: &Arc<RxSlot>| {
-            let now = s.attention();
+        let now: Vec<Attention> = slots.iter().map(|s| s.attention()).collect();
+        let placed = if spread { halved(&now, loads) } else { gathered(&now, workers) };
+        let wish = |(s, now): (&Arc<RxSlot>, Attention)| {
             let concerned = now.handoff == Handoff::Auto
                 && s.of < workers
                 && (!spread || loads.get(now.worker).is_some_and(|l| *l > TOO_BUSY));
             if concerned { Attention { spread, ..now } } else { now }
         };
-        let wished: Vec<Attention> = slots.iter().map(wish).collect();
-        if wished.iter().zip(&slots).any(|(wished, s)| *wished != s.attention()) {
-            let how = if spread { "shared out" } else { "no longer shared out" };
+        let wished: Vec<Attention> = match (spread, placed) {
+            (true, Some(placed)) => placed,
+            (_, placed) => slots.iter().zip(placed.unwrap_or(now.clone())).map(wish).collect(),
+        };
+        if wished != now {
+            let moved = wished.iter().zip(&now).any(|(wished, now)| wished.worker != now.worker);
+            let what = match (spread, moved) {
+                (true, true) => "half of the queues of the busiest worker are another's now",
+                (true, false) => "the flows of busy queues are shared out between the workers",
+                (false, true) => "there is little to do: one worker has all queues now",
+                (false, false) => "the flows of busy queues are no longer shared out between the workers",
+            };
             let shards = self.shards().clone();
-            self.rearrange(
-                &slots,
-                wished,
-                shards,
-                &format!("the flows of busy queues are {how} between the workers"),
-            );
+            self.rearrange(&slots, wished, shards, what);
         } else if spread && wished.iter().any(|a| a.spread) && !self.balance.shards_chosen {
             let relieved = self.shards().relieved(loads, TOO_BUSY, HAS_TIME);
             let Some(shards) = relieved else { return };
@@ -110,4 +119,34 @@ impl Router {
             Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
         }
     }
+}
+
+/// Whether a queue's worker is for the router to choose. One that is polled without end costs its worker a core wherever that is.
+fn movable(a: &Attention) -> bool {
+    !a.chosen && a.mode != RxMode::Polling
+}
+
+/// The queues with every second one of the busiest worker's given to the one that has most time; `None` where it has no two, of
+/// which one can move.
+fn halved(now: &[Attention], loads: &[f64]) -> Option<Vec<Attention>> {
+    let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
+    let busiest = (0..loads.len()).max_by(by_load)?;
+    let calmest = (0..loads.len()).min_by(by_load)?;
+    let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
+    let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();
+    // One stays, so that it does not run out of them.
+    let stays = usize::from(some.len() == own.len());
+    let some: Vec<usize> = some.into_iter().skip(stays).step_by(2).collect();
+    let mut placed = now.to_vec();
+    some.iter().for_each(|at| placed[*at].worker = calmest);
+    (!some.is_empty()).then_some(placed)
+}
+
+/// All queues given to the worker that has most of them; `None` where it has them.
+fn gathered(now: &[Attention], workers: usize) -> Option<Vec<Attention>> {
+    let has = |worker: &usize| now.iter().filter(|a| a.worker == *worker).count();
+    let home = (0..workers).rev().max_by_key(has)?;
+    let place = |a: &Attention| if movable(a) { Attention { worker: home, ..*a } } else { *a };
+    let placed: Vec<Attention> = now.iter().map(place).collect();
+    (placed != now).then_some(placed)
 }

@@ -206,8 +206,9 @@ impl Router {
         let Device { kind: driver, input_node, rx, tx, mut control, .. } = device;
         let port = TxPort::new(tx).ok_or_else(|| RouterError("the device has no transmit queue".into()))?;
         let (mut queues, mut workers, of) = (Vec::new(), Vec::new(), rx.len());
+        let node = control.numa_node();
         for (q, queue) in rx.into_iter().enumerate() {
-            let slot = RxSlot::new(index, (q, of), self.least_loaded(&workers), input_node, queue)?;
+            let slot = RxSlot::new(index, (q, of), self.least_loaded(&workers, node), input_node, queue)?;
             let how = self.interface(index)?.receive.of(&slot, slot.attention(), self.workers());
             slot.attend(how);
             workers.push(how.worker);
@@ -221,13 +222,7 @@ impl Router {
             slots.extend(queues);
         });
         self.wake_workers();
-        for (worker, core, node) in self.far_workers(index) {
-            let name = &self.interface(index)?.name;
-            tracing::warn!(
-                "{name}: its device is not at NUMA node {node}, where worker {worker} runs on core {core}: every packet \
-                 crosses from one node to the other; set worker {worker} core …, or set interface rx-placement"
-            );
-        }
+        self.warn_of_far_workers(index);
         Ok(())
     }
 

@@ -138,6 +138,7 @@ impl Router {
             runner.pin(core).map_err(|e| RouterError::not_pinned(worker, core, &e))?;
         }
         self.cores[worker] = core;
+        self.near.interfaces.values().for_each(|i| self.warn_of_far_workers(i.index));
         Ok(())
     }
 
@@ -205,14 +206,27 @@ impl Router {
         self.near.interfaces.get(slot.interface).map_or_else(Receive::default, |i| i.receive.clone())
     }
 
-    /// The worker with the fewest queues.
-    pub(super) fn least_loaded(&self, new: &[usize]) -> usize {
+    /// The worker with the fewest queues, of those that are at a NUMA node if any is.
+    pub(super) fn least_loaded(&self, new: &[usize], node: Option<u32>) -> usize {
         let slots = self.tables.placement.slots();
         let queues = |worker: &usize| {
             let there = slots.iter().filter(|s| s.attention().worker == *worker).count();
             there + new.iter().filter(|w| *w == worker).count()
         };
-        (0..self.ports.len()).min_by_key(queues).unwrap_or(0)
+        let at = |worker: usize| self.cores.get(worker).copied().flatten().and_then(infra::cpu::numa_node_of);
+        let far = |worker: usize| node.is_some() && at(worker).is_some_and(|at| Some(at) != node);
+        (0..self.ports.len()).min_by_key(|worker| (far(*worker), queues(worker))).unwrap_or(0)
+    }
+
+    /// Warns of the workers that poll a device from another NUMA node than its own.
+    pub(super) fn warn_of_far_workers(&self, index: u32) {
+        let name = self.near.interfaces.get(index).map_or("", |i| &i.name);
+        for (worker, core, node) in self.far_workers(index) {
+            tracing::warn!(
+                "{name}: its device is not at NUMA node {node}, where worker {worker} runs on core {core}: every packet \
+                 crosses from one node to the other; set worker {worker} core …, or set interface rx-placement"
+            );
+        }
     }
 
     /// The workers that poll a device from another NUMA node than its own, each with its core and that one's node.
@@ -237,8 +251,9 @@ impl Router {
     pub fn set_receive(&mut self, index: u32, wishes: Receive) -> Result<(), RouterError> {
         let before = std::mem::replace(&mut self.info_mut(index)?.receive, wishes);
         let done = self.attend_to(index);
-        if done.is_err() {
-            self.info_mut(index)?.receive = before;
+        match &done {
+            Ok(()) => self.warn_of_far_workers(index),
+            Err(_) => self.info_mut(index)?.receive = before,
         }
         done
     }

@@ -233,6 +233,43 @@ fn who_has_too_much_to_do_is_relieved() {
     stop(r);
 }
 
+/// Queues follow the work: to one worker when there is little, to others when there is much.
+#[test]
+fn few_packets_keep_few_workers_awake() {
+    let (mut r, counting) = router(3);
+    for name in ["d2", "d3"] {
+        let (device, ..) = pktgen::open(&pktgen::Config::default());
+        r.add_device(name, device).unwrap();
+    }
+    let at =
+        |r: &Router| r.tables().placement.slots().iter().map(|s| s.attention().worker).collect::<Vec<_>>();
+    let find = |r: &mut Router, loads: [f64; 3], looks| (0..looks).for_each(|_| r.found(&loads));
+    assert_eq!(at(&r).iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "they begin on all");
+    find(&mut r, [0.1, 0.1, 0.1], 29);
+    assert_ne!(at(&r), [0; 3]);
+    find(&mut r, [0.1, 0.1, 0.1], 1);
+    assert_eq!(at(&r), [0; 3]);
+    pass(&mut r, &counting, 2000, |_| {});
+    find(&mut r, [0.95, 0.1, 0.0], 2);
+    assert_eq!(at(&r), [0, 2, 0], "half of those that may move");
+    find(&mut r, [0.95, 0.1, 0.2], 2);
+    assert_eq!(at(&r), [0, 2, 1]);
+    assert!(!r.tables().placement.slots()[0].attention().spread);
+    find(&mut r, [0.95, 0.1, 0.2], 2);
+    assert!(r.tables().placement.slots()[0].attention().spread, "there is no other way for one queue");
+    // What the operator has placed, and what is polled without end, stays.
+    let mut placed = Receive::default();
+    placed.queues.entry(0).or_default().worker = Some(1);
+    r.set_receive(2, placed).unwrap();
+    r.set_receive(3, Receive { mode: RxMode::Polling, ..Receive::default() }).unwrap();
+    find(&mut r, [0.1, 0.1, 0.1], 30);
+    let now = at(&r);
+    assert_eq!((now[1], now[2]), (1, 1));
+    pass(&mut r, &counting, 2000, |_| {});
+    check(&counting);
+    stop(r);
+}
+
 /// What may be changed while packets pass.
 #[derive(Clone, Copy, Debug)]
 enum Change {
