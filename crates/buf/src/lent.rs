@@ -51,8 +51,26 @@ impl Window {
 
     /// Where the buffer of a packet begins that can be lent: it has only this one.
     #[inline(always)]
-    pub(crate) fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
+    fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
         if flags.any(Flags::CHAINED) { None } else { self.place(buffer) }
+    }
+
+    /// Gives the buffers of packets from the front of a frame to `owner`, `n` at most, up to the first that cannot be lent or is
+    /// empty. `owner` is told the buffer, where in the window it begins, and offset and length of the packet in it. Gives how many.
+    #[inline(always)]
+    pub(crate) fn lend_front(
+        &self,
+        frame: &mut Frame,
+        n: usize,
+        mut owner: impl FnMut(u32, usize, u16, u16),
+    ) -> usize {
+        frame.give_front(n, |record| match self.lendable(record.flags, record.buf) {
+            Some(place) if record.len > 0 => {
+                owner(record.buf, place, record.off, record.len);
+                true
+            }
+            _ => false,
+        })
     }
 
     /// The next free buffer of the window, which is the caller's then, and its place there. `None` when none is free.
@@ -147,15 +165,11 @@ impl Lent {
         n: usize,
         mut each: impl FnMut(usize, u16, u16),
     ) -> usize {
-        let given = frame.give_front(n, |record| {
-            let Some(place) = self.window.lendable(record.flags, record.buf).filter(|_| record.len > 0)
-            else {
-                return false;
-            };
+        let window = self.window;
+        let given = window.lend_front(frame, n, |_, place, off, len| {
             // The bit is the owner now.
             self.mark(place);
-            each(place, record.off, record.len);
-            true
+            each(place, off, len);
         });
         self.show();
         given

@@ -72,16 +72,12 @@ impl LentInOrder {
         n: usize,
         mut each: impl FnMut(usize, u16, u16),
     ) -> usize {
-        let given = frame.give_front(n.min(self.room()), |record| {
-            let Some(place) = self.window.lendable(record.flags, record.buf).filter(|_| record.len > 0)
-            else {
-                return false;
-            };
+        let window = self.window;
+        let given = window.lend_front(frame, n.min(self.room()), |buffer, place, off, len| {
             let slot = self.slot(self.end);
-            self.ring[slot] = record.buf;
+            self.ring[slot] = buffer;
             self.end += 1;
-            each(place, record.off, record.len);
-            true
+            each(place, off, len);
         });
         self.show();
         given

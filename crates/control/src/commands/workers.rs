@@ -191,6 +191,8 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
 
 #[derive(Serialize)]
 struct Shown {
+    /// Whether the operator has given shards away, so that the router moves none.
+    chosen: bool,
     workers: Vec<Share>,
     interfaces: Vec<Spread>,
 }
@@ -239,13 +241,17 @@ fn show(c: &Context) -> Output {
         t.row(vec![w.worker.to_string(), w.shards.to_string(), which]);
     }
     let mut text = t.to_string();
+    let chosen = r.shards_chosen();
+    if chosen {
+        text += "Shards stay where they are: the operator has placed some.\n";
+    }
     let mut t = Table::new(&["Interface", "Queue", "Handoff", "Flows"]);
     for i in &interfaces {
         let flows = if i.shared_out { "shared out" } else { "all its worker's" };
         t.row(vec![i.interface.clone(), i.queue.to_string(), i.handoff.into(), flows.into()]);
     }
     text += &t.to_string();
-    Output::show(&Shown { workers, interfaces }, text)
+    Output::show(&Shown { chosen, workers, interfaces }, text)
 }
 
 #[cfg(test)]
@@ -317,7 +323,9 @@ mod tests {
             shown["workers"].as_array().unwrap().iter().map(|w| w["shards"].clone()).collect();
         assert_eq!(shards, [256; 4].map(serde_json::Value::from));
         cli.ok("set handoff shards 0-3,1023 worker 3");
-        assert_eq!(cli.json("show handoff")["workers"][3]["shards"], 261 - 1);
+        let shown = cli.json("show handoff");
+        assert_eq!((&shown["workers"][3]["shards"], &shown["chosen"]), (&260.into(), &true.into()));
+        assert!(cli.ok("show handoff").contains("the operator has placed some"));
         assert!(cli.ok("show handoff").contains("all its worker's"));
         let threads = cli.json("show threads");
         assert_eq!(threads.as_array().map(Vec::len), Some(5));

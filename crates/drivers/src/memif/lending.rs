@@ -132,7 +132,7 @@ impl Lending {
                 ring.describe(ring.slot(used), 0, len.into(), place as u32 + u32::from(offset));
                 used += 1;
             });
-            cache.note_kept(isize::from((used - before) as i16));
+            cache.note_kept((used - before) as isize);
             let Some(first) = frame.get(0) else { break Ok(()) };
             if used == free {
                 break Err(Stop::For(Unsent::Full));

@@ -29,7 +29,7 @@ pub(super) struct Balance {
     loads: Vec<f64>,
     /// Looks in a row that found too much work, and little.
     found: [u32; 2],
-    /// The operator has said whose some shards are: they stay there.
+    /// See [`Router::shards_chosen`].
     pub(super) shards_chosen: bool,
 }
 
@@ -37,6 +37,11 @@ impl Router {
     /// The share of its time that a worker was busy in the last tenth of a second or so, 0 to 1.
     pub fn load(&self, worker: usize) -> Option<f64> {
         self.balance.loads.get(worker).copied()
+    }
+
+    /// Whether the operator has said whose some shards are; the others are moved no more, either.
+    pub fn shards_chosen(&self) -> bool {
+        self.balance.shards_chosen
     }
 
     /// Looks now and then how busy the workers are, and moves flows when that pays.
@@ -69,7 +74,8 @@ impl Router {
             self.balance.found = [0, 0];
             return;
         }
-        let much = loads.iter().any(|l| *l > TOO_BUSY) && loads.iter().any(|l| *l < HAS_TIME);
+        let (busiest, calmest) = extremes(loads);
+        let much = loads[busiest] > TOO_BUSY && loads[calmest] < HAS_TIME;
         let little = loads.iter().sum::<f64>() < 0.5;
         for (found, is) in self.balance.found.iter_mut().zip([much, little]) {
             *found = if is { *found + 1 } else { 0 };
@@ -82,7 +88,7 @@ impl Router {
         self.balance.found = [0, 0];
         let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
         let now: Vec<Attention> = slots.iter().map(|s| s.attention()).collect();
-        let placed = if spread { halved(&now, loads) } else { gathered(&now, workers) };
+        let placed = if spread { halved(&now, busiest, calmest) } else { gathered(&now, workers) };
         let wish = |(s, now): (&Arc<RxSlot>, Attention)| {
             let concerned = now.handoff == Handoff::Auto
                 && s.of < workers
@@ -104,8 +110,7 @@ impl Router {
             let shards = self.shards().clone();
             self.rearrange(&slots, wished, shards, what);
         } else if spread && wished.iter().any(|a| a.spread) && !self.balance.shards_chosen {
-            let relieved = self.shards().relieved(loads, TOO_BUSY, HAS_TIME);
-            let Some(shards) = relieved else { return };
+            let Some(shards) = self.shards().relieved(busiest, calmest) else { return };
             self.rearrange(&slots, wished, shards, "some flows of the busiest worker are another's now");
         }
     }
@@ -121,6 +126,13 @@ impl Router {
     }
 }
 
+/// The worker that has most to do, and the one that has most time; `loads` is not empty.
+fn extremes(loads: &[f64]) -> (usize, usize) {
+    let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
+    let all = || 0..loads.len();
+    (all().max_by(by_load).unwrap_or(0), all().min_by(by_load).unwrap_or(0))
+}
+
 /// Whether a queue's worker is for the router to choose. One that is polled without end costs its worker a core wherever that is.
 fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
@@ -128,10 +140,7 @@ fn movable(a: &Attention) -> bool {
 
 /// The queues with every second one of the busiest worker's given to the one that has most time; `None` where it has no two, of
 /// which one can move.
-fn halved(now: &[Attention], loads: &[f64]) -> Option<Vec<Attention>> {
-    let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
-    let busiest = (0..loads.len()).max_by(by_load)?;
-    let calmest = (0..loads.len()).min_by(by_load)?;
+fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();
     // One stays, so that it does not run out of them.

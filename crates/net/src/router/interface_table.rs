@@ -9,8 +9,7 @@ use wire::Mac;
 use super::Address;
 use crate::ethernet::Tags;
 use crate::interface::{InterfaceTotals, Kind};
-use crate::ip::Prefix4;
-use crate::ip::Urpf;
+use crate::ip::{Prefix4, Urpf};
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {

@@ -446,13 +446,14 @@ impl Router {
     /// # Errors
     /// When there is none.
     pub fn set_urpf(&mut self, index: u32, mode: Urpf) -> Result<(), RouterError> {
-        let before = std::mem::replace(&mut self.info_mut(index)?.urpf, mode);
+        let before = self.interface(index)?.urpf;
         // The new one first: nothing passes unchecked in between.
         for (mode, on) in [(mode, true), (before, false)].into_iter().filter(|_| before != mode) {
             if let Some(feature) = mode.feature() {
                 self.arcs.enable(Urpf::ARC, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
             }
         }
+        self.info_mut(index)?.urpf = mode;
         Ok(())
     }
 
