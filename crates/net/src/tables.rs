@@ -11,7 +11,7 @@ use infra::quiesce::Domain;
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
-use crate::ip::{self, Fibs, OwnAddresses, Reassembly, Registry, UtcClock};
+use crate::ip::{self, Buckets, Fibs, OwnAddresses, Reassembly, Registry, UtcClock};
 use crate::neighbor::Queues;
 use crate::pcap::Captures;
 
@@ -21,6 +21,8 @@ pub const MAX_INTERFACES: u32 = 1 << 16;
 pub const MAX_ADJACENCIES: u32 = 1 << 20;
 /// Forwarding objects at most.
 pub const MAX_OBJECTS: u32 = 1 << 22;
+/// Lists of several paths at most.
+pub const MAX_BALANCES: u32 = 1 << 20;
 
 /// The workers' side of every table. Cheap to clone.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ pub struct Tables {
     pub adjacency_counters: AdjacencyCounters,
     /// Forwarding objects by index: what a lookup's leaf means.
     pub objects: WordReader,
+    /// Which of several ways the flows of a route go, by index.
+    pub balances: SlotReader<Buckets>,
     /// IPv4 lookup tables by VRF.
     pub fibs: Reader<Fibs>,
     /// The router's own IPv4 addresses.
@@ -75,6 +79,8 @@ pub struct Writers {
     pub adjacencies: SlotWriter<Adjacency>,
     /// See [`Tables::objects`].
     pub objects: WordWriter,
+    /// See [`Tables::balances`].
+    pub balances: SlotWriter<Buckets>,
     /// See [`Tables::fibs`].
     pub fibs: Writer<Fibs>,
     /// See [`Tables::own`].
@@ -92,6 +98,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
     let (ports_w, ports) = slots(domain, MAX_INTERFACES)?;
     let (adjacencies_w, adjacencies) = slots(domain, MAX_ADJACENCIES)?;
     let (objects_w, objects) = words(domain, MAX_OBJECTS)?;
+    let (balances_w, balances) = slots(domain, MAX_BALANCES)?;
     let (fibs_w, fibs) = published(domain, Fibs::default());
     let (own_w, own) = published(domain, OwnAddresses::default());
     let (shards_w, shards) = published(domain, Shards::default());
@@ -100,6 +107,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ports: ports_w,
         adjacencies: adjacencies_w,
         objects: objects_w,
+        balances: balances_w,
         fibs: fibs_w,
         own: own_w,
         shards: shards_w,
@@ -114,6 +122,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         adjacencies,
         adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),
         objects,
+        balances,
         fibs,
         own,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),

@@ -9,14 +9,14 @@ use net::ip::Prefix4;
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, prefix, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Change, Key, Route, Value, Via};
+use crate::intent::{Branch, Change, Key, Route, Value, Via};
 
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
 
 /// A prefix, and in any order what may follow it.
-const ROUTE: &str = "<prefix:prefix4> [table <table:u16>] [{via <next-hop:ip4> [<interface:interface>] | \
-     via <out:interface> | [via] drop | [via] unreachable | [via] prohibit | via ip4-lookup-in-table <other:u16>}] \
+const ROUTE: &str = "<prefix:prefix4> [table <table:u16>] [{via <next-hop:ip4> [<interface:interface>] [weight <weight:u16>] | \
+     via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | via ip4-lookup-in-table <other:u16>}] \
      [count <n:u32>]";
 
 /// Declares the commands.
@@ -38,14 +38,27 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         &format!("ip route add {ROUTE}"),
-        "Add a route, or N routes for consecutive prefixes; a route that is there already is replaced.",
-        |c, a| change(c, a, true),
+        "Add a route, or N routes for consecutive prefixes. One that is there already gets one more path to share its flows with.",
+        |c, a| change(c, a, Deed::Add),
+    );
+    r.add(
+        &format!("ip route replace {ROUTE}"),
+        "Give a route this path instead of those that it has, or N routes for consecutive prefixes; add what is not there.",
+        |c, a| change(c, a, Deed::Replace),
     );
     r.add(
         &format!("ip route del {ROUTE}"),
-        "Remove a route, or N routes for consecutive prefixes.",
-        |c, a| change(c, a, false),
+        "Remove a route, or one path of it, or the same of N routes for consecutive prefixes.",
+        |c, a| change(c, a, Deed::Remove),
     );
+}
+
+/// What is to become of routes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Add,
+    Replace,
+    Remove,
 }
 
 fn via(a: &Args) -> Option<Via> {
@@ -74,9 +87,11 @@ fn concerned(c: &Context, a: &Args, via: Option<&Via>) -> &'static str {
     }
 }
 
-fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
+fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     let (prefix, via) = (prefix(a, "prefix")?, via(a));
-    if add && via.is_none() {
+    let weight = u8::try_from(a.get::<u16>("weight").unwrap_or(1)).ok().filter(|w| *w > 0);
+    let weight = weight.ok_or_else(|| a.fault("weight", "the weight of a path is 1 to 255"))?;
+    if deed != Deed::Remove && via.is_none() {
         return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
     }
     let of = a.get::<u32>("n").unwrap_or(1);
@@ -87,8 +102,9 @@ fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
             format!("a count from {prefix} on is 1 to {there_are}: there are no more prefixes of {len} bits");
         return Err(a.fault("n", message));
     }
-    let about = if add { concerned(c, a, via.as_ref()) } else { "prefix" };
-    let mut work = Work::new(c, table(a, "table"), prefix, of, via, add);
+    let about = if deed == Deed::Remove { "prefix" } else { concerned(c, a, via.as_ref()) };
+    let branch = via.map(|via| Branch { via, weight });
+    let mut work = Work::new(c, table(a, "table"), prefix, of, branch, deed);
     if of > 1 && c.has_abandoned() {
         // What another one left half-done is undone first, in slices.
         return Ok(Output::job(ForClient::new(work, c)));
@@ -102,9 +118,13 @@ fn change(c: &mut Context, a: &Args, add: bool) -> Result<Output, CliError> {
     }
     work.tell(c);
     c.notice = c.goes_back_too();
-    Ok(match work.before.pop() {
-        Some((_, Some(old))) if work.replaced > 0 => {
-            Output::text(format!("replaced the path {old} of {prefix}: a route has one path"))
+    let before = work.before.pop().and_then(|(_, before)| before);
+    Ok(match (before, Work::route(c, &work.key(0))) {
+        (Some(old), Some(now)) if deed == Deed::Add && old != now => {
+            Output::text(match now.paths().count() {
+                1 => format!("{prefix} goes {now} now, and no longer {old}"),
+                paths => format!("{prefix} has {paths} paths now, which share its flows: {now}"),
+            })
         }
         _ => Output::none(),
     })
@@ -121,13 +141,14 @@ struct Work {
     table: u16,
     first: Prefix4,
     of: u32,
-    via: Option<Via>,
-    add: bool,
+    /// The path that they get or lose; all that they have, if none is said.
+    branch: Option<Branch>,
+    deed: Deed,
     done: u32,
-    /// How many of them went another way before.
-    replaced: u32,
-    /// The way that those done went before, as runs: so many went this way, or were not there.
-    before: Vec<(u32, Option<Via>)>,
+    /// How many had other paths before.
+    had_others: u32,
+    /// What those done were before, as runs: so many were this, or were not there.
+    before: Vec<(u32, Option<Route>)>,
     /// Why those done are being taken back.
     failed: Option<CliError>,
     /// No change of all comes in between.
@@ -135,9 +156,9 @@ struct Work {
 }
 
 impl Work {
-    fn new(c: &Context, table: u16, first: Prefix4, of: u32, via: Option<Via>, add: bool) -> Work {
-        let _beside = c.changes.beside();
-        Work { table, first, of, via, add, done: 0, replaced: 0, before: Vec::new(), failed: None, _beside }
+    fn new(c: &Context, table: u16, first: Prefix4, of: u32, branch: Option<Branch>, deed: Deed) -> Work {
+        let (_beside, before) = (c.changes.beside(), Vec::new());
+        Work { table, first, of, branch, deed, done: 0, had_others: 0, before, failed: None, _beside }
     }
 
     /// The route number `n`.
@@ -147,35 +168,43 @@ impl Work {
         Key::Route(self.table, Prefix4::new(Ipv4Addr::from_bits(bits), self.first.len()))
     }
 
-    fn way(c: &Context, key: &Key) -> Option<Via> {
+    fn route(c: &Context, key: &Key) -> Option<Route> {
         match c.store.get(key) {
-            Some(Value::Route(there)) => Some(there.via.clone()),
+            Some(Value::Route(there)) => Some(there.clone()),
             _ => None,
         }
     }
 
-    fn set(c: &mut Context, key: Key, via: Option<Via>) -> Result<(), CliError> {
-        c.change(vec![Change { key, value: via.map(|via| Value::Route(Route { via })) }])
+    fn set(c: &mut Context, key: Key, route: Option<Route>) -> Result<(), CliError> {
+        c.change(vec![Change { key, value: route.map(Value::Route) }])
     }
 
-    /// What each of the routes is to be.
-    fn wanted(&self) -> Option<Via> {
-        self.via.clone().filter(|_| self.add)
+    /// What becomes of a route that is this now.
+    ///
+    /// # Errors
+    /// When it has not the path that it is to lose.
+    fn after(&self, before: Option<&Route>, key: &Key) -> Result<Option<Route>, CliError> {
+        match (self.deed, &self.branch, before) {
+            (Deed::Remove, Some(branch), Some(there)) => there.without(&branch.via).ok_or_else(|| {
+                let prefix = if let Key::Route(_, prefix) = key { prefix.to_string() } else { String::new() };
+                CliError::new(format!("the route for {prefix} goes {there}; nothing was removed"))
+            }),
+            (Deed::Add, Some(branch), Some(there)) => Ok(Some(there.with(branch.clone()))),
+            (Deed::Add | Deed::Replace, Some(branch), _) => Ok(Route::new(vec![branch.clone()])),
+            _ => Ok(None),
+        }
     }
 
     /// Changes the next route.
     fn one(&mut self, c: &mut Context) -> Result<(), CliError> {
         let key = self.key(self.done);
-        let before = Self::way(c, &key);
-        let another = before.as_ref().filter(|there| self.via.as_ref().is_some_and(|via| via != *there));
-        if let (false, Some(there), Key::Route(_, prefix)) = (self.add, another, &key) {
-            return Err(CliError::new(format!("the route for {prefix} goes {there}; nothing was removed")));
-        }
-        self.replaced += u32::from(another.is_some());
-        Self::set(c, key, self.wanted())?;
+        let before = Self::route(c, &key);
+        let after = self.after(before.as_ref(), &key)?;
+        self.had_others += u32::from(before.is_some() && before != after);
+        Self::set(c, key, after)?;
         self.done += 1;
         match self.before.last_mut() {
-            Some((run, way)) if *way == before => *run += 1,
+            Some((run, route)) if *route == before => *run += 1,
             _ => self.before.push((1, before)),
         }
         Ok(())
@@ -187,12 +216,18 @@ impl Work {
             c.journal.note_too_much();
             return;
         }
-        let wanted = self.wanted();
-        let states = self.before.iter().flat_map(|(run, way)| std::iter::repeat_n(way, *run as usize));
-        let changed = (0..).zip(states).filter(|(_, way)| **way != wanted);
-        let before =
-            changed.map(|(n, way)| (self.key(n), way.clone().map(|via| Value::Route(Route { via }))));
+        let states = self.before.iter().flat_map(|(run, was)| std::iter::repeat_n(was, *run as usize));
+        let changed = (0..)
+            .map(|n| self.key(n))
+            .zip(states)
+            .filter(|(key, was)| !self.made(key, was.as_ref(), was.as_ref()));
+        let before = changed.map(|(key, was)| (key, was.clone().map(Value::Route)));
         c.journal.note(before.collect());
+    }
+
+    /// Whether a route that is this `now` is what was made of what it `was`.
+    fn made(&self, key: &Key, was: Option<&Route>, now: Option<&Route>) -> bool {
+        self.after(was, key).is_ok_and(|after| after.as_ref() == now)
     }
 
     /// Takes the last of the routes back that were changed. One that somebody else has changed since is theirs.
@@ -205,8 +240,9 @@ impl Work {
         }
         self.done -= 1;
         let key = self.key(self.done);
-        if Self::way(c, &key) == self.wanted()
-            && before != self.wanted()
+        let now = Self::route(c, &key);
+        if now != before
+            && self.made(&key, before.as_ref(), now.as_ref())
             && let Err(e) = Self::set(c, key, before)
         {
             tracing::error!("a change of routes that was cut off cannot be taken back: {e}");
@@ -249,8 +285,8 @@ impl Job<Context> for Work {
             return Step::Again;
         }
         self.tell(c);
-        if self.replaced > 0 {
-            *out += &format!("replaced {} paths: a route has one path\n", self.replaced);
+        if self.had_others > 0 && self.deed == Deed::Add {
+            *out += &format!("{} of them had other paths\n", self.had_others);
         }
         *out += &c.goes_back_too().unwrap_or_default();
         Step::Done

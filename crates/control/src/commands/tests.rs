@@ -131,15 +131,51 @@ fn a_next_hop_that_is_the_router_itself_is_refused() {
 }
 
 #[test]
-fn a_path_that_is_replaced_is_told() {
+fn paths_are_added_to_a_route_replaced_and_removed() {
     let mut cli = Cli::new();
+    let routes = |cli: &mut Cli| -> Vec<String> {
+        let config = cli.ok("show config");
+        config
+            .lines()
+            .filter_map(|l| l.strip_prefix("ip route add 10.1.0.0/16 "))
+            .map(str::to_string)
+            .collect()
+    };
     assert_eq!(cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2"), "");
     assert_eq!(cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2"), "");
-    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3");
-    assert_eq!(told, "replaced the path via 10.0.0.2 of 10.1.0.0/16: a route has one path\n");
-    let told = cli.ok("ip route add 10.1.0.0/16 via drop count 3");
-    assert_eq!(told, "replaced 1 paths: a route has one path\n");
-    cli.refused("ip route del 10.1.0.0/16 via 10.0.0.3", "10.1.0.0/16");
+    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3 weight 3");
+    assert_eq!(
+        told,
+        "10.1.0.0/16 has 2 paths now, which share its flows: via 10.0.0.2 and via 10.0.0.3 weight 3\n"
+    );
+    assert_eq!(routes(&mut cli), ["via 10.0.0.2", "via 10.0.0.3 weight 3"]);
+    let shown = cli.json("show ip fib 10.1.0.0/16");
+    let ways = &shown[0]["sources"][0]["ways"];
+    assert_eq!((&ways[0]["parts"], &ways[1]["parts"]), (&64.into(), &192.into()));
+    let text = cli.ok("show ip fib 10.1.0.0/16");
+    assert!(text.contains("[CLI] via 10.0.0.2 and via 10.0.0.3 weight 3\n"), "{text}");
+    assert!(text.contains("    192 of 256 parts of the flows: via 10.0.0.3 [adj"), "{text}");
+    let yaml = "  - { prefix: 10.1.0.0/16, paths: [ { via: 10.0.0.2 }, { via: 10.0.0.3, weight: 3 } ] }\n";
+    let whole = cli.ok("show config yaml");
+    assert!(whole.contains(yaml), "{whole}");
+    // A weight changes; a path goes; the last one takes the route with it.
+    cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3");
+    assert_eq!(routes(&mut cli), ["via 10.0.0.2", "via 10.0.0.3"]);
+    let refused = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.4", "10.1.0.0/16");
+    assert!(refused.contains("goes via 10.0.0.2 and via 10.0.0.3; nothing was removed"), "{refused}");
+    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.2");
+    assert_eq!(routes(&mut cli), ["via 10.0.0.3"]);
+    assert_eq!(cli.ok("ip route replace 10.1.0.0/16 via 10.0.0.4"), "");
+    assert_eq!(routes(&mut cli), ["via 10.0.0.4"]);
+    // What shares nothing takes the place of what shares.
+    let told = cli.ok("ip route add 10.1.0.0/16 via drop");
+    assert_eq!(told, "10.1.0.0/16 goes via drop now, and no longer via 10.0.0.4\n");
+    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3 count 3");
+    assert_eq!(told, "1 of them had other paths\n");
+    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.3 count 3");
+    assert_eq!(routes(&mut cli), [""; 0]);
+    cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 256", "256");
+    cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 0", "0");
 }
 
 #[test]

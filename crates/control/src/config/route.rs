@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use net::ip::Prefix4;
 
 use super::Reading;
-use super::document::{Node, Reader};
-use crate::intent::{Key, Route, Value, Via};
+use super::document::{At, Fields, Node, Reader};
+use crate::intent::{Branch, Key, Route, Value, Via};
 
 /// `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading, node: &Node) {
@@ -38,22 +38,47 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
         }
     };
     let table = fields.take("table").map(|node| r.number(node, 0..=u16::MAX));
+    let route = match fields.take("paths") {
+        None => path(r, node.at, &mut fields).and_then(|path| Route::new(vec![path])),
+        Some(node) => paths(r, node),
+    };
+    fields.end(r);
+    Some((Key::Route(table.unwrap_or(Some(0))?, prefix?), Value::Route(route?)))
+}
+
+/// `paths`: a list of maps, each with where it goes.
+fn paths(r: &mut Reader, node: &Node) -> Option<Route> {
+    let mut paths = Vec::new();
+    let members = r.list(node);
+    for member in members {
+        let mut fields = r.fields(member);
+        paths.extend(path(r, member.at, &mut fields));
+        fields.end(r);
+    }
+    if members.is_empty() {
+        r.fault(node.at, "a route needs a path");
+    }
+    (paths.len() == members.len()).then(|| Route::new(paths)).flatten()
+}
+
+/// The fields that say where packets go.
+fn path(r: &mut Reader, at: At, fields: &mut Fields<'_>) -> Option<Branch> {
     let (via, interface) = (fields.take("via"), fields.take("interface"));
     let other = fields.take("lookup-in-table");
+    let weight = fields.take("weight").map(|node| r.number(node, 1..=u8::MAX));
     let interface = interface.map(|node| r.text(node).map(str::to_string));
     let via = match (via, interface, other) {
         (Some(via), interface, None) => next_hop(r, via, interface),
         (None, Some(interface), None) => interface.map(Via::Attached),
         (None, None, Some(node)) => r.number(node, 0..=u16::MAX).map(Via::Table),
         _ => {
-            let ways =
-                "\"via\" (with \"interface\", if you like), \"interface\" alone, or \"lookup-in-table\"";
-            r.fault(node.at, format!("a route goes one way: {ways}"));
+            let ways = "\"via\" (with \"interface\", if you like), \"interface\" alone, \"lookup-in-table\", or a list of \
+                        \"paths\" that share its flows";
+            r.fault(at, format!("a route goes one way: {ways}"));
             None
         }
     };
-    fields.end(r);
-    Some((Key::Route(table.unwrap_or(Some(0))?, prefix?), Value::Route(Route { via: via? })))
+    Some(Branch { via: via?, weight: weight.unwrap_or(Some(1))? })
 }
 
 /// `via`: a next hop or a word; `interface` is `Some(None)` when it is given but no name.

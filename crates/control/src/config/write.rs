@@ -424,7 +424,21 @@ fn route(t: &mut Text<'_>, table: u16, prefix: Prefix4, route: &Route) {
     if table != 0 {
         fields.push(format!("table: {table}"));
     }
-    match &route.via {
+    let mut paths: Vec<Vec<String>> = route.paths().map(|(via, weight)| path(via, weight)).collect();
+    match &mut paths[..] {
+        [one] => fields.append(one),
+        several => {
+            let several: Vec<String> = several.iter().map(|p| format!("{{ {} }}", p.join(", "))).collect();
+            fields.push(format!("paths: [ {} ]", several.join(", ")));
+        }
+    }
+    t.line(format_args!("- {{ {} }}", fields.join(", ")));
+}
+
+/// The fields of a path.
+fn path(via: &Via, weight: u8) -> Vec<String> {
+    let mut fields = Vec::new();
+    match via {
         Via::NextHop(ip, interface) => {
             fields.push(format!("via: {ip}"));
             fields.extend(interface.as_ref().map(|i| format!("interface: {}", quoted(i))));
@@ -436,7 +450,10 @@ fn route(t: &mut Text<'_>, table: u16, prefix: Prefix4, route: &Route) {
             fields.push(format!("via: {word}"));
         }
     }
-    t.line(format_args!("- {{ {} }}", fields.join(", ")));
+    if weight != 1 {
+        fields.push(format!("weight: {weight}"));
+    }
+    fields
 }
 
 fn settings(t: &mut Text<'_>, tree: &Tree) {

@@ -29,7 +29,7 @@ pub(crate) struct Index {
     owners: BTreeSet<(u16, Ipv4Addr, String)>,
     /// Networks of interfaces: VRF, network, interface.
     networks: BTreeSet<(u16, Prefix4, String)>,
-    /// How many routes there are for each; never none.
+    /// How many paths there are for each; never none.
     hops: BTreeMap<Hop, usize>,
 }
 
@@ -73,8 +73,10 @@ impl Index {
                     }
                 }
                 (Key::Route(table, _), Some(Value::Route(r))) => {
-                    if let Via::NextHop(ip, by) = &r.via {
-                        *index.hops.entry((*ip, by.clone(), *table)).or_default() += 1;
+                    for (via, _) in r.paths() {
+                        if let Via::NextHop(ip, by) = via {
+                            *index.hops.entry((*ip, by.clone(), *table)).or_default() += 1;
+                        }
                     }
                 }
                 _ => {}

@@ -40,7 +40,7 @@ pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use receive::{HANDOFFS, MODES, handoff_word, mode_word};
-pub use route::{Route, Via};
+pub use route::{Branch, Route, Via};
 pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, in_order, name as key_name};
 
 use crate::cli::quote;
@@ -162,17 +162,17 @@ fn role(key: &Key) -> Option<Need<'_>> {
 
 /// What the object needs.
 pub(crate) fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = Need<'a>> {
-    let (tables, interface) = match (key, value) {
+    let (tables, interfaces) = match (key, value) {
         (_, Value::Interface(i)) => match &i.spec {
-            Spec::Sub { parent, .. } => ([Some(i.table), None], Some(parent)),
-            _ => ([Some(i.table), None], None),
+            Spec::Sub { parent, .. } => ([Some(i.table), None], vec![parent]),
+            _ => ([Some(i.table), None], Vec::new()),
         },
-        (Key::Feature(i, ..) | Key::Addresses(i) | Key::Neighbor(i, _), _) => ([None; 2], Some(i)),
+        (Key::Feature(i, ..) | Key::Addresses(i) | Key::Neighbor(i, _), _) => ([None; 2], vec![i]),
         (Key::Route(table, _), Value::Route(r)) => {
-            let other = if let Via::Table(t) = r.via { Some(t) } else { None };
-            ([Some(*table), other], r.interface())
+            let other = r.paths().find_map(|(via, _)| if let Via::Table(t) = via { Some(*t) } else { None });
+            ([Some(*table), other], r.interfaces().collect())
         }
-        _ => ([None; 2], None),
+        _ => ([None; 2], Vec::new()),
     };
     let socket = match value {
         Value::Interface(i) => match &i.spec {
@@ -182,7 +182,7 @@ pub(crate) fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = 
         _ => None,
     };
     let tables = tables.into_iter().flatten().filter(|t| *t != 0).map(Need::Table);
-    tables.chain(socket).chain(interface.map(|i| Need::Interface(i)))
+    tables.chain(socket).chain(interfaces.into_iter().map(|i| Need::Interface(i)))
 }
 
 /// Makes the system what the change says, wholly or not at all. An interface that changes is of the same kind before and
@@ -255,7 +255,7 @@ pub fn dump(key: &Key, value: &Value, indices: bool) -> Vec<String> {
         (Key::Feature(i, arc, f), _) => vec![feature::dump(&quote(i), arc, f)],
         (Key::Addresses(i), Value::Addresses(list)) => address::dump(&quote(i), list),
         (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(&quote(i), *ip)],
-        (Key::Route(t, p), Value::Route(r)) => vec![r.dump(*t, *p)],
+        (Key::Route(t, p), Value::Route(r)) => r.dump(*t, *p),
         _ => Vec::new(),
     }
 }

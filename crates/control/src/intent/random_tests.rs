@@ -58,13 +58,18 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         let table = fibs.get(t).expect("a VRF has a lookup table");
         lines.push(format!("table {t}"));
         for (prefix, sources) in r.routes().iter(t) {
-            for (source, path) in sources {
-                let object = r.routes().path(t, path).and_then(|p| p.resolved).map(object_by_name);
-                lines.push(format!("route {t} {prefix} {source:?} {} {object:?}", path_by_name(path)));
+            for (source, to) in sources {
+                let paths: Vec<String> =
+                    to.list.weighted().map(|w| format!("{} {}", path_by_name(w.path), w.weight)).collect();
+                let objects: Vec<String> = match to.shares().map(|share| object_by_name(share.2)).collect() {
+                    one if Vec::is_empty(&one) => to.resolved.map(object_by_name).into_iter().collect(),
+                    several => several,
+                };
+                lines.push(format!("route {t} {prefix} {source:?} {paths:?} {objects:?}"));
             }
             // What workers look up is what the main thread says.
             let taken = r.routes().lookup(t, prefix.address());
-            let leaf = taken.and_then(|(_, _, path)| r.routes().path(t, path)).map_or(0, |p| p.object);
+            let leaf = taken.map_or(0, |(_, _, to)| to.object);
             assert_eq!(table.lookup(prefix.bits()), leaf, "{prefix} in table {t}");
         }
     }
@@ -184,6 +189,17 @@ fn via() -> impl Strategy<Value = Via> {
     ]
 }
 
+/// One path, or several, which may not go together.
+fn route() -> impl Strategy<Value = Route> {
+    let branch = (via(), 1u8..4).prop_map(|(via, weight)| Branch { via, weight });
+    prop::collection::vec(branch, 1..4).prop_map(|branches| {
+        let mut branches: Vec<Branch> = branches;
+        branches.sort_by(|a, b| a.via.cmp(&b.via));
+        branches.dedup_by(|a, b| a.via == b.via);
+        Route::new(branches).unwrap()
+    })
+}
+
 /// An object of a small world, in which many clash.
 fn object() -> impl Strategy<Value = (Key, Value)> {
     let address = (0u8..4, 1u8..5, prop::sample::select(vec![24u8, 24, 25, 30, 32]))
@@ -217,7 +233,7 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         2 => (ALL, 0u8..4, 1u8..5, mac()).prop_map(|(n, net, host, mac)| {
             (Key::Neighbor(name_of(n), Ipv4Addr::new(10, 0, net, host)), Value::Neighbor(Neighbor { mac }))
         }),
-        4 => (0u16..3, prefix, via()).prop_map(|(t, p, via)| (Key::Route(t, p), Value::Route(Route { via }))),
+        4 => (0u16..3, prefix, route()).prop_map(|(t, p, route)| (Key::Route(t, p), Value::Route(route))),
     ]
 }
 
@@ -375,12 +391,15 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                         })
                     }));
                 }
-                (Key::Route(t, prefix), Value::Route(Route { via: Via::NextHop(ip, by) })) => {
-                    let t = by.as_ref().and_then(|i| of(i)).map_or(*t, |i| i.table);
-                    if *ip == a.address && t == table {
-                        faults.push(format!(
-                            "{ip} is the next hop of the route for {prefix}: remove that first"
-                        ));
+                (Key::Route(t, prefix), Value::Route(route)) => {
+                    for (via, _) in route.paths() {
+                        let Via::NextHop(ip, by) = via else { continue };
+                        let t = by.as_ref().and_then(|i| of(i)).map_or(*t, |i| i.table);
+                        if *ip == a.address && t == table {
+                            faults.push(format!(
+                                "{ip} is the next hop of the route for {prefix}: remove that first"
+                            ));
+                        }
                     }
                 }
                 (Key::Neighbor(on, ip), _) if on == interface => {
@@ -442,7 +461,7 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
             };
             Some(others.filter_map(clash).collect())
         }
-        (Key::Route(t, prefix), Value::Route(Route { via: Via::NextHop(ip, by) })) => {
+        (Key::Route(t, prefix), Value::Route(route)) => {
             let of = |name: &String| match tree
                 .get(&Key::Interface(name.clone()))
                 .or(tree.get(&Key::SubInterface(name.clone())))
@@ -450,17 +469,21 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 Some(Value::Interface(i)) => Some(i.table),
                 _ => None,
             };
-            let t = by.as_ref().and_then(of).unwrap_or(*t);
-            let owners = tree.iter().filter_map(|(key, value)| match key {
-                Key::Addresses(i) if of(i) == Some(t) => {
-                    list(Some(value)).iter().any(|a| a.address == *ip).then_some(i)
-                }
-                _ => None,
-            });
             let says = |i| {
                 format!("the next hop of {prefix} is the router's own address on {i}: name a neighbour's")
             };
-            Some(owners.map(says).collect())
+            let mut faults = Vec::new();
+            for (via, _) in route.paths() {
+                let Via::NextHop(ip, by) = via else { continue };
+                let t = by.as_ref().and_then(of).unwrap_or(*t);
+                faults.extend(tree.iter().filter_map(|(key, value)| match key {
+                    Key::Addresses(i) if of(i) == Some(t) => {
+                        list(Some(value)).iter().any(|a| a.address == *ip).then(|| says(i))
+                    }
+                    _ => None,
+                }));
+            }
+            Some(faults)
         }
         _ => None,
     }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use net::ip::{Path, Prefix4};
+use net::ip::{Path, PathList, Prefix4, Weighted};
 
 use super::{Key, Refused, Value, View, no_table, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
-/// Where a route's packets go, by names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where packets go, by names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
     /// To a neighbour, by a certain interface or by whichever connected network it is on.
     NextHop(Ipv4Addr, Option<String>),
@@ -41,30 +41,163 @@ impl fmt::Display for Via {
     }
 }
 
+impl Via {
+    /// The interface that it names, if it does.
+    fn interface(&self) -> Option<&String> {
+        match self {
+            Via::NextHop(_, Some(i)) | Via::Attached(i) => Some(i),
+            _ => None,
+        }
+    }
+
+    /// Whether it can share a route's flows with others.
+    pub fn shares(&self) -> bool {
+        matches!(self, Via::NextHop(..) | Via::Attached(_))
+    }
+}
+
+/// One of the paths of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Where its packets go.
+    pub via: Via,
+    /// How many of the flows it has in comparison to the others, 1 to 255.
+    pub weight: u8,
+}
+
 /// A route that the operator named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where its packets go.
-    pub via: Via,
+    paths: Paths,
+}
+
+/// Most of a million routes have one path of weight 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Paths {
+    One(Via),
+    /// In order, each once.
+    Weighted(Box<[Branch]>),
+}
+
+impl From<Via> for Route {
+    fn from(via: Via) -> Route {
+        Route { paths: Paths::One(via) }
+    }
 }
 
 impl Route {
+    /// One with these paths, each once; `None` without any.
+    pub fn new(mut paths: Vec<Branch>) -> Option<Route> {
+        match &mut paths[..] {
+            [] => None,
+            // What shares nothing has no weight.
+            [Branch { via, weight }] if *weight == 1 || !via.shares() => Some(Route::from(via.clone())),
+            several => {
+                several.sort_by(|a, b| a.via.cmp(&b.via));
+                Some(Route { paths: Paths::Weighted(paths.into()) })
+            }
+        }
+    }
+
+    /// Its paths with their weights.
+    pub fn paths(&self) -> impl Iterator<Item = (&Via, u8)> {
+        let (one, weighted) = match &self.paths {
+            Paths::One(via) => (Some((via, 1)), &[][..]),
+            Paths::Weighted(paths) => (None, &paths[..]),
+        };
+        one.into_iter().chain(weighted.iter().map(|b| (&b.via, b.weight)))
+    }
+
+    fn branches(&self) -> impl Iterator<Item = Branch> {
+        self.paths().map(|(via, weight)| Branch { via: via.clone(), weight })
+    }
+
+    /// The same with one more path, or with another weight of one that it has. A path that shares no flows with others takes
+    /// their place, and gives way to any.
+    pub fn with(&self, branch: Branch) -> Route {
+        let shared = branch.via.shares() && self.paths().all(|(via, _)| via.shares());
+        let others = self.branches().filter(|b| shared && b.via != branch.via);
+        let paths = others.chain([branch.clone()]).collect();
+        Route::new(paths).unwrap_or_else(|| Route::from(branch.via))
+    }
+
+    /// The same without this path, if it has it; `Some(None)` when nothing is left.
+    pub fn without(&self, via: &Via) -> Option<Option<Route>> {
+        let has = self.paths().any(|(other, _)| other == via);
+        has.then(|| Route::new(self.branches().filter(|b| b.via != *via).collect()))
+    }
+
     pub(super) fn validate(&self, table: u16, prefix: Prefix4, view: &View<'_>) -> Result<(), Refused> {
         let has_table = |t: u16| t == 0 || view.get(&Key::Table(t)).is_some();
         if !has_table(table) {
             return refuse(no_table(table));
         }
+        // Interfaces have names here, and no numbers yet; the rest of what makes a list is looked at.
+        let stand_in = |(n, (via, weight)): (usize, (&Via, u8))| {
+            let path = if via.shares() { Path::Attached(n as u32) } else { Path::Drop };
+            Weighted { path, weight }
+        };
+        if let Err(e) = PathList::new(self.paths().enumerate().map(stand_in).collect()) {
+            return refuse(format!("{prefix}: {e}"));
+        }
+        self.paths().try_for_each(|(via, _)| via.validate(table, prefix, view))
+    }
+
+    /// The interfaces that the route names.
+    pub fn interfaces(&self) -> impl Iterator<Item = &String> {
+        self.paths().filter_map(|(via, _)| via.interface())
+    }
+
+    pub(super) fn apply(&self, table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
+        let weighted = |(via, weight): (&Via, u8)| Ok(Weighted { path: via.path(system)?, weight });
+        let paths: Result<Vec<Weighted>, Refused> = self.paths().map(weighted).collect();
+        // Two names may mean one interface only if nobody has validated them.
+        let list = PathList::new(paths?).map_err(|e| Refused(format!("{prefix}: {e}")))?;
+        Ok(system.router.add_route(table, prefix, list)?)
+    }
+
+    pub(super) fn withdraw(table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
+        system.router.remove_route(table, prefix)?;
+        Ok(())
+    }
+
+    pub(super) fn dump(&self, table: u16, prefix: Prefix4) -> Vec<String> {
+        let table = if table == 0 { String::new() } else { format!(" table {table}") };
+        self.branches().map(|branch| format!("ip route add {prefix}{table} {branch}")).collect()
+    }
+}
+
+impl fmt::Display for Branch {
+    /// As the command that adds the path has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.weight {
+            1 => write!(f, "{}", self.via),
+            weight => write!(f, "{} weight {weight}", self.via),
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    /// Its paths, one behind the other.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<String> = self.branches().map(|branch| branch.to_string()).collect();
+        f.write_str(&paths.join(" and "))
+    }
+}
+
+impl Via {
+    fn validate(&self, table: u16, prefix: Prefix4, view: &View<'_>) -> Result<(), Refused> {
         if let Some(interface) = self.own_next_hop(table, view) {
             return refuse(format!(
                 "the next hop of {prefix} is the router's own address on {interface}: name a neighbour's"
             ));
         }
-        match &self.via {
+        match self {
             Via::NextHop(ip, _) if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() => {
                 refuse(format!("{ip} cannot be the next hop of {prefix}: it is no host's address"))
             }
             Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
-            Via::Table(t) if !has_table(*t) => refuse(no_table(*t)),
+            Via::Table(t) if *t != 0 && view.get(&Key::Table(*t)).is_none() => refuse(no_table(*t)),
             Via::Table(t) if *t == table => {
                 refuse(format!("{prefix} would look itself up again in table {t}"))
             }
@@ -72,22 +205,14 @@ impl Route {
         }
     }
 
-    /// The interface of this router that has the address of the route's next hop, if one does.
+    /// The interface of this router that has the address of the next hop, if one does.
     fn own_next_hop<'v>(&self, table: u16, view: &'v View<'_>) -> Option<&'v str> {
-        let Via::NextHop(ip, by) = &self.via else { return None };
+        let Via::NextHop(ip, by) = self else { return None };
         view.index.owner(hop_table(by.as_deref(), table, view), *ip)
     }
 
-    /// The interface that the route names, if it does.
-    pub fn interface(&self) -> Option<&String> {
-        match &self.via {
-            Via::NextHop(_, Some(i)) | Via::Attached(i) => Some(i),
-            _ => None,
-        }
-    }
-
-    pub(super) fn apply(&self, table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
-        let path = match &self.via {
+    fn path(&self, system: &System) -> Result<Path, Refused> {
+        Ok(match self {
             Via::NextHop(next_hop, interface) => {
                 let interface = interface.as_deref().map(|i| system.index(i)).transpose()?;
                 Path::Via { next_hop: *next_hop, interface }
@@ -97,18 +222,7 @@ impl Route {
             Via::Unreachable => Path::Unreachable,
             Via::Prohibit => Path::Prohibit,
             Via::Table(t) => Path::Table(*t),
-        };
-        Ok(system.router.add_route(table, prefix, path)?)
-    }
-
-    pub(super) fn withdraw(table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
-        system.router.remove_route(table, prefix)?;
-        Ok(())
-    }
-
-    pub(super) fn dump(&self, table: u16, prefix: Prefix4) -> String {
-        let table = if table == 0 { String::new() } else { format!(" table {table}") };
-        format!("ip route add {prefix}{table} {}", self.via)
+        })
     }
 }
 
@@ -127,8 +241,10 @@ pub(super) fn leading_to(address: Ipv4Addr, table: u16, view: &View<'_>) -> Opti
     let all = Prefix4::new(Ipv4Addr::UNSPECIFIED, 0)..=Prefix4::new(Ipv4Addr::BROADCAST, 32);
     let mut routes = view.range(Key::Route(0, *all.start())..=Key::Route(u16::MAX, *all.end()));
     routes.find_map(|(key, value)| match (key, value) {
-        (Key::Route(t, prefix), Value::Route(Route { via: Via::NextHop(ip, by) })) => {
-            (*ip == address && leads(by.as_deref(), *t)).then_some(*prefix)
+        (Key::Route(t, prefix), Value::Route(route)) => {
+            let leads =
+                |via: &Via| matches!(via, Via::NextHop(ip, by) if *ip == address && leads(by.as_deref(), *t));
+            route.paths().any(|(via, _)| leads(via)).then_some(*prefix)
         }
         _ => None,
     })

@@ -50,7 +50,7 @@ fn address(n: u32, a: &str, len: u8) -> Change {
 }
 
 fn route(prefix: &str, via: Via) -> Change {
-    Change::set(Key::Route(0, prefix.parse().unwrap()), Value::Route(Route { via }))
+    Change::set(Key::Route(0, prefix.parse().unwrap()), Value::Route(Route::from(via)))
 }
 
 #[test]

@@ -4,11 +4,13 @@
 
 use buf::{FRAME_SIZE, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::{Reader, WordReader};
+use infra::class_a::{Reader, SlotReader, WordReader};
 use infra::lpm::{Dir24Reader, LpmLookup, NO_ROUTE};
+use infra::quiesce::Guard;
+use wire::flow::{FiveTuple, five_tuple};
 use wire::ipv4::Ipv4Header;
 
-use super::Object;
+use super::{Buckets, Object};
 use crate::Tables;
 
 /// Lookups through other VRFs that one packet may take.
@@ -85,23 +87,28 @@ impl Leaves {
 pub struct Ip4Lookup {
     fibs: Reader<Fibs>,
     objects: WordReader,
+    balances: SlotReader<Buckets>,
     leaves: Leaves,
 }
 
 impl Ip4Lookup {
     pub fn new(t: &Tables) -> Ip4Lookup {
-        Ip4Lookup { fibs: t.fibs.clone(), objects: t.objects.clone(), leaves: Leaves::new() }
+        let (fibs, objects, balances) = (t.fibs.clone(), t.objects.clone(), t.balances.clone());
+        Ip4Lookup { fibs, objects, balances, leaves: Leaves::new() }
     }
 
     /// What becomes of a packet that does not go over an adjacency.
     #[cold]
-    fn other(&self, fibs: &Fibs, p: &mut Packet<'_>, address: u32, word: u64) -> Verdict<Next, Reason> {
+    fn other(&self, guard: &Guard, p: &mut Packet<'_>, address: u32, word: u64) -> Verdict<Next, Reason> {
         let mut object = Object::from_word(word);
         if let Object::Table(fib) = object {
-            object = match through_tables(fibs, &self.objects, address, fib) {
+            object = match through_tables(self.fibs.get(guard), &self.objects, address, fib) {
                 Ok(object) => object,
                 Err(reason) => return Verdict::Drop(reason),
             };
+        }
+        if let Object::Balance(buckets) = object {
+            object = Object::from_word(share(&self.balances, guard, p, buckets));
         }
         match object {
             Object::Adjacency(adjacency) => {
@@ -120,10 +127,18 @@ impl Ip4Lookup {
                 p.set_fwd(cause.to_raw());
                 Verdict::Next(Next::Report)
             }
-            // `through_tables` follows these to their end.
-            Object::Table(_) => Verdict::Drop(Reason::TableLoop),
+            // `through_tables` follows these to their end, and a way is neither.
+            Object::Table(_) | Object::Balance(_) => Verdict::Drop(Reason::TableLoop),
         }
     }
+}
+
+/// The word for a packet whose route has several ways: that of the one which its flow goes. The two directions of a connection
+/// go their own ways, and all fragments of a datagram go the same.
+#[inline(never)]
+pub(super) fn share(balances: &SlotReader<Buckets>, guard: &Guard, p: &Packet<'_>, buckets: u32) -> u64 {
+    let hash = five_tuple(p.bytes()).map_or(0, FiveTuple::hash);
+    balances.get(guard, buckets).map_or(Object::Unresolved.to_word(), |b| b.word(hash))
 }
 
 /// Looks `address` up in VRF `fib`, and follows objects that name another VRF.
@@ -155,12 +170,15 @@ impl FrameNode for Ip4Lookup {
         self.leaves.fill(fibs, frame, Ipv4Header::dst_u32);
         out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
             let (address, leaf) = self.leaves.get(i);
-            let word = self.objects.get(leaf);
+            let mut word = self.objects.get(leaf);
+            if let Some(buckets) = Object::balance(word) {
+                word = share(&self.balances, cx.guard, p, buckets);
+            }
             if let Some(adjacency) = Object::adjacency(word) {
                 p.set_fwd(adjacency);
                 return None;
             }
-            Some(self.other(fibs, p, address, word))
+            Some(self.other(cx.guard, p, address, word))
         });
     }
 }

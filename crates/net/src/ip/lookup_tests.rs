@@ -8,9 +8,10 @@ use infra::mem::Pages;
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
+use wire::flow::five_tuple;
 
 use super::lookup::{Fibs, Ip4Lookup};
-use super::{Object, Prefix4};
+use super::{Layout, Object, Path, Prefix4};
 use crate::icmp::Cause;
 use crate::testing::Bench;
 
@@ -33,11 +34,22 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
         writers.push(writer);
     }
     bench.writers.fibs.set(Fibs(fibs));
+    bench.writers.balances.insert(layout().buckets(&WAYS)).unwrap();
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Lookup::new(&tables)));
     });
     (bench, h)
+}
+
+/// What the ways of the one route with several mean.
+const WAYS: [Object; 4] =
+    [Object::Adjacency(9), Object::Glean(8), Object::Drop, Object::Report(Cause::Prohibited)];
+
+/// How its flows are shared out.
+fn layout() -> Layout {
+    let way = |interface| (Path::Attached(interface), 1 + u64::from(interface));
+    Layout::new(&[0, 1, 2, 3].map(way))
 }
 
 fn packet(dst: Ipv4Addr) -> Vec<u8> {
@@ -79,12 +91,20 @@ fn plain(naive: &BTreeMap<u16, (NaiveLpm, Vec<Object>)>, fib: u16, dst: Ipv4Addr
             0 => Object::Report(Cause::NoRoute),
             leaf => objects[leaf as usize - 1],
         };
+        let object = match object {
+            Object::Balance(0) => {
+                let hash = five_tuple(&packet(dst)).unwrap().hash();
+                Object::from_word(layout().buckets(&WAYS).word(hash))
+            }
+            Object::Balance(_) => Object::Unresolved,
+            object => object,
+        };
         return match object {
             Object::Adjacency(a) => ("ip4-rewrite".into(), Some(a), None),
             Object::Glean(i) => ("ip4-arp".into(), Some(dst.to_bits()), Some(i)),
             Object::Local => drop("ip4-local"),
             Object::Drop => drop("blackhole"),
-            Object::Unresolved => drop("unresolved"),
+            Object::Unresolved | Object::Balance(_) => drop("unresolved"),
             Object::Report(cause) => ("ip4-icmp-error".into(), Some(cause.to_raw()), None),
             Object::Table(next) => {
                 table = next;
@@ -110,6 +130,7 @@ fn object() -> impl Strategy<Value = Object> {
         1 => Just(Object::Local),
         1 => Just(Object::Drop),
         1 => Just(Object::Unresolved),
+        2 => (0u32..2).prop_map(Object::Balance),
         1 => prop_oneof![Just(Cause::HostUnreachable), Just(Cause::Prohibited)].prop_map(Object::Report),
         // VRF 1 never has a table.
         2 => prop_oneof![Just(0u16), Just(1), Just(2), Just(700)].prop_map(Object::Table),

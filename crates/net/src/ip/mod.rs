@@ -12,6 +12,7 @@
 //! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
 //! with the same path share one object.
 
+mod balance;
 mod count;
 mod fragment;
 mod input;
@@ -22,6 +23,7 @@ mod object;
 mod options;
 mod own;
 mod path;
+mod path_list;
 mod prefix;
 pub mod reassembly;
 mod recursion;
@@ -34,11 +36,13 @@ mod urpf;
 
 use graph::{ArcKey, Builder, GraphError};
 
+pub use balance::{Buckets, Layout};
 pub use lookup::Fibs;
 pub use object::Object;
 pub use options::UtcClock;
 pub use own::OwnAddresses;
 pub use path::{Affected, Path, PathState};
+pub use path_list::{BadPaths, PathList, Weighted};
 pub use prefix::Prefix4;
 pub use reassembly::Reassembly;
 pub use recursion::{Lost, Trail};

@@ -17,6 +17,8 @@ pub enum Object {
     Report(Cause),
     /// Look up again in another VRF.
     Table(u16),
+    /// Send by whichever of several ways these [`Buckets`](super::balance::Buckets) have for the packet's flow.
+    Balance(u32),
     /// Drop: the path has just lost its interface, and its routes are about to give way to others.
     Unresolved,
 }
@@ -28,6 +30,7 @@ const DROP: u64 = 4;
 const REPORT: u64 = 5;
 const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
+const BALANCE: u64 = 8;
 
 impl Object {
     /// The word: kind in the low byte, value in the high half.
@@ -41,6 +44,7 @@ impl Object {
             Object::Report(c) => (REPORT, c.to_raw()),
             Object::Table(t) => (TABLE, u32::from(t)),
             Object::Unresolved => (UNRESOLVED, 0),
+            Object::Balance(buckets) => (BALANCE, buckets),
         };
         kind | u64::from(value) << 32
     }
@@ -49,6 +53,12 @@ impl Object {
     #[inline(always)]
     pub fn adjacency(word: u64) -> Option<u32> {
         (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)
+    }
+
+    /// The buckets behind a word, if the ways to go are several.
+    #[inline(always)]
+    pub fn balance(word: u64) -> Option<u32> {
+        (word as u8 == BALANCE as u8).then_some((word >> 32) as u32)
     }
 
     /// The object behind a word; a word that nobody wrote (0: no route) is reported as no route.
@@ -63,6 +73,7 @@ impl Object {
             REPORT => Object::Report(Cause::from_raw(value)),
             TABLE => Object::Table(value as u16),
             UNRESOLVED => Object::Unresolved,
+            BALANCE => Object::Balance(value),
             _ => Object::Report(Cause::NoRoute),
         }
     }

@@ -17,8 +17,8 @@ use infra::quiesce::Guard;
 use wire::ipv4::{self, Ipv4Header};
 use wire::options::{Options, kind, record_route, timestamp};
 
-use super::lookup::through_tables;
-use super::{Fibs, Object, OwnAddresses, Registry};
+use super::lookup::{share, through_tables};
+use super::{Buckets, Fibs, Object, OwnAddresses, Registry};
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
@@ -85,6 +85,7 @@ impl Found {
 pub struct Ip4Options {
     fibs: Reader<Fibs>,
     objects: WordReader,
+    balances: SlotReader<Buckets>,
     adjacencies: SlotReader<Adjacency>,
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses>,
@@ -97,6 +98,7 @@ impl Ip4Options {
         Ip4Options {
             fibs: t.fibs.clone(),
             objects: t.objects.clone(),
+            balances: t.balances.clone(),
             adjacencies: t.adjacencies.clone(),
             interfaces: t.interfaces.clone(),
             own: t.own.clone(),
@@ -133,9 +135,7 @@ impl Ip4Options {
     /// The byte of the list that is wrong.
     fn write(&self, cx: &Cx<'_>, p: &mut Packet<'_>, found: &Found) -> Result<(), usize> {
         let (own, fib) = (self.own.get(cx.guard), p.fib());
-        let Some(address) = self.address(cx.guard, fib, p.peek::<Ipv4Header>().dst_u32()) else {
-            return Ok(());
-        };
+        let Some(address) = self.address(cx.guard, p) else { return Ok(()) };
         let header = p.peek::<Ipv4Header>().header_len();
         let Some(list) = p.bytes_mut().get_mut(Ipv4Header::LEN..header) else { return Ok(()) };
         if let Some((from, to)) = found.record
@@ -153,14 +153,18 @@ impl Ip4Options {
         Ok(())
     }
 
-    /// The address that this router has where a packet to `dst` goes on to: `dst` if it is the router's own, else that of
+    /// The address that this router has where a packet goes on to: its destination if that is the router's own, else that of
     /// the interface that it leaves by, else any. `None` when it goes nowhere.
-    fn address(&self, guard: &Guard, fib: u16, dst: u32) -> Option<Ipv4Addr> {
-        let own = self.own.get(guard);
+    fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
+        let (own, fib, dst) = (self.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {
             return Some(Ipv4Addr::from_bits(dst));
         }
-        let interface = match through_tables(self.fibs.get(guard), &self.objects, dst, fib).ok()? {
+        let mut object = through_tables(self.fibs.get(guard), &self.objects, dst, fib).ok()?;
+        if let Object::Balance(buckets) = object {
+            object = Object::from_word(share(&self.balances, guard, p, buckets));
+        }
+        let interface = match object {
             Object::Adjacency(adjacency) => self.adjacencies.get(guard, adjacency)?.interface,
             Object::Glean(interface) => interface,
             Object::Local => return own.first(fib),

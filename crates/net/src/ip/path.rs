@@ -1,16 +1,19 @@
 //! Paths: where packets go, what that means now, and which routes say so.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 
+use super::balance::Layout;
 use super::object::Object;
+use super::path_list::PathList;
 use super::prefix::Prefix4;
 use super::recursion::Trail;
 use super::slab::{NONE, Slab};
 use crate::icmp::Cause;
 
-/// Where a route's packets go.
+/// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
     /// To a neighbour; without an interface, to whichever connected network it is on, or else wherever the route to it
@@ -48,6 +51,14 @@ impl Path {
         }
     }
 
+    /// The next hop that it names.
+    pub(super) fn next_hop(self) -> Option<Ipv4Addr> {
+        match self {
+            Path::Via { next_hop, .. } => Some(next_hop),
+            _ => None,
+        }
+    }
+
     /// The interface that it names.
     pub(super) fn interface(self) -> Option<u32> {
         match self {
@@ -58,20 +69,28 @@ impl Path {
     }
 }
 
-/// A path and what depends on it.
+/// The paths of some routes, and what depends on them.
 #[derive(Debug)]
 pub struct PathState {
-    /// Index of its forwarding object, which is the leaf in the lookup tables.
+    /// Index of their forwarding object, which is the leaf in the lookup tables.
     pub object: u32,
-    /// What it means now; `None` while it is unresolved.
+    /// What they mean now; `None` while none is resolved.
     pub resolved: Option<Object>,
-    /// How its next hop was looked for among the routes, if the path is recursive.
+    /// How next hops were looked for among the routes, if some path is recursive.
     pub trail: Option<Box<Trail>>,
-    /// What the object still says of a path that ceased to be resolved, until its routes have given way.
-    pub(super) held: Option<Object>,
-    /// The VRF of its routes.
+    /// If there are several ways: how flows are shared out among those that are resolved.
+    pub layout: Option<Box<Layout>>,
+    /// Index of what workers read of that, once there have been several ways.
+    pub(super) buckets: Option<u32>,
+    /// What `resolved` consists of: itself, or what each of several ways means, in the layout's order.
+    pub(super) ways: Vec<Object>,
+    /// The same of what the object still says of paths that ceased to be resolved, until their routes have given way; else
+    /// nothing.
+    pub(super) held: Vec<Object>,
+    /// The VRF of the routes.
     pub(super) fib: u16,
-    pub(super) path: Path,
+    /// The paths.
+    pub list: PathList,
     /// Its routes: the one that was added last, from which the list goes on.
     pub(super) first: u32,
     /// While routes are being installed anew: the next of them.
@@ -81,9 +100,37 @@ pub struct PathState {
 }
 
 impl PathState {
-    pub(super) fn new(fib: u16, path: Path, object: u32, resolved: Option<Object>) -> PathState {
-        let (trail, held) = (None, None);
-        PathState { object, resolved, trail, held, fib, path, first: NONE, next: NONE, waits: false }
+    pub(super) fn new(fib: u16, list: PathList, object: u32) -> PathState {
+        PathState {
+            object,
+            resolved: None,
+            trail: None,
+            layout: None,
+            buckets: None,
+            ways: Vec::new(),
+            held: Vec::new(),
+            fib,
+            list,
+            first: NONE,
+            next: NONE,
+            waits: false,
+        }
+    }
+
+    /// Where flows go that several ways share, of 256 equal parts of them how many, and what that means now.
+    pub fn shares(&self) -> impl Iterator<Item = (Path, usize, Object)> {
+        let shares = self.layout.iter().flat_map(|layout| layout.shares());
+        shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
+    }
+
+    /// How flows are shared out here, for routes that go over to another list that has some of these paths; `None` where all flows
+    /// go somewhere else.
+    pub(super) fn layout_like(&self, other: &PathList) -> Option<Layout> {
+        let one = || match self.list {
+            PathList::One(path) => other.paths().any(|p| p == path).then(|| Layout::new(&[(path, 1)])),
+            PathList::Several(_) => None,
+        };
+        self.layout.as_deref().cloned().or_else(one)
     }
 
     /// Whether recursive paths may follow its routes. Another recursive path counts whether it is resolved or not: else
@@ -103,55 +150,72 @@ pub struct Affected {
     pub networks: Vec<(u16, Prefix4)>,
 }
 
-/// All paths, by VRF and by what they depend on.
+/// All lists of paths, by VRF and by what they depend on.
 pub(super) struct Paths {
     pub states: Slab<PathState>,
-    /// In order of next hop, so that those on one network are next to each other.
-    by_path: BTreeMap<(u16, Path), u32>,
+    by_list: BTreeMap<(u16, PathList), Vec<u32>>,
+    /// By next hop, so that those on one network are next to each other.
+    by_next_hop: BTreeSet<Hop>,
     by_interface: BTreeSet<(u32, u32)>,
-    /// Recursive paths by VRF and each next hop on their trail, and by the interface that the trail ends at.
+    /// Recursive ones by VRF and each next hop on their trail, and by the interfaces that the trail ends at.
     by_hop: BTreeSet<Hop>,
     by_end: BTreeSet<(u32, u32)>,
 }
 
-/// A place in the order of recursive paths: VRF, a next hop on the trail, the path.
+/// A place in an order of lists: VRF, a next hop, the list.
 pub(super) type Hop = (u16, Ipv4Addr, u32);
+
+/// The places of a network's next hops.
+fn on(fib: u16, network: Prefix4) -> RangeInclusive<Hop> {
+    (fib, network.address(), 0)..=(fib, network.last(), u32::MAX)
+}
 
 impl Paths {
     pub fn new() -> Paths {
         Paths {
             states: Slab::new(),
-            by_path: BTreeMap::new(),
+            by_list: BTreeMap::new(),
+            by_next_hop: BTreeSet::new(),
             by_interface: BTreeSet::new(),
             by_hop: BTreeSet::new(),
             by_end: BTreeSet::new(),
         }
     }
 
-    pub fn find(&self, fib: u16, path: Path) -> Option<u32> {
-        self.by_path.get(&(fib, path)).copied()
+    /// The states with this list: several where their routes once had other paths, so that their flows are shared out differently.
+    pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
+        self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds a path that is not there; `None` when there is no memory for it.
+    /// Adds a state; `None` when there is no memory for it.
     pub fn insert(&mut self, state: PathState) -> Option<u32> {
-        let (fib, path) = (state.fib, state.path);
+        let (fib, list) = (state.fib, state.list.clone());
         let id = self.states.insert(state)?;
-        self.by_path.insert((fib, path), id);
-        self.by_interface.extend(path.interface().map(|i| (i, id)));
+        for path in list.paths() {
+            self.by_interface.extend(path.interface().map(|i| (i, id)));
+            self.by_next_hop.extend(path.next_hop().map(|hop| (fib, hop, id)));
+        }
+        self.by_list.entry((fib, list)).or_default().push(id);
         Some(id)
     }
 
     pub fn remove(&mut self, id: u32) -> Option<PathState> {
         self.set_trail(id, None);
         let state = self.states.remove(id)?;
-        self.by_path.remove(&(state.fib, state.path));
-        if let Some(interface) = state.path.interface() {
-            self.by_interface.remove(&(interface, id));
+        for path in state.list.paths() {
+            path.interface().map(|i| self.by_interface.remove(&(i, id)));
+            path.next_hop().map(|hop| self.by_next_hop.remove(&(state.fib, hop, id)));
+        }
+        if let Entry::Occupied(mut ids) = self.by_list.entry((state.fib, state.list.clone())) {
+            ids.get_mut().retain(|other| *other != id);
+            if ids.get().is_empty() {
+                ids.remove();
+            }
         }
         Some(state)
     }
 
-    /// Notes how the next hop of a path was looked for; `None` for one that is not recursive.
+    /// Notes how next hops were looked for; `None` where no path is recursive.
     pub fn set_trail(&mut self, id: u32, trail: Option<Trail>) {
         let state = &mut self.states[id];
         if state.trail.as_deref() == trail.as_ref() {
@@ -162,44 +226,48 @@ impl Paths {
             for hop in &old.hops {
                 self.by_hop.remove(&(fib, *hop, id));
             }
-            old.interface().map(|i| self.by_end.remove(&(i, id)));
+            for interface in old.interfaces() {
+                self.by_end.remove(&(interface, id));
+            }
         }
         if let Some(new) = &trail {
             self.by_hop.extend(new.hops.iter().map(|hop| (fib, *hop, id)));
-            self.by_end.extend(new.interface().map(|i| (i, id)));
+            self.by_end.extend(new.interfaces().map(|i| (i, id)));
         }
         state.trail = trail.map(Box::new);
     }
 
-    /// The first recursive path behind `after` with a next hop in this prefix on its trail.
+    /// The first recursive one behind `after` with a next hop in this prefix on its trail.
     pub fn next_through(&self, fib: u16, prefix: Prefix4, after: Option<Hop>) -> Option<Hop> {
-        let from = after.map_or(Bound::Included((fib, prefix.address(), 0)), Bound::Excluded);
-        self.by_hop.range((from, Bound::Included((fib, prefix.last(), u32::MAX)))).next().copied()
+        let through = on(fib, prefix);
+        let from = after.map_or(Bound::Included(*through.start()), Bound::Excluded);
+        self.by_hop.range((from, Bound::Included(*through.end()))).next().copied()
     }
 
-    /// The VRF of a path, if some VRF has it.
+    /// The VRF of a list with this path, if some VRF has one.
     pub fn vrf_with(&self, path: Path) -> Option<u16> {
-        self.by_path.keys().find(|(_, p)| *p == path).map(|(fib, _)| *fib)
+        self.by_list.keys().find(|(_, list)| list.paths().any(|p| p == path)).map(|(fib, _)| *fib)
     }
 
-    /// The paths that name an interface.
+    /// Those with a path that names an interface.
     pub fn naming(&self, interface: u32) -> impl Iterator<Item = u32> {
-        self.by_interface.range((interface, 0)..=(interface, u32::MAX)).map(|(_, id)| *id)
+        of_interface(&self.by_interface, interface)
     }
 
-    /// The paths that depend on what changed, each once.
+    /// Those that depend on what changed, each once.
     pub fn affected(&self, what: &Affected) -> BTreeSet<u32> {
-        let via = |next_hop, interface| Path::Via { next_hop, interface };
-        let named = what.interfaces.iter().flat_map(|i| self.naming(*i));
-        let on = what.networks.iter().flat_map(|(fib, network)| {
-            let first = (*fib, via(network.address(), None));
-            self.by_path.range(first..=(*fib, via(network.last(), Some(u32::MAX))))
-        });
-        let ends = what.interfaces.iter().flat_map(|i| self.by_end.range((*i, 0)..=(*i, u32::MAX)));
-        let through = what.networks.iter().flat_map(|(fib, network)| {
-            self.by_hop.range((*fib, network.address(), 0)..=(*fib, network.last(), u32::MAX))
-        });
-        let direct = named.chain(on.map(|(_, id)| *id));
-        direct.chain(ends.map(|(_, id)| *id)).chain(through.map(|(_, _, id)| *id)).collect()
+        let interfaces = || what.interfaces.iter().copied();
+        let of_networks = |of: &BTreeSet<Hop>| {
+            let ids = |network: &(u16, Prefix4)| of.range(on(network.0, network.1)).map(|hop| hop.2);
+            what.networks.iter().flat_map(ids).collect::<Vec<_>>()
+        };
+        let direct = interfaces().flat_map(|i| self.naming(i)).chain(of_networks(&self.by_next_hop));
+        let recursive =
+            interfaces().flat_map(|i| of_interface(&self.by_end, i)).chain(of_networks(&self.by_hop));
+        direct.chain(recursive).collect()
     }
+}
+
+fn of_interface(of: &BTreeSet<(u32, u32)>, interface: u32) -> impl Iterator<Item = u32> {
+    of.range((interface, 0)..=(interface, u32::MAX)).map(|(_, id)| *id)
 }

@@ -1,4 +1,4 @@
-//! Routes as they were added, in two kinds of lists: those for one prefix, and those with one path.
+//! Routes as they were added, in two kinds of lists: those for one prefix, and those with the same paths.
 
 use infra::lpm::{Dir24Writer, Lpm};
 

@@ -1,15 +1,16 @@
 //! The control side of forwarding: routes by prefix and source, paths shared by routes, and the lookup tables that
 //! follow from both.
 //!
-//! A **path** says where packets go; all routes with the same path share it, and with it one forwarding object. A path
-//! over a next hop is *resolved* while the next hop's interface is up. Of a prefix's sources the best one with a
-//! resolved path is installed; when none has, the prefix is withdrawn, so that a shorter one takes over.
+//! A **path** says where packets go, and a route has a list of them, most often of one. All routes with the same list share it,
+//! and with it one forwarding object. A path over a next hop is *resolved* while the next hop's interface is up, and a list while
+//! one of its paths is. Of a prefix's sources the best one whose list is resolved is installed; when none is, the prefix is
+//! withdrawn, so that a shorter one takes over.
 //!
-//! A path whose next hop is on no connected network is *recursive*: it means what the route to its next hop means, and
-//! follows that (`recursion.rs`).
+//! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network is *recursive*: it
+//! means what the route to its next hop means, and follows that (`recursion.rs`).
 //!
-//! When an interface changes, only the paths that depend on it are asked again. That is one store a path: whatever the
-//! number of routes, packets no longer go where they cannot, or go elsewhere with the next. Only when a path becomes
+//! When an interface changes, only the lists that depend on it are asked again. That is one store a list: whatever the
+//! number of routes, packets no longer go where they cannot, or go elsewhere with the next. Only when a list becomes
 //! resolved or ceases to be, its routes come and go: they are *visited*, some at a time ([`Routes::settle`]), so that
 //! neither packets nor commands wait. Until its route was visited, a packet may be dropped as `unresolved`.
 
@@ -17,14 +18,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 
-use infra::class_a::{WordWriter, Writer};
+use infra::class_a::{SlotWriter, WordWriter, Writer};
 use infra::lpm::{Dir24Reader, Dir24Writer, Lpm, LpmFull, PrefixMap, dir24};
 use infra::mem::Pages;
 use infra::quiesce::{Domain, Mark};
 
+use super::balance::Buckets;
 use super::lookup::Fibs;
 use super::object::Object;
 use super::path::{Path, PathState};
+use super::path_list::PathList;
 use super::prefix::Prefix4;
 use super::recursion::{self, Following};
 use super::rib::{OfPrefix, Rib};
@@ -117,17 +120,18 @@ pub struct Routes {
     pub(super) domain: Domain,
     pub(super) vrfs: BTreeMap<u16, Vrf>,
     pub(super) rib: Rib,
-    /// Paths whose routes are to be visited.
+    /// Lists whose routes are to be visited.
     pub(super) waiting: VecDeque<u32>,
     /// Prefixes whose routes changed, and that recursive paths lead through.
     pub(super) following: VecDeque<Following>,
-    /// Paths that are no longer resolved and whose object does not say so yet.
+    /// Lists that are no longer resolved and whose object does not say so yet.
     pub(super) holding: BTreeSet<u32>,
     /// Those of them whose routes have given way, until no worker can be between a leaf and its object.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
-    /// Objects that no route uses any more, until no worker can be between a leaf and its object.
-    unused: VecDeque<(Mark, u32)>,
+    pub(super) balances: SlotWriter<Buckets>,
+    /// Objects and buckets that no route uses any more, until no worker can be between a leaf and its object.
+    unused: VecDeque<(Mark, u32, Option<u32>)>,
     published: Writer<Fibs>,
 }
 
@@ -138,16 +142,16 @@ pub struct Sources<'r> {
     routes: OfPrefix<'r>,
 }
 
-impl Iterator for Sources<'_> {
-    type Item = (Source, Path);
+impl<'r> Iterator for Sources<'r> {
+    type Item = (Source, &'r PathState);
 
-    fn next(&mut self) -> Option<(Source, Path)> {
+    fn next(&mut self) -> Option<(Source, &'r PathState)> {
         let route = &self.rib.routes[self.routes.next()?];
-        Some((route.source, self.rib.paths.states[route.path].path))
+        Some((route.source, &self.rib.paths.states[route.path]))
     }
 }
 
-/// The word of a path's object.
+/// The word of a list's object.
 pub(super) fn word(resolved: Option<Object>) -> u64 {
     resolved.unwrap_or(Object::Unresolved).to_word()
 }
@@ -184,7 +188,12 @@ impl Routes {
     ///
     /// # Errors
     /// When memory for the tables is not to be had.
-    pub fn new(domain: &Domain, mut objects: WordWriter, published: Writer<Fibs>) -> io::Result<Routes> {
+    pub fn new(
+        domain: &Domain,
+        mut objects: WordWriter,
+        balances: SlotWriter<Buckets>,
+        published: Writer<Fibs>,
+    ) -> io::Result<Routes> {
         // Leaf 0 means "no route", so index 0 stays what its word says: nothing.
         objects.set(0, 0).map_err(io::Error::other)?;
         let mut routes = Routes {
@@ -196,6 +205,7 @@ impl Routes {
             holding: BTreeSet::new(),
             given_way: VecDeque::new(),
             objects,
+            balances,
             unused: VecDeque::new(),
             published,
         };
@@ -218,7 +228,7 @@ impl Routes {
         self.vrfs.insert(fib, Vrf { lookup, prefixes: PrefixMap::new() });
         let prefixes = SPECIAL.map(|(address, len, path)| (Prefix4::new(address, len), path));
         for (n, (prefix, path)) in prefixes.into_iter().enumerate() {
-            if let Err(e) = self.add(fib, prefix, Source::Special, path, &mut NoNeighbors) {
+            if let Err(e) = self.add(fib, prefix, Source::Special, path.into(), &mut NoNeighbors) {
                 for (prefix, _) in &prefixes[..n] {
                     let _ = self.remove(fib, *prefix, Source::Special, &mut NoNeighbors);
                 }
@@ -256,7 +266,7 @@ impl Routes {
             for at in self.rib.of_prefix(first).collect::<Vec<_>>() {
                 let path = self.rib.routes[at].path;
                 self.rib.remove(at);
-                self.leave_path(path, &mut NoNeighbors);
+                self.leave_list(path, &mut NoNeighbors);
             }
         }
         Ok(())
@@ -280,7 +290,7 @@ impl Routes {
         self.vrfs.keys().copied()
     }
 
-    /// Adds a route, or changes the path that this source has for the prefix.
+    /// Adds a route, or changes the paths that this source has for the prefix: flows whose path stays stay on it.
     ///
     /// # Errors
     /// When there is no such VRF, or no more room; nothing has changed then.
@@ -291,43 +301,48 @@ impl Routes {
         fib: u16,
         prefix: Prefix4,
         source: Source,
-        path: Path,
+        list: PathList,
         by: &mut impl Resolver,
     ) -> Result<(), RouteError> {
-        if !self.vrfs.contains_key(&fib) {
-            return Err(RouteError::NoTable(fib));
-        }
-        let id = self.use_path(fib, path, by)?;
-        let result = self.set(fib, prefix, source, id);
-        self.leave_path(*result.as_ref().unwrap_or(&id), by);
-        result?;
+        let Some(vrf) = self.vrfs.get(&fib) else { return Err(RouteError::NoTable(fib)) };
+        let first = vrf.prefixes.get(prefix.bits(), prefix.len()).unwrap_or(NONE);
+        let Some(at) = self.rib.of_prefix(first).find(|at| self.rib.routes[*at].source == source) else {
+            let id = self.use_list(fib, &list, None, by)?;
+            return self.add_route(fib, prefix, source, id, first).inspect_err(|_| self.leave_list(id, by));
+        };
+        let old = self.rib.routes[at].path;
+        let id = self.use_list(fib, &list, Some(old), by)?;
+        self.rib.repath(at, id);
+        let Some(vrf) = self.vrfs.get_mut(&fib) else { return Err(RouteError::NoTable(fib)) };
+        let result = self.rib.install(&mut vrf.lookup, prefix, first);
+        // A lookup table that refuses has not changed.
+        let left = if result.is_err() { self.rib.repath(at, old) } else { old };
+        self.leave_list(left, by);
         self.follow(fib, prefix);
-        Ok(())
+        result
     }
 
-    /// Says that the source's route for the prefix takes this path. Gives the path that it had.
-    fn set(&mut self, fib: u16, prefix: Prefix4, source: Source, path: u32) -> Result<u32, RouteError> {
+    /// Adds a route beside those for the same prefix, of which `first` is the best.
+    fn add_route(
+        &mut self,
+        fib: u16,
+        prefix: Prefix4,
+        source: Source,
+        path: u32,
+        first: u32,
+    ) -> Result<(), RouteError> {
         let Some(vrf) = self.vrfs.get_mut(&fib) else { return Err(RouteError::NoTable(fib)) };
-        let (lookup, rib) = (&mut vrf.lookup, &mut self.rib);
-        let first = vrf.prefixes.get(prefix.bits(), prefix.len()).unwrap_or(NONE);
-        if let Some(at) = rib.of_prefix(first).find(|at| rib.routes[*at].source == source) {
-            let old = rib.repath(at, path);
-            if let Err(e) = rib.install(lookup, prefix, first) {
-                // The lookup table that refuses has not changed.
-                rib.repath(at, old);
-                return Err(e);
-            }
-            return Ok(old);
-        }
+        let rib = &mut self.rib;
         vrf.prefixes.make_room(prefix.bits(), prefix.len())?;
         let at = rib.insert(fib, prefix, source, path, first)?;
         let best = if first == NONE || source < rib.routes[first].source { at } else { first };
-        if let Err(e) = rib.install(lookup, prefix, best) {
+        if let Err(e) = rib.install(&mut vrf.lookup, prefix, best) {
             rib.remove(at);
             return Err(e);
         }
         vrf.prefixes.insert(prefix.bits(), prefix.len(), best);
-        Ok(path)
+        self.follow(fib, prefix);
+        Ok(())
     }
 
     /// Removes what `source` says of a prefix.
@@ -340,7 +355,7 @@ impl Routes {
         prefix: Prefix4,
         source: Source,
         by: &mut impl Resolver,
-    ) -> Result<Path, RouteError> {
+    ) -> Result<PathList, RouteError> {
         let vrf = self.vrfs.get_mut(&fib).ok_or(RouteError::NoTable(fib))?;
         let rib = &mut self.rib;
         let first = vrf.prefixes.get(prefix.bits(), prefix.len()).unwrap_or(NONE);
@@ -358,49 +373,64 @@ impl Routes {
             first => vrf.prefixes.insert(prefix.bits(), prefix.len(), first),
         };
         rib.install_or_log(&mut vrf.lookup, fib, prefix, first);
-        let taken = rib.paths.states[path].path;
-        self.leave_path(path, by);
+        let taken = rib.paths.states[path].list.clone();
+        self.leave_list(path, by);
         self.follow(fib, prefix);
         Ok(taken)
     }
 
-    /// Removes every route whose path names this interface, whoever it is from: its index may soon be another one's.
+    /// Removes every path that names this interface, whoever it is from: its index may soon be another one's. A route without
+    /// paths goes, too.
     pub fn forget_interface(&mut self, interface: u32, by: &mut impl Resolver) {
         loop {
-            let Some(path) = self.rib.paths.naming(interface).next() else { return };
-            let route = &self.rib.routes[self.rib.paths.states[path].first];
+            let Some(id) = self.rib.paths.naming(interface).next() else { return };
+            let state = &self.rib.paths.states[id];
+            let route = &self.rib.routes[state.first];
             let (fib, prefix, source) = (route.fib, route.prefix, route.source);
-            if let Err(e) = self.remove(fib, prefix, source, by) {
+            let done = match state.list.without(interface) {
+                Some(left) => self.add(fib, prefix, source, left, by),
+                None => self.remove(fib, prefix, source, by).map(|_| ()),
+            };
+            if let Err(e) = done {
                 tracing::error!("{prefix} in table {fib}: {e}");
                 return;
             }
         }
     }
 
-    /// The path's index; it is made if it is not there.
-    fn use_path(&mut self, fib: u16, path: Path, by: &mut impl Resolver) -> Result<u32, RouteError> {
-        if let Some(id) = self.rib.paths.find(fib, path) {
+    /// The list's index; it is made if it is not there. Flows of a route that had the list `before` stay on the paths that stay.
+    fn use_list(
+        &mut self,
+        fib: u16,
+        list: &PathList,
+        before: Option<u32>,
+        by: &mut impl Resolver,
+    ) -> Result<u32, RouteError> {
+        if let Some(id) = before.filter(|id| self.rib.paths.states[*id].list == *list) {
             return Ok(id);
         }
-        let trail = self.trail(fib, path, by);
-        let resolved = recursion::meaning(fib, path, trail.as_ref(), by);
-        let object = self.objects.insert(word(resolved));
-        let made = object.map_err(|e| RouteError::Full(e.to_string())).and_then(|object| {
-            let id = self.rib.paths.insert(PathState::new(fib, path, object, resolved));
-            id.ok_or_else(|| {
-                self.objects.remove(object);
-                no_memory()
-            })
-        });
-        match made {
-            Ok(id) => self.rib.paths.set_trail(id, trail),
-            Err(_) => resolved.into_iter().for_each(|object| by.release(object)),
+        let like = before.and_then(|id| self.rib.paths.states[id].layout_like(list));
+        let wanted = like.as_ref().and_then(|like| self.layout_after(like, fib, list, by));
+        let layout = |id: &u32| self.rib.paths.states[*id].layout.as_deref();
+        let fits = |id: &&u32| wanted.as_ref().is_none_or(|wanted| layout(id) == Some(wanted));
+        if let Some(id) = self.rib.paths.find(fib, list).iter().find(fits) {
+            return Ok(*id);
         }
-        made
+        let object = self.objects.insert(word(None)).map_err(|e| RouteError::Full(e.to_string()))?;
+        match self.rib.paths.insert(PathState::new(fib, list.clone(), object)) {
+            Some(id) => {
+                self.mean_first(id, like.as_ref(), by);
+                Ok(id)
+            }
+            None => {
+                self.objects.remove(object);
+                Err(no_memory())
+            }
+        }
     }
 
-    /// Takes a path away that no route has any more.
-    fn leave_path(&mut self, id: u32, by: &mut impl Resolver) {
+    /// Takes a list away that no route has any more.
+    fn leave_list(&mut self, id: u32, by: &mut impl Resolver) {
         if self.rib.paths.states[id].first != NONE {
             return;
         }
@@ -408,17 +438,18 @@ impl Routes {
         if state.waits {
             self.waiting.retain(|waiting| *waiting != id);
         }
-        self.unused.push_back((self.domain.mark(), state.object));
+        self.unused.push_back((self.domain.mark(), state.object, state.buckets));
         self.holding.remove(&id);
-        state.resolved.into_iter().chain(state.held).for_each(|object| by.release(object));
+        state.ways.into_iter().chain(state.held).for_each(|object| by.release(object));
     }
 
     /// Gives objects back that no worker can look at any more, and what they said. Called once a turn.
     pub fn collect(&mut self, by: &mut impl Resolver) {
         self.let_go_passed(by);
-        while self.unused.front().is_some_and(|(mark, _)| self.domain.passed(*mark)) {
-            if let Some((_, object)) = self.unused.pop_front() {
+        while self.unused.front().is_some_and(|(mark, ..)| self.domain.passed(*mark)) {
+            if let Some((_, object, buckets)) = self.unused.pop_front() {
                 self.objects.remove(object);
+                buckets.map(|at| self.balances.remove(at));
             }
         }
     }
@@ -449,7 +480,7 @@ impl Routes {
             if path.next == NONE {
                 path.waits = false;
                 self.waiting.pop_front();
-                if path.held.is_some() {
+                if !path.held.is_empty() {
                     self.given_way.push_back((self.domain.mark(), id));
                 }
                 continue;
@@ -516,14 +547,14 @@ impl Routes {
     }
 
     /// The route that packets to `address` take: the longest prefix with a resolved path.
-    pub fn lookup(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Source, Path)> {
+    pub fn lookup(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Source, &PathState)> {
         self.longest(fib, address, 32, |path| path.resolved.is_some())
     }
 
     /// The route with the longest prefix shorter than a host's that packets to `address` would take.
-    pub fn covering(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Path)> {
+    pub fn covering(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, &PathState)> {
         let found = self.longest(fib, address, 31, |path| path.resolved.is_some());
-        found.map(|(prefix, _, path)| (prefix, path))
+        found.map(|(prefix, _, state)| (prefix, state))
     }
 
     /// The longest prefix of at most `most` bits with a path like this.
@@ -533,19 +564,20 @@ impl Routes {
         address: Ipv4Addr,
         most: u8,
         like: impl Fn(&PathState) -> bool,
-    ) -> Option<(Prefix4, Source, Path)> {
+    ) -> Option<(Prefix4, Source, &PathState)> {
         let vrf = self.vrfs.get(&fib)?;
         (0..=most).rev().find_map(|len| {
             let prefix = Prefix4::new(address, len);
             let best = self.rib.best_with(vrf.prefixes.get(prefix.bits(), len)?, &like)?;
             let route = &self.rib.routes[best];
-            Some((prefix, route.source, self.rib.paths.states[route.path].path))
+            Some((prefix, route.source, &self.rib.paths.states[route.path]))
         })
     }
 
-    /// The state of a path.
-    pub fn path(&self, fib: u16, path: Path) -> Option<&PathState> {
-        Some(&self.rib.paths.states[self.rib.paths.find(fib, path)?])
+    /// A state of a list.
+    #[cfg(test)]
+    pub(crate) fn path(&self, fib: u16, list: impl Into<PathList>) -> Option<&PathState> {
+        Some(&self.rib.paths.states[*self.rib.paths.find(fib, &list.into()).first()?])
     }
 
     /// How many forwarding objects there are, those included that wait for workers to pass.

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ip::path::Affected;
+use crate::ip::path_list::Weighted;
 use crate::ip::recursion::MAX_HOPS;
 use crate::tables::{Tables, Writers, tables};
 
@@ -73,23 +74,33 @@ struct Lab {
     tables: Tables,
     participant: Participant,
     /// The model: every route.
-    model: BTreeMap<(Prefix4, Source), Path>,
+    model: BTreeMap<(Prefix4, Source), PathList>,
 }
 
 impl Lab {
     fn new() -> Lab {
         let domain = Domain::new();
-        let (Writers { objects, fibs, .. }, tables) = tables(&domain).unwrap();
-        let routes = Routes::new(&domain, objects, fibs).unwrap();
-        let model = SPECIAL.map(|(a, len, path)| ((Prefix4::new(a, len), Source::Special), path)).into();
+        let (Writers { objects, balances, fibs, .. }, tables) = tables(&domain).unwrap();
+        let routes = Routes::new(&domain, objects, balances, fibs).unwrap();
+        let model =
+            SPECIAL.map(|(a, len, path)| ((Prefix4::new(a, len), Source::Special), path.into())).into();
         Lab { routes, links: Links::default(), tables, participant: domain.register(), model }
     }
 
-    /// What workers do with packets to these addresses.
-    fn forwarded(&mut self, to: &[u32]) -> Vec<Object> {
+    /// What workers do with packets to these addresses: words, several where flows are shared out.
+    fn forwarded(&mut self, to: &[u32]) -> Vec<BTreeSet<u64>> {
         let section = self.participant.enter();
         let table = self.tables.fibs.get(section.guard()).get(0).unwrap();
-        to.iter().map(|a| Object::from_word(self.tables.objects.get(table.lookup(*a)))).collect()
+        let words = |word| match Object::from_word(word) {
+            Object::Balance(at) => {
+                let buckets = self.tables.balances.get(section.guard(), at).unwrap();
+                let words: BTreeSet<u64> = (0..256).map(|hash| buckets.word(hash << 24)).collect();
+                assert_eq!(words, buckets.ways().iter().copied().collect());
+                words
+            }
+            object => [object.to_word()].into(),
+        };
+        to.iter().map(|a| words(self.tables.objects.get(table.lookup(*a)))).collect()
     }
 
     fn interface(&mut self, interface: u32, change: impl FnOnce(&mut Links)) {
@@ -101,9 +112,9 @@ impl Lab {
 
     fn apply(&mut self, op: &Op) {
         match *op {
-            Op::Add(prefix, source, path) => {
-                self.routes.add(0, prefix, source, path, &mut self.links).unwrap();
-                self.model.insert((prefix, source), path);
+            Op::Add(prefix, source, ref list) => {
+                self.routes.add(0, prefix, source, list.clone(), &mut self.links).unwrap();
+                self.model.insert((prefix, source), list.clone());
             }
             Op::Remove(prefix, source) => {
                 let had = self.routes.remove(0, prefix, source, &mut self.links);
@@ -139,42 +150,50 @@ impl Lab {
         }
     }
 
-    /// What a path means by the model: its next hop may have to be looked for among the routes.
-    fn meaning(&self, path: Path) -> Option<Object> {
-        let counts = |p: Path| self.recursive(p).is_some() || self.links.meaning(p).is_some();
-        let mut at = path;
+    /// What a path means by the model, after so many steps: its next hop may have to be looked for among the routes.
+    fn meaning(&self, path: Path, steps: usize) -> BTreeSet<u64> {
+        let counts = |list: &PathList| {
+            list.paths().any(|p| self.recursive(p).is_some() || self.links.meaning(p).is_some())
+        };
+        let Some(next_hop) = self.recursive(path) else {
+            return self.links.meaning(path).iter().map(|object| object.to_word()).collect();
+        };
+        let covering = self.model.iter().filter(|((p, _), list)| p.contains(next_hop) && counts(list));
+        let longest = covering.min_by_key(|((p, source), _)| (std::cmp::Reverse(p.len()), *source));
         // Who is not out of it after so many steps is in a circle, or goes too far.
-        for _ in 0..=MAX_HOPS {
-            let Some(next_hop) = self.recursive(at) else { return self.links.meaning(at) };
-            let covering = self.model.iter().filter(|((p, _), path)| p.contains(next_hop) && counts(**path));
-            let longest = covering.min_by_key(|((p, source), _)| (std::cmp::Reverse(p.len()), *source));
-            at = match *longest?.1 {
-                Path::Attached(i) => Path::Via { next_hop, interface: Some(i) },
-                Path::Local | Path::Table(_) => return None,
-                path => path,
-            };
-        }
-        None
+        let Some((_, list)) = longest.filter(|_| steps < MAX_HOPS) else { return BTreeSet::new() };
+        let further = |path| match path {
+            Path::Attached(i) => Some(Path::Via { next_hop, interface: Some(i) }),
+            Path::Local | Path::Table(_) => None,
+            path => Some(path),
+        };
+        list.paths().filter_map(further).flat_map(|path| self.meaning(path, steps + 1)).collect()
     }
 
     /// The model's answers.
-    fn expected(&self, to: &[u32]) -> Vec<Object> {
+    fn expected(&self, to: &[u32]) -> Vec<BTreeSet<u64>> {
         let mut naive = NaiveLpm::new();
-        let mut objects = vec![Object::from_word(0)];
+        let mut meanings = vec![nothing()];
         // The best source comes last, and is what remains.
-        for ((prefix, _), path) in self.model.iter().rev() {
-            if let Some(object) = self.meaning(*path) {
-                naive.insert(prefix.bits(), prefix.len(), objects.len() as u32).unwrap();
-                objects.push(object);
+        for ((prefix, _), list) in self.model.iter().rev() {
+            let meaning: BTreeSet<u64> = list.paths().flat_map(|path| self.meaning(path, 0)).collect();
+            if !meaning.is_empty() {
+                naive.insert(prefix.bits(), prefix.len(), meanings.len() as u32).unwrap();
+                meanings.push(meaning);
             }
         }
-        to.iter().map(|a| objects[naive.lookup(*a) as usize]).collect()
+        to.iter().map(|a| meanings[naive.lookup(*a) as usize].clone()).collect()
     }
+}
+
+/// What is said where there is no route.
+fn nothing() -> BTreeSet<u64> {
+    [Object::from_word(0).to_word()].into()
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    Add(Prefix4, Source, Path),
+    Add(Prefix4, Source, PathList),
     Remove(Prefix4, Source),
     Flip(u32),
     Network(u32, Option<Prefix4>),
@@ -200,6 +219,16 @@ fn path() -> impl Strategy<Value = Path> {
     ]
 }
 
+/// One path, or several.
+fn list() -> impl Strategy<Value = PathList> {
+    let weighted = (path(), 1u8..4).prop_map(|(path, weight)| Weighted { path, weight });
+    let several = prop::collection::vec(weighted, 2..4);
+    prop_oneof![
+        2 => path().prop_map(PathList::from),
+        1 => several.prop_filter_map("they make no list", |paths| PathList::new(paths).ok()),
+    ]
+}
+
 /// Prefixes that nest, of all lengths.
 fn prefix() -> impl Strategy<Value = Prefix4> {
     let address = prop::sample::select(vec![
@@ -216,7 +245,7 @@ fn prefix() -> impl Strategy<Value = Prefix4> {
 fn op() -> impl Strategy<Value = Op> {
     let source = || prop::sample::select(vec![Source::Interface, Source::Neighbor, Source::Static]);
     prop_oneof![
-        6 => (prefix(), source(), path()).prop_map(|(p, s, path)| Op::Add(p, s, path)),
+        6 => (prefix(), source(), list()).prop_map(|(p, s, list)| Op::Add(p, s, list)),
         2 => (prefix(), source()).prop_map(|(p, s)| Op::Remove(p, s)),
         3 => (0..INTERFACES).prop_map(Op::Flip),
         2 => (0..INTERFACES, prop::option::of(network())).prop_map(|(i, n)| Op::Network(i, n)),
@@ -242,22 +271,22 @@ proptest! {
             if let (Op::Add(..) | Op::Remove(..), Some(before)) = (op, before) {
                 let now = lab.forwarded(&to);
                 for ((before, now), after) in before.iter().zip(now).zip(lab.expected(&to)) {
-                    let goes = |object: Object| matches!(object, Object::Adjacency(_) | Object::Glean(_));
-                    prop_assert!(!goes(*before) || !goes(after) || goes(now), "{op:?}: {before:?} {now:?} {after:?}");
+                    let goes = |words: &BTreeSet<u64>| words.iter().all(|word| {
+                        matches!(Object::from_word(*word), Object::Adjacency(_) | Object::Glean(_))
+                    });
+                    prop_assert!(!goes(before) || !goes(&after) || goes(&now), "{op:?}: {before:?} {now:?} {after:?}");
                 }
             }
             // At any time, no packet goes over an adjacency that nobody holds.
-            for object in lab.forwarded(&to) {
-                if let Object::Adjacency(index) = object {
-                    prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {object:?}");
-                }
+            for index in lab.forwarded(&to).iter().flatten().filter_map(|word| Object::adjacency(*word)) {
+                prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {index}");
             }
             // What is shown is right at once, unless recursive paths have yet to follow.
-            let follow = lab.routes.unsettled() && lab.model.values().any(|p| lab.recursive(*p).is_some());
+            let follow = lab.routes.unsettled() && lab.model.values().any(|l| l.paths().any(|p| lab.recursive(p).is_some()));
             for (address, expected) in to.iter().zip(lab.expected(&to)).filter(|_| !follow) {
                 let found = lab.routes.lookup(0, Ipv4Addr::from_bits(*address));
-                let object = found.and_then(|(_, _, path)| lab.routes.path(0, path)?.resolved);
-                prop_assert_eq!(object.unwrap_or(Object::from_word(0)), expected);
+                let ways = found.map(|(_, _, state)| state.ways.iter().map(|way| way.to_word()).collect());
+                prop_assert_eq!(ways.unwrap_or_else(nothing), expected);
             }
             if !lab.routes.unsettled() {
                 prop_assert_eq!(lab.forwarded(&to), lab.expected(&to), "{:?}", op);
@@ -265,7 +294,7 @@ proptest! {
         }
         while lab.routes.settle(1, &mut lab.links) {}
         prop_assert_eq!(lab.forwarded(&to), lab.expected(&to));
-        let shown: Vec<_> = lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1))).collect();
+        let shown: Vec<_> = lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1.list.clone()))).collect();
         prop_assert_eq!(shown, lab.model.clone().into_iter().collect::<Vec<_>>());
         // Nothing is left behind.
         for (prefix, source) in lab.model.clone().into_keys() {
@@ -275,9 +304,9 @@ proptest! {
         lab.routes.collect(&mut lab.links);
         prop_assert!(lab.routes.holding.is_empty());
         prop_assert!(!lab.routes.unsettled() && lab.links.users.values().all(|n| *n == 0));
-        prop_assert_eq!(lab.forwarded(&to), vec![Object::from_word(0); to.len()]);
+        prop_assert_eq!(lab.forwarded(&to), vec![nothing(); to.len()]);
         lab.routes.collect(&mut lab.links);
-        prop_assert_eq!(lab.routes.objects.len(), 1);
+        prop_assert_eq!((lab.routes.objects.len(), lab.routes.balances.len()), (1, 0));
     }
 }
 
@@ -296,16 +325,15 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     };
     let add = |lab: &mut Lab, n: u32, path| {
         let prefix = Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
-        lab.routes.add(0, prefix, Source::Static, path, &mut lab.links).unwrap();
+        lab.routes.add(0, prefix, Source::Static, PathList::from(path), &mut lab.links).unwrap();
     };
     for n in 0..2000 {
         add(&mut lab, n, hop(0, n % 10, None));
         add(&mut lab, 2000 + n, hop(1, n, None));
         add(&mut lab, 4000 + n, hop(2, n, Some(2)));
     }
-    lab.routes
-        .add(0, Prefix4::new(Ipv4Addr::new(20, 0, 0, 0), 8), Source::Static, hop(1, 0, None), &mut lab.links)
-        .unwrap();
+    let covering = Prefix4::new(Ipv4Addr::new(20, 0, 0, 0), 8);
+    lab.routes.add(0, covering, Source::Static, hop(1, 0, None).into(), &mut lab.links).unwrap();
     lab.links.asked = 0;
     lab.interface(0, |links| {
         links.up.remove(&0);
@@ -313,9 +341,9 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     assert_eq!(lab.links.asked, 10);
     // All are dropped already, and follow the shorter route as they are visited: no more of them than were asked for.
     let to: Vec<u32> = (0..2000).map(|n| 0x1400_0001 + (n << 8)).collect();
-    assert_eq!(lab.forwarded(&to), vec![Object::Unresolved; 2000]);
-    let follow =
-        |lab: &mut Lab| lab.forwarded(&to).iter().filter(|o| **o == Object::Adjacency(1 << 16 | 1)).count();
+    assert_eq!(lab.forwarded(&to), vec![BTreeSet::from([Object::Unresolved.to_word()]); 2000]);
+    let shorter = Object::Adjacency(1 << 16 | 1).to_word();
+    let follow = |lab: &mut Lab| lab.forwarded(&to).iter().filter(|words| words.contains(&shorter)).count();
     assert!(lab.routes.settle(500, &mut lab.links));
     assert_eq!(follow(&mut lab), 500);
     while lab.routes.settle(500, &mut lab.links) {}

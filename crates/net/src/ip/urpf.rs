@@ -2,7 +2,7 @@
 //! it says.
 //!
 //! `ip4-rx-urpf-strict` lets a packet pass if packets to its source would leave by the interface that it came in by (section
-//! 2.2), `ip4-rx-urpf-loose` if they would leave at all (section 2.4). Both look in the VRF of the interface, and follow routes
+//! 2.2; one of several ways will do), `ip4-rx-urpf-loose` if they would leave at all (section 2.4). Both look in the VRF of the interface, and follow routes
 //! into other VRFs. The default route counts, as any other. A route that drops or reports does not, nor does one that leads to
 //! the router itself: nobody else sends from there.
 //!
@@ -18,9 +18,9 @@ use infra::counters::Lane;
 use infra::quiesce::Guard;
 use wire::ipv4::{self, Ipv4Header};
 
-use super::Object;
 use super::lookup::{Fibs, Leaves, through_tables};
 use super::reassembly::SHALLOW;
+use super::{Buckets, Object};
 use crate::Tables;
 use crate::adjacency::Adjacency;
 
@@ -103,6 +103,7 @@ reasons! {
 struct Reverse {
     fibs: Reader<Fibs>,
     objects: WordReader,
+    balances: SlotReader<Buckets>,
     leaves: Leaves,
     /// Packets that failed, by receive interface.
     failed: Lane<1>,
@@ -110,8 +111,8 @@ struct Reverse {
 
 impl Reverse {
     fn new(t: &Tables, worker: usize) -> io::Result<Reverse> {
-        let (fibs, objects) = (t.fibs.clone(), t.objects.clone());
-        Ok(Reverse { fibs, objects, leaves: Leaves::new(), failed: t.urpf.lane(worker)? })
+        let (fibs, objects, balances) = (t.fibs.clone(), t.objects.clone(), t.balances.clone());
+        Ok(Reverse { fibs, objects, balances, leaves: Leaves::new(), failed: t.urpf.lane(worker)? })
     }
 
     /// Looks all sources up at once.
@@ -128,13 +129,18 @@ impl Reverse {
         self.objects.get(self.leaves.get(i).1)
     }
 
-    /// The same, to its end; `None` if there is none.
+    /// The same, to its ends: several where packets may go several ways; none where there is no end.
     #[cold]
-    fn end(&self, fibs: &Fibs, i: usize) -> Option<Object> {
-        match Object::from_word(self.word(i)) {
+    fn ends<'g>(&self, guard: &'g Guard, fibs: &Fibs, i: usize) -> impl Iterator<Item = Object> + use<'g> {
+        let object = match Object::from_word(self.word(i)) {
             Object::Table(fib) => through_tables(fibs, &self.objects, self.leaves.get(i).0, fib).ok(),
             object => Some(object),
-        }
+        };
+        let (one, ways) = match object {
+            Some(Object::Balance(buckets)) => (None, self.balances.get(guard, buckets).map(Buckets::ways)),
+            one => (one, None),
+        };
+        one.into_iter().chain(ways.unwrap_or_default().iter().map(|word| Object::from_word(*word)))
     }
 
     /// Drops a packet, unless its host has no address yet.
@@ -175,14 +181,14 @@ impl FrameNode for Ip4UrpfStrict {
             if Object::adjacency(reverse.word(i)).is_some_and(|a| by(a) == from) {
                 return None;
             }
-            let leaves_by = match reverse.end(fibs, i) {
-                Some(Object::Adjacency(adjacency)) => by(adjacency),
-                Some(Object::Glean(interface)) => Some(interface),
+            let mut leaves_by = reverse.ends(cx.guard, fibs, i).filter_map(|end| match end {
+                Object::Adjacency(adjacency) => by(adjacency),
+                Object::Glean(interface) => Some(interface),
                 _ => None,
-            };
-            match leaves_by {
+            });
+            match leaves_by.next() {
                 None => reverse.fail(p, Strict::NoRoute),
-                to if to == from => None,
+                to if to == from || leaves_by.any(|to| Some(to) == from) => None,
                 Some(_) => reverse.fail(p, Strict::Elsewhere),
             }
         });
@@ -212,10 +218,8 @@ impl FrameNode for Ip4UrpfLoose {
             if Object::adjacency(reverse.word(i)).is_some() {
                 return None;
             }
-            match reverse.end(fibs, i) {
-                Some(Object::Adjacency(_) | Object::Glean(_)) => None,
-                _ => reverse.fail(p, Loose::NoRoute),
-            }
+            let leads = |end| matches!(end, Object::Adjacency(_) | Object::Glean(_));
+            if reverse.ends(cx.guard, fibs, i).any(leads) { None } else { reverse.fail(p, Loose::NoRoute) }
         });
     }
 }

@@ -141,7 +141,7 @@ impl Router {
         let mut result = Ok(());
         for (fib, prefix, path) in wanted {
             if result.is_ok() {
-                result = self.routes.add(fib, prefix, Source::Interface, path, &mut self.near);
+                result = self.routes.add(fib, prefix, Source::Interface, path.into(), &mut self.near);
             }
             if result.is_ok() || had.contains(&(fib, prefix, path)) {
                 done.push((fib, prefix, path));

@@ -178,7 +178,8 @@ impl Router {
         // The first buffers are the main thread's, so that it has its reserve whatever the workers take.
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());
-        let Writers { interfaces, ports: tx_ports, adjacencies, objects, fibs, own, shards } = writers;
+        let Writers { interfaces, ports: tx_ports, adjacencies, objects, balances, fibs, own, shards } =
+            writers;
         let mut router = Router {
             near: Neighborhood {
                 records: interfaces,
@@ -186,7 +187,7 @@ impl Router {
                 adjacencies: Adjacencies::new(&domain, adjacencies, tables.adjacency_counters.clone()),
                 neighbors: Neighbors::default(),
             },
-            routes: Routes::new(&domain, objects, fibs)?,
+            routes: Routes::new(&domain, objects, balances, fibs)?,
             connected: BTreeMap::new(),
             arp: neighbors::Arp::default(),
             pings: ping::Pings::default(),

@@ -13,7 +13,7 @@ use wire::ipv4;
 use super::{Address, InterfaceInfo, Neighborhood, Router, RouterError};
 use crate::adjacency::ethernet;
 use crate::interface::Kind;
-use crate::ip::{Path, Prefix4, Source};
+use crate::ip::{Path, PathList, Prefix4, Source};
 use crate::neighbor::{
     self, Action, Config, Counters, Entry, Event, Key, NeighborView, Outcome, Release, State,
 };
@@ -59,6 +59,12 @@ impl Neighborhood {
         };
         self.adjacencies.set_mac(interface, address, mac, record, info.tags);
     }
+}
+
+/// The route that a neighbour has for itself.
+fn host_route(interface: u32, address: Ipv4Addr) -> (Prefix4, PathList) {
+    let path = Path::Via { next_hop: address, interface: Some(interface) };
+    (Prefix4::host(address), path.into())
 }
 
 impl Router {
@@ -174,12 +180,15 @@ impl Router {
         if known && !on_link {
             self.arp.off_link.insert((address, interface));
         }
-        let attached =
-            || self.routes.covering(fib, address).is_some_and(|(_, p)| p == Path::Attached(interface));
+        let attached = || {
+            self.routes
+                .covering(fib, address)
+                .is_some_and(|(_, to)| to.list == Path::Attached(interface).into())
+        };
         let wanted = on_link || known && attached();
-        let (prefix, path) =
-            (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
-        let present = self.routes.exact(fib, prefix).any(|s| s == (Source::Neighbor, path));
+        let (prefix, path) = host_route(interface, address);
+        let present =
+            self.routes.exact(fib, prefix).any(|(source, to)| source == Source::Neighbor && to.list == path);
         let done = match (present, wanted) {
             (false, true) => self.routes.add(fib, prefix, Source::Neighbor, path, &mut self.near),
             (true, false) => self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near).map(|_| ()),
@@ -204,9 +213,11 @@ impl Router {
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
         let keys: Vec<Key> = self.near.neighbors.entries().of(interface).map(|e| e.0).collect();
         for (_, address) in keys {
-            let (prefix, path) =
-                (Prefix4::host(address), Path::Via { next_hop: address, interface: Some(interface) });
-            if self.routes.exact(fib, prefix).any(|s| s == (Source::Neighbor, path))
+            let (prefix, path) = host_route(interface, address);
+            if self
+                .routes
+                .exact(fib, prefix)
+                .any(|(source, to)| source == Source::Neighbor && to.list == path)
                 && let Err(e) = self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near)
             {
                 tracing::warn!("the route to neighbour {address}: {e}");

@@ -145,12 +145,13 @@ impl Router {
         let refused = |why: &str| RouterError(format!("{destination} cannot be pinged: {why}"));
         let mut table = fib;
         for _ in 0..MAX_HOPS {
-            let Some((prefix, _, path)) = self.routes.lookup(table, destination) else {
+            let Some((prefix, _, to)) = self.routes.lookup(table, destination) else {
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
-            // What is looked up has an end, if it is recursive.
-            let trail = self.routes.path(table, path).and_then(|p| p.trail.as_ref());
-            return match trail.map_or(path, |t| t.end.unwrap_or(path)) {
+            // What is looked up has an end, if it is recursive. Of several ways any will do.
+            let end = to.trail.as_ref().and_then(|t| t.ends.first()).map(|end| end.0);
+            let Some(path) = end.or_else(|| to.list.paths().next()) else { continue };
+            return match path {
                 Path::Via { next_hop, interface } => {
                     let interface = interface.or_else(|| self.near.connected(table, next_hop));
                     Ok((interface, next_hop))

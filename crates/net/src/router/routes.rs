@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use super::{Neighborhood, Router, RouterError};
-use crate::ip::{Affected, Object, Path, Prefix4, Resolver, Source};
+use crate::ip::{Affected, Object, Path, PathList, Prefix4, Resolver, Source};
 
 /// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
 const VISITS_AT_ONCE: usize = 1024;
@@ -79,26 +79,31 @@ impl Router {
         Ok(self.routes.remove_table(fib)?)
     }
 
-    /// Adds the operator's route, or changes its path.
+    /// Adds the operator's route, or changes its paths.
     ///
     /// # Errors
     /// When there is no such VRF, or no more room.
-    pub fn add_route(&mut self, fib: u16, prefix: Prefix4, path: Path) -> Result<(), RouterError> {
-        self.routes.add(fib, prefix, Source::Static, path, &mut self.near)?;
+    pub fn add_route(
+        &mut self,
+        fib: u16,
+        prefix: Prefix4,
+        list: impl Into<PathList>,
+    ) -> Result<(), RouterError> {
+        self.routes.add(fib, prefix, Source::Static, list.into(), &mut self.near)?;
         self.sync_off_link(prefix);
         self.follow_first();
         Ok(())
     }
 
-    /// Removes the operator's route; returns the path that it had.
+    /// Removes the operator's route; returns the paths that it had.
     ///
     /// # Errors
     /// When there is none.
-    pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<Path, RouterError> {
-        let path = self.routes.remove(fib, prefix, Source::Static, &mut self.near)?;
+    pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<PathList, RouterError> {
+        let list = self.routes.remove(fib, prefix, Source::Static, &mut self.near)?;
         self.sync_off_link(prefix);
         self.follow_first();
-        Ok(path)
+        Ok(list)
     }
 
     /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means. Many routes

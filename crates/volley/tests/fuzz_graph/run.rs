@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use buf::bpf::Program;
-use net::ip::{Path, Prefix4, Urpf};
+use net::ip::{Path, PathList, Prefix4, Urpf, Weighted};
 use net::pcap::Point;
 use net::router::{Address, Router};
 use wire::Mac;
@@ -158,9 +158,8 @@ impl Run {
         if s.one_in(16) || all.is_empty() { u32::from(s.u8()) } else { s.pick(&all) }
     }
 
-    fn add_route(&mut self, s: &mut Script<'_>) {
-        let prefix = self.prefix(s);
-        let path = match s.below(10) {
+    fn path(&self, s: &mut Script<'_>) -> Path {
+        match s.below(10) {
             0 => Path::Drop,
             1 => Path::Unreachable,
             2 => Path::Prohibit,
@@ -169,8 +168,17 @@ impl Run {
             5 => Path::Table(u16::from(s.u8() % 3)),
             6 | 7 => Path::Via { next_hop: s.address(), interface: Some(self.some_interface(s)) },
             _ => Path::Via { next_hop: s.address(), interface: None },
-        };
-        self.attempt(|r| r.add_route(s.pick(&[0, 0, 1, 2]), prefix, path));
+        }
+    }
+
+    fn add_route(&mut self, s: &mut Script<'_>) {
+        let prefix = self.prefix(s);
+        let paths = if s.one_in(3) { 2 + s.below(3) } else { 1 };
+        let branch = |_| Weighted { path: self.path(s), weight: 1 + s.u8() % 4 };
+        let paths: Vec<Weighted> = (0..paths).map(branch).collect();
+        // What cannot go together goes alone.
+        let list = PathList::new(paths.clone()).unwrap_or_else(|_| paths[0].path.into());
+        self.attempt(|r| r.add_route(s.pick(&[0, 0, 1, 2]), prefix, list));
     }
 
     fn remove_route(&mut self, s: &mut Script<'_>) {

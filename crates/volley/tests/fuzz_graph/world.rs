@@ -9,7 +9,7 @@ use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::Tags;
 use net::interface::Handoff;
-use net::ip::{Path, Source};
+use net::ip::{Path, PathList, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Address, Parts, Receive, Router, Sizes};
 use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
@@ -104,6 +104,10 @@ impl World {
         for (fib, prefix, path) in routes {
             w.router.add_route(fib, prefix.parse().expect("a prefix"), path).expect("a route");
         }
+        let ways = [[10, 0, 0, 2], [10, 0, 1, 3]]
+            .map(|hop| Weighted { path: Path::Via { next_hop: hop.into(), interface: None }, weight: 1 });
+        let shared = PathList::new(ways.to_vec()).expect("two paths");
+        w.router.add_route(0, "10.3.0.0/24".parse().expect("a prefix"), shared).expect("a route");
         w.settle();
         w
     }
@@ -236,10 +240,8 @@ impl World {
             let near = ends.flat_map(|a| [a, Ipv4Addr::from_bits(a.to_bits().wrapping_add(1))]);
             for address in near.chain([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]) {
                 let said = self.router.routes().lookup(fib, address);
-                let object =
-                    said.and_then(|(_, _, path)| self.router.routes().path(fib, path)).map(|p| p.object);
                 let found = table.lookup(address.to_bits());
-                assert_eq!(found, object.unwrap_or(0), "{address} in table {fib}: {said:?}");
+                assert_eq!(found, said.map_or(0, |s| s.2.object), "{address} in table {fib}: {said:?}");
             }
         }
     }
@@ -267,14 +269,15 @@ impl World {
             self.router.remove_interface(index).expect("an interface can be removed");
         }
         for fib in [0, 1] {
-            let left = self.router.routes().iter(fib).map(|(p, sources)| (p, sources.collect::<Vec<_>>()));
-            for (prefix, sources) in left.collect::<Vec<_>>() {
-                for (source, path) in sources {
-                    match source {
-                        Source::Static => assert_eq!(self.router.remove_route(fib, prefix), Ok(path)),
-                        Source::Special => {}
-                        _ => panic!("{prefix} in table {fib} follows from nothing: {source:?} {path:?}"),
-                    }
+            let routes = self.router.routes().iter(fib);
+            let left: Vec<_> = routes
+                .flat_map(|(p, all)| all.map(move |(source, to)| (p, source, to.list.clone())))
+                .collect();
+            for (prefix, source, list) in left {
+                match source {
+                    Source::Static => assert_eq!(self.router.remove_route(fib, prefix), Ok(list)),
+                    Source::Special => {}
+                    _ => panic!("{prefix} in table {fib} follows from nothing: {source:?} {list:?}"),
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use net::ip::{Object, Path, PathState, Prefix4, Routes, Trail};
+use net::ip::{Object, Path, PathList, PathState, Prefix4, Routes, Trail, Weighted};
 use serde::Serialize;
 
 use super::super::{Context, Output};
@@ -28,13 +28,24 @@ struct Route {
 #[derive(Clone, Serialize)]
 struct RouteSource {
     source: &'static str,
+    /// Several paths with their weights, with "and" between.
     path: String,
     resolved: bool,
-    /// Of a next hop on no connected network: the next hops that the routes lead to, one behind the other.
+    /// Of next hops on no connected network: the next hops that the routes lead to, one behind the other.
     through: Vec<Ipv4Addr>,
-    /// Of such a one: why it is unresolved.
+    /// Of such ones: why some lead nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Where flows go if several ways share them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ways: Vec<Share>,
+}
+
+#[derive(Clone, Serialize)]
+struct Share {
+    path: String,
+    /// Of 256 equal parts of all flows how many.
+    parts: usize,
 }
 
 fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
@@ -62,37 +73,33 @@ fn target_text(c: &Context, path: Path) -> String {
     }
 }
 
-/// Where the routes lead that a next hop was looked for by, such as ` → 10.0.0.2 host-eth0`.
+/// Where the routes lead that a next hop was looked for by, such as ` → 10.0.0.2 host-eth0`, if they lead one way.
 fn trail_text(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
     let mut text: String = trail.hops.iter().skip(1).map(|hop| format!(" → {hop}")).collect();
-    match trail.end {
-        Ok(Path::Via { next_hop, interface: Some(i) }) => {
+    match trail.ends[..] {
+        [(Path::Via { next_hop, interface: Some(i) }, _)] => {
             // On a link that it is attached to, the last next hop is the neighbour.
             let neighbor =
                 if trail.hops.last() == Some(&next_hop) { String::new() } else { format!("{next_hop} ") };
             let _ = write!(text, " → {neighbor}{}", interface_name(c, i));
         }
-        Ok(Path::Via { .. }) => {
+        [(Path::Via { .. }, _)] => {
             text.extend(leaves_by.map(|i| format!(" {}", interface_name(c, i))));
         }
-        Ok(other) => {
+        [(other, _)] => {
             let _ = write!(text, " → {}", target_text(c, other));
         }
-        Err(_) => {}
+        _ => {}
     }
     text
 }
 
-fn path_text(c: &Context, path: Path, state: Option<&PathState>) -> String {
-    let adjacency = match state.and_then(|s| s.resolved) {
-        Some(Object::Adjacency(index)) => c.system.router.adjacencies().get(index).map(|a| (index, a)),
-        _ => None,
-    };
-    let mut text = target_text(c, path);
-    if let Some(trail) = state.and_then(|s| s.trail.as_ref()) {
-        text += &trail_text(c, trail, adjacency.map(|(_, a)| a.interface));
-    }
-    if let Some((index, adj)) = adjacency {
+/// The adjacency that packets go over, such as ` [adj 3: host-eth0 mtu:1500 …]`; nothing if they go over none.
+fn adjacency_text(c: &Context, object: Option<Object>) -> String {
+    let mut text = String::new();
+    if let Some(Object::Adjacency(index)) = object
+        && let Some(adj) = c.system.router.adjacencies().get(index)
+    {
         let name = interface_name(c, adj.interface);
         let _ = write!(text, " [adj {index}: {name} mtu:{} ", adj.mtu);
         match &adj.rewrite {
@@ -108,12 +115,29 @@ fn path_text(c: &Context, path: Path, state: Option<&PathState>) -> String {
     text
 }
 
+fn list_text(c: &Context, to: &PathState) -> String {
+    let PathList::One(path) = to.list else {
+        let branch = |w: Weighted| match w.weight {
+            1 => target_text(c, w.path),
+            weight => format!("{} weight {weight}", target_text(c, w.path)),
+        };
+        return to.list.weighted().map(branch).collect::<Vec<_>>().join(" and ");
+    };
+    let mut text = target_text(c, path);
+    let adjacency = if let Some(Object::Adjacency(index)) = to.resolved { Some(index) } else { None };
+    if let Some(trail) = &to.trail {
+        let leaves_by = adjacency.and_then(|index| c.system.router.adjacencies().get(index));
+        text += &trail_text(c, trail, leaves_by.map(|a| a.interface));
+    }
+    text + &adjacency_text(c, to.resolved)
+}
+
 /// Makes rows out of routes. Paths are shared by many routes, so it keeps the text of the last one, and is for no longer
 /// than nothing changes.
 struct Reader<'c> {
     context: &'c Context,
     table: u16,
-    last: Option<(Path, RouteSource)>,
+    last: Option<(u32, RouteSource)>,
 }
 
 impl Reader<'_> {
@@ -125,25 +149,30 @@ impl Reader<'_> {
     fn route(&mut self, prefix: Prefix4) -> Option<Route> {
         let sources = self.context.system.router.routes().exact(self.table, prefix);
         let sources: Vec<RouteSource> =
-            sources.map(|(source, path)| RouteSource { source: source.name(), ..self.path(path) }).collect();
+            sources.map(|(source, to)| RouteSource { source: source.name(), ..self.paths(to) }).collect();
         let installed = sources.iter().any(|s| s.resolved);
         (!sources.is_empty()).then(|| Route { prefix: prefix.to_string(), installed, sources })
     }
 
-    fn path(&mut self, path: Path) -> RouteSource {
-        if let Some((_, source)) = self.last.as_ref().filter(|(last, _)| *last == path) {
+    fn paths(&mut self, to: &PathState) -> RouteSource {
+        if let Some((_, source)) = self.last.as_ref().filter(|(last, _)| *last == to.object) {
             return source.clone();
         }
-        let state = self.context.system.router.routes().path(self.table, path);
-        let trail = state.and_then(|s| s.trail.as_ref());
+        let (c, trail) = (self.context, to.trail.as_ref());
+        let share = |(path, parts, means)| Share {
+            path: target_text(c, path) + &adjacency_text(c, Some(means)),
+            parts,
+        };
+        let lost = trail.map_or_else(Vec::new, |t| t.lost.iter().map(ToString::to_string).collect());
         let source = RouteSource {
             source: "",
-            path: path_text(self.context, path, state),
-            resolved: state.is_some_and(|s| s.resolved.is_some()),
+            path: list_text(c, to),
+            resolved: to.resolved.is_some(),
             through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
-            reason: trail.and_then(|t| t.end.err()).map(|lost| lost.to_string()),
+            reason: (!lost.is_empty()).then(|| lost.join("; ")),
+            ways: to.shares().map(share).collect(),
         };
-        self.last.insert((path, source)).1.clone()
+        self.last.insert((to.object, source)).1.clone()
     }
 }
 
@@ -152,16 +181,18 @@ impl Route {
         let _ = writeln!(out, "{}", self.prefix);
         let mut first = self.installed;
         for s in &self.sources {
+            let reason = s.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             let state = match (s.resolved, first) {
+                (true, true) if s.reason.is_some() => format!(" (in part unresolved{reason})"),
                 (true, true) => String::new(),
                 (true, false) => " (another source is preferred)".into(),
-                (false, _) => {
-                    let reason = s.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-                    format!(" (unresolved{reason})")
-                }
+                (false, _) => format!(" (unresolved{reason})"),
             };
             first &= !s.resolved;
             let _ = writeln!(out, "  [{}] {}{state}", s.source, s.path);
+            for way in &s.ways {
+                let _ = writeln!(out, "    {} of 256 parts of the flows: {}", way.parts, way.path);
+            }
         }
     }
 }

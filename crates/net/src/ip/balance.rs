@@ -1,0 +1,199 @@
+//! Several ways for the packets of one route: flows are told apart by a hash, and each of [`BUCKETS`] values of it goes one way.
+//!
+//! A [`Layout`] says which, as evenly as the weights of the ways allow. When ways come or go, as few buckets as possible change:
+//! those of a way that goes are dealt out among the others, and a way that comes takes its part from each. All other flows stay
+//! where they are. Seats in a parliament are shared out by the same rule (Webster's, with one seat for each to begin with), and for
+//! the same reason: whoever stays loses nothing because somebody else goes.
+
+use super::object::Object;
+use super::path::Path;
+
+/// Values of a hash that ways are told apart by.
+pub const BUCKETS: usize = 256;
+/// Ways that one route's packets may go, at most.
+pub const MAX_WAYS: usize = 64;
+
+/// What each bucket says, as workers read it.
+pub struct Buckets {
+    /// Words of forwarding objects.
+    words: [u64; BUCKETS],
+    /// The same, each once.
+    ways: Box<[u64]>,
+}
+
+impl Buckets {
+    /// The word for the flow with this hash, of which the upper bits count: the lower ones choose the worker.
+    #[inline(always)]
+    pub fn word(&self, hash: u32) -> u64 {
+        self.words[(hash >> 24) as usize]
+    }
+
+    /// The words that some bucket has.
+    pub fn ways(&self) -> &[u64] {
+        &self.ways
+    }
+}
+
+/// A way, and how much it is to have in comparison to others: its weight, 1 or more.
+pub type Way = (Path, u64);
+
+/// Which bucket goes which way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    ways: Vec<Way>,
+    /// Indices of `ways`.
+    of: [u8; BUCKETS],
+}
+
+/// Of no way.
+const NOBODY: u8 = u8::MAX;
+
+impl Layout {
+    /// That of these ways, 1 to [`MAX_WAYS`] different ones (those beyond do not count), which have no history.
+    pub fn new(ways: &[Way]) -> Layout {
+        Layout { ways: Vec::new(), of: [NOBODY; BUCKETS] }.changed(ways)
+    }
+
+    /// The layout of other ways that differs from this one as little as possible.
+    pub fn changed(&self, ways: &[Way]) -> Layout {
+        let ways = &ways[..ways.len().min(MAX_WAYS)];
+        let now_at =
+            |(path, _): &Way| ways.iter().position(|way| way.0 == *path).map_or(NOBODY, |at| at as u8);
+        let now: Vec<u8> = self.ways.iter().map(now_at).collect();
+        let mut of = self.of.map(|way| now.get(usize::from(way)).copied().unwrap_or(NOBODY));
+        let mut has = vec![0u64; ways.len()];
+        for way in of {
+            if let Some(has) = has.get_mut(usize::from(way)) {
+                *has += 1;
+            }
+        }
+        for bucket in &mut of {
+            if *bucket == NOBODY
+                && let Some(to) = (0..ways.len()).rev().max_by(|a, b| claims(ways, &has, *a, *b))
+            {
+                has[to] += 1;
+                *bucket = to as u8;
+            }
+        }
+        while let Some((from, to)) = unfair(ways, &has)
+            && let Some(bucket) = of.iter().rposition(|way| usize::from(*way) == from)
+        {
+            has[from] -= 1;
+            has[to] += 1;
+            of[bucket] = to as u8;
+        }
+        Layout { ways: ways.to_vec(), of }
+    }
+
+    /// The ways, each with how many buckets go it.
+    pub fn shares(&self) -> impl Iterator<Item = (Path, usize)> {
+        let has = |at| self.of.iter().filter(|way| usize::from(**way) == at).count();
+        self.ways.iter().enumerate().map(move |(at, way)| (way.0, has(at)))
+    }
+
+    /// What workers read, if the ways mean this now, in their order.
+    pub(super) fn buckets(&self, means: &[Object]) -> Buckets {
+        let word = |way: u8| means.get(usize::from(way)).unwrap_or(&Object::Unresolved).to_word();
+        Buckets { words: self.of.map(word), ways: means.iter().map(|object| object.to_word()).collect() }
+    }
+}
+
+/// Twice the number of buckets that a way with `has` of them divides its weight by when it asks for the next; the one that has
+/// none divides by nothing, and comes first.
+fn divisor(has: u64) -> u128 {
+    if has == 0 { 0 } else { 2 * u128::from(has) + 1 }
+}
+
+/// Which of two ways has the better claim to another bucket.
+fn claims(ways: &[Way], has: &[u64], a: usize, b: usize) -> std::cmp::Ordering {
+    let one = |way: usize, other: usize| u128::from(ways[way].1) * divisor(has[other]);
+    one(a, b).cmp(&one(b, a)).then_with(|| has[b].cmp(&has[a]))
+}
+
+/// A way that has a bucket to which another one has the better claim, and that one.
+fn unfair(ways: &[Way], has: &[u64]) -> Option<(usize, usize)> {
+    let to = (0..ways.len()).rev().max_by(|a, b| claims(ways, has, *a, *b))?;
+    let less: Vec<u64> = has.iter().map(|has| has.saturating_sub(1)).collect();
+    let from = (0..ways.len()).filter(|at| has[*at] > 1).min_by(|a, b| claims(ways, &less, *a, *b))?;
+    let (new, old) = (divisor(has[to]), divisor(less[from]));
+    (from != to && u128::from(ways[to].1) * old > u128::from(ways[from].1) * new).then_some((from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn way(n: u32) -> Path {
+        Path::Via { next_hop: Ipv4Addr::from_bits(n), interface: None }
+    }
+
+    fn ways(of: &[(u32, u64)]) -> Vec<Way> {
+        of.iter().map(|(n, weight)| (way(*n), *weight)).collect()
+    }
+
+    /// Different ways with weights.
+    fn any() -> impl Strategy<Value = Vec<Way>> {
+        let weights = prop::collection::btree_map(0..100u32, 1..256u64, 1..MAX_WAYS);
+        weights.prop_map(|of| ways(&of.into_iter().collect::<Vec<_>>()))
+    }
+
+    fn is_fair(layout: &Layout) -> Result<(), TestCaseError> {
+        let total: u64 = layout.ways.iter().map(|way| way.1).sum();
+        let has: Vec<usize> = layout.shares().map(|share| share.1).collect();
+        prop_assert_eq!(has.iter().sum::<usize>(), BUCKETS);
+        for ((_, weight), has) in layout.ways.iter().zip(&has) {
+            prop_assert!(*has > 0);
+            let share = (BUCKETS as u64 * weight) as f64 / total as f64;
+            // Those with too little for one bucket have one, at the cost of the others.
+            let small = layout.ways.iter().filter(|way| BUCKETS as u64 * way.1 < 2 * total).count() as f64;
+            prop_assert!((*has as f64 - share).abs() <= 1.5 + small, "{has} of {share}: {layout:?}");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_are_shared_out_by_weight(ways in any()) {
+            is_fair(&Layout::new(&ways))?;
+        }
+
+        #[test]
+        fn only_the_flows_of_ways_that_go_go_elsewhere(ways in any(), gone in 0..u64::MAX) {
+            let before = Layout::new(&ways);
+            let stay: Vec<Way> =
+                ways.iter().enumerate().filter(|(n, _)| gone >> n & 1 == 0).map(|(_, way)| *way).collect();
+            prop_assume!(!stay.is_empty());
+            let after = before.changed(&stay);
+            is_fair(&after)?;
+            for (old, new) in before.of.iter().zip(&after.of) {
+                let (old, new) = (ways[usize::from(*old)].0, stay[usize::from(*new)].0);
+                prop_assert!(old == new || !stay.iter().any(|way| way.0 == old));
+            }
+        }
+
+        #[test]
+        fn flows_that_move_when_ways_come_go_those_ways(ways in any(), n in 0usize..MAX_WAYS) {
+            let n = n % ways.len();
+            prop_assume!(n > 0);
+            let before = Layout::new(&ways[..n]);
+            let after = before.changed(&ways);
+            is_fair(&after)?;
+            for (old, new) in before.of.iter().zip(&after.of) {
+                prop_assert!(old == new || usize::from(*new) >= n);
+            }
+        }
+    }
+
+    #[test]
+    fn weights_count() {
+        let layout = Layout::new(&ways(&[(1, 3), (2, 1)]));
+        assert_eq!(layout.shares().map(|share| share.1).collect::<Vec<_>>(), [192, 64]);
+        let more = layout.changed(&ways(&[(1, 1), (2, 1)]));
+        assert_eq!(more.shares().map(|share| share.1).collect::<Vec<_>>(), [128, 128]);
+        assert_eq!(layout.changed(&layout.ways), layout);
+    }
+}

@@ -1,0 +1,145 @@
+//! The paths of a route: one, or several that share its flows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::balance::MAX_WAYS;
+use super::path::Path;
+
+/// One of several paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weighted {
+    /// Where its packets go: to a neighbour or a link.
+    pub path: Path,
+    /// How many of the flows it has in comparison to the others, 1 to 255.
+    pub weight: u8,
+}
+
+/// Why there is no such list of paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPaths {
+    /// There is none.
+    None,
+    /// There are more than [`MAX_WAYS`].
+    TooMany,
+    /// One has no weight.
+    NoWeight,
+    /// A path is there twice.
+    Twice,
+    /// One leads neither to a neighbour nor to a link, so that it shares its flows with no other.
+    Alone,
+}
+
+impl fmt::Display for BadPaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPaths::None => f.write_str("a route needs a path"),
+            BadPaths::TooMany => write!(f, "a route has {MAX_WAYS} paths at most"),
+            BadPaths::NoWeight => f.write_str("the weight of a path is 1 to 255"),
+            BadPaths::Twice => f.write_str("a path is there twice"),
+            BadPaths::Alone => f.write_str("only next hops and interfaces can share the flows of a route"),
+        }
+    }
+}
+impl std::error::Error for BadPaths {}
+
+/// The paths of a route. All routes with equal lists share one forwarding object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathList {
+    /// One path.
+    One(Path),
+    /// Several, in order, each once.
+    Several(Arc<[Weighted]>),
+}
+
+impl From<Path> for PathList {
+    fn from(path: Path) -> PathList {
+        PathList::One(path)
+    }
+}
+
+impl PathList {
+    /// A list of paths, in any order.
+    ///
+    /// # Errors
+    /// When these paths make no list.
+    pub fn new(mut paths: Vec<Weighted>) -> Result<PathList, BadPaths> {
+        if paths.iter().any(|p| p.weight == 0) {
+            return Err(BadPaths::NoWeight);
+        }
+        paths.sort_unstable();
+        match paths[..] {
+            [] => Err(BadPaths::None),
+            [one] => Ok(PathList::One(one.path)),
+            _ if paths.len() > MAX_WAYS => Err(BadPaths::TooMany),
+            _ if paths.windows(2).any(|two| two[0].path == two[1].path) => Err(BadPaths::Twice),
+            _ if !paths.iter().all(|p| matches!(p.path, Path::Via { .. } | Path::Attached(_))) => {
+                Err(BadPaths::Alone)
+            }
+            _ => Ok(PathList::Several(paths.into())),
+        }
+    }
+
+    /// The paths with their weights.
+    pub fn weighted(&self) -> impl Iterator<Item = Weighted> {
+        let (one, several) = match self {
+            PathList::One(path) => (Some(Weighted { path: *path, weight: 1 }), &[][..]),
+            PathList::Several(paths) => (None, &paths[..]),
+        };
+        one.into_iter().chain(several.iter().copied())
+    }
+
+    /// The paths.
+    pub fn paths(&self) -> impl Iterator<Item = Path> {
+        self.weighted().map(|w| w.path)
+    }
+
+    /// What is left without the paths that name this interface; `None` when nothing is.
+    pub fn without(&self, interface: u32) -> Option<PathList> {
+        let left = self.weighted().filter(|w| w.path.interface() != Some(interface)).collect();
+        PathList::new(left).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn via(n: u32, interface: Option<u32>) -> Weighted {
+        Weighted { path: Path::Via { next_hop: Ipv4Addr::from_bits(n), interface }, weight: 1 }
+    }
+
+    #[test]
+    fn lists_are_the_same_in_whatever_order() {
+        let list = PathList::new(vec![via(2, None), via(1, None)]).unwrap();
+        assert_eq!(list, PathList::new(vec![via(1, None), via(2, None)]).unwrap());
+        assert_eq!(PathList::new(vec![via(1, None)]), Ok(via(1, None).path.into()));
+    }
+
+    #[test]
+    fn what_makes_no_list_is_refused() {
+        let drop = Weighted { path: Path::Drop, weight: 1 };
+        let none = Weighted { weight: 0, ..via(1, None) };
+        let heavy = Weighted { weight: 7, ..via(1, None) };
+        let many = (0..65).map(|n| via(n, None)).collect();
+        for (paths, why) in [
+            (vec![], BadPaths::None),
+            (vec![via(1, None), drop], BadPaths::Alone),
+            (vec![via(2, None), none], BadPaths::NoWeight),
+            (vec![via(1, None), heavy], BadPaths::Twice),
+            (many, BadPaths::TooMany),
+        ] {
+            assert_eq!(PathList::new(paths), Err(why));
+        }
+    }
+
+    #[test]
+    fn paths_go_with_their_interface() {
+        let list = PathList::new(vec![via(1, Some(7)), via(2, Some(8)), via(3, Some(7))]).unwrap();
+        assert_eq!(list.without(7), Some(via(2, Some(8)).path.into()));
+        assert_eq!(list.without(9), Some(list.clone()));
+        assert_eq!(PathList::from(via(1, Some(7)).path).without(7), None);
+    }
+}
