@@ -305,6 +305,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod routes_tests;
 #[cfg(test)]
+mod share_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod workers_tests;
