@@ -7,6 +7,7 @@ mod flow;
 mod gso;
 mod headers;
 mod icmpv4;
+mod ipv6;
 mod mac;
 
 /// The internet checksum as RFC 1071 section 1 has it: word by word, an odd last byte filled up with zero.
