@@ -137,7 +137,7 @@ pub const fn link_local(mac: Mac) -> u128 {
 
 header! {
     /// The fixed part of an IPv6 header; what follows it [`next_header`](Ipv6Header::next_header) says, which may be
-    /// an extension header.
+    /// an [extension header](crate::extension).
     Ipv6Header, 40
 }
 

@@ -17,6 +17,7 @@ pub mod builder;
 pub mod checksum;
 pub mod describe;
 pub mod ethernet;
+pub mod extension;
 pub mod flow;
 pub mod gso;
 pub mod icmpv4;

@@ -3,6 +3,7 @@
 mod builder;
 mod checksum;
 mod describe;
+mod extension;
 mod flow;
 mod gso;
 mod headers;
