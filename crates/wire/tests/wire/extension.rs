@@ -228,7 +228,7 @@ fn oracle(bytes: &[u8]) -> Result<Chain, ExtensionError> {
         41 => 40,
         _ => 0,
     };
-    c.whole = !c.fragment.is_some_and(|f| f.offset > 0) && bytes.len() - c.offset >= upper;
+    c.whole = c.fragment.is_none_or(|f| f.offset == 0) && bytes.len() - c.offset >= upper;
     Ok(c)
 }
 

@@ -3,7 +3,7 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 use wire::arp::{ArpError, Operation};
 use wire::{
-    ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, TcpHeader, UdpHeader,
+    ArpPacket, EthernetHeader, IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header, Mac, TcpHeader, UdpHeader,
     VirtioNetHeader, VlanTag, ethertype, ipv4, virtio,
 };
 
@@ -120,7 +120,7 @@ proptest! {
                 prop_assert_eq!(<$header>::split_mut(&mut bytes.clone()).is_some(), bytes.len() >= <$header>::LEN);
             )*};
         }
-        check!(EthernetHeader, VlanTag, ArpPacket, Ipv4Header, IcmpHeader, UdpHeader, TcpHeader, VirtioNetHeader, Ipv6Header);
+        check!(EthernetHeader, VlanTag, ArpPacket, Ipv4Header, IcmpHeader, UdpHeader, TcpHeader, VirtioNetHeader, Ipv6Header, Icmpv6Header);
     }
 
     /// The getters agree with another parser.
