@@ -135,6 +135,11 @@ impl<'a> Extensions<'a> {
         }
     }
 
+    /// What follows the headers that were gone through so far, see [`protocol`].
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
     /// The header at the present place, which is an extension header.
     fn header(&mut self) -> Result<Extension<'a>, ExtensionError> {
         let (kind, at) = (self.protocol, self.at);
