@@ -1,11 +1,15 @@
 //! Whole packets, for tests and for the templates of the packet generator.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::arp::ArpPacket;
+use crate::checksum::PseudoHeader;
 use crate::ethernet::{EthernetHeader, VlanTag, ethertype};
+use crate::extension::Fragment;
 use crate::icmpv4::IcmpHeader;
+use crate::icmpv6::Icmpv6Header;
 use crate::ipv4::{self, Ipv4Header, protocol};
+use crate::ipv6::Ipv6Header;
 use crate::mac::Mac;
 use crate::tcp::{Flags, TcpHeader};
 use crate::udp::UdpHeader;
@@ -15,10 +19,17 @@ enum Transport {
     None,
     Udp(UdpHeader),
     Tcp(TcpHeader),
-    Icmp(IcmpHeader),
+    /// Type, code and second word.
+    Icmp(u8, u8, u32),
 }
 
-/// Builds an IPv4 packet, with or without a link header, and computes its lengths and checksums.
+#[derive(Clone, Copy)]
+enum Network {
+    V4(Ipv4Header),
+    V6(Ipv6Header),
+}
+
+/// Builds an IPv4 or IPv6 packet, with or without a link header, and computes its lengths and checksums.
 ///
 /// ```
 /// use wire::{Mac, builder::PacketBuilder};
@@ -35,8 +46,16 @@ pub struct PacketBuilder {
     link: Option<(Mac, Mac)>,
     /// Type and tag control information, the outer tag first.
     tags: Vec<(u16, u16)>,
-    ip: Ipv4Header,
+    ip: Network,
+    /// What follows the IPv6 header, the extension headers first, or the IPv4 header.
+    protocol: u8,
+    id: u16,
+    /// Offset in units of 8 bytes, and whether more follow.
+    fragment: Option<(u16, bool)>,
+    /// Options of the IPv4 header.
     options: Vec<u8>,
+    /// Extension headers: what they are, and what they have behind the first two bytes.
+    extensions: Vec<(u8, Vec<u8>)>,
     transport: Transport,
     payload: Vec<u8>,
     partial: bool,
@@ -45,11 +64,24 @@ pub struct PacketBuilder {
 impl PacketBuilder {
     /// A packet from `src` to `dst` with TTL 64 and nothing behind its header.
     pub fn ipv4(src: Ipv4Addr, dst: Ipv4Addr) -> Self {
+        PacketBuilder::new(Network::V4(Ipv4Header::new(src, dst, 0, 0)))
+    }
+
+    /// A packet from `src` to `dst` with hop limit 64 and nothing behind its header.
+    pub fn ipv6(src: Ipv6Addr, dst: Ipv6Addr) -> Self {
+        PacketBuilder::new(Network::V6(Ipv6Header::new(src, dst, 0, 0)))
+    }
+
+    fn new(ip: Network) -> Self {
         PacketBuilder {
             link: None,
             tags: Vec::new(),
-            ip: Ipv4Header::new(src, dst, protocol::EXPERIMENT, 0),
+            ip,
+            protocol: protocol::EXPERIMENT,
+            id: 0,
+            fragment: None,
             options: Vec::new(),
+            extensions: Vec::new(),
             transport: Transport::None,
             payload: Vec::new(),
             partial: false,
@@ -73,34 +105,50 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets the time to live.
+    /// Sets the time to live, or the hop limit.
     pub fn ttl(mut self, ttl: u8) -> Self {
-        self.ip.set_ttl(ttl);
+        match &mut self.ip {
+            Network::V4(ip) => ip.set_ttl(ttl),
+            Network::V6(ip) => ip.set_hop_limit(ttl),
+        }
         self
     }
 
-    /// Sets the type of service.
+    /// Sets the type of service, or the traffic class.
     pub fn tos(mut self, tos: u8) -> Self {
-        self.ip.set_tos(tos);
+        match &mut self.ip {
+            Network::V4(ip) => ip.set_tos(tos),
+            Network::V6(ip) => ip.set_traffic_class(tos),
+        }
         self
     }
 
-    /// Sets the identification.
+    /// Sets the flow label of an IPv6 packet.
+    pub fn flow_label(mut self, label: u32) -> Self {
+        if let Network::V6(ip) = &mut self.ip {
+            ip.set_flow_label(label);
+        }
+        self
+    }
+
+    /// Sets the identification; an IPv6 packet has one only if it is a fragment.
     pub fn id(mut self, id: u16) -> Self {
-        self.ip.set_id(id);
+        self.id = id;
         self
     }
 
-    /// Sets DF.
+    /// Sets DF of an IPv4 packet.
     pub fn dont_fragment(mut self) -> Self {
-        self.ip.set_dont_fragment(true);
+        if let Network::V4(ip) = &mut self.ip {
+            ip.set_dont_fragment(true);
+        }
         self
     }
 
     /// Makes the packet a fragment: `offset` in units of 8 bytes, and whether more follow. The transport header and its
-    /// checksum are made as for a whole packet.
+    /// checksum are made as for a whole packet. The fragment header of IPv6 stands behind the other extension headers.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
-        self.ip.set_flags_fragment(offset & 0x1fff | (more as u16) << 13);
+        self.fragment = Some((offset & 0x1fff, more));
         self
     }
 
@@ -111,37 +159,53 @@ impl PacketBuilder {
         self
     }
 
-    /// Nothing but the payload behind the IPv4 header, as this protocol.
+    /// Puts an extension header behind the IPv6 header and those there are. `body` is what follows its first two bytes,
+    /// filled up with zeros to a multiple of 8 bytes in all; 2,046 at most count.
+    pub fn extension(mut self, kind: u8, body: &[u8]) -> Self {
+        let mut body: Vec<u8> = body.iter().copied().take(256 * 8 - 2).collect();
+        body.resize((2 + body.len()).next_multiple_of(8) - 2, 0);
+        self.extensions.push((kind, body));
+        self
+    }
+
+    /// Nothing but the payload behind the IP header, as this protocol.
     pub fn protocol(mut self, protocol: u8) -> Self {
         self.transport = Transport::None;
-        self.ip.set_protocol(protocol);
+        self.protocol = protocol;
         self
     }
 
-    /// A UDP header behind the IPv4 header.
+    /// A UDP header behind the IP header.
     pub fn udp(mut self, src_port: u16, dst_port: u16) -> Self {
         self.transport = Transport::Udp(UdpHeader::new(src_port, dst_port, 0));
-        self.ip.set_protocol(protocol::UDP);
+        self.protocol = protocol::UDP;
         self
     }
 
-    /// A TCP header behind the IPv4 header.
+    /// A TCP header behind the IP header.
     pub fn tcp(mut self, src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: Flags) -> Self {
         self.transport = Transport::Tcp(TcpHeader::new(src_port, dst_port, seq, ack, flags));
-        self.ip.set_protocol(protocol::TCP);
+        self.protocol = protocol::TCP;
         self
     }
 
-    /// An ICMP header behind the IPv4 header.
+    /// An ICMP header behind the IP header, of the version that goes with it.
     pub fn icmp(mut self, kind: u8, code: u8, rest: u32) -> Self {
-        self.transport = Transport::Icmp(IcmpHeader::new(kind, code, rest, &[]));
-        self.ip.set_protocol(protocol::ICMP);
+        self.transport = Transport::Icmp(kind, code, rest);
+        self.protocol = match self.ip {
+            Network::V4(_) => protocol::ICMP,
+            Network::V6(_) => protocol::ICMPV6,
+        };
         self
     }
 
-    /// An ICMP echo request behind the IPv4 header.
+    /// An ICMP echo request behind the IP header.
     pub fn echo_request(self, id: u16, seq: u16) -> Self {
-        self.icmp(crate::icmpv4::kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32)
+        let kind = match self.ip {
+            Network::V4(_) => crate::icmpv4::kind::ECHO_REQUEST,
+            Network::V6(_) => crate::icmpv6::kind::ECHO_REQUEST,
+        };
+        self.icmp(kind, 0, (id as u32) << 16 | seq as u32)
     }
 
     /// What the packet carries.
@@ -163,65 +227,131 @@ impl PacketBuilder {
         self
     }
 
-    /// Bytes in front of the IPv4 header.
+    /// Bytes in front of the IP header.
     pub fn link_len(&self) -> usize {
         if self.link.is_some() { EthernetHeader::LEN + self.tags.len() * VlanTag::LEN } else { 0 }
     }
 
-    /// Bytes in front of the payload.
-    pub fn header_len(&self) -> usize {
-        let transport = match self.transport {
+    /// Bytes of the IP header, its options or extension headers included.
+    fn network_len(&self) -> usize {
+        match self.ip {
+            Network::V4(_) => Ipv4Header::LEN + self.options.len(),
+            Network::V6(_) => {
+                let extensions: usize = self.extensions.iter().map(|(_, body)| 2 + body.len()).sum();
+                Ipv6Header::LEN + extensions + self.fragment.map_or(0, |_| Fragment::LEN)
+            }
+        }
+    }
+
+    fn transport_len(&self) -> usize {
+        match self.transport {
             Transport::None => 0,
             Transport::Udp(_) => UdpHeader::LEN,
             Transport::Tcp(_) => TcpHeader::LEN,
-            Transport::Icmp(_) => IcmpHeader::LEN,
-        };
-        self.link_len() + Ipv4Header::LEN + self.options.len() + transport
+            Transport::Icmp(..) => IcmpHeader::LEN,
+        }
+    }
+
+    /// Bytes in front of the payload.
+    pub fn header_len(&self) -> usize {
+        self.link_len() + self.network_len() + self.transport_len()
     }
 
     /// The packet. A payload longer than a packet can carry is cut off.
     pub fn build(&self) -> Vec<u8> {
-        let link_len = self.link_len();
-        let l3_room = usize::from(u16::MAX).saturating_sub(self.header_len() - link_len);
-        let payload = self.payload.get(..l3_room).unwrap_or(&self.payload);
-        let total_len = self.header_len() - link_len + payload.len();
+        let headers = self.network_len() + self.transport_len();
+        // What is behind an IPv6 header may be as long as an IPv4 packet with its header.
+        let most = match self.ip {
+            Network::V4(_) => usize::from(u16::MAX),
+            Network::V6(_) => usize::from(u16::MAX) + Ipv6Header::LEN,
+        };
+        let payload = self.payload.get(..most.saturating_sub(headers)).unwrap_or(&self.payload);
+        let total_len = headers + payload.len();
 
-        let mut ip = self.ip;
-        ip.set_ihl(((Ipv4Header::LEN + self.options.len()) / 4) as u8);
-        ip.set_total_len(total_len as u16);
-
-        let mut out = Vec::with_capacity(link_len + total_len);
-        if let Some((src, dst)) = self.link {
-            // Each type stands in front of what it announces: the first in the Ethernet header, the next in the first tag.
-            let mut types = self.tags.iter().map(|t| t.0).chain([ethertype::IPV4]);
-            out.extend(EthernetHeader::new(dst, src, types.next().unwrap_or(ethertype::IPV4)).0);
-            for (&(_, tci), inner) in self.tags.iter().zip(types) {
-                out.extend(VlanTag::with_tci(tci, inner).0);
+        let mut out = Vec::with_capacity(self.link_len() + total_len);
+        self.write_link(&mut out);
+        match self.ip {
+            Network::V4(mut ip) => {
+                ip.set_ihl((self.network_len() / 4) as u8);
+                ip.set_total_len(total_len as u16);
+                ip.set_id(self.id);
+                ip.set_protocol(self.protocol);
+                if let Some((offset, more)) = self.fragment {
+                    ip.set_flags_fragment(offset | (more as u16) << 13);
+                }
+                let at = out.len();
+                out.extend(ip.0);
+                out.extend(&self.options);
+                // The header is whole by construction.
+                let _ = ipv4::write_checksum(&mut out[at..]);
+                self.write_transport(&mut out, &ip, payload);
             }
-        }
-        out.extend(ip.0);
-        out.extend(&self.options);
-        // The header is whole by construction.
-        let _ = ipv4::write_checksum(&mut out[link_len..]);
-        match self.transport {
-            Transport::None => {}
-            Transport::Udp(mut udp) => {
-                udp.set_length((UdpHeader::LEN + payload.len()) as u16);
-                let partial = ip.pseudo_sum(udp.length()).fold();
-                udp.set_checksum(if self.partial { partial } else { udp.compute_checksum(&ip, payload) });
-                out.extend(udp.0);
-            }
-            Transport::Tcp(mut tcp) => {
-                let partial = ip.pseudo_sum((TcpHeader::LEN + payload.len()) as u16).fold();
-                tcp.set_checksum(if self.partial { partial } else { tcp.compute_checksum(&ip, payload) });
-                out.extend(tcp.0);
-            }
-            Transport::Icmp(icmp) => {
-                out.extend(IcmpHeader::new(icmp.kind(), icmp.code(), icmp.rest(), payload).0)
+            Network::V6(mut ip) => {
+                ip.set_payload_len((total_len - Ipv6Header::LEN) as u16);
+                let fragment = self.fragment.map(|_| protocol::FRAGMENT);
+                let kinds = self.extensions.iter().map(|e| e.0).chain(fragment);
+                let mut kinds = kinds.chain([self.protocol]);
+                let mut next = || kinds.next().unwrap_or(protocol::NONE);
+                ip.set_next_header(next());
+                out.extend(ip.0);
+                for (_, body) in &self.extensions {
+                    out.extend([next(), ((2 + body.len()) / 8 - 1) as u8]);
+                    out.extend(body);
+                }
+                if let Some((offset, more)) = self.fragment {
+                    let id = self.id.into();
+                    let header = Fragment { at: 0, protocol: self.protocol, offset: offset * 8, more, id };
+                    out.extend(header.to_bytes());
+                }
+                self.write_transport(&mut out, &ip, payload);
             }
         }
         out.extend(payload);
         out
+    }
+
+    fn write_link(&self, out: &mut Vec<u8>) {
+        let Some((src, dst)) = self.link else { return };
+        let network = match self.ip {
+            Network::V4(_) => ethertype::IPV4,
+            Network::V6(_) => ethertype::IPV6,
+        };
+        // Each type stands in front of what it announces: the first in the Ethernet header, the next in the first tag.
+        let mut types = self.tags.iter().map(|t| t.0).chain([network]);
+        out.extend(EthernetHeader::new(dst, src, types.next().unwrap_or(network)).0);
+        for (&(_, tci), inner) in self.tags.iter().zip(types) {
+            out.extend(VlanTag::with_tci(tci, inner).0);
+        }
+    }
+
+    fn write_transport(&self, out: &mut Vec<u8>, ip: &impl PseudoHeader, payload: &[u8]) {
+        let partial = |length: usize| ip.pseudo_header(self.protocol, length as u32).fold();
+        match self.transport {
+            Transport::None => {}
+            Transport::Udp(mut udp) => {
+                let length = UdpHeader::LEN + payload.len();
+                udp.set_length(length as u16);
+                udp.set_checksum(if self.partial {
+                    partial(length)
+                } else {
+                    udp.compute_checksum(ip, payload)
+                });
+                out.extend(udp.0);
+            }
+            Transport::Tcp(mut tcp) => {
+                let length = TcpHeader::LEN + payload.len();
+                tcp.set_checksum(if self.partial {
+                    partial(length)
+                } else {
+                    tcp.compute_checksum(ip, payload)
+                });
+                out.extend(tcp.0);
+            }
+            Transport::Icmp(kind, code, rest) => match &self.ip {
+                Network::V4(_) => out.extend(IcmpHeader::new(kind, code, rest, payload).0),
+                Network::V6(ip) => out.extend(Icmpv6Header::new(ip, kind, code, rest, payload).0),
+            },
+        }
     }
 }
 

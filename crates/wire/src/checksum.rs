@@ -59,12 +59,30 @@ impl Sum {
         Sum(number.to_be())
     }
 
+    /// The sum of the eight words of a number, given in host order.
+    #[inline(always)]
+    pub const fn of_u128(number: u128) -> Sum {
+        Sum::of_u64((number >> 64) as u64).plus(Sum::of_u64(number as u64))
+    }
+
     /// The sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, bytes of transport header
     /// and payload (RFC 768, RFC 9293 section 3.1).
     #[inline(always)]
     pub const fn of_ipv4_pseudo(src: u32, dst: u32, protocol: u8, length: u16) -> Sum {
-        let addresses = Sum::of_u64((src as u64) << 32 | dst as u64);
-        addresses.plus(Sum::of_u32((protocol as u32) << 16 | length as u32))
+        Sum::of_u64((src as u64) << 32 | dst as u64).plus(Sum::of_pseudo_end(protocol, length as u32))
+    }
+
+    /// The sum of the IPv6 pseudo header: addresses in host order, protocol of the upper layer, bytes of its header and
+    /// payload (RFC 8200 section 8.1).
+    #[inline(always)]
+    pub const fn of_ipv6_pseudo(src: u128, dst: u128, protocol: u8, length: u32) -> Sum {
+        Sum::of_u128(src).plus(Sum::of_u128(dst)).plus(Sum::of_pseudo_end(protocol, length))
+    }
+
+    /// What both pseudo headers have behind the addresses: zeros between these two make no difference to the sum.
+    #[inline(always)]
+    const fn of_pseudo_end(protocol: u8, length: u32) -> Sum {
+        Sum::of_u64((protocol as u64) << 32 | length as u64)
     }
 
     /// The sum of both parts, each an even number of bytes long, or the last.
@@ -111,6 +129,15 @@ impl Sum {
     pub const fn is_valid(self) -> bool {
         self.folded() == 0xffff
     }
+}
+
+/// An IP header, of which the checksums of the layers above cover a part: the pseudo header.
+pub trait PseudoHeader {
+    /// Whether a UDP checksum of 0 says that there is none (RFC 768); over IPv6 it is wrong (RFC 8200 section 8.1).
+    const UDP_CHECKSUM_OPTIONAL: bool;
+
+    /// The sum of the pseudo header for `length` bytes of this protocol's header and payload.
+    fn pseudo_header(&self, protocol: u8, length: u32) -> Sum;
 }
 
 /// The value that a UDP checksum field holds for `checksum`.

@@ -33,6 +33,12 @@ pub(crate) const fn get64<const AT: usize, const N: usize>(b: &[u8; N]) -> u64 {
     u64::from_be_bytes(get::<AT, 8, N>(b))
 }
 
+/// Reads the big-endian 128-bit field at `AT`.
+#[inline(always)]
+pub(crate) const fn get128<const AT: usize, const N: usize>(b: &[u8; N]) -> u128 {
+    u128::from_be_bytes(get::<AT, 16, N>(b))
+}
+
 /// Writes `value` at `AT`; integers come as `to_be_bytes`.
 #[inline(always)]
 pub(crate) fn put<const AT: usize, const L: usize, const N: usize>(b: &mut [u8; N], value: [u8; L]) {

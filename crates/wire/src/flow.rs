@@ -4,7 +4,9 @@
 //! counts as having no ports. This is the plain version, which vectorised ones have to agree with.
 
 use crate::ethernet::ethertype;
+use crate::extension::Chain;
 use crate::ipv4::{Ipv4Header, protocol};
+use crate::ipv6::Ipv6Header;
 
 /// Addresses, ports and protocol of an IPv4 packet, in host order. Ports are 0 where there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +76,82 @@ impl FiveTuple {
     }
 }
 
+/// As [`FiveTuple`], of an IPv6 packet. A fragment has the protocol [`protocol::FRAGMENT`], for the fragments of a datagram
+/// need not agree about what they carry (RFC 8200 section 4.5); and so has a packet whose upper layer is not to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FiveTuple6 {
+    /// Source address.
+    pub src: u128,
+    /// Destination address.
+    pub dst: u128,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Protocol of the upper layer.
+    pub protocol: u8,
+}
+
+/// The five-tuple of the IPv6 packet at the front of `l3`, behind its extension headers; `None` if there is no whole
+/// IPv6 header.
+///
+/// A packet whose transport header is cut off counts as having no ports.
+#[inline]
+pub fn five_tuple6(l3: &[u8]) -> Option<FiveTuple6> {
+    let (ip, _) = Ipv6Header::split(l3)?;
+    if ip.version() != 6 {
+        return None;
+    }
+    Some(tuple6(ip, l3, Chain::of(l3).ok().filter(|c| !c.is_fragment())))
+}
+
+/// The five-tuple of a packet that `chain` is of, if that leads to an upper layer.
+#[inline]
+fn tuple6(ip: &Ipv6Header, l3: &[u8], chain: Option<Chain>) -> FiveTuple6 {
+    let protocol = chain.map_or(protocol::FRAGMENT, |c| c.protocol);
+    let l4 = chain.filter(|_| protocol::has_ports(protocol)).and_then(|c| l3.get(c.offset..));
+    let ports = l4.and_then(|l4| l4.first_chunk::<4>()).map_or(0, |ports| u32::from_be_bytes(*ports));
+    FiveTuple6 {
+        src: ip.src_u128(),
+        dst: ip.dst_u128(),
+        src_port: (ports >> 16) as u16,
+        dst_port: ports as u16,
+        protocol,
+    }
+}
+
+impl FiveTuple6 {
+    /// The five-tuple of the opposite direction.
+    #[inline(always)]
+    pub const fn reversed(self) -> FiveTuple6 {
+        FiveTuple6 {
+            src: self.dst,
+            dst: self.src,
+            src_port: self.dst_port,
+            dst_port: self.src_port,
+            protocol: self.protocol,
+        }
+    }
+
+    /// As [`FiveTuple::hash`].
+    #[inline(always)]
+    pub const fn hash(self) -> u32 {
+        let ports = (self.src_port as u32) << 16 | self.dst_port as u32;
+        ends_hash(self.protocol as u32, fold(self.src), fold(self.dst), ports)
+    }
+
+    /// As [`FiveTuple::symmetric_hash`].
+    #[inline(always)]
+    pub const fn symmetric_hash(self) -> u32 {
+        let (src, dst) = (fold(self.src), fold(self.dst));
+        if src < dst || (src == dst && self.src_port <= self.dst_port) {
+            self.hash()
+        } else {
+            self.reversed().hash()
+        }
+    }
+}
+
 /// VLAN tags that [`frame_hash`] looks behind.
 const TAGS: usize = 3;
 /// Headers of tunnels that it looks behind.
@@ -99,7 +177,8 @@ pub fn frame_hash(frame: &[u8]) -> u32 {
     packet_hash(kind, packet, TUNNELS).unwrap_or_else(|| {
         let (dst, src) = stations.split_at(6);
         let word = |mac: &[u8]| mac.iter().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
-        pair_hash(kind.into(), word(dst), word(src), 0, 0)
+        let (a, b) = (word(dst), word(src));
+        ends_hash(kind.into(), a.min(b), a.max(b), 0)
     })
 }
 
@@ -114,16 +193,10 @@ fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
             Some(whole.then(inner).flatten().unwrap_or_else(|| tuple.symmetric_hash()))
         }
         ethertype::IPV6 => {
-            let (header, payload) = packet.split_first_chunk::<40>()?;
-            let protocol = header[6];
-            if let Some(inner) = inner_hash(protocol, payload, tunnels) {
-                return Some(inner);
-            }
-            // A fragment has its ports behind a header of its own, where nobody looks.
-            let ports = if protocol::has_ports(protocol) { payload.first_chunk::<4>() } else { None };
-            let [a, b, c, d] = ports.copied().unwrap_or_default();
-            let (src, dst) = (fold(&header[8..24]), fold(&header[24..40]));
-            Some(pair_hash(protocol.into(), src, dst, u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+            let (ip, _) = Ipv6Header::split(packet)?;
+            let chain = Chain::of(packet).ok().filter(|c| !c.is_fragment());
+            let inner = |c: Chain| inner_hash(c.protocol, packet.get(c.offset..)?, tunnels);
+            Some(chain.and_then(inner).unwrap_or_else(|| tuple6(ip, packet, chain).symmetric_hash()))
         }
         _ => None,
     }
@@ -153,17 +226,13 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// 128 bits in 64, so that those that differ in a few bits anywhere differ.
-fn fold(address: &[u8]) -> u64 {
-    let half = |bytes: &[u8]| bytes.iter().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
-    let (high, low) = address.split_at(8);
-    half(high).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ half(low)
+const fn fold(address: u128) -> u64 {
+    ((address >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ address as u64
 }
 
-/// A hash of two ends that is the same whichever end is named first.
-fn pair_hash(seed: u32, a: u64, b: u64, a_port: u16, b_port: u16) -> u32 {
-    let ((a, a_port), (b, b_port)) =
-        if (a, a_port) <= (b, b_port) { ((a, a_port), (b, b_port)) } else { ((b, b_port), (a, a_port)) };
-    let ports = u32::from(a_port) << 16 | u32::from(b_port);
+/// A hash of two ends, in this order, and their ports.
+#[inline(always)]
+const fn ends_hash(seed: u32, a: u64, b: u64, ports: u32) -> u32 {
     let words = hash_words(seed, (a >> 32) as u32, a as u32, ports);
     hash_words(words, (b >> 32) as u32, b as u32, ports)
 }

@@ -2,11 +2,13 @@
 
 use std::net::Ipv4Addr;
 
-use crate::checksum::Sum;
+use crate::checksum::{PseudoHeader, Sum};
 use crate::field::{get, get16, get32, get64, put};
 
-/// What follows an IPv4 header.
+/// What follows an IP header: the numbers are the same for both families.
 pub mod protocol {
+    /// Hop-by-hop options (RFC 8200 section 4.3), of IPv6.
+    pub const HOP_BY_HOP: u8 = 0;
     /// ICMP (RFC 792).
     pub const ICMP: u8 = 1;
     /// IGMP (RFC 2236).
@@ -21,20 +23,36 @@ pub mod protocol {
     pub const DCCP: u8 = 33;
     /// IPv6 in IPv4 (RFC 4213).
     pub const IPV6: u8 = 41;
+    /// A routing header (RFC 8200 section 4.4), of IPv6.
+    pub const ROUTING: u8 = 43;
+    /// A fragment header (RFC 8200 section 4.5), of IPv6.
+    pub const FRAGMENT: u8 = 44;
     /// GRE (RFC 2784).
     pub const GRE: u8 = 47;
     /// ESP (RFC 4303).
     pub const ESP: u8 = 50;
     /// AH (RFC 4302).
     pub const AH: u8 = 51;
+    /// ICMPv6 (RFC 4443).
+    pub const ICMPV6: u8 = 58;
+    /// Nothing (RFC 8200 section 4.7).
+    pub const NONE: u8 = 59;
+    /// Destination options (RFC 8200 section 4.6), of IPv6.
+    pub const DESTINATION_OPTIONS: u8 = 60;
     /// OSPF (RFC 2328).
     pub const OSPF: u8 = 89;
     /// VRRP (RFC 9568).
     pub const VRRP: u8 = 112;
     /// SCTP (RFC 9260).
     pub const SCTP: u8 = 132;
+    /// A mobility header (RFC 6275), of IPv6.
+    pub const MOBILITY: u8 = 135;
     /// UDP-Lite (RFC 3828).
     pub const UDP_LITE: u8 = 136;
+    /// HIP (RFC 7401), of IPv6.
+    pub const HIP: u8 = 139;
+    /// Shim6 (RFC 5533), of IPv6.
+    pub const SHIM6: u8 = 140;
     /// For experiments (RFC 3692).
     pub const EXPERIMENT: u8 = 253;
 
@@ -391,6 +409,16 @@ impl Ipv4Header {
     #[inline(always)]
     pub fn set_dst(&mut self, addr: Ipv4Addr) {
         put::<16, 4, _>(&mut self.0, addr.octets());
+    }
+}
+
+impl PseudoHeader for Ipv4Header {
+    const UDP_CHECKSUM_OPTIONAL: bool = true;
+
+    #[inline(always)]
+    fn pseudo_header(&self, protocol: u8, length: u32) -> Sum {
+        // No packet is longer than 16 bits can say.
+        Sum::of_ipv4_pseudo(self.src_u32(), self.dst_u32(), protocol, length as u16)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::checksum::{self, Sum};
+use crate::checksum::{self, PseudoHeader, Sum};
 use crate::field::{get16, get32, put};
-use crate::ipv4::Ipv4Header;
+use crate::ipv4::protocol;
 
 /// The control bits of a segment.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -143,19 +143,19 @@ impl TcpHeader {
 
     /// The checksum for this header in front of `rest` (options and payload) behind `ip`; what the field holds now
     /// does not matter.
-    pub fn compute_checksum(&self, ip: &Ipv4Header, rest: &[u8]) -> u16 {
+    pub fn compute_checksum(&self, ip: &impl PseudoHeader, rest: &[u8]) -> u16 {
         self.sum(ip, rest).plus(Sum::of_u16(!self.checksum())).checksum()
     }
 
     /// Whether the checksum is right. `rest` is options and payload.
-    pub fn checksum_ok(&self, ip: &Ipv4Header, rest: &[u8]) -> bool {
+    pub fn checksum_ok(&self, ip: &impl PseudoHeader, rest: &[u8]) -> bool {
         self.sum(ip, rest).is_valid()
     }
 
-    fn sum(&self, ip: &Ipv4Header, rest: &[u8]) -> Sum {
+    fn sum(&self, ip: &impl PseudoHeader, rest: &[u8]) -> Sum {
         // A packet's length fits 16 bits, and so does what is in it; anything longer fails the comparison.
         let len = u16::try_from(rest.len() + Self::LEN).unwrap_or(u16::MAX);
-        ip.pseudo_sum(len).plus(Sum::of(&self.0)).plus(Sum::of(rest))
+        ip.pseudo_header(protocol::TCP, len.into()).plus(Sum::of(&self.0)).plus(Sum::of(rest))
     }
 
     /// Updates the checksum for a word of segment or pseudo header that has changed.

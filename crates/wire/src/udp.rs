@@ -1,8 +1,8 @@
 //! UDP (RFC 768).
 
-use crate::checksum::{self, Sum};
+use crate::checksum::{self, PseudoHeader, Sum};
 use crate::field::{get16, put};
-use crate::ipv4::Ipv4Header;
+use crate::ipv4::protocol;
 
 header! {
     /// Ports, length and checksum.
@@ -46,15 +46,21 @@ impl UdpHeader {
     }
 
     /// The checksum for this header in front of `payload` behind `ip`; what the field holds now does not matter.
-    pub fn compute_checksum(&self, ip: &Ipv4Header, payload: &[u8]) -> u16 {
-        let header = Sum::of(&self.0).plus(Sum::of_u16(!self.checksum()));
-        ip.pseudo_sum(self.length()).plus(header).plus(Sum::of(payload)).checksum_nonzero()
+    pub fn compute_checksum(&self, ip: &impl PseudoHeader, payload: &[u8]) -> u16 {
+        self.sum(ip, payload).plus(Sum::of_u16(!self.checksum())).checksum_nonzero()
     }
 
-    /// Whether the checksum is right, or there is none. `payload` is as long as the header says.
-    pub fn checksum_ok(&self, ip: &Ipv4Header, payload: &[u8]) -> bool {
-        self.checksum() == 0
-            || ip.pseudo_sum(self.length()).plus(Sum::of(&self.0)).plus(Sum::of(payload)).is_valid()
+    /// Whether the checksum is right, or there may be none and is none. `payload` is as long as the header says.
+    pub fn checksum_ok<H: PseudoHeader>(&self, ip: &H, payload: &[u8]) -> bool {
+        match self.checksum() {
+            0 => H::UDP_CHECKSUM_OPTIONAL,
+            _ => self.sum(ip, payload).is_valid(),
+        }
+    }
+
+    fn sum(&self, ip: &impl PseudoHeader, payload: &[u8]) -> Sum {
+        let pseudo = ip.pseudo_header(protocol::UDP, self.length().into());
+        pseudo.plus(Sum::of(&self.0)).plus(Sum::of(payload))
     }
 
     /// Updates the checksum for a word of datagram or pseudo header that has changed; none stays none.

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use wire::builder::{PacketBuilder, arp_frame};
-use wire::describe::{detail, detail_ipv4, line, line_ipv4};
+use wire::describe::{detail, detail_ipv4, detail_ipv6, line, line_ipv4, line_ipv6};
 use wire::icmpv4::{kind, unreachable};
 use wire::tcp::Flags;
 use wire::{ArpPacket, Mac, ethertype};
@@ -85,6 +85,91 @@ TCP: 1 -> 2
     assert!(detail(&needed).to_string().ends_with(" mtu 1400"));
 }
 
+fn packet6() -> PacketBuilder {
+    let (src, dst) = ("2001:db8::1".parse().unwrap(), "2001:db8:1::2".parse().unwrap());
+    PacketBuilder::ipv6(src, dst).ethernet(A, B)
+}
+
+#[test]
+fn lines_of_ipv6() {
+    let udp = packet6().udp(1234, 80).payload(&[0; 16]);
+    let target: std::net::Ipv6Addr = "fe80::2".parse().unwrap();
+    let ask = |kind| packet6().ttl(255).icmp(kind, 0, 0).payload(&target.octets()).build();
+    for (frame, expected) in [
+        (udp.build(), "UDP 1234 -> 80 len 64 hop limit 64"),
+        (udp.clone().extension(60, &[]).build(), "UDP 1234 -> 80 len 72 hop limit 64"),
+        (packet6().tcp(1, 2, 3, 4, Flags::SYN).build(), "TCP 1 -> 2 [SYN] len 60 hop limit 64"),
+        (packet6().echo_request(9, 3).build(), "ICMP6 echo_request id 9 seq 3 len 48 hop limit 64"),
+        (packet6().icmp(2, 0, 1400).build(), "ICMP6 packet_too_big mtu 1400 len 48 hop limit 64"),
+        (packet6().icmp(4, 1, 6).build(), "ICMP6 unrecognized_next_header at byte 6 len 48 hop limit 64"),
+        (ask(135), "ICMP6 neighbor_solicitation target fe80::2 len 64 hop limit 255"),
+        (ask(136), "ICMP6 neighbor_advertisement target fe80::2 len 64 hop limit 255"),
+        (packet6().icmp(200, 7, 0).build(), "ICMP6 type 200 code 7 len 48 hop limit 64"),
+        (packet6().protocol(59).build(), "IPV6_NONXT len 40 hop limit 64"),
+        (
+            udp.clone().id(7).fragment(0, true).build(),
+            "UDP 1234 -> 80 len 72 hop limit 64 fragment id 0x00000007 offset 0+",
+        ),
+        (
+            udp.clone().id(7).fragment(181, false).build(),
+            "UDP len 72 hop limit 64 fragment id 0x00000007 offset 1448",
+        ),
+        (
+            udp.clone().extension(0, &[]).build()[..60].to_vec(),
+            "IP6_HOP_BY_HOP_OPTIONS, extension header is cut off len 72 hop limit 64",
+        ),
+    ] {
+        let expected =
+            format!("IP6: 02:00:00:00:00:01 -> 02:00:00:00:00:02, 2001:db8::1 -> 2001:db8:1::2 {expected}");
+        assert_eq!(line(&frame).to_string(), expected);
+        assert!(expected.ends_with(&line_ipv6(&frame[14..]).to_string()));
+    }
+    let cut = &udp.build()[..20];
+    assert!(line(cut).to_string().ends_with(", truncated IPv6 header (6 bytes)"));
+}
+
+#[test]
+fn details_of_ipv6() {
+    // As VPP's traces have it.
+    let solicitation = wire::nd::build(
+        "fe80::1".parse().unwrap(),
+        "ff02::1:ff00:2".parse().unwrap(),
+        &wire::nd::Message::NeighborSolicitation { target: "2001:db8::2".parse().unwrap() },
+        &[wire::nd::NdOption::SourceMac(A)],
+    );
+    let sum = u16::from_be_bytes([solicitation[42], solicitation[43]]);
+    assert_eq!(
+        detail_ipv6(&solicitation).to_string(),
+        format!(
+            "ICMP6: fe80::1 -> ff02::1:ff00:2
+  tos 0x00, flow label 0x0, hop limit 255, payload length 32
+ICMP neighbor_solicitation checksum 0x{sum:04x}
+    target address 2001:db8::2"
+        )
+    );
+    let alert = [5, 2, 0, 0, 0x1e, 0];
+    let b = packet6().tos(0xb9).flow_label(0xabcde).extension(0, &alert).extension(43, &[4, 1]);
+    let frame = b.id(0x1234).fragment(0, true).udp(1234, 80).build();
+    let sum = u16::from_be_bytes(*frame.last_chunk().unwrap());
+    assert_eq!(
+        detail(&frame).to_string(),
+        format!(
+            "IP6: 02:00:00:00:00:01 -> 02:00:00:00:00:02
+  IP6_HOP_BY_HOP_OPTIONS: 2001:db8::1 -> 2001:db8:1::2
+    tos 0xb9, flow label 0xabcde, hop limit 64, payload length 32
+  IP6_HOP_BY_HOP_OPTIONS: length 8, router alert 0x0000, option 0x1e
+  IPV6_ROUTE: length 8, type 4, segments left 1
+  IPV6_FRAGMENTATION: length 8, id 0x00001234 offset 0, more follow
+  UDP: 1234 -> 80
+    length 8, checksum 0x{sum:04x}"
+        )
+    );
+    let later = packet6().fragment(1, false).udp(1234, 80).build();
+    assert!(detail(&later).to_string().ends_with(" offset 8"), "{}", detail(&later));
+    let echo = packet6().echo_request(1, 2).build();
+    assert!(detail(&echo).to_string().ends_with(" id 1 seq 2"));
+}
+
 #[test]
 fn code_points() {
     for (dscp, name) in [
@@ -107,16 +192,17 @@ fn code_points() {
 proptest! {
     #[test]
     fn any_bytes_can_be_described(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        for text in [line(&bytes).to_string(), line_ipv4(&bytes).to_string()] {
+        for text in [line(&bytes).to_string(), line_ipv4(&bytes).to_string(), line_ipv6(&bytes).to_string()] {
             prop_assert!(!text.is_empty() && !text.contains('\n'), "{}", text);
         }
         prop_assert!(!detail(&bytes).to_string().is_empty() && !detail_ipv4(&bytes).to_string().is_empty());
+        prop_assert!(!detail_ipv6(&bytes).to_string().is_empty());
     }
 
     /// Damaged packets reach deeper than noise does.
     #[test]
     fn damaged_packets_can_be_described(
-        which in 0..5,
+        which in 0..8,
         tags in 0usize..3,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         len in any::<prop::sample::Index>(),
@@ -127,6 +213,9 @@ proptest! {
             1 => b.tcp(1, 2, 3, 4, Flags::ACK).build(),
             2 => b.echo_request(1, 2).build(),
             3 => b.icmp(3, 4, 1400).build(),
+            4 => packet6().extension(0, &[5, 2, 0, 0, 1, 0]).udp(1, 2).build(),
+            5 => packet6().fragment(0, true).icmp(135, 0, 0).payload(&[2; 24]).build(),
+            6 => packet6().extension(43, &[0, 1]).extension(60, &[0x1e; 20]).tcp(1, 2, 3, 4, Flags::ACK).build(),
             _ => arp_frame(A, B, &ArpPacket::gratuitous(A, [1; 4].into())),
         };
         for (at, value) in damage {

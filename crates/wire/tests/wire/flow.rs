@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use wire::builder::PacketBuilder;
-use wire::flow::{FiveTuple, five_tuple, frame_hash, hash_words};
+use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6, frame_hash, hash_words};
 use wire::protocol;
 
 fn any_tuple() -> impl Strategy<Value = FiveTuple> {
@@ -137,8 +137,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        let t = five_tuple(&bytes);
-        prop_assert!(t.is_none() || bytes.len() >= 20);
+        prop_assert!(five_tuple(&bytes).is_none() || bytes.len() >= 20);
+        prop_assert!(five_tuple6(&bytes).is_none() || bytes.len() >= 40);
     }
 
     #[test]
@@ -220,24 +220,64 @@ proptest! {
             prop_assert_eq!(frame_hash(&framed(0x0800, &tags, &tunnel(protocol::GRE, &gre))), wanted, "GRE");
             let over6 = ipv6([1; 16], [2; 16], protocol::IPIP, &packet);
             prop_assert_eq!(frame_hash(&framed(0x86dd, &tags, &over6)), wanted, "IP in IPv6");
+            // RFC 2473 section 4.1.1 puts a limit of encapsulations into destination options.
+            let limited = [&[protocol::IPIP, 0, 4, 1, 4, 1, 0, 0][..], &packet].concat();
+            let over6 = ipv6([1; 16], [2; 16], protocol::DESTINATION_OPTIONS, &limited);
+            prop_assert_eq!(frame_hash(&framed(0x86dd, &tags, &over6)), wanted, "behind options");
         }
     }
 
     #[test]
     fn both_directions_of_ipv6_and_of_other_types_are_one_flow(
-        src in any::<[u8; 16]>(),
-        dst in any::<[u8; 16]>(),
+        (src, dst) in any::<([u8; 16], [u8; 16])>(),
         ports in any::<(u16, u16)>(),
-        next in prop::sample::select(vec![6u8, 17, 44, 58, 0]),
+        protocol in prop::sample::select(vec![6u8, 17, 58, 200]),
+        options in 0u8..4,
         kind in 0x0900u16..0xffff,
     ) {
-        let payload = |a: u16, b: u16| [a.to_be_bytes(), b.to_be_bytes(), [0; 2], [0; 2]].concat();
-        let there = framed(0x86dd, &[], &ipv6(src, dst, next, &payload(ports.0, ports.1)));
-        let back = framed(0x86dd, &[], &ipv6(dst, src, next, &payload(ports.1, ports.0)));
-        prop_assert_eq!(frame_hash(&there), frame_hash(&back));
+        // Behind any number of destination options headers.
+        let packet = |src, dst, a: u16, b: u16| {
+            let header = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
+            let mut payload: Vec<u8> = (1..options).flat_map(|_| header(60)).collect();
+            payload.extend((options > 0).then(|| header(protocol)).into_iter().flatten());
+            payload.extend([a.to_be_bytes(), b.to_be_bytes(), [0; 2], [0; 2]].concat());
+            ipv6(src, dst, if options > 0 { 60 } else { protocol }, &payload)
+        };
+        let (there, back) = (packet(src, dst, ports.0, ports.1), packet(dst, src, ports.1, ports.0));
+        prop_assert_eq!(frame_hash(&framed(0x86dd, &[], &there)), frame_hash(&framed(0x86dd, &[], &back)));
+        let (a, b) = if matches!(protocol, 6 | 17) { ports } else { (0, 0) };
+        let number = u128::from_be_bytes;
+        let tuple = FiveTuple6 { src: number(src), dst: number(dst), src_port: a, dst_port: b, protocol };
+        prop_assert_eq!(five_tuple6(&there), Some(tuple));
+        prop_assert_eq!(five_tuple6(&back), Some(tuple.reversed()));
+        prop_assert_eq!(tuple.symmetric_hash(), frame_hash(&framed(0x86dd, &[], &there)));
+        prop_assert_eq!(tuple.symmetric_hash(), tuple.reversed().symmetric_hash());
+        prop_assert!([tuple.hash(), tuple.reversed().hash()].contains(&tuple.symmetric_hash()));
+        prop_assert!(tuple == tuple.reversed() || tuple.hash() != tuple.reversed().hash());
+
         let there = framed(kind, &[], &src);
         let back = [&there[6..12], &there[..6], &there[12..]].concat();
         prop_assert_eq!(frame_hash(&there), frame_hash(&back));
+    }
+
+    /// Fragments say different things of what they carry, and the first one may even be malformed.
+    #[test]
+    fn all_fragments_of_an_ipv6_datagram_are_one_flow(
+        (src, dst) in any::<([u8; 16], [u8; 16])>(),
+        headers in prop::collection::vec(any::<[u8; 2]>(), 2..5),
+        hop_by_hop in any::<bool>(),
+    ) {
+        let (last, mut tuples) = (headers.len() - 1, Vec::new());
+        for (i, [next, first]) in headers.into_iter().enumerate() {
+            let mut payload = if hop_by_hop { vec![44, 0, 1, 4, 0, 0, 0, 0] } else { Vec::new() };
+            payload.extend([next, 0, 0, (i as u8) << 3 | u8::from(i != last), 1, 2, 3, 4]);
+            payload.extend([first; 8]);
+            let packet = ipv6(src, dst, if hop_by_hop { 0 } else { 44 }, &payload);
+            tuples.push((five_tuple6(&packet), frame_hash(&framed(0x86dd, &[], &packet))));
+        }
+        prop_assert!(tuples[0].0.is_some() && tuples.iter().all(|t| *t == tuples[0]));
+        let (there, back) = (ipv6(src, dst, 44, &[0; 7]), ipv6(dst, src, 44, &[0; 7]));
+        prop_assert_eq!(frame_hash(&framed(0x86dd, &[], &there)), frame_hash(&framed(0x86dd, &[], &back)));
     }
 
     #[test]

@@ -3,8 +3,8 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 use wire::arp::{ArpError, Operation};
 use wire::{
-    ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, TcpHeader, UdpHeader, VirtioNetHeader, VlanTag,
-    ethertype, ipv4, virtio,
+    ArpPacket, EthernetHeader, IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header, Mac, TcpHeader, UdpHeader,
+    VirtioNetHeader, VlanTag, ethertype, ipv4, virtio,
 };
 
 #[test]
@@ -120,7 +120,7 @@ proptest! {
                 prop_assert_eq!(<$header>::split_mut(&mut bytes.clone()).is_some(), bytes.len() >= <$header>::LEN);
             )*};
         }
-        check!(EthernetHeader, VlanTag, ArpPacket, Ipv4Header, IcmpHeader, UdpHeader, TcpHeader, VirtioNetHeader);
+        check!(EthernetHeader, VlanTag, ArpPacket, Ipv4Header, IcmpHeader, UdpHeader, TcpHeader, VirtioNetHeader, Ipv6Header, Icmpv6Header);
     }
 
     /// The getters agree with another parser.

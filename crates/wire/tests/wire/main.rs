@@ -3,11 +3,16 @@
 mod builder;
 mod checksum;
 mod describe;
+mod extension;
 mod flow;
 mod gso;
 mod headers;
 mod icmpv4;
+mod icmpv6;
+mod ipv6;
 mod mac;
+mod mld;
+mod nd;
 
 /// The internet checksum as RFC 1071 section 1 has it: word by word, an odd last byte filled up with zero.
 fn plain_checksum(bytes: &[u8]) -> u16 {
@@ -29,4 +34,11 @@ fn plain_transport_checksum(l3: &[u8]) -> u16 {
     pseudo.extend(((l3.len() - header_len) as u16).to_be_bytes());
     pseudo.extend(&l3[header_len..]);
     plain_checksum(&pseudo)
+}
+
+/// Bytes from pairs of hexadecimal digits, with spaces between.
+fn bytes(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        text.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap() as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }

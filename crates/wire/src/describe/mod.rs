@@ -2,13 +2,17 @@
 //!
 //! Any bytes can be described; what is cut off or makes no sense is said to be so.
 
+mod ipv4;
+mod ipv6;
+
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use crate::arp::{ArpPacket, Operation};
 use crate::ethernet::{EthernetHeader, VlanTag, ethertype};
 use crate::icmpv4::{IcmpHeader, kind, unreachable};
-use crate::ipv4::{Ipv4Header, protocol};
+use crate::icmpv6::Icmpv6Header;
+use crate::ipv4::protocol;
 use crate::tcp::TcpHeader;
 use crate::udp::UdpHeader;
 
@@ -19,7 +23,11 @@ pub fn line(frame: &[u8]) -> impl fmt::Display + '_ {
         match rest {
             Network::Ipv4(l3) => {
                 f.write_str(", ")?;
-                ipv4_line(f, l3)
+                ipv4::line(f, l3)
+            }
+            Network::Ipv6(l3) => {
+                f.write_str(", ")?;
+                ipv6::line(f, l3)
             }
             Network::Arp(bytes) => {
                 f.write_str(", ")?;
@@ -32,7 +40,12 @@ pub fn line(frame: &[u8]) -> impl fmt::Display + '_ {
 
 /// One line about a packet that begins with an IPv4 header.
 pub fn line_ipv4(l3: &[u8]) -> impl fmt::Display + '_ {
-    fmt::from_fn(move |f| ipv4_line(f, l3))
+    fmt::from_fn(move |f| ipv4::line(f, l3))
+}
+
+/// One line about a packet that begins with an IPv6 header.
+pub fn line_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
+    fmt::from_fn(move |f| ipv6::line(f, l3))
 }
 
 /// Several lines about a frame that begins with an Ethernet header; what a layer adds is indented by two spaces.
@@ -42,7 +55,11 @@ pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
         match rest {
             Network::Ipv4(l3) => {
                 f.write_str("\n  ")?;
-                ipv4_detail(f, l3, "  ")
+                ipv4::detail(f, l3, "  ")
+            }
+            Network::Ipv6(l3) => {
+                f.write_str("\n  ")?;
+                ipv6::detail(f, l3, "  ")
             }
             Network::Arp(bytes) => {
                 f.write_str("\n  ")?;
@@ -55,11 +72,17 @@ pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
 
 /// Several lines about a packet that begins with an IPv4 header.
 pub fn detail_ipv4(l3: &[u8]) -> impl fmt::Display + '_ {
-    fmt::from_fn(move |f| ipv4_detail(f, l3, ""))
+    fmt::from_fn(move |f| ipv4::detail(f, l3, ""))
+}
+
+/// Several lines about a packet that begins with an IPv6 header.
+pub fn detail_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
+    fmt::from_fn(move |f| ipv6::detail(f, l3, ""))
 }
 
 enum Network<'a> {
     Ipv4(&'a [u8]),
+    Ipv6(&'a [u8]),
     Arp(&'a [u8]),
     Other(&'a [u8]),
 }
@@ -108,79 +131,39 @@ fn link<'a>(f: &mut fmt::Formatter<'_>, frame: &'a [u8]) -> Result<Option<Networ
     }
     Ok(Some(match inner {
         ethertype::IPV4 => Network::Ipv4(rest),
+        ethertype::IPV6 => Network::Ipv6(rest),
         ethertype::ARP => Network::Arp(rest),
         _ => Network::Other(rest),
     }))
 }
 
-fn ipv4_line(f: &mut fmt::Formatter<'_>, l3: &[u8]) -> fmt::Result {
-    let Some((ip, _)) = Ipv4Header::split(l3) else { return truncated(f, "IPv4 header", l3) };
-    write!(f, "{} -> {} {}", ip.src(), ip.dst(), protocol_name(ip.protocol()))?;
-    let l4 = l3.get(ip.header_len().max(Ipv4Header::LEN)..).unwrap_or(&[]);
-    if ip.fragment_offset() == 0 {
-        match ip.protocol() {
-            protocol::TCP if let Some((tcp, _)) = TcpHeader::split(l4) => {
-                write!(f, " {} -> {} [{}]", tcp.src_port(), tcp.dst_port(), tcp.flags())?
-            }
-            protocol::UDP if let Some((udp, _)) = UdpHeader::split(l4) => {
-                write!(f, " {} -> {}", udp.src_port(), udp.dst_port())?
-            }
-            protocol::ICMP if let Some((icmp, _)) = IcmpHeader::split(l4) => {
-                write!(f, " ")?;
-                icmp_kind(f, icmp)?;
-                if matches!(icmp.kind(), kind::ECHO_REQUEST | kind::ECHO_REPLY) {
-                    write!(f, " id {} seq {}", icmp.echo_id(), icmp.echo_seq())?
-                }
-            }
-            _ => {}
+/// What a line says of a transport header: ports, or the kind of message.
+fn transport_line(f: &mut fmt::Formatter<'_>, proto: u8, l4: &[u8]) -> fmt::Result {
+    match proto {
+        protocol::TCP if let Some((tcp, _)) = TcpHeader::split(l4) => {
+            write!(f, " {} -> {} [{}]", tcp.src_port(), tcp.dst_port(), tcp.flags())
         }
+        protocol::UDP if let Some((udp, _)) = UdpHeader::split(l4) => {
+            write!(f, " {} -> {}", udp.src_port(), udp.dst_port())
+        }
+        protocol::ICMP if let Some((icmp, _)) = IcmpHeader::split(l4) => {
+            write!(f, " ")?;
+            icmp_kind(f, icmp)?;
+            if matches!(icmp.kind(), kind::ECHO_REQUEST | kind::ECHO_REPLY) {
+                write!(f, " id {} seq {}", icmp.echo_id(), icmp.echo_seq())?
+            }
+            Ok(())
+        }
+        protocol::ICMPV6 if let Some((icmp, body)) = Icmpv6Header::split(l4) => {
+            write!(f, " {}{}", ipv6::Kind(icmp), ipv6::Subject(icmp, body))
+        }
+        _ => Ok(()),
     }
-    write!(f, " len {} ttl {}", ip.total_len(), ip.ttl())?;
-    if ip.is_fragment() {
-        let more = if ip.more_fragments() { "+" } else { "" };
-        write!(f, " fragment id 0x{:04x} offset {}{more}", ip.id(), ip.fragment_offset())?;
-    }
-    Ok(())
-}
-
-fn ipv4_detail(f: &mut fmt::Formatter<'_>, l3: &[u8], indent: &str) -> fmt::Result {
-    let Some((ip, _)) = Ipv4Header::split(l3) else { return truncated(f, "IPv4 header", l3) };
-    write!(f, "{}: {} -> {}", protocol_name(ip.protocol()), ip.src(), ip.dst())?;
-    if ip.version_ihl() != 0x45 {
-        write!(f, "\n{indent}  version {}, header length {}", ip.version(), ip.header_len())?;
-    }
-    write!(
-        f,
-        "\n{indent}  tos 0x{:02x}, ttl {}, length {}, checksum 0x{:04x} dscp ",
-        ip.tos(),
-        ip.ttl(),
-        ip.total_len(),
-        ip.checksum()
-    )?;
-    dscp(f, ip.dscp())?;
-    write!(f, " ecn {}", ["NON_ECT", "ECT_1", "ECT_0", "CE"][usize::from(ip.ecn() & 3)])?;
-    write!(f, "\n{indent}  fragment id 0x{:04x}", ip.id())?;
-    if ip.fragment_offset() != 0 {
-        write!(f, " offset {}", ip.fragment_offset())?;
-    }
-    if ip.dont_fragment() || ip.more_fragments() {
-        f.write_str(", flags")?;
-        f.write_str(if ip.dont_fragment() { " DONT_FRAGMENT" } else { "" })?;
-        f.write_str(if ip.more_fragments() { " MORE_FRAGMENTS" } else { "" })?;
-    }
-    if ip.fragment_offset() != 0 || ip.ihl() < 5 {
-        return Ok(());
-    }
-    let Some(l4) = l3.get(ip.header_len()..) else {
-        write!(f, "\n{indent}")?;
-        return truncated(f, "IPv4 options", l3);
-    };
-    transport_detail(f, ip.protocol(), l4, indent)
 }
 
 fn transport_detail(f: &mut fmt::Formatter<'_>, proto: u8, l4: &[u8], indent: &str) -> fmt::Result {
     match proto {
-        protocol::UDP | protocol::TCP | protocol::ICMP => write!(f, "\n{indent}")?,
+        protocol::UDP | protocol::TCP | protocol::ICMP | protocol::ICMPV6 => write!(f, "\n{indent}")?,
         _ => return Ok(()),
     }
     match proto {
@@ -196,6 +179,7 @@ fn transport_detail(f: &mut fmt::Formatter<'_>, proto: u8, l4: &[u8], indent: &s
             write!(f, "\n{indent}  flags {}, tcp header: {} bytes", tcp.flags(), tcp.header_len())?;
             write!(f, "\n{indent}  window {}, checksum 0x{:04x}", tcp.window(), tcp.checksum())
         }
+        protocol::ICMPV6 => ipv6::icmp_detail(f, l4, indent),
         _ => {
             let Some((icmp, _)) = IcmpHeader::split(l4) else { return truncated(f, "ICMP header", l4) };
             f.write_str("ICMP ")?;
@@ -242,6 +226,7 @@ fn truncated(f: &mut fmt::Formatter<'_>, what: &str, bytes: &[u8]) -> fmt::Resul
 
 fn protocol_name(number: u8) -> impl fmt::Display {
     let name = match number {
+        protocol::HOP_BY_HOP => "IP6_HOP_BY_HOP_OPTIONS",
         protocol::ICMP => "ICMP",
         protocol::IGMP => "IGMP",
         protocol::IPIP => "IP_IN_IP",
@@ -249,13 +234,21 @@ fn protocol_name(number: u8) -> impl fmt::Display {
         protocol::UDP => "UDP",
         protocol::DCCP => "DCCP",
         protocol::IPV6 => "IPV6",
+        protocol::ROUTING => "IPV6_ROUTE",
+        protocol::FRAGMENT => "IPV6_FRAGMENTATION",
         protocol::GRE => "GRE",
         protocol::ESP => "IPSEC_ESP",
         protocol::AH => "IPSEC_AH",
+        protocol::ICMPV6 => "ICMP6",
+        protocol::NONE => "IPV6_NONXT",
+        protocol::DESTINATION_OPTIONS => "IPV6_OPTS",
         protocol::OSPF => "OSPF",
         protocol::VRRP => "VRRP",
         protocol::SCTP => "SCTP",
+        protocol::MOBILITY => "MOBILITY",
         protocol::UDP_LITE => "UDP_LITE",
+        protocol::HIP => "HIP",
+        protocol::SHIM6 => "SHIM6",
         _ => "",
     };
     fmt::from_fn(move |f| if name.is_empty() { write!(f, "protocol {number}") } else { f.write_str(name) })

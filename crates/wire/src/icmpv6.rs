@@ -1,0 +1,217 @@
+//! ICMPv6 (RFC 4443; codes also RFC 7112). Its checksum covers a pseudo header, so that an IPv6 header is needed to
+//! make or to check one.
+
+use crate::checksum::Sum;
+use crate::extension::{Chain, ExtensionError};
+use crate::field::{get16, get32, put};
+use crate::ipv4::protocol;
+use crate::ipv6::{self, Ipv6Header};
+
+/// Message types.
+pub mod kind {
+    /// Destination unreachable, an error.
+    pub const UNREACHABLE: u8 = 1;
+    /// Packet too big, an error.
+    pub const PACKET_TOO_BIG: u8 = 2;
+    /// Time exceeded, an error.
+    pub const TIME_EXCEEDED: u8 = 3;
+    /// Parameter problem, an error.
+    pub const PARAMETER_PROBLEM: u8 = 4;
+    /// Echo request.
+    pub const ECHO_REQUEST: u8 = 128;
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 129;
+    /// Multicast listener query (RFC 2710, RFC 3810).
+    pub const MLD_QUERY: u8 = 130;
+    /// Multicast listener report, version 1 (RFC 2710).
+    pub const MLD_REPORT: u8 = 131;
+    /// Multicast listener done (RFC 2710).
+    pub const MLD_DONE: u8 = 132;
+    /// Router solicitation (RFC 4861).
+    pub const ROUTER_SOLICITATION: u8 = 133;
+    /// Router advertisement (RFC 4861).
+    pub const ROUTER_ADVERTISEMENT: u8 = 134;
+    /// Neighbor solicitation (RFC 4861).
+    pub const NEIGHBOR_SOLICITATION: u8 = 135;
+    /// Neighbor advertisement (RFC 4861).
+    pub const NEIGHBOR_ADVERTISEMENT: u8 = 136;
+    /// Redirect (RFC 4861). It is no error in the sense of [`is_error`](super::is_error).
+    pub const REDIRECT: u8 = 137;
+    /// Multicast listener report, version 2 (RFC 3810).
+    pub const MLDV2_REPORT: u8 = 143;
+}
+
+/// Codes of [`kind::UNREACHABLE`].
+pub mod unreachable {
+    /// No route to the destination.
+    pub const NO_ROUTE: u8 = 0;
+    /// Forbidden by an operator.
+    pub const ADMIN_PROHIBITED: u8 = 1;
+    /// The source address means nothing where the destination is.
+    pub const BEYOND_SCOPE: u8 = 2;
+    /// The host does not answer.
+    pub const ADDRESS: u8 = 3;
+    /// Nobody listens on the port.
+    pub const PORT: u8 = 4;
+    /// A filter is against the source address.
+    pub const SOURCE_POLICY: u8 = 5;
+    /// The route says to reject.
+    pub const REJECT_ROUTE: u8 = 6;
+}
+
+/// Codes of [`kind::TIME_EXCEEDED`].
+pub mod exceeded {
+    /// The hop limit ran out.
+    pub const HOP_LIMIT: u8 = 0;
+    /// Fragments were missing for too long.
+    pub const REASSEMBLY: u8 = 1;
+}
+
+/// Codes of [`kind::PARAMETER_PROBLEM`], whose second word is the place of the byte that is wrong.
+pub mod parameter {
+    /// A field of a header is wrong.
+    pub const HEADER: u8 = 0;
+    /// Nobody here knows this next header.
+    pub const NEXT_HEADER: u8 = 1;
+    /// Nobody here knows this option.
+    pub const OPTION: u8 = 2;
+    /// The first fragment does not hold all headers (RFC 7112 section 5).
+    pub const FIRST_FRAGMENT: u8 = 3;
+}
+
+/// The longest error message, its IPv6 header included (RFC 4443 section 2.4 (c)).
+pub const MAX_ERROR_LEN: usize = ipv6::MIN_MTU as usize;
+
+/// How many bytes of the packet it is about an error message carries: as many as fit into 1,280 bytes in all.
+#[inline(always)]
+pub const fn quote_len(original_len: usize) -> usize {
+    const ROOM: usize = MAX_ERROR_LEN - Ipv6Header::LEN - Icmpv6Header::LEN;
+    if original_len < ROOM { original_len } else { ROOM }
+}
+
+/// Whether messages of this type report errors (RFC 4443 section 2.1).
+#[inline(always)]
+pub const fn is_error(kind: u8) -> bool {
+    kind < 128
+}
+
+/// Whether an error of this type and code may be sent about a packet, as far as its bytes tell (RFC 4443 section 2.4
+/// (e)): not about an ICMPv6 error or a redirect, not to a source that is no single host, and about a packet to a group
+/// only what its sender has to know (packet too big, and unknown options that ask for it).
+///
+/// `l3` begins with the IPv6 header. That the packet came in a link-layer broadcast or multicast, which counts as to a
+/// group, is for the caller to know (`to_group`).
+pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
+    let Some((ip, _)) = Ipv6Header::split(l3) else { return false };
+    let (src, dst) = (ip.src_u128(), ip.dst_u128());
+    let asked =
+        kind == kind::PACKET_TOO_BIG || (kind == kind::PARAMETER_PROBLEM && code == parameter::OPTION);
+    if ipv6::is_unspecified(src) || ipv6::is_martian_source(src) {
+        return false;
+    }
+    if (to_group || ipv6::is_multicast(dst)) && !asked {
+        return false;
+    }
+    match Chain::of(l3) {
+        // A later fragment does not show which message it is of, and one that is cut off before the type neither.
+        Ok(c) if c.protocol == protocol::ICMPV6 => {
+            let first = c.fragment.is_none_or(|f| f.offset == 0);
+            first && l3.get(c.offset).is_some_and(|&k| !is_error(k) && k != kind::REDIRECT)
+        }
+        // Of such a packet nobody takes what is behind as a message.
+        Ok(_) | Err(ExtensionError::HopByHop(_) | ExtensionError::FirstFragment) => true,
+        Err(_) => false,
+    }
+}
+
+header! {
+    /// Type, code, checksum, and four bytes whose meaning depends on the type.
+    Icmpv6Header, 8
+}
+
+impl Icmpv6Header {
+    /// A header with a correct checksum in front of `body`, for a packet with the addresses of `ip`.
+    pub fn new(ip: &Ipv6Header, kind: u8, code: u8, rest: u32, body: &[u8]) -> Self {
+        let mut h = Self::zeroed();
+        h.0[0] = kind;
+        h.0[1] = code;
+        h.set_rest(rest);
+        h.set_checksum(h.sum(ip, body).checksum());
+        h
+    }
+
+    /// An echo request in front of `body`.
+    pub fn echo_request(ip: &Ipv6Header, id: u16, seq: u16, body: &[u8]) -> Self {
+        Self::new(ip, kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
+    }
+
+    /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body stays as it is. That the
+    /// addresses of the packet change places makes no difference to the checksum.
+    #[inline(always)]
+    pub fn make_echo_reply(&mut self) {
+        let old = get16::<0, _>(&self.0);
+        self.0[0] = kind::ECHO_REPLY;
+        self.set_checksum(crate::checksum::update16(self.checksum(), old, get16::<0, _>(&self.0)));
+    }
+
+    /// Message type, see [`kind`].
+    #[inline(always)]
+    pub const fn kind(&self) -> u8 {
+        self.0[0]
+    }
+
+    /// Code within the type.
+    #[inline(always)]
+    pub const fn code(&self) -> u8 {
+        self.0[1]
+    }
+
+    /// Checksum over pseudo header, header and body.
+    #[inline(always)]
+    pub const fn checksum(&self) -> u16 {
+        get16::<2, _>(&self.0)
+    }
+
+    /// The four bytes whose meaning depends on the type: the MTU of "packet too big", the place of a "parameter
+    /// problem".
+    #[inline(always)]
+    pub const fn rest(&self) -> u32 {
+        get32::<4, _>(&self.0)
+    }
+
+    /// Identifier of an echo.
+    #[inline(always)]
+    pub const fn echo_id(&self) -> u16 {
+        get16::<4, _>(&self.0)
+    }
+
+    /// Sequence number of an echo.
+    #[inline(always)]
+    pub const fn echo_seq(&self) -> u16 {
+        get16::<6, _>(&self.0)
+    }
+
+    /// Whether the checksum over this header and `body` is right in a packet with the addresses of `ip`.
+    #[inline]
+    pub fn checksum_ok(&self, ip: &Ipv6Header, body: &[u8]) -> bool {
+        self.sum(ip, body).is_valid()
+    }
+
+    fn sum(&self, ip: &Ipv6Header, body: &[u8]) -> Sum {
+        // A packet's length fits 16 bits, and so does what is in it.
+        let length = (Self::LEN + body.len()) as u32;
+        ip.pseudo_sum(protocol::ICMPV6, length).plus(Sum::of(&self.0)).plus(Sum::of(body))
+    }
+
+    /// Sets the checksum.
+    #[inline(always)]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put::<2, 2, _>(&mut self.0, checksum.to_be_bytes());
+    }
+
+    /// Sets the four bytes whose meaning depends on the type; leaves the checksum as it is.
+    #[inline(always)]
+    pub fn set_rest(&mut self, rest: u32) {
+        put::<4, 4, _>(&mut self.0, rest.to_be_bytes());
+    }
+}

@@ -1,0 +1,439 @@
+//! Neighbor Discovery (RFC 4861): its messages and their options (also RFC 4191 and RFC 8106), read and made.
+//!
+//! [`parse`] checks all that a receiver has to check of one message by itself, and [`build`] makes a whole packet.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use crate::icmpv6::{Icmpv6Header, MAX_ERROR_LEN, kind};
+use crate::ipv4::protocol;
+use crate::ipv6::{self, Ipv6Header};
+use crate::mac::Mac;
+
+/// The hop limit of every message: that it is still there says that no router has forwarded the packet.
+pub const HOP_LIMIT: u8 = 255;
+/// Bytes of a redirected header option in front of the packet that it quotes.
+const QUOTE_AT: usize = 8;
+
+/// Types of options.
+mod option {
+    pub const SOURCE: u8 = 1;
+    pub const TARGET: u8 = 2;
+    pub const PREFIX: u8 = 3;
+    pub const REDIRECTED: u8 = 4;
+    pub const MTU: u8 = 5;
+    pub const RDNSS: u8 = 25;
+}
+
+/// What a message is and says, without its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Which routers are there? (section 4.1)
+    RouterSolicitation,
+    /// A router is here (section 4.2).
+    RouterAdvertisement(RouterAdvertisement),
+    /// Who has the target? (section 4.3)
+    NeighborSolicitation {
+        /// The address that is asked for.
+        target: Ipv6Addr,
+    },
+    /// The sender has the target (section 4.4).
+    NeighborAdvertisement {
+        /// The address that it has.
+        target: Ipv6Addr,
+        /// It is a router.
+        router: bool,
+        /// It was asked.
+        solicited: bool,
+        /// What was known before does not count any more.
+        overrides: bool,
+    },
+    /// The target is a better first hop (section 4.5).
+    Redirect {
+        /// The first hop, or the destination itself if that is on the link.
+        target: Ipv6Addr,
+        /// What it is better for.
+        destination: Ipv6Addr,
+    },
+}
+
+/// What a router says of itself and of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouterAdvertisement {
+    /// The hop limit that hosts should use; 0: not said.
+    pub hop_limit: u8,
+    /// Addresses are to be had by DHCPv6.
+    pub managed: bool,
+    /// Other things are to be had by DHCPv6.
+    pub other: bool,
+    /// Whether hosts should prefer it to other routers (RFC 4191).
+    pub preference: Preference,
+    /// How long it is a default router, in seconds; 0: it is none.
+    pub lifetime: u16,
+    /// How long a neighbour is reachable after it was heard of, in milliseconds; 0: not said.
+    pub reachable: u32,
+    /// Time between two solicitations, in milliseconds; 0: not said.
+    pub retransmit: u32,
+}
+
+/// How much a router wants to be preferred (RFC 4191 section 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preference {
+    /// Less than others.
+    Low,
+    /// As others. The reserved value counts as this.
+    #[default]
+    Medium,
+    /// More than others.
+    High,
+}
+
+/// An option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NdOption<'a> {
+    /// The Ethernet address of the sender.
+    SourceMac(Mac),
+    /// The Ethernet address of the target.
+    TargetMac(Mac),
+    /// A network, and what hosts may make of it.
+    Prefix(PrefixInformation),
+    /// The front of the packet that a redirect is about, its length a multiple of 8 bytes.
+    Redirected(&'a [u8]),
+    /// The MTU of the link, in bytes.
+    Mtu(u32),
+    /// DNS servers (RFC 8106 section 5.1).
+    DnsServers {
+        /// For how long, in seconds; `u32::MAX`: for good, 0: not any more.
+        lifetime: u32,
+        /// Their addresses, as bytes.
+        servers: &'a [[u8; 16]],
+    },
+}
+
+/// A network that a router advertises (RFC 4861 section 4.6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixInformation {
+    /// Its first address.
+    pub prefix: Ipv6Addr,
+    /// Length of the prefix in bits.
+    pub len: u8,
+    /// Its hosts are on this link.
+    pub on_link: bool,
+    /// Hosts may make addresses of it.
+    pub autonomous: bool,
+    /// How long it is on the link, and such an address valid, in seconds; `u32::MAX`: for good.
+    pub valid: u32,
+    /// How long such an address is preferred, in seconds; `u32::MAX`: for good.
+    pub preferred: u32,
+}
+
+/// Why a packet is no valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NdError {
+    /// It is none of these five messages.
+    Kind,
+    /// The hop limit is not 255: a router has forwarded it.
+    HopLimit,
+    /// The checksum is wrong.
+    Checksum,
+    /// The code is not 0.
+    Code,
+    /// It is shorter than such a message is.
+    Short,
+    /// An option has no length, or does not end within the message.
+    OptionLength,
+    /// An option has something that is no Ethernet address of one station.
+    LinkLayerAddress,
+    /// The source is not the link-local address of a router.
+    Source,
+    /// The target, or the destination of a redirect, is a group, or the target neither a router nor the destination.
+    Target,
+    /// A solicitation from `::` does not go to a solicited-node group.
+    Destination,
+    /// A solicitation from `::` says which Ethernet address `::` has.
+    SourceMac,
+    /// An advertisement to a group says that it was asked for.
+    Solicited,
+}
+
+impl fmt::Display for NdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NdError::Kind => "not a message of neighbor discovery",
+            NdError::HopLimit => "hop limit is not 255",
+            NdError::Checksum => "checksum is wrong",
+            NdError::Code => "code is not 0",
+            NdError::Short => "message is too short",
+            NdError::OptionLength => "option has an impossible length",
+            NdError::LinkLayerAddress => "link-layer address is not one station's",
+            NdError::Source => "source is not link-local",
+            NdError::Target => "target cannot be",
+            NdError::Destination => "solicitation from :: is not sent to a solicited-node group",
+            NdError::SourceMac => "solicitation from :: has a source link-layer address",
+            NdError::Solicited => "advertisement to a group says that it was solicited",
+        })
+    }
+}
+
+impl std::error::Error for NdError {}
+
+/// Goes through the options of a message. Those that nobody here knows are left out.
+#[derive(Clone, Debug)]
+pub struct NdOptions<'a> {
+    rest: &'a [u8],
+}
+
+impl NdOptions<'_> {
+    /// The sender's Ethernet address, if it says it.
+    pub fn source_mac(&self) -> Option<Mac> {
+        self.clone().find_map(|o| if let NdOption::SourceMac(mac) = o { Some(mac) } else { None })
+    }
+
+    /// The target's Ethernet address, if it is said.
+    pub fn target_mac(&self) -> Option<Mac> {
+        self.clone().find_map(|o| if let NdOption::TargetMac(mac) = o { Some(mac) } else { None })
+    }
+}
+
+impl<'a> Iterator for NdOptions<'a> {
+    type Item = NdOption<'a>;
+
+    fn next(&mut self) -> Option<NdOption<'a>> {
+        loop {
+            let (bytes, rest) = split_option(self.rest)?;
+            self.rest = rest;
+            if let Some(option) = read_option(bytes) {
+                return Some(option);
+            }
+        }
+    }
+}
+
+/// The first option and what follows it, if there is a whole one.
+fn split_option(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = usize::from(*bytes.get(1)?) * 8;
+    bytes.split_at_checked(len).filter(|_| len > 0)
+}
+
+/// What an option says, if it is known and of the form that it should have.
+fn read_option(bytes: &[u8]) -> Option<NdOption<'_>> {
+    Some(match *bytes {
+        [option::SOURCE, 1, ref mac @ ..] => NdOption::SourceMac(Mac(*mac.first_chunk()?)),
+        [option::TARGET, 1, ref mac @ ..] => NdOption::TargetMac(Mac(*mac.first_chunk()?)),
+        [option::PREFIX, 4, len, flags, ref rest @ ..] => NdOption::Prefix(PrefixInformation {
+            prefix: address_at(rest, 12)?,
+            len: (len <= 128).then_some(len)?,
+            on_link: flags & 0x80 != 0,
+            autonomous: flags & 0x40 != 0,
+            valid: word_at(rest, 0)?,
+            preferred: word_at(rest, 4)?,
+        }),
+        [option::REDIRECTED, _, _, _, _, _, _, _, ref quote @ ..] => NdOption::Redirected(quote),
+        [option::MTU, 1, _, _, ref mtu @ ..] => NdOption::Mtu(word_at(mtu, 0)?),
+        [option::RDNSS, _, _, _, ref rest @ ..] => {
+            let (servers, []) = rest.get(4..)?.as_chunks::<16>() else { return None };
+            NdOption::DnsServers { lifetime: word_at(rest, 0)?, servers }
+        }
+        _ => return None,
+    })
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|b| u32::from_be_bytes(*b))
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+    bytes.get(at..)?.first_chunk::<16>().map(|b| Ipv6Addr::from(*b))
+}
+
+/// Reads the ICMPv6 message `icmp`, from its first byte to its last, that came in a packet with the header `ip`.
+///
+/// # Errors
+/// Why it has to be silently discarded, see [`NdError`].
+pub fn parse<'a>(ip: &Ipv6Header, icmp: &'a [u8]) -> Result<(Message, NdOptions<'a>), NdError> {
+    let (header, body) = Icmpv6Header::split(icmp).ok_or(NdError::Short)?;
+    let fixed = match header.kind() {
+        kind::ROUTER_SOLICITATION => 0,
+        kind::ROUTER_ADVERTISEMENT => 8,
+        kind::NEIGHBOR_SOLICITATION | kind::NEIGHBOR_ADVERTISEMENT => 16,
+        kind::REDIRECT => 32,
+        _ => return Err(NdError::Kind),
+    };
+    if ip.hop_limit() != HOP_LIMIT {
+        return Err(NdError::HopLimit);
+    }
+    if !header.checksum_ok(ip, body) {
+        return Err(NdError::Checksum);
+    }
+    if header.code() != 0 {
+        return Err(NdError::Code);
+    }
+    let (fixed, rest) = body.split_at_checked(fixed).ok_or(NdError::Short)?;
+    check_options(rest)?;
+    let (message, options) = (read(header, fixed).ok_or(NdError::Short)?, NdOptions { rest });
+    check(ip, &message, &options)?;
+    Ok((message, options))
+}
+
+/// Whether all options end within the message, and those of Ethernet addresses have one.
+fn check_options(mut rest: &[u8]) -> Result<(), NdError> {
+    while !rest.is_empty() {
+        let (option, behind) = split_option(rest).ok_or(NdError::OptionLength)?;
+        if matches!(option[0], option::SOURCE | option::TARGET) {
+            match read_option(option) {
+                Some(NdOption::SourceMac(mac) | NdOption::TargetMac(mac)) if mac.is_unicast() => {}
+                _ => return Err(NdError::LinkLayerAddress),
+            }
+        }
+        rest = behind;
+    }
+    Ok(())
+}
+
+/// The fields of a message, of which `fixed` is what every such message has behind the header.
+fn read(header: &Icmpv6Header, fixed: &[u8]) -> Option<Message> {
+    let (rest, target) = (header.rest(), address_at(fixed, 0));
+    Some(match header.kind() {
+        kind::ROUTER_SOLICITATION => Message::RouterSolicitation,
+        kind::ROUTER_ADVERTISEMENT => {
+            let [hop_limit, flags, a, b] = rest.to_be_bytes();
+            Message::RouterAdvertisement(RouterAdvertisement {
+                hop_limit,
+                managed: flags & 0x80 != 0,
+                other: flags & 0x40 != 0,
+                preference: match flags >> 3 & 3 {
+                    1 => Preference::High,
+                    3 => Preference::Low,
+                    _ => Preference::Medium,
+                },
+                lifetime: u16::from_be_bytes([a, b]),
+                reachable: word_at(fixed, 0)?,
+                retransmit: word_at(fixed, 4)?,
+            })
+        }
+        kind::NEIGHBOR_SOLICITATION => Message::NeighborSolicitation { target: target? },
+        kind::NEIGHBOR_ADVERTISEMENT => Message::NeighborAdvertisement {
+            target: target?,
+            router: rest & ROUTER != 0,
+            solicited: rest & SOLICITED != 0,
+            overrides: rest & OVERRIDE != 0,
+        },
+        _ => Message::Redirect { target: target?, destination: address_at(fixed, 16)? },
+    })
+}
+
+/// The flags of a neighbor advertisement in the second word of the header.
+const ROUTER: u32 = 1 << 31;
+const SOLICITED: u32 = 1 << 30;
+const OVERRIDE: u32 = 1 << 29;
+
+/// Whether the addresses can be those of such a message.
+fn check(ip: &Ipv6Header, message: &Message, options: &NdOptions<'_>) -> Result<(), NdError> {
+    let from_nobody = ipv6::is_unspecified(ip.src_u128());
+    let to_group = ipv6::is_multicast(ip.dst_u128());
+    let from_router = ipv6::is_link_local(ip.src_u128());
+    let is_group = |a: Ipv6Addr| ipv6::is_multicast(a.to_bits());
+    match *message {
+        Message::RouterSolicitation | Message::NeighborSolicitation { .. }
+            if from_nobody && options.source_mac().is_some() =>
+        {
+            Err(NdError::SourceMac)
+        }
+        Message::RouterAdvertisement(_) | Message::Redirect { .. } if !from_router => Err(NdError::Source),
+        Message::NeighborSolicitation { target } | Message::NeighborAdvertisement { target, .. }
+            if is_group(target) =>
+        {
+            Err(NdError::Target)
+        }
+        Message::NeighborSolicitation { .. } if from_nobody && !ipv6::is_solicited_node(ip.dst_u128()) => {
+            Err(NdError::Destination)
+        }
+        Message::NeighborAdvertisement { solicited: true, .. } if to_group => Err(NdError::Solicited),
+        Message::Redirect { target, destination }
+            if is_group(destination) || (target != destination && !ipv6::is_link_local(target.to_bits())) =>
+        {
+            Err(NdError::Target)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A whole packet from `src` to `dst` with this message and these options. Of a packet that a redirect quotes it takes as
+/// much as fits into 1,280 bytes; all else is taken as it is.
+pub fn build(src: Ipv6Addr, dst: Ipv6Addr, message: &Message, options: &[NdOption<'_>]) -> Vec<u8> {
+    let mut body = Vec::new();
+    let (kind, rest) = match *message {
+        Message::RouterSolicitation => (kind::ROUTER_SOLICITATION, 0),
+        Message::RouterAdvertisement(ra) => {
+            let preference = match ra.preference {
+                Preference::Low => 3,
+                Preference::Medium => 0,
+                Preference::High => 1,
+            };
+            let flags = u8::from(ra.managed) << 7 | u8::from(ra.other) << 6 | preference << 3;
+            let [a, b] = ra.lifetime.to_be_bytes();
+            body.extend(ra.reachable.to_be_bytes());
+            body.extend(ra.retransmit.to_be_bytes());
+            (kind::ROUTER_ADVERTISEMENT, u32::from_be_bytes([ra.hop_limit, flags, a, b]))
+        }
+        Message::NeighborSolicitation { target } => {
+            body.extend(target.octets());
+            (kind::NEIGHBOR_SOLICITATION, 0)
+        }
+        Message::NeighborAdvertisement { target, router, solicited, overrides } => {
+            body.extend(target.octets());
+            let flag = |on, flag| if on { flag } else { 0 };
+            let flags = flag(router, ROUTER) | flag(solicited, SOLICITED) | flag(overrides, OVERRIDE);
+            (kind::NEIGHBOR_ADVERTISEMENT, flags)
+        }
+        Message::Redirect { target, destination } => {
+            body.extend(target.octets());
+            body.extend(destination.octets());
+            (kind::REDIRECT, 0)
+        }
+    };
+    options.iter().for_each(|option| write_option(option, &mut body));
+    let mut ip = Ipv6Header::new(src, dst, protocol::ICMPV6, Icmpv6Header::LEN + body.len());
+    ip.set_hop_limit(HOP_LIMIT);
+    let icmp = Icmpv6Header::new(&ip, kind, 0, rest, &body);
+    [&ip.0[..], &icmp.0, &body].concat()
+}
+
+fn write_option(option: &NdOption<'_>, out: &mut Vec<u8>) {
+    match *option {
+        NdOption::SourceMac(mac) => {
+            out.extend([option::SOURCE, 1]);
+            out.extend(mac.0);
+        }
+        NdOption::TargetMac(mac) => {
+            out.extend([option::TARGET, 1]);
+            out.extend(mac.0);
+        }
+        NdOption::Prefix(p) => {
+            out.extend([option::PREFIX, 4, p.len, u8::from(p.on_link) << 7 | u8::from(p.autonomous) << 6]);
+            out.extend(p.valid.to_be_bytes());
+            out.extend(p.preferred.to_be_bytes());
+            out.extend([0; 4]);
+            out.extend(p.prefix.octets());
+        }
+        NdOption::Redirected(quote) => {
+            let used = Ipv6Header::LEN + Icmpv6Header::LEN + out.len() + QUOTE_AT;
+            let room = MAX_ERROR_LEN.saturating_sub(used);
+            let quote = &quote[..quote.len().min(room) / 8 * 8];
+            out.extend([option::REDIRECTED, ((QUOTE_AT + quote.len()) / 8) as u8]);
+            out.extend([0; 6]);
+            out.extend(quote);
+        }
+        NdOption::Mtu(mtu) => {
+            out.extend([option::MTU, 1, 0, 0]);
+            out.extend(mtu.to_be_bytes());
+        }
+        NdOption::DnsServers { lifetime, servers } => {
+            // The length, in units of 8 bytes, has 8 bits.
+            let servers = &servers[..servers.len().min(127)];
+            out.extend([option::RDNSS, (1 + 2 * servers.len()) as u8, 0, 0]);
+            out.extend(lifetime.to_be_bytes());
+            out.extend(servers.as_flattened());
+        }
+    }
+}
