@@ -44,4 +44,4 @@ test-deb: setup ## Make the package, install it into a clean root from Debian's 
 
 loom: setup ## Try every interleaving of the lock-free parts
 	@. scripts/env.sh && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$$target_dir/loom" \
-		cargo test --release --package infra --lib loom_
+		cargo test --package infra --package graph --lib loom_

@@ -5,44 +5,66 @@
 //! once a turn whether workers have come or gone ([`Exchange::join`], [`Exchange::leave`]), and take the new ends of
 //! rings if so.
 //!
+//! What is on its way must have arrived before who does what may change: [`Exchange::settle`].
+//!
 //! A worker may sleep meanwhile. It says so before it looks at its rings for the last time, and who puts packets into one
 //! rings its bell if it said so: once for all packets of a frame ([`Outbox::flush`]).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use buf::{Frame, Held};
 use infra::doorbell::Doorbell;
+use infra::quiesce::Domain;
 use infra::ring::{Consumer, Gauge, Producer, spsc};
+use infra::sync::atomic::{AtomicU64, Ordering};
+use infra::sync::{Arc, Mutex, MutexGuard, lock, thread};
 
-/// Packets that wait on their way from one worker to another, at most.
-pub const RING: usize = 2048;
+/// Packets that wait on their way from one worker to another, at most. Loom, which watches every cell, is spared most.
+pub const RING: usize = if cfg!(loom) { 2 } else { 2048 };
 
 /// Which worker gives, which takes.
 type Pair = (usize, usize);
 
-/// The rings between the workers of a graph.
-#[derive(Clone, Default)]
-pub struct Exchange(Arc<Shared>);
+/// A worker's bell. The standard library's count, also under loom: nothing is ordered by it.
+type Bell = std::sync::Arc<Doorbell>;
 
-#[derive(Default)]
-struct Shared {
+/// The rings between the workers of a graph. What they carry is packets; where loom looks, it is something simpler.
+pub struct Exchange<T = Held>(Arc<Shared<T>>);
+
+struct Shared<T> {
     /// Counts joins and leaves: a cheap way to see that there was one.
     version: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<State<T>>,
 }
 
-#[derive(Default)]
-struct State {
-    bells: BTreeMap<usize, Arc<Doorbell>>,
-    gauges: BTreeMap<Pair, Gauge<Held>>,
+struct State<T> {
+    bells: BTreeMap<usize, Bell>,
+    gauges: BTreeMap<Pair, Gauge<T>>,
     /// Ends that their workers have not taken yet.
-    producers: BTreeMap<Pair, Producer<Held>>,
-    consumers: BTreeMap<Pair, Consumer<Held>>,
+    producers: BTreeMap<Pair, Producer<T>>,
+    consumers: BTreeMap<Pair, Consumer<T>>,
 }
 
-impl State {
+impl<T> Clone for Exchange<T> {
+    fn clone(&self) -> Self {
+        Exchange(self.0.clone())
+    }
+}
+
+impl<T> Default for Exchange<T> {
+    fn default() -> Self {
+        let state = State {
+            bells: BTreeMap::new(),
+            gauges: BTreeMap::new(),
+            producers: BTreeMap::new(),
+            consumers: BTreeMap::new(),
+        };
+        Exchange(Arc::new(Shared { version: AtomicU64::new(0), state: Mutex::new(state) }))
+    }
+}
+
+impl<T: Send> State<T> {
     fn connect(&mut self, pair: Pair) {
         let (producer, consumer) = spsc(RING);
         self.gauges.insert(pair, producer.gauge());
@@ -51,10 +73,10 @@ impl State {
     }
 }
 
-impl Exchange {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<T: Send> Exchange<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         // A panic while the lock is held leaves the maps as they were between two of their changes.
-        self.0.state.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.0.state)
     }
 
     fn version(&self) -> u64 {
@@ -62,7 +84,7 @@ impl Exchange {
     }
 
     /// A worker comes, which is woken by `bell`: there are rings between it and all others from now on.
-    pub(crate) fn join(&self, worker: usize, bell: Arc<Doorbell>) {
+    pub(crate) fn join(&self, worker: usize, bell: Bell) {
         let mut state = self.state();
         let others: Vec<usize> = state.bells.keys().copied().filter(|other| *other != worker).collect();
         for other in others {
@@ -73,7 +95,7 @@ impl Exchange {
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// A worker goes. Nobody gives it packets any more; it was seen to that its rings [are empty](Self::is_empty).
+    /// A worker goes. Nobody gives it packets any more, and those that it was given have [arrived](Self::settle).
     pub fn leave(&self, worker: usize) {
         let mut state = self.state();
         let stays = |(from, to): &Pair| *from != worker && *to != worker;
@@ -94,34 +116,52 @@ impl Exchange {
         self.state().gauges.values().all(Gauge::is_empty)
     }
 
+    /// Waits until the workers, who are the readers of `domain`, have done with all packets that they took before this
+    /// call: with their turns, with what they gave to each other, and with the turns in which they took the last of that.
+    /// False when one of the three takes longer than `timeout`.
+    pub fn settle(&self, domain: &Domain, timeout: Duration) -> bool {
+        if !domain.synchronize(timeout) {
+            return false;
+        }
+        let start = Instant::now();
+        while !self.is_empty() {
+            if start.elapsed() > timeout {
+                return false;
+            }
+            thread::yield_now();
+        }
+        // Also if the rings were empty at once: who took the last of them may not have done with it.
+        self.workers().len() < 2 || domain.synchronize(timeout)
+    }
+
     /// The end of all rings out of a worker.
-    pub(crate) fn outbox(&self, worker: usize) -> Outbox {
+    pub(crate) fn outbox(&self, worker: usize) -> Outbox<T> {
         Outbox { exchange: self.clone(), worker, version: 0, to: Vec::new() }
     }
 
     /// The end of all rings to a worker.
-    pub(crate) fn inbox(&self, worker: usize) -> Inbox {
+    pub(crate) fn inbox(&self, worker: usize) -> Inbox<T> {
         Inbox { exchange: self.clone(), worker, version: 0, from: Vec::new(), next: 0 }
     }
 }
 
 /// The way to one worker.
-struct Way {
-    ring: Producer<Held>,
-    bell: Arc<Doorbell>,
+struct Way<T> {
+    ring: Producer<T>,
+    bell: Bell,
     staged: bool,
 }
 
 /// Where a worker gives packets to others.
-pub struct Outbox {
-    exchange: Exchange,
+pub struct Outbox<T = Held> {
+    exchange: Exchange<T>,
     worker: usize,
     version: u64,
     /// By the number of the worker.
-    to: Vec<Option<Way>>,
+    to: Vec<Option<Way<T>>>,
 }
 
-impl Outbox {
+impl<T: Send> Outbox<T> {
     /// Looks for workers that have come or gone. Called before packets are given, at least once a turn.
     #[inline(always)]
     pub fn refresh(&mut self) {
@@ -153,7 +193,7 @@ impl Outbox {
     /// # Errors
     /// Gives it back when the ring is full, or there is no such worker.
     #[inline(always)]
-    pub fn give(&mut self, worker: usize, packet: Held) -> Result<(), Held> {
+    pub fn give(&mut self, worker: usize, packet: T) -> Result<(), T> {
         match self.to.get_mut(worker) {
             Some(Some(way)) => {
                 way.staged = true;
@@ -174,11 +214,11 @@ impl Outbox {
 }
 
 /// Where a worker takes packets from others.
-pub struct Inbox {
-    exchange: Exchange,
+pub struct Inbox<T = Held> {
+    exchange: Exchange<T>,
     worker: usize,
     version: u64,
-    from: Vec<(usize, Consumer<Held>)>,
+    from: Vec<(usize, Consumer<T>)>,
     /// Whose turn it is.
     next: usize,
 }
@@ -188,23 +228,25 @@ impl Inbox {
     /// turn.
     #[inline(always)]
     pub fn take(&mut self, frame: &mut Frame) -> bool {
-        if self.version != self.exchange.version() {
-            self.take_ends();
-        }
-        let Some((_, ring)) = self.from.get_mut(self.next) else {
-            self.next = 0;
-            return false;
-        };
-        self.next += 1;
+        let Some(ring) = self.ring() else { return false };
         while frame.room() > 0
             && let Some(packet) = ring.pop()
             && frame.push(packet).is_ok()
         {}
-        if self.next < self.from.len() {
-            return true;
+        self.next > 0
+    }
+}
+
+impl<T: Send> Inbox<T> {
+    /// The ring from the worker whose turn it is; then it is another's, or the first one's again.
+    #[inline(always)]
+    pub(crate) fn ring(&mut self) -> Option<&mut Consumer<T>> {
+        if self.version != self.exchange.version() {
+            self.take_ends();
         }
-        self.next = 0;
-        false
+        let at = self.next;
+        self.next = if at + 1 < self.from.len() { at + 1 } else { 0 };
+        self.from.get_mut(at).map(|(_, ring)| ring)
     }
 
     #[cold]
@@ -227,8 +269,10 @@ impl Inbox {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Arc;
+
     use buf::Pool;
 
     use super::*;

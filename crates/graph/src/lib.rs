@@ -30,5 +30,7 @@ pub use rest::{Eager, RxMode};
 pub use run::{Runner, WorkerPort};
 pub use worker::Worker;
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -23,7 +23,8 @@ pub(crate) struct Sleep(AtomicBool);
 impl Sleep {
     /// The owner is about to sleep, and looks at its rings after this.
     pub(crate) fn announce(&self) {
-        self.0.store(true, Relaxed);
+        // A store would do. But loom does not conclude that it comes behind the swap of a waker who found the owner awake.
+        self.0.swap(true, Relaxed);
         fence(SeqCst);
     }
 

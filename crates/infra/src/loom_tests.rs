@@ -1,5 +1,5 @@
 //! Every interleaving of the concurrent parts, explored by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test -p infra --release loom_`
+//! `RUSTFLAGS="--cfg loom" cargo test -p infra --lib loom_`
 
 use crate::{
     class_a::{published, slots, words},

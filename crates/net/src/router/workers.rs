@@ -338,16 +338,6 @@ impl Router {
             let who = at.map_or("a worker".into(), |(w, node)| format!("worker {w}, in node {node},"));
             RouterError(format!("nothing was changed: {who} does not finish its work"))
         };
-        let until = Instant::now() + GRACE;
-        let turned = || if self.domain.synchronize(GRACE) { Ok(()) } else { Err(hangs()) };
-        turned()?;
-        while !self.blueprint.exchange().is_empty() {
-            if Instant::now() > until {
-                return Err(hangs());
-            }
-            std::thread::yield_now();
-        }
-        // Also if the rings were empty at once: who took the last of them may not have done with it.
-        if self.ports.len() > 1 { turned() } else { Ok(()) }
+        if self.blueprint.exchange().settle(&self.domain, GRACE) { Ok(()) } else { Err(hangs()) }
     }
 }

@@ -1,0 +1,188 @@
+//! Every interleaving of workers that come, give, sleep and go, explored by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test -p graph --lib loom_`
+
+use std::time::Duration;
+
+use infra::doorbell::Doorbell;
+use infra::quiesce::Domain;
+use infra::ring::Consumer;
+use infra::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use infra::sync::{Arc, thread};
+
+use crate::handoff::{Exchange, Inbox, Outbox};
+
+/// Longer than any one interleaving takes.
+const LONG: Duration = Duration::from_secs(600);
+
+fn bell() -> std::sync::Arc<Doorbell> {
+    std::sync::Arc::new(Doorbell::new().unwrap())
+}
+
+/// As many workers as there are bells.
+fn exchange<T: Send>(workers: usize) -> Exchange<T> {
+    let exchange = Exchange::default();
+    (0..workers).for_each(|worker| exchange.join(worker, bell()));
+    exchange
+}
+
+/// Gives an item to a worker; whether there was one, with room.
+fn give<T: Send>(outbox: &mut Outbox<T>, worker: usize, item: T) -> bool {
+    outbox.refresh();
+    let given = outbox.give(worker, item).is_ok();
+    outbox.flush();
+    given
+}
+
+/// An item of the worker whose turn it is.
+fn take<T: Send>(inbox: &mut Inbox<T>) -> Option<T> {
+    inbox.ring().and_then(Consumer::pop)
+}
+
+/// A worker that falls asleep while another comes and gives it something: it sees that, or it is woken.
+#[test]
+fn loom_no_sleeper_is_left_alone_by_one_that_comes() {
+    loom::model(|| {
+        let (exchange, sleeper) = (Exchange::default(), bell());
+        exchange.join(0, sleeper.clone());
+        let mut inbox = exchange.inbox(0);
+        let newcomer = thread::spawn(move || {
+            exchange.join(1, bell());
+            assert!(give(&mut exchange.outbox(1), 0, 7));
+        });
+        let seen = take(&mut inbox);
+        sleeper.about_to_sleep();
+        let sleeps = inbox.is_empty();
+        newcomer.join().unwrap();
+        let woken = sleeper.clear();
+        assert!(seen.is_some() || !sleeps || woken);
+        assert_eq!(seen.or_else(|| take(&mut inbox)), Some(7));
+    });
+}
+
+/// The same between two workers that know each other, of which one gives twice.
+#[test]
+fn loom_no_sleeper_is_left_alone_with_the_second_of_two() {
+    loom::model(|| {
+        let (exchange, sleeper) = (Exchange::default(), bell());
+        exchange.join(0, sleeper.clone());
+        exchange.join(1, bell());
+        let (mut inbox, mut outbox) = (exchange.inbox(0), exchange.outbox(1));
+        let giver = thread::spawn(move || assert!((0..2).all(|item| give(&mut outbox, 0, item))));
+        let mut seen = 0;
+        seen += usize::from(take(&mut inbox).is_some());
+        sleeper.about_to_sleep();
+        if !inbox.is_empty() {
+            sleeper.awake();
+            seen += usize::from(take(&mut inbox).is_some());
+            sleeper.about_to_sleep();
+        }
+        let sleeps = inbox.is_empty();
+        giver.join().unwrap();
+        let woken = sleeper.clear();
+        assert!(seen == 2 || !sleeps || woken);
+    });
+}
+
+/// What the main thread says, and what was done.
+#[derive(Default)]
+struct Work {
+    paused: AtomicBool,
+    /// Whose packets they are.
+    owner: AtomicUsize,
+    /// Worker 1 is to end.
+    stop: AtomicBool,
+    /// Packets that are done with.
+    done: AtomicUsize,
+}
+
+impl Work {
+    /// Is done with a packet, which must be the next.
+    fn finish(&self, packet: usize) {
+        assert_eq!(self.done.load(Relaxed), packet, "a packet was overtaken");
+        self.done.store(packet + 1, Relaxed);
+    }
+}
+
+/// Worker 0 polls a queue whose flow is worker 1's, until the main thread makes it worker 0's, and lets worker 1 go:
+/// every packet is done, in order, although worker 1 gets no further turn.
+#[test]
+fn loom_what_a_worker_was_given_is_done_before_it_goes() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 10_000;
+    model.check(|| {
+        let (domain, exchange) = (Domain::new(), exchange(2));
+        let work = Arc::new(Work { owner: AtomicUsize::new(1), ..Work::default() });
+        let polls = {
+            let (mut outbox, work, mut participant) = (exchange.outbox(0), work.clone(), domain.register());
+            thread::spawn(move || {
+                let (mut packets, mut section) = (0, participant.enter());
+                for _ in 0..2 {
+                    if !work.paused.load(Acquire) {
+                        match work.owner.load(Relaxed) {
+                            0 => work.finish(packets),
+                            owner => assert!(give(&mut outbox, owner, packets)),
+                        }
+                        packets += 1;
+                    }
+                    section.quiescent();
+                }
+                packets
+            })
+        };
+        let goes = {
+            let (mut inbox, work, mut participant) = (exchange.inbox(1), work.clone(), domain.register());
+            thread::spawn(move || {
+                let mut section = participant.enter();
+                while !work.stop.load(Acquire) {
+                    if let Some(packet) = take(&mut inbox) {
+                        work.finish(packet);
+                    }
+                    section.quiescent();
+                    thread::yield_now();
+                }
+            })
+        };
+        work.paused.store(true, Release);
+        assert!(exchange.settle(&domain, LONG));
+        work.owner.store(0, Relaxed);
+        work.paused.store(false, Release);
+        work.stop.store(true, Release);
+        goes.join().unwrap();
+        exchange.leave(1);
+        let packets = polls.join().unwrap();
+        assert_eq!(work.done.load(Relaxed), packets);
+    });
+}
+
+/// A worker that goes and comes again while another gives: what was in the ring of the one that went is dropped once,
+/// by whoever lets go of the ring last; what is given to the one that came, it gets.
+#[test]
+fn loom_the_ring_of_one_that_went_outlives_who_uses_it() {
+    loom::model(|| {
+        let item = Arc::new(());
+        let exchange = exchange(2);
+        let (mut inbox, mut outbox) = (exchange.inbox(1), exchange.outbox(0));
+        let of_giver = item.clone();
+        let gives = thread::spawn(move || {
+            let given = (0..2).filter(|_| give(&mut outbox, 1, of_giver.clone())).count();
+            (outbox, given)
+        });
+        let mut taken = usize::from(take(&mut inbox).is_some());
+        exchange.leave(1);
+        drop(inbox);
+        exchange.join(1, bell());
+        let mut inbox = exchange.inbox(1);
+        let (mut outbox, given) = gives.join().unwrap();
+        while take(&mut inbox).is_some() {
+            taken += 1;
+        }
+        assert!(taken <= given);
+        assert!(give(&mut outbox, 1, item.clone()) && take(&mut inbox).is_some());
+        // Every ring but the two that there are is gone, and what was in it.
+        assert_eq!(Arc::strong_count(&item), 1);
+    });
+}
