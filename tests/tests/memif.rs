@@ -286,6 +286,78 @@ fn large_frames_stay_where_a_server_of_dpdks_writes_them() {
     large_frames_pass("slave trusted", 2048);
 }
 
+/// Peers that have the router's own buffers, to fill and to read, are killed while packets pass: each buffer comes home, whoever
+/// had it, and packets pass again when there is a new peer.
+#[test]
+fn buffers_come_home_from_peers_that_are_killed() {
+    let Some((r, dir)) = lab() else { return };
+    let file = |n: u32| dir.join(format!("memif{n}.sock"));
+    let router = Router::start(
+        &r,
+        &format!(
+            "create memif socket id 1 filename {}\n\
+             create memif socket id 2 filename {}\n\
+             create interface memif id 5 socket-id 1 slave trusted\n\
+             create interface memif id 6 socket-id 2 slave trusted ring-size 4096\n\
+             set interface state memif1/5 up\n\
+             set interface state memif2/6 up\n\
+             set interface ip address memif1/5 10.0.0.1/24\n\
+             set interface ip address memif2/6 10.0.1.1/24\n\
+             set ip neighbor memif2/6 10.0.1.2 02:00:00:00:00:02\n\
+             ip route add 198.18.0.0/15 via 10.0.1.2\n",
+            file(1).display(),
+            file(2).display()
+        ),
+    );
+    // Some that are free are in the caches of threads.
+    let buffers = || {
+        let shown = router.json("show buffers");
+        let [available, cached, lent, used, lost] =
+            ["available", "cached", "lent", "used", "lost"].map(|what| shown[what].as_u64().unwrap());
+        (available + cached, lent, used, lost)
+    };
+    let at_home = buffers();
+    assert_eq!((at_home.1, at_home.2, at_home.3), (0, 0, 0), "nobody has a buffer before there is a peer");
+    let to = format!("txonly --auto-start --eth-peer=0,{}", mac(&router, "memif1/5"));
+    let start = |n: u32| {
+        let _ = std::fs::remove_file(file(n));
+        let mode = if n == 1 { to.as_str() } else { "rxonly --auto-start" };
+        Testpmd::start(&r, "server", &file(n), n + 4, mode, "")
+    };
+    let kill = |testpmd: Testpmd, n: u32| {
+        assert!(buffers().1 > 0, "it has some of the router's");
+        drop(testpmd);
+        let interface = format!("memif{n}/{}", n + 4);
+        until("the link is down", SOON, || {
+            router.json(&format!("show interface {interface}"))[0]["link_up"] == false
+        });
+        assert!(!connected(&router, &interface));
+    };
+    let flows = |sink: &mut Testpmd| {
+        let before = sink.packets().0;
+        until("packets pass", SOON, || sink.packets().0 > before + 50_000);
+    };
+    for _ in 0..3 {
+        let (source, mut sink) = (start(1), start(2));
+        flows(&mut sink);
+        kill(sink, 2);
+        let mut sink = start(2);
+        flows(&mut sink);
+        kill(source, 1);
+        let source = start(1);
+        flows(&mut sink);
+        kill(source, 1);
+        kill(sink, 2);
+        let mut now = buffers();
+        let all = testkit::process::poll(SOON, || {
+            now = buffers();
+            (now == at_home).then_some(())
+        });
+        assert!(all.is_some(), "free, lent, used, lost: {now:?} of {at_home:?}");
+    }
+    assert_eq!(router.counter("memif1/5", "rx-error"), 0);
+}
+
 #[test]
 fn whoever_is_killed_is_connected_again_when_it_is_back() {
     let Some((r, dir)) = lab() else { return };
