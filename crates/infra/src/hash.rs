@@ -62,6 +62,12 @@ impl Hasher for SeededHasher {
     }
 
     #[inline(always)]
+    fn write_u128(&mut self, x: u128) {
+        self.write_u64(x as u64);
+        self.write_u64((x >> 64) as u64);
+    }
+
+    #[inline(always)]
     fn write_u32(&mut self, x: u32) {
         self.write_u64(x.into());
     }

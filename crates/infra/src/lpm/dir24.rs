@@ -11,10 +11,7 @@
 //! What length the prefix behind an entry has is the writer's business and lies in arrays of its own, as do the
 //! routes themselves.
 
-use super::{
-    Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE,
-    prefix_map::{PrefixMap, canonical},
-};
+use super::{Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap};
 use crate::{
     class_a::Indices,
     mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
@@ -195,7 +192,7 @@ pub struct Dir24Writer {
     /// How many prefixes longer than /24 each group holds.
     members: Zeroed<u16>,
     groups: Indices,
-    routes: PrefixMap,
+    routes: PrefixMap<u32>,
     touched: Touched,
     pages: Pages,
 }
@@ -322,7 +319,7 @@ impl Lpm for Dir24Writer {
     type Addr = u32;
 
     fn insert(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<Option<u32>, LpmFull> {
-        let (prefix, len) = canonical(prefix, len);
+        let (prefix, len) = prefix.canonical(len);
         if leaf == NO_ROUTE || leaf > MAX_LEAF {
             return Err(LpmFull::Leaf(leaf));
         }
@@ -342,7 +339,7 @@ impl Lpm for Dir24Writer {
     }
 
     fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
-        let (prefix, len) = canonical(prefix, len);
+        let (prefix, len) = prefix.canonical(len);
         let old = self.routes.remove(prefix, len)?;
         // Where no prefix of more than 8 bits covers this one, an entry says nothing: the leaf of the first byte does.
         let least = if len > WIDE_LEN { WIDE_LEN + 1 } else { 0 };
@@ -356,7 +353,7 @@ impl Lpm for Dir24Writer {
     }
 
     fn exact(&self, prefix: u32, len: u8) -> Option<u32> {
-        let (prefix, len) = canonical(prefix, len);
+        let (prefix, len) = prefix.canonical(len);
         self.routes.get(prefix, len)
     }
 

@@ -4,12 +4,14 @@
 //! never moves. A reader should still be inside of a section of the table's quiescence domain while it looks up
 //! and while it uses the leaf: outside of one, what it finds may belong to a route that was removed meanwhile.
 
+mod address;
 mod dir24;
 mod naive;
 mod prefix_map;
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests;
 
+pub use address::Address;
 pub use dir24::{Dir24Reader, Dir24Writer, dir24};
 pub use naive::NaiveLpm;
 pub use prefix_map::PrefixMap;
@@ -49,7 +51,7 @@ impl std::error::Error for LpmFull {}
 /// the address's counts as the address's.
 pub trait Lpm {
     /// An address, in host byte order.
-    type Addr: Copy;
+    type Addr: Address;
 
     /// Adds the route, or changes its leaf. Returns the former leaf.
     ///
@@ -81,7 +83,7 @@ pub trait Lpm {
 /// The readers' side of a table of prefixes.
 pub trait LpmLookup {
     /// An address, in host byte order.
-    type Addr: Copy;
+    type Addr: Address;
 
     /// The leaf of the longest prefix that covers `addr`; [`NO_ROUTE`] when none does.
     fn lookup(&self, addr: Self::Addr) -> u32;

@@ -1,46 +1,46 @@
 //! The oracle: a list of prefixes, searched from the longest to the shortest.
 
-use super::{Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE};
+use super::{Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE};
 use std::collections::BTreeMap;
 
-/// The simplest IPv4 table that can be right. Tests compare the fast ones with it.
+/// The simplest table that can be right. Tests compare the fast ones with it.
 #[derive(Clone, Debug, Default)]
-pub struct NaiveLpm {
+pub struct NaiveLpm<A: Address> {
     /// From (length, prefix) to the leaf.
-    routes: BTreeMap<(u8, u32), u32>,
+    routes: BTreeMap<(u8, A), u32>,
 }
 
-impl NaiveLpm {
+impl<A: Address> NaiveLpm<A> {
     /// An empty table.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-fn key(prefix: u32, len: u8) -> (u8, u32) {
-    let len = len.min(32);
-    (len, if len == 0 { 0 } else { prefix >> (32 - len) << (32 - len) })
+fn key<A: Address>(prefix: A, len: u8) -> (u8, A) {
+    let (prefix, len) = prefix.canonical(len);
+    (len, prefix)
 }
 
-impl Lpm for NaiveLpm {
-    type Addr = u32;
+impl<A: Address> Lpm for NaiveLpm<A> {
+    type Addr = A;
 
-    fn insert(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<Option<u32>, LpmFull> {
+    fn insert(&mut self, prefix: A, len: u8, leaf: u32) -> Result<Option<u32>, LpmFull> {
         if leaf == NO_ROUTE || leaf > MAX_LEAF {
             return Err(LpmFull::Leaf(leaf));
         }
         Ok(self.routes.insert(key(prefix, len), leaf))
     }
 
-    fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
+    fn remove(&mut self, prefix: A, len: u8) -> Option<u32> {
         self.routes.remove(&key(prefix, len))
     }
 
-    fn exact(&self, prefix: u32, len: u8) -> Option<u32> {
+    fn exact(&self, prefix: A, len: u8) -> Option<u32> {
         self.routes.get(&key(prefix, len)).copied()
     }
 
-    fn iter(&self) -> impl Iterator<Item = (u32, u8, u32)> {
+    fn iter(&self) -> impl Iterator<Item = (A, u8, u32)> {
         self.routes.iter().map(|(&(len, prefix), &leaf)| (prefix, len, leaf))
     }
 
@@ -49,14 +49,14 @@ impl Lpm for NaiveLpm {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.routes.len() * size_of::<((u8, u32), u32)>()
+        self.routes.len() * size_of::<((u8, A), u32)>()
     }
 }
 
-impl LpmLookup for NaiveLpm {
-    type Addr = u32;
+impl<A: Address> LpmLookup for NaiveLpm<A> {
+    type Addr = A;
 
-    fn lookup(&self, addr: u32) -> u32 {
-        (0..=32).rev().find_map(|len| self.exact(addr, len)).unwrap_or(NO_ROUTE)
+    fn lookup(&self, addr: A) -> u32 {
+        (0..=A::BITS).rev().find_map(|len| self.exact(addr, len)).unwrap_or(NO_ROUTE)
     }
 }

@@ -1,58 +1,55 @@
-//! From IPv4 prefixes to numbers.
+//! From prefixes to numbers.
 //!
 //! A hash table that outgrows its memory moves all that is in it at once, tens of milliseconds for a million entries. So
 //! they are spread over [`SHARDS`] small ones, of which only one grows at a time.
 
-use super::LpmFull;
-use crate::hash::{Seeded, mix32};
-use std::collections::HashMap;
+use super::{Address, LpmFull};
+use crate::hash::Seeded;
+use std::{collections::HashMap, hash::BuildHasher};
 
 /// Hash tables for each kind of key.
 const SHARDS: usize = 256;
+/// Lengths that a prefix of any family can have.
+const LENGTHS: usize = 129;
 
-/// Cuts a length to 32 and a prefix to its length.
-pub(super) fn canonical(prefix: u32, len: u8) -> (u32, u8) {
-    let len = len.min(32);
-    (prefix & mask(len), len)
-}
+/// A prefix shorter than an address in one of its size: its bits, after a 1 that says where they begin. A whole address
+/// is itself, and lies in tables of its own. Packed, so that an IPv6 prefix and its number take 20 bytes and not 32.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(Rust, packed(4))]
+struct Key<A: Address>(A);
 
-fn mask(len: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
-}
+impl<A: Address> Key<A> {
+    fn new(prefix: A, len: u8) -> Self {
+        if len < A::BITS { Self(A::ONE.up(len) | prefix.down(A::BITS - len)) } else { Self(prefix) }
+    }
 
-/// A prefix of up to 31 bits in 32: its bits, after a 1 that says where they begin. A /32 is its address, and lies in
-/// tables of its own.
-fn key(prefix: u32, len: u8) -> u32 {
-    match len {
-        0 => 1,
-        1..32 => 1 << len | prefix >> (32 - len),
-        _ => prefix,
+    /// The prefix behind the key of one that is shorter than an address.
+    fn prefix(self) -> (A, u8) {
+        let bits = self.0;
+        let len = A::BITS - 1 - bits.leading_zeros();
+        ((bits ^ A::ONE.up(len)).up(A::BITS - len), len)
     }
 }
 
-/// The prefix of up to 31 bits behind a key.
-fn prefix_of(key: u32) -> (u32, u8) {
-    let len = 31 - key.leading_zeros();
-    ((key ^ 1 << len).checked_shl(32 - len).unwrap_or(0), len as u8)
-}
+type Shard<A> = HashMap<Key<A>, u32, Seeded>;
 
-type Shard = HashMap<u32, u32, Seeded>;
-
-/// A number for each of many IPv4 prefixes. In every call bits beyond the length must be 0, and the length at most 32.
-pub struct PrefixMap {
-    networks: Vec<Shard>,
-    hosts: Vec<Shard>,
+/// A number for each of many prefixes. In every call bits beyond the length must be 0, and the length at most the
+/// address's.
+pub struct PrefixMap<A: Address> {
+    networks: Vec<Shard<A>>,
+    hosts: Vec<Shard<A>>,
+    seed: Seeded,
     /// How many prefixes there are of each length.
-    count: [usize; 33],
+    count: [usize; LENGTHS],
 }
 
-impl Default for PrefixMap {
+impl<A: Address> Default for PrefixMap<A> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl PrefixMap {
+impl<A: Address> PrefixMap<A> {
     /// How many parts there are to look at one by one.
     pub const PARTS: usize = 2 * SHARDS;
 
@@ -60,61 +57,67 @@ impl PrefixMap {
     pub fn new() -> Self {
         let seed = Seeded::default();
         let shards = || vec![HashMap::with_hasher(seed.clone()); SHARDS];
-        Self { networks: shards(), hosts: shards(), count: [0; 33] }
+        Self { networks: shards(), hosts: shards(), seed, count: [0; LENGTHS] }
     }
 
-    fn shard(&self, key: u32, len: u8) -> &Shard {
-        let of = if len < 32 { &self.networks } else { &self.hosts };
-        &of[mix32(key) as usize % SHARDS]
+    /// In which shard a key is: by bits of the hash that its place in the shard does not depend on.
+    fn place(&self, key: Key<A>) -> usize {
+        (self.seed.hash_one(key) >> 40) as usize % SHARDS
     }
 
-    fn shard_mut(&mut self, key: u32, len: u8) -> &mut Shard {
-        let of = if len < 32 { &mut self.networks } else { &mut self.hosts };
-        &mut of[mix32(key) as usize % SHARDS]
+    fn shard(&self, key: Key<A>, len: u8) -> &Shard<A> {
+        let of = if len < A::BITS { &self.networks } else { &self.hosts };
+        &of[self.place(key)]
+    }
+
+    fn shard_mut(&mut self, key: Key<A>, len: u8) -> &mut Shard<A> {
+        let place = self.place(key);
+        let of = if len < A::BITS { &mut self.networks } else { &mut self.hosts };
+        &mut of[place]
     }
 
     /// Makes sure that this prefix has room: inserting it next cannot fail.
     ///
     /// # Errors
     /// When there is no memory.
-    pub fn make_room(&mut self, prefix: u32, len: u8) -> Result<(), LpmFull> {
-        let key = key(prefix, len);
+    pub fn make_room(&mut self, prefix: A, len: u8) -> Result<(), LpmFull> {
+        let key = Key::new(prefix, len);
         self.shard_mut(key, len).try_reserve(1).map_err(|_| LpmFull::Memory)
     }
 
     /// Sets the prefix's number. Returns the former one.
-    pub fn insert(&mut self, prefix: u32, len: u8, value: u32) -> Option<u32> {
-        let key = key(prefix, len);
+    pub fn insert(&mut self, prefix: A, len: u8, value: u32) -> Option<u32> {
+        let key = Key::new(prefix, len);
         let old = self.shard_mut(key, len).insert(key, value);
         self.count[usize::from(len)] += usize::from(old.is_none());
         old
     }
 
     /// Forgets the prefix. Returns its number.
-    pub fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
-        let key = key(prefix, len);
+    pub fn remove(&mut self, prefix: A, len: u8) -> Option<u32> {
+        let key = Key::new(prefix, len);
         let old = self.shard_mut(key, len).remove(&key);
         self.count[usize::from(len)] -= usize::from(old.is_some());
         old
     }
 
     /// The prefix's number.
-    pub fn get(&self, prefix: u32, len: u8) -> Option<u32> {
+    pub fn get(&self, prefix: A, len: u8) -> Option<u32> {
         if self.count[usize::from(len)] == 0 {
             return None;
         }
-        let key = key(prefix, len);
+        let key = Key::new(prefix, len);
         self.shard(key, len).get(&key).copied()
     }
 
     /// Number and length of the longest prefix around this one that is shorter than it, but has `least` bits.
-    pub fn cover(&self, prefix: u32, len: u8, least: u8) -> Option<(u32, u8)> {
-        (least..len).rev().find_map(|shorter| Some((self.get(prefix & mask(shorter), shorter)?, shorter)))
+    pub fn cover(&self, prefix: A, len: u8, least: u8) -> Option<(u32, u8)> {
+        (least..len).rev().find_map(|shorter| Some((self.get(prefix & A::mask(shorter), shorter)?, shorter)))
     }
 
-    /// How many prefixes there are of each length.
-    pub fn lengths(&self) -> &[usize; 33] {
-        &self.count
+    /// How many prefixes there are of each length, from 0 to the address's.
+    pub fn lengths(&self) -> &[usize] {
+        &self.count[..=usize::from(A::BITS)]
     }
 
     /// How many prefixes there are.
@@ -128,24 +131,24 @@ impl PrefixMap {
     }
 
     /// All prefixes as (prefix, length, number), in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, u8, u32)> {
+    pub fn iter(&self) -> impl Iterator<Item = (A, u8, u32)> {
         (0..Self::PARTS).flat_map(|n| self.part(n))
     }
 
     /// The prefixes of one part, in no order. A prefix is always in the same part, whatever comes and goes.
-    pub fn part(&self, n: usize) -> impl Iterator<Item = (u32, u8, u32)> {
+    pub fn part(&self, n: usize) -> impl Iterator<Item = (A, u8, u32)> {
         let networks = self.networks.get(n).into_iter().flatten().map(|(key, value)| {
-            let (prefix, len) = prefix_of(*key);
+            let (prefix, len) = key.prefix();
             (prefix, len, *value)
         });
         let hosts = n.checked_sub(SHARDS).and_then(|n| self.hosts.get(n));
-        networks.chain(hosts.into_iter().flatten().map(|(address, value)| (*address, 32, *value)))
+        networks.chain(hosts.into_iter().flatten().map(|(key, value)| (key.0, A::BITS, *value)))
     }
 
-    /// Memory in use, in bytes: eight a place in a hash table, and one for its tag.
+    /// Memory in use, in bytes: those of a place in a hash table, and one for its tag.
     pub fn memory_bytes(&self) -> usize {
         let places: usize = self.networks.iter().chain(&self.hosts).map(HashMap::capacity).sum();
-        9 * places + 2 * SHARDS * size_of::<Shard>()
+        (size_of::<(Key<A>, u32)>() + 1) * places + 2 * SHARDS * size_of::<Shard<A>>()
     }
 }
 
@@ -153,26 +156,42 @@ impl PrefixMap {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_prefix_has_a_key_of_its_own() {
-        for len in 0..32 {
-            for prefix in [0, 0x8000_0000, 0xa5a5_a5a5, u32::MAX] {
-                let canonical = canonical(prefix, len);
-                assert_eq!(prefix_of(key(canonical.0, canonical.1)), canonical);
+    fn has_own_keys<A: Address>(prefixes: &[A]) {
+        for len in 0..A::BITS {
+            for prefix in prefixes {
+                let (prefix, len) = prefix.canonical(len);
+                assert_eq!(Key::new(prefix, len).prefix(), (prefix, len));
             }
         }
     }
 
     #[test]
-    fn no_hash_table_gets_large() {
+    fn every_prefix_has_a_key_of_its_own() {
+        has_own_keys(&[0, 0x8000_0000, 0xa5a5_a5a5, u32::MAX]);
+        has_own_keys(&[0, 1 << 127, 0x2001_0db8_a5a5_a5a5_5a5a_5a5a_1234_5678, u128::MAX]);
+    }
+
+    /// IPv6 routes are all in 2000::/3: they are spread all the same.
+    fn spreads<A: Address>(network: impl Fn(u32) -> A, network_len: u8, host: impl Fn(u32) -> A) {
         let mut map = PrefixMap::new();
-        for n in 0..100_000u32 {
-            map.insert(n << 8, 24, 1);
-            map.insert(n, 32, 1);
+        for n in 0..100_000 {
+            map.insert(network(n), network_len, 1);
+            map.insert(host(n), A::BITS, 1);
         }
-        let parts: Vec<_> = (0..PrefixMap::PARTS).flat_map(|n| map.part(n)).collect();
-        assert_eq!((parts.len(), map.part(PrefixMap::PARTS).count()), (map.len(), 0));
+        let parts: Vec<_> = (0..PrefixMap::<A>::PARTS).flat_map(|n| map.part(n)).collect();
+        assert_eq!((parts.len(), map.part(PrefixMap::<A>::PARTS).count()), (map.len(), 0));
         let most = map.networks.iter().chain(&map.hosts).map(HashMap::len).max();
         assert!(most < Some(600), "{most:?} of 100,000 are in one");
+    }
+
+    #[test]
+    fn no_hash_table_gets_large() {
+        spreads(|n| n << 8, 24, |n| n);
+        spreads(|n| 0x2001 << 112 | u128::from(n) << 80, 48, |n| 0x2001 << 112 | u128::from(n));
+    }
+
+    #[test]
+    fn a_prefix_takes_no_more_than_its_bits_and_its_number() {
+        assert_eq!((size_of::<(Key<u32>, u32)>(), size_of::<(Key<u128>, u32)>()), (8, 20));
     }
 }

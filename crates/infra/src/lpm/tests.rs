@@ -46,7 +46,7 @@ fn corners(ops: &[Op]) -> Vec<u32> {
     ops.iter().flat_map(corners).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn assert_same(writer: &Dir24Writer, reader: &Dir24Reader, oracle: &NaiveLpm, addrs: &[u32]) {
+fn assert_same(writer: &Dir24Writer, reader: &Dir24Reader, oracle: &NaiveLpm<u32>, addrs: &[u32]) {
     let mut leaves = vec![u32::MAX; addrs.len()];
     reader.lookup_many(addrs, &mut leaves);
     for (&addr, &leaf) in addrs.iter().zip(&leaves) {

@@ -78,7 +78,7 @@ fn fate(out: &Out) -> Fate {
 }
 
 /// The same, told plainly.
-fn plain(naive: &BTreeMap<u16, (NaiveLpm, Vec<Object>)>, fib: u16, dst: Ipv4Addr) -> Fate {
+fn plain(naive: &BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)>, fib: u16, dst: Ipv4Addr) -> Fate {
     let drop = |reason: &str| (reason.to_string(), None, None);
     let mut table = fib;
     for hop in 0..9 {
@@ -146,7 +146,7 @@ proptest! {
         to in prop::collection::vec((prop_oneof![8 => Just(0u16), 2 => Just(2), 1 => Just(1), 1 => Just(900)], address()), 1..300),
     ) {
         let mut tables: Tables = [(0, Vec::new()), (2, Vec::new())].into();
-        let mut naive: BTreeMap<u16, (NaiveLpm, Vec<Object>)> = [(0, Default::default()), (2, Default::default())].into();
+        let mut naive: BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)> = [(0, Default::default()), (2, Default::default())].into();
         for (fib, address, len, object) in routes {
             let prefix = Prefix4::new(address, len);
             tables.get_mut(&fib).unwrap().push((prefix, object));

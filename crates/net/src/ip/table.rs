@@ -112,7 +112,7 @@ impl Resolver for NoNeighbors {
 pub(super) struct Vrf {
     lookup: Dir24Writer,
     /// For each prefix the route of its best source.
-    pub prefixes: PrefixMap,
+    pub prefixes: PrefixMap<u32>,
 }
 
 /// All VRFs and paths.
@@ -182,7 +182,7 @@ pub trait Resolver {
 
 impl Routes {
     /// How many parts a VRF's prefixes are in.
-    pub const PARTS: usize = PrefixMap::PARTS;
+    pub const PARTS: usize = PrefixMap::<u32>::PARTS;
 
     /// No routes, and the VRF 0.
     ///
@@ -528,7 +528,7 @@ impl Routes {
 
     /// How many prefixes of a VRF have each length.
     pub fn lengths(&self, fib: u16) -> [usize; 33] {
-        self.vrfs.get(&fib).map_or([0; 33], |v| *v.prefixes.lengths())
+        self.vrfs.get(&fib).map_or([0; 33], |v| std::array::from_fn(|len| v.prefixes.lengths()[len]))
     }
 
     /// How many prefixes of a VRF have routes.
