@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use drivers::pktgen::{self, Field, Mode, Stream, Template};
 use infra::quiesce::Participant;
-use net::ip::{Path, Prefix4};
+use net::ip::{Path, PathList, Prefix4, Weighted};
 use net::router::{Address, Parts, Router, Sizes};
 use wire::Mac;
 
@@ -33,13 +33,15 @@ struct Bench {
     ports: u8,
     routes: u32,
     next_hops: u32,
+    /// Paths of each route.
+    paths: u32,
     sizes: &'static [usize],
     feature: bool,
     /// Clocks a packet to reach.
     target: f64,
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     Bench {
         name: PLAIN,
         what: "one route",
@@ -47,6 +49,7 @@ const BENCHES: [Bench; 6] = [
         ports: 1,
         routes: 1,
         next_hops: 1,
+        paths: 1,
         sizes: &[64],
         feature: false,
         target: 35.0,
@@ -58,6 +61,7 @@ const BENCHES: [Bench; 6] = [
         ports: 4,
         routes: 1000,
         next_hops: 1000,
+        paths: 1,
         sizes: &[64, 576, 1500],
         feature: false,
         target: 45.0,
@@ -69,9 +73,22 @@ const BENCHES: [Bench; 6] = [
         ports: 1,
         routes: 1_000_000,
         next_hops: 1000,
+        paths: 1,
         sizes: &[64],
         feature: false,
         target: 65.0,
+    },
+    Bench {
+        name: "ip4-ecmp",
+        what: "one route with 8 paths, random destinations",
+        vector: 256,
+        ports: 1,
+        routes: 1,
+        next_hops: 8,
+        paths: 8,
+        sizes: &[64],
+        feature: false,
+        target: f64::NAN,
     },
     Bench {
         name: "ip4-1-v1",
@@ -80,6 +97,7 @@ const BENCHES: [Bench; 6] = [
         ports: 1,
         routes: 1,
         next_hops: 1,
+        paths: 1,
         sizes: &[64],
         feature: false,
         target: 600.0,
@@ -91,6 +109,7 @@ const BENCHES: [Bench; 6] = [
         ports: 1,
         routes: 1,
         next_hops: 1,
+        paths: 1,
         sizes: &[64],
         feature: false,
         target: 90.0,
@@ -102,6 +121,7 @@ const BENCHES: [Bench; 6] = [
         ports: 1,
         routes: 1,
         next_hops: 1,
+        paths: 1,
         sizes: &[64],
         feature: true,
         target: f64::NAN,
@@ -142,8 +162,9 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     }
     let mut prefix = Prefix4::new(Ipv4Addr::from_bits(FIRST), 24);
     for i in 0..b.routes {
-        let via = Path::Via { next_hop: next_hop(b, i % b.next_hops).1, interface: None };
-        r.add_route(0, prefix, via)?;
+        let via = |n| Path::Via { next_hop: next_hop(b, n % b.next_hops).1, interface: None };
+        let paths = (i..i + b.paths).map(|n| Weighted { path: via(n), weight: 1 });
+        r.add_route(0, prefix, PathList::new(paths.collect())?)?;
         prefix = prefix.next().ok_or("there are not so many prefixes")?;
     }
     if b.feature {
