@@ -1,6 +1,7 @@
 //! What the nodes read: one handle a table, all of class A (one writer, the main thread) but for the fragments that wait.
 
 use std::io;
+use std::net::Ipv4Addr;
 
 use infra::class_a::{
     Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words,
@@ -46,7 +47,7 @@ pub struct Tables {
     /// Which of several ways the flows of a route go, by index.
     pub balances: SlotReader<Buckets>,
     /// IPv4 lookup tables by VRF.
-    pub fibs: Reader<Fibs>,
+    pub fibs: Reader<Fibs<Ipv4Addr>>,
     /// The router's own IPv4 addresses.
     pub own: Reader<OwnAddresses>,
     /// Packets that wait for their next hop's Ethernet address.
@@ -82,7 +83,7 @@ pub struct Writers {
     /// See [`Tables::balances`].
     pub balances: SlotWriter<Buckets>,
     /// See [`Tables::fibs`].
-    pub fibs: Writer<Fibs>,
+    pub fibs: Writer<Fibs<Ipv4Addr>>,
     /// See [`Tables::own`].
     pub own: Writer<OwnAddresses>,
     /// See [`Tables::shards`].

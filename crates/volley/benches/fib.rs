@@ -105,7 +105,7 @@ fn router() -> Result<Router> {
 }
 
 fn via(n: u32) -> Path {
-    Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0002 + n), interface: None }
+    Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0002 + n).into(), interface: None }
 }
 
 /// `n` random /24s, none twice, and none that the router's own network or the special ones cover.
@@ -231,7 +231,7 @@ fn recursive() -> Result<Vec<Figure>> {
     r.add_route(0, route, via(1))?;
     for (n, (prefix, _)) in (0..).zip(random(HOPS as usize, 1)) {
         let next_hop = Ipv4Addr::from_bits(0x0b00_0001 + n);
-        r.add_route(0, prefix, Path::Via { next_hop, interface: None })?;
+        r.add_route(0, prefix, Path::Via { next_hop: next_hop.into(), interface: None })?;
     }
     r.remove_route(0, route)?;
     Longest::default().turns(&mut r);

@@ -162,7 +162,7 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     }
     let mut prefix = Prefix4::new(Ipv4Addr::from_bits(FIRST), 24);
     for i in 0..b.routes {
-        let via = |n| Path::Via { next_hop: next_hop(b, n % b.next_hops).1, interface: None };
+        let via = |n| Path::Via { next_hop: next_hop(b, n % b.next_hops).1.into(), interface: None };
         let paths = (i..i + b.paths).map(|n| Weighted { path: via(n), weight: 1 });
         r.add_route(0, prefix, PathList::new(paths.collect())?)?;
         prefix = prefix.next().ok_or("there are not so many prefixes")?;

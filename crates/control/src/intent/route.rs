@@ -215,7 +215,7 @@ impl Via {
         Ok(match self {
             Via::NextHop(next_hop, interface) => {
                 let interface = interface.as_deref().map(|i| system.index(i)).transpose()?;
-                Path::Via { next_hop: *next_hop, interface }
+                Path::Via { next_hop: (*next_hop).into(), interface }
             }
             Via::Attached(interface) => Path::Attached(system.index(interface)?),
             Via::Drop => Path::Drop,

@@ -37,6 +37,9 @@ pub trait Address:
     /// Moved down by `n` bits; zeros come in, and are all there is from [`BITS`](Self::BITS) on.
     fn down(self, n: u8) -> Self;
 
+    /// The next address; `None` behind the last one.
+    fn next(self) -> Option<Self>;
+
     /// How many bits in front are 0.
     fn leading_zeros(self) -> u8;
 
@@ -91,6 +94,11 @@ macro_rules! address {
             #[inline(always)]
             fn down(self, n: u8) -> Self {
                 self.checked_shr(n.into()).unwrap_or(0)
+            }
+
+            #[inline(always)]
+            fn next(self) -> Option<Self> {
+                self.checked_add(1)
             }
 
             #[inline(always)]

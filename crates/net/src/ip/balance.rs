@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn way(n: u32) -> Path {
-        Path::Via { next_hop: Ipv4Addr::from_bits(n), interface: None }
+        Path::Via { next_hop: Ipv4Addr::from_bits(n).into(), interface: None }
     }
 
     fn ways(of: &[(u32, u64)]) -> Vec<Way> {

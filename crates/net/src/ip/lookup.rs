@@ -2,14 +2,17 @@
 //!
 //! Two stages over the vector: leaves first, then the objects behind them, so that the misses of a large table overlap.
 
+use std::net::Ipv4Addr;
+
 use buf::{FRAME_SIZE, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, SlotReader, WordReader};
-use infra::lpm::{Dir24Reader, LpmLookup, NO_ROUTE};
+use infra::lpm::{LpmLookup, NO_ROUTE};
 use infra::quiesce::Guard;
 use wire::flow::{FiveTuple, five_tuple};
 use wire::ipv4::Ipv4Header;
 
+use super::family::Ip;
 use super::{Buckets, Object};
 use crate::Tables;
 
@@ -17,13 +20,19 @@ use crate::Tables;
 const MAX_HOPS: usize = 8;
 
 /// The lookup table of each VRF, by number.
-#[derive(Clone, Default)]
-pub struct Fibs(pub Vec<Option<Dir24Reader>>);
+#[derive(Clone)]
+pub struct Fibs<A: Ip>(pub Vec<Option<A::Reader>>);
 
-impl Fibs {
+impl<A: Ip> Default for Fibs<A> {
+    fn default() -> Self {
+        Fibs(Vec::new())
+    }
+}
+
+impl<A: Ip> Fibs<A> {
     /// The lookup table of a VRF.
     #[inline(always)]
-    pub fn get(&self, fib: u16) -> Option<&Dir24Reader> {
+    pub fn get(&self, fib: u16) -> Option<&A::Reader> {
         self.0.get(usize::from(fib))?.as_ref()
     }
 }
@@ -58,7 +67,7 @@ impl Leaves {
 
     /// Looks up what `of` says of each packet, in the packet's VRF.
     #[inline(always)]
-    pub fn fill(&mut self, fibs: &Fibs, frame: &mut Frame, of: impl Fn(&Ipv4Header) -> u32) {
+    pub fn fill(&mut self, fibs: &Fibs<Ipv4Addr>, frame: &mut Frame, of: impl Fn(&Ipv4Header) -> u32) {
         let n = frame.len();
         let Some(first) = frame.get(0) else { return };
         let fib = first.fib();
@@ -85,7 +94,7 @@ impl Leaves {
 }
 
 pub struct Ip4Lookup {
-    fibs: Reader<Fibs>,
+    fibs: Reader<Fibs<Ipv4Addr>>,
     objects: WordReader,
     balances: SlotReader<Buckets>,
     leaves: Leaves,
@@ -144,7 +153,7 @@ pub(super) fn share(balances: &SlotReader<Buckets>, guard: &Guard, p: &Packet<'_
 /// Looks `address` up in VRF `fib`, and follows objects that name another VRF.
 #[cold]
 pub(super) fn through_tables(
-    fibs: &Fibs,
+    fibs: &Fibs<Ipv4Addr>,
     objects: &WordReader,
     address: u32,
     mut fib: u16,

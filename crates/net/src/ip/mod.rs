@@ -14,6 +14,7 @@
 
 mod balance;
 mod count;
+mod family;
 mod fragment;
 mod input;
 pub(crate) mod local;
@@ -37,13 +38,14 @@ mod urpf;
 use graph::{ArcKey, Builder, GraphError};
 
 pub use balance::{Buckets, Layout};
+pub use family::Ip;
 pub use lookup::Fibs;
 pub use object::Object;
 pub use options::UtcClock;
 pub use own::OwnAddresses;
-pub use path::{Affected, Path, PathState};
+pub use path::{Affected, Network, Path, PathState};
 pub use path_list::{BadPaths, PathList, Weighted};
-pub use prefix::Prefix4;
+pub use prefix::{Prefix, Prefix4};
 pub use reassembly::Reassembly;
 pub use recursion::{Lost, Trail};
 pub use registry::Registry;

@@ -83,7 +83,7 @@ impl Found {
 
 /// The node.
 pub struct Ip4Options {
-    fibs: Reader<Fibs>,
+    fibs: Reader<Fibs<Ipv4Addr>>,
     objects: WordReader,
     balances: SlotReader<Buckets>,
     adjacencies: SlotReader<Adjacency>,

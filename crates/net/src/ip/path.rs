@@ -2,13 +2,14 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::{Bound, RangeInclusive};
 
 use super::balance::Layout;
+use super::family::Ip;
 use super::object::Object;
 use super::path_list::PathList;
-use super::prefix::Prefix4;
+use super::prefix::Prefix;
 use super::recursion::Trail;
 use super::slab::{NONE, Slab};
 use crate::icmp::Cause;
@@ -20,7 +21,7 @@ pub enum Path {
     /// leads.
     Via {
         /// The neighbour, or a router behind one.
-        next_hop: Ipv4Addr,
+        next_hop: IpAddr,
         /// By this interface only.
         interface: Option<u32>,
     },
@@ -52,7 +53,7 @@ impl Path {
     }
 
     /// The next hop that it names.
-    pub(super) fn next_hop(self) -> Option<Ipv4Addr> {
+    pub(super) fn next_hop(self) -> Option<IpAddr> {
         match self {
             Path::Via { next_hop, .. } => Some(next_hop),
             _ => None,
@@ -146,8 +147,28 @@ impl PathState {
 pub struct Affected {
     /// Interfaces by index.
     pub interfaces: Vec<u32>,
-    /// Networks, each with its VRF.
-    pub networks: Vec<(u16, Prefix4)>,
+    /// Networks of either family.
+    pub networks: Vec<Network>,
+}
+
+/// A network of a VRF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    fib: u16,
+    first: IpAddr,
+    last: IpAddr,
+}
+
+impl Network {
+    /// The network of this prefix.
+    pub fn new<A: Ip>(fib: u16, prefix: Prefix<A>) -> Network {
+        Network { fib, first: prefix.address().into(), last: prefix.last().into() }
+    }
+
+    /// The places of its next hops.
+    fn hops(self) -> RangeInclusive<Hop> {
+        (self.fib, self.first, 0)..=(self.fib, self.last, u32::MAX)
+    }
 }
 
 /// All lists of paths, by VRF and by what they depend on.
@@ -163,12 +184,7 @@ pub(super) struct Paths {
 }
 
 /// A place in an order of lists: VRF, a next hop, the list.
-pub(super) type Hop = (u16, Ipv4Addr, u32);
-
-/// The places of a network's next hops.
-fn on(fib: u16, network: Prefix4) -> RangeInclusive<Hop> {
-    (fib, network.address(), 0)..=(fib, network.last(), u32::MAX)
-}
+pub(super) type Hop = (u16, IpAddr, u32);
 
 impl Paths {
     pub fn new() -> Paths {
@@ -237,9 +253,9 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// The first recursive one behind `after` with a next hop in this prefix on its trail.
-    pub fn next_through(&self, fib: u16, prefix: Prefix4, after: Option<Hop>) -> Option<Hop> {
-        let through = on(fib, prefix);
+    /// The first recursive one behind `after` with a next hop in this network on its trail.
+    pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
+        let through = network.hops();
         let from = after.map_or(Bound::Included(*through.start()), Bound::Excluded);
         self.by_hop.range((from, Bound::Included(*through.end()))).next().copied()
     }
@@ -258,7 +274,7 @@ impl Paths {
     pub fn affected(&self, what: &Affected) -> BTreeSet<u32> {
         let interfaces = || what.interfaces.iter().copied();
         let of_networks = |of: &BTreeSet<Hop>| {
-            let ids = |network: &(u16, Prefix4)| of.range(on(network.0, network.1)).map(|hop| hop.2);
+            let ids = |network: &Network| of.range(network.hops()).map(|hop| hop.2);
             what.networks.iter().flat_map(ids).collect::<Vec<_>>()
         };
         let direct = interfaces().flat_map(|i| self.naming(i)).chain(of_networks(&self.by_next_hop));

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn via(n: u32, interface: Option<u32>) -> Weighted {
-        Weighted { path: Path::Via { next_hop: Ipv4Addr::from_bits(n), interface }, weight: 1 }
+        Weighted { path: Path::Via { next_hop: Ipv4Addr::from_bits(n).into(), interface }, weight: 1 }
     }
 
     #[test]

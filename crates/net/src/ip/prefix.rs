@@ -1,86 +1,94 @@
-//! IPv4 prefixes.
+//! Prefixes of either family.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// An IPv4 prefix; bits beyond its length are 0.
+use infra::lpm::Address;
+
+use super::family::Ip;
+
+/// A prefix; bits beyond its length are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix4 {
-    bits: u32,
+pub struct Prefix<A: Ip> {
+    bits: A::Bits,
     len: u8,
 }
 
-impl Prefix4 {
-    /// 0.0.0.0/0.
-    pub const DEFAULT: Prefix4 = Prefix4 { bits: 0, len: 0 };
+/// An IPv4 prefix.
+pub type Prefix4 = Prefix<Ipv4Addr>;
 
-    /// The prefix of `len` ≤ 32 bits (more count as 32) that `address` lies in.
-    pub fn new(address: Ipv4Addr, len: u8) -> Prefix4 {
-        let len = len.min(32);
-        Prefix4 { bits: address.to_bits() & mask(len), len }
+impl<A: Ip> Prefix<A> {
+    /// All addresses: the default route's.
+    pub const DEFAULT: Prefix<A> = Prefix { bits: A::Bits::ZERO, len: 0 };
+
+    /// The prefix of `len` bits (more than an address has count as all) that `address` lies in.
+    pub fn new(address: A, len: u8) -> Prefix<A> {
+        let (bits, len) = address.to_bits().canonical(len);
+        Prefix { bits, len }
     }
 
     /// The prefix of one address.
-    pub fn host(address: Ipv4Addr) -> Prefix4 {
-        Prefix4::new(address, 32)
+    pub fn host(address: A) -> Prefix<A> {
+        Prefix::new(address, A::Bits::BITS)
     }
 
     /// Its first address.
-    pub fn address(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.bits)
+    pub fn address(self) -> A {
+        A::from_bits(self.bits)
     }
 
     /// Its first address as a number in host byte order.
-    pub fn bits(self) -> u32 {
+    pub fn bits(self) -> A::Bits {
         self.bits
     }
 
-    /// Its length in bits, 0–32.
+    /// Its length in bits.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> u8 {
         self.len
     }
 
     /// Whether `address` lies in it.
-    pub fn contains(self, address: Ipv4Addr) -> bool {
-        address.to_bits() & mask(self.len) == self.bits
+    pub fn contains(self, address: A) -> bool {
+        self.bits.covers(self.len, address.to_bits())
     }
 
     /// Whether `other` is this prefix or lies in it.
-    pub fn covers(self, other: Prefix4) -> bool {
+    pub fn covers(self, other: Prefix<A>) -> bool {
         other.len >= self.len && self.contains(other.address())
     }
 
-    /// Its last address: the directed broadcast address of a link.
-    pub fn last(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.bits | !mask(self.len))
+    /// Its last address: of an IPv4 link, the directed broadcast address.
+    pub fn last(self) -> A {
+        A::from_bits(self.bits.last(self.len))
     }
 
     /// The next prefix of the same length; `None` behind the last one.
-    pub fn next(self) -> Option<Prefix4> {
-        let step = 1u32.checked_shl(32 - u32::from(self.len))?;
-        Some(Prefix4 { bits: self.bits.checked_add(step)?, len: self.len })
+    pub fn next(self) -> Option<Prefix<A>> {
+        let bits = self.bits.last(self.len).next()?;
+        Some(Prefix { bits, len: self.len })
     }
 }
 
-fn mask(len: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
-}
-
-impl fmt::Display for Prefix4 {
+impl<A: Ip> fmt::Display for Prefix<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}/{}", self.address(), self.len))
     }
 }
 
-impl FromStr for Prefix4 {
+impl<A: Ip> FromStr for Prefix<A> {
     type Err = String;
-    fn from_str(s: &str) -> Result<Prefix4, String> {
-        let wrong = || format!("\"{s}\" is not an IPv4 prefix like 192.0.2.0/24");
-        let (address, len) = s.split_once('/').unwrap_or((s, "32"));
-        let len: u8 = len.parse().ok().filter(|l| *l <= 32).ok_or_else(wrong)?;
-        Ok(Prefix4::new(address.parse().map_err(|_| wrong())?, len))
+    fn from_str(s: &str) -> Result<Prefix<A>, String> {
+        let wrong = || format!("\"{s}\" is not an {} prefix like {}", A::NAME, A::EXAMPLE);
+        let (address, len) = match s.split_once('/') {
+            Some((address, len)) => (address, len.parse().map_err(|_| wrong())?),
+            None => (s, A::Bits::BITS),
+        };
+        if len > A::Bits::BITS {
+            return Err(wrong());
+        }
+        Ok(Prefix::new(address.parse().map_err(|_| wrong())?, len))
     }
 }
 

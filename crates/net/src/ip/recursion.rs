@@ -13,13 +13,16 @@
 //! in it look again, some at a time ([`Routes::settle`]). Until then they lead where they led, and keep what that needs.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+
+use infra::lpm::Address;
 
 use super::balance::{Layout, MAX_WAYS, Way};
+use super::family::Ip;
 use super::object::Object;
-use super::path::{Affected, Hop, Path, PathState};
+use super::path::{Affected, Hop, Network, Path, PathState};
 use super::path_list::PathList;
-use super::prefix::Prefix4;
+use super::prefix::Prefix;
 use super::table::{Resolver, Routes, word};
 
 /// Next hops that are looked for one behind the other, at most.
@@ -32,7 +35,7 @@ pub(super) const COST: usize = 4;
 pub struct Trail {
     /// Next hops as they were met with, the list's own first. The last one may be on a connected network, and was not looked
     /// for then.
-    pub hops: Vec<Ipv4Addr>,
+    pub hops: Vec<IpAddr>,
     /// Where they lead: paths that are not recursive, each once.
     pub ends: Vec<Way>,
     /// Why some lead nowhere.
@@ -55,11 +58,11 @@ impl Trail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// No route leads to this next hop.
-    NoRoute(Ipv4Addr),
+    NoRoute(IpAddr),
     /// This route to a next hop leads to the router itself, or into another VRF.
-    NoNeighbor(Prefix4),
+    NoNeighbor(IpAddr, u8),
     /// This next hop would be looked for again.
-    Circle(Ipv4Addr),
+    Circle(IpAddr),
     /// There are more than [`MAX_HOPS`] next hops one behind the other.
     TooFar,
     /// There are more than [`MAX_WAYS`] ways, or the routes to them fork too often.
@@ -70,7 +73,7 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lost::NoRoute(hop) => write!(f, "no route leads to {hop}"),
-            Lost::NoNeighbor(prefix) => write!(f, "the route {prefix} leads to no neighbour"),
+            Lost::NoNeighbor(to, len) => write!(f, "the route {to}/{len} leads to no neighbour"),
             Lost::Circle(hop) => write!(f, "the routes lead in a circle, back to {hop}"),
             Lost::TooFar => write!(f, "more than {MAX_HOPS} next hops, one behind the other"),
             Lost::TooMany => write!(f, "more than {MAX_WAYS} ways, or routes that fork too often"),
@@ -79,9 +82,9 @@ impl fmt::Display for Lost {
 }
 
 /// A prefix whose routes changed, and how many of the paths that lead through it have looked again.
-pub(super) struct Following {
+pub(super) struct Following<A: Ip> {
     pub fib: u16,
-    pub prefix: Prefix4,
+    pub prefix: Prefix<A>,
     /// The last one that has.
     pub after: Option<Hop>,
 }
@@ -96,16 +99,16 @@ fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bool {
 }
 
 /// The way from a recursive path to its ends.
-struct Walk<'r, R> {
-    routes: &'r Routes,
+struct Walk<'r, A: Ip, R> {
+    routes: &'r Routes<A>,
     fib: u16,
     by: &'r R,
     /// The next hops that led here.
-    behind: Vec<Ipv4Addr>,
+    behind: Vec<IpAddr>,
     trail: Trail,
 }
 
-impl<R: Resolver> Walk<'_, R> {
+impl<A: Ip, R: Resolver> Walk<'_, A, R> {
     /// Goes on by a path that is to have so much of the whole.
     fn follow(&mut self, path: Path, weight: u64) {
         let Path::Via { next_hop, interface: None } = path else { return self.end(path, weight) };
@@ -125,7 +128,9 @@ impl<R: Resolver> Walk<'_, R> {
             return self.lose(Lost::TooFar);
         }
         let counts = |p: &PathState| p.resolved.is_some() || has_recursive(self.fib, &p.list, self.by);
-        let Some((prefix, _, found)) = self.routes.longest(self.fib, next_hop, 32, counts) else {
+        // A neighbour of the other family has to be on a connected network.
+        let found = A::of(next_hop).and_then(|a| self.routes.longest(self.fib, a, A::Bits::BITS, counts));
+        let Some((prefix, _, found)) = found else {
             return self.lose(Lost::NoRoute(next_hop));
         };
         let list = &found.list;
@@ -134,7 +139,9 @@ impl<R: Resolver> Walk<'_, R> {
         for w in list.weighted() {
             let weight = (weight * u64::from(w.weight) / all).max(1);
             match w.path {
-                Path::Local | Path::Table(_) => self.lose(Lost::NoNeighbor(prefix)),
+                Path::Local | Path::Table(_) => {
+                    self.lose(Lost::NoNeighbor(prefix.address().into(), prefix.len()))
+                }
                 Path::Attached(i) => self.end(Path::Via { next_hop, interface: Some(i) }, weight),
                 further => self.follow(further, weight),
             }
@@ -167,7 +174,7 @@ fn resolve(fib: u16, ways: &[Way], by: &mut impl Resolver) -> (Vec<Way>, Vec<Obj
     ways.iter().filter_map(mean).unzip()
 }
 
-impl Routes {
+impl<A: Ip> Routes<A> {
     /// Looks for the next hops of a list, if some path is recursive.
     pub(super) fn trail(&self, fib: u16, list: &PathList, by: &impl Resolver) -> Option<Trail> {
         if !has_recursive(fib, list, by) {
@@ -258,8 +265,8 @@ impl Routes {
     }
 
     /// What is said of a prefix changed: recursive paths that lead through it are to look again.
-    pub(super) fn follow(&mut self, fib: u16, prefix: Prefix4) {
-        if self.rib.paths.next_through(fib, prefix, None).is_some() {
+    pub(super) fn follow(&mut self, fib: u16, prefix: Prefix<A>) {
+        if self.rib.paths.next_through(Network::new(fib, prefix), None).is_some() {
             self.following.push_back(Following { fib, prefix, after: None });
         }
     }

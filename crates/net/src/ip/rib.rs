@@ -1,15 +1,16 @@
 //! Routes as they were added, in two kinds of lists: those for one prefix, and those with the same paths.
 
-use infra::lpm::{Dir24Writer, Lpm};
+use infra::lpm::Lpm;
 
+use super::family::Ip;
 use super::path::{PathState, Paths};
-use super::prefix::Prefix4;
+use super::prefix::Prefix;
 use super::slab::{NONE, Slab};
 use super::table::{RouteError, Source, no_memory};
 
 /// A route: what one source says of a prefix.
-pub(super) struct Route {
-    pub prefix: Prefix4,
+pub(super) struct Route<A: Ip> {
+    pub prefix: Prefix<A>,
     pub fib: u16,
     pub source: Source,
     pub path: u32,
@@ -21,20 +22,20 @@ pub(super) struct Route {
 }
 
 /// Routes and paths.
-pub(super) struct Rib {
-    pub routes: Slab<Route>,
+pub(super) struct Rib<A: Ip> {
+    pub routes: Slab<Route<A>>,
     pub paths: Paths,
 }
 
 /// The routes for one prefix, each once.
 #[derive(Clone)]
-pub(super) struct OfPrefix<'r> {
-    routes: &'r Slab<Route>,
+pub(super) struct OfPrefix<'r, A: Ip> {
+    routes: &'r Slab<Route<A>>,
     first: u32,
     at: u32,
 }
 
-impl Iterator for OfPrefix<'_> {
+impl<A: Ip> Iterator for OfPrefix<'_, A> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
@@ -48,13 +49,13 @@ impl Iterator for OfPrefix<'_> {
     }
 }
 
-impl Rib {
-    pub fn new() -> Rib {
+impl<A: Ip> Rib<A> {
+    pub fn new() -> Rib<A> {
         Rib { routes: Slab::new(), paths: Paths::new() }
     }
 
     /// The routes for a prefix, from this one on; none for [`NONE`].
-    pub fn of_prefix(&self, first: u32) -> OfPrefix<'_> {
+    pub fn of_prefix(&self, first: u32) -> OfPrefix<'_, A> {
         OfPrefix { routes: &self.routes, first, at: first }
     }
 
@@ -73,7 +74,7 @@ impl Rib {
     pub fn insert(
         &mut self,
         fib: u16,
-        prefix: Prefix4,
+        prefix: Prefix<A>,
         source: Source,
         path: u32,
         first: u32,
@@ -131,7 +132,7 @@ impl Rib {
     }
 
     /// Puts into the lookup table what the sources say of a prefix; `any` is one of its routes, [`NONE`] when it has none.
-    pub fn install(&self, lookup: &mut Dir24Writer, prefix: Prefix4, any: u32) -> Result<(), RouteError> {
+    pub fn install(&self, lookup: &mut A::Lookup, prefix: Prefix<A>, any: u32) -> Result<(), RouteError> {
         match self.best(any) {
             Some(best) => {
                 let leaf = self.paths.states[self.routes[best].path].object;
@@ -145,7 +146,7 @@ impl Rib {
     }
 
     /// The same where nobody is there to be told: a prefix for which the lookup table has no room is not in it.
-    pub fn install_or_log(&self, lookup: &mut Dir24Writer, fib: u16, prefix: Prefix4, any: u32) {
+    pub fn install_or_log(&self, lookup: &mut A::Lookup, fib: u16, prefix: Prefix<A>, any: u32) {
         if let Err(e) = self.install(lookup, prefix, any) {
             tracing::error!("{prefix} in table {fib}: {e}");
         }

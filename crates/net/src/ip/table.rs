@@ -16,25 +16,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use infra::class_a::{SlotWriter, WordWriter, Writer};
-use infra::lpm::{Dir24Reader, Dir24Writer, Lpm, LpmFull, PrefixMap, dir24};
-use infra::mem::Pages;
+use infra::lpm::{Address, Lpm, LpmFull, PrefixMap};
 use infra::quiesce::{Domain, Mark};
 
 use super::balance::Buckets;
+use super::family::Ip;
 use super::lookup::Fibs;
 use super::object::Object;
-use super::path::{Path, PathState};
+use super::path::{Network, Path, PathState};
 use super::path_list::PathList;
-use super::prefix::Prefix4;
+use super::prefix::Prefix;
 use super::recursion::{self, Following};
 use super::rib::{OfPrefix, Rib};
 use super::slab::NONE;
-
-/// /24s that have longer prefixes in them, at most, in one VRF.
-const GROUPS: u32 = 1 << 20;
 
 /// Who a route is from, the most preferred first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,7 +64,7 @@ pub enum RouteError {
     /// There is no such VRF.
     NoTable(u16),
     /// There is no such route.
-    NoRoute(Prefix4),
+    NoRoute(String),
     /// The VRF cannot go, and why.
     InUse(u16, String),
     /// The tables have no more room.
@@ -99,7 +96,7 @@ impl From<LpmFull> for RouteError {
 /// Resolves nothing: for paths that depend on nothing.
 struct NoNeighbors;
 impl Resolver for NoNeighbors {
-    fn is_connected(&self, _: u16, _: Ipv4Addr) -> bool {
+    fn is_connected(&self, _: u16, _: IpAddr) -> bool {
         false
     }
     fn resolve(&mut self, _: u16, _: Path) -> Option<Object> {
@@ -109,21 +106,21 @@ impl Resolver for NoNeighbors {
 }
 
 /// One VRF.
-pub(super) struct Vrf {
-    lookup: Dir24Writer,
+pub(super) struct Vrf<A: Ip> {
+    lookup: A::Lookup,
     /// For each prefix the route of its best source.
-    pub prefixes: PrefixMap<u32>,
+    pub prefixes: PrefixMap<A::Bits>,
 }
 
-/// All VRFs and paths.
-pub struct Routes {
+/// All VRFs and paths of a family.
+pub struct Routes<A: Ip> {
     pub(super) domain: Domain,
-    pub(super) vrfs: BTreeMap<u16, Vrf>,
-    pub(super) rib: Rib,
+    pub(super) vrfs: BTreeMap<u16, Vrf<A>>,
+    pub(super) rib: Rib<A>,
     /// Lists whose routes are to be visited.
     pub(super) waiting: VecDeque<u32>,
     /// Prefixes whose routes changed, and that recursive paths lead through.
-    pub(super) following: VecDeque<Following>,
+    pub(super) following: VecDeque<Following<A>>,
     /// Lists that are no longer resolved and whose object does not say so yet.
     pub(super) holding: BTreeSet<u32>,
     /// Those of them whose routes have given way, until no worker can be between a leaf and its object.
@@ -132,17 +129,17 @@ pub struct Routes {
     pub(super) balances: SlotWriter<Buckets>,
     /// Objects and buckets that no route uses any more, until no worker can be between a leaf and its object.
     unused: VecDeque<(Mark, u32, Option<u32>)>,
-    published: Writer<Fibs>,
+    published: Writer<Fibs<A>>,
 }
 
 /// What the sources say of one prefix, the best first.
 #[derive(Clone)]
-pub struct Sources<'r> {
-    rib: &'r Rib,
-    routes: OfPrefix<'r>,
+pub struct Sources<'r, A: Ip> {
+    rib: &'r Rib<A>,
+    routes: OfPrefix<'r, A>,
 }
 
-impl<'r> Iterator for Sources<'r> {
+impl<'r, A: Ip> Iterator for Sources<'r, A> {
     type Item = (Source, &'r PathState);
 
     fn next(&mut self) -> Option<(Source, &'r PathState)> {
@@ -157,32 +154,23 @@ pub(super) fn word(resolved: Option<Object>) -> u64 {
 }
 
 /// What a visit of a route costs: one, and one more for each 64 entries of the lookup table that it covers.
-fn cost(prefix: Prefix4) -> usize {
-    1 + (1 << (24 - prefix.len().clamp(9, 24))) / 64
+fn cost<A: Ip>(prefix: Prefix<A>) -> usize {
+    1 + A::cost(prefix.len()) / 64
 }
-
-/// Destinations that no packet may be forwarded to (RFC 1812 sections 5.3.5.1 and 5.3.7): "this network", loopback,
-/// reserved; and the limited broadcast, which is for whoever hears it.
-const SPECIAL: [(Ipv4Addr, u8, Path); 4] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
-    (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),
-    (Ipv4Addr::new(240, 0, 0, 0), 4, Path::Drop),
-    (Ipv4Addr::BROADCAST, 32, Path::Local),
-];
 
 /// Whoever owns interfaces and adjacencies: knows what a path over a next hop or a link means.
 pub trait Resolver {
     /// Whether an interface of this VRF, up or down, has a network that the address is on.
-    fn is_connected(&self, fib: u16, address: Ipv4Addr) -> bool;
+    fn is_connected(&self, fib: u16, address: IpAddr) -> bool;
     /// What the path means now; `None` while it is unresolved. An adjacency in the answer has one user more.
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object>;
     /// One user less for what `resolve` gave.
     fn release(&mut self, object: Object);
 }
 
-impl Routes {
+impl<A: Ip> Routes<A> {
     /// How many parts a VRF's prefixes are in.
-    pub const PARTS: usize = PrefixMap::<u32>::PARTS;
+    pub const PARTS: usize = PrefixMap::<A::Bits>::PARTS;
 
     /// No routes, and the VRF 0.
     ///
@@ -192,8 +180,8 @@ impl Routes {
         domain: &Domain,
         mut objects: WordWriter,
         balances: SlotWriter<Buckets>,
-        published: Writer<Fibs>,
-    ) -> io::Result<Routes> {
+        published: Writer<Fibs<A>>,
+    ) -> io::Result<Routes<A>> {
         // Leaf 0 means "no route", so index 0 stays what its word says: nothing.
         objects.set(0, 0).map_err(io::Error::other)?;
         let mut routes = Routes {
@@ -222,12 +210,12 @@ impl Routes {
             return Ok(());
         }
         // Most packets go by VRF 0. Of others there may be many, with few routes each.
-        let pages = if fib == 0 { Pages::Huge } else { Pages::Small };
         let refused = |e| io::Error::other(format!("no memory for the lookup table of table {fib}: {e}"));
-        let (lookup, reader) = dir24(&self.domain, GROUPS, pages).map_err(refused)?;
+        let (lookup, reader) = A::table(&self.domain, fib == 0).map_err(refused)?;
         self.vrfs.insert(fib, Vrf { lookup, prefixes: PrefixMap::new() });
-        let prefixes = SPECIAL.map(|(address, len, path)| (Prefix4::new(address, len), path));
-        for (n, (prefix, path)) in prefixes.into_iter().enumerate() {
+        let prefixes: Vec<(Prefix<A>, Path)> =
+            A::SPECIAL.iter().map(|(address, len, path)| (Prefix::new(*address, *len), *path)).collect();
+        for (n, (prefix, path)) in prefixes.iter().copied().enumerate() {
             if let Err(e) = self.add(fib, prefix, Source::Special, path.into(), &mut NoNeighbors) {
                 for (prefix, _) in &prefixes[..n] {
                     let _ = self.remove(fib, *prefix, Source::Special, &mut NoNeighbors);
@@ -272,7 +260,7 @@ impl Routes {
         Ok(())
     }
 
-    fn publish(&mut self, fib: u16, reader: Option<Dir24Reader>) {
+    fn publish(&mut self, fib: u16, reader: Option<A::Reader>) {
         let mut fibs = self.published.get().clone();
         let at = usize::from(fib);
         if fibs.0.len() <= at {
@@ -299,7 +287,7 @@ impl Routes {
     pub fn add(
         &mut self,
         fib: u16,
-        prefix: Prefix4,
+        prefix: Prefix<A>,
         source: Source,
         list: PathList,
         by: &mut impl Resolver,
@@ -326,7 +314,7 @@ impl Routes {
     fn add_route(
         &mut self,
         fib: u16,
-        prefix: Prefix4,
+        prefix: Prefix<A>,
         source: Source,
         path: u32,
         first: u32,
@@ -352,7 +340,7 @@ impl Routes {
     pub fn remove(
         &mut self,
         fib: u16,
-        prefix: Prefix4,
+        prefix: Prefix<A>,
         source: Source,
         by: &mut impl Resolver,
     ) -> Result<PathList, RouteError> {
@@ -360,7 +348,7 @@ impl Routes {
         let rib = &mut self.rib;
         let first = vrf.prefixes.get(prefix.bits(), prefix.len()).unwrap_or(NONE);
         let found = rib.of_prefix(first).find(|at| rib.routes[*at].source == source);
-        let at = found.ok_or(RouteError::NoRoute(prefix))?;
+        let at = found.ok_or(RouteError::NoRoute(prefix.to_string()))?;
         let (path, next) = (rib.routes[at].path, rib.routes[at].next);
         rib.remove(at);
         let first = match next {
@@ -459,7 +447,10 @@ impl Routes {
     pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
         loop {
             if let Some(following) = self.following.front() {
-                let Some(hop) = self.rib.paths.next_through(following.fib, following.prefix, following.after)
+                let Some(hop) = self
+                    .rib
+                    .paths
+                    .next_through(Network::new(following.fib, following.prefix), following.after)
                 else {
                     self.following.pop_front();
                     continue;
@@ -511,24 +502,24 @@ impl Routes {
     }
 
     /// Every route of a VRF in order of prefix: sources with their paths, the best first.
-    pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix4, Sources<'_>)> {
+    pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix<A>, Sources<'_, A>)> {
         let all = self.vrfs.get(&fib).into_iter().flat_map(|v| v.prefixes.iter());
-        let mut all: Vec<(Prefix4, u32)> =
-            all.map(|(bits, len, first)| (Prefix4::new(Ipv4Addr::from_bits(bits), len), first)).collect();
+        let mut all: Vec<(Prefix<A>, u32)> =
+            all.map(|(bits, len, first)| (Prefix::new(A::from_bits(bits), len), first)).collect();
         all.sort_unstable();
         all.into_iter().map(|(prefix, first)| (prefix, self.sources(first)))
     }
 
     /// The prefixes of a VRF of which `n`, below [`PARTS`](Self::PARTS), is the part: in no order. A prefix is always in
     /// the same part, so whoever looks at one after the other finds each that stays once, whatever comes and goes.
-    pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix4> {
+    pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix<A>> {
         let part = self.vrfs.get(&fib).into_iter().flat_map(move |v| v.prefixes.part(n));
-        part.map(|(bits, len, _)| Prefix4::new(Ipv4Addr::from_bits(bits), len))
+        part.map(|(bits, len, _)| Prefix::new(A::from_bits(bits), len))
     }
 
     /// How many prefixes of a VRF have each length.
-    pub fn lengths(&self, fib: u16) -> [usize; 33] {
-        self.vrfs.get(&fib).map_or([0; 33], |v| std::array::from_fn(|len| v.prefixes.lengths()[len]))
+    pub fn lengths(&self, fib: u16) -> &[usize] {
+        self.vrfs.get(&fib).map_or(&[], |v| v.prefixes.lengths())
     }
 
     /// How many prefixes of a VRF have routes.
@@ -537,23 +528,23 @@ impl Routes {
     }
 
     /// What the sources say of this very prefix.
-    pub fn exact(&self, fib: u16, prefix: Prefix4) -> Sources<'_> {
+    pub fn exact(&self, fib: u16, prefix: Prefix<A>) -> Sources<'_, A> {
         let first = self.vrfs.get(&fib).and_then(|v| v.prefixes.get(prefix.bits(), prefix.len()));
         self.sources(first.unwrap_or(NONE))
     }
 
-    fn sources(&self, first: u32) -> Sources<'_> {
+    fn sources(&self, first: u32) -> Sources<'_, A> {
         Sources { rib: &self.rib, routes: self.rib.of_prefix(first) }
     }
 
     /// The route that packets to `address` take: the longest prefix with a resolved path.
-    pub fn lookup(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, Source, &PathState)> {
-        self.longest(fib, address, 32, |path| path.resolved.is_some())
+    pub fn lookup(&self, fib: u16, address: A) -> Option<(Prefix<A>, Source, &PathState)> {
+        self.longest(fib, address, A::Bits::BITS, |path| path.resolved.is_some())
     }
 
     /// The route with the longest prefix shorter than a host's that packets to `address` would take.
-    pub fn covering(&self, fib: u16, address: Ipv4Addr) -> Option<(Prefix4, &PathState)> {
-        let found = self.longest(fib, address, 31, |path| path.resolved.is_some());
+    pub fn covering(&self, fib: u16, address: A) -> Option<(Prefix<A>, &PathState)> {
+        let found = self.longest(fib, address, A::Bits::BITS - 1, |path| path.resolved.is_some());
         found.map(|(prefix, _, state)| (prefix, state))
     }
 
@@ -561,13 +552,13 @@ impl Routes {
     pub(super) fn longest(
         &self,
         fib: u16,
-        address: Ipv4Addr,
+        address: A,
         most: u8,
         like: impl Fn(&PathState) -> bool,
-    ) -> Option<(Prefix4, Source, &PathState)> {
+    ) -> Option<(Prefix<A>, Source, &PathState)> {
         let vrf = self.vrfs.get(&fib)?;
         (0..=most).rev().find_map(|len| {
-            let prefix = Prefix4::new(address, len);
+            let prefix = Prefix::new(address, len);
             let best = self.rib.best_with(vrf.prefixes.get(prefix.bits(), len)?, &like)?;
             let route = &self.rib.routes[best];
             Some((prefix, route.source, &self.rib.paths.states[route.path]))

@@ -1,6 +1,7 @@
 //! Routes over interfaces that come and go, beside a plain model that computes everything anew.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::Ipv4Addr;
 
 use infra::lpm::{LpmLookup, NaiveLpm};
 use infra::quiesce::Participant;
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ip::path::Affected;
 use crate::ip::path_list::Weighted;
+use crate::ip::prefix::Prefix4;
 use crate::ip::recursion::MAX_HOPS;
 use crate::tables::{Tables, Writers, tables};
 
@@ -30,6 +32,7 @@ impl Links {
         match path {
             Path::Attached(i) => usable(&i).then_some(Object::Glean(i)),
             Path::Via { next_hop, interface } => {
+                let next_hop = Ipv4Addr::of(next_hop)?;
                 let on = |i: &u32| self.networks.get(i).is_some_and(|n| n.contains(next_hop));
                 let out = interface.or_else(|| (0..INTERFACES).find(|i| usable(i) && on(i)));
                 // One adjacency for each interface and next hop.
@@ -41,14 +44,14 @@ impl Links {
 
     /// What depends on an interface.
     fn affected(&self, interface: u32) -> Affected {
-        let networks = self.networks.get(&interface).map(|n| (0, *n));
+        let networks = self.networks.get(&interface).map(|n| Network::new(0, *n));
         Affected { interfaces: vec![interface], networks: networks.into_iter().collect() }
     }
 }
 
 impl Resolver for Links {
-    fn is_connected(&self, _: u16, address: Ipv4Addr) -> bool {
-        self.networks.values().any(|n| n.contains(address))
+    fn is_connected(&self, _: u16, address: IpAddr) -> bool {
+        Ipv4Addr::of(address).is_some_and(|a| self.networks.values().any(|n| n.contains(a)))
     }
 
     fn resolve(&mut self, _: u16, path: Path) -> Option<Object> {
@@ -69,7 +72,7 @@ impl Resolver for Links {
 
 /// Routes with their tables.
 struct Lab {
-    routes: Routes,
+    routes: Routes<Ipv4Addr>,
     links: Links,
     tables: Tables,
     participant: Participant,
@@ -82,9 +85,16 @@ impl Lab {
         let domain = Domain::new();
         let (Writers { objects, balances, fibs, .. }, tables) = tables(&domain).unwrap();
         let routes = Routes::new(&domain, objects, balances, fibs).unwrap();
-        let model =
-            SPECIAL.map(|(a, len, path)| ((Prefix4::new(a, len), Source::Special), path.into())).into();
-        Lab { routes, links: Links::default(), tables, participant: domain.register(), model }
+        let model = Ipv4Addr::SPECIAL
+            .iter()
+            .map(|(a, len, path)| ((Prefix4::new(*a, *len), Source::Special), (*path).into()));
+        Lab {
+            routes,
+            links: Links::default(),
+            tables,
+            participant: domain.register(),
+            model: model.collect(),
+        }
     }
 
     /// What workers do with packets to these addresses: words, several where flows are shared out.
@@ -144,7 +154,7 @@ impl Lab {
     fn recursive(&self, path: Path) -> Option<Ipv4Addr> {
         match path {
             Path::Via { next_hop, interface: None } if !self.links.is_connected(0, next_hop) => {
-                Some(next_hop)
+                Ipv4Addr::of(next_hop)
             }
             _ => None,
         }
@@ -163,7 +173,7 @@ impl Lab {
         // Who is not out of it after so many steps is in a circle, or goes too far.
         let Some((_, list)) = longest.filter(|_| steps < MAX_HOPS) else { return BTreeSet::new() };
         let further = |path| match path {
-            Path::Attached(i) => Some(Path::Via { next_hop, interface: Some(i) }),
+            Path::Attached(i) => Some(Path::Via { next_hop: next_hop.into(), interface: Some(i) }),
             Path::Local | Path::Table(_) => None,
             path => Some(path),
         };
@@ -212,7 +222,7 @@ fn path() -> impl Strategy<Value = Path> {
         1 => prop::sample::select(far.to_vec()).prop_map(Ipv4Addr::from),
     ];
     prop_oneof![
-        6 => (next_hop, prop::option::of(0..INTERFACES)).prop_map(|(next_hop, interface)| Path::Via { next_hop, interface }),
+        6 => (next_hop, prop::option::of(0..INTERFACES)).prop_map(|(hop, interface)| Path::Via { next_hop: hop.into(), interface }),
         2 => (0..INTERFACES).prop_map(Path::Attached),
         1 => Just(Path::Drop),
         1 => Just(Path::Local),
@@ -320,7 +330,7 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
         lab.interface(i, |links| links.networks.extend([(i, network)]));
     }
     let hop = |net: u32, n: u32, interface| Path::Via {
-        next_hop: Ipv4Addr::from_bits(0x0a00_0001 + (net << 16) + n),
+        next_hop: Ipv4Addr::from_bits(0x0a00_0001 + (net << 16) + n).into(),
         interface,
     };
     let add = |lab: &mut Lab, n: u32, path| {

@@ -10,6 +10,7 @@
 //! 0.0.0.0 to the limited broadcast passes, and is never forwarded.
 
 use std::io;
+use std::net::Ipv4Addr;
 
 use buf::{Frame, Packet};
 use graph::{Builder, Cx, FrameNode, Out, Verdict, edges, reasons};
@@ -101,7 +102,7 @@ reasons! {
 
 /// Where packets to the sources of a frame would go.
 struct Reverse {
-    fibs: Reader<Fibs>,
+    fibs: Reader<Fibs<Ipv4Addr>>,
     objects: WordReader,
     balances: SlotReader<Buckets>,
     leaves: Leaves,
@@ -117,7 +118,7 @@ impl Reverse {
 
     /// Looks all sources up at once.
     #[inline(always)]
-    fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs {
+    fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs<Ipv4Addr> {
         let fibs = self.fibs.get(guard);
         self.leaves.fill(fibs, frame, Ipv4Header::src_u32);
         fibs
@@ -131,7 +132,12 @@ impl Reverse {
 
     /// The same, to its ends: several where packets may go several ways; none where there is no end.
     #[cold]
-    fn ends<'g>(&self, guard: &'g Guard, fibs: &Fibs, i: usize) -> impl Iterator<Item = Object> + use<'g> {
+    fn ends<'g>(
+        &self,
+        guard: &'g Guard,
+        fibs: &Fibs<Ipv4Addr>,
+        i: usize,
+    ) -> impl Iterator<Item = Object> + use<'g> {
         let object = match Object::from_word(self.word(i)) {
             Object::Table(fib) => through_tables(fibs, &self.objects, self.leaves.get(i).0, fib).ok(),
             object => Some(object),

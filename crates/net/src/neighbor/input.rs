@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use std::net::Ipv4Addr;
+
 use buf::Packet;
 use graph::trace::Entry;
 use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
@@ -44,7 +46,7 @@ pub struct Punts {
 pub struct ArpInput {
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses>,
-    fibs: Reader<Fibs>,
+    fibs: Reader<Fibs<Ipv4Addr>>,
     objects: WordReader,
     adjacencies: SlotReader<Adjacency>,
     punts: Punts,

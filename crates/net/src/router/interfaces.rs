@@ -10,7 +10,7 @@ use wire::Mac;
 use super::{DeviceState, InterfaceInfo, Neighborhood, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
-use crate::ip::{Affected, Prefix4, Urpf};
+use crate::ip::{Affected, Network, Prefix4, Urpf};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -473,7 +473,8 @@ impl Router {
         let mut what = Affected::default();
         for i in all.iter().filter_map(|i| self.near.interfaces.get(*i)) {
             what.interfaces.push(i.index);
-            what.networks.extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| (i.fib, n)));
+            what.networks
+                .extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| Network::new(i.fib, n)));
         }
         self.resolve_again(&what);
         all.into_iter().for_each(|i| self.neighbors_follow(i));

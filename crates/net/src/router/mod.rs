@@ -18,6 +18,7 @@ mod workers;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ pub struct Router {
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
     near: Neighborhood,
-    routes: Routes,
+    routes: Routes<Ipv4Addr>,
     /// Routes that follow from interface addresses, by interface.
     connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
     arp: neighbors::Arp,
@@ -279,7 +280,7 @@ impl Router {
     }
 
     /// Routes and VRFs, to be looked at.
-    pub fn routes(&self) -> &Routes {
+    pub fn routes(&self) -> &Routes<Ipv4Addr> {
         &self.routes
     }
 

@@ -63,7 +63,7 @@ impl Neighborhood {
 
 /// The route that a neighbour has for itself.
 fn host_route(interface: u32, address: Ipv4Addr) -> (Prefix4, PathList) {
-    let path = Path::Via { next_hop: address, interface: Some(interface) };
+    let path = Path::Via { next_hop: address.into(), interface: Some(interface) };
     (Prefix4::host(address), path.into())
 }
 

@@ -279,7 +279,7 @@ fn the_sender_hears_that_a_next_hop_does_not_answer() {
 fn a_route_over_an_unknown_next_hop_completes_when_it_answers() {
     let mut lab = Lab::new();
     let far = Ipv4Addr::new(198, 51, 100, 7);
-    let path = Path::Via { next_hop: B, interface: None };
+    let path = Path::Via { next_hop: B.into(), interface: None };
     lab.router.add_route(0, Prefix4::new(far, 24), path).unwrap();
     lab.receive(0, 0, packet(far, 1));
     assert_eq!(lab.answer(1, B_MAC).target_ip(), B);
@@ -404,7 +404,7 @@ fn the_router_asks_from_the_address_on_the_neighbours_network() {
     assert_eq!(arp(&lab.sent(1)[0]).1.sender_ip(), second);
     // A next hop on no network of the interface is asked from its first address.
     let (far, hop) = (Ipv4Addr::new(198, 51, 100, 7), Ipv4Addr::new(172, 16, 0, 1));
-    let path = Path::Via { next_hop: hop, interface: Some(1) };
+    let path = Path::Via { next_hop: hop.into(), interface: Some(1) };
     lab.router.add_route(0, Prefix4::host(far), path).unwrap();
     lab.receive(0, 0, packet(far, 2));
     let request = lab.answer(1, C_MAC);

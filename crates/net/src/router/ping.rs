@@ -10,7 +10,7 @@ use wire::builder::PacketBuilder;
 use wire::{IcmpHeader, Ipv4Header};
 
 use super::{Router, RouterError};
-use crate::ip::Path;
+use crate::ip::{Ip, Path};
 
 /// The node that requests are sent to.
 pub(crate) const SEND: &str = "ip4-lookup";
@@ -153,6 +153,8 @@ impl Router {
             let Some(path) = end.or_else(|| to.list.paths().next()) else { continue };
             return match path {
                 Path::Via { next_hop, interface } => {
+                    let next_hop = Ipv4Addr::of(next_hop)
+                        .ok_or_else(|| refused("its next hop is of the other family"))?;
                     let interface = interface.or_else(|| self.near.connected(table, next_hop));
                     Ok((interface, next_hop))
                 }

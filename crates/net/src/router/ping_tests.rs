@@ -84,7 +84,7 @@ fn requests_come_from_an_address_that_fits_the_way() {
     address(&mut router, loop0, "9.9.9.9", 32);
     address(&mut router, pg0, "10.0.0.1", 24);
     address(&mut router, pg0, "10.0.1.1", 24);
-    let via = |hop: &str, interface| Path::Via { next_hop: addr(hop), interface };
+    let via = |hop: &str, interface| Path::Via { next_hop: addr(hop).into(), interface };
     for (prefix, path) in [
         ("203.0.113.0/24", via("10.0.1.7", None)),
         ("198.51.100.0/24", via("10.0.0.7", Some(pg0))),

@@ -1,10 +1,10 @@
 //! Routes, and what resolves them.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use super::{Neighborhood, Router, RouterError};
-use crate::ip::{Affected, Object, Path, PathList, Prefix4, Resolver, Source};
+use crate::ip::{Affected, Ip, Object, Path, PathList, Prefix4, Resolver, Source};
 
 /// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
 const VISITS_AT_ONCE: usize = 1024;
@@ -21,14 +21,15 @@ impl Neighborhood {
 }
 
 impl Resolver for Neighborhood {
-    fn is_connected(&self, fib: u16, address: Ipv4Addr) -> bool {
-        self.interfaces.with_network_of(fib, address).is_some()
+    fn is_connected(&self, fib: u16, address: IpAddr) -> bool {
+        Ipv4Addr::of(address).is_some_and(|a| self.interfaces.with_network_of(fib, a).is_some())
     }
 
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object> {
         match path {
             Path::Attached(interface) => self.usable(interface).then_some(Object::Glean(interface)),
             Path::Via { next_hop, interface } => {
+                let next_hop = Ipv4Addr::of(next_hop)?;
                 let interface = match interface {
                     Some(i) => i,
                     None => self.connected(fib, next_hop)?,

@@ -39,7 +39,7 @@ fn router() -> (Router, Vec<graph::Worker>, Vec<pktgen::Sink>) {
 }
 
 fn via(n: u8) -> Path {
-    Path::Via { next_hop: Ipv4Addr::new(10, n, 0, 2), interface: None }
+    Path::Via { next_hop: Ipv4Addr::new(10, n, 0, 2).into(), interface: None }
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
     let attached = Path::Attached(1);
     router.add_route(0, "77.0.0.0/8".parse().unwrap(), attached).unwrap();
     router.add_neighbor(1, host, PEER, false).unwrap();
-    let own = Path::Via { next_hop: host, interface: Some(1) };
+    let own = Path::Via { next_hop: host.into(), interface: Some(1) };
     assert_eq!(router.routes().lookup(0, host).unwrap().2.list, own.into());
     router.remove_route(0, "77.0.0.0/8".parse().unwrap()).unwrap();
     assert!(router.routes().lookup(0, host).is_none(), "it goes with the route that it is behind");
@@ -160,7 +160,7 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
     let far: Ipv4Addr = "203.0.113.1".parse().unwrap();
     router.add_route(0, prefix("192.0.2.0/24"), by("203.0.113.1")).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), None);
-    assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoRoute(far)));
+    assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoRoute(far.into())));
     // It follows the route to its next hop: as it comes, changes, gives way to a better one, and goes.
     for (route, path, expected) in [
         ("0.0.0.0/0", via(2), hop(2)),
@@ -193,7 +193,7 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
     router.add_table(7).unwrap();
     for path in [Path::Local, Path::Table(7)] {
         router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
-        assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoNeighbor(prefix("203.0.113.1/32"))));
+        assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoNeighbor(far.into(), 32)));
     }
     router.remove_route(0, prefix("203.0.113.1/32")).unwrap();
     // A next hop on an interface's network is looked for there, whether that is up or down; as soon as the network is

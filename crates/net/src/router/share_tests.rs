@@ -56,7 +56,7 @@ impl Lab {
 
     fn route(&mut self, ways: &[(u8, u8)]) {
         let way = |&(n, weight): &(u8, u8)| Weighted {
-            path: Path::Via { next_hop: Ipv4Addr::new(10, n, 0, 2), interface: None },
+            path: Path::Via { next_hop: Ipv4Addr::new(10, n, 0, 2).into(), interface: None },
             weight,
         };
         let list = PathList::new(ways.iter().map(way).collect()).unwrap();
@@ -149,7 +149,7 @@ fn a_route_keeps_its_flows_whatever_others_there_are() {
     let mut lab = Lab::new();
     let other = |lab: &mut Lab, ways: &[u8]| {
         let way = |n: &u8| Weighted {
-            path: Path::Via { next_hop: Ipv4Addr::new(10, *n, 0, 2), interface: None },
+            path: Path::Via { next_hop: Ipv4Addr::new(10, *n, 0, 2).into(), interface: None },
             weight: 1,
         };
         let list = PathList::new(ways.iter().map(way).collect()).unwrap();
@@ -172,7 +172,7 @@ fn a_route_keeps_its_flows_whatever_others_there_are() {
 fn a_next_hop_behind_several_ways_is_reached_by_all_of_them() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
-    let path = Path::Via { next_hop: Ipv4Addr::new(20, 0, 9, 9), interface: None };
+    let path = Path::Via { next_hop: Ipv4Addr::new(20, 0, 9, 9).into(), interface: None };
     lab.router.add_route(0, "20.0.0.1/32".parse().unwrap(), path).unwrap();
     let found = lab.router.routes().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).unwrap();
     assert_eq!((found.0.len(), found.2.shares().count()), (32, 3));
@@ -193,7 +193,7 @@ fn ways_that_change_lose_no_packet() {
     let lists = [&[1u8, 2][..], &[1, 2, 3], &[3], &[2, 3], &[1]];
     for change in 0..10_000usize {
         let way = |n: &u8| Weighted {
-            path: Path::Via { next_hop: Ipv4Addr::new(10, *n, 0, 2), interface: None },
+            path: Path::Via { next_hop: Ipv4Addr::new(10, *n, 0, 2).into(), interface: None },
             weight: 1 + (change % 3) as u8,
         };
         let list = PathList::new(lists[change % lists.len()].iter().map(way).collect()).unwrap();

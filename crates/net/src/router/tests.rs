@@ -51,7 +51,7 @@ fn router(devices: u8) -> Router {
 }
 
 fn via(next_hop: &str, interface: Option<u32>) -> Path {
-    Path::Via { next_hop: ip(next_hop), interface }
+    Path::Via { next_hop: ip(next_hop).into(), interface }
 }
 
 /// The one path of a list.
@@ -576,7 +576,7 @@ fn indexes_are_used_again_under_traffic() {
         r.add_address(index, address(&format!("172.16.{n}.1/24"))).unwrap();
         let next_hop = ip(&format!("172.16.{n}.2"));
         r.add_neighbor(index, next_hop, Mac([2, 0, 0, 0, 8, n]), true).unwrap();
-        let path = Path::Via { next_hop, interface: Some(index) };
+        let path = Path::Via { next_hop: next_hop.into(), interface: Some(index) };
         r.add_route(0, prefix(&format!("10.{n}.0.0/16")), path).unwrap();
         let limit = Instant::now() + Duration::from_secs(5);
         while sink.packets() < 10 && Instant::now() < limit {

@@ -78,7 +78,11 @@ pub fn set_up(routes: bool, lends: bool, workers: usize) -> Result<Setup> {
     let [first, second] = indexes;
     let next_hop = Ipv4Addr::new(10, 1, 0, 2);
     r.add_neighbor(second, next_hop, Mac([2, 0, 0, 0, 9, 9]), true)?;
-    r.add_route(0, Prefix4::new(Ipv4Addr::new(20, 0, 0, 0), 24), Path::Via { next_hop, interface: None })?;
+    r.add_route(
+        0,
+        Prefix4::new(Ipv4Addr::new(20, 0, 0, 0), 24),
+        Path::Via { next_hop: next_hop.into(), interface: None },
+    )?;
     if !routes {
         r.arcs().enable("device-input", Port::NAME, first, true)?;
     }

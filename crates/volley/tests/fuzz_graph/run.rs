@@ -166,8 +166,8 @@ impl Run {
             3 => Path::Local,
             4 => Path::Attached(self.some_interface(s)),
             5 => Path::Table(u16::from(s.u8() % 3)),
-            6 | 7 => Path::Via { next_hop: s.address(), interface: Some(self.some_interface(s)) },
-            _ => Path::Via { next_hop: s.address(), interface: None },
+            6 | 7 => Path::Via { next_hop: s.address().into(), interface: Some(self.some_interface(s)) },
+            _ => Path::Via { next_hop: s.address().into(), interface: None },
         }
     }
 

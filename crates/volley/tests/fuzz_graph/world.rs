@@ -92,8 +92,8 @@ impl World {
         }
         w.router.tables().captures.begin(&Point::ALL, 256, None);
         let routes = [
-            (0, "10.1.0.0/16", Path::Via { next_hop: Ipv4Addr::new(10, 0, 0, 2), interface: None }),
-            (0, "10.1.1.0/24", Path::Via { next_hop: Ipv4Addr::new(10, 0, 1, 3), interface: None }),
+            (0, "10.1.0.0/16", Path::Via { next_hop: Ipv4Addr::new(10, 0, 0, 2).into(), interface: None }),
+            (0, "10.1.1.0/24", Path::Via { next_hop: Ipv4Addr::new(10, 0, 1, 3).into(), interface: None }),
             (0, "10.2.0.0/16", Path::Table(1)),
             (1, "10.2.1.0/24", Path::Table(0)),
             (1, "10.0.0.0/8", Path::Table(0)),

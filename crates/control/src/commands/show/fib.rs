@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use net::ip::{Object, Path, PathList, PathState, Prefix4, Routes, Trail, Weighted};
 use serde::Serialize;
@@ -32,7 +32,7 @@ struct RouteSource {
     path: String,
     resolved: bool,
     /// Of next hops on no connected network: the next hops that the routes lead to, one behind the other.
-    through: Vec<Ipv4Addr>,
+    through: Vec<IpAddr>,
     /// Of such ones: why some lead nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -214,7 +214,7 @@ impl Rows<Context> for Fib {
     type Row = Route;
 
     fn next(&mut self, c: &Context, page: &mut Vec<Route>) -> bool {
-        if self.gathered < Routes::PARTS {
+        if self.gathered < Routes::<Ipv4Addr>::PARTS {
             self.prefixes.add(c.system.router.routes().part(self.table, self.gathered).collect());
             self.gathered += 1;
             return true;
@@ -266,7 +266,7 @@ fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
     let routes = c.system.router.routes();
     let by_length: BTreeMap<u8, usize> =
-        (0..).zip(routes.lengths(table)).filter(|(_, count)| *count > 0).collect();
+        (0..).zip(routes.lengths(table).iter().copied()).filter(|(_, count)| *count > 0).collect();
     let s = Summary {
         table,
         routes: by_length.values().sum(),

@@ -1,0 +1,85 @@
+//! What IPv4 and IPv6 differ in, for code that serves both.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::str::FromStr;
+
+use infra::lpm::{Address, Dir24Reader, Dir24Writer, Lpm, LpmLookup, dir24};
+use infra::mem::Pages;
+use infra::quiesce::Domain;
+
+use super::path::Path;
+
+/// /24s that have longer prefixes in them, at most, in one VRF.
+const GROUPS: u32 = 1 << 20;
+
+/// An address, by which its family is told.
+pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Send + Sync + 'static {
+    /// The address as a number in host byte order.
+    type Bits: Address;
+    /// The lookup table of a VRF as its writer has it.
+    type Lookup: Lpm<Addr = Self::Bits>;
+    /// And as workers have it.
+    type Reader: LpmLookup<Addr = Self::Bits> + Clone + Send + Sync + 'static;
+
+    /// "IPv4" or "IPv6".
+    const NAME: &'static str;
+    /// A prefix, for whoever typed something else.
+    const EXAMPLE: &'static str;
+    /// Destinations that no packet may be forwarded to, whatever longer or shorter routes there are, unless somebody says so.
+    const SPECIAL: &'static [(Self, u8, Path)];
+
+    /// As a number in host byte order.
+    fn to_bits(self) -> Self::Bits;
+    /// From a number in host byte order.
+    fn from_bits(bits: Self::Bits) -> Self;
+    /// The address, if it is of this family.
+    fn of(address: IpAddr) -> Option<Self>;
+
+    /// Makes an empty lookup table; `large` if it is to have memory for many routes at once.
+    ///
+    /// # Errors
+    /// When memory is not to be had.
+    fn table(domain: &Domain, large: bool) -> io::Result<(Self::Lookup, Self::Reader)>;
+    /// What it costs to write a prefix of this length into the table, in entries of it.
+    fn cost(len: u8) -> usize;
+}
+
+impl Ip for Ipv4Addr {
+    type Bits = u32;
+    type Lookup = Dir24Writer;
+    type Reader = Dir24Reader;
+
+    const NAME: &'static str = "IPv4";
+    const EXAMPLE: &'static str = "192.0.2.0/24";
+    /// RFC 1812 sections 5.3.5.1 and 5.3.7: "this network", loopback, reserved; and the limited broadcast, which is for
+    /// whoever hears it.
+    const SPECIAL: &'static [(Ipv4Addr, u8, Path)] = &[
+        (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
+        (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),
+        (Ipv4Addr::new(240, 0, 0, 0), 4, Path::Drop),
+        (Ipv4Addr::BROADCAST, 32, Path::Local),
+    ];
+
+    fn to_bits(self) -> u32 {
+        Ipv4Addr::to_bits(self)
+    }
+
+    fn from_bits(bits: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(bits)
+    }
+
+    fn of(address: IpAddr) -> Option<Ipv4Addr> {
+        if let IpAddr::V4(address) = address { Some(address) } else { None }
+    }
+
+    fn table(domain: &Domain, large: bool) -> io::Result<(Dir24Writer, Dir24Reader)> {
+        dir24(domain, GROUPS, if large { Pages::Huge } else { Pages::Small })
+    }
+
+    fn cost(len: u8) -> usize {
+        1 << (24 - len.clamp(9, 24))
+    }
+}
