@@ -6,6 +6,7 @@ pub mod config;
 mod filter;
 mod generator;
 mod interface;
+mod load;
 mod logging;
 mod long;
 mod memif;
@@ -270,6 +271,7 @@ pub fn registry() -> Registry<Context> {
     interface::register(&mut r);
     memif::register(&mut r);
     route::register(&mut r);
+    load::register(&mut r);
     neighbor::register(&mut r);
     show::register(&mut r);
     trace::register(&mut r);

@@ -19,7 +19,7 @@ pub(super) fn tables(reading: &mut Reading, node: &Node) {
 }
 
 /// Ways to go nowhere, by name.
-pub(super) const NOWHERE: [(&str, Via); 3] =
+pub(crate) const NOWHERE: [(&str, Via); 3] =
     [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
 
 /// `routes`: a list, whose members were [read] while the file was.
@@ -97,22 +97,8 @@ fn next_hop(r: &mut Reader, node: &Node, interface: Option<Option<String>>) -> O
     }
 }
 
-/// A prefix whose bits behind its length are zero, as what is meant would be unclear otherwise.
+/// A prefix whose bits behind its length are zero.
 fn prefix(r: &mut Reader, node: &Node) -> Option<Prefix4> {
     let text = r.text(node)?;
-    let (address, prefix) = (text.split('/').next()?.parse::<Ipv4Addr>(), text.parse::<Prefix4>());
-    match (address, prefix) {
-        (Ok(address), Ok(prefix)) if prefix.address() == address => Some(prefix),
-        (Ok(_), Ok(prefix)) => {
-            r.fault(
-                node.at,
-                format!("{text} has bits behind its length: {prefix} is meant, or another length"),
-            );
-            None
-        }
-        _ => {
-            r.fault(node.at, format!("\"{text}\" is not an IPv4 prefix as 192.0.2.0/24"));
-            None
-        }
-    }
+    Prefix4::exact(text).map_err(|e| r.fault(node.at, e)).ok()
 }

@@ -33,6 +33,18 @@ impl<A: Ip> Prefix<A> {
         Prefix::new(address, A::Bits::BITS)
     }
 
+    /// The prefix that a text names, with zeros behind its length: what is meant by others is not clear.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn exact(text: &str) -> Result<Prefix<A>, String> {
+        let prefix: Prefix<A> = text.parse()?;
+        match text.split('/').next().and_then(|address| address.parse::<A>().ok()) {
+            Some(address) if prefix.address() == address => Ok(prefix),
+            _ => Err(format!("{text} has bits behind its length: {prefix} is meant, or another length")),
+        }
+    }
+
     /// Its first address.
     pub fn address(self) -> A {
         A::from_bits(self.bits)

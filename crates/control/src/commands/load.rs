@@ -1,0 +1,480 @@
+//! `ip route load`: routes from a file, a line each.
+//!
+//! A thread reads the file and makes routes of its lines, some hundred at a time; the main thread adds them in slices, between
+//! packets and other commands.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{Display, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::str::FromStr;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use net::ip::Prefix4;
+
+use super::long::{ForClient, SLICE, Unfinished};
+use super::{Context, Output, table};
+use crate::cli::{Args, CliError, Job, Registry, Step};
+use crate::config::NOWHERE;
+use crate::intent::{Branch, Change, Key, Route, Value, Via};
+
+/// Lines in one batch, and batches that wait for the main thread at most.
+const BATCH: usize = 256;
+const BATCHES: usize = 64;
+/// Bytes of a line at most.
+const LONGEST: u64 = 4096;
+/// Faults that are told with their lines.
+const TOLD: usize = 10;
+/// What may follow a next hop, beside an interface.
+const FURTHER: [&str; 2] = ["table", "weight"];
+/// How often it is asked whether there are more lines.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Declares the command.
+pub fn register(r: &mut Registry<Context>) {
+    r.add(
+        "ip route load <file:path> [table <table:u16>] [via <next-hop:ip4> [<interface:interface>]] [strict]",
+        "Add the routes of a file. A line is what follows \"ip route add\"; with \"via\" here, only its prefix counts. Lines that \
+         cannot be added are told and passed over; with \"strict\" the first one ends it, and nothing is added.",
+        load,
+    );
+}
+
+/// A line of the file.
+struct Line {
+    /// Its number, from 1.
+    number: u64,
+    said: Result<Said, String>,
+}
+
+/// A route as a line says it.
+struct Said {
+    table: Option<u16>,
+    prefix: Prefix4,
+    branch: Branch,
+}
+
+/// What the thread sends.
+struct Batch {
+    lines: Vec<Line>,
+    /// Bytes of the file that were read by then.
+    read: u64,
+}
+
+/// Makes a route of a line; `via` is where it goes if the line need not say so. `None` where there is nothing but a comment.
+fn parse(line: &str, via: Option<&Branch>) -> Option<Result<Said, String>> {
+    let line = line.split('#').next().unwrap_or_default();
+    let mut words = line.split_whitespace().peekable();
+    for word in ["ip", "route", "add"] {
+        words.next_if_eq(&word);
+    }
+    let prefix = words.next()?;
+    Some(route_of(prefix, words, via))
+}
+
+fn route_of<'l>(
+    prefix: &str,
+    words: impl Iterator<Item = &'l str>,
+    via: Option<&Branch>,
+) -> Result<Said, String> {
+    let prefix = Prefix4::exact(prefix)?;
+    if let Some(branch) = via {
+        return Ok(Said { table: None, prefix, branch: branch.clone() });
+    }
+    let (mut words, mut table, mut way, mut weight) = (words.peekable(), None, None, 1u8);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("something is missing behind \"{word}\""));
+        match word {
+            "table" => table = Some(number(value()?, 0..=u16::MAX)?),
+            "weight" => weight = number(value()?, 1..=u8::MAX)?,
+            "via" if way.is_none() => {
+                let to = value()?;
+                way = Some(match to {
+                    "ip4-lookup-in-table" => Via::Table(number(value()?, 0..=u16::MAX)?),
+                    _ => match (nowhere(to), to.parse()) {
+                        (Some(via), _) => via,
+                        (None, Ok(hop)) => {
+                            Via::NextHop(hop, words.next_if(|w| !FURTHER.contains(w)).map(str::to_string))
+                        }
+                        (None, Err(_)) => Via::Attached(to.to_string()),
+                    },
+                });
+            }
+            word if way.is_none() && nowhere(word).is_some() => way = nowhere(word),
+            _ => return Err(format!("\"{word}\" was not expected")),
+        }
+    }
+    let via = way.ok_or("it says nowhere to go: via NEXT-HOP, drop, unreachable …")?;
+    Ok(Said { table, prefix, branch: Branch { via, weight } })
+}
+
+/// A way to go nowhere, by its name.
+fn nowhere(word: &str) -> Option<Via> {
+    NOWHERE.into_iter().find(|(name, _)| *name == word).map(|(_, via)| via)
+}
+
+fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T>) -> Result<T, String> {
+    let number = word.parse().ok().filter(|n| range.contains(n));
+    number.ok_or_else(|| format!("\"{word}\" is not a number from {} to {}", range.start(), range.end()))
+}
+
+/// Reads the file to its end, or as long as somebody wants its routes.
+fn read(file: File, via: Option<Branch>, to: &SyncSender<io::Result<Batch>>) {
+    let (mut file, mut number, mut read, mut end) = (BufReader::new(file), 0, 0, None);
+    while end.is_none() {
+        let mut lines = Vec::with_capacity(BATCH);
+        while lines.len() < BATCH && end.is_none() {
+            let mut line = Vec::new();
+            number += 1;
+            match file.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+                Ok(0) => end = Some(Ok(())),
+                Ok(n) if n as u64 == LONGEST && line.last() != Some(&b'\n') => {
+                    end = Some(Err(too_long(number)))
+                }
+                Ok(n) => read += n as u64,
+                Err(e) => end = Some(Err(e)),
+            }
+            let said = match std::str::from_utf8(&line) {
+                _ if end.is_some() => None,
+                Err(_) => Some(Err("it is no text".into())),
+                Ok(line) => parse(line, via.as_ref()),
+            };
+            lines.extend(said.map(|said| Line { number, said }));
+        }
+        if to.send(Ok(Batch { lines, read })).is_err() {
+            return;
+        }
+    }
+    if let Some(Err(e)) = end {
+        let _ = to.send(Err(e));
+    }
+}
+
+fn too_long(number: u64) -> io::Error {
+    io::Error::other(format!("line {number} is longer than {LONGEST} bytes"))
+}
+
+fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let path: PathBuf = a.need("file")?;
+    let failed = |e: &dyn Display| a.fault("file", format!("{}: {e}", path.display()));
+    // Asked before it is opened: who opens a pipe waits for its other end.
+    let about = fs::metadata(&path).map_err(|e| failed(&e))?;
+    if !about.is_file() {
+        return Err(failed(&"it is no ordinary file"));
+    }
+    let file = File::open(&path).map_err(|e| failed(&e))?;
+    c.changes.must_be_free()?;
+    let hop = a.get::<Ipv4Addr>("next-hop");
+    let via = hop.map(|ip| Branch { via: Via::NextHop(ip, a.get("interface")), weight: 1 });
+    let (send, batches) = sync_channel(BATCHES);
+    let work = move || read(file, via, &send);
+    thread::Builder::new().name("volley_routes".into()).spawn(work).map_err(|e| failed(&e))?;
+    let load = Load {
+        file: path.display().to_string(),
+        size: about.len().max(1),
+        table: table(a, "table"),
+        strict: a.has("strict"),
+        batches,
+        lines: VecDeque::new(),
+        read: 0,
+        ended: false,
+        added: 0,
+        faults: 0,
+        before: Some(BTreeMap::new()),
+        failed: None,
+        broken: None,
+        _beside: c.changes.beside(),
+    };
+    Ok(Output::job(ForClient::new(load, c)))
+}
+
+/// Routes on their way from a file.
+struct Load {
+    file: String,
+    /// Its bytes.
+    size: u64,
+    /// The VRF of lines that say none.
+    table: u16,
+    strict: bool,
+    batches: Receiver<io::Result<Batch>>,
+    lines: VecDeque<Line>,
+    /// Bytes that were read.
+    read: u64,
+    /// There are no more batches.
+    ended: bool,
+    added: u64,
+    faults: u64,
+    /// What was there before those that were added; `None` once that are more than anybody needs.
+    before: Option<BTreeMap<Key, Option<Value>>>,
+    /// Why those that were added are being taken back.
+    failed: Option<CliError>,
+    /// Why the file could not be read to its end.
+    broken: Option<io::Error>,
+    /// No change of all comes in between.
+    _beside: Rc<()>,
+}
+
+impl Load {
+    /// Adds the route of a line.
+    fn add(&mut self, c: &mut Context, said: Said) -> Result<(), CliError> {
+        let key = Key::Route(said.table.unwrap_or(self.table), said.prefix);
+        let before = match c.store.get(&key) {
+            Some(Value::Route(there)) => Some(there.clone()),
+            _ => None,
+        };
+        let after = match &before {
+            Some(there) => Some(there.with(said.branch)),
+            None => Route::new(vec![said.branch]),
+        };
+        self.added += 1;
+        if before == after {
+            return Ok(());
+        }
+        c.change(vec![Change { key: key.clone(), value: after.map(Value::Route) }])
+            .inspect_err(|_| self.added -= 1)?;
+        if let Some(all) = &mut self.before {
+            all.entry(key).or_insert(before.map(Value::Route));
+            if !self.strict && !c.journal.has_room(all.len()) {
+                self.before = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// What to do about a line that cannot be added.
+    fn fault(&mut self, number: u64, why: &dyn Display, out: &mut String) {
+        let place = format!("{}:{number}", self.file);
+        self.faults += 1;
+        if self.strict {
+            let taken_back = if self.added > 0 {
+                format!(" (after {}, which are taken back)", self.added)
+            } else {
+                String::new()
+            };
+            self.failed = Some(CliError::new(format!("{place}: {why}{taken_back}")));
+        } else if self.faults as usize <= TOLD {
+            let _ = writeln!(out, "{place}: {why}");
+        }
+    }
+
+    /// One line, or one step back. Returns whether there is nothing more to do now.
+    fn one(&mut self, c: &mut Context, out: &mut String) -> bool {
+        if self.failed.is_some() {
+            let Some((key, value)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };
+            if let Err(e) = c.change(vec![Change { key, value }]) {
+                tracing::error!("a route of {} cannot be taken back: {e}", self.file);
+            }
+            return false;
+        }
+        let Some(Line { number, said }) = self.lines.pop_front() else { return true };
+        let done = said.map_err(CliError::new).and_then(|said| self.add(c, said));
+        if let Err(e) = done {
+            self.fault(number, &e, out);
+        }
+        false
+    }
+
+    /// The next lines, if they are there.
+    fn fetch(&mut self) {
+        match self.batches.try_recv() {
+            Ok(Ok(batch)) => {
+                self.lines.extend(batch.lines);
+                self.read = batch.read;
+            }
+            Ok(Err(e)) if self.strict => self.failed = Some(CliError::new(format!("{}: {e}", self.file))),
+            Ok(Err(e)) => (self.broken, self.ended) = (Some(e), true),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => self.ended = true,
+        }
+    }
+
+    fn end(&mut self, c: &mut Context, out: &mut String) -> Step {
+        if let Some(e) = self.failed.take() {
+            return Step::Failed(e);
+        }
+        match self.before.take() {
+            Some(before) if c.journal.has_room(before.len()) => {
+                drop(c.journal.note(before.into_iter().collect()))
+            }
+            _ => c.journal.note_too_much(),
+        }
+        let passed_over = match self.faults {
+            0 => String::new(),
+            n if n as usize > TOLD => {
+                format!(", {n} lines passed over ({} of them not shown)", n as usize - TOLD)
+            }
+            n => format!(", {n} lines passed over"),
+        };
+        let _ = writeln!(out, "{} routes added{passed_over}", self.added);
+        *out += &c.goes_back_too().unwrap_or_default();
+        match self.broken.take() {
+            Some(e) => {
+                Step::Failed(CliError::new(format!("{}: {e}; what was before that is added", self.file)))
+            }
+            None => Step::Done,
+        }
+    }
+}
+
+impl Job<Context> for Load {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        let (start, begun) = (Instant::now(), self.read);
+        while start.elapsed() < SLICE {
+            for _ in 0..BATCH / 4 {
+                if self.one(c, out) {
+                    break;
+                }
+            }
+            if self.failed.is_some() {
+                if self.before.as_ref().is_none_or(BTreeMap::is_empty) {
+                    return self.end(c, out);
+                }
+            } else if self.lines.is_empty() {
+                if self.ended {
+                    return self.end(c, out);
+                }
+                self.fetch();
+                if self.lines.is_empty() && !self.ended {
+                    return Step::After(LOOK);
+                }
+            }
+        }
+        // A line for every tenth of the way.
+        let tenth = |read: u64| read * 10 / self.size;
+        if self.size > 1 << 20 && self.failed.is_none() && tenth(self.read) > tenth(begun) {
+            let _ = writeln!(out, "{} routes, {} %", self.added, self.read * 100 / self.size);
+        }
+        Step::Again
+    }
+}
+
+impl Unfinished for Load {
+    fn cut_off(&mut self) -> bool {
+        if !self.strict {
+            tracing::info!(
+                event = "config",
+                "{}: cut off after {} routes, which stay",
+                self.file,
+                self.added
+            );
+            return false;
+        }
+        self.failed.get_or_insert_with(|| CliError::new("cut off"));
+        self.before.as_ref().is_some_and(|before| !before.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Cli;
+
+    /// Runs the command to its end.
+    fn load(cli: &mut Cli, text: &str, options: &str) -> Result<String, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("routes");
+        std::fs::write(&file, text).unwrap();
+        let said = cli.run(&format!("ip route load {} {options}", file.display()));
+        let strip = |said: String| said.replace(&dir.path().display().to_string(), "");
+        said.map(strip).map_err(|e| strip(e.to_string()))
+    }
+
+    fn routes(cli: &mut Cli) -> Vec<String> {
+        let config = cli.ok("show config");
+        config.lines().filter_map(|l| l.strip_prefix("ip route add ")).map(str::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_of_routes_is_loaded() {
+        let mut cli = Cli::new();
+        cli.ok("ip table add 7");
+        let text = "# two uplinks\n20.0.0.0/24 via 10.0.0.2 pg0 weight 2\n20.0.0.0/24 via 10.0.0.3\n\n\
+                    ip route add 20.0.1.0/24 table 7 via drop # nobody\n20.0.2.0/24 prohibit\n\
+                    20.0.3.0/24 via pg0\n20.0.4.0/24\tvia\tip4-lookup-in-table 7\n20.0.5.1 via 10.0.0.2";
+        assert_eq!(load(&mut cli, text, "").unwrap(), "7 routes added\n");
+        let all = [
+            "20.0.0.0/24 via 10.0.0.2 pg0 weight 2",
+            "20.0.0.0/24 via 10.0.0.3",
+            "20.0.2.0/24 via prohibit",
+            "20.0.3.0/24 via pg0",
+            "20.0.4.0/24 via ip4-lookup-in-table 7",
+            "20.0.5.1/32 via 10.0.0.2",
+            "20.0.1.0/24 table 7 via drop",
+        ];
+        assert_eq!(routes(&mut cli), all);
+        // What show config says is such a file.
+        let config = cli.ok("show config");
+        let lines: Vec<&str> = config.lines().filter(|l| l.starts_with("ip route add")).collect();
+        assert_eq!(load(&mut cli, &lines.join("\n"), "strict").unwrap(), "7 routes added\n");
+        assert_eq!(routes(&mut cli), all);
+        cli.ok("config rollback");
+        assert_eq!(routes(&mut cli), [""; 0]);
+        // A list of prefixes with something behind them.
+        assert_eq!(
+            load(&mut cli, "20.0.0.0/24\t65001\n20.0.1.0/24\t65002\n", "via 10.0.0.2").unwrap(),
+            "2 routes added\n"
+        );
+        assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2", "20.0.1.0/24 via 10.0.0.2"]);
+    }
+
+    #[test]
+    fn lines_that_cannot_be_added_are_told_with_their_place() {
+        let mut cli = Cli::new();
+        let good = |n: u32| format!("20.{}.{}.0/24 via 10.0.0.2", n >> 8, n & 255);
+        let mut lines: Vec<String> = (0..2000).map(good).collect();
+        lines[999] = "20.0.0.1/24 via 10.0.0.2".into();
+        lines[1499] = "20.9.9.0/24 via pg77".into();
+        let text = lines.join("\n");
+        let said = load(&mut cli, &text, "").unwrap();
+        assert!(
+            said.contains("/routes:1000: 20.0.0.1/24 has bits behind its length: 20.0.0.0/24 is meant"),
+            "{said}"
+        );
+        assert!(said.contains("/routes:1500: ") && said.contains("pg77"), "{said}");
+        assert!(said.ends_with("1998 routes added, 2 lines passed over\n"), "{said}");
+        assert_eq!(routes(&mut cli).len(), 1998);
+        cli.ok("config rollback");
+        assert_eq!(routes(&mut cli).len(), 0);
+        // Strictly, nothing of it stays.
+        cli.ok("ip route add 20.0.0.0/24 via 10.0.0.9");
+        let said = load(&mut cli, &text, "strict").unwrap_err();
+        assert!(
+            said.contains("/routes:1000: ") && said.contains("after 999, which are taken back"),
+            "{said}"
+        );
+        assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.9"]);
+        let faulty = "x\n".repeat(25);
+        let said = load(&mut cli, &faulty, "").unwrap();
+        assert!(said.ends_with("0 routes added, 25 lines passed over (15 of them not shown)\n"), "{said}");
+    }
+
+    #[test]
+    fn what_a_line_lacks_or_has_too_much_is_said() {
+        let mut cli = Cli::new();
+        for (line, why) in [
+            ("20.0.0.0/24", "says nowhere to go"),
+            ("20.0.0.0/33 via 10.0.0.2", "is not an IPv4 prefix"),
+            ("20.0.0.0/24 via", "something is missing behind \"via\""),
+            ("20.0.0.0/24 via 10.0.0.2 weight 0", "not a number from 1 to 255"),
+            ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "\"pg1\" was not expected"),
+            ("20.0.0.0/24 via drop via drop", "\"via\" was not expected"),
+            ("20.0.0.0/24 via 10.0.0.2 table 70000", "not a number from 0 to 65535"),
+            ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
+            ("20.0.0.0/24 via ip4-lookup-in-table", "something is missing"),
+        ] {
+            let said = load(&mut cli, line, "strict").unwrap_err();
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        assert!(cli.refused("ip route load /nonexistent", "/nonexistent").contains("No such file"));
+        let long = format!("20.0.0.0/24 via 10.0.0.2\n{}\n", "x".repeat(5000));
+        assert!(load(&mut cli, &long, "strict").unwrap_err().contains("line 2 is longer than 4096 bytes"));
+        assert_eq!(routes(&mut cli), [""; 0]);
+        assert!(load(&mut cli, &long, "").unwrap_err().contains("what was before that is added"));
+        assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2"]);
+    }
+}
