@@ -26,13 +26,24 @@ pub enum Absence {
     Any,
 }
 
-/// An interface whose device was opened anew.
+/// An interface that was made anew, or whose device was opened anew.
 struct Gap {
     name: String,
-    /// Since when it was without one.
+    /// Which of the two, in a word.
+    how: &'static str,
+    /// Since when it was away.
     since: Instant,
     /// How long, until its link was up again or, if it was set down, until the device was there.
     took: Option<Duration>,
+}
+
+/// An interface as it was before a transaction deleted it, or opened its device anew.
+struct Deleted {
+    spec: Spec,
+    /// Its device's own address and MTU.
+    own: (Mac, u16),
+    /// When it was deleted, if packets could pass by it until then.
+    since: Option<Instant>,
 }
 
 /// The own address and MTU of a device that was never there.
@@ -77,9 +88,9 @@ pub struct System {
     guardian: Guardian,
     /// How each device is opened again when it comes back.
     specs: BTreeMap<String, Spec>,
-    /// What this transaction deleted, as it was before: how it was made, its device's own address and MTU.
-    deleted: BTreeMap<String, (Spec, (Mac, u16))>,
-    /// What this transaction opened anew.
+    /// What this transaction deleted, as it was before.
+    deleted: BTreeMap<String, Deleted>,
+    /// What this transaction opened or made anew.
     gaps: Vec<Gap>,
     /// The MTU asked for, by the name of the interface; a sub-interface's may be more than its device has now.
     mtus: BTreeMap<String, u16>,
@@ -134,6 +145,22 @@ impl System {
         self.gaps.clear();
     }
 
+    /// A transaction has come to its end, be it the one it was to have: what it deleted and made again was away until now, with
+    /// all that is on it.
+    pub(crate) fn end(&mut self) {
+        let again = |name: &str| {
+            self.router.interface_named(name).is_some() && !self.gaps.iter().any(|gap| gap.name == name)
+        };
+        let away = self.deleted.iter().filter(|(name, _)| again(name));
+        let away: Vec<Gap> = away
+            .filter_map(|(name, deleted)| {
+                Some(Gap { name: name.clone(), how: "made", since: deleted.since?, took: None })
+            })
+            .collect();
+        self.gaps.extend(away);
+        self.look_at_gaps();
+    }
+
     /// Makes an interface, down and with nothing set, with this index. If its device cannot be opened, the interface is
     /// without it until it can, as far as [`absence`](System::absence) allows; what this transaction
     /// [deleted](System::delete) can always be made again as it was.
@@ -158,7 +185,7 @@ impl System {
                     Ok(device) => self.router.add_device(name, device)?,
                     Err(unopened) => {
                         self.may_wait(name, spec, unopened)?;
-                        let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |(_, own)| *own);
+                        let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |was| was.own);
                         self.router.add_absent_device(name, mac, mtu)?
                     }
                 };
@@ -174,7 +201,7 @@ impl System {
     /// # Errors
     /// Why the device cannot be opened.
     fn may_wait(&self, name: &str, spec: &Spec, Unopened { missing, why }: Unopened) -> Result<(), Refused> {
-        let was_there = self.deleted.get(name).is_some_and(|(was, _)| was == spec);
+        let was_there = self.deleted.get(name).is_some_and(|was| was.spec == *spec);
         let waits = was_there
             || match self.absence {
                 Absence::Refused => false,
@@ -220,7 +247,7 @@ impl System {
             return Err(why);
         }
         self.specs.insert(name.to_string(), spec.clone());
-        self.deleted.entry(name.to_string()).or_insert((old, own));
+        self.deleted.entry(name.to_string()).or_insert(Deleted { spec: old, own, since: None });
         self.note_gap(name, since);
         Ok(())
     }
@@ -229,11 +256,11 @@ impl System {
     fn note_gap(&mut self, name: &str, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);
-        self.gaps.push(Gap { name: name.to_string(), since, took: None });
+        self.gaps.push(Gap { name: name.to_string(), how: "opened", since, took: None });
         self.look_at_gaps();
     }
 
-    /// Sees which devices that were opened anew forward packets again.
+    /// Sees which interfaces that were away forward packets again.
     fn look_at_gaps(&mut self) {
         for gap in self.gaps.iter_mut().filter(|gap| gap.took.is_none()) {
             let Some(i) = self.router.interface_named(&gap.name).filter(|i| !i.is_absent()) else { continue };
@@ -243,29 +270,31 @@ impl System {
                 let ms = took.as_secs_f64() * 1e3;
                 tracing::info!(
                     event = "device",
-                    "{}: opened anew, its traffic stood still for {ms:.1} ms",
-                    gap.name
+                    "{}: {} anew, its traffic stood still for {ms:.1} ms",
+                    gap.name,
+                    gap.how
                 );
             }
         }
     }
 
-    /// Whether a device that was opened anew forwards nothing yet.
+    /// Whether an interface that was away forwards nothing yet.
     pub fn stands_still(&self) -> bool {
         self.gaps.iter().any(|gap| gap.took.is_none())
     }
 
-    /// For how long each device that was opened anew by the last transaction was away, in words.
+    /// For how long each interface that the last transaction made or opened anew was away, in words.
     pub fn stood_still(&self) -> String {
         let line = |gap: &Gap| match gap.took {
             Some(took) => format!(
-                "{} was opened anew: its traffic stood still for {:.1} ms\n",
+                "{} was {} anew: its traffic stood still for {:.1} ms\n",
                 gap.name,
+                gap.how,
                 took.as_secs_f64() * 1e3
             ),
             None => format!(
-                "! {} was opened anew and its link is not up yet: the log will say how long its traffic stood still\n",
-                gap.name
+                "! {} was {} anew and its link is not up yet: the log will say how long its traffic stood still\n",
+                gap.name, gap.how
             ),
         };
         self.gaps.iter().map(line).collect()
@@ -303,10 +332,11 @@ impl System {
     pub(crate) fn delete(&mut self, name: &str) -> Result<(), Refused> {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
+        let since = self.router.usable(index).then(Instant::now);
         self.router.remove_interface(index)?;
         tracing::debug!(event = "interface", "{name}: deleted");
         if let Some(spec) = self.specs.remove(name) {
-            self.deleted.entry(name.to_string()).or_insert((spec, own));
+            self.deleted.entry(name.to_string()).or_insert(Deleted { spec, own, since });
         }
         self.mtus.remove(name);
         self.generators.remove(name);

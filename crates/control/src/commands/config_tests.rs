@@ -361,6 +361,26 @@ fn a_difference_says_what_indices_there_are_to_be_and_whose_traffic_stops() {
 }
 
 #[test]
+fn how_long_an_interface_was_away_that_is_made_anew_is_said() {
+    let mut cli = Cli::new();
+    let apply = |cli: &mut Cli, pg1: &str| {
+        let (_folder, path) = file("a.yaml", &format!("interfaces:\n  pg0: {{}}\n  pg1: {{ {pg1} }}\n"));
+        cli.ok(&format!("config apply {path}"))
+    };
+    let was_away = "pg1 was made anew: its traffic stood still for ";
+    let said = apply(&mut cli, "index: 9");
+    assert!(said.contains(was_away) && !said.contains("pg0 was"), "{said}");
+    // Of one that forwarded nothing there is nothing to say, nor of one that has gone for good.
+    apply(&mut cli, "index: 9, state: down");
+    let said = apply(&mut cli, "index: 7, state: down");
+    assert!(said.contains("! pg1 is made anew: its traffic stops\n") && !said.contains(was_away), "{said}");
+    apply(&mut cli, "index: 7");
+    let (_folder, path) = file("a.yaml", "interfaces:\n  pg0: {}\n");
+    let said = cli.ok(&format!("config apply {path}"));
+    assert!(said.contains("- create packet-generator interface pg1") && !said.contains("was made"), "{said}");
+}
+
+#[test]
 fn however_much_was_changed_it_goes_back() {
     let mut cli = Cli::new();
     cli.ok("ip route add 20.0.0.0/24 via drop count 260000");

@@ -203,6 +203,7 @@ impl Store {
         let changed = !steps.is_empty();
         let mut making = Making::begin(steps, system);
         while making.go_on_by(system, &mut run) {}
+        system.end();
         making.end().map_err(|refusal| refusal.why)?;
         self.version += u64::from(changed);
         Arc::make_mut(&mut self.now.index).replace(found);
@@ -489,7 +490,11 @@ impl Making {
 
     /// Makes one step, or takes one back. Returns whether there is more to do.
     pub fn go_on(&mut self, system: &mut System) -> bool {
-        self.go_on_by(system, &mut |step, system| step.run(system))
+        let more = self.go_on_by(system, &mut |step, system| step.run(system));
+        if !more {
+            system.end();
+        }
+        more
     }
 
     fn go_on_by(
