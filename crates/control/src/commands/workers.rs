@@ -291,6 +291,12 @@ mod tests {
     fn what_a_router_has_not_is_refused_with_words() {
         let mut cli = Cli::new();
         assert_eq!(cli.ok("set interface rx-mode pg0 queue 1 polling"), "pg0 has no queue 1 now\n");
+        for number in ["1024", "4294967295"] {
+            for what in ["rx-mode pg0 queue N polling", "rx-placement pg0 queue N worker 0"] {
+                let command = format!("set interface {}", what.replace('N', number));
+                assert!(cli.refused(&command, "pg0").contains("0 to 1023, not"), "{command}");
+            }
+        }
         assert!(cli.ok("set interface rx-placement pg0 worker 7").contains("there is no worker 7 now"));
         assert!(cli.refused("set interface rx-placement pg0 main", "main").contains("never forwards"));
         cli.ok("create loopback interface instance 0");

@@ -12,7 +12,7 @@ use wire::Mac;
 
 use super::Reading;
 use super::document::{At, Content, Fields, Node, Reader};
-use crate::intent::{Interface, Key, Neighbor, Spec, VLANS, Value};
+use crate::intent::{Interface, Key, MOST_QUEUES, Neighbor, Spec, VLANS, Value};
 
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
@@ -164,7 +164,7 @@ fn xdp(r: &mut Reader, host: &str, options: Option<&Node>) -> af_xdp::Config {
     let mut config = af_xdp::Config::new(host);
     let Some(node) = options else { return config };
     let mut fields = r.fields(node);
-    config.queues = fields.take("queues").and_then(|n| r.number(n, 1..=1024u32));
+    config.queues = fields.take("queues").and_then(|n| r.number(n, 1..=MOST_QUEUES));
     let mut ring = |name, usual| {
         let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 64..=32_768u32)?)));
         match size {

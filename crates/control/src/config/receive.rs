@@ -10,10 +10,7 @@ use net::router::{MAX_WORKERS, Receive, ReceiveQueue};
 
 use super::document::{Fields, Reader};
 use super::write::Text;
-use crate::intent::{HANDOFFS, MODES, handoff_word, mode_word};
-
-/// Queues that a device has at most.
-const QUEUES: u32 = 1 << 16;
+use crate::intent::{HANDOFFS, MODES, MOST_QUEUES, handoff_word, mode_word};
 
 fn word<T: Copy>(
     r: &mut Reader,
@@ -35,8 +32,8 @@ pub(super) fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Receive {
     let mut receive = Receive { mode, handoff, ..Receive::default() };
     if let Some(node) = fields.take("queues") {
         for (number, at, node) in r.entries(node) {
-            let Some(number) = number.parse().ok().filter(|n: &u32| *n < QUEUES) else {
-                r.fault(at, format!("\"{number}\" is no queue's number: queues are counted from 0"));
+            let Some(number) = number.parse().ok().filter(|n: &u32| *n < MOST_QUEUES) else {
+                r.fault(at, format!("\"{number}\" is no queue's number: those are 0 to {}", MOST_QUEUES - 1));
                 continue;
             };
             let mut fields = r.fields(node);

@@ -39,7 +39,7 @@ pub use journal::{Entry, Journal, Way};
 pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use reassembly::{Reassembly, name as reassembly_name};
-pub use receive::{HANDOFFS, MODES, handoff_word, mode_word};
+pub use receive::{HANDOFFS, MODES, MOST_QUEUES, handoff_word, mode_word};
 pub use route::{Branch, Route, Via};
 pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, in_order, name as key_name};
 

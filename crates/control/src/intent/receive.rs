@@ -15,6 +15,9 @@ pub const MODES: [(RxMode, &str); 3] =
 pub const HANDOFFS: [(Handoff, &str); 3] =
     [(Handoff::Auto, "auto"), (Handoff::On, "on"), (Handoff::Off, "off")];
 
+/// Receive queues of a device, at most.
+pub const MOST_QUEUES: u32 = 1024;
+
 /// The word for a mode.
 pub fn mode_word(mode: RxMode) -> &'static str {
     MODES.iter().find(|(m, _)| *m == mode).map_or("", |(_, word)| word)
@@ -37,6 +40,10 @@ pub(super) fn validate(interface: &Interface) -> Result<(), Refused> {
         }
         Spec::Loopback(_) => return refuse("a loopback interface has no receive queues"),
         _ => {}
+    }
+    let last = MOST_QUEUES as usize - 1;
+    if let Some(number) = receive.queues.keys().find(|number| **number > last) {
+        return refuse(format!("receive queues have the numbers 0 to {last}, not {number}"));
     }
     match receive.queues.values().filter_map(|q| q.worker).find(|w| *w >= MAX_WORKERS) {
         Some(worker) => refuse(format!("workers have the numbers 0 to {}, not {worker}", MAX_WORKERS - 1)),
