@@ -151,3 +151,19 @@ fn an_interface_is_taken_once() {
     // Of others there is nothing to know.
     assert_eq!(router.ctl("create loopback interface"), "loop0\n");
 }
+
+/// Who may do all but load programs into the kernel is told what that needs, and what to take instead, which serves.
+#[test]
+fn without_the_right_to_load_programs_a_host_interface_is_named() {
+    let Some((a, r, _b)) = hosts() else { return };
+    let router = Router::start_without(&r, "-bpf,-sys_admin", "");
+    let done = router.attempt("create interface af_xdp host-if eth0");
+    let needed = "CAP_BPF: where that is not to be had, take it as a host-interface";
+    assert!(!done.ok() && done.stderr.contains(needed), "{done}");
+    router.script(
+        "create host-interface name eth0\n\
+         set interface state host-eth0 up\n\
+         set interface ip address host-eth0 10.0.0.1/24\n",
+    );
+    Ping::until_answered(&a, "10.0.0.1", LIMIT);
+}

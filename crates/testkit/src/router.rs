@@ -72,6 +72,16 @@ impl Router {
         Router::launch(host, sections, commands).wait_ready()
     }
 
+    /// As [`start`](Self::start), without these capabilities, as `setpriv` writes them: `-bpf,-sys_admin`.
+    ///
+    /// # Panics
+    /// As that.
+    pub fn start_without(host: &Host, capabilities: &str, commands: &str) -> Router {
+        let configuration = Router::written(host, commands);
+        let launcher = format!("setpriv --bounding-set {capabilities} ");
+        Router::launch_from(host, &launcher, "", &configuration).wait_ready()
+    }
+
     /// Starts a router and does not wait.
     pub fn spawn(host: &Host, commands: &str) -> Router {
         Router::launch(host, "", commands)
@@ -79,22 +89,27 @@ impl Router {
 
     /// Starts a router whose configuration is this file, commands or YAML, and does not wait.
     pub fn spawn_from(host: &Host, configuration: &Path) -> Router {
-        Router::launch_from(host, "", configuration)
+        Router::launch_from(host, "", "", configuration)
     }
 
     /// As [`spawn`](Self::spawn), with more sections in its startup.conf.
     pub fn launch(host: &Host, sections: &str, commands: &str) -> Router {
-        let configuration = host.lab().dir().join(format!("{}.cli", host.name()));
-        write(&configuration, commands);
-        Router::launch_from(host, sections, &configuration)
+        Router::launch_from(host, "", sections, &Router::written(host, commands))
     }
 
-    fn launch_from(host: &Host, sections: &str, configuration: &Path) -> Router {
+    /// The file with these commands.
+    fn written(host: &Host, commands: &str) -> PathBuf {
+        let configuration = host.lab().dir().join(format!("{}.cli", host.name()));
+        write(&configuration, commands);
+        configuration
+    }
+
+    fn launch_from(host: &Host, launcher: &str, sections: &str, configuration: &Path) -> Router {
         let socket = host.lab().dir().join(format!("{}.sock", host.name()));
         let config = host.lab().dir().join(format!("{}.conf", host.name()));
         let (listen, exec) = (socket.display(), configuration.display());
         write(&config, &format!("unix {{\n  nodaemon\n  cli-listen {listen}\n  exec {exec}\n}}\n{sections}"));
-        let process = host.spawn(&format!("{} run -c {}", binary().display(), config.display()));
+        let process = host.spawn(&format!("{launcher}{} run -c {}", binary().display(), config.display()));
         Router { host: host.clone(), process, socket }
     }
 

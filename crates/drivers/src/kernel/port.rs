@@ -49,7 +49,8 @@ impl fmt::Display for OpenError {
             }
             OpenError::Impossible(what) => f.write_str(what),
             OpenError::Refused(what, e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "{what}: {e}. It needs CAP_NET_RAW and CAP_NET_ADMIN, and for AF_XDP CAP_BPF")
+                write!(f, "{what}: {e}. It needs CAP_NET_RAW and CAP_NET_ADMIN, and for AF_XDP CAP_BPF: ")?;
+                write!(f, "where that is not to be had, take it as a host-interface")
             }
             OpenError::Refused(what, e) => write!(f, "{what}: {e}"),
         }
