@@ -67,6 +67,33 @@ pub fn echo(host: &Host, arguments: &str) -> String {
     host.run(&format!("python3 {tool} {arguments}")).trim().to_string()
 }
 
+/// Everything that can be changed of who does what while packets come in by `from` and leave by `to`: at the end all is as it was.
+pub fn rearrangements(from: &str, to: &str) -> Vec<String> {
+    [
+        "set workers 3",
+        "set interface handoff FROM on",
+        "set handoff shards 0-511 worker 1",
+        "set interface rx-placement FROM queue 0 worker 2",
+        "set interface rx-mode TO polling",
+        "create loopback interface instance 7",
+        "create tap id 7 host-if-name t7",
+        "set interface state tap7 up",
+        "set workers 2 cores 0-1",
+        "set interface rx-mode TO interrupt",
+        "set workers 4",
+        "set worker 3 core 0",
+        "set interface rx-placement FROM auto",
+        "set interface handoff FROM auto",
+        "delete loopback interface intfc loop7",
+        "delete tap tap7",
+        "set interface rx-mode TO adaptive",
+        "set worker 0 core any",
+        "set workers 1",
+    ]
+    .map(|change| change.replace("FROM", from).replace("TO", to))
+    .to_vec()
+}
+
 /// Gives a host's eth0 an address and a default route.
 pub fn address(host: &Host, address: &str, gateway: &str) {
     host.run(&format!("ip addr add {address} dev eth0"));

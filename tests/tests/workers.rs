@@ -28,28 +28,8 @@ fn work_moves_and_no_packet_is_lost_or_overtaken() {
     let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -P 8 -b 500K -l 200 -t 8");
     let mut rounds = 0;
     while flow.running() {
-        for change in [
-            "set workers 3",
-            "set interface handoff host-eth0 on",
-            "set handoff shards 0-511 worker 1",
-            "set interface rx-placement host-eth0 queue 0 worker 2",
-            "set interface rx-mode host-eth1 polling",
-            "create loopback interface instance 7",
-            "create tap id 7 host-if-name t7",
-            "set interface state tap7 up",
-            "set workers 2 cores 0-1",
-            "set interface rx-mode host-eth1 interrupt",
-            "set workers 4",
-            "set worker 3 core 0",
-            "set interface rx-placement host-eth0 auto",
-            "set interface handoff host-eth0 auto",
-            "delete loopback interface intfc loop7",
-            "delete tap tap7",
-            "set interface rx-mode host-eth1 adaptive",
-            "set worker 0 core any",
-            "set workers 1",
-        ] {
-            net.router.ctl(change);
+        for change in scenarios::rearrangements("host-eth0", "host-eth1") {
+            net.router.ctl(&change);
         }
         rounds += 1;
     }

@@ -10,7 +10,7 @@ use super::ring::Fault;
 use super::shared::{Shared, lock};
 use crate::device::{DeviceControl, Link};
 
-/// One interface with a queue each way, which is polled by the thread that has it.
+/// One interface, whose queues are polled by the thread that has it.
 pub struct Tester {
     shared: Arc<Shared>,
     control: Box<dyn DeviceControl>,
@@ -34,22 +34,25 @@ impl Tester {
         self.control.link()
     }
 
-    /// Sends the next `most` packets, or as many as there is room for; gives how many. Those that were not sent are not taken.
+    /// Sends the next `most` packets by one of the queues, counted from 0 and beyond the last again, or as many as there is room for;
+    /// gives how many. Those that were not sent are not taken.
     ///
     /// # Errors
     /// When the router is not there, or when the next packet is empty or does not fit one buffer.
     pub fn send<'a>(
         &mut self,
+        queue: usize,
         most: usize,
         packets: impl Iterator<Item = &'a [u8]>,
     ) -> Result<usize, Unsent> {
-        let Some(port) = self.shared.tx_port(0) else { return Err(Unsent::Down) };
+        let Some(port) = self.shared.tx_port(queue) else { return Err(Unsent::Down) };
         let mut port = lock(port);
         let Some(ring) = port.as_mut() else { return Err(Unsent::Down) };
         ring.send_ready(most, packets).map_err(|stop| self.why(stop))
     }
 
-    /// Shows all packets that have come, the parts of one that has several buffers one by one; gives how many were whole.
+    /// Shows all packets that have come by the first queue, the parts of one that has several buffers one by one; gives how many were
+    /// whole.
     ///
     /// # Errors
     /// When the router's rings are broken.

@@ -227,7 +227,7 @@ impl Sockets {
         })
     }
 
-    /// The same, for measuring: its one queue each way needs no graph. It is the first queue, if there are more.
+    /// The same, for measuring: its queues need no graph.
     ///
     /// # Errors
     /// As [`open`](Sockets::open).
