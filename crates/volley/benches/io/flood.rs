@@ -59,7 +59,7 @@ fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
     let mut clocks = Vec::new();
     while !seen.stop.load(Ordering::Relaxed) {
         let start = tsc();
-        let sent = into.send(FRAME_SIZE, std::iter::repeat(&packet[..])).unwrap_or(0);
+        let sent = into.send(0, FRAME_SIZE, std::iter::repeat(&packet[..])).unwrap_or(0);
         let mut wrong = 0;
         let came =
             from.receive(|p| wrong += u64::from(p.len() != LEN || p.last() != Some(&0x5a))).unwrap_or(0);
@@ -85,7 +85,7 @@ struct Figures {
 }
 
 fn measure(b: &Bench, [first, last]: [usize; 2]) -> Result<Figures> {
-    let Setup { mut parts, testers, _sockets } = set_up(b.routes, b.lends, 1)?;
+    let Setup { mut parts, testers, _sockets } = set_up(b.routes, b.lends, 1, 1)?;
     let Some(mut worker) = parts.workers.pop() else { return Err("no worker".into()) };
     let (mut f, seen) = (Figures::default(), Seen::default());
     std::thread::scope(|scope| -> Result<()> {

@@ -73,7 +73,7 @@ fn test([mut into, mut from]: [Tester; 2], clock: &Clock, shared: &Shared) {
         last = now;
         // Whole rounds, so that the mix is the same whatever there is room for.
         let n = due as usize / ROUND * ROUND;
-        let sent = if n > 0 { into.send(n, mix.iter().copied()).unwrap_or(0) } else { 0 };
+        let sent = if n > 0 { into.send(0, n, mix.iter().copied()).unwrap_or(0) } else { 0 };
         due -= n as f64;
         // What is reported goes back to where it came from: there it is not looked at.
         let _ = into.receive(|_| ());
@@ -85,7 +85,7 @@ fn test([mut into, mut from]: [Tester; 2], clock: &Clock, shared: &Shared) {
 
 /// Measures it.
 pub(super) fn run(b: &Overload, cores: &[usize]) -> Result<Vec<Row>> {
-    let Setup { parts, testers, _sockets } = set_up(true, false, b.workers)?;
+    let Setup { parts, testers, _sockets } = set_up(true, false, b.workers, 1)?;
     let (mut r, clock) = (parts.router, Clock::new());
     let (first, others) = cores.split_first().ok_or("it needs two cores")?;
     let own: Vec<Option<usize>> = others.iter().rev().copied().map(Some).collect();

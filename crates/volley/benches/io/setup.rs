@@ -54,8 +54,8 @@ pub struct Setup {
 }
 
 /// `routes`: it looks up a route; else all that comes in by one interface leaves by the other. `lends`: packets lie in the router's
-/// own buffers; it is the client then. `workers`: how many there are.
-pub fn set_up(routes: bool, lends: bool, workers: usize) -> Result<Setup> {
+/// own buffers; it is the client then. `workers`: how many there are. `queues`: by how many packets come in.
+pub fn set_up(routes: bool, lends: bool, workers: usize, queues: usize) -> Result<Setup> {
     let directory = std::env::temp_dir().join(format!("volley-bench-io-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let path = directory.join("memif.sock");
@@ -68,7 +68,7 @@ pub fn set_up(routes: bool, lends: bool, workers: usize) -> Result<Setup> {
     let config = |id, role| Config { ring_size: RING, trusted: lends, ..Config::new(1, id, role) };
     let mut indexes = [0; 2];
     for (id, index) in (0..).zip(&mut indexes) {
-        let device = near.open(&config(id, own), r.pool())?;
+        let device = near.open(&Config { rx_queues: queues, ..config(id, own) }, r.pool())?;
         *index = r.add_device(&format!("memif1/{id}"), device)?;
         r.set_mac(*index, Some(Mac([2, 0xfe, 0, 0, 0, id as u8])))?;
         r.set_mtu(*index, 1500)?;
@@ -87,7 +87,7 @@ pub fn set_up(routes: bool, lends: bool, workers: usize) -> Result<Setup> {
         r.arcs().enable("device-input", Port::NAME, first, true)?;
     }
     let mut tester = |id| -> Result<Tester> {
-        let mut t = far.open_tester(&config(id, other))?;
+        let mut t = far.open_tester(&Config { tx_queues: queues, ..config(id, other) })?;
         t.set_admin(true)?;
         Ok(t)
     };
