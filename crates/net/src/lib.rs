@@ -15,6 +15,8 @@ pub mod handoff;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
+mod jitter;
+pub mod nd;
 pub mod neighbor;
 pub mod pcap;
 pub mod pieces;

@@ -6,8 +6,10 @@ use std::ops::Bound;
 
 use wire::Mac;
 
+use super::family::Family;
+
 /// A neighbour: the interface, and the address on its link.
-pub type Key = (u32, Ipv4Addr);
+pub type Key<A = Ipv4Addr> = (u32, A);
 
 /// What is known of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub enum State {
     Failed,
     /// It has this address.
     Reachable(Mac),
+    /// It had this address when it was last heard of, and was not used since (IPv6 only).
+    Stale(Mac),
+    /// It is used at this address, and will be asked unless it is heard of (IPv6 only).
+    Delay(Mac),
     /// It had this address when it was last heard of, and has been asked this many times since.
     Probing(Mac, u8),
     /// The operator says that it has this address.
@@ -28,13 +34,17 @@ impl State {
     /// The Ethernet address, if there is one.
     pub fn mac(self) -> Option<Mac> {
         match self {
-            State::Reachable(mac) | State::Probing(mac, _) | State::Static(mac) => Some(mac),
+            State::Reachable(mac)
+            | State::Stale(mac)
+            | State::Delay(mac)
+            | State::Probing(mac, _)
+            | State::Static(mac) => Some(mac),
             State::Incomplete(_) | State::Failed => None,
         }
     }
 
     /// The names of all states.
-    const NAMES: [&str; 5] = ["incomplete", "failed", "reachable", "probing", "static"];
+    const NAMES: [&str; 7] = ["incomplete", "failed", "reachable", "stale", "delay", "probing", "static"];
 
     /// The state's name.
     pub fn name(self) -> &'static str {
@@ -47,8 +57,10 @@ impl State {
             State::Incomplete(_) => 0,
             State::Failed => 1,
             State::Reachable(_) => 2,
-            State::Probing(..) => 3,
-            State::Static(_) => 4,
+            State::Stale(_) => 3,
+            State::Delay(_) => 4,
+            State::Probing(..) => 5,
+            State::Static(_) => 6,
         }
     }
 
@@ -57,7 +69,8 @@ impl State {
         match self {
             State::Failed => Some(0),
             State::Incomplete(_) => Some(1),
-            State::Reachable(_) | State::Probing(..) => Some(2),
+            State::Stale(_) => Some(2),
+            State::Reachable(_) | State::Delay(_) | State::Probing(..) => Some(3),
             State::Static(_) => None,
         }
     }
@@ -68,6 +81,8 @@ impl State {
 pub struct Entry {
     /// What is known.
     pub state: State,
+    /// It says that it is a router (IPv6 only).
+    pub router: bool,
     /// When that was last confirmed, or the asking began: nanoseconds.
     pub since: u64,
     /// When something is to be done about it.
@@ -75,18 +90,29 @@ pub struct Entry {
 }
 
 /// All entries.
-#[derive(Debug, Default)]
-pub struct Entries {
-    map: BTreeMap<Key, Entry>,
-    due: BTreeSet<(u64, Key)>,
-    order: BTreeSet<(u8, u64, Key)>,
+#[derive(Debug)]
+pub struct Entries<A = Ipv4Addr> {
+    map: BTreeMap<Key<A>, Entry>,
+    due: BTreeSet<(u64, Key<A>)>,
+    order: BTreeSet<(u8, u64, Key<A>)>,
     /// How many there are in each state, in the order of [`State::NAMES`].
     counts: [usize; State::NAMES.len()],
 }
 
-impl Entries {
+impl<A> Default for Entries<A> {
+    fn default() -> Self {
+        Entries {
+            map: BTreeMap::new(),
+            due: BTreeSet::new(),
+            order: BTreeSet::new(),
+            counts: [0; State::NAMES.len()],
+        }
+    }
+}
+
+impl<A: Family> Entries<A> {
     /// The entry of a neighbour.
-    pub fn get(&self, key: Key) -> Option<Entry> {
+    pub fn get(&self, key: Key<A>) -> Option<Entry> {
         self.map.get(&key).copied()
     }
 
@@ -100,9 +126,11 @@ impl Entries {
         self.counts[State::Incomplete(0).number()] + self.counts[State::Failed.number()]
     }
 
-    /// How many are in each state.
-    pub fn by_state(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        State::NAMES.into_iter().zip(self.counts)
+    /// How many are in each state that the family has.
+    pub fn by_state(&self) -> impl Iterator<Item = (&'static str, usize)> + use<A> {
+        let of_nud = [State::Stale(Mac::ZERO), State::Delay(Mac::ZERO)].map(State::name);
+        let all = State::NAMES.into_iter().zip(self.counts);
+        all.filter(move |(name, _)| A::NUD || !of_nud.contains(name))
     }
 
     /// How many of them never give way to others.
@@ -111,7 +139,7 @@ impl Entries {
     }
 
     /// Puts an entry in place of what there was.
-    pub fn put(&mut self, key: Key, entry: Entry) {
+    pub fn put(&mut self, key: Key<A>, entry: Entry) {
         self.remove(key);
         self.due.extend(entry.due.map(|d| (d, key)));
         self.order.extend(entry.state.rank().map(|r| (r, entry.since, key)));
@@ -120,7 +148,7 @@ impl Entries {
     }
 
     /// Takes an entry out.
-    pub fn remove(&mut self, key: Key) -> Option<Entry> {
+    pub fn remove(&mut self, key: Key<A>) -> Option<Entry> {
         let entry = self.map.remove(&key)?;
         if let Some(due) = entry.due {
             self.due.remove(&(due, key));
@@ -133,35 +161,35 @@ impl Entries {
     }
 
     /// The first entry that is due, and when.
-    pub fn first_due(&self) -> Option<(u64, Key)> {
+    pub fn first_due(&self) -> Option<(u64, Key<A>)> {
         self.due.first().copied()
     }
 
     /// The entry that is to give way: one without an answer if there is one, and of these the oldest.
-    pub fn first_to_go(&self) -> Option<Key> {
+    pub fn first_to_go(&self) -> Option<Key<A>> {
         self.order.first().map(|o| o.2)
     }
 
     /// Every entry in order of interface and address.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key<A>, Entry)> {
         self.map.iter().map(|(k, e)| (*k, *e))
     }
 
     /// The entries behind one, which need not be there; `None`: all.
-    pub fn behind(&self, key: Option<Key>) -> impl Iterator<Item = (Key, Entry)> {
+    pub fn behind(&self, key: Option<Key<A>>) -> impl Iterator<Item = (Key<A>, Entry)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.map.range((first, Bound::Unbounded)).map(|(k, e)| (*k, *e))
     }
 
     /// The entries of one interface.
-    pub fn of(&self, interface: u32) -> impl Iterator<Item = (Key, Entry)> {
-        let all = (interface, Ipv4Addr::UNSPECIFIED)..=(interface, Ipv4Addr::BROADCAST);
+    pub fn of(&self, interface: u32) -> impl Iterator<Item = (Key<A>, Entry)> {
+        let all = (interface, A::FIRST)..=(interface, A::LAST);
         self.map.range(all).map(|(k, e)| (*k, *e))
     }
 }
 
 #[cfg(test)]
-impl Entries {
+impl<A: Family> Entries<A> {
     /// Whether the indexes agree with the entries.
     pub fn consistent(&self) -> bool {
         let due: BTreeSet<_> = self.iter().filter_map(|(k, e)| Some((e.due?, k))).collect();

@@ -8,14 +8,19 @@
 //!
 //! Workers check, hold packets and ask; the protocol itself runs on the main thread.
 //!
+//! The table of neighbours ([`Neighbors`]) and the queues of packets that wait ([`Queues`]) are the same for both families of
+//! addresses. For IPv6 the table follows neighbor unreachability detection (RFC 4861 section 7.3).
+//!
 //! An address is used as soon as the operator gives it to an interface: it is announced, and defended for as long as
 //! the router has it, but not probed for first (RFC 5227 section 2.1), since a router must not wait for its addresses.
 
 mod config;
 mod entries;
+mod family;
 mod hold;
 mod input;
 mod message;
+mod nud;
 mod queue;
 mod release;
 mod show;
@@ -25,6 +30,7 @@ use graph::{Builder, GraphError};
 
 pub use config::Config;
 pub use entries::{Entries, Entry, Key, State};
+pub use family::Family;
 pub(crate) use message::{Outcome, Release, read_ask};
 pub(crate) use queue::{LIFE as HOLD_LIFE, Queues};
 pub use show::NeighborView;
@@ -60,6 +66,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     hooks.inject(b, "interface-output")
 }
 
+#[cfg(test)]
+mod nud_tests;
 #[cfg(test)]
 mod queue_tests;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the operator sees of neighbours.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 
 use super::entries::{Entry, Key, State};
@@ -9,28 +11,30 @@ use super::entries::{Entry, Key, State};
 pub struct NeighborView {
     /// Seconds since it was last heard of, or since the asking began.
     pub age: f64,
-    /// Its IPv4 address.
+    /// Its IP address.
     pub ip: String,
-    /// `S` for static, `D` for learned, `I` for one that has not answered.
+    /// `S` for static, `D` for learned, `I` for one that has not answered; behind that `R` for a router.
     pub flags: &'static str,
     /// Its Ethernet address, if it is known.
     pub mac: Option<String>,
     /// Name of the interface.
     pub interface: String,
-    /// `incomplete`, `failed`, `reachable`, `probing` or `static`.
+    /// `incomplete`, `failed`, `reachable`, `stale`, `delay`, `probing` or `static`.
     pub state: &'static str,
 }
 
 impl NeighborView {
     /// An entry at `now`, on the interface with this name.
-    pub fn new(key: Key, entry: Entry, interface: &str, now: u64) -> NeighborView {
+    pub fn new<A: Display>(key: Key<A>, entry: Entry, interface: &str, now: u64) -> NeighborView {
         NeighborView {
             age: now.saturating_sub(entry.since) as f64 / 1e9,
             ip: key.1.to_string(),
-            flags: match entry.state {
-                State::Static(_) => "S",
-                State::Reachable(_) | State::Probing(..) => "D",
-                State::Incomplete(_) | State::Failed => "I",
+            flags: match (entry.state, entry.router) {
+                (State::Static(_), false) => "S",
+                (State::Static(_), true) => "SR",
+                (State::Incomplete(_) | State::Failed, _) => "I",
+                (_, false) => "D",
+                (_, true) => "DR",
             },
             mac: entry.state.mac().map(|m| m.to_string()),
             interface: interface.to_string(),

@@ -1,5 +1,6 @@
 //! The protocol: what is known of neighbours, and what to do about it. It has no clock and sends nothing; whoever owns
-//! it passes events and the time in, and carries out the actions.
+//! it passes events and the time in, and carries out the actions. There is one table for each family of addresses; what
+//! is different is in `family.rs`, and what Neighbor Discovery does otherwise than ARP in `nud.rs`.
 //!
 //! ```text
 //!              Resolve                answer                  max_age              3 × no answer
@@ -20,19 +21,16 @@ use wire::arp::Operation;
 
 use super::config::Config;
 use super::entries::{Entries, Entry, Key, State};
-use crate::ip::Prefix4;
+use super::family::Family;
+use crate::jitter::Jitter;
 
 const SECOND: u64 = 1_000_000_000;
-/// Time between two requests for the same address.
+/// Time between two requests for the same address (RETRANS_TIMER of RFC 4861 section 10).
 const RETRY: u64 = SECOND;
-/// Requests without an answer after which a neighbour counts as gone.
+/// Requests without an answer after which a neighbour counts as gone (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
 const TRIES: u8 = 3;
 /// How long one that did not answer is remembered.
 const REMEMBER_FAILED: u64 = 3 * SECOND;
-/// Time between two announcements of an address (ANNOUNCE_INTERVAL, RFC 5227 section 1.1).
-const ANNOUNCE_INTERVAL: u64 = 2 * SECOND;
-/// How often an address is announced (ANNOUNCE_NUM).
-const ANNOUNCEMENTS: u8 = 2;
 /// An address is defended no more than once in this time (DEFEND_INTERVAL).
 const DEFEND_INTERVAL: u64 = 10 * SECOND;
 /// Entries worked on in one call of [`Neighbors::timeout`].
@@ -40,9 +38,9 @@ const BATCH: usize = 256;
 
 /// What happened.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
+pub enum Event<A: Family = Ipv4Addr> {
     /// Packets wait for this neighbour.
-    Resolve(Key),
+    Resolve(Key<A>),
     /// A valid ARP packet came in by `interface`.
     Arp {
         /// The interface.
@@ -50,29 +48,68 @@ pub enum Event {
         /// Request or reply.
         op: Operation,
         /// Who sent it.
-        sender: (Mac, Ipv4Addr),
+        sender: (Mac, A),
         /// The address that it asks for, or answers to.
-        target: Ipv4Addr,
+        target: A,
         /// Whether `target` is an address of this interface.
         for_us: bool,
         /// Whether a host on the interface's networks can have the sender's address.
         on_link: bool,
     },
+    /// A valid neighbor solicitation came in by `interface`.
+    Solicitation {
+        /// The interface.
+        interface: u32,
+        /// Who sent it: the address of the frame, and that of the packet, which may be unspecified.
+        sender: (Mac, A),
+        /// The Ethernet address that the sender says it has.
+        source_mac: Option<Mac>,
+        /// The address that it asks for.
+        target: A,
+        /// Whether `target` is an address of this interface.
+        for_us: bool,
+        /// Whether a host on the interface's networks can have the sender's address.
+        on_link: bool,
+    },
+    /// A valid neighbor advertisement came in about this neighbour.
+    Advertisement {
+        /// The neighbour.
+        key: Key<A>,
+        /// The Ethernet address that it says it has.
+        mac: Option<Mac>,
+        /// It says that it is a router.
+        router: bool,
+        /// It says that it was asked.
+        solicited: bool,
+        /// It says that what was known before does not count any more.
+        overrides: bool,
+    },
+    /// A neighbour said by the way which Ethernet address it has, in a router solicitation or advertisement.
+    Mentioned {
+        /// The neighbour.
+        key: Key<A>,
+        /// Its address.
+        mac: Mac,
+        /// Whether it is a router.
+        router: bool,
+    },
+    /// Packets were sent to this neighbour. Whoever owns the table says so of entries that are [`State::Stale`].
+    Used(Key<A>),
     /// Another station, with this Ethernet address, claims an address of this interface.
-    Conflict(Key, Mac),
+    Conflict(Key<A>, Mac),
     /// The interface came up with this address, or was given it.
-    Announce(Key),
+    Announce(Key<A>),
     /// The operator says which address a neighbour has: for good, or as if it had been learned.
     Set {
         /// The neighbour.
-        key: Key,
+        key: Key<A>,
         /// Its address.
         mac: Mac,
         /// For good.
         fixed: bool,
     },
     /// The operator takes an entry away.
-    Remove(Key),
+    Remove(Key<A>),
     /// The operator has everything forgotten that was learned on the interface.
     Flush(u32),
     /// The interface went down.
@@ -80,28 +117,28 @@ pub enum Event {
     /// The interface is gone.
     Gone(u32),
     /// The interface is not on this network any more.
-    LeftNetwork(u32, Prefix4),
+    LeftNetwork(u32, A::Network),
 }
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Action<A = Ipv4Addr> {
     /// Ask for an address: everybody, or the station that had it.
-    Request(Key, Option<Mac>),
-    /// Tell the station with this address and IPv4 address that the IPv4 address of the key is this router's.
-    Reply(Key, (Mac, Ipv4Addr)),
+    Request(Key<A>, Option<Mac>),
+    /// Tell whoever has these addresses that the IP address of the key is this router's.
+    Reply(Key<A>, (Mac, A)),
     /// Tell everybody that the address is this router's.
-    Announce(Key),
+    Announce(Key<A>),
     /// Announce the address too, because the station with this Ethernet address claims it.
-    Defend(Key, Mac),
+    Defend(Key<A>, Mac),
     /// The neighbour's address is known: packets may go.
-    Resolved(Key, Mac),
+    Resolved(Key<A>, Mac),
     /// The neighbour has another address than before.
-    Changed(Key, Mac),
+    Changed(Key<A>, Mac),
     /// The neighbour's address is not known any more.
-    Lost(Key),
+    Lost(Key<A>),
     /// The neighbour does not answer: packets that wait for it cannot go.
-    Failed(Key),
+    Failed(Key<A>),
 }
 
 /// What happened so far.
@@ -128,26 +165,40 @@ pub struct Counters {
 }
 
 /// The table.
-#[derive(Debug, Default)]
-pub struct Neighbors {
+#[derive(Debug)]
+pub struct Neighbors<A = Ipv4Addr> {
     /// Bounds. A smaller one takes effect with the next new entry.
     pub config: Config,
-    entries: Entries,
+    pub(super) entries: Entries<A>,
     /// Announcements to come: when, and how many.
-    announcements: BTreeMap<Key, (u64, u8)>,
+    announcements: BTreeMap<Key<A>, (u64, u8)>,
     /// Until when an address is not defended again.
-    defended: BTreeMap<Key, u64>,
-    counters: Counters,
+    defended: BTreeMap<Key<A>, u64>,
+    pub(super) counters: Counters,
+    jitter: Jitter,
 }
 
-impl Neighbors {
+impl<A: Family> Default for Neighbors<A> {
+    fn default() -> Self {
+        Neighbors {
+            config: A::CONFIG,
+            entries: Entries::default(),
+            announcements: BTreeMap::new(),
+            defended: BTreeMap::new(),
+            counters: Counters::default(),
+            jitter: Jitter::default(),
+        }
+    }
+}
+
+impl<A: Family> Neighbors<A> {
     /// The neighbour's Ethernet address, if it is known.
-    pub fn mac_of(&self, key: Key) -> Option<Mac> {
+    pub fn mac_of(&self, key: Key<A>) -> Option<Mac> {
         self.entries.get(key)?.state.mac()
     }
 
     /// The entries, to be looked at.
-    pub fn entries(&self) -> &Entries {
+    pub fn entries(&self) -> &Entries<A> {
         &self.entries
     }
 
@@ -157,7 +208,7 @@ impl Neighbors {
     }
 
     /// Takes an event in; what is to be done is added to `out`.
-    pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
+    pub fn handle(&mut self, now: u64, event: Event<A>, out: &mut Vec<Action<A>>) {
         match event {
             Event::Resolve(key) => self.resolve(now, key, out),
             Event::Arp { interface, op, sender, target, for_us, on_link } => {
@@ -167,9 +218,26 @@ impl Neighbors {
                 }
                 self.learn(now, (interface, sender.1), sender.0, for_us && on_link, out);
             }
+            Event::Solicitation { interface, sender, source_mac, target, for_us, on_link } => {
+                if for_us {
+                    self.counters.replies += 1;
+                    let to = (source_mac.unwrap_or(sender.0), sender.1);
+                    out.push(Action::Reply((interface, target), A::answered(to)));
+                }
+                if let Some(mac) = source_mac {
+                    self.mentioned(now, (interface, sender.1), mac, None, for_us && on_link, out);
+                }
+            }
+            Event::Advertisement { key, mac, router, solicited, overrides } => {
+                self.advertised(now, key, mac, (router, solicited, overrides), out);
+            }
+            Event::Mentioned { key, mac, router } => {
+                self.mentioned(now, key, mac, Some(router), true, out);
+            }
+            Event::Used(key) => self.used(now, key),
             Event::Conflict(key, mac) => self.defend(now, key, mac, out),
             Event::Announce(key) => {
-                self.announcements.insert(key, (now, ANNOUNCEMENTS));
+                self.announcements.insert(key, (now, A::ANNOUNCEMENTS));
             }
             Event::Set { key, mac, fixed: false } => {
                 if matches!(self.entries.get(key), Some(Entry { state: State::Static(_), .. })) {
@@ -180,12 +248,9 @@ impl Neighbors {
             Event::Set { key, mac, fixed: true } => {
                 let before = self.entries.get(key);
                 if before.is_some() || self.make_room(false, out) {
-                    self.complete(
-                        key,
-                        before,
-                        Entry { state: State::Static(mac), since: now, due: None },
-                        out,
-                    );
+                    let router = before.is_some_and(|b| b.router);
+                    let entry = Entry { state: State::Static(mac), router, since: now, due: None };
+                    self.complete(key, before, entry, out);
                 }
             }
             Event::Remove(key) => self.forget(key, out),
@@ -196,14 +261,14 @@ impl Neighbors {
             }
             Event::Gone(interface) => {
                 self.silence(interface);
-                let keys: Vec<Key> = self.entries.of(interface).map(|e| e.0).collect();
+                let keys: Vec<Key<A>> = self.entries.of(interface).map(|e| e.0).collect();
                 keys.into_iter().for_each(|key| self.forget(key, out));
             }
             Event::LeftNetwork(interface, network) => {
-                let stays = |k: &Key| k.0 != interface || !network.contains(k.1);
+                let stays = |k: &Key<A>| k.0 != interface || !k.1.is_in(network);
                 self.announcements.retain(|k, _| stays(k));
                 self.defended.retain(|k, _| stays(k));
-                self.forget_learned(interface, |a| network.contains(a), out);
+                self.forget_learned(interface, |a| a.is_in(network), out);
             }
         }
     }
@@ -216,13 +281,13 @@ impl Neighbors {
     }
 
     /// Does what is due, up to a number of entries that keeps the call short: what is left is still due afterwards.
-    pub fn timeout(&mut self, now: u64, out: &mut Vec<Action>) {
+    pub fn timeout(&mut self, now: u64, out: &mut Vec<Action<A>>) {
         let Counters { announcements: sent, .. } = &mut self.counters;
         self.announcements.retain(|key, (due, left)| {
             if *due <= now {
                 out.push(Action::Announce(*key));
                 *sent += 1;
-                (*due, *left) = (now + ANNOUNCE_INTERVAL, *left - 1);
+                (*due, *left) = (now + A::ANNOUNCE_INTERVAL, *left - 1);
             }
             *left > 0
         });
@@ -235,56 +300,80 @@ impl Neighbors {
     }
 
     /// The time of an entry has come.
-    fn due(&mut self, now: u64, key: Key, out: &mut Vec<Action>) {
+    fn due(&mut self, now: u64, key: Key<A>, out: &mut Vec<Action<A>>) {
         let Some(entry) = self.entries.get(key) else { return };
         match entry.state {
             State::Incomplete(tries) if tries < TRIES => {
-                self.ask(now, key, State::Incomplete(tries + 1), entry.since, out);
+                self.ask(now, key, Entry { state: State::Incomplete(tries + 1), ..entry }, out);
             }
             State::Incomplete(_) => {
-                let failed = Entry { state: State::Failed, since: now, due: Some(now + REMEMBER_FAILED) };
+                let due = Some(now + REMEMBER_FAILED);
+                let failed = Entry { state: State::Failed, router: false, since: now, due };
                 self.entries.put(key, failed);
                 self.counters.failed += 1;
                 out.push(Action::Failed(key));
             }
-            State::Reachable(mac) => self.ask(now, key, State::Probing(mac, 1), entry.since, out),
-            State::Probing(mac, tries) if tries < TRIES => {
-                self.ask(now, key, State::Probing(mac, tries + 1), entry.since, out);
+            State::Reachable(mac) if A::NUD => self.entries.put(key, entry.stale(now, mac)),
+            State::Reachable(mac) | State::Delay(mac) => {
+                self.ask(now, key, Entry { state: State::Probing(mac, 1), ..entry }, out);
             }
-            State::Failed | State::Probing(..) | State::Static(_) => self.forget(key, out),
+            State::Probing(mac, tries) if tries < TRIES => {
+                self.ask(now, key, Entry { state: State::Probing(mac, tries + 1), ..entry }, out);
+            }
+            State::Failed | State::Stale(_) | State::Probing(..) | State::Static(_) => self.forget(key, out),
         }
     }
 
-    fn ask(&mut self, now: u64, key: Key, state: State, since: u64, out: &mut Vec<Action>) {
-        self.entries.put(key, Entry { state, since, due: Some(now + RETRY) });
+    fn ask(&mut self, now: u64, key: Key<A>, entry: Entry, out: &mut Vec<Action<A>>) {
+        self.entries.put(key, Entry { due: Some(now + RETRY), ..entry });
         self.counters.requests += 1;
-        out.push(Action::Request(key, state.mac()));
+        out.push(Action::Request(key, entry.state.mac()));
     }
 
-    fn resolve(&mut self, now: u64, key: Key, out: &mut Vec<Action>) {
+    fn resolve(&mut self, now: u64, key: Key<A>, out: &mut Vec<Action<A>>) {
         match self.entries.get(key).map(|e| (e.state, e.state.mac())) {
-            Some((_, Some(mac))) => out.push(Action::Resolved(key, mac)),
+            Some((_, Some(mac))) => {
+                self.used(now, key);
+                out.push(Action::Resolved(key, mac));
+            }
             Some((State::Failed, None)) => out.push(Action::Failed(key)),
             Some(_) => {}
-            None if self.make_room(true, out) => self.ask(now, key, State::Incomplete(1), now, out),
+            None if self.make_room(true, out) => {
+                let entry = Entry { state: State::Incomplete(1), router: false, since: now, due: None };
+                self.ask(now, key, entry, out);
+            }
             None => out.push(Action::Failed(key)),
         }
     }
 
     /// A neighbour made its address known. An entry follows it; a new one is made only if `create`.
-    fn learn(&mut self, now: u64, key: Key, mac: Mac, create: bool, out: &mut Vec<Action>) {
+    fn learn(&mut self, now: u64, key: Key<A>, mac: Mac, create: bool, out: &mut Vec<Action<A>>) {
         let before = self.entries.get(key);
         match before {
             Some(Entry { state: State::Static(_), .. }) => return,
             None if !create || !self.make_room(false, out) => return,
             _ => {}
         }
-        let due = now.saturating_add(self.config.max_age);
-        self.complete(key, before, Entry { state: State::Reachable(mac), since: now, due: Some(due) }, out);
+        let router = before.is_some_and(|b| b.router);
+        let entry = self.reachable(now, mac, router);
+        self.complete(key, before, entry, out);
+    }
+
+    /// The entry of a neighbour that was heard of now.
+    pub(super) fn reachable(&mut self, now: u64, mac: Mac, router: bool) -> Entry {
+        let age = self.config.max_age;
+        let age = if A::NUD { self.jitter.between(age / 2, age.saturating_add(age / 2)) } else { age };
+        Entry { state: State::Reachable(mac), router, since: now, due: Some(now.saturating_add(age)) }
     }
 
     /// Puts an entry with an address in place of what was known before.
-    fn complete(&mut self, key: Key, before: Option<Entry>, entry: Entry, out: &mut Vec<Action>) {
+    pub(super) fn complete(
+        &mut self,
+        key: Key<A>,
+        before: Option<Entry>,
+        entry: Entry,
+        out: &mut Vec<Action<A>>,
+    ) {
         self.entries.put(key, entry);
         match (before.and_then(|b| b.state.mac()), entry.state.mac()) {
             (None, Some(mac)) => {
@@ -300,7 +389,7 @@ impl Neighbors {
     }
 
     /// Makes room for one more entry; `false` when there is none to be had.
-    fn make_room(&mut self, unresolved: bool, out: &mut Vec<Action>) -> bool {
+    pub(super) fn make_room(&mut self, unresolved: bool, out: &mut Vec<Action<A>>) -> bool {
         while self.entries.count() >= self.config.max_entries
             || (unresolved && self.entries.unresolved() >= self.config.max_unresolved.max(1))
         {
@@ -314,17 +403,17 @@ impl Neighbors {
         true
     }
 
-    fn forget(&mut self, key: Key, out: &mut Vec<Action>) {
+    fn forget(&mut self, key: Key<A>, out: &mut Vec<Action<A>>) {
         match self.entries.remove(key).map(|e| e.state) {
             Some(State::Incomplete(_)) => out.push(Action::Failed(key)),
-            Some(State::Reachable(_) | State::Probing(..) | State::Static(_)) => out.push(Action::Lost(key)),
             Some(State::Failed) | None => {}
+            Some(_) => out.push(Action::Lost(key)),
         }
     }
 
-    fn forget_learned(&mut self, interface: u32, which: impl Fn(Ipv4Addr) -> bool, out: &mut Vec<Action>) {
-        let learned = |(key, e): &(Key, Entry)| !matches!(e.state, State::Static(_)) && which(key.1);
-        let keys: Vec<Key> = self.entries.of(interface).filter(learned).map(|e| e.0).collect();
+    fn forget_learned(&mut self, interface: u32, which: impl Fn(A) -> bool, out: &mut Vec<Action<A>>) {
+        let learned = |(key, e): &(Key<A>, Entry)| !matches!(e.state, State::Static(_)) && which(key.1);
+        let keys: Vec<Key<A>> = self.entries.of(interface).filter(learned).map(|e| e.0).collect();
         keys.into_iter().for_each(|key| self.forget(key, out));
     }
 
@@ -336,7 +425,7 @@ impl Neighbors {
 
     /// Defends an address by announcing it, once in a while: a router never gives an address up (RFC 5227 section 2.4,
     /// alternative c).
-    fn defend(&mut self, now: u64, key: Key, mac: Mac, out: &mut Vec<Action>) {
+    fn defend(&mut self, now: u64, key: Key<A>, mac: Mac, out: &mut Vec<Action<A>>) {
         self.counters.conflicts += 1;
         if self.defended.get(&key).is_none_or(|until| *until <= now) {
             self.defended.insert(key, now + DEFEND_INTERVAL);

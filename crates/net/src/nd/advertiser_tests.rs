@@ -1,0 +1,190 @@
+//! A router's advertisements on virtual time.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LINK: u32 = 7;
+
+struct Clocked {
+    advertiser: Advertiser,
+    now: u64,
+}
+
+impl Clocked {
+    fn new(seed: u64) -> Clocked {
+        Clocked {
+            advertiser: Advertiser { jitter: Jitter::seeded(seed), ..Advertiser::default() },
+            now: SECOND,
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.advertiser.handle(self.now, event);
+    }
+
+    /// What is done in the next `seconds`, and when.
+    fn pass(&mut self, seconds: u64) -> Vec<(u64, Action)> {
+        let end = self.now + seconds * SECOND;
+        let mut all = Vec::new();
+        while let Some(due) = self.advertiser.poll_timeout().filter(|due| *due <= end) {
+            assert!(due >= self.now);
+            self.now = due;
+            let mut out = Vec::new();
+            self.advertiser.timeout(due, &mut out);
+            assert!(!out.is_empty() && self.advertiser.poll_timeout().is_none_or(|next| next > due));
+            all.extend(out.into_iter().map(|a| (due, a)));
+        }
+        self.now = end;
+        all
+    }
+}
+
+/// A router that has advertised itself for a while.
+fn settled(seed: u64) -> Clocked {
+    let mut t = Clocked::new(seed);
+    t.event(Event::Start(LINK, Interval::default()));
+    t.pass(60);
+    t
+}
+
+fn gaps(sent: &[(u64, Action)]) -> Vec<u64> {
+    sent.windows(2).map(|w| w[1].0 - w[0].0).collect()
+}
+
+#[test]
+fn rfc4861_6_2_1_intervals_have_bounds() {
+    for (min, max, fits) in [
+        (3, 4, true),
+        (198, 600, true),
+        (1350, 1800, true),
+        (2, 4, false),
+        (3, 3, false),
+        (451, 600, false),
+        (1351, 1801, false),
+        (0, 0, false),
+        (u64::MAX / 8, 1800, false),
+    ] {
+        assert_eq!(Interval::new(min, max).is_ok(), fits, "{min} to {max}");
+    }
+}
+
+#[test]
+fn rfc4861_6_2_4_the_first_three_follow_each_other_quickly() {
+    for seed in 0..20 {
+        let mut t = Clocked::new(seed);
+        t.event(Event::Start(LINK, Interval::default()));
+        let sent = t.pass(6000);
+        assert!(sent.iter().all(|s| s.1 == Action::Advertise(LINK)));
+        assert!(sent[0].0 - SECOND <= SECOND / 2);
+        let gaps = gaps(&sent);
+        assert_eq!(gaps[..2], [16 * SECOND; 2]);
+        assert!(gaps[2..].iter().all(|g| (200 * SECOND..=600 * SECOND).contains(g)), "{gaps:?}");
+        assert!(gaps.len() >= 10 && gaps[2..].windows(2).any(|w| w[0].abs_diff(w[1]) > 10 * SECOND));
+    }
+}
+
+#[test]
+fn rfc4861_6_2_6_who_asks_is_answered_within_half_a_second_and_all_at_once() {
+    for seed in 0..20 {
+        let mut t = settled(seed);
+        let asked = t.now;
+        (0..100).for_each(|_| t.event(Event::Solicited(LINK)));
+        let sent = t.pass(60);
+        assert_eq!(sent.len(), 1);
+        assert!(sent[0].0 - asked <= SECOND / 2);
+        // Then no more than one in three seconds, however often they ask.
+        let mut sent = Vec::new();
+        for _ in 0..300 {
+            t.event(Event::Solicited(LINK));
+            t.event(Event::Solicited(8));
+            sent.extend(t.pass(1));
+        }
+        assert!((80..=100).contains(&sent.len()), "{}", sent.len());
+        assert!(gaps(&sent).iter().all(|g| *g >= 3 * SECOND));
+    }
+}
+
+#[test]
+fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
+    let mut t = settled(1);
+    t.event(Event::Stop(LINK));
+    let sent = t.pass(600);
+    assert_eq!(sent.iter().map(|s| s.1).collect::<Vec<_>>(), [Action::Withdraw(LINK); 3]);
+    assert_eq!(gaps(&sent), [3 * SECOND; 2]);
+    t.event(Event::Solicited(LINK));
+    t.event(Event::Changed(LINK));
+    assert_eq!(t.pass(600), []);
+    // Who thinks again is back at once, and says no more that it ends.
+    t.event(Event::Start(LINK, Interval::default()));
+    t.pass(60);
+    t.event(Event::Stop(LINK));
+    t.pass(1);
+    t.event(Event::Start(LINK, Interval::default()));
+    let sent = t.pass(10);
+    assert_eq!(sent.iter().map(|s| s.1).collect::<Vec<_>>(), [Action::Advertise(LINK)]);
+    t.event(Event::Down(LINK));
+    assert_eq!(t.pass(6000), [], "nobody hears it");
+}
+
+#[test]
+fn what_has_changed_is_told_soon_and_three_times() {
+    let mut t = settled(1);
+    let changed = t.now;
+    t.event(Event::Changed(LINK));
+    let sent = t.pass(60);
+    assert_eq!(sent.len(), 3);
+    assert_eq!(sent[0].0, changed);
+    let again = t.now;
+    t.event(Event::Changed(LINK));
+    t.pass(1);
+    t.event(Event::Changed(LINK));
+    assert_eq!(t.pass(5)[0].0, again + 3 * SECOND, "but not sooner than three seconds after the last");
+}
+
+proptest! {
+    /// Whatever happens, advertisements are three seconds apart, and an interface that serves has its next one in time.
+    #[test]
+    fn whatever_happens_there_are_neither_too_many_nor_too_few(
+        events in prop::collection::vec((0u64..20, 0u32..2, 0u8..8), 1..80),
+        seed: u64,
+    ) {
+        let mut t = Clocked::new(seed);
+        let mut sent: [Vec<(u64, Action)>; 2] = Default::default();
+        let mut serves = [false; 2];
+        for (seconds, interface, what) in events {
+            for (at, action) in t.pass(seconds) {
+                let (Action::Advertise(i) | Action::Withdraw(i)) = action;
+                prop_assert_eq!(matches!(action, Action::Advertise(_)), serves[i as usize]);
+                sent[i as usize].push((at, action));
+            }
+            let i = interface as usize;
+            let event = match what {
+                0 => Event::Start(interface, Interval::new(3, 4).unwrap()),
+                1 => Event::Start(interface, Interval::default()),
+                2 => Event::Stop(interface),
+                3 => Event::Down(interface),
+                4 => Event::Changed(interface),
+                _ => Event::Solicited(interface),
+            };
+            t.event(event);
+            match event {
+                Event::Start(..) => serves[i] = true,
+                Event::Stop(_) => serves[i] = false,
+                Event::Down(_) => {
+                    serves[i] = false;
+                    // Nothing is known of it any more.
+                    prop_assert!(gaps(&sent[i]).iter().all(|g| *g >= GAP));
+                    sent[i].clear();
+                }
+                _ => {}
+            }
+        }
+        prop_assert!(sent.iter().all(|s| gaps(s).iter().all(|g| *g >= GAP)));
+        let soon = t.pass(600);
+        for i in 0..2 {
+            prop_assert_eq!(soon.iter().any(|s| s.1 == Action::Advertise(i as u32)), serves[i]);
+        }
+        prop_assert_eq!(t.advertiser.poll_timeout().is_some(), serves.contains(&true));
+    }
+}
