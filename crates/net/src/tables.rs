@@ -62,6 +62,8 @@ pub struct Tables {
     pub ip4_count: CounterSet<2>,
     /// Packets that failed the check of their source ([`ip::Urpf`]), by receive interface.
     pub urpf: CounterSet<1>,
+    /// TCP segments whose largest segment was lowered ([`ip::Mss`]), by interface.
+    pub mss_clamped: CounterSet<1>,
     /// Datagrams of which not all fragments have come.
     pub reassembly: Reassembly,
     /// Universal time, for timestamp options.
@@ -128,6 +130,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         own,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         urpf: CounterSet::new("/feature/urpf", MAX_INTERFACES),
+        mss_clamped: CounterSet::new("/feature/tcp-mss-clamp", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
         captures: Captures::new(domain),

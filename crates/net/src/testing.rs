@@ -58,6 +58,7 @@ impl Bench {
             up: true,
             fib,
             mtu: 1500,
+            mss4: 0,
             vlans: Vlans::default(),
             addresses: ip4.iter().map(|&address| Address { address, len: 24 }).collect(),
         };

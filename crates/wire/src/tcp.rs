@@ -5,6 +5,7 @@ use std::fmt;
 use crate::checksum::{self, PseudoHeader, Sum};
 use crate::field::{get16, get32, put};
 use crate::ipv4::protocol;
+use crate::options::{Ipv4Option, Options};
 
 /// The control bits of a segment.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -199,4 +200,31 @@ impl TcpHeader {
     pub fn set_checksum(&mut self, checksum: u16) {
         put::<16, 2, _>(&mut self.0, checksum.to_be_bytes());
     }
+}
+
+/// The type of the option that says the largest segment (RFC 9293 section 3.7.1), and its length.
+const MSS: (u8, usize) = (2, 4);
+
+/// Lowers to `most` bytes what a segment with SYN says is the largest that its sender takes; `segment` begins with the TCP header. The
+/// checksum follows if it is `whole`: one that is partial does not have the options in it yet. Returns whether it said more.
+pub fn clamp_mss(segment: &mut [u8], most: u16, whole: bool) -> bool {
+    let Some((header, _)) = TcpHeader::split(segment) else { return false };
+    if !header.flags().any(Flags::SYN) {
+        return false;
+    }
+    let list = segment.get(TcpHeader::LEN..header.header_len()).unwrap_or(&[]);
+    // The form of the list is that of an IPv4 header's.
+    let is_mss = |o: &Ipv4Option<'_>| (o.kind, o.bytes.len()) == MSS;
+    let Some(option) = Options::of(list).map_while(Result::ok).find(is_mss) else { return false };
+    let (at, old) = (TcpHeader::LEN + option.at + 2, u16::from_be_bytes([option.bytes[2], option.bytes[3]]));
+    if old <= most {
+        return false;
+    }
+    segment[at..at + 2].copy_from_slice(&most.to_be_bytes());
+    if whole && let Some((header, _)) = TcpHeader::split_mut(segment) {
+        // At an odd place the two bytes are the halves of two words.
+        let word = |n: u16| if at % 2 == 1 { n.swap_bytes() } else { n };
+        header.update_checksum16(word(old), word(most));
+    }
+    true
 }

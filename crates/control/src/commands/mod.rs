@@ -11,6 +11,7 @@ mod logging;
 mod long;
 mod memif;
 mod monitor;
+mod mss;
 mod neighbor;
 mod ping;
 mod reassembly;
@@ -283,6 +284,7 @@ pub fn registry() -> Registry<Context> {
     capture::register(&mut r);
     reassembly::register(&mut r);
     urpf::register(&mut r);
+    mss::register(&mut r);
     workers::register(&mut r);
     buffers::register(&mut r);
     r

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::Urpf;
+use net::ip::{Clamping, Mss, Urpf};
 use net::router::Address;
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
@@ -16,6 +16,9 @@ use crate::intent::{Interface, Key, MOST_QUEUES, Neighbor, Spec, VLANS, Value};
 
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
+
+/// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
+pub const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
 
 /// `interfaces`: devices by name, those of `taps` included.
 pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
@@ -334,6 +337,23 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     mtu
 }
 
+/// `tcp-mss-clamp`: the largest segment over IPv4, and whether of packets in one direction only.
+fn mss(r: &mut Reader, node: &Node) -> Option<Mss> {
+    let mut fields = r.fields(node);
+    let ip4 = match fields.take("ip4") {
+        Some(node) => r.number(node, MSS_SIZES),
+        None => {
+            r.fault(node.at, "the largest segment over IPv4 is missing: \"ip4\"");
+            None
+        }
+    };
+    let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
+    let word = fields.take("direction").map(|node| r.word(node, &words.map(|(word, _)| word)));
+    fields.end(r);
+    let clamping = words.into_iter().find(|(name, _)| *name == word.flatten().unwrap_or("both"))?.1;
+    Some(Mss { clamping, ip4: ip4? })
+}
+
 /// What may be said of every interface, and what lies on it: addresses, neighbours, features.
 fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
     let r = &mut reading.r;
@@ -344,6 +364,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     interface.receive = super::receive::read(r, fields);
     let urpf = fields.take("urpf").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
     interface.urpf = urpf.and_then(Urpf::parse).unwrap_or_default();
+    interface.mss = fields.take("tcp-mss-clamp").and_then(|n| mss(r, n)).unwrap_or_default();
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
     interface.table = table.flatten().unwrap_or(0);
     for (name, what) in [

@@ -36,6 +36,7 @@ use crate::intent::{Abilities, Key, Need, Snapshot, Spec, Tree, Value, key_name,
 use crate::startup::{Fault, Place};
 use document::{At, Content, Node, Reader};
 
+pub(crate) use interface::MSS_SIZES;
 pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
 

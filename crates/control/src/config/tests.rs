@@ -38,6 +38,7 @@ interfaces:
     af-packet: { mode: v3, shared: true }
     mtu: 9000
     urpf: strict
+    tcp-mss-clamp: { ip4: 1400 }
     addresses: [ 192.0.2.1/24, 192.0.2.2/24 ]
     neighbors:
       192.0.2.254: 02:00:00:00:00:01
@@ -50,6 +51,7 @@ interfaces:
       200:
         mtu: 1500
         urpf: loose
+        tcp-mss-clamp: { ip4: 1360, direction: tx }
         encapsulation: { dot1ad: 200, inner-dot1q: 7, exact-match: True }
         state: down
   tap5:
@@ -83,7 +85,9 @@ fn a_whole_configuration() {
         "set interface mtu 9000 host-eth0",
         "set interface state host-eth0 up",
         "set urpf ip4 rx strict host-eth0",
+        "set interface tcp-mss-clamp host-eth0 ip4 enable ip4-mss 1400",
         "set urpf ip4 rx loose host-eth0.200",
+        "set interface tcp-mss-clamp host-eth0.200 ip4 tx ip4-mss 1360",
         "set interface ip address host-eth0 192.0.2.1/24",
         "set ip neighbor host-eth0 192.0.2.254 02:00:00:00:00:01",
         "set interface feature host-eth0 ip4-count arc ip4-unicast",

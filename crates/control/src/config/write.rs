@@ -7,7 +7,7 @@ use std::ops::Bound;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif};
 use net::ip::reassembly::Kind;
-use net::ip::{Prefix4, Urpf};
+use net::ip::{Clamping, Prefix4, Urpf};
 use wire::Mac;
 
 use super::route::NOWHERE;
@@ -376,6 +376,12 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("table", (i.table != 0).then_some(i.table));
     super::receive::write(t, &i.receive);
     t.field("urpf", (i.urpf != Urpf::Off).then(|| quoted(i.urpf.word())));
+    let direction = match i.mss.clamping {
+        Clamping::Off | Clamping::Both => String::new(),
+        one => format!(", direction: {}", one.word()),
+    };
+    let clamped = i.mss.clamping != Clamping::Off;
+    t.field("tcp-mss-clamp", clamped.then(|| format!("{{ ip4: {}{direction} }}", i.mss.ip4)));
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
         let list: Vec<String> = list.iter().map(ToString::to_string).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));

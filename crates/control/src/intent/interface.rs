@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::Urpf;
+use net::ip::{Clamping, Mss, Urpf};
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
@@ -84,6 +84,8 @@ pub struct Interface {
     pub receive: Receive,
     /// How the sources of packets that come in by it are checked.
     pub urpf: Urpf,
+    /// How the largest segments of TCP are lowered.
+    pub mss: Mss,
 }
 
 /// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
@@ -105,6 +107,7 @@ impl Interface {
             description: None,
             receive: Receive::default(),
             urpf: Urpf::Off,
+            mss: Mss::default(),
         }
     }
 
@@ -244,6 +247,9 @@ impl Interface {
         if self.urpf != old.urpf {
             r.set_urpf(index, self.urpf)?;
         }
+        if self.mss != old.mss {
+            r.set_mss(index, self.mss)?;
+        }
         if self.up != old.up {
             r.set_admin(index, self.up)?;
             tracing::debug!(event = "interface", "{name}: set {}", if self.up { "up" } else { "down" });
@@ -303,6 +309,10 @@ impl Interface {
         super::receive::dump(plain, &self.receive, &mut lines);
         if self.urpf != Urpf::Off {
             lines.push(format!("set urpf ip4 rx {} {name}", self.urpf.word()));
+        }
+        if self.mss.clamping != Clamping::Off {
+            let (which, most) = (self.mss.clamping.word(), self.mss.ip4);
+            lines.push(format!("set interface tcp-mss-clamp {name} ip4 {which} ip4-mss {most}"));
         }
         if self.up {
             lines.push(format!("set interface state {name} up"));

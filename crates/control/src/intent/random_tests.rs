@@ -9,7 +9,7 @@ use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
-use net::ip::{Object, Path, Prefix4, Urpf};
+use net::ip::{Clamping, Mss, Object, Path, Prefix4, Urpf};
 use net::router::{Address, Receive, ReceiveQueue};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -31,7 +31,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         let (set, parent) =
             ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
-        lines.push(format!("queues of {} {:?}, sources: {:?}", i.name, i.receive, i.urpf));
+        lines.push(format!("queues of {} {:?}, sources: {:?}, {:?}", i.name, i.receive, i.urpf, i.mss));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
     }
@@ -128,7 +128,10 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let index = prop::option::weighted(0.1, 0u32..9);
     let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
     let urpf = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
-    let receive = (receive(), urpf);
+    let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
+    let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
+    let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, ip4)| Mss { clamping, ip4 }));
+    let receive = (receive(), urpf, mss);
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, tags, any::<bool>(), set).prop_map(
@@ -136,7 +139,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             n,
             (outer_service, outer, inner),
             plain,
-            (up, mtu, mac, table, index, description, (receive, urpf)),
+            (up, mtu, mac, table, index, description, (receive, urpf, mss)),
         )| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
@@ -154,7 +157,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             let queues = matches!(spec, Spec::Generator(_));
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            let interface = Interface { spec, up, mtu, mac, table, index, description, receive, urpf };
+            let interface = Interface { spec, up, mtu, mac, table, index, description, receive, urpf, mss };
             (key, Value::Interface(Box::new(interface)))
         },
     )

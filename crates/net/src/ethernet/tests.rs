@@ -46,6 +46,7 @@ fn bench() -> (Bench, Harness) {
             up: index != SUB_DOWN && index != DOWN,
             fib: 10 + index as u16,
             mtu: 1500,
+            mss4: 0,
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
             addresses: Vec::new(),
         };

@@ -36,6 +36,8 @@ pub struct Interface {
     pub fib: u16,
     /// The largest network packet it sends, in bytes.
     pub mtu: u16,
+    /// The largest TCP segment over IPv4 that may be said, where segments are clamped.
+    pub mss4: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
     /// Its addresses. Reports about packets that came in by it are sent from the first, its primary one.

@@ -95,6 +95,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
         up,
         fib: 0,
         mtu: 1500,
+        mss4: 0,
         vlans: Vlans::default(),
         addresses: Vec::new(),
     }

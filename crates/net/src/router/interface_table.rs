@@ -9,7 +9,7 @@ use wire::Mac;
 use super::Address;
 use crate::ethernet::Tags;
 use crate::interface::{InterfaceTotals, Kind};
-use crate::ip::{Prefix4, Urpf};
+use crate::ip::{Mss, Prefix4, Urpf};
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {
@@ -43,6 +43,8 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// How the sources of packets that come in by it are checked.
     pub urpf: Urpf,
+    /// How the largest segments of TCP are lowered.
+    pub mss: Mss,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
     /// What had been counted at its index before it was there.

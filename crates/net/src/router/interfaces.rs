@@ -10,7 +10,7 @@ use wire::Mac;
 use super::{DeviceState, InterfaceInfo, Neighborhood, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
-use crate::ip::{Affected, Network, Prefix4, Urpf};
+use crate::ip::{Affected, Mss, Network, Prefix4, Urpf};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -43,6 +43,7 @@ impl Neighborhood {
             up: self.usable(index),
             fib: i.fib,
             mtu: i.mtu,
+            mss4: i.mss.ip4,
             vlans: Vlans::new(self.interfaces.carried_by(index).collect()),
             addresses: i.addresses.clone(),
         };
@@ -80,6 +81,7 @@ impl Router {
     pub fn clear_interface(&mut self, index: u32) {
         self.tables.counters.clear(index);
         self.tables.urpf.clear(index);
+        self.tables.mss_clamped.clear(index);
         self.blueprint.stats().clear_drops_of(index);
     }
 
@@ -157,6 +159,7 @@ impl Router {
             device: None,
             own_mac: None,
             urpf: Urpf::Off,
+            mss: Mss::default(),
             receive: super::Receive::default(),
             initial,
             before: self.counted_at(index),
@@ -454,6 +457,19 @@ impl Router {
             }
         }
         self.info_mut(index)?.urpf = mode;
+        Ok(())
+    }
+
+    /// Says how the largest segments of TCP are lowered on an interface.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn set_mss(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
+        self.info_mut(index)?.mss = mss;
+        self.near.publish(index)?;
+        for (arc, feature, on) in mss.clamping.features() {
+            self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use buf::bpf::Program;
-use net::ip::{Path, PathList, Prefix4, Urpf, Weighted};
+use net::ip::{Clamping, Mss, Path, PathList, Prefix4, Urpf, Weighted};
 use net::pcap::Point;
 use net::router::{Address, Router};
 use wire::Mac;
@@ -193,6 +193,9 @@ impl Run {
         self.attempt(|router| match s.below(8) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
+            5 if s.one_in(3) => {
+                router.set_mss(index, Mss { clamping: s.pick(&Clamping::ALL), ip4: s.pick(&[88, 536, 1400]) })
+            }
             5 if s.one_in(2) => router.set_urpf(index, s.pick(&Urpf::ALL)),
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
