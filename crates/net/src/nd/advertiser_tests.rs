@@ -182,8 +182,8 @@ proptest! {
         }
         prop_assert!(sent.iter().all(|s| gaps(s).iter().all(|g| *g >= GAP)));
         let soon = t.pass(600);
-        for i in 0..2 {
-            prop_assert_eq!(soon.iter().any(|s| s.1 == Action::Advertise(i as u32)), serves[i]);
+        for (i, serves) in serves.iter().enumerate() {
+            prop_assert_eq!(soon.iter().any(|s| s.1 == Action::Advertise(i as u32)), *serves);
         }
         prop_assert_eq!(t.advertiser.poll_timeout().is_some(), serves.contains(&true));
     }

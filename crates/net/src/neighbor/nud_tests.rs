@@ -184,10 +184,11 @@ fn rfc4861_7_2_3_and_4_a_solicitation_is_answered_and_its_sender_known() {
     assert_eq!(t.state(PEER), Some(State::Stale(A)));
     assert_eq!(t.event(solicitation(PEER.1, Some(A), OWN)), [answer], "nothing new");
     assert_eq!(t.event(solicitation(PEER.1, None, OWN)), [answer], "to where the frame came from");
-    assert_eq!(t.event(solicitation(PEER.1, Some(B), PEER.1)), [Action::Changed(PEER, B)]);
+    assert_eq!(t.event(solicitation(PEER.1, Some(B), PEER.1)), [], "it asks for somebody else");
+    assert_eq!(t.state(PEER), Some(State::Stale(A)));
     let other = (7, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 3));
     t.event(solicitation(other.1, Some(A), PEER.1));
-    assert_eq!(t.state(other), None, "it asks for somebody else");
+    assert_eq!(t.state(other), None);
     // Somebody who is about to take our address: all nodes hear that it is ours.
     let all = (ipv6::multicast_mac(ipv6::ALL_NODES), Ipv6Addr::from(ipv6::ALL_NODES));
     let answer = Action::Reply((7, OWN), all);

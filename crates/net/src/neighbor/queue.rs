@@ -4,6 +4,7 @@
 //! not more. What is full recycles its oldest: see [`HoldQueue::hold`].
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -11,8 +12,8 @@ use buf::{Held, Pool};
 
 use super::hold::Reason;
 
-/// Interface and IPv4 address (host order) of a next hop.
-pub type NextHop = (u32, u32);
+/// Interface and address (host order) of a next hop: an IPv4 address is a `u32`, an IPv6 address a `u128`.
+pub type NextHop<A = u32> = (u32, A);
 
 const SECOND: u64 = 1_000_000_000;
 /// The main thread is asked for the same next hop once in this time at most, nanoseconds.
@@ -76,9 +77,9 @@ struct Place {
 }
 
 #[derive(Clone, Copy)]
-struct Hop {
-    key: NextHop,
-    used: bool,
+struct Hop<A> {
+    /// `None`: the place is free.
+    key: Option<NextHop<A>>,
     head: u32,
     tail: u32,
     len: u32,
@@ -90,26 +91,20 @@ struct Hop {
     failed_until: u64,
 }
 
-const UNUSED: Hop = Hop {
-    key: (0, 0),
-    used: false,
-    head: NONE,
-    tail: NONE,
-    len: 0,
-    since: 0,
-    asked_until: 0,
-    failed_until: 0,
-};
+impl<A> Hop<A> {
+    const UNUSED: Hop<A> =
+        Hop { key: None, head: NONE, tail: NONE, len: 0, since: 0, asked_until: 0, failed_until: 0 };
+}
 
 /// The packets that wait on one worker.
-pub struct HoldQueue {
+pub struct HoldQueue<A = u32> {
     limits: Limits,
     share: Arc<Share>,
     places: Vec<Place>,
     free_place: u32,
-    hops: Vec<Hop>,
+    hops: Vec<Hop<A>>,
     free_hops: Vec<u32>,
-    index: HashMap<NextHop, u32>,
+    index: HashMap<NextHop<A>, u32>,
     /// Packets that wait.
     len: usize,
     /// The next hop whose place is taken when all are in use.
@@ -117,9 +112,9 @@ pub struct HoldQueue {
     next_sweep: u64,
 }
 
-impl HoldQueue {
+impl<A: Copy + Eq + Hash> HoldQueue<A> {
     /// An empty queue. Its memory is reserved now, and touched as it is used.
-    pub fn new(limits: Limits, share: Arc<Share>) -> HoldQueue {
+    pub fn new(limits: Limits, share: Arc<Share>) -> HoldQueue<A> {
         HoldQueue {
             share,
             places: Vec::with_capacity(limits.packets as usize),
@@ -140,13 +135,13 @@ impl HoldQueue {
         self.len
     }
 
-    fn hop_mut(&mut self, key: NextHop) -> Option<(u32, &mut Hop)> {
+    fn hop_mut(&mut self, key: NextHop<A>) -> Option<(u32, &mut Hop<A>)> {
         let at = *self.index.get(&key)?;
         Some((at, self.hops.get_mut(at as usize)?))
     }
 
     /// Whether the next hop is known not to answer.
-    pub fn failed(&self, now: u64, key: NextHop) -> bool {
+    pub fn failed(&self, now: u64, key: NextHop<A>) -> bool {
         let hop = self.index.get(&key).and_then(|at| self.hops.get(*at as usize));
         hop.is_some_and(|h| h.failed_until > now)
     }
@@ -157,7 +152,7 @@ impl HoldQueue {
     pub fn hold(
         &mut self,
         now: u64,
-        key: NextHop,
+        key: NextHop<A>,
         packet: Held,
         mut refuse: impl FnMut(Reason, Held),
     ) -> bool {
@@ -178,7 +173,7 @@ impl HoldQueue {
     }
 
     /// Notes that the main thread was asked for a next hop.
-    pub fn asked(&mut self, now: u64, key: NextHop) {
+    pub fn asked(&mut self, now: u64, key: NextHop<A>) {
         if let Some((_, hop)) = self.hop_mut(key) {
             hop.asked_until = now + ASK_INTERVAL;
         }
@@ -186,7 +181,7 @@ impl HoldQueue {
 
     /// Gives every packet that waits for the next hop to `each`, in order. What was asked for was answered: the next packet
     /// that waits asks anew.
-    pub fn release(&mut self, key: NextHop, mut each: impl FnMut(Held)) {
+    pub fn release(&mut self, key: NextHop<A>, mut each: impl FnMut(Held)) {
         let Some((at, hop)) = self.hop_mut(key) else { return };
         (hop.failed_until, hop.asked_until) = (0, 0);
         while let Some(packet) = self.pop(at) {
@@ -195,7 +190,7 @@ impl HoldQueue {
     }
 
     /// As [`release`](Self::release), for a next hop that did not answer: further packets are refused for a while.
-    pub fn fail(&mut self, now: u64, key: NextHop, each: impl FnMut(Held)) {
+    pub fn fail(&mut self, now: u64, key: NextHop<A>, each: impl FnMut(Held)) {
         self.release(key, each);
         if let Some((_, hop)) = self.hop_mut(key) {
             hop.failed_until = now + FAILED_FOR;
@@ -227,20 +222,20 @@ impl HoldQueue {
                 }
             }
             let hop = self.hops[at as usize];
-            if hop.used && hop.len == 0 && hop.asked_until.max(hop.failed_until) <= now {
+            if hop.key.is_some() && hop.len == 0 && hop.asked_until.max(hop.failed_until) <= now {
                 self.forget(at);
             }
         }
     }
 
-    fn hop_for(&mut self, key: NextHop, refuse: &mut impl FnMut(Reason, Held)) -> Option<u32> {
+    fn hop_for(&mut self, key: NextHop<A>, refuse: &mut impl FnMut(Reason, Held)) -> Option<u32> {
         if let Some(at) = self.index.get(&key) {
             return Some(*at);
         }
         if self.free_hops.is_empty() {
             if self.hops.len() < self.limits.hops as usize {
                 self.free_hops.push(self.hops.len() as u32);
-                self.hops.push(UNUSED);
+                self.hops.push(Hop::UNUSED);
             } else {
                 // Places are handed out in turn, so the one whose turn it is was handed out long ago.
                 let victim = self.victim as u32;
@@ -252,17 +247,17 @@ impl HoldQueue {
             }
         }
         let at = self.free_hops.pop()?;
-        *self.hops.get_mut(at as usize)? = Hop { key, used: true, ..UNUSED };
+        *self.hops.get_mut(at as usize)? = Hop { key: Some(key), ..Hop::UNUSED };
         self.index.insert(key, at);
         Some(at)
     }
 
     fn forget(&mut self, at: u32) {
         if let Some(hop) = self.hops.get_mut(at as usize)
-            && hop.used
+            && let Some(key) = hop.key
         {
-            self.index.remove(&hop.key);
-            *hop = UNUSED;
+            self.index.remove(&key);
+            *hop = Hop::UNUSED;
             self.free_hops.push(at);
         }
     }
@@ -312,14 +307,14 @@ impl HoldQueue {
 }
 
 #[cfg(test)]
-impl HoldQueue {
+impl<A: Copy + Eq + Hash> HoldQueue<A> {
     /// Whether anything is known of a next hop.
-    pub fn knows(&self, key: NextHop) -> bool {
+    pub fn knows(&self, key: NextHop<A>) -> bool {
         self.index.contains_key(&key)
     }
 }
 
-impl Drop for HoldQueue {
+impl<A> Drop for HoldQueue<A> {
     fn drop(&mut self) {
         for (packet, buffers) in self.places.drain(..).filter_map(|p| Some((p.packet?, p.buffers))) {
             packet.discard();
@@ -329,27 +324,42 @@ impl Drop for HoldQueue {
 }
 
 /// A worker's queue, shared by its two nodes that use it.
-#[derive(Clone)]
-pub struct Shared(Arc<Mutex<HoldQueue>>);
+pub struct Shared<A = u32>(Arc<Mutex<HoldQueue<A>>>);
 
-impl Shared {
+impl<A> Clone for Shared<A> {
+    fn clone(&self) -> Self {
+        Shared(self.0.clone())
+    }
+}
+
+impl<A> Shared<A> {
     /// The queue. The two nodes run on the same worker, so nobody waits here.
-    pub fn lock(&self) -> MutexGuard<'_, HoldQueue> {
+    pub fn lock(&self) -> MutexGuard<'_, HoldQueue<A>> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
 /// The queues by worker, while the nodes are made.
-#[derive(Clone, Default)]
-pub struct Queues(Arc<Mutex<Made>>);
+pub struct Queues<A = u32>(Arc<Mutex<Made<A>>>);
 
-#[derive(Default)]
-struct Made {
-    by_worker: HashMap<usize, Weak<Mutex<HoldQueue>>>,
+struct Made<A> {
+    by_worker: HashMap<usize, Weak<Mutex<HoldQueue<A>>>>,
     share: Option<Arc<Share>>,
 }
 
-impl Queues {
+impl<A> Clone for Queues<A> {
+    fn clone(&self) -> Self {
+        Queues(self.0.clone())
+    }
+}
+
+impl<A> Default for Queues<A> {
+    fn default() -> Self {
+        Queues(Arc::new(Mutex::new(Made { by_worker: HashMap::new(), share: None })))
+    }
+}
+
+impl<A: Copy + Eq + Hash> Queues<A> {
     /// Takes out all that waits on a worker, which has gone, each next hop's packets in their order.
     pub fn take(&self, worker: usize, mut each: impl FnMut(Held)) {
         let made = self.0.lock().unwrap_or_else(|e| e.into_inner());
@@ -359,7 +369,7 @@ impl Queues {
 
     /// The queue of a worker, whose packets are of `pool`: made for the first node that asks, and gone with the last one
     /// that has it.
-    pub fn of(&self, worker: usize, pool: &Pool) -> Shared {
+    pub fn of(&self, worker: usize, pool: &Pool) -> Shared<A> {
         let mut made = self.0.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) {
             return Shared(queue);

@@ -120,6 +120,10 @@ fn key(hop: u32) -> NextHop {
     (hop % 3, 0x0a00_0000 + hop)
 }
 
+fn key6(hop: u32) -> NextHop<u128> {
+    (hop % 3, 0xfe80 << 112 | u128::from(hop))
+}
+
 fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
     let share = Share::of(cache.pool());
     let (mut queue, mut model) = (HoldQueue::new(limits, share), Model::default());
@@ -171,7 +175,7 @@ fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
 }
 
 /// With fewer places for next hops than there are, which ones give way is the queue's own affair; but no packet may
-/// be lost or come twice, and each next hop keeps its order.
+/// be lost or come twice, and each next hop keeps its order. The next hops are IPv6 addresses here.
 fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
     let mut queue = HoldQueue::new(limits, Share::of(cache.pool()));
     let (mut now, mut inside) = (1000 * SECOND, HashMap::<u32, u32>::new());
@@ -182,10 +186,10 @@ fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
             Op::Hold(hop, buffers) => {
                 inside.insert(n, hop);
                 let packet = numbered(cache, n, buffers);
-                queue.hold(now, key(hop), packet, |_, p| out.push(number(p, cache)));
+                queue.hold(now, key6(hop), packet, |_, p| out.push(number(p, cache)));
             }
             Op::Release(hop) | Op::Fail(hop) => {
-                queue.release(key(hop), |p| out.push(number(p, cache)));
+                queue.release(key6(hop), |p| out.push(number(p, cache)));
                 assert!(out.iter().all(|n| inside[n] == hop));
                 assert!(inside.iter().all(|(n, of)| *of != hop || out.contains(n)));
             }

@@ -218,14 +218,14 @@ impl<A: Family> Neighbors<A> {
                 }
                 self.learn(now, (interface, sender.1), sender.0, for_us && on_link, out);
             }
-            Event::Solicitation { interface, sender, source_mac, target, for_us, on_link } => {
-                if for_us {
-                    self.counters.replies += 1;
-                    let to = (source_mac.unwrap_or(sender.0), sender.1);
-                    out.push(Action::Reply((interface, target), A::answered(to)));
-                }
+            // RFC 4861 section 7.2.3: one for somebody else means nothing, other than a request of ARP.
+            Event::Solicitation { for_us: false, .. } => {}
+            Event::Solicitation { interface, sender, source_mac, target, on_link, .. } => {
+                self.counters.replies += 1;
+                let to = (source_mac.unwrap_or(sender.0), sender.1);
+                out.push(Action::Reply((interface, target), A::answered(to)));
                 if let Some(mac) = source_mac {
-                    self.mentioned(now, (interface, sender.1), mac, None, for_us && on_link, out);
+                    self.mentioned(now, (interface, sender.1), mac, None, on_link, out);
                 }
             }
             Event::Advertisement { key, mac, router, solicited, overrides } => {
