@@ -9,7 +9,7 @@ use wire::ipv4::protocol;
 
 use super::stream::{Field, Mode, Sizes, Stream, StreamError, Template};
 
-/// Where the IPv4 header of a packet without tags is, and in it the checksum.
+/// Where the IP header of a packet without tags is, and in one of IPv4 the checksum.
 const IP4: usize = 14;
 const IP4_CHECKSUM: Range<usize> = IP4 + 10..IP4 + 12;
 
@@ -67,28 +67,34 @@ struct Transport {
     /// Where its checksum is.
     checksum: usize,
     protocol: u8,
+    /// Where the addresses of the pseudo header begin, and how long they are, if the checksum covers them.
+    addresses: Option<(usize, usize)>,
 }
 
 impl Transport {
     /// The one in a packet, if there is one.
     fn find(bytes: &[u8]) -> Option<Transport> {
-        let ip = ip4_header(bytes)?;
-        let protocol = *bytes.get(IP4 + 9)?;
-        let (len, at) = match protocol {
+        let (at, protocol, addresses) = match ip4_header(bytes) {
+            Some(ip) => (ip.end, *bytes.get(IP4 + 9)?, (IP4 + 12, 8)),
+            None if bytes.get(12..14)? == [0x86, 0xdd] => (IP4 + 40, *bytes.get(IP4 + 6)?, (IP4 + 8, 32)),
+            None => return None,
+        };
+        let (len, checksum) = match protocol {
             protocol::UDP => (8, 6),
             protocol::TCP => (20, 16),
-            protocol::ICMP => (8, 2),
+            protocol::ICMP | protocol::ICMPV6 => (8, 2),
             _ => return None,
         };
-        (ip.end + len <= bytes.len()).then_some(Transport { at: ip.end, checksum: ip.end + at, protocol })
+        let addresses = (protocol != protocol::ICMP).then_some(addresses);
+        (at + len <= bytes.len()).then_some(Transport { at, checksum: at + checksum, protocol, addresses })
     }
 
     fn write(self, out: &mut [u8]) {
         let Some(field) = out.get_mut(self.checksum..self.checksum + 2) else { return };
         field.fill(0);
-        let (Some(addresses), Some(all)) = (out.get(IP4 + 12..IP4 + 20), out.get(self.at..)) else { return };
+        let Some(all) = out.get(self.at..) else { return };
         let mut sum = Sum::of(all);
-        if self.protocol != protocol::ICMP {
+        if let Some(addresses) = self.addresses.and_then(|(at, len)| out.get(at..at + len)) {
             // The protocol and the length, each a word of its own.
             let rest = Sum::of_u32(u32::from(self.protocol) << 16 | all.len() as u32);
             sum = sum.plus(Sum::of(addresses)).plus(rest);
@@ -193,7 +199,7 @@ impl Mold {
         });
         let transport = match t.l4_checksum {
             true => Some(Transport::find(&bytes[..least]).ok_or(
-                "no checksum can be computed: the shortest packet has no UDP, TCP or ICMP header behind an IPv4 header at \
+                "no checksum can be computed: the shortest packet has no UDP, TCP or ICMP header behind an IP header at \
                  byte 14",
             )?),
             false => None,

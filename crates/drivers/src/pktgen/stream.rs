@@ -43,7 +43,8 @@ pub struct Template {
     pub size: RangeInclusive<usize>,
     /// How sizes follow each other, where there is a choice.
     pub sizes: Sizes,
-    /// Whether the checksum of the UDP, TCP or ICMP header behind an IPv4 header at byte 14 is computed for each packet.
+    /// Whether the checksum of the UDP, TCP or ICMP header behind an IPv4 header at byte 14, or an IPv6 header without
+    /// extension headers, is computed for each packet.
     pub l4_checksum: bool,
     /// What varies, each on bytes of its own.
     pub fields: Vec<Field>,

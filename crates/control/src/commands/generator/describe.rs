@@ -15,38 +15,52 @@
 //! PAYLOAD
 //! ```
 //!
-//! With `node ip4-input` a packet, and its size, begins with the IPv4 header: there is no `IP4: MAC -> MAC` then. It is
-//! received with the Ethernet header that a neighbour of the interface would give it.
+//! IPv6 packets begin with `IP6: MAC -> MAC` and have IPv6 addresses, `hop-limit N` and `traffic-class N` for `ttl` and `tos`,
+//! and `ICMP6:`.
+//!
+//! With `node ip4-input` or `node ip6-input` a packet, and its size, begins with the IP header: there is no
+//! `IP4: MAC -> MAC` then. It is received with the Ethernet header that a neighbour of the interface would give it.
 //!
 //! IP addresses and ports may be `A - B`, which counts up from A to B, or `A + B`, which draws at random between
-//! them; FLAGS are any of SYN, ACK, FIN, RST, PSH and URG; and a PAYLOAD is `incrementing N` (the bytes 0 to N - 1 again
+//! them; of IPv6 addresses the last 64 bits may vary. FLAGS are any of SYN, ACK, FIN, RST, PSH and URG; and a PAYLOAD is `incrementing N` (the bytes 0 to N - 1 again
 //! and again) or `hex 0x…`. What is left of the size is zeros.
 
 use std::fmt::Display;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 use drivers::pktgen::{Field, Mode, Sizes, Stream, Template};
 use wire::builder::PacketBuilder;
 use wire::ethernet::ethertype;
-use wire::icmpv4::kind;
 use wire::tcp::Flags;
 use wire::{EthernetHeader, Mac};
 
 use super::words::Words;
 use crate::cli::CliError;
 
-/// Where the fields of an IPv4 packet without VLAN tags and options lie, in bytes.
-const TOTAL_LEN: usize = 16;
-const SRC_IP: usize = 26;
-const DST_IP: usize = 30;
-const SRC_PORT: usize = 34;
-const DST_PORT: usize = 36;
-const UDP_LEN: usize = 38;
-/// Bytes in front of the IPv4 header, and of the transport header.
+/// Where the fields of an IP packet without VLAN tags, options and extension headers lie, in bytes.
+#[derive(Clone, Copy, PartialEq)]
+struct Layout {
+    /// The length field of the IP header, and what of the packet it does not count.
+    len: usize,
+    less: usize,
+    /// Of each address what may vary, and how much that is.
+    src: usize,
+    dst: usize,
+    address: usize,
+    /// The transport header.
+    l4: usize,
+    /// Whether the IP header has a checksum.
+    checksum: bool,
+}
+
+const V4: Layout = Layout { len: 16, less: 14, src: 26, dst: 30, address: 4, l4: 34, checksum: true };
+const V6: Layout = Layout { len: 18, less: 54, src: 30, dst: 46, address: 8, l4: 54, checksum: false };
+/// Where the destination port and the length are in a UDP header.
+const DST_PORT: usize = 2;
+const UDP_LEN: usize = 4;
+/// Bytes in front of the IP header.
 const L3: usize = 14;
-const L4: usize = 34;
 /// Who sends the packets that are described without an Ethernet header.
 const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Bytes of a packet when nothing is said of its size, or that it needs more.
@@ -56,13 +70,14 @@ const SIZE: usize = 64;
 pub(super) struct Description {
     pub(super) stream: Stream,
     pub(super) interface: String,
-    /// Whether the packets are for `ip4-input`: the destination in their Ethernet header is then still to be filled in.
-    pub(super) ip4: bool,
+    /// Whether the packets are for `ip4-input` or `ip6-input`: the destination in their Ethernet header is then still to be
+    /// filled in.
+    pub(super) bare: bool,
 }
 
 /// What a packet begins with.
 enum Head {
-    Ip4(PacketBuilder),
+    Ip(PacketBuilder, Layout),
     Raw(Vec<u8>),
 }
 
@@ -70,7 +85,34 @@ enum Head {
 #[derive(Clone, Copy, PartialEq)]
 enum Begin {
     Ethernet,
-    Ip4,
+    Ip(Family),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    fn of(address: IpAddr) -> Family {
+        if address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    /// What a packet with an Ethernet header begins with, and the node for those without.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Family::V4 => ("IP4", "ip4-input"),
+            Family::V6 => ("IP6", "ip6-input"),
+        }
+    }
+
+    fn ethertype(self) -> u16 {
+        match self {
+            Family::V4 => ethertype::IPV4,
+            Family::V6 => ethertype::IPV6,
+        }
+    }
 }
 
 /// What is behind the headers.
@@ -115,7 +157,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
     let mut w = Words::new(text);
     let mut stream = Stream::default();
     let (mut size, mut interface, mut packet) = (None, String::from("pg0"), None);
-    let mut ip4 = false;
+    let mut node = None;
     w.expect("{")?;
     loop {
         match w.next() {
@@ -134,10 +176,11 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
             }
             Some("interface") => interface = w.need("an interface")?,
             Some("node") => {
-                ip4 = match w.next() {
-                    Some("ethernet-input") => false,
-                    Some("ip4-input") => true,
-                    other => return Err(w.unexpected("ethernet-input or ip4-input", other)),
+                node = match w.next() {
+                    Some("ethernet-input") => None,
+                    Some("ip4-input") => Some(Family::V4),
+                    Some("ip6-input") => Some(Family::V6),
+                    other => return Err(w.unexpected("ethernet-input, ip4-input or ip6-input", other)),
                 }
             }
             Some("data") => packet = Some(read_packet(&mut w)?),
@@ -151,32 +194,42 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
         return Err(w.unexpected("nothing behind the last }", Some(more)));
     }
     let Some(mut packet) = packet else { return Err(CliError::new("the stream has no data { … }")) };
-    match (ip4, packet.begin) {
-        (true, Some(Begin::Ethernet)) => {
-            return Err(CliError::new(
-                "packets for ip4-input begin with their IPv4 header: leave out \"IP4: MAC -> MAC\", or say \"node \
-                 ethernet-input\"",
-            ));
+    match (node, packet.begin) {
+        (Some(family), Some(Begin::Ethernet)) => {
+            let (begin, node) = family.names();
+            return Err(CliError::new(format!(
+                "packets for {node} begin with their IP header: leave out \"{begin}: MAC -> MAC\", or say \"node \
+                 ethernet-input\""
+            )));
         }
-        (false, Some(Begin::Ip4)) => {
-            return Err(CliError::new(
-                "packets for ethernet-input begin with \"IP4: MAC -> MAC\"; those without are for \"node ip4-input\"",
-            ));
+        (None, Some(Begin::Ip(family))) => {
+            let (begin, node) = family.names();
+            return Err(CliError::new(format!(
+                "packets for ethernet-input begin with \"{begin}: MAC -> MAC\"; those without are for \"node {node}\""
+            )));
         }
-        (true, None) => {
-            packet.head = Head::Raw(EthernetHeader::new(Mac::ZERO, NEIGHBOUR, ethertype::IPV4).0.to_vec())
+        (Some(node), Some(Begin::Ip(family))) if node != family => {
+            let (node, fits) = (node.names().1, family.names().1);
+            return Err(CliError::new(format!(
+                "a packet with these addresses is for {fits}, not for {node}"
+            )));
+        }
+        (Some(family), None) => {
+            let header = EthernetHeader::new(Mac::ZERO, NEIGHBOUR, family.ethertype());
+            packet.head = Head::Raw(header.0.to_vec());
         }
         _ => {}
     }
-    stream.templates = vec![packet.template(size, if ip4 { L3 } else { 0 })?];
-    Ok(Description { stream, interface, ip4 })
+    let bare = node.is_some();
+    stream.templates = vec![packet.template(size, if bare { L3 } else { 0 })?];
+    Ok(Description { stream, interface, bare })
 }
 
 impl Packet {
     /// Bytes of all headers.
     fn headers(&self) -> usize {
         match &self.head {
-            Head::Ip4(builder) => builder.header_len(),
+            Head::Ip(builder, _) => builder.header_len(),
             Head::Raw(bytes) => bytes.len(),
         }
     }
@@ -204,15 +257,17 @@ impl Packet {
         }
         let (least, most) = (least.saturating_add(unsaid), most.saturating_add(unsaid));
         let size = least..=most;
-        if least < most && matches!(self.head, Head::Ip4(_)) {
-            self.fields.push(field(TOTAL_LEN, 2, Mode::Size { less: L3 }, true));
+        if let Head::Ip(_, layout) = self.head
+            && least < most
+        {
+            self.fields.push(field(layout.len, 2, Mode::Size { less: layout.less }, layout.checksum));
             if self.udp {
-                self.fields.push(field(UDP_LEN, 2, Mode::Size { less: L4 }, false));
+                self.fields.push(field(layout.l4 + UDP_LEN, 2, Mode::Size { less: layout.l4 }, false));
             }
         }
         let payload = self.payload.fill(most.saturating_sub(headers));
         let bytes = match self.head {
-            Head::Ip4(builder) => builder.payload(&payload).build(),
+            Head::Ip(builder, _) => builder.payload(&payload).build(),
             Head::Raw(bytes) => [bytes, payload].concat(),
         };
         // What does not vary has its checksum already.
@@ -225,40 +280,53 @@ fn field(offset: usize, width: usize, mode: Mode, ip4_checksum: bool) -> Field {
     Field { offset, width, mode, ip4_checksum }
 }
 
-/// A value that may vary, and how if it does.
-fn value<T: FromStr + Copy + Into<u64> + Display>(
-    w: &mut Words<'_>,
-    what: &str,
-) -> Result<(T, Option<Mode>), CliError> {
-    let (from, to) = w.varying::<T>(what)?;
+/// How a value varies from one to another.
+fn mode(min: u64, max: u64, random: bool) -> Mode {
+    if random { Mode::Random { min, max } } else { Mode::Increment { min, max, step: 1 } }
+}
+
+/// That a range does not begin with its least value.
+fn upside_down(from: impl Display, to: impl Display) -> CliError {
+    CliError::new(format!("{from} is more than {to}: a range begins with the least"))
+}
+
+/// A port that may vary, and how if it does.
+fn port(w: &mut Words<'_>) -> Result<(u16, Option<Mode>), CliError> {
+    let (from, to) = w.varying::<u16>("a port")?;
+    match to {
+        Some((to, _)) if from > to => Err(upside_down(from, to)),
+        to => Ok((from, to.map(|(to, random)| mode(from.into(), to.into(), random)))),
+    }
+}
+
+/// An address of this family, if one is asked for, that may vary, and how if it does.
+fn address(w: &mut Words<'_>, family: Option<Family>) -> Result<(IpAddr, Option<Mode>), CliError> {
+    let what = match family {
+        Some(Family::V4) => "an IPv4 address",
+        Some(Family::V6) => "an IPv6 address",
+        None => "an IP address",
+    };
+    let (from, to) = w.varying::<IpAddr>(what)?;
+    let other = |a: IpAddr| family.is_some_and(|f| f != Family::of(a));
+    if let Some(wrong) = [Some(from), to.map(|t| t.0)].into_iter().flatten().find(|a| other(*a)) {
+        return Err(w.unexpected(what, Some(&wrong.to_string())));
+    }
     let Some((to, random)) = to else { return Ok((from, None)) };
-    let (min, max) = (from.into(), to.into());
-    if min > max {
-        return Err(CliError::new(format!("{from} is more than {to}: a range begins with the least")));
+    if from > to {
+        return Err(upside_down(from, to));
     }
-    let mode = if random { Mode::Random { min, max } } else { Mode::Increment { min, max, step: 1 } };
-    Ok((from, Some(mode)))
-}
-
-/// An IPv4 address as a number.
-#[derive(Clone, Copy)]
-struct Ip(Ipv4Addr);
-
-impl FromStr for Ip {
-    type Err = std::net::AddrParseError;
-    fn from_str(text: &str) -> Result<Ip, Self::Err> {
-        text.parse().map(Ip)
-    }
-}
-impl Display for Ip {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-impl From<Ip> for u64 {
-    fn from(ip: Ip) -> u64 {
-        ip.0.to_bits().into()
-    }
+    let (min, max) = match (from, to) {
+        (IpAddr::V4(min), IpAddr::V4(max)) => (min.to_bits().into(), max.to_bits().into()),
+        (IpAddr::V6(min), IpAddr::V6(max)) if min.to_bits() >> 64 == max.to_bits() >> 64 => {
+            (min.to_bits() as u64, max.to_bits() as u64)
+        }
+        _ => {
+            let wrong =
+                "are no range: two IPv4 addresses, or two IPv6 addresses whose first 64 bits are the same";
+            return Err(CliError::new(format!("{from} and {to} {wrong}")));
+        }
+    };
+    Ok((from, Some(mode(min, max, random))))
 }
 
 fn read_packet(w: &mut Words<'_>) -> Result<Packet, CliError> {
@@ -272,12 +340,13 @@ fn read_packet(w: &mut Words<'_>) -> Result<Packet, CliError> {
         payload: Payload::Zeros,
     };
     let label = w.peek().and_then(|word| word.strip_suffix(':'));
-    let of_ip4 = |label: &str| {
-        matches!(label, "UDP" | "TCP" | "ICMP") || number(label).is_some_and(|n| n <= u8::MAX.into())
+    let of_ip = |label: &str| {
+        matches!(label, "UDP" | "TCP" | "ICMP" | "ICMP6")
+            || number(label).is_some_and(|n| n <= u8::MAX.into())
     };
-    if label.is_some_and(of_ip4) {
-        packet.begin = Some(Begin::Ip4);
-        read_ip4(w, &mut packet, NEIGHBOUR, Mac::ZERO)?;
+    if label.is_some_and(of_ip) {
+        let family = read_ip(w, &mut packet, None, NEIGHBOUR, Mac::ZERO)?;
+        packet.begin = Some(Begin::Ip(family));
     } else if let Some(label) = label {
         w.next();
         packet.begin = Some(Begin::Ethernet);
@@ -294,8 +363,9 @@ fn read_packet(w: &mut Words<'_>) -> Result<Packet, CliError> {
         w.expect("->")?;
         let dst: Mac = w.need("an Ethernet address")?;
         packet.head = Head::Raw(EthernetHeader::new(dst, src, kind).0.to_vec());
-        if label == "IP4" && w.peek().is_some_and(|word| word.ends_with(':')) {
-            read_ip4(w, &mut packet, src, dst)?;
+        let family = [Family::V4, Family::V6].into_iter().find(|f| f.names().0 == label);
+        if family.is_some() && w.peek().is_some_and(|word| word.ends_with(':')) {
+            read_ip(w, &mut packet, family, src, dst)?;
         }
     }
     packet.payload = read_payload(w)?;
@@ -317,29 +387,51 @@ fn number(text: &str) -> Option<u16> {
     }
 }
 
-fn read_ip4(w: &mut Words<'_>, packet: &mut Packet, src_mac: Mac, dst_mac: Mac) -> Result<(), CliError> {
+/// The IP header and what is behind it, of this family or of any.
+fn read_ip(
+    w: &mut Words<'_>,
+    packet: &mut Packet,
+    family: Option<Family>,
+    src_mac: Mac,
+    dst_mac: Mac,
+) -> Result<Family, CliError> {
     let label = w.next().unwrap_or_default();
     let name = label.strip_suffix(':').unwrap_or(label);
-    let (src, src_mode) = value::<Ip>(w, "an IPv4 address")?;
+    let (src, src_mode) = address(w, family)?;
     w.expect("->")?;
-    let (dst, dst_mode) = value::<Ip>(w, "an IPv4 address")?;
-    let mut builder = PacketBuilder::ipv4(src.0, dst.0).ethernet(src_mac, dst_mac);
-    let mut varying = vec![(SRC_IP, 4, src_mode, true), (DST_IP, 4, dst_mode, true)];
-    while let Some(word @ ("ttl" | "tos")) = w.peek() {
+    let (dst, dst_mode) = address(w, Some(Family::of(src)))?;
+    let (builder, at, [hops, class], icmp, request, reply) = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            use wire::icmpv4::kind;
+            let words = ["ttl", "tos"];
+            (PacketBuilder::ipv4(src, dst), V4, words, "ICMP", kind::ECHO_REQUEST, kind::ECHO_REPLY)
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            use wire::icmpv6::kind;
+            let words = ["hop-limit", "traffic-class"];
+            (PacketBuilder::ipv6(src, dst), V6, words, "ICMP6", kind::ECHO_REQUEST, kind::ECHO_REPLY)
+        }
+        // The second address was asked to be of the first one's family.
+        _ => return Err(CliError::new(format!("{src} and {dst} are of different families"))),
+    };
+    let mut builder = builder.ethernet(src_mac, dst_mac);
+    let mut varying =
+        vec![(at.src, at.address, src_mode, at.checksum), (at.dst, at.address, dst_mode, at.checksum)];
+    while let Some(word) = w.peek().filter(|word| [hops, class].contains(word)) {
         w.next();
         let n = w.need("a number of 0 to 255")?;
-        builder = if word == "ttl" { builder.ttl(n) } else { builder.tos(n) };
+        builder = if word == hops { builder.ttl(n) } else { builder.tos(n) };
     }
     builder = match name {
         "UDP" | "TCP" => {
             let mut ports = (1024, 1024);
             if w.peek() == Some(label) {
                 w.next();
-                let (src, src_mode) = value::<u16>(w, "a port")?;
+                let (src, src_mode) = port(w)?;
                 w.expect("->")?;
-                let (dst, dst_mode) = value::<u16>(w, "a port")?;
+                let (dst, dst_mode) = port(w)?;
                 ports = (src, dst);
-                varying.extend([(SRC_PORT, 2, src_mode, false), (DST_PORT, 2, dst_mode, false)]);
+                varying.extend([(at.l4, 2, src_mode, false), (at.l4 + DST_PORT, 2, dst_mode, false)]);
             }
             packet.checksum = true;
             packet.udp = name == "UDP";
@@ -348,13 +440,13 @@ fn read_ip4(w: &mut Words<'_>, packet: &mut Packet, src_mac: Mac, dst_mac: Mac) 
                 false => builder.tcp(ports.0, ports.1, 0, 0, read_flags(w)),
             }
         }
-        "ICMP" => {
-            let mut message = kind::ECHO_REQUEST;
+        name if name == icmp => {
+            let mut message = request;
             if w.peek() == Some("ICMP") {
                 w.next();
                 message = match w.next() {
-                    Some("echo_request") => kind::ECHO_REQUEST,
-                    Some("echo_reply") => kind::ECHO_REPLY,
+                    Some("echo_request") => request,
+                    Some("echo_reply") => reply,
                     other => return Err(w.unexpected("echo_request or echo_reply", other)),
                 };
             }
@@ -364,14 +456,15 @@ fn read_ip4(w: &mut Words<'_>, packet: &mut Packet, src_mac: Mac, dst_mac: Mac) 
         _ => match number(name).and_then(|n| u8::try_from(n).ok()) {
             Some(protocol) => builder.protocol(protocol),
             None => {
-                return Err(w.unexpected("\"UDP:\", \"TCP:\", \"ICMP:\" or a protocol's number", Some(label)));
+                let expected = format!("\"UDP:\", \"TCP:\", \"{icmp}:\" or a protocol's number");
+                return Err(w.unexpected(&expected, Some(label)));
             }
         },
     };
-    packet.head = Head::Ip4(builder);
-    let modes = varying.into_iter().filter_map(|(at, width, mode, ip)| Some(field(at, width, mode?, ip)));
+    packet.head = Head::Ip(builder, at);
+    let modes = varying.into_iter().filter_map(|(at, width, mode, sum)| Some(field(at, width, mode?, sum)));
     packet.fields = modes.collect();
-    Ok(())
+    Ok(Family::of(src))
 }
 
 fn read_flags(w: &mut Words<'_>) -> Flags {

@@ -39,13 +39,13 @@ pub fn register(r: &mut Registry<Context>) {
 
 fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let text: String = a.need("stream")?;
-    let Description { mut stream, interface, ip4 } = describe::read(&text)?;
+    let Description { mut stream, interface, bare } = describe::read(&text)?;
     let Some((generator, _)) = c.system.generators.get(&interface) else {
         return Err(CliError::new(format!(
             "{interface} is no packet generator: make one with \"create packet-generator interface pg0\""
         )));
     };
-    if let Some(i) = c.system.router.interface_named(&interface).filter(|_| ip4) {
+    if let Some(i) = c.system.router.interface_named(&interface).filter(|_| bare) {
         stream.templates.iter_mut().for_each(|t| t.bytes[..6].copy_from_slice(&i.mac.0));
     }
     generator.add(stream).map_err(|e| CliError::new(e.to_string()))?;

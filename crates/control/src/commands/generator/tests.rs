@@ -6,7 +6,8 @@ use buf::{Frame, Pool};
 use drivers::pktgen::{self, Config};
 use proptest::prelude::*;
 use wire::checksum::Sum;
-use wire::{EthernetHeader, IcmpHeader, Ipv4Header, TcpHeader, UdpHeader};
+use wire::extension::Chain;
+use wire::{EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 
 use super::describe;
 
@@ -163,7 +164,8 @@ proptest! {
     #[test]
     fn any_words_are_read_or_refused(words in prop::collection::vec(prop::sample::select(vec![
         "{", "}", "name", "x", "size", "64-65", "64+99", "0", "7", "99999999999999999999", "-", "+", "data", "IP4:",
-        "UDP:", "TCP:", "ICMP:", "ICMP", "->", "02:00:00:00:00:01", "10.0.0.1", "10.0.0.9", "10.0.0.1-10.0.0.3", "hex",
+        "UDP:", "TCP:", "ICMP:", "ICMP", "->", "02:00:00:00:00:01", "10.0.0.1", "10.0.0.9", "10.0.0.1-10.0.0.3", "hex", "IP6:", "ICMP6:",
+        "fd00::1", "fd00::1-fd00::9", "hop-limit",
         "0x0102", "incrementing", "ttl", "SYN", "rate", "limit", "echo_reply", "é-é", "0x88b5:", ":",
     ]), 0..40), whole: bool) {
         let mut text = words.join(" ");
@@ -192,7 +194,8 @@ fn packets_for_ip4_input_begin_with_their_ip_header() {
     let udp = "UDP: 10.0.0.2 -> 10.0.1.2";
     assert!(refused(&format!("{{ node ip4-input size 27 data {{ {udp} }} }}")).contains("at least 28 bytes"));
     assert!(refused(&format!("{{ node ip4-input data {{ IP4: {MACS} {udp} }} }}")).contains("leave out"));
-    assert!(refused(&format!("{{ node ip6-input data {{ {udp} }} }}")).contains("or ip4-input"));
+    assert!(refused(&format!("{{ node ip5-input data {{ {udp} }} }}")).contains("or ip6-input"));
+    assert!(refused(&format!("{{ node ip6-input data {{ {udp} }} }}")).contains("for ip4-input"));
     assert!(refused("{ data { 300: 10.0.0.2 -> 10.0.1.2 } }").contains("a type such as"));
 }
 
@@ -201,4 +204,77 @@ fn ethernet_addresses_may_be_three_groups() {
     let all = packets("{ data { IP4: 1.2.3 -> 4.5.6 UDP: 10.0.0.2 -> 10.0.1.2 UDP: 1234 -> 2345 } }", 1);
     checked(&all[0]);
     assert_eq!(all[0][..12], [0, 4, 0, 5, 0, 6, 0, 1, 0, 2, 0, 3]);
+}
+
+/// Lengths and checksums of an IPv6 packet are right; its header, and what is behind it.
+fn checked6(p: &[u8]) -> (&Ipv6Header, &[u8]) {
+    let (ethernet, rest) = EthernetHeader::split(p).unwrap();
+    assert_eq!(ethernet.ethertype(), 0x86dd);
+    let (ip, l4) = Ipv6Header::split(rest).unwrap();
+    assert_eq!((ip.version(), ip.total_len()), (6, rest.len()));
+    let chain = Chain::of(rest).unwrap();
+    assert!(chain.whole && chain.offset == 40);
+    if matches!(ip.next_header(), 6 | 17 | 58) {
+        assert!(Sum::of(l4).plus(ip.pseudo_sum(ip.next_header(), l4.len() as u32)).is_valid());
+    }
+    if ip.next_header() == 17 {
+        assert_eq!(usize::from(UdpHeader::split(l4).unwrap().0.length()), l4.len());
+    }
+    (ip, l4)
+}
+
+#[test]
+fn ipv6_packets_vary_as_ipv4_ones_do() {
+    let data = "UDP: fd00::fffe - fd00::1:1 -> 2001:db8::2+2001:db8::9 hop-limit 9 traffic-class 184 UDP: 7 -> 80 - 81";
+    let all = packets(&format!("{{ size 70+99 data {{ IP6: {MACS} {data} }} }}"), 64);
+    let seen: Vec<_> = all
+        .iter()
+        .map(|p| {
+            let (ip, l4) = checked6(p);
+            let udp = UdpHeader::split(l4).unwrap().0;
+            assert_eq!((udp.src_port(), ip.hop_limit(), ip.traffic_class()), (7, 9, 184));
+            assert!((2..=9).contains(&ip.dst().segments()[7]));
+            (ip.src().to_string(), udp.dst_port())
+        })
+        .collect();
+    let expected =
+        [("fd00::fffe", 80), ("fd00::ffff", 81), ("fd00::1:0", 80), ("fd00::1:1", 81), ("fd00::fffe", 80)];
+    assert!(seen.iter().map(|(a, p)| (a.as_str(), *p)).zip(expected).all(|(a, b)| a == b), "{seen:?}");
+
+    let one = |data: &str| packets(&format!("{{ size 80-90 data {{ IP6: {MACS} {data} }} }}"), 20);
+    for p in one("TCP: fd00::1 -> fd00::2 - fd00::4 TCP: 5 -> 6 SYN ACK incrementing 5") {
+        let tcp = TcpHeader::split(checked6(&p).1).unwrap().0;
+        assert_eq!((tcp.src_port(), tcp.dst_port(), tcp.flags().0), (5, 6, 0x12));
+    }
+    for (data, message) in [("", 128), ("ICMP echo_reply", 129), ("ICMP echo_request hex 0xabcdef", 128)] {
+        for p in one(&format!("ICMP6: fd00::1 -> fd00::2 {data}")) {
+            let (ip, l4) = checked6(&p);
+            assert_eq!((ip.next_header(), l4[0]), (58, message));
+        }
+    }
+    assert_eq!(checked6(&one("47: fd00::1 -> fd00::2 hex 0x0102")[0]).1[..3], [1, 2, 0]);
+    for bare in ["UDP: fd00::1 -> fd00::2 incrementing 8", "ICMP6: fd00::1 -> fd00::2 ICMP echo_request"] {
+        let all = packets(&format!("{{ size 64-65 data {{ {bare} }} node ip6-input }}"), 2);
+        assert_eq!(all.iter().map(|p| checked6(p).0.total_len()).collect::<Vec<_>>(), [64, 65]);
+        assert!(refused(&format!("{{ data {{ {bare} }} }}")).contains("node ip6-input"));
+        assert!(refused(&format!("{{ node ip4-input data {{ {bare} }} }}")).contains("for ip6-input"));
+    }
+}
+
+#[test]
+fn addresses_that_do_not_go_together_are_told() {
+    for (data, expected) in [
+        (format!("IP4: {MACS} UDP: fd00::1 -> fd00::2"), "an IPv4 address"),
+        (format!("IP6: {MACS} UDP: 10.0.0.1 -> 10.0.0.2"), "an IPv6 address"),
+        (format!("IP6: {MACS} UDP: fd00::1 -> 10.0.0.2"), "an IPv6 address"),
+        (format!("IP6: {MACS} UDP: fd00::9 - fd00::1 -> fd00::2"), "more than"),
+        (format!("IP6: {MACS} UDP: fd00::1 - fd00:0:0:1::1 -> fd00::2"), "first 64 bits"),
+        (format!("IP6: {MACS} ICMP: fd00::1 -> fd00::2"), "\"ICMP6:\""),
+        (format!("IP6: {MACS} UDP: fd00::1 -> fd00::2 ttl 9"), "not \"ttl\""),
+        ("UDP: x -> fd00::2".to_string(), "an IP address"),
+        ("UDP: 10.0.0.1 - fd00::1 -> fd00::2".to_string(), "no range"),
+    ] {
+        let message = refused(&format!("{{ data {{ {data} }} }}"));
+        assert!(message.contains(expected), "{data}: {message}");
+    }
 }
