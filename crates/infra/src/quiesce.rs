@@ -106,6 +106,11 @@ impl Domain {
     }
 
     /// The latest mark that every reader has passed.
+    pub(crate) fn all_passed(&self) -> Mark {
+        Self::reached(&lock(&self.0.state))
+    }
+
+    /// The same, of a state that is locked.
     fn reached(state: &State) -> Mark {
         // Pairs with the fence in enter(): either the reader sees what was unpublished before, or this sees that
         // the reader is online.

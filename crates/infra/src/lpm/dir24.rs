@@ -11,13 +11,17 @@
 //! What length the prefix behind an entry has is the writer's business and lies in arrays of its own, as do the
 //! routes themselves.
 
-use super::{Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap};
+use super::{
+    Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,
+    first::{DENSE, ENTRIES, First, PER_HUGE, resident},
+    wide::{Wide, WideReader},
+};
 use crate::{
     class_a::Indices,
-    mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
+    mem::{Pages, SMALL, SharedZeroed, Zeroed},
     quiesce::Domain,
     sync::atomic::{
-        AtomicU32, AtomicU64,
+        AtomicU32,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
@@ -25,18 +29,8 @@ use std::{io, ops::Range};
 
 /// Set in an entry of the first table that holds the index of a group.
 const GROUP: u32 = 1 << 31;
-/// Entries of the first table, one for each /24.
-const ENTRIES: usize = 1 << 24;
-/// Values of an address's first byte, each with a leaf for prefixes that are no longer.
-const WIDE: usize = 256;
-/// Length of the longest prefix that lies there.
-const WIDE_LEN: u8 = 8;
-/// Entries of the first table in a small page.
-const PER_SMALL: usize = SMALL / size_of::<u32>();
-/// Small pages in a huge one.
-const PER_HUGE: usize = HUGE / SMALL;
-/// Of 512 small pages so many are written to when one huge page is worth its memory.
-const DENSE: usize = 64;
+/// Length of the longest prefix that lies beside the entries.
+const WIDE: u8 = 8;
 /// Groups in a small page of the second table.
 const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 
@@ -49,56 +43,23 @@ const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Writer, Dir24Reader)> {
     let groups = groups.min(ENTRIES as u32);
     let group_entries = groups as usize * 256;
+    let (first, wide) = (First::new(pages)?, Wide::new()?);
     let reader = Dir24Reader {
-        first: Zeroed::with_pages(ENTRIES, pages)?.share(),
-        wide: Zeroed::with_pages(WIDE, Pages::Small)?.share(),
+        first: first.entries.clone(),
+        wide: wide.reader(),
         second: Zeroed::with_pages(group_entries, pages)?.share(),
     };
     let writer = Dir24Writer {
         reader: reader.clone(),
-        first_len: Zeroed::with_pages(ENTRIES, Pages::Small)?,
-        wide_len: [0; WIDE],
+        first,
+        wide,
         second_len: Zeroed::with_pages(group_entries, Pages::Small)?,
         members: Zeroed::with_pages(groups as usize, Pages::Small)?,
         groups: Indices::new(domain.clone(), groups),
         routes: PrefixMap::new(),
-        touched: Touched::new(),
         pages,
     };
     Ok((writer, reader))
-}
-
-/// The small pages of the first table that were written to.
-struct Touched(Box<[[u64; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]>);
-
-impl Touched {
-    fn new() -> Touched {
-        Touched(Box::new([[0; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]))
-    }
-
-    /// Notes a page; gives how many there are now in its huge page if it is a new one.
-    fn note(&mut self, page: usize) -> Option<usize> {
-        let huge = &mut self.0[page / PER_HUGE];
-        let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new.then(|| count(huge))
-    }
-
-    /// How many there are in each huge page.
-    fn counts(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().map(|huge| count(huge))
-    }
-
-    /// Pages of the array of lengths, which has a byte for each entry: one for four pages of entries.
-    fn of_lengths(&self) -> usize {
-        let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();
-        self.0.as_flattened().iter().map(|word| quarters(*word)).sum()
-    }
-}
-
-fn count(words: &[u64]) -> usize {
-    words.iter().map(|w| w.count_ones() as usize).sum()
 }
 
 /// A handle to look up addresses; cheap to clone.
@@ -106,8 +67,8 @@ fn count(words: &[u64]) -> usize {
 pub struct Dir24Reader {
     /// [`ENTRIES`] entries.
     first: SharedZeroed<AtomicU32>,
-    /// The leaf of prefixes of up to 8 bits for each first byte; in the upper half, how often it has changed.
-    wide: SharedZeroed<AtomicU64>,
+    /// Prefixes of up to 8 bits.
+    wide: WideReader<WIDE>,
     /// 256 entries for each group.
     second: SharedZeroed<AtomicU32>,
 }
@@ -126,27 +87,11 @@ impl Dir24Reader {
 
     /// What an entry of the first table means for `addr`.
     #[inline(always)]
-    fn resolve(&self, mut entry: u32, addr: u32) -> u32 {
-        loop {
-            let leaf = self.narrow(entry, addr);
-            if leaf != NO_ROUTE {
-                return leaf;
-            }
-            let wide = self.wide(addr);
-            // A longer route may have come before the wide one went, and may have gone again since: two answers of
-            // different times are none of the table's. There was no longer route at a time when the wide one was this
-            // very one, and no other came and went in between, or its number of changes would tell.
-            entry = self.entry(addr);
-            if self.narrow(entry, addr) == NO_ROUTE && self.wide(addr) == wide {
-                return wide as u32;
-            }
+    fn resolve(&self, entry: u32, addr: u32) -> u32 {
+        match self.narrow(entry, addr) {
+            NO_ROUTE => self.wide.settle(addr >> 24, || self.narrow(self.entry(addr), addr)),
+            leaf => leaf,
         }
-    }
-
-    #[inline(always)]
-    fn wide(&self, addr: u32) -> u64 {
-        // SAFETY: a shift by 24 leaves 8 bits, and `wide` has 256 words.
-        unsafe { self.wide.get_unchecked((addr >> 24) as usize) }.load(Acquire)
     }
 
     #[inline(always)]
@@ -183,17 +128,14 @@ impl LpmLookup for Dir24Reader {
 /// The one handle that may change the table.
 pub struct Dir24Writer {
     reader: Dir24Reader,
-    /// Length of the prefix behind each entry of the first table that is no group; 0 where the entry is 0.
-    first_len: Zeroed<u8>,
-    /// Length of the prefix behind the leaf of each first byte.
-    wide_len: [u8; WIDE],
-    /// The same for the second table.
+    first: First,
+    wide: Wide<WIDE>,
+    /// Length of the prefix behind each entry of the second table.
     second_len: Zeroed<u8>,
     /// How many prefixes longer than /24 each group holds.
     members: Zeroed<u16>,
     groups: Indices,
     routes: PrefixMap<u32>,
-    touched: Touched,
     pages: Pages,
 }
 
@@ -203,46 +145,18 @@ impl Dir24Writer {
         self.reader.clone()
     }
 
-    /// Notes that an entry of the first table is written to.
-    fn touch(&mut self, page: usize) {
-        if self.touched.note(page) == Some(DENSE) && self.pages == Pages::Small {
-            self.reader.first.make_huge(page / PER_HUGE);
-        }
-    }
-
-    /// Bytes in memory of either table of entries whose small pages, so many in each huge page, were written to.
-    fn resident(&self, touched: impl Iterator<Item = usize>) -> usize {
-        let is_huge = |n: usize| if self.pages == Pages::Huge { n > 0 } else { n >= DENSE };
-        touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
-    }
-
     /// Gives `leaf` to the entries of the first table in `range`, and of groups linked there, whose present
     /// prefix `replaces` says to give way, and notes `len` as the new prefix's length.
     fn paint_first(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool + Copy) {
-        for page in range.start / PER_SMALL..range.end.div_ceil(PER_SMALL) {
-            self.touch(page);
-        }
+        self.first.touch(range.clone());
         for at in range {
-            let entry = self.reader.first[at].load(Relaxed);
+            let entry = self.first.entries[at].load(Relaxed);
             if entry & GROUP != 0 {
                 let start = ((entry & !GROUP) as usize) << 8;
                 self.paint_second(start..start + 256, leaf, len, replaces);
-            } else if replaces(self.first_len[at]) {
-                self.reader.first[at].store(leaf, Release);
-                self.first_len[at] = len;
-            }
-        }
-    }
-
-    /// The same for a prefix of up to 8 bits.
-    fn paint_wide(&mut self, prefix: u32, len: u8, leaf: u32, leaf_len: u8, replaces: impl Fn(u8) -> bool) {
-        let start = (prefix >> 24) as usize;
-        for byte in start..start + (1 << (WIDE_LEN - len)) {
-            if replaces(self.wide_len[byte]) {
-                let wide = &self.reader.wide[byte];
-                let changes = (wide.load(Relaxed) >> 32).wrapping_add(1);
-                wide.store(changes << 32 | u64::from(leaf), Release);
-                self.wide_len[byte] = leaf_len;
+            } else if replaces(self.first.len[at]) {
+                self.first.entries[at].store(leaf, Release);
+                self.first.len[at] = len;
             }
         }
     }
@@ -260,7 +174,7 @@ impl Dir24Writer {
     /// Adds a prefix longer than /24 that was not there.
     fn add_long(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<(), LpmFull> {
         let at = (prefix >> 8) as usize;
-        let entry = self.reader.first[at].load(Relaxed);
+        let entry = self.first.entries[at].load(Relaxed);
         if entry & GROUP != 0 {
             let group = entry & !GROUP;
             self.members[group as usize] += 1;
@@ -269,7 +183,7 @@ impl Dir24Writer {
         }
         let group = self.groups.take().map_err(|full| LpmFull::Groups(full.capacity))?;
         self.members[group as usize] = 1;
-        self.touch(at / PER_SMALL);
+        self.first.touch(at..at + 1);
         // Groups are taken from the lowest on: this one begins the last page that it takes.
         let page = group as usize / GROUPS_PER_SMALL;
         if (group as usize).is_multiple_of(GROUPS_PER_SMALL)
@@ -279,17 +193,17 @@ impl Dir24Writer {
             self.reader.second.make_huge(page / PER_HUGE);
         }
         let start = (group as usize) << 8;
-        self.paint_second(start..start + 256, entry, self.first_len[at], |_| true);
+        self.paint_second(start..start + 256, entry, self.first.len[at], |_| true);
         self.paint_second(within(group, prefix, len), leaf, len, |_| true);
         // The group is complete: readers may come.
-        self.reader.first[at].store(GROUP | group, Release);
+        self.first.entries[at].store(GROUP | group, Release);
         Ok(())
     }
 
     /// Takes away a prefix longer than /24; `cover` and its length stand behind it.
     fn remove_long(&mut self, prefix: u32, len: u8, cover: u32, cover_len: u8) {
         let at = (prefix >> 8) as usize;
-        let entry = self.reader.first[at].load(Relaxed);
+        let entry = self.first.entries[at].load(Relaxed);
         let group = entry & !GROUP;
         self.members[group as usize] -= 1;
         if self.members[group as usize] > 0 {
@@ -297,8 +211,8 @@ impl Dir24Writer {
             return;
         }
         // The last one: what is left is the one route that covers the whole /24, which is this one's cover.
-        self.first_len[at] = cover_len;
-        self.reader.first[at].store(cover, Release);
+        self.first.len[at] = cover_len;
+        self.first.entries[at].store(cover, Release);
         self.groups.release(group);
     }
 }
@@ -307,6 +221,12 @@ impl Dir24Writer {
 fn within(group: u32, prefix: u32, len: u8) -> Range<usize> {
     let start = (group as usize) << 8 | (prefix & 0xff) as usize;
     start..start + (1 << (32 - len))
+}
+
+/// The values of the first byte that a prefix of up to 8 bits covers.
+fn bytes(prefix: u32, len: u8) -> Range<usize> {
+    let start = (prefix >> 24) as usize;
+    start..start + (1 << (WIDE - len))
 }
 
 /// The entries of the first table that a prefix of 9 to 24 bits covers.
@@ -326,11 +246,11 @@ impl Lpm for Dir24Writer {
         self.routes.make_room(prefix, len)?;
         let old = self.routes.get(prefix, len);
         match len {
-            0..=WIDE_LEN => self.paint_wide(prefix, len, leaf, len, |old| old <= len),
+            0..=WIDE => self.wide.paint(bytes(prefix, len), leaf, len, |old| old <= len),
             9..=24 => self.paint_first(covered(prefix, len), leaf, len, |old| old <= len),
             _ if old.is_none() => self.add_long(prefix, len, leaf)?,
             _ => {
-                let group = self.reader.first[(prefix >> 8) as usize].load(Relaxed) & !GROUP;
+                let group = self.first.entries[(prefix >> 8) as usize].load(Relaxed) & !GROUP;
                 self.paint_second(within(group, prefix, len), leaf, len, |old| old == len);
             }
         }
@@ -342,10 +262,10 @@ impl Lpm for Dir24Writer {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.remove(prefix, len)?;
         // Where no prefix of more than 8 bits covers this one, an entry says nothing: the leaf of the first byte does.
-        let least = if len > WIDE_LEN { WIDE_LEN + 1 } else { 0 };
+        let least = if len > WIDE { WIDE + 1 } else { 0 };
         let (cover, cover_len) = self.routes.cover(prefix, len, least).unwrap_or((NO_ROUTE, 0));
         match len {
-            0..=WIDE_LEN => self.paint_wide(prefix, len, cover, cover_len, |old| old == len),
+            0..=WIDE => self.wide.paint(bytes(prefix, len), cover, cover_len, |old| old == len),
             9..=24 => self.paint_first(covered(prefix, len), cover, cover_len, |old| old == len),
             _ => self.remove_long(prefix, len, cover, cover_len),
         }
@@ -369,9 +289,8 @@ impl Lpm for Dir24Writer {
         let groups = self.groups.end() as usize;
         let group_pages = groups.div_ceil(GROUPS_PER_SMALL);
         let of_groups = (0..group_pages).step_by(PER_HUGE).map(|first| (group_pages - first).min(PER_HUGE));
-        let entries = self.resident(self.touched.counts()) + self.resident(of_groups) + SMALL;
-        let bookkeeping =
-            self.touched.of_lengths() + (groups * 256).div_ceil(SMALL) + (groups * 2).div_ceil(SMALL);
-        entries + bookkeeping * SMALL + self.routes.memory_bytes()
+        let second = resident(self.pages, of_groups) + (groups * 256).next_multiple_of(SMALL);
+        let members = (groups * 2).next_multiple_of(SMALL);
+        self.first.memory_bytes() + self.wide.memory_bytes() + second + members + self.routes.memory_bytes()
     }
 }

@@ -6,15 +6,19 @@
 
 mod address;
 mod dir24;
+mod first;
 mod naive;
 mod prefix_map;
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests;
+mod trie;
+mod wide;
 
 pub use address::Address;
 pub use dir24::{Dir24Reader, Dir24Writer, dir24};
 pub use naive::NaiveLpm;
 pub use prefix_map::PrefixMap;
+pub use trie::{TrieReader, TrieWriter, trie};
 
 use std::fmt;
 

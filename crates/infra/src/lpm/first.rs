@@ -1,0 +1,94 @@
+//! A table with an entry for each value of an address's first 24 bits, in memory only where it was written to.
+
+use crate::{
+    mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
+    sync::atomic::AtomicU32,
+};
+use std::{io, ops::Range};
+
+/// Entries of the table.
+pub(super) const ENTRIES: usize = 1 << 24;
+/// Bits of an address that choose one.
+pub(super) const BITS: u8 = 24;
+/// Entries in a small page.
+const PER_SMALL: usize = SMALL / size_of::<u32>();
+/// Small pages in a huge one.
+pub(super) const PER_HUGE: usize = HUGE / SMALL;
+/// Of 512 small pages so many are written to when one huge page is worth its memory.
+pub(super) const DENSE: usize = 64;
+
+/// The writer's side of the table. What an entry means is the business of whoever uses it.
+pub(super) struct First {
+    /// What readers see.
+    pub entries: SharedZeroed<AtomicU32>,
+    /// Length of the prefix behind each entry.
+    pub len: Zeroed<u8>,
+    touched: Touched,
+    pages: Pages,
+}
+
+impl First {
+    /// A table of zeros.
+    pub fn new(pages: Pages) -> io::Result<First> {
+        Ok(First {
+            entries: Zeroed::with_pages(ENTRIES, pages)?.share(),
+            len: Zeroed::with_pages(ENTRIES, Pages::Small)?,
+            touched: Touched::new(),
+            pages,
+        })
+    }
+
+    /// Notes that the entries in `range` are written to.
+    pub fn touch(&mut self, range: Range<usize>) {
+        for page in range.start / PER_SMALL..range.end.div_ceil(PER_SMALL) {
+            if self.touched.note(page) == Some(DENSE) && self.pages == Pages::Small {
+                self.entries.make_huge(page / PER_HUGE);
+            }
+        }
+    }
+
+    /// Memory in use, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        resident(self.pages, self.touched.counts()) + self.touched.of_lengths() * SMALL
+    }
+}
+
+/// Bytes in memory of a table whose small pages, so many in each huge page, were written to, and that gets
+/// a huge one in place of [`DENSE`].
+pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> usize {
+    let is_huge = |n: usize| if pages == Pages::Huge { n > 0 } else { n >= DENSE };
+    touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
+}
+
+/// The small pages of the table that were written to.
+struct Touched(Box<[[u64; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]>);
+
+impl Touched {
+    fn new() -> Touched {
+        Touched(Box::new([[0; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]))
+    }
+
+    /// Notes a page; gives how many there are now in its huge page if it is a new one.
+    fn note(&mut self, page: usize) -> Option<usize> {
+        let huge = &mut self.0[page / PER_HUGE];
+        let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new.then(|| count(huge))
+    }
+
+    /// How many there are in each huge page.
+    fn counts(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|huge| count(huge))
+    }
+
+    /// Pages of the array of lengths, which has a byte for each entry: one for four pages of entries.
+    fn of_lengths(&self) -> usize {
+        let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();
+        self.0.as_flattened().iter().map(|word| quarters(*word)).sum()
+    }
+}
+
+fn count(words: &[u64]) -> usize {
+    words.iter().map(|w| w.count_ones() as usize).sum()
+}

@@ -1,0 +1,183 @@
+//! A trie for IPv6 of two kinds of nodes: lists, where prefixes are few, and tables of a byte, where they are many.
+//!
+//! The first 24 bits of an address choose an entry of a table that is in memory only where there are routes. An entry is a leaf, or leads to
+//! a node (`node.rs`), and so do the node's entries. On its way a lookup remembers the last leaf that it met as the default of
+//! a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`] bits lie beside the table (`wide.rs`).
+//!
+//! A node that readers can find never changes, but for the default of one that hangs on the first table. Whoever
+//! adds or removes a route makes new nodes from the changed one up to the first table, and puts the
+//! uppermost there by one store; what hangs below is shared with the old ones. So a reader, wherever it is, looks at the table of one moment: a default that it
+//! remembers and an entry that it reads later belong together. The nodes that were replaced are used again after a
+//! grace period.
+//!
+//! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or 2,048 entries of the first
+//! table, and the defaults of the nodes there.
+
+mod build;
+mod node;
+mod pool;
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests;
+mod writer;
+
+pub use writer::TrieWriter;
+
+use super::{Address, LpmLookup, NO_ROUTE, first, wide::WideReader};
+use crate::{
+    mem::SharedZeroed,
+    quiesce::Domain,
+    sync::atomic::{AtomicU32, Ordering::Acquire},
+};
+use node::{CHILD, Nodes, Step, TABLE};
+use std::io;
+
+/// Length of the longest prefix that lies beside the table.
+const WIDE: u8 = 12;
+/// More nodes than there can be one below the other: two lists for each byte of an address behind the first three.
+const DEEPEST: usize = 32;
+/// So many addresses are looked up at a time.
+const VECTOR: usize = 256;
+
+/// Makes an empty table. It takes 2.1 GiB of address space, but memory only for routes.
+///
+/// # Errors
+/// When the kernel refuses the address space.
+pub fn trie(domain: &Domain) -> io::Result<(TrieWriter, TrieReader)> {
+    let writer = TrieWriter::new(domain, u32::MAX)?;
+    let reader = writer.reader();
+    Ok((writer, reader))
+}
+
+/// A handle to look up addresses; cheap to clone.
+#[derive(Clone)]
+pub struct TrieReader {
+    /// [`first::ENTRIES`] entries.
+    first: SharedZeroed<AtomicU32>,
+    nodes: Nodes,
+    /// Prefixes of up to [`WIDE`] bits.
+    wide: WideReader<WIDE>,
+}
+
+impl TrieReader {
+    #[inline(always)]
+    fn entry(&self, addr: u128) -> u32 {
+        // SAFETY: a shift by all but 24 bits leaves 24, and `first` has 2^24 entries.
+        unsafe { self.first.get_unchecked((addr >> (u128::BITS - u32::from(first::BITS))) as usize) }
+            .load(Acquire)
+    }
+
+    /// The leaf of the longest prefix of more than [`WIDE`] bits.
+    fn narrow(&self, addr: u128) -> u32 {
+        let (mut entry, mut best) = (self.entry(addr), NO_ROUTE);
+        for _ in 0..DEEPEST {
+            if entry & CHILD == 0 {
+                break;
+            }
+            let step = if entry & TABLE == 0 {
+                self.nodes.in_list(entry, addr)
+            } else {
+                self.nodes.in_table(entry, addr)
+            };
+            best = better(best, step.default);
+            entry = step.entry;
+        }
+        if entry & CHILD == 0 { better(best, entry) } else { best }
+    }
+
+    /// What there is to say when no prefix of more than [`WIDE`] bits covers the address.
+    #[cold]
+    fn settle(&self, addr: u128) -> u32 {
+        self.wide.settle(addr.bits(0, WIDE), || self.narrow(addr))
+    }
+
+    #[inline(always)]
+    fn vector(&self, addrs: &[u128], leaves: &mut [u32]) {
+        let mut waiting =
+            Waiting { lists: [0; VECTOR + 1], tables: [0; VECTOR + 1], n_lists: 0, n_tables: 0 };
+        for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
+            *leaf = waiting.go_on(
+                &self.nodes,
+                i,
+                *addr,
+                Step { default: NO_ROUTE, entry: self.entry(*addr) },
+                NO_ROUTE,
+            );
+        }
+        for _ in 0..DEEPEST {
+            if waiting.n_lists + waiting.n_tables == 0 {
+                break;
+            }
+            for at in 0..std::mem::take(&mut waiting.n_tables) {
+                let (i, entry) = unpack(waiting.tables[at]);
+                let step = self.nodes.in_table(entry, addrs[i]);
+                leaves[i] = waiting.go_on(&self.nodes, i, addrs[i], step, leaves[i]);
+            }
+            for at in 0..std::mem::take(&mut waiting.n_lists) {
+                let (i, entry) = unpack(waiting.lists[at]);
+                let step = self.nodes.in_list(entry, addrs[i]);
+                leaves[i] = waiting.go_on(&self.nodes, i, addrs[i], step, leaves[i]);
+            }
+        }
+        for (addr, leaf) in addrs.iter().zip(leaves.iter_mut()) {
+            if *leaf == NO_ROUTE {
+                *leaf = self.settle(*addr);
+            }
+        }
+    }
+}
+
+/// The second if it is a leaf, else the first.
+#[inline(always)]
+fn better(leaf: u32, longer: u32) -> u32 {
+    if longer == NO_ROUTE { leaf } else { longer }
+}
+
+/// Addresses of a vector that are on their way to a node: the number of the address, and the entry that leads to the node.
+struct Waiting {
+    lists: [u64; VECTOR + 1],
+    tables: [u64; VECTOR + 1],
+    n_lists: usize,
+    n_tables: usize,
+}
+
+#[inline(always)]
+fn unpack(waiting: u64) -> (usize, u32) {
+    ((waiting >> 32) as usize, waiting as u32)
+}
+
+impl Waiting {
+    /// What is known of an address after a step; it waits for its next node if there is one.
+    #[inline(always)]
+    fn go_on(&mut self, nodes: &Nodes, i: usize, addr: u128, step: Step, best: u32) -> u32 {
+        let Step { default, entry } = step;
+        let is_child = entry & CHILD != 0;
+        let is_table = entry & TABLE != 0;
+        self.lists[self.n_lists] = (i as u64) << 32 | u64::from(entry);
+        self.tables[self.n_tables] = (i as u64) << 32 | u64::from(entry);
+        self.n_lists += usize::from(is_child & !is_table);
+        self.n_tables += usize::from(is_child & is_table);
+        nodes.prefetch_list(if is_child { entry } else { CHILD });
+        let _ = addr;
+        let best = better(best, default);
+        if is_child { best } else { better(best, entry) }
+    }
+}
+
+impl LpmLookup for TrieReader {
+    type Addr = u128;
+
+    #[inline(always)]
+    fn lookup(&self, addr: u128) -> u32 {
+        match self.narrow(addr) {
+            NO_ROUTE => self.settle(addr),
+            leaf => leaf,
+        }
+    }
+
+    /// All addresses advance by a node at a time, so that the misses of many overlap.
+    fn lookup_many(&self, addrs: &[u128], leaves: &mut [u32]) {
+        for (addrs, leaves) in addrs.chunks(VECTOR).zip(leaves.chunks_mut(VECTOR)) {
+            self.vector(addrs, leaves);
+        }
+    }
+}

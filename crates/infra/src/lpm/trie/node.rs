@@ -1,0 +1,184 @@
+//! What lies in the words of nodes, and how a lookup reads them.
+//!
+//! An **entry** is 32 bits: 0 for nothing, a leaf, or with its top bit set a child. Each node has a **default**, the leaf
+//! of the longest prefix that covers all of the node; it decides where the node's entries say 0.
+//!
+//! A **list** resolves addresses to `depth` bits. It has up to seven intervals, each with an entry, side by side from `base` on, which
+//! is the lower end of the first. Where they end is counted from `base`, in addresses cut to `depth` bits, at most 65,535; elsewhere
+//! the default decides. A child is an interval of one such address; or, with the same depth, it is a list of what is in the
+//! interval, so that two levels of lists hold 49 intervals. In words of 64 bits, in little-endian order:
+//!
+//! | word | contents |
+//! |---|---|
+//! | 0 | `base`: the 64 bits of the address that end at `depth`, or its first 64 if that is less |
+//! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 behind the first; then how `base` was cut: bytes, bits |
+//! | 3 | default; entry of the last interval |
+//! | 4 to 6 | entries of the intervals before it |
+//! | 7 | lengths of the prefixes behind the entries, the last first; that of the default in the top byte |
+//!
+//! One with a single interval ends with word 3, and has the lengths in the upper half of word 1.
+//!
+//! A **table** has an entry for each value of one byte of the address.
+//!
+//! | word | contents |
+//! |---|---|
+//! | 0 | default; the length of its prefix |
+//! | 4 to 131 | entries |
+//! | 132 to 163 | lengths of the prefixes behind them |
+
+use super::pool::{Size, UNIT, UNIT_BITS};
+use crate::{
+    mem::SharedZeroed,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+use std::io;
+
+/// Set in an entry that is a child.
+pub(super) const CHILD: u32 = 1 << 31;
+/// Set in a child that is a table.
+pub(super) const TABLE: u32 = 1 << 30;
+/// Which byte of the address, counted from the last, a table is for: four bits from here on.
+const BYTE_SHIFT: u32 = UNIT_BITS;
+/// Intervals of a list.
+pub(super) const INTERVALS: usize = 7;
+/// Words of a table in front of its entries.
+pub(super) const TABLE_ENTRIES: usize = 4;
+/// Words of a table in front of its lengths.
+pub(super) const TABLE_LENGTHS: usize = 132;
+
+/// The child that is the list at `unit`.
+pub(super) fn list(unit: u32) -> u32 {
+    CHILD | unit
+}
+
+/// The child that is a table at `unit` for the byte that begins at bit `depth` of the address.
+pub(super) fn table(unit: u32, depth: u8) -> u32 {
+    CHILD | TABLE | u32::from(15 - depth / 8) << BYTE_SHIFT | unit
+}
+
+/// Where a child lies.
+#[inline(always)]
+pub(super) fn unit(entry: u32) -> u32 {
+    entry & ((1 << UNIT_BITS) - 1)
+}
+
+/// By how many bytes an address is moved down, and what is left of it by how many bits, so that its last bits are those
+/// before `depth`.
+pub(super) fn cut(depth: u8) -> (u8, u8) {
+    if depth <= 64 { (8, 64 - depth) } else { ((128 - depth) / 8, 0) }
+}
+
+/// The depth that was cut to.
+pub(super) fn depth((bytes, bits): (u8, u8)) -> u8 {
+    128 - 8 * bytes - bits
+}
+
+/// How many of the seven ends are above `at`: those in front of the first that is not. They are in the lowest seven 16-bit lanes
+/// of the two words.
+#[inline(always)]
+pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        // SAFETY: SSE2 is part of x86-64.
+        let not_above = unsafe {
+            let ends = _mm_set_epi64x(high as i64, low as i64);
+            let rest = _mm_subs_epu16(ends, _mm_set1_epi16(at as i16));
+            let zero = _mm_setzero_si128();
+            _mm_movemask_epi8(_mm_packs_epi16(_mm_cmpeq_epi16(rest, zero), zero))
+        };
+        (not_above as u32 | 1 << INTERVALS).trailing_zeros()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let end = |lane: usize| ([low, high][lane / 4] >> (lane % 4 * 16)) as u16;
+        (0..INTERVALS).position(|lane| end(lane) <= at).unwrap_or(INTERVALS) as u32
+    }
+}
+
+/// The words of nodes as readers see them. A reader in a section of the domain sees nodes as they were published; one that is not
+/// may see anything, but only words that are there.
+#[derive(Clone)]
+pub(super) struct Nodes(SharedZeroed<AtomicU64>);
+
+/// What a node says of an address.
+pub(super) struct Step {
+    pub default: u32,
+    pub entry: u32,
+}
+
+impl Nodes {
+    /// The words that a pool gives out: [`words`](super::pool::words).
+    pub fn new(words: SharedZeroed<AtomicU64>) -> io::Result<Nodes> {
+        // What `word` relies on.
+        if words.len() < ((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(Nodes(words))
+    }
+
+    /// A word of the node at `unit`, less than [`UNIT_BITS`] bits; the largest node has 164.
+    #[inline(always)]
+    fn word(&self, unit: u32, at: usize) -> u64 {
+        debug_assert!(unit < 1 << UNIT_BITS && at < Size::Table.units() as usize * UNIT);
+        // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the unit to
+        // its bits, and ask for words of such a node.
+        unsafe { self.0.get_unchecked(unit as usize * UNIT + at) }.load(Relaxed)
+    }
+
+    /// Half `at` of the words of a node.
+    #[inline(always)]
+    fn half(&self, unit: u32, at: usize) -> u32 {
+        (self.word(unit, at / 2) >> (at % 2 * 32)) as u32
+    }
+
+    /// What the list `child` says of an address.
+    #[inline(always)]
+    pub fn in_list(&self, child: u32, address: u128) -> Step {
+        let unit = unit(child);
+        let (base, low, high) = (self.word(unit, 0), self.word(unit, 1), self.word(unit, 2));
+        let (bytes, bits) = ((high >> 48) as u8, (high >> 56) as u8);
+        let cut = (address >> (bytes % 16 * 8)) as u64;
+        let at = (cut.wrapping_sub(base) >> (bits % 64)).min(u16::MAX.into());
+        let above = ends_above(low, high, at as u16);
+        Step { default: self.word(unit, 3) as u32, entry: self.half(unit, 6 + above as usize) }
+    }
+
+    /// What the table `child` says of an address.
+    #[inline(always)]
+    pub fn in_table(&self, child: u32, address: u128) -> Step {
+        let unit = unit(child);
+        let byte = (address >> (child >> BYTE_SHIFT & 15) * 8) as u8;
+        Step {
+            default: self.word(unit, 0) as u32,
+            entry: self.half(unit, 2 * TABLE_ENTRIES + usize::from(byte)),
+        }
+    }
+
+    /// Fetches the lines of a list.
+    #[inline(always)]
+    pub fn prefetch_list(&self, child: u32) {
+        self.prefetch(unit(child) as usize * UNIT);
+    }
+
+    /// Fetches the lines of a table that decide about an address.
+    #[inline(always)]
+    pub fn prefetch_table(&self, child: u32, address: u128) {
+        let at = unit(child) as usize * UNIT;
+        let byte = (address >> (child >> BYTE_SHIFT & 15) * 8) as u8;
+        self.prefetch(at);
+        self.prefetch(at + TABLE_ENTRIES + usize::from(byte) / 2);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing, whatever the address.
+        unsafe {
+            use std::arch::x86_64::*;
+            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().wrapping_add(at).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+}

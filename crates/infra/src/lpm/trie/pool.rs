@@ -1,0 +1,189 @@
+//! Memory for nodes: blocks of a few sizes in one address range that never moves.
+
+use super::super::{
+    LpmFull,
+    first::{DENSE, PER_HUGE, resident},
+};
+use crate::{
+    mem::{HUGE, Pages, Room, SMALL, SharedZeroed, Zeroed},
+    quiesce::{Domain, Mark},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+use std::{collections::VecDeque, io};
+
+/// Words of a unit. A block begins at a unit, whose number is its name.
+pub(super) const UNIT: usize = 4;
+/// Bytes of a unit.
+const UNIT_BYTES: usize = UNIT * size_of::<u64>();
+/// Bits of a unit's number: 2 GiB.
+pub(super) const UNIT_BITS: u32 = 26;
+/// No unit.
+const NONE: u32 = u32::MAX;
+
+/// How many units a block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    /// Half a cache line.
+    Half,
+    /// One cache line, and it begins with it.
+    Line,
+    /// 256 entries, and the lengths of their prefixes.
+    Table,
+}
+
+impl Size {
+    pub const fn units(self) -> u32 {
+        match self {
+            Size::Half => 1,
+            Size::Line => 2,
+            Size::Table => 41,
+        }
+    }
+}
+
+/// A block.
+pub(super) type Block = (u32, Size);
+
+/// The words that readers look at. All that can be the number of a unit is, and has the words of the largest block behind it.
+pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
+    Ok(Zeroed::with_pages(((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT, Pages::Small)?.share())
+}
+
+/// Gives out blocks, and gives one out again only when no reader can still look at it.
+pub(super) struct Pool {
+    words: SharedZeroed<AtomicU64>,
+    domain: Domain,
+    /// Units from here on were never used.
+    next: u32,
+    capacity: u32,
+    /// For each size the first free block; its first word is the number of the next.
+    free: [u32; 3],
+    /// Blocks out of the readers' reach, oldest first.
+    retired: VecDeque<(Mark, Block)>,
+    /// All readers have passed this mark.
+    passed: Option<Mark>,
+}
+
+impl Pool {
+    /// No blocks yet; at most `capacity` units, or what there are words for.
+    pub fn new(domain: &Domain, words: SharedZeroed<AtomicU64>, capacity: u32) -> Pool {
+        let room = (words.len() / UNIT).saturating_sub(Size::Table.units() as usize);
+        let capacity = capacity.min(room.try_into().unwrap_or(NONE));
+        Pool {
+            words,
+            domain: domain.clone(),
+            next: 0,
+            capacity,
+            free: [NONE; 3],
+            retired: VecDeque::new(),
+            passed: None,
+        }
+    }
+
+    /// A word of a block.
+    pub fn get(&self, unit: u32, word: usize) -> u64 {
+        self.words[unit as usize * UNIT + word].load(Relaxed)
+    }
+
+    /// Writes a word of a block.
+    pub fn set(&mut self, unit: u32, word: usize, value: u64) {
+        self.words[unit as usize * UNIT + word].store(value, Relaxed);
+    }
+
+    /// A block. What is in it, nobody knows.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
+        if self.free[size as usize] == NONE {
+            self.reclaim();
+        }
+        let unit = self.free[size as usize];
+        if unit != NONE {
+            self.free[size as usize] = self.get(unit, 0) as u32;
+            return Ok(unit);
+        }
+        self.grow(size)
+    }
+
+    /// Gives a block back that no reader ever saw.
+    pub fn give_back(&mut self, (unit, size): Block) {
+        let next = self.free[size as usize];
+        self.set(unit, 0, next.into());
+        self.free[size as usize] = unit;
+    }
+
+    /// Makes sure that retiring so many blocks next cannot fail.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn make_room(&mut self, blocks: usize) -> Result<(), LpmFull> {
+        self.retired.try_reserve(blocks).map_err(|_| LpmFull::Memory)
+    }
+
+    /// Gives blocks back that readers may still look at, but can no longer find.
+    pub fn retire(&mut self, blocks: impl Iterator<Item = Block>) {
+        let mark = self.domain.mark();
+        self.retired.extend(blocks.map(|block| (mark, block)));
+    }
+
+    /// Frees what every reader has passed.
+    fn reclaim(&mut self) {
+        let Some(&(oldest, _)) = self.retired.front() else { return };
+        if self.passed < Some(oldest) {
+            self.passed = Some(self.domain.all_passed());
+        }
+        while let Some(&(mark, block)) = self.retired.front()
+            && Some(mark) <= self.passed
+        {
+            self.retired.pop_front();
+            self.give_back(block);
+        }
+    }
+
+    /// A block of memory that was never used.
+    fn grow(&mut self, size: Size) -> Result<u32, LpmFull> {
+        let odd = size == Size::Line && !self.next.is_multiple_of(2);
+        let unit = self.next + u32::from(odd);
+        let end = unit + size.units();
+        if end > self.capacity {
+            return Err(LpmFull::Memory);
+        }
+        let byte = |unit: u32| unit as usize * UNIT_BYTES;
+        // Another 2 MiB: the kernel would promise them in any case.
+        if byte(end).div_ceil(HUGE) > byte(self.next).div_ceil(HUGE) {
+            Room::now().must_have(HUGE as u64).map_err(|_| LpmFull::Memory)?;
+        }
+        for page in byte(self.next).div_ceil(SMALL)..byte(end).div_ceil(SMALL) {
+            if page % PER_HUGE == DENSE - 1 {
+                self.words.make_huge(page / PER_HUGE);
+            }
+        }
+        if odd {
+            self.give_back((self.next, Size::Half));
+        }
+        self.next = end;
+        Ok(unit)
+    }
+
+    /// Memory in use, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let pages = (self.next as usize * UNIT_BYTES).div_ceil(SMALL);
+        let in_each = (0..pages).step_by(PER_HUGE).map(|first| (pages - first).min(PER_HUGE));
+        resident(Pages::Small, in_each) + self.retired.capacity() * size_of::<(Mark, Block)>()
+    }
+
+    /// How many units are neither free nor retired.
+    #[cfg(test)]
+    pub fn in_use(&self) -> u32 {
+        let mut n = self.next - self.retired.iter().map(|(_, (_, size))| size.units()).sum::<u32>();
+        for size in [Size::Half, Size::Line, Size::Table] {
+            let mut unit = self.free[size as usize];
+            while unit != NONE {
+                n -= size.units();
+                unit = self.get(unit, 0) as u32;
+            }
+        }
+        n
+    }
+}
