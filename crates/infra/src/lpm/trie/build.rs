@@ -51,10 +51,8 @@ struct List {
 impl List {
     /// Address of the interval that begins at `at`; `path` is any address below the list.
     fn address(&self, at: u16, path: u128) -> u128 {
-        let base = match self.depth.checked_sub(64) {
-            Some(above) => path & u128::mask(above) | u128::from(self.base).up(128 - self.depth),
-            None => u128::from(self.base) << 64,
-        };
+        let behind = 8 * cut(self.depth).0;
+        let base = path & u128::mask(64 - behind) | u128::from(self.base).up(behind);
         base.wrapping_add(u128::from(at).up(128 - self.depth))
     }
 

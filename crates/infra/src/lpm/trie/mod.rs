@@ -29,6 +29,8 @@ use crate::{
     sync::atomic::{AtomicU32, Ordering::Acquire},
 };
 use node::{CHILD, Nodes, Step, TABLE};
+
+const TABLE_BIT: u32 = TABLE.trailing_zeros();
 use std::io;
 
 /// Length of the longest prefix that lies beside the table.
@@ -66,6 +68,20 @@ impl TrieReader {
             .load(Acquire)
     }
 
+    /// TEMP
+    pub fn path(&self, addr: u128) -> String {
+        let mut entry = self.entry(addr);
+        let mut p = String::new();
+        while entry & CHILD != 0 {
+            let is_table = entry & TABLE != 0;
+            p.push(if is_table { 't' } else { 'l' });
+            entry =
+                if is_table { self.nodes.in_table(entry, &addr) } else { self.nodes.in_list(entry, &addr) }
+                    .entry;
+        }
+        p
+    }
+
     /// The leaf of the longest prefix of more than [`WIDE`] bits.
     fn narrow(&self, addr: u128) -> u32 {
         let (mut entry, mut best) = (self.entry(addr), NO_ROUTE);
@@ -74,9 +90,9 @@ impl TrieReader {
                 break;
             }
             let step = if entry & TABLE == 0 {
-                self.nodes.in_list(entry, addr)
+                self.nodes.in_list(entry, &addr)
             } else {
-                self.nodes.in_table(entry, addr)
+                self.nodes.in_table(entry, &addr)
             };
             best = better(best, step.default);
             entry = step.entry;
@@ -92,31 +108,53 @@ impl TrieReader {
 
     #[inline(always)]
     fn vector(&self, addrs: &[u128], leaves: &mut [u32]) {
-        let mut waiting =
-            Waiting { lists: [0; VECTOR + 1], tables: [0; VECTOR + 1], n_lists: 0, n_tables: 0 };
-        for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
-            *leaf = waiting.go_on(
-                &self.nodes,
-                i,
-                *addr,
-                Step { default: NO_ROUTE, entry: self.entry(*addr) },
-                NO_ROUTE,
-            );
+        let n = addrs.len().min(leaves.len()).min(VECTOR);
+        let (addrs, leaves) = (&addrs[..n], &mut leaves[..n]);
+        // The node that each address comes to next; and which addresses wait for a list, and which for a table.
+        let mut nodes = [0u32; VECTOR];
+        let (mut lists, mut tables) = ([0u8; VECTOR + 1], [0u8; VECTOR + 1]);
+        let (mut n_lists, mut n_tables) = (0usize, 0usize);
+        for i in 0..n {
+            let entry = self.entry(addrs[i]);
+            let child = child(entry);
+            leaves[i] = entry & !child;
+            nodes[i] = entry;
+            self.nodes.fetch(entry & child);
+            lists[n_lists] = i as u8;
+            tables[n_tables] = i as u8;
+            let is_child = child & 1;
+            let is_table = is_child & entry >> TABLE_BIT;
+            n_lists += (is_child ^ is_table) as usize;
+            n_tables += is_table as usize;
         }
         for _ in 0..DEEPEST {
-            if waiting.n_lists + waiting.n_tables == 0 {
+            if n_lists + n_tables == 0 {
                 break;
             }
-            for at in 0..std::mem::take(&mut waiting.n_tables) {
-                let (i, entry) = unpack(waiting.tables[at]);
-                let step = self.nodes.in_table(entry, addrs[i]);
-                leaves[i] = waiting.go_on(&self.nodes, i, addrs[i], step, leaves[i]);
+            macro_rules! round {
+                ($from:ident, $n:ident, $step:ident) => {
+                    for at in 0..std::mem::take(&mut $n) {
+                        // SAFETY: only numbers of addresses wait, each in one place, and there is one place more than addresses.
+                        unsafe {
+                            let i = usize::from(*$from.get_unchecked(at));
+                            let Step { default, entry } = self.nodes.$step(nodes[i], addrs.get_unchecked(i));
+                            let child = child(entry);
+                            let leaf = leaves.get_unchecked_mut(i);
+                            *leaf = better(better(*leaf, default), entry & !child);
+                            nodes[i] = entry;
+                            self.nodes.fetch(entry & child);
+                            *lists.get_unchecked_mut(n_lists) = i as u8;
+                            *tables.get_unchecked_mut(n_tables) = i as u8;
+                            let is_child = child & 1;
+                            let is_table = is_child & entry >> TABLE_BIT;
+                            n_lists += (is_child ^ is_table) as usize;
+                            n_tables += is_table as usize;
+                        }
+                    }
+                };
             }
-            for at in 0..std::mem::take(&mut waiting.n_lists) {
-                let (i, entry) = unpack(waiting.lists[at]);
-                let step = self.nodes.in_list(entry, addrs[i]);
-                leaves[i] = waiting.go_on(&self.nodes, i, addrs[i], step, leaves[i]);
-            }
+            round!(tables, n_tables, in_table);
+            round!(lists, n_lists, in_list);
         }
         for (addr, leaf) in addrs.iter().zip(leaves.iter_mut()) {
             if *leaf == NO_ROUTE {
@@ -126,41 +164,16 @@ impl TrieReader {
     }
 }
 
-/// The second if it is a leaf, else the first.
+/// All ones if the entry is a child, else zeros.
+#[inline(always)]
+fn child(entry: u32) -> u32 {
+    (entry as i32 >> 31) as u32
+}
+
+/// The second if it is a leaf, else the first. Which of them, nobody can foretell: a branch would often be wrong.
 #[inline(always)]
 fn better(leaf: u32, longer: u32) -> u32 {
-    if longer == NO_ROUTE { leaf } else { longer }
-}
-
-/// Addresses of a vector that are on their way to a node: the number of the address, and the entry that leads to the node.
-struct Waiting {
-    lists: [u64; VECTOR + 1],
-    tables: [u64; VECTOR + 1],
-    n_lists: usize,
-    n_tables: usize,
-}
-
-#[inline(always)]
-fn unpack(waiting: u64) -> (usize, u32) {
-    ((waiting >> 32) as usize, waiting as u32)
-}
-
-impl Waiting {
-    /// What is known of an address after a step; it waits for its next node if there is one.
-    #[inline(always)]
-    fn go_on(&mut self, nodes: &Nodes, i: usize, addr: u128, step: Step, best: u32) -> u32 {
-        let Step { default, entry } = step;
-        let is_child = entry & CHILD != 0;
-        let is_table = entry & TABLE != 0;
-        self.lists[self.n_lists] = (i as u64) << 32 | u64::from(entry);
-        self.tables[self.n_tables] = (i as u64) << 32 | u64::from(entry);
-        self.n_lists += usize::from(is_child & !is_table);
-        self.n_tables += usize::from(is_child & is_table);
-        nodes.prefetch_list(if is_child { entry } else { CHILD });
-        let _ = addr;
-        let best = better(best, default);
-        if is_child { best } else { better(best, entry) }
-    }
+    std::hint::select_unpredictable(longer == NO_ROUTE, leaf, longer)
 }
 
 impl LpmLookup for TrieReader {

@@ -10,8 +10,8 @@
 //!
 //! | word | contents |
 //! |---|---|
-//! | 0 | `base`: the 64 bits of the address that end at `depth`, or its first 64 if that is less |
-//! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 behind the first; then how `base` was cut: bytes, bits |
+//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; cut to `depth` |
+//! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 behind the first; then which bits `base` has, [`cut`] |
 //! | 3 | default; entry of the last interval |
 //! | 4 to 6 | entries of the intervals before it |
 //! | 7 | lengths of the prefixes behind the entries, the last first; that of the default in the top byte |
@@ -62,15 +62,45 @@ pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
 }
 
-/// By how many bytes an address is moved down, and what is left of it by how many bits, so that its last bits are those
-/// before `depth`.
+/// Which 64 bits of an address, by the number of bytes behind them, a list of this depth looks at, and by how many bits they are moved down so that their last ones
+/// are those before `depth`. There are at most 7 bytes behind them.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
-    if depth <= 64 { (8, 64 - depth) } else { ((128 - depth) / 8, 0) }
+    if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
 
 /// The depth that was cut to.
 pub(super) fn depth((bytes, bits): (u8, u8)) -> u8 {
     128 - 8 * bytes - bits
+}
+
+/// The 64 bits of an address that have so many bytes behind them, at most 7.
+#[inline(always)]
+fn middle(address: &u128, bytes: u64) -> u64 {
+    #[cfg(target_endian = "little")]
+    {
+        let from = (&raw const *address).cast::<u8>();
+        // SAFETY: eight bytes from one of the first eight on lie within the sixteen of the address.
+        unsafe { from.add((bytes & 7) as usize).cast::<u64>().read_unaligned() }
+    }
+    #[cfg(target_endian = "big")]
+    {
+        (*address >> (8 * (bytes & 7))) as u64
+    }
+}
+
+/// The byte of an address that has so many behind it, at most 15.
+#[inline(always)]
+fn byte(address: &u128, behind: u32) -> u8 {
+    #[cfg(target_endian = "little")]
+    {
+        let from = (&raw const *address).cast::<u8>();
+        // SAFETY: the address has 16 bytes.
+        unsafe { from.add((behind & 15) as usize).read() }
+    }
+    #[cfg(target_endian = "big")]
+    {
+        (*address >> (8 * (behind & 15))) as u8
+    }
 }
 
 /// How many of the seven ends are above `at`: those in front of the first that is not. They are in the lowest seven 16-bit lanes
@@ -134,40 +164,33 @@ impl Nodes {
 
     /// What the list `child` says of an address.
     #[inline(always)]
-    pub fn in_list(&self, child: u32, address: u128) -> Step {
+    pub fn in_list(&self, child: u32, address: &u128) -> Step {
         let unit = unit(child);
         let (base, low, high) = (self.word(unit, 0), self.word(unit, 1), self.word(unit, 2));
-        let (bytes, bits) = ((high >> 48) as u8, (high >> 56) as u8);
-        let cut = (address >> (bytes % 16 * 8)) as u64;
-        let at = (cut.wrapping_sub(base) >> (bits % 64)).min(u16::MAX.into());
-        let above = ends_above(low, high, at as u16);
+        let at = middle(address, high >> 48).wrapping_sub(base) >> (high >> 56 & 63);
+        let above = ends_above(low, high, at.min(u16::MAX.into()) as u16);
         Step { default: self.word(unit, 3) as u32, entry: self.half(unit, 6 + above as usize) }
     }
 
     /// What the table `child` says of an address.
     #[inline(always)]
-    pub fn in_table(&self, child: u32, address: u128) -> Step {
+    pub fn in_table(&self, child: u32, address: &u128) -> Step {
         let unit = unit(child);
-        let byte = (address >> (child >> BYTE_SHIFT & 15) * 8) as u8;
-        Step {
-            default: self.word(unit, 0) as u32,
-            entry: self.half(unit, 2 * TABLE_ENTRIES + usize::from(byte)),
-        }
+        let byte = usize::from(byte(address, child >> BYTE_SHIFT));
+        Step { default: self.word(unit, 0) as u32, entry: self.half(unit, 2 * TABLE_ENTRIES + byte) }
     }
 
-    /// Fetches the lines of a list.
+    /// Fetches the first line of a node.
     #[inline(always)]
-    pub fn prefetch_list(&self, child: u32) {
+    pub fn fetch(&self, child: u32) {
         self.prefetch(unit(child) as usize * UNIT);
     }
 
-    /// Fetches the lines of a table that decide about an address.
+    /// Fetches the line of a table's entry.
     #[inline(always)]
-    pub fn prefetch_table(&self, child: u32, address: u128) {
-        let at = unit(child) as usize * UNIT;
-        let byte = (address >> (child >> BYTE_SHIFT & 15) * 8) as u8;
-        self.prefetch(at);
-        self.prefetch(at + TABLE_ENTRIES + usize::from(byte) / 2);
+    pub fn fetch_entry(&self, child: u32, address: &u128) {
+        let byte = usize::from(byte(address, child >> BYTE_SHIFT));
+        self.prefetch(unit(child) as usize * UNIT + TABLE_ENTRIES + byte / 2);
     }
 
     #[inline(always)]

@@ -62,6 +62,7 @@ pub(super) struct Pool {
     retired: VecDeque<(Mark, Block)>,
     /// All readers have passed this mark.
     passed: Option<Mark>,
+    used: [u32; 3],
 }
 
 impl Pool {
@@ -77,6 +78,7 @@ impl Pool {
             free: [NONE; 3],
             retired: VecDeque::new(),
             passed: None,
+            used: [0; 3],
         }
     }
 
@@ -95,6 +97,7 @@ impl Pool {
     /// # Errors
     /// When there is no memory for it.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
+        self.used[size as usize] += 1;
         if self.free[size as usize] == NONE {
             self.reclaim();
         }
@@ -108,6 +111,7 @@ impl Pool {
 
     /// Gives a block back that no reader ever saw.
     pub fn give_back(&mut self, (unit, size): Block) {
+        self.used[size as usize] = self.used[size as usize].wrapping_sub(1);
         let next = self.free[size as usize];
         self.set(unit, 0, next.into());
         self.free[size as usize] = unit;
@@ -171,6 +175,11 @@ impl Pool {
         let pages = (self.next as usize * UNIT_BYTES).div_ceil(SMALL);
         let in_each = (0..pages).step_by(PER_HUGE).map(|first| (pages - first).min(PER_HUGE));
         resident(Pages::Small, in_each) + self.retired.capacity() * size_of::<(Mark, Block)>()
+    }
+
+    /// TEMP
+    pub fn blocks(&self) -> [u32; 3] {
+        self.used
     }
 
     /// How many units are neither free nor retired.

@@ -85,6 +85,18 @@ impl TrieWriter {
         self.nodes.pool.in_use()
     }
 
+    /// TEMP
+    pub fn sizes(&self) -> String {
+        format!(
+            "first {} wide {} pool {} routes {} {:?}",
+            self.first.memory_bytes() >> 10,
+            self.wide.memory_bytes() >> 10,
+            self.nodes.pool.memory_bytes() >> 10,
+            self.routes.memory_bytes() >> 10,
+            self.nodes.pool.blocks()
+        )
+    }
+
     fn apply(&mut self, change: &Change) -> Result<(), LpmFull> {
         match change.len {
             0..=WIDE => {
