@@ -109,15 +109,6 @@ fn main() {
         }
         let rate = routes.len() as f64 / start.elapsed().as_secs_f64() / 1e6;
         let d = dests(routes, &mut Rng(3));
-        let mut paths = std::collections::BTreeMap::new();
-        for a in &d[..20000] {
-            *paths.entry(r.path(*a)).or_insert(0) += 1;
-        }
-        let mean = paths.iter().map(|(p, n)| p.len() * n).sum::<usize>() as f64 / 20000.0;
-        let mut paths: Vec<_> = paths.into_iter().map(|(p, n)| (n, p)).collect();
-        paths.sort();
-        paths.reverse();
-        println!("mean {mean:.2} {:?}", &paths[..paths.len().min(12)]);
         let c = clocks(&r, &d);
         if name == &"240k" {
             println!(
@@ -131,11 +122,10 @@ fn main() {
             );
         }
         println!(
-            "{name:8} {:8} routes {c:7.1} clocks {rate:6.2} M/s longest {:.3} ms  {:6.1} MiB, nodes {:?}",
+            "{name:8} {:8} routes {c:7.1} clocks {rate:6.2} M/s longest {:.3} ms  {:6.1} MiB",
             w.len(),
             longest * 1e3,
-            w.memory_bytes() as f64 / 1048576.0,
-            w.sizes()
+            w.memory_bytes() as f64 / 1048576.0
         );
         let start = Instant::now();
         for (p, l) in routes {

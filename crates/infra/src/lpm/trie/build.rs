@@ -308,8 +308,8 @@ impl Builder {
         (1..=255).filter(|byte| slot(*byte) != slot(byte - 1)).nth(n).is_some()
     }
 
-    /// Sets the entry of a table that was not published yet.
-    fn set_table_slot(&mut self, child: u32, byte: u8, slot: Slot) {
+    /// Sets the entry of a table, of which readers may see one or the other.
+    pub fn set_table_slot(&mut self, child: u32, byte: u8, slot: Slot) {
         self.set_half(unit(child), 2 * TABLE_ENTRIES + usize::from(byte), slot.entry);
         self.set_byte(unit(child), TABLE_LENGTHS, byte.into(), slot.len);
     }

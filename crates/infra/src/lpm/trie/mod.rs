@@ -4,11 +4,13 @@
 //! a node (`node.rs`), and so do the node's entries. On its way a lookup remembers the last leaf that it met as the default of
 //! a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`] bits lie beside the table (`wide.rs`).
 //!
-//! A node that readers can find never changes, but for the default of one that hangs on the first table. Whoever
-//! adds or removes a route makes new nodes from the changed one up to the first table, and puts the
-//! uppermost there by one store; what hangs below is shared with the old ones. So a reader, wherever it is, looks at the table of one moment: a default that it
-//! remembers and an entry that it reads later belong together. The nodes that were replaced are used again after a
-//! grace period.
+//! A list that readers can find never changes. Whoever adds or removes a route makes a new one, and new nodes above it, up
+//! to a table, where one store puts the uppermost in its place. The nodes that were replaced are used again after a grace period.
+//!
+//! A default that a reader remembers and an entry that it reads later must belong together: a default that came
+//! before the longer route below went must not have been missed. It is enough that no entry changes under a default that has
+//! changed, as long as a reader may remember the former one. So until all readers have passed such a change, tables are
+//! replaced like lists, up to the first table, and whoever reads there looks at the table of one moment.
 //!
 //! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or 2,048 entries of the first
 //! table, and the defaults of the nodes there.
@@ -28,9 +30,7 @@ use crate::{
     quiesce::Domain,
     sync::atomic::{AtomicU32, Ordering::Acquire},
 };
-use node::{CHILD, Nodes, Step, TABLE};
-
-const TABLE_BIT: u32 = TABLE.trailing_zeros();
+use node::{CHILD, Nodes, Step, TABLE, child};
 use std::io;
 
 /// Length of the longest prefix that lies beside the table.
@@ -68,20 +68,6 @@ impl TrieReader {
             .load(Acquire)
     }
 
-    /// TEMP
-    pub fn path(&self, addr: u128) -> String {
-        let mut entry = self.entry(addr);
-        let mut p = String::new();
-        while entry & CHILD != 0 {
-            let is_table = entry & TABLE != 0;
-            p.push(if is_table { 't' } else { 'l' });
-            entry =
-                if is_table { self.nodes.in_table(entry, &addr) } else { self.nodes.in_list(entry, &addr) }
-                    .entry;
-        }
-        p
-    }
-
     /// The leaf of the longest prefix of more than [`WIDE`] bits.
     fn narrow(&self, addr: u128) -> u32 {
         let (mut entry, mut best) = (self.entry(addr), NO_ROUTE);
@@ -106,52 +92,51 @@ impl TrieReader {
         self.wide.settle(addr.bits(0, WIDE), || self.narrow(addr))
     }
 
+    /// Looks up as many addresses as fit in a vector.
     #[inline(always)]
     fn vector(&self, addrs: &[u128], leaves: &mut [u32]) {
         let n = addrs.len().min(leaves.len()).min(VECTOR);
         let (addrs, leaves) = (&addrs[..n], &mut leaves[..n]);
-        // The node that each address comes to next; and which addresses wait for a list, and which for a table.
-        let mut nodes = [0u32; VECTOR];
-        let (mut lists, mut tables) = ([0u8; VECTOR + 1], [0u8; VECTOR + 1]);
+        // Addresses that wait for a list, and those for a table: the number of the address, and the child.
+        let (mut lists, mut tables) = ([0u64; VECTOR + 1], [0u64; VECTOR + 1]);
         let (mut n_lists, mut n_tables) = (0usize, 0usize);
-        for i in 0..n {
-            let entry = self.entry(addrs[i]);
-            let child = child(entry);
-            leaves[i] = entry & !child;
-            nodes[i] = entry;
-            self.nodes.fetch(entry & child);
-            lists[n_lists] = i as u8;
-            tables[n_tables] = i as u8;
-            let is_child = child & 1;
-            let is_table = is_child & entry >> TABLE_BIT;
-            n_lists += (is_child ^ is_table) as usize;
-            n_tables += is_table as usize;
+        // Where the address goes from here, written to both; it is one place further in the one that it waits in.
+        macro_rules! go_on {
+            ($i:expr, $entry:expr, $addr:expr) => {
+                self.nodes.fetch($entry, $addr);
+                let waits = ($i as u64) << 32 | u64::from($entry);
+                // SAFETY: as many wait in each as it has been advanced for, at most one for each address, and there is a place
+                // more than addresses in a vector.
+                unsafe {
+                    *lists.get_unchecked_mut(n_lists) = waits;
+                    *tables.get_unchecked_mut(n_tables) = waits;
+                }
+                n_tables += usize::from($entry >= CHILD | TABLE);
+                n_lists += usize::from($entry >> TABLE.trailing_zeros() == CHILD >> TABLE.trailing_zeros());
+            };
+        }
+        macro_rules! round {
+            ($from:ident, $n:ident, $step:ident) => {
+                for at in 0..std::mem::take(&mut $n) {
+                    // SAFETY: so many wait there.
+                    let waits = unsafe { *$from.get_unchecked(at) };
+                    let i = (waits >> 32) as usize;
+                    // SAFETY: what waits was given the number of one of the addresses, of which there are as many as leaves.
+                    let (addr, leaf) = unsafe { (addrs.get_unchecked(i), leaves.get_unchecked_mut(i)) };
+                    let Step { default, entry } = self.nodes.$step(waits as u32, addr);
+                    *leaf = better(better(*leaf, default), entry & !child(entry));
+                    go_on!(i, entry, addr);
+                }
+            };
+        }
+        for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
+            let entry = self.entry(*addr);
+            *leaf = entry & !child(entry);
+            go_on!(i, entry, addr);
         }
         for _ in 0..DEEPEST {
             if n_lists + n_tables == 0 {
                 break;
-            }
-            macro_rules! round {
-                ($from:ident, $n:ident, $step:ident) => {
-                    for at in 0..std::mem::take(&mut $n) {
-                        // SAFETY: only numbers of addresses wait, each in one place, and there is one place more than addresses.
-                        unsafe {
-                            let i = usize::from(*$from.get_unchecked(at));
-                            let Step { default, entry } = self.nodes.$step(nodes[i], addrs.get_unchecked(i));
-                            let child = child(entry);
-                            let leaf = leaves.get_unchecked_mut(i);
-                            *leaf = better(better(*leaf, default), entry & !child);
-                            nodes[i] = entry;
-                            self.nodes.fetch(entry & child);
-                            *lists.get_unchecked_mut(n_lists) = i as u8;
-                            *tables.get_unchecked_mut(n_tables) = i as u8;
-                            let is_child = child & 1;
-                            let is_table = is_child & entry >> TABLE_BIT;
-                            n_lists += (is_child ^ is_table) as usize;
-                            n_tables += is_table as usize;
-                        }
-                    }
-                };
             }
             round!(tables, n_tables, in_table);
             round!(lists, n_lists, in_list);
@@ -162,12 +147,6 @@ impl TrieReader {
             }
         }
     }
-}
-
-/// All ones if the entry is a child, else zeros.
-#[inline(always)]
-fn child(entry: u32) -> u32 {
-    (entry as i32 >> 31) as u32
 }
 
 /// The second if it is a leaf, else the first. Which of them, nobody can foretell: a branch would often be wrong.

@@ -26,10 +26,10 @@
 //! | 4 to 131 | entries |
 //! | 132 to 163 | lengths of the prefixes behind them |
 
-use super::pool::{Size, UNIT, UNIT_BITS};
+use super::pool::{Size, UNIT, UNIT_BITS, UNIT_BYTES};
 use crate::{
     mem::SharedZeroed,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Acquire},
 };
 use std::io;
 
@@ -54,6 +54,12 @@ pub(super) fn list(unit: u32) -> u32 {
 /// The child that is a table at `unit` for the byte that begins at bit `depth` of the address.
 pub(super) fn table(unit: u32, depth: u8) -> u32 {
     CHILD | TABLE | u32::from(15 - depth / 8) << BYTE_SHIFT | unit
+}
+
+/// All ones if the entry is a child, else zeros.
+#[inline(always)]
+pub(super) fn child(entry: u32) -> u32 {
+    (entry as i32 >> 31) as u32
 }
 
 /// Where a child lies.
@@ -153,7 +159,7 @@ impl Nodes {
         debug_assert!(unit < 1 << UNIT_BITS && at < Size::Table.units() as usize * UNIT);
         // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the unit to
         // its bits, and ask for words of such a node.
-        unsafe { self.0.get_unchecked(unit as usize * UNIT + at) }.load(Relaxed)
+        unsafe { self.0.get_unchecked(unit as usize * UNIT + at) }.load(Acquire)
     }
 
     /// Half `at` of the words of a node.
@@ -180,17 +186,12 @@ impl Nodes {
         Step { default: self.word(unit, 0) as u32, entry: self.half(unit, 2 * TABLE_ENTRIES + byte) }
     }
 
-    /// Fetches the first line of a node.
+    /// Fetches the line that a lookup will read: a list's, or that of a table's entry. Of what is no child, any.
     #[inline(always)]
-    pub fn fetch(&self, child: u32) {
-        self.prefetch(unit(child) as usize * UNIT);
-    }
-
-    /// Fetches the line of a table's entry.
-    #[inline(always)]
-    pub fn fetch_entry(&self, child: u32, address: &u128) {
-        let byte = usize::from(byte(address, child >> BYTE_SHIFT));
-        self.prefetch(unit(child) as usize * UNIT + TABLE_ENTRIES + byte / 2);
+    pub fn fetch(&self, entry: u32, address: &u128) {
+        let of_entry = TABLE_ENTRIES * 8 + 4 * usize::from(byte(address, entry >> BYTE_SHIFT));
+        let is_table = 0usize.wrapping_sub((entry >> TABLE.trailing_zeros() & 1) as usize);
+        self.prefetch(unit(entry & child(entry)) as usize * UNIT_BYTES + (of_entry & is_table));
     }
 
     #[inline(always)]
@@ -199,7 +200,7 @@ impl Nodes {
         // SAFETY: a prefetch reads nothing, whatever the address.
         unsafe {
             use std::arch::x86_64::*;
-            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().wrapping_add(at).cast());
+            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast::<i8>().wrapping_add(at));
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = at;

@@ -7,14 +7,17 @@ use super::super::{
 use crate::{
     mem::{HUGE, Pages, Room, SMALL, SharedZeroed, Zeroed},
     quiesce::{Domain, Mark},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Relaxed, Release},
+    },
 };
 use std::{collections::VecDeque, io};
 
 /// Words of a unit. A block begins at a unit, whose number is its name.
 pub(super) const UNIT: usize = 4;
 /// Bytes of a unit.
-const UNIT_BYTES: usize = UNIT * size_of::<u64>();
+pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
 /// Bits of a unit's number: 2 GiB.
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
@@ -62,7 +65,8 @@ pub(super) struct Pool {
     retired: VecDeque<(Mark, Block)>,
     /// All readers have passed this mark.
     passed: Option<Mark>,
-    used: [u32; 3],
+    /// Whether a route is being taken away.
+    removes: bool,
 }
 
 impl Pool {
@@ -78,8 +82,13 @@ impl Pool {
             free: [NONE; 3],
             retired: VecDeque::new(),
             passed: None,
-            used: [0; 3],
+            removes: false,
         }
+    }
+
+    /// Says whether routes are taken away from now on. That may use up what is kept back, a sixteenth of the units.
+    pub fn removes(&mut self, removes: bool) {
+        self.removes = removes;
     }
 
     /// A word of a block.
@@ -87,9 +96,9 @@ impl Pool {
         self.words[unit as usize * UNIT + word].load(Relaxed)
     }
 
-    /// Writes a word of a block.
+    /// Writes a word of a block. Who reads it sees what was written before.
     pub fn set(&mut self, unit: u32, word: usize, value: u64) {
-        self.words[unit as usize * UNIT + word].store(value, Relaxed);
+        self.words[unit as usize * UNIT + word].store(value, Release);
     }
 
     /// A block. What is in it, nobody knows.
@@ -97,7 +106,6 @@ impl Pool {
     /// # Errors
     /// When there is no memory for it.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
-        self.used[size as usize] += 1;
         if self.free[size as usize] == NONE {
             self.reclaim();
         }
@@ -111,7 +119,6 @@ impl Pool {
 
     /// Gives a block back that no reader ever saw.
     pub fn give_back(&mut self, (unit, size): Block) {
-        self.used[size as usize] = self.used[size as usize].wrapping_sub(1);
         let next = self.free[size as usize];
         self.set(unit, 0, next.into());
         self.free[size as usize] = unit;
@@ -131,11 +138,24 @@ impl Pool {
         self.retired.extend(blocks.map(|block| (mark, block)));
     }
 
+    /// A point in the history of the readers' domain.
+    pub fn mark(&self) -> Mark {
+        self.domain.mark()
+    }
+
+    /// Whether all readers have passed a mark.
+    pub fn passed(&mut self, mark: Mark) -> bool {
+        if self.passed < Some(mark) {
+            self.passed = Some(self.domain.all_passed());
+        }
+        self.passed >= Some(mark)
+    }
+
     /// Frees what every reader has passed.
     fn reclaim(&mut self) {
         let Some(&(oldest, _)) = self.retired.front() else { return };
-        if self.passed < Some(oldest) {
-            self.passed = Some(self.domain.all_passed());
+        if !self.passed(oldest) {
+            return;
         }
         while let Some(&(mark, block)) = self.retired.front()
             && Some(mark) <= self.passed
@@ -150,12 +170,13 @@ impl Pool {
         let odd = size == Size::Line && !self.next.is_multiple_of(2);
         let unit = self.next + u32::from(odd);
         let end = unit + size.units();
-        if end > self.capacity {
+        let kept = if self.removes { 0 } else { self.capacity / 16 };
+        if end > self.capacity - kept {
             return Err(LpmFull::Memory);
         }
         let byte = |unit: u32| unit as usize * UNIT_BYTES;
         // Another 2 MiB: the kernel would promise them in any case.
-        if byte(end).div_ceil(HUGE) > byte(self.next).div_ceil(HUGE) {
+        if !self.removes && byte(end).div_ceil(HUGE) > byte(self.next).div_ceil(HUGE) {
             Room::now().must_have(HUGE as u64).map_err(|_| LpmFull::Memory)?;
         }
         for page in byte(self.next).div_ceil(SMALL)..byte(end).div_ceil(SMALL) {
@@ -175,11 +196,6 @@ impl Pool {
         let pages = (self.next as usize * UNIT_BYTES).div_ceil(SMALL);
         let in_each = (0..pages).step_by(PER_HUGE).map(|first| (pages - first).min(PER_HUGE));
         resident(Pages::Small, in_each) + self.retired.capacity() * size_of::<(Mark, Block)>()
-    }
-
-    /// TEMP
-    pub fn blocks(&self) -> [u32; 3] {
-        self.used
     }
 
     /// How many units are neither free nor retired.

@@ -13,7 +13,7 @@ use crate::{
         wide::Wide,
     },
     mem::Pages,
-    quiesce::Domain,
+    quiesce::{Domain, Mark},
     sync::atomic::Ordering::{Relaxed, Release},
 };
 use std::{io, ops::Range};
@@ -28,6 +28,10 @@ pub struct TrieWriter {
     wide: Wide<WIDE>,
     nodes: Builder,
     routes: PrefixMap<u128>,
+    /// When the default of a node last changed, until all readers have passed that.
+    covered: Option<Mark>,
+    /// Whether this change is one of a node's default.
+    covers: bool,
 }
 
 /// What is to become of a prefix's addresses.
@@ -71,7 +75,7 @@ impl TrieWriter {
             wide: wide.reader(),
         };
         let nodes = Builder::new(Pool::new(domain, words, units));
-        Ok(TrieWriter { reader, first, wide, nodes, routes: PrefixMap::new() })
+        Ok(TrieWriter { reader, first, wide, nodes, routes: PrefixMap::new(), covered: None, covers: false })
     }
 
     /// Another handle for readers.
@@ -85,34 +89,30 @@ impl TrieWriter {
         self.nodes.pool.in_use()
     }
 
-    /// TEMP
-    pub fn sizes(&self) -> String {
-        format!(
-            "first {} wide {} pool {} routes {} {:?}",
-            self.first.memory_bytes() >> 10,
-            self.wide.memory_bytes() >> 10,
-            self.nodes.pool.memory_bytes() >> 10,
-            self.routes.memory_bytes() >> 10,
-            self.nodes.pool.blocks()
-        )
-    }
-
     fn apply(&mut self, change: &Change) -> Result<(), LpmFull> {
-        match change.len {
+        if self.covered.is_some_and(|mark| self.nodes.pool.passed(mark)) {
+            self.covered = None;
+        }
+        self.nodes.pool.removes(!change.adds);
+        let done = match change.len {
             0..=WIDE => {
                 let Slot { entry, len } = change.to;
                 self.wide.paint(change.first_bits(WIDE), entry, len, |old| change.replaces(old));
+                Ok(())
             }
-            ..=BITS => self.paint_first(change),
-            _ => {
-                let new = self.change_below(change);
-                if new.is_err() {
-                    self.nodes.abandoned();
-                }
-                return new;
+            _ if change.len <= BITS => {
+                self.paint_first(change);
+                Ok(())
             }
+            _ => self.change_below(change),
+        };
+        let covers = std::mem::take(&mut self.covers);
+        if done.is_err() {
+            self.nodes.abandoned();
+        } else if covers {
+            self.covered = Some(self.nodes.pool.mark());
         }
-        Ok(())
+        done
     }
 
     /// Gives the prefix's entries of the first table another leaf, and the nodes there another default.
@@ -124,6 +124,7 @@ impl TrieWriter {
             if entry & CHILD != 0 {
                 if change.replaces(self.nodes.default(entry).len) {
                     self.nodes.set_default(entry, to);
+                    self.covers = true;
                 }
             } else if change.replaces(self.first.len[at]) {
                 self.first.entries[at].store(to.entry, Release);
@@ -138,10 +139,12 @@ impl TrieWriter {
         let old = Slot { entry: self.first.entries[at].load(Relaxed), len: self.first.len[at] };
         let new = self.change(old, BITS, change)?;
         self.nodes.make_room()?;
-        self.first.touch(at..at + 1);
-        self.first.len[at] = new.len;
-        // What hangs there is complete: readers may come.
-        self.first.entries[at].store(new.entry, Release);
+        if new != old {
+            self.first.touch(at..at + 1);
+            self.first.len[at] = new.len;
+            // What hangs there is complete: readers may come.
+            self.first.entries[at].store(new.entry, Release);
+        }
         self.nodes.published();
         Ok(())
     }
@@ -170,6 +173,9 @@ impl TrieWriter {
             && child_depth < change.len
         {
             let new = self.change(Slot { entry: child, len: 0 }, child_depth, change)?;
+            if new.entry == child {
+                return Ok(Slot { entry: list, len: 0 });
+            }
             if new.is_child() {
                 let entry = self.nodes.with_list_child(list, change.prefix, new.entry)?;
                 return Ok(Slot { entry, len: 0 });
@@ -186,7 +192,10 @@ impl TrieWriter {
                 }
                 items.retain(|item| !item.slot.is_empty());
             }
-            None => items = paint(&items, change, change.to(depth)),
+            None => {
+                let (painted, covers) = paint(&items, change, change.to(depth));
+                (items, self.covers) = (painted, self.covers | covers);
+            }
         }
         merge(&mut items);
         self.nodes.build(depth, default, &items)
@@ -196,8 +205,11 @@ impl TrieWriter {
         let start = change.prefix.bits(depth, 8) as u8;
         let mut slots = Vec::new();
         if change.len > depth + 8 {
-            let new = self.change(self.nodes.table_slot(table, start), depth + 8, change)?;
-            slots.push((start, new));
+            let old = self.nodes.table_slot(table, start);
+            let new = self.change(old, depth + 8, change)?;
+            if new != old {
+                slots.push((start, new));
+            }
         } else {
             let to = change.to(depth);
             for byte in start..=change.last().bits(depth, 8) as u8 {
@@ -206,8 +218,20 @@ impl TrieWriter {
                     slots.push((byte, to));
                 } else if old.is_child() && change.replaces(self.nodes.default(old.entry).len) {
                     slots.push((byte, Slot { entry: self.nodes.with_default(old.entry, to)?, len: 0 }));
+                    self.covers = true;
                 }
             }
+        }
+        if slots.is_empty() {
+            return Ok(Slot { entry: table, len: 0 });
+        }
+        let stays = change.adds || self.nodes.has_more_than(table, FEW + 2 * slots.len());
+        if stays && !self.covers && self.covered.is_none() {
+            self.nodes.make_room()?;
+            for (byte, slot) in &slots {
+                self.nodes.set_table_slot(table, *byte, *slot);
+            }
+            return Ok(Slot { entry: table, len: 0 });
         }
         let new = self.nodes.with_table_slots(table, &slots)?;
         if change.adds || self.nodes.has_more_than(new, FEW) {
@@ -219,8 +243,9 @@ impl TrieWriter {
     }
 }
 
-/// Gives the addresses of a prefix to it, or takes them away.
-fn paint(items: &[Item], change: &Change, to: Slot) -> Vec<Item> {
+/// Gives the addresses of a prefix to it, or takes them away; and says whether a child has another default now.
+fn paint(items: &[Item], change: &Change, to: Slot) -> (Vec<Item>, bool) {
+    let mut covers = false;
     let (first, last) = (change.prefix, change.last());
     let mut new = Vec::with_capacity(items.len() + 2);
     let mut add = |first: u128, last: u128, item: &Item| {
@@ -249,6 +274,7 @@ fn paint(items: &[Item], change: &Change, to: Slot) -> Vec<Item> {
         open = open.and(item.last.checked_add(1)).filter(|next| *next <= last);
         if item.slot.is_child() {
             let under = if change.replaces(item.under.len) { to } else { item.under };
+            covers |= under != item.under;
             add(item.first, item.last, &Item { under, ..*item });
         } else if change.replaces(item.slot.len) {
             if item.first < first {
@@ -265,7 +291,7 @@ fn paint(items: &[Item], change: &Change, to: Slot) -> Vec<Item> {
     if let Some(from) = open {
         add(from, last, &mine);
     }
-    new
+    (new, covers)
 }
 
 impl Lpm for TrieWriter {
