@@ -142,7 +142,10 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
-    start_workers(startup, || router.start(workers, &placement.workers).map_err(failed))?;
+    if let Some(schedule) = schedule(startup)? {
+        router.schedule_workers(schedule);
+    }
+    router.start(workers, &placement.workers).map_err(failed)?;
     // Without it links are looked at as often as devices.
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
@@ -216,14 +219,16 @@ async fn buffers(number: usize) -> io::Result<Pool> {
     filled.await.unwrap_or_else(|_| Err(io::Error::other("the thread that makes them has ended")))
 }
 
-/// Starts the workers, which are scheduled as the thread that starts them: so this one is for so long, too.
-fn start_workers(
-    startup: &Startup,
-    start: impl FnOnce() -> Result<(), DaemonError>,
-) -> Result<(), DaemonError> {
-    let Some(policy) = startup.cpu.policy else { return start() };
-    let usual = Schedule::current()?;
-    Schedule::new(policy, startup.cpu.priority.unwrap_or(1)).apply().map_err(|e| {
+/// How the workers are to be scheduled, if that is said.
+///
+/// # Errors
+/// When the kernel does not let them: a thread tries it.
+fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
+    let Some(policy) = startup.cpu.policy else { return Ok(None) };
+    let schedule = Schedule::new(policy, startup.cpu.priority.unwrap_or(1));
+    let tried = std::thread::spawn(move || schedule.apply()).join();
+    let tried = tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tries it has ended")));
+    tried.map(|()| Some(schedule)).map_err(|e| {
         failed(startup.about(
             &["scheduler-policy"],
             format_args!(
@@ -231,10 +236,7 @@ fn start_workers(
                  LimitRTPRIO= in the service manager's unit"
             ),
         ))
-    })?;
-    let started = start();
-    usual.apply()?;
-    started
+    })
 }
 
 /// Offers the CLI on standard input, on a thread of its own, which is a client like others. Says when it was left.

@@ -8,10 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use buf::{Held, Pool};
+use infra::cpu::{self, Schedule};
 use infra::doorbell::Doorbell;
 use infra::quiesce::Participant;
 use infra::ring::{Consumer, Producer, spsc};
-use infra::{cpu, wait};
+use infra::wait;
 
 use crate::build::Blueprint;
 use crate::builtin::{Inject, Punted, Rings};
@@ -104,24 +105,27 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts the worker, on the cores that the calling thread has.
+    /// Starts the worker, on the cores that the calling thread has, and scheduled as that unless it is said how.
     ///
     /// # Errors
-    /// When the thread cannot be started.
-    pub fn start(worker: Worker, port: &WorkerPort) -> io::Result<Runner> {
+    /// When the thread cannot be started, or not be scheduled this way.
+    pub fn start(worker: Worker, port: &WorkerPort, schedule: Option<Schedule>) -> io::Result<Runner> {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
         let (stopped, bell) = (stop.clone(), wake.clone());
         let participant = worker.domain().register();
         let (tell, told) = sync_channel(1);
         let thread = thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
+            let scheduled = schedule.map_or(Ok(()), Schedule::apply);
             // Whoever started it waits for this.
-            let _ = tell.send(cpu::thread_id());
+            let _ = tell.send(scheduled.map(|()| cpu::thread_id()));
             wait::exactly();
             run(worker, participant, &stopped, &bell)
         })?;
-        let id = told.recv().map_err(|_| io::Error::other("the thread ended before it ran"))?;
-        Ok(Runner { stop, wake, id, thread: Some(thread) })
+        // Dropped, it stops its thread.
+        let mut runner = Runner { stop, wake, id: 0, thread: Some(thread) };
+        runner.id = told.recv().map_err(|_| io::Error::other("the thread ended before it ran"))??;
+        Ok(runner)
     }
 
     /// The kernel's number of the worker's thread.

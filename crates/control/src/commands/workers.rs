@@ -53,7 +53,7 @@ pub fn register(r: &mut Registry<Context>) {
 }
 
 /// What a change has come to, and how long queues stood still for it, if they did.
-fn stood(c: &Context, what: &str) -> Output {
+fn stood(c: &mut Context, what: &str) -> Output {
     match c.system.router.stood_still() {
         Duration::ZERO if what.is_empty() => Output::none(),
         Duration::ZERO => Output::text(format!("{what}\n")),
@@ -100,7 +100,8 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
     let now =
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     tracing::info!(event = "workers", "{now}");
-    Ok(stood(c, &format!("{now}, until the router stops{}", for_longer(c.system.router.cores()))))
+    let now = format!("{now}, until the router stops{}", for_longer(c.system.router.cores(), c.main_core));
+    Ok(stood(c, &now))
 }
 
 /// Refuses a core that the router was not given.
@@ -109,8 +110,11 @@ fn usable(a: &Args, name: &str, core: usize) -> Result<(), CliError> {
     there.contains(&core).then_some(()).ok_or_else(|| a.fault(name, not_there(core, there)))
 }
 
-/// How startup.conf says the same, if it can.
-fn for_longer(cores: &[Option<usize>]) -> String {
+/// How startup.conf says the same, if it can: not where a worker shares the main thread's core.
+fn for_longer(cores: &[Option<usize>], main: Option<usize>) -> String {
+    if main.is_some() && cores.contains(&main) {
+        return String::new();
+    }
     let pinned: Option<Vec<String>> = cores.iter().map(|core| core.map(|core| core.to_string())).collect();
     // Workers that startup.conf counts have a core each, and the main thread has one more.
     let count = (cores.len() < infra::cpu::own_cores().len()).then(|| format!("workers {}", cores.len()));
@@ -133,6 +137,8 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
 /// Changes how an interface is attended to, and says what of it does not hold now, because there is no such queue or
 /// worker: there may be another time, and a configuration is not wrong because a router has less today.
 fn attend(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
+    // What stood still before, for whatever reason, is not this command's.
+    let _ = c.system.router.stood_still();
     change(c, a, "interface", f)?;
     let name = a.need::<String>("interface")?;
     let workers = c.system.router.workers();
@@ -285,6 +291,28 @@ mod tests {
         cli.ok("set interface rx-placement pg0 auto");
         cli.ok("set interface handoff pg0 auto");
         assert!(!cli.ok("show config").contains("rx-") && !cli.ok("show config yaml").contains("receive"));
+    }
+
+    #[test]
+    fn a_command_that_changes_nothing_has_nothing_stand_still() {
+        let mut cli = Cli::new();
+        cli.ok("set workers 2");
+        let place =
+            |cli: &mut Cli, worker: u32| cli.ok(&format!("set interface rx-placement pg0 worker {worker}"));
+        let first = place(&mut cli, 0) + &place(&mut cli, 1);
+        assert!(first.contains("stood still for"), "{first}");
+        assert_eq!(place(&mut cli, 1), "");
+        assert_eq!(cli.ok("set interface handoff pg0 auto"), "");
+    }
+
+    #[test]
+    fn startup_conf_is_not_told_to_share_the_main_threads_core() {
+        let pinned = [Some(0), Some(1)];
+        assert_eq!(super::for_longer(&pinned, Some(0)), "");
+        assert_eq!(
+            super::for_longer(&pinned, Some(2)),
+            "; cpu { corelist-workers 0,1 } in startup.conf is for longer"
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Echo {
 
     fn start(&self, number: usize) -> (Runner, WorkerPort) {
         let (worker, port) = self.blueprint.worker(number, &self.pool, &self.bell).expect("a worker");
-        (Runner::start(worker, &port).expect("a thread"), port)
+        (Runner::start(worker, &port, None).expect("a thread"), port)
     }
 
     /// Sleeps on the bell until a packet has come back.
@@ -130,7 +130,7 @@ fn a_worker_can_be_stopped_and_started_again() {
     let (worker, mut port) = echo.blueprint.worker(1, &echo.pool, &echo.bell).expect("a worker");
     let mut worker = Some(worker);
     for id in 0..20 {
-        let runner = Runner::start(worker.take().expect("a worker"), &port).expect("a thread");
+        let runner = Runner::start(worker.take().expect("a worker"), &port, None).expect("a thread");
         runner.pin(if id % 2 == 0 { Some(0) } else { None }).expect("a core");
         assert!(port.inject(echo.edge, packet(&echo.pool, id)).is_ok());
         echo.punted(&mut port).packet.discard();
@@ -213,7 +213,7 @@ fn a_worker_sleeps_as_long_as_its_inputs_let_it() {
         let pool = Pool::new(64).expect("a pool");
         let bell = Arc::new(Doorbell::new().expect("a doorbell"));
         let (worker, port) = blueprint.worker(0, &pool, &bell).expect("a worker");
-        let (runner, start) = (Runner::start(worker, &port).expect("a thread"), Instant::now());
+        let (runner, start) = (Runner::start(worker, &port, None).expect("a thread"), Instant::now());
         while polls.load(Ordering::Relaxed) < at_least && start.elapsed() < LONG {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -3,10 +3,10 @@
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use infra::lpm::{Address, Dir24Reader, Dir24Writer, Lpm, LpmLookup, dir24};
+use infra::lpm::{Address, Dir24Reader, Dir24Writer, Lpm, LpmLookup, TrieReader, TrieWriter, dir24, trie};
 use infra::mem::Pages;
 use infra::quiesce::Domain;
 
@@ -81,5 +81,43 @@ impl Ip for Ipv4Addr {
 
     fn cost(len: u8) -> usize {
         1 << (24 - len.clamp(9, 24))
+    }
+}
+
+impl Ip for Ipv6Addr {
+    type Bits = u128;
+    type Lookup = TrieWriter;
+    type Reader = TrieReader;
+
+    const NAME: &'static str = "IPv6";
+    const EXAMPLE: &'static str = "2001:db8::/32";
+    /// RFC 6890 section 2.2.3: the unspecified address, loopback, and IPv4 addresses in the form of IPv6 are on no wire; link-local
+    /// ones (RFC 4291 section 2.5.6) are on one link only.
+    const SPECIAL: &'static [(Ipv6Addr, u8, Path)] = &[
+        (Ipv6Addr::UNSPECIFIED, 128, Path::Drop),
+        (Ipv6Addr::LOCALHOST, 128, Path::Drop),
+        (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, Path::Drop),
+        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, Path::Drop),
+    ];
+
+    fn to_bits(self) -> u128 {
+        Ipv6Addr::to_bits(self)
+    }
+
+    fn from_bits(bits: u128) -> Ipv6Addr {
+        Ipv6Addr::from_bits(bits)
+    }
+
+    fn of(address: IpAddr) -> Option<Ipv6Addr> {
+        if let IpAddr::V6(address) = address { Some(address) } else { None }
+    }
+
+    fn table(domain: &Domain, _: bool) -> io::Result<(TrieWriter, TrieReader)> {
+        trie(domain)
+    }
+
+    /// A change reaches a node's entries, or some of the first table's, and never what lies below.
+    fn cost(_: u8) -> usize {
+        512
     }
 }

@@ -47,7 +47,7 @@ pub use options::UtcClock;
 pub use own::OwnAddresses;
 pub use path::{Affected, Network, Path, PathState};
 pub use path_list::{BadPaths, PathList, Weighted};
-pub use prefix::{Prefix, Prefix4};
+pub use prefix::{Prefix, Prefix4, Prefix6};
 pub use reassembly::Reassembly;
 pub use recursion::{Lost, Trail};
 pub use registry::Registry;

@@ -1,7 +1,7 @@
 //! Prefixes of either family.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use infra::lpm::Address;
@@ -17,6 +17,8 @@ pub struct Prefix<A: Ip> {
 
 /// An IPv4 prefix.
 pub type Prefix4 = Prefix<Ipv4Addr>;
+/// An IPv6 prefix.
+pub type Prefix6 = Prefix<Ipv6Addr>;
 
 impl<A: Ip> Prefix<A> {
     /// All addresses: the default route's.
@@ -117,6 +119,18 @@ mod tests {
         assert!(Prefix4::DEFAULT.covers(p) && !p.covers(Prefix4::DEFAULT));
         assert_eq!("255.255.255.255/32".parse::<Prefix4>().unwrap().next(), None);
         assert_eq!(Prefix4::DEFAULT.next(), None);
+        let p: Prefix6 = "2001:db8::/32".parse().unwrap();
+        assert_eq!(
+            (p.last().to_string(), p.next()),
+            ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff".into(), "2001:db9::/32".parse().ok())
+        );
+        assert!(p.contains("2001:db8:1::9".parse().unwrap()) && !p.contains("2001:db9::".parse().unwrap()));
+        assert!(
+            "2001:db8::/129"
+                .parse::<Prefix6>()
+                .unwrap_err()
+                .contains("is not an IPv6 prefix like 2001:db8::/32")
+        );
         assert!("10.0.0.0/33".parse::<Prefix4>().is_err() && "10.0.0/8".parse::<Prefix4>().is_err());
     }
 }

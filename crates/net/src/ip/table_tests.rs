@@ -1,8 +1,9 @@
 //! Routes over interfaces that come and go, beside a plain model that computes everything anew.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
+use infra::class_a::{Reader, SlotReader, WordReader, published, slots, words};
 use infra::lpm::{LpmLookup, NaiveLpm};
 use infra::quiesce::Participant;
 use proptest::prelude::*;
@@ -10,33 +11,68 @@ use proptest::prelude::*;
 use super::*;
 use crate::ip::path::Affected;
 use crate::ip::path_list::Weighted;
-use crate::ip::prefix::Prefix4;
 use crate::ip::recursion::MAX_HOPS;
-use crate::tables::{Tables, Writers, tables};
 
 const INTERFACES: u32 = 3;
 
+/// Addresses of a small world: IPv4's, and those of IPv6 that begin with the same bits.
+trait Small: Ip {
+    fn small(bits: u32) -> Self;
+    /// Its first 32 bits.
+    fn number(self) -> u32;
+
+    fn of_bytes(bytes: [u8; 4]) -> Self {
+        Self::small(u32::from_be_bytes(bytes))
+    }
+}
+
+impl Small for Ipv4Addr {
+    fn small(bits: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(bits)
+    }
+
+    fn number(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+impl Small for Ipv6Addr {
+    fn small(bits: u32) -> Ipv6Addr {
+        Ipv6Addr::from_bits(u128::from(bits) << 96)
+    }
+
+    fn number(self) -> u32 {
+        (self.to_bits() >> 96) as u32
+    }
+}
+
 /// Interfaces, each up or down and with a network or none, and who uses their adjacencies.
-#[derive(Clone, Default)]
-struct Links {
+#[derive(Clone)]
+struct Links<A: Ip> {
     up: BTreeSet<u32>,
-    networks: BTreeMap<u32, Prefix4>,
+    networks: BTreeMap<u32, Prefix<A>>,
     users: HashMap<u32, i32>,
     asked: usize,
 }
 
-impl Links {
+impl<A: Ip> Default for Links<A> {
+    fn default() -> Self {
+        Links { up: BTreeSet::new(), networks: BTreeMap::new(), users: HashMap::new(), asked: 0 }
+    }
+}
+
+impl<A: Small> Links<A> {
     /// What a path means, by the plain definition.
     fn meaning(&self, path: Path) -> Option<Object> {
         let usable = |i: &u32| self.up.contains(i);
         match path {
             Path::Attached(i) => usable(&i).then_some(Object::Glean(i)),
             Path::Via { next_hop, interface } => {
-                let next_hop = Ipv4Addr::of(next_hop)?;
+                let next_hop = A::of(next_hop)?;
                 let on = |i: &u32| self.networks.get(i).is_some_and(|n| n.contains(next_hop));
                 let out = interface.or_else(|| (0..INTERFACES).find(|i| usable(i) && on(i)));
                 // One adjacency for each interface and next hop.
-                out.filter(usable).map(|i| Object::Adjacency(i << 16 | next_hop.to_bits() & 0xffff))
+                out.filter(usable).map(|i| Object::Adjacency(i << 16 | next_hop.number() & 0xffff))
             }
             path => path.constant(),
         }
@@ -49,9 +85,9 @@ impl Links {
     }
 }
 
-impl Resolver for Links {
+impl<A: Small> Resolver for Links<A> {
     fn is_connected(&self, _: u16, address: IpAddr) -> bool {
-        Ipv4Addr::of(address).is_some_and(|a| self.networks.values().any(|n| n.contains(a)))
+        A::of(address).is_some_and(|a| self.networks.values().any(|n| n.contains(a)))
     }
 
     fn resolve(&mut self, _: u16, path: Path) -> Option<Object> {
@@ -71,56 +107,61 @@ impl Resolver for Links {
 }
 
 /// Routes with their tables.
-struct Lab {
-    routes: Routes<Ipv4Addr>,
-    links: Links,
-    tables: Tables,
+struct Lab<A: Ip> {
+    routes: Routes<A>,
+    links: Links<A>,
     participant: Participant,
+    fibs: Reader<Fibs<A>>,
+    objects: WordReader,
+    balances: SlotReader<Buckets>,
     /// The model: every route.
-    model: BTreeMap<(Prefix4, Source), PathList>,
+    model: BTreeMap<(Prefix<A>, Source), PathList>,
 }
 
-impl Lab {
-    fn new() -> Lab {
+impl<A: Small> Lab<A> {
+    fn new() -> Lab<A> {
         let domain = Domain::new();
-        let (Writers { objects, balances, fibs, .. }, tables) = tables(&domain).unwrap();
-        let routes = Routes::new(&domain, objects, balances, fibs).unwrap();
-        let model = Ipv4Addr::SPECIAL
-            .iter()
-            .map(|(a, len, path)| ((Prefix4::new(*a, *len), Source::Special), (*path).into()));
+        let (objects, object_reader) = words(&domain, 1 << 16).unwrap();
+        let (balances, balance_reader) = slots(&domain, 1 << 10).unwrap();
+        let (fibs, fib_reader) = published(&domain, Fibs::default());
+        let special = A::SPECIAL.iter();
         Lab {
-            routes,
+            routes: Routes::new(&domain, objects, balances, fibs).unwrap(),
             links: Links::default(),
-            tables,
             participant: domain.register(),
-            model: model.collect(),
+            fibs: fib_reader,
+            objects: object_reader,
+            balances: balance_reader,
+            model: special
+                .map(|(a, len, path)| ((Prefix::new(*a, *len), Source::Special), (*path).into()))
+                .collect(),
         }
     }
 
     /// What workers do with packets to these addresses: words, several where flows are shared out.
-    fn forwarded(&mut self, to: &[u32]) -> Vec<BTreeSet<u64>> {
+    fn forwarded(&mut self, to: &[A]) -> Vec<BTreeSet<u64>> {
         let section = self.participant.enter();
-        let table = self.tables.fibs.get(section.guard()).get(0).unwrap();
-        let words = |word| match Object::from_word(word) {
+        let table = self.fibs.get(section.guard()).get(0).unwrap();
+        let means = |word| match Object::from_word(word) {
             Object::Balance(at) => {
-                let buckets = self.tables.balances.get(section.guard(), at).unwrap();
+                let buckets = self.balances.get(section.guard(), at).unwrap();
                 let words: BTreeSet<u64> = (0..256).map(|hash| buckets.word(hash << 24)).collect();
                 assert_eq!(words, buckets.ways().iter().copied().collect());
                 words
             }
             object => [object.to_word()].into(),
         };
-        to.iter().map(|a| words(self.tables.objects.get(table.lookup(*a)))).collect()
+        to.iter().map(|a| means(self.objects.get(table.lookup(a.to_bits())))).collect()
     }
 
-    fn interface(&mut self, interface: u32, change: impl FnOnce(&mut Links)) {
+    fn interface(&mut self, interface: u32, change: impl FnOnce(&mut Links<A>)) {
         let mut what = self.links.affected(interface);
         change(&mut self.links);
         what.networks.extend(self.links.affected(interface).networks);
         self.routes.resolve_again(&what, &mut self.links);
     }
 
-    fn apply(&mut self, op: &Op) {
+    fn apply(&mut self, op: &Op<A>) {
         match *op {
             Op::Add(prefix, source, ref list) => {
                 self.routes.add(0, prefix, source, list.clone(), &mut self.links).unwrap();
@@ -151,10 +192,10 @@ impl Lab {
     }
 
     /// The next hop of a path, if it is to be looked for among the routes.
-    fn recursive(&self, path: Path) -> Option<Ipv4Addr> {
+    fn recursive(&self, path: Path) -> Option<A> {
         match path {
             Path::Via { next_hop, interface: None } if !self.links.is_connected(0, next_hop) => {
-                Ipv4Addr::of(next_hop)
+                A::of(next_hop)
             }
             _ => None,
         }
@@ -181,7 +222,7 @@ impl Lab {
     }
 
     /// The model's answers.
-    fn expected(&self, to: &[u32]) -> Vec<BTreeSet<u64>> {
+    fn expected(&self, to: &[A]) -> Vec<BTreeSet<u64>> {
         let mut naive = NaiveLpm::new();
         let mut meanings = vec![nothing()];
         // The best source comes last, and is what remains.
@@ -192,7 +233,7 @@ impl Lab {
                 meanings.push(meaning);
             }
         }
-        to.iter().map(|a| meanings[naive.lookup(*a) as usize].clone()).collect()
+        to.iter().map(|a| meanings[naive.lookup(a.to_bits()) as usize].clone()).collect()
     }
 }
 
@@ -202,24 +243,24 @@ fn nothing() -> BTreeSet<u64> {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
-    Add(Prefix4, Source, PathList),
-    Remove(Prefix4, Source),
+enum Op<A: Ip> {
+    Add(Prefix<A>, Source, PathList),
+    Remove(Prefix<A>, Source),
     Flip(u32),
-    Network(u32, Option<Prefix4>),
+    Network(u32, Option<Prefix<A>>),
     Settle(usize),
 }
 
-fn network() -> impl Strategy<Value = Prefix4> {
-    (0u8..4).prop_map(|n| Prefix4::new(Ipv4Addr::new(10, n, 0, 0), 16))
+fn network<A: Small>() -> impl Strategy<Value = Prefix<A>> {
+    (0u8..4).prop_map(|n| Prefix::new(A::of_bytes([10, n, 0, 0]), 16))
 }
 
-fn path() -> impl Strategy<Value = Path> {
+fn path<A: Small>() -> impl Strategy<Value = Path> {
     let far = [[20, 0, 0, 1], [20, 0, 0, 129], [20, 128, 0, 0], [240, 0, 0, 1], [30, 0, 0, 1]];
     let next_hop = prop_oneof![
-        2 => (0u8..4, 1u8..4).prop_map(|(n, host)| Ipv4Addr::new(10, n, 0, host)),
+        2 => (0u8..4, 1u8..4).prop_map(|(n, host)| A::of_bytes([10, n, 0, host])),
         // Where routes may lead, in chains and circles.
-        1 => prop::sample::select(far.to_vec()).prop_map(Ipv4Addr::from),
+        1 => prop::sample::select(far.to_vec()).prop_map(A::of_bytes),
     ];
     prop_oneof![
         6 => (next_hop, prop::option::of(0..INTERFACES)).prop_map(|(hop, interface)| Path::Via { next_hop: hop.into(), interface }),
@@ -230,17 +271,17 @@ fn path() -> impl Strategy<Value = Path> {
 }
 
 /// One path, or several.
-fn list() -> impl Strategy<Value = PathList> {
-    let weighted = (path(), 1u8..4).prop_map(|(path, weight)| Weighted { path, weight });
+fn list<A: Small>() -> impl Strategy<Value = PathList> {
+    let weighted = (path::<A>(), 1u8..4).prop_map(|(path, weight)| Weighted { path, weight });
     let several = prop::collection::vec(weighted, 2..4);
     prop_oneof![
-        2 => path().prop_map(PathList::from),
+        2 => path::<A>().prop_map(PathList::from),
         1 => several.prop_filter_map("they make no list", |paths| PathList::new(paths).ok()),
     ]
 }
 
 /// Prefixes that nest, of all lengths.
-fn prefix() -> impl Strategy<Value = Prefix4> {
+fn prefix<A: Small>() -> impl Strategy<Value = Prefix<A>> {
     let address = prop::sample::select(vec![
         [0u8, 0, 0, 0],
         [20, 0, 0, 0],
@@ -249,13 +290,13 @@ fn prefix() -> impl Strategy<Value = Prefix4> {
         [240, 0, 0, 1],
     ]);
     (address, prop::sample::select(vec![0, 1, 4, 8, 9, 16, 24, 25, 32]))
-        .prop_map(|(a, len)| Prefix4::new(a.into(), len))
+        .prop_map(|(a, len)| Prefix::new(A::of_bytes(a), len))
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op<A: Small>() -> impl Strategy<Value = Op<A>> {
     let source = || prop::sample::select(vec![Source::Interface, Source::Neighbor, Source::Static]);
     prop_oneof![
-        6 => (prefix(), source(), list()).prop_map(|(p, s, list)| Op::Add(p, s, list)),
+        6 => (prefix(), source(), list::<A>()).prop_map(|(p, s, list)| Op::Add(p, s, list)),
         2 => (prefix(), source()).prop_map(|(p, s)| Op::Remove(p, s)),
         3 => (0..INTERFACES).prop_map(Op::Flip),
         2 => (0..INTERFACES, prop::option::of(network())).prop_map(|(i, n)| Op::Network(i, n)),
@@ -263,69 +304,87 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Carries out what is asked for, and compares.
+fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
+    let mut lab = Lab::<A>::new();
+    let corners = |op: &Op<A>| match op {
+        Op::Add(p, ..) => vec![p.address(), p.last()],
+        _ => Vec::new(),
+    };
+    let to: Vec<A> = ops.iter().flat_map(corners).chain([A::small(u32::MAX), A::small(10 << 24)]).collect();
+    for op in ops {
+        let before = (!lab.routes.unsettled()).then(|| lab.expected(&to));
+        lab.apply(op);
+        // A change of routes drops no packet that had a route before and has one after, settled or not.
+        if let (Op::Add(..) | Op::Remove(..), Some(before)) = (op, before) {
+            let now = lab.forwarded(&to);
+            for ((before, now), after) in before.iter().zip(now).zip(lab.expected(&to)) {
+                let goes = |words: &BTreeSet<u64>| {
+                    words.iter().all(|word| {
+                        matches!(Object::from_word(*word), Object::Adjacency(_) | Object::Glean(_))
+                    })
+                };
+                prop_assert!(
+                    !goes(before) || !goes(&after) || goes(&now),
+                    "{op:?}: {before:?} {now:?} {after:?}"
+                );
+            }
+        }
+        // At any time, no packet goes over an adjacency that nobody holds.
+        for index in lab.forwarded(&to).iter().flatten().filter_map(|word| Object::adjacency(*word)) {
+            prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {index}");
+        }
+        // What is shown is right at once, unless recursive paths have yet to follow.
+        let follow = lab.routes.unsettled()
+            && lab.model.values().any(|l| l.paths().any(|p| lab.recursive(p).is_some()));
+        for (address, expected) in to.iter().zip(lab.expected(&to)).filter(|_| !follow) {
+            let found = lab.routes.lookup(0, *address);
+            let ways = found.map(|(_, _, state)| state.ways.iter().map(|way| way.to_word()).collect());
+            prop_assert_eq!(ways.unwrap_or_else(nothing), expected);
+        }
+        if !lab.routes.unsettled() {
+            prop_assert_eq!(lab.forwarded(&to), lab.expected(&to), "{:?}", op);
+        }
+    }
+    while lab.routes.settle(1, &mut lab.links) {}
+    prop_assert_eq!(lab.forwarded(&to), lab.expected(&to));
+    let shown: Vec<_> =
+        lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1.list.clone()))).collect();
+    prop_assert_eq!(shown, lab.model.clone().into_iter().collect::<Vec<_>>());
+    // Nothing is left behind.
+    for (prefix, source) in lab.model.clone().into_keys() {
+        lab.routes.remove(0, prefix, source, &mut lab.links).unwrap();
+    }
+    while lab.routes.settle(1, &mut lab.links) {}
+    lab.routes.collect(&mut lab.links);
+    prop_assert!(lab.routes.holding.is_empty());
+    prop_assert!(!lab.routes.unsettled() && lab.links.users.values().all(|n| *n == 0));
+    prop_assert_eq!(lab.forwarded(&to), vec![nothing(); to.len()]);
+    lab.routes.collect(&mut lab.links);
+    prop_assert_eq!((lab.routes.objects.len(), lab.routes.balances.len()), (1, 0));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn settled_routes_are_what_a_plain_computation_gives(ops in prop::collection::vec(op(), 1..60)) {
-        let mut lab = Lab::new();
-        let corners = |op: &Op| match op {
-            Op::Add(p, ..) => vec![p.bits(), p.last().to_bits()],
-            _ => Vec::new(),
-        };
-        let to: Vec<u32> = ops.iter().flat_map(corners).chain([u32::MAX, 10 << 24]).collect();
-        for op in &ops {
-            let before = (!lab.routes.unsettled()).then(|| lab.expected(&to));
-            lab.apply(op);
-            // A change of routes drops no packet that had a route before and has one after, settled or not.
-            if let (Op::Add(..) | Op::Remove(..), Some(before)) = (op, before) {
-                let now = lab.forwarded(&to);
-                for ((before, now), after) in before.iter().zip(now).zip(lab.expected(&to)) {
-                    let goes = |words: &BTreeSet<u64>| words.iter().all(|word| {
-                        matches!(Object::from_word(*word), Object::Adjacency(_) | Object::Glean(_))
-                    });
-                    prop_assert!(!goes(before) || !goes(&after) || goes(&now), "{op:?}: {before:?} {now:?} {after:?}");
-                }
-            }
-            // At any time, no packet goes over an adjacency that nobody holds.
-            for index in lab.forwarded(&to).iter().flatten().filter_map(|word| Object::adjacency(*word)) {
-                prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {index}");
-            }
-            // What is shown is right at once, unless recursive paths have yet to follow.
-            let follow = lab.routes.unsettled() && lab.model.values().any(|l| l.paths().any(|p| lab.recursive(p).is_some()));
-            for (address, expected) in to.iter().zip(lab.expected(&to)).filter(|_| !follow) {
-                let found = lab.routes.lookup(0, Ipv4Addr::from_bits(*address));
-                let ways = found.map(|(_, _, state)| state.ways.iter().map(|way| way.to_word()).collect());
-                prop_assert_eq!(ways.unwrap_or_else(nothing), expected);
-            }
-            if !lab.routes.unsettled() {
-                prop_assert_eq!(lab.forwarded(&to), lab.expected(&to), "{:?}", op);
-            }
-        }
-        while lab.routes.settle(1, &mut lab.links) {}
-        prop_assert_eq!(lab.forwarded(&to), lab.expected(&to));
-        let shown: Vec<_> = lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1.list.clone()))).collect();
-        prop_assert_eq!(shown, lab.model.clone().into_iter().collect::<Vec<_>>());
-        // Nothing is left behind.
-        for (prefix, source) in lab.model.clone().into_keys() {
-            lab.routes.remove(0, prefix, source, &mut lab.links).unwrap();
-        }
-        while lab.routes.settle(1, &mut lab.links) {}
-        lab.routes.collect(&mut lab.links);
-        prop_assert!(lab.routes.holding.is_empty());
-        prop_assert!(!lab.routes.unsettled() && lab.links.users.values().all(|n| *n == 0));
-        prop_assert_eq!(lab.forwarded(&to), vec![nothing(); to.len()]);
-        lab.routes.collect(&mut lab.links);
-        prop_assert_eq!((lab.routes.objects.len(), lab.routes.balances.len()), (1, 0));
+    fn settled_routes_are_what_a_plain_computation_gives(ops in prop::collection::vec(op::<Ipv4Addr>(), 1..60)) {
+        compare(&ops)?;
+    }
+
+    #[test]
+    fn settled_routes_of_ipv6_are_what_a_plain_computation_gives(ops in prop::collection::vec(op::<Ipv6Addr>(), 1..60)) {
+        compare(&ops)?;
     }
 }
 
 /// What an interface's change costs at once does not grow with the routes, nor with the paths that have nothing to do with it.
 #[test]
 fn an_interface_change_asks_the_paths_that_depend_on_it() {
-    let mut lab = Lab::new();
+    let mut lab = Lab::<Ipv4Addr>::new();
     for i in 0..INTERFACES {
-        let network = Prefix4::new(Ipv4Addr::new(10, i as u8, 0, 0), 16);
+        let network = Prefix::new(Ipv4Addr::new(10, i as u8, 0, 0), 16);
         lab.interface(i, |links| links.up.extend([i]));
         lab.interface(i, |links| links.networks.extend([(i, network)]));
     }
@@ -333,8 +392,8 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
         next_hop: Ipv4Addr::from_bits(0x0a00_0001 + (net << 16) + n).into(),
         interface,
     };
-    let add = |lab: &mut Lab, n: u32, path| {
-        let prefix = Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+    let add = |lab: &mut Lab<Ipv4Addr>, n: u32, path| {
+        let prefix = Prefix::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
         lab.routes.add(0, prefix, Source::Static, PathList::from(path), &mut lab.links).unwrap();
     };
     for n in 0..2000 {
@@ -342,7 +401,7 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
         add(&mut lab, 2000 + n, hop(1, n, None));
         add(&mut lab, 4000 + n, hop(2, n, Some(2)));
     }
-    let covering = Prefix4::new(Ipv4Addr::new(20, 0, 0, 0), 8);
+    let covering = Prefix::new(Ipv4Addr::new(20, 0, 0, 0), 8);
     lab.routes.add(0, covering, Source::Static, hop(1, 0, None).into(), &mut lab.links).unwrap();
     lab.links.asked = 0;
     lab.interface(0, |links| {
@@ -350,10 +409,11 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     });
     assert_eq!(lab.links.asked, 10);
     // All are dropped already, and follow the shorter route as they are visited: no more of them than were asked for.
-    let to: Vec<u32> = (0..2000).map(|n| 0x1400_0001 + (n << 8)).collect();
+    let to: Vec<Ipv4Addr> = (0..2000).map(|n| Ipv4Addr::from_bits(0x1400_0001 + (n << 8))).collect();
     assert_eq!(lab.forwarded(&to), vec![BTreeSet::from([Object::Unresolved.to_word()]); 2000]);
     let shorter = Object::Adjacency(1 << 16 | 1).to_word();
-    let follow = |lab: &mut Lab| lab.forwarded(&to).iter().filter(|words| words.contains(&shorter)).count();
+    let follow =
+        |lab: &mut Lab<Ipv4Addr>| lab.forwarded(&to).iter().filter(|words| words.contains(&shorter)).count();
     assert!(lab.routes.settle(500, &mut lab.links));
     assert_eq!(follow(&mut lab), 500);
     while lab.routes.settle(500, &mut lab.links) {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use graph::RxMode;
 
 use super::Router;
-use crate::handoff::Shards;
+use crate::handoff::{Shards, share_out};
 use crate::interface::{Attention, Handoff, RxSlot};
 
 /// How often it is looked whether a worker has too much to do, in nanoseconds.
@@ -15,7 +15,7 @@ const TOO_BUSY: f64 = 0.85;
 /// One that is busy for less can take more.
 const HAS_TIME: f64 = 0.6;
 /// Looks in a row that find one worker too busy until flows are shared out, and that find all of them together with less than
-/// half of one's work until they no longer are.
+/// half of one's work until they no longer are. Where another worker has no queue at all, one look will do: the load has begun anew.
 const LOOKS: [u32; 2] = [2, 30];
 
 /// What is known of how busy the workers are.
@@ -64,8 +64,9 @@ impl Router {
         self.found(&loads);
     }
 
-    /// One look has found the workers so busy. Where one has too much to do and another has time, again and again, half of its
-    /// queues go to the other. If it has but one, the flows of that are shared out, if its device has too few queues; if they are
+    /// One look has found the workers so busy. Where one has too much to do and another no queue at all, the queues are shared out
+    /// among all at once: they were gathered. Where the other has time only, again and again, half of the queues
+    /// go there. If there is but one, the flows of that are shared out, if its device has too few queues; if they are
     /// already, some of its shards go to the other. When all is quiet, no flows are shared out, and one worker has all queues: a
     /// packet that comes alone wakes one worker, and not two, and what comes by two devices makes one vector of work. What the
     /// operator has placed stays where it is.
@@ -80,15 +81,20 @@ impl Router {
         for (found, is) in self.balance.found.iter_mut().zip([much, little]) {
             *found = if is { *found + 1 } else { 0 };
         }
+        let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
+        let now: Vec<Attention> = slots.iter().map(|s| s.attention()).collect();
+        let begun = scattered(&now, workers, busiest);
         let spread = match self.balance.found {
+            [much, _] if much > 0 && begun.is_some() => true,
             [much, _] if much >= LOOKS[0] => true,
             [_, little] if little >= LOOKS[1] => false,
             _ => return,
         };
         self.balance.found = [0, 0];
-        let (slots, workers) = (self.tables.placement.slots(), self.ports.len());
-        let now: Vec<Attention> = slots.iter().map(|s| s.attention()).collect();
-        let placed = if spread { halved(&now, busiest, calmest) } else { gathered(&now, workers) };
+        let placed = match spread {
+            true => begun.or_else(|| halved(&now, busiest, calmest)),
+            false => gathered(&now, workers),
+        };
         let wish = |(s, now): (&Arc<RxSlot>, Attention)| {
             let concerned = now.handoff == Handoff::Auto
                 && s.of < workers
@@ -102,7 +108,7 @@ impl Router {
         if wished != now {
             let moved = wished.iter().zip(&now).any(|(wished, now)| wished.worker != now.worker);
             let what = match (spread, moved) {
-                (true, true) => "half of the queues of the busiest worker are another's now",
+                (true, true) => "queues of the busiest worker are another's now",
                 (true, false) => "the flows of busy queues are shared out between the workers",
                 (false, true) => "there is little to do: one worker has all queues now",
                 (false, false) => "the flows of busy queues are no longer shared out between the workers",
@@ -118,7 +124,7 @@ impl Router {
     fn rearrange(&mut self, slots: &[Arc<RxSlot>], wished: Vec<Attention>, shards: Shards, what: &str) {
         match self.arrange(slots, wished, shards) {
             Ok(()) => {
-                let time = self.stood_still.as_micros();
+                let time = self.stood_still().as_micros();
                 tracing::info!(event = "workers", "{what}; the queues concerned stood still for {time} µs");
             }
             Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
@@ -138,9 +144,19 @@ fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
 }
 
+/// The queues shared out among all workers; `None` unless the busiest has several that can move, and another worker none at all.
+fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<Attention>> {
+    let idle = (0..workers).any(|worker| now.iter().all(|a| a.worker != worker));
+    let several = now.iter().filter(|a| a.worker == busiest && movable(a)).count() > 1;
+    let owners: Vec<usize> = now.iter().map(|a| a.worker).collect();
+    let shared = share_out(&owners, workers);
+    let place = |(a, worker): (&Attention, usize)| if movable(a) { Attention { worker, ..*a } } else { *a };
+    (idle && several).then(|| now.iter().zip(shared).map(place).collect())
+}
+
 /// The queues with every second one of the busiest worker's given to the one that has most time; `None` where it has no two, of
 /// which one can move.
-fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
+pub(super) fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();
     // One stays, so that it does not run out of them.

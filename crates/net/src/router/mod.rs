@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use buf::{Cache, Pool};
 use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
+use infra::cpu::Schedule;
 use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Participant};
 
@@ -109,6 +110,8 @@ pub struct Router {
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
     runners: Vec<Runner>,
+    /// How the kernel schedules them, if not as the main thread.
+    schedule: Option<Schedule>,
     /// The cores of the workers.
     cores: Vec<Option<usize>>,
     /// Whether the workers are on threads.
@@ -202,6 +205,7 @@ impl Router {
             wake,
             ports,
             runners: Vec::new(),
+            schedule: None,
             cores: vec![None; workers.len()],
             running: false,
             balance: balance::Balance::default(),
@@ -220,6 +224,11 @@ impl Router {
         Ok(Parts { router, workers })
     }
 
+    /// Says how the kernel is to schedule the workers that are started from now on.
+    pub fn schedule_workers(&mut self, schedule: Schedule) {
+        self.schedule = Some(schedule);
+    }
+
     /// Puts the workers on threads, each pinned to its core if `cores` has one for it. One that cannot have its core runs on
     /// any: that is said, and packets are forwarded.
     ///
@@ -227,7 +236,7 @@ impl Router {
     /// When a thread cannot be started.
     pub fn start(&mut self, workers: Vec<graph::Worker>, cores: &[Option<usize>]) -> Result<(), RouterError> {
         for (i, (worker, port)) in workers.into_iter().zip(&self.ports).enumerate() {
-            let runner = Runner::start(worker, port)?;
+            let runner = Runner::start(worker, port, self.schedule)?;
             let core = cores.get(i).copied().flatten();
             match runner.pin(core) {
                 Ok(()) => self.cores[i] = core,

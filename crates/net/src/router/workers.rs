@@ -78,9 +78,10 @@ impl Router {
         self.shards.get()
     }
 
-    /// How long queues stood still for the last change of who does what: of workers, receive queues or shards.
-    pub fn stood_still(&self) -> Duration {
-        self.stood_still
+    /// How long queues stood still for the last change of who does what, of workers, receive queues or shards, unless that was asked
+    /// before.
+    pub fn stood_still(&mut self) -> Duration {
+        std::mem::take(&mut self.stood_still)
     }
 
     /// The kernel's number of a worker's thread, if it has one.
@@ -148,7 +149,9 @@ impl Router {
         let (worker, port) = self.blueprint.worker(number, &self.pool, &self.wake)?;
         if self.running {
             // The main thread may have a core of its own, which this one does not share.
-            match Runner::start(worker, &port).and_then(|runner| runner.pin(None).map(|()| runner)) {
+            match Runner::start(worker, &port, self.schedule)
+                .and_then(|runner| runner.pin(None).map(|()| runner))
+            {
                 Ok(runner) => self.runners.push(runner),
                 Err(e) => {
                     self.blueprint.exchange().leave(number);

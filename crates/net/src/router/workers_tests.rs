@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue, Unsent};
 use drivers::pktgen;
 use graph::RxMode;
+use infra::cpu::Policy;
 use proptest::prelude::*;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::interface::Handoff;
+use crate::interface::{Attention, Handoff};
 use crate::testing::install;
 
 const FLOWS: u64 = 48;
@@ -203,6 +204,19 @@ fn a_queue_by_interrupts_is_never_napped_for() {
     }
 }
 
+/// Workers that come later are scheduled as those that there were from the start.
+#[test]
+fn every_worker_is_scheduled_as_the_operator_says() {
+    let (mut r, _counting) = router(1);
+    r.schedule_workers(Schedule::new(Policy::Batch, 1));
+    r.set_workers(&[None; 2]).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", r.runners[1].thread_id())).unwrap();
+    // proc(5): the policy is field 41, the one behind the name is the third.
+    let policy = stat.rsplit(')').next().unwrap().split_whitespace().nth(41 - 3);
+    assert_eq!(policy, Some("3"), "SCHED_BATCH: {stat}");
+    stop(r);
+}
+
 /// What is done when the workers are found so busy, whatever made them so.
 #[test]
 fn who_has_too_much_to_do_is_relieved() {
@@ -250,12 +264,15 @@ fn few_packets_keep_few_workers_awake() {
     find(&mut r, [0.1, 0.1, 0.1], 1);
     assert_eq!(at(&r), [0; 3]);
     pass(&mut r, &counting, 2000, |_| {});
-    find(&mut r, [0.95, 0.1, 0.0], 2);
-    assert_eq!(at(&r), [0, 2, 0], "half of those that may move");
-    find(&mut r, [0.95, 0.1, 0.2], 2);
-    assert_eq!(at(&r), [0, 2, 1]);
+    find(&mut r, [0.95, 0.1, 0.0], 1);
+    assert_eq!(at(&r), [0, 1, 2], "all at once, where others have none");
+    let gathered: Vec<Attention> =
+        r.tables().placement.slots().iter().map(|s| Attention { worker: 0, ..s.attention() }).collect();
+    let halved = balance::halved(&gathered, 0, 2).unwrap();
+    assert_eq!(halved.iter().map(|a| a.worker).collect::<Vec<_>>(), [0, 2, 0], "half of those that may move");
+    find(&mut r, [0.95, 0.1, 0.2], 1);
     assert!(!r.tables().placement.slots()[0].attention().spread);
-    find(&mut r, [0.95, 0.1, 0.2], 2);
+    find(&mut r, [0.95, 0.1, 0.2], 1);
     assert!(r.tables().placement.slots()[0].attention().spread, "there is no other way for one queue");
     // What the operator has placed, and what is polled without end, stays.
     let mut placed = Receive::default();
@@ -264,7 +281,7 @@ fn few_packets_keep_few_workers_awake() {
     r.set_receive(3, Receive { mode: RxMode::Polling, ..Receive::default() }).unwrap();
     find(&mut r, [0.1, 0.1, 0.1], 30);
     let now = at(&r);
-    assert_eq!((now[1], now[2]), (1, 1));
+    assert_eq!((now[1], now[2]), (1, 2));
     pass(&mut r, &counting, 2000, |_| {});
     check(&counting);
     stop(r);
