@@ -435,8 +435,8 @@ impl Ring {
         (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
     }
 
-    /// Takes the flags away from the slot that is `i` behind the next one, where a client has put a part of a packet that goes on.
-    /// DPDK's client, before version 26.03, leaves them there when the slot's next packet does not.
+    /// Takes the flags away from the slot that is `i` behind the next one, where a client may have put a part of a packet that goes
+    /// on. DPDK's client, before version 26.03, leaves them there when the slot's next packet does not.
     #[inline(always)]
     pub(super) fn clear_flags(&mut self, i: u16) {
         if self.role == Role::Server {

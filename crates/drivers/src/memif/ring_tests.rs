@@ -319,6 +319,33 @@ fn a_client_that_never_takes_a_flag_away_is_understood() {
     }
 }
 
+/// Slots for whose packet there is no buffer yet stay as they are.
+#[test]
+fn a_packet_of_several_parts_is_whole_when_there_are_buffers_again() {
+    let mut link = link(layout(4, 64), Direction::ToServer);
+    let pool = Pool::new(64).unwrap();
+    let mut cache = pool.cache();
+    let bytes: Vec<u8> = (0..180).collect();
+    let mut frame = Frame::new();
+    fill(&mut frame, &mut cache, &[bytes.clone()]);
+    assert_eq!(link.tx.copy(&mut frame).0, 1);
+    frame.free(&mut cache);
+    assert_eq!(link.rx.ring.available(), Ok(3));
+    let mut taken = Vec::new();
+    while let Some(held) = buf::Held::alloc(&mut cache) {
+        taken.push(held);
+    }
+    let mut unusable = 0;
+    for _ in 0..2 {
+        link.rx.poll(&mut frame, &mut cache, &mut unusable).unwrap();
+        assert_eq!((frame.len(), link.rx.ring.available()), (0, Ok(3)), "there is no buffer");
+    }
+    taken.into_iter().for_each(|held| held.free(&mut cache));
+    link.rx.poll(&mut frame, &mut cache, &mut unusable).unwrap();
+    assert_eq!((packets(&mut frame), unusable), (vec![bytes], 0));
+    frame.free(&mut cache);
+}
+
 #[test]
 fn an_index_beyond_the_ring_is_a_fault() {
     let layout = layout(4, 2048);

@@ -146,6 +146,8 @@ impl RxRing {
             } else {
                 *unusable += 1;
             }
+            // Not before: slots that stay are read again, and are still the parts of one packet.
+            (used..used + descriptors).for_each(|i| self.ring.clear_flags(i));
             used += descriptors;
         }
         self.ring.advance(used);
@@ -175,7 +177,6 @@ impl RxRing {
             if flags & NEXT == 0 {
                 return (i + 1 - from, usable);
             }
-            self.ring.clear_flags(i);
         }
         // The peer shows packets as a whole, or not at all.
         (available - from, false)
