@@ -194,6 +194,30 @@ fn packets_lie_in_the_clients_own_buffers() {
     assert_eq!((pool.stats().used, pool.stats().lost, there.stats().used), (0, 0, 0));
 }
 
+/// As when a ring's size is changed, on a connection that was quiet for long: the rest begins with the turn that follows.
+#[test]
+fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
+    let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);
+    let mut cache = pool.cache();
+    assert!(receive(&mut client, 0, &mut cache).is_empty());
+    assert_eq!(pool.stats().lent, 64);
+    let [_, b] = &mut sides;
+    b.now += 10_000_000_000;
+    drop(client);
+    let _anew = b.open(&Config { trusted: true, ring_size: 128, ..config(0, Role::Client) });
+    assert_eq!(pool.stats().lent, 64);
+    assert!(b.sockets.next_timeout().is_some_and(|at| at <= b.now), "there is a turn at once");
+    b.turn();
+    let rests_until = b.now + 1_000_000_000;
+    assert_eq!(b.sockets.next_timeout().map(|at| at <= rests_until), Some(true));
+    while b.now + 1_000_000 < rests_until {
+        assert_eq!(pool.stats().lent, 64, "{} ns before the end", rests_until - b.now);
+        b.turn();
+    }
+    b.turn();
+    assert_eq!(pool.stats().lent, 0);
+}
+
 #[test]
 fn a_pool_that_ran_out_lends_less() {
     let Lender { mut sides, mut server, mut client, pool, _place } = lender("poor", 64);

@@ -12,10 +12,7 @@ use crate::memif::channel::{self, Channel, Received};
 use crate::memif::message::{Direction, Message};
 use crate::memif::region::Region;
 use crate::memif::ring::Ring;
-use crate::memif::{Layout, SECOND, client};
-
-/// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
-const REST: u64 = SECOND;
+use crate::memif::{Layout, client};
 
 /// What a client brings along.
 pub(super) struct Memory {
@@ -52,7 +49,6 @@ impl Sockets {
     }
 
     pub(super) fn act(&mut self, key: (u32, u32), actions: Vec<client::Action>) {
-        let now = self.now;
         for action in actions {
             let Some(entry) = self.interfaces.get_mut(&key) else { return };
             let Side::Client(c) = &mut entry.side else { return };
@@ -119,7 +115,7 @@ impl Sockets {
                     }
                     c.memory = None;
                     let lent = entry.disconnected(why);
-                    self.resting.push((now + REST, lent));
+                    self.resting.push((None, lent));
                     None
                 }
             };

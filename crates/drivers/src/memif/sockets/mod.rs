@@ -33,6 +33,8 @@ pub use shown::{InterfaceState, RingShown, SocketState};
 const BELL: u64 = 0;
 /// Messages that are taken from a connection, and clients that are accepted, before others have their turn.
 const AT_ONCE: usize = 32;
+/// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
+const REST: u64 = SECOND;
 /// How soon messages are sent again that a peer had no room for.
 const RESEND: u64 = SECOND / 500;
 
@@ -140,8 +142,9 @@ pub struct Sockets {
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
-    /// Buffers that former peers had, and when they are used again.
-    resting: Vec<(u64, Vec<LentInOrder>)>,
+    /// Buffers that former peers had, and when they are used again. The next turn says when: a connection may end between turns,
+    /// which knows no time.
+    resting: Vec<(Option<u64>, Vec<LentInOrder>)>,
     /// There is more to be done at once.
     more: bool,
     now: u64,
@@ -380,7 +383,7 @@ impl Sockets {
             c.machine.poll_timeout().into_iter().chain(waits).min()
         });
         let pauses = self.sockets.values().map(|s| s.pause).filter(|p| *p > self.now);
-        let resting = self.resting.iter().map(|(until, _)| *until);
+        let resting = self.resting.iter().map(|(until, _)| until.unwrap_or(self.now));
         sides.chain(clients).chain(pauses).chain(resting).min()
     }
 
@@ -440,7 +443,7 @@ impl Sockets {
             let actions = c.machine.timeout(now);
             self.act(key, actions);
         }
-        self.resting.retain(|(until, _)| *until > now);
+        self.resting.retain_mut(|(until, _)| *until.get_or_insert(now + REST) > now);
         let paused: Vec<u32> =
             self.sockets.iter().filter(|(_, s)| s.pause > 0 && s.pause <= now).map(|(id, _)| *id).collect();
         for id in paused {
