@@ -4,7 +4,7 @@
 //! counts as having no ports. This is the plain version, which vectorised ones have to agree with.
 
 use crate::ethernet::ethertype;
-use crate::extension::Chain;
+use crate::extension::{self, Chain};
 use crate::ipv4::{Ipv4Header, protocol};
 use crate::ipv6::Ipv6Header;
 
@@ -98,19 +98,37 @@ pub struct FiveTuple6 {
 /// A packet whose transport header is cut off counts as having no ports.
 #[inline]
 pub fn five_tuple6(l3: &[u8]) -> Option<FiveTuple6> {
-    let (ip, _) = Ipv6Header::split(l3)?;
-    if ip.version() != 6 {
-        return None;
-    }
-    Some(tuple6(ip, l3, Chain::of(l3).ok().filter(|c| !c.is_fragment())))
+    let (ip, _) = Ipv6Header::split(l3).filter(|(ip, _)| ip.version() == 6)?;
+    let (protocol, upper) = upper_layer(ip, l3);
+    Some(tuple6(ip, protocol, upper))
 }
 
-/// The five-tuple of a packet that `chain` is of, if that leads to an upper layer.
+/// What an IPv6 packet carries, and its bytes: of a fragment, and where that is not to be found, nothing.
 #[inline]
-fn tuple6(ip: &Ipv6Header, l3: &[u8], chain: Option<Chain>) -> FiveTuple6 {
-    let protocol = chain.map_or(protocol::FRAGMENT, |c| c.protocol);
-    let l4 = chain.filter(|_| protocol::has_ports(protocol)).and_then(|c| l3.get(c.offset..));
-    let ports = l4.and_then(|l4| l4.first_chunk::<4>()).map_or(0, |ports| u32::from_be_bytes(*ports));
+fn upper_layer<'a>(ip: &Ipv6Header, l3: &'a [u8]) -> (u8, &'a [u8]) {
+    let (protocol, offset) = match ip.next_header() {
+        first if extension::is_extension(first) => behind_extensions(l3),
+        protocol => (protocol, Ipv6Header::LEN),
+    };
+    (protocol, l3.get(offset..).unwrap_or(&[]))
+}
+
+/// The same behind extension headers, which few packets have, and where it begins.
+#[inline(never)]
+fn behind_extensions(l3: &[u8]) -> (u8, usize) {
+    match Chain::of(l3) {
+        Ok(chain) if !chain.is_fragment() => (chain.protocol, chain.offset),
+        _ => (protocol::FRAGMENT, l3.len()),
+    }
+}
+
+/// The five-tuple of a packet with this header that carries `upper`.
+#[inline]
+fn tuple6(ip: &Ipv6Header, protocol: u8, upper: &[u8]) -> FiveTuple6 {
+    let ports = match upper.first_chunk::<4>() {
+        Some(&ports) if protocol::has_ports(protocol) => u32::from_be_bytes(ports),
+        _ => 0,
+    };
     FiveTuple6 {
         src: ip.src_u128(),
         dst: ip.dst_u128(),
@@ -194,9 +212,9 @@ fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
         }
         ethertype::IPV6 => {
             let (ip, _) = Ipv6Header::split(packet)?;
-            let chain = Chain::of(packet).ok().filter(|c| !c.is_fragment());
-            let inner = |c: Chain| inner_hash(c.protocol, packet.get(c.offset..)?, tunnels);
-            Some(chain.and_then(inner).unwrap_or_else(|| tuple6(ip, packet, chain).symmetric_hash()))
+            let (protocol, upper) = upper_layer(ip, packet);
+            let inner = inner_hash(protocol, upper, tunnels);
+            Some(inner.unwrap_or_else(|| tuple6(ip, protocol, upper).symmetric_hash()))
         }
         _ => None,
     }
