@@ -77,7 +77,7 @@ pub(super) struct Description {
 
 /// What a packet begins with.
 enum Head {
-    Ip(PacketBuilder, Layout),
+    Ip(Box<PacketBuilder>, Layout),
     Raw(Vec<u8>),
 }
 
@@ -461,7 +461,7 @@ fn read_ip(
             }
         },
     };
-    packet.head = Head::Ip(builder, at);
+    packet.head = Head::Ip(Box::new(builder), at);
     let modes = varying.into_iter().filter_map(|(at, width, mode, sum)| Some(field(at, width, mode?, sum)));
     packet.fields = modes.collect();
     Ok(Family::of(src))
