@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test lint bench bench-fib bench-io bench-restart demo loom deb test-deb
+.PHONY: help setup build test lint bench bench-fib bench-lpm bench-io bench-restart demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -24,6 +24,9 @@ bench: setup ## Measure clocks per packet, start, memory, latency; tables, and t
 
 bench-fib: setup ## Measure how fast routes come and go; a table, and target/bench/fib.json (VOLLEY_RIB=FILE: a real table)
 	@. scripts/env.sh && cargo bench --package volley --bench fib
+
+bench-lpm: setup ## Measure lookup tables; a table, and target/bench/lpm.json (VOLLEY_RIB=FILE, VOLLEY_RIB6=FILE: real tables)
+	@. scripts/env.sh && cargo bench --package infra --bench lpm
 
 bench-io: setup ## Measure drivers: memif, latency at low load, veth against the kernel, idle; a table, and target/bench/io.json
 	@. scripts/env.sh && cargo build --release --package volley && cargo bench --package volley --bench io && \

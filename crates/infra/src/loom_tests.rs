@@ -4,6 +4,7 @@
 use crate::{
     class_a::{published, slots, words},
     doorbell::Sleep,
+    lpm::loom_tests::{List, Wide},
     quiesce::Domain,
     ring::spsc,
     sync::{Arc, UnsafeCell, thread},
@@ -155,5 +156,37 @@ fn loom_index_is_not_reused_under_a_reader() {
         let _ = objects.insert(8);
         looking.join().unwrap();
         assert!(objects.get(0) == 8 || objects.insert(8).is_ok());
+    });
+}
+
+/// A list of the trie is replaced, and its memory is wanted for another: a reader finds the leaf of one list or the other.
+#[test]
+fn loom_list_is_not_reused_under_a_reader() {
+    loom::model(|| {
+        let domain = Domain::new();
+        let mut worker = domain.register();
+        let mut list = List::new(&domain, 1);
+        let reader = list.reader();
+        let looking = thread::spawn(move || {
+            let mut section = worker.enter();
+            assert!([1, 2].contains(&reader.leaf()));
+            section.quiescent();
+        });
+        list.replace(2);
+        list.build_elsewhere(3);
+        looking.join().unwrap();
+    });
+}
+
+/// A longer route comes before the default goes: a reader finds one of them.
+#[test]
+fn loom_between_wide_and_narrow_is_no_hole() {
+    loom::model(|| {
+        let mut wide = Wide::new(1);
+        let reader = wide.reader();
+        let looking = thread::spawn(move || assert!([1, 2].contains(&reader.leaf())));
+        wide.set_narrow(2);
+        wide.set_wide(0);
+        looking.join().unwrap();
     });
 }

@@ -7,6 +7,8 @@
 mod address;
 mod dir24;
 mod first;
+#[cfg(all(test, loom))]
+pub(crate) mod loom_tests;
 mod naive;
 mod prefix_map;
 #[cfg(all(test, not(any(loom, miri))))]

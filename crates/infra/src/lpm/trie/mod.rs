@@ -17,11 +17,15 @@
 
 mod build;
 mod node;
+#[cfg(all(test, loom))]
+mod one_list;
 mod pool;
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests;
 mod writer;
 
+#[cfg(all(test, loom))]
+pub use one_list::{OneList, OneListReader};
 pub use writer::TrieWriter;
 
 use super::{Address, LpmLookup, NO_ROUTE, first, wide::WideReader};

@@ -153,13 +153,23 @@ impl Nodes {
         Ok(Nodes(words))
     }
 
+    /// Any words: loom's are checked.
+    #[cfg(all(test, loom))]
+    pub fn of_any(words: SharedZeroed<AtomicU64>) -> Nodes {
+        Nodes(words)
+    }
+
     /// A word of the node at `unit`, less than [`UNIT_BITS`] bits; the largest node has 164.
     #[inline(always)]
     fn word(&self, unit: u32, at: usize) -> u64 {
         debug_assert!(unit < 1 << UNIT_BITS && at < Size::Table.units() as usize * UNIT);
+        let at = unit as usize * UNIT + at;
+        #[cfg(loom)]
+        return self.0[at].load(Acquire);
         // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the unit to
         // its bits, and ask for words of such a node.
-        unsafe { self.0.get_unchecked(unit as usize * UNIT + at) }.load(Acquire)
+        #[cfg(not(loom))]
+        unsafe { self.0.get_unchecked(at) }.load(Acquire)
     }
 
     /// Half `at` of the words of a node.

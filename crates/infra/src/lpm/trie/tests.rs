@@ -1,7 +1,11 @@
 use super::*;
-use crate::lpm::{Lpm, NaiveLpm};
+use crate::{
+    hash::mix64,
+    lpm::{Lpm, LpmFull, MAX_LEAF, NaiveLpm, tests::Stop},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -95,4 +99,165 @@ proptest! {
         assert_same(&reader, &NaiveLpm::new(), &addrs)?;
         prop_assert_eq!(writer.nodes_in_use(), 0);
     }
+}
+
+const NET: u128 = 0x2001_0db8 << 96;
+
+/// Many routes side by side, so that lists become tables, and become lists again when routes go.
+#[test]
+fn agrees_with_the_oracle_where_prefixes_are_many() {
+    let (mut writer, reader) = trie(&Domain::new()).unwrap();
+    let mut oracle = NaiveLpm::new();
+    let random = |n: u64| u128::from(mix64(n)) << 64 | u128::from(mix64(!n));
+    // For each number a prefix: most of them dense, some around and below others.
+    let prefix = |n: u64| {
+        let r = random(n);
+        let len = [48, 48, 48, 44, 40, 36, 33, 56, 64, 128, 29, 26][n as usize % 12];
+        let dense = NET | (r & 0xfff << 80) | (r & 7 << 40 | r & 3) * u128::from(n % 5 == 0);
+        (if n % 7 == 0 { NET ^ r >> 24 } else { dense }, len)
+    };
+    let check = |oracle: &NaiveLpm<u128>, salt: u64| {
+        let near = |n: u64| prefix(n % 4000).0 ^ 1 << (mix64(n) % 104);
+        let addrs: Vec<_> = (0..512).map(|n| near(mix64(n + salt))).collect();
+        let mut leaves = vec![0; addrs.len()];
+        reader.lookup_many(&addrs, &mut leaves);
+        for (addr, leaf) in addrs.iter().zip(leaves) {
+            assert_eq!(leaf, oracle.lookup(*addr), "{addr:032x}");
+        }
+    };
+    for n in 0..4000 {
+        let (p, l) = prefix(n);
+        assert_eq!(writer.insert(p, l, 1 + n as u32), oracle.insert(p, l, 1 + n as u32));
+        if n % 400 == 399 {
+            check(&oracle, n);
+        }
+    }
+    let full = writer.nodes_in_use();
+    for n in 0..4000 {
+        let (p, l) = prefix(mix64(n) % 4000);
+        assert_eq!(writer.remove(p, l), oracle.remove(p, l));
+        if n % 400 == 399 {
+            check(&oracle, n);
+        }
+    }
+    for (p, l, _) in oracle.iter() {
+        writer.remove(p, l).unwrap();
+    }
+    assert_eq!((writer.len(), writer.nodes_in_use()), (0, 0), "{full} units before");
+}
+
+#[test]
+fn refuses_what_does_not_fit_and_changes_nothing() {
+    let d = Domain::new();
+    let mut w = TrieWriter::new(&d, 4096).unwrap();
+    let r = w.reader();
+    for leaf in [0, MAX_LEAF + 1, u32::MAX] {
+        assert_eq!(w.insert(NET, 32, leaf), Err(LpmFull::Leaf(leaf)));
+    }
+    w.insert(NET, 32, MAX_LEAF).unwrap();
+    let route = |n: u128| NET | n << 80 | n << 8;
+    let full = (1..10_000).find(|n| w.insert(route(*n), 120, *n as u32) == Err(LpmFull::Memory)).unwrap();
+    assert_eq!((r.lookup(route(full)), w.exact(route(full), 120), w.len()), (MAX_LEAF, None, full as usize));
+    assert_eq!((1..full).find(|n| r.lookup(route(*n)) != *n as u32), None);
+    // Routes go also where none can come; then there is room again.
+    for n in 1..full {
+        assert_eq!(w.remove(route(n), 120), Some(n as u32));
+    }
+    assert_eq!(w.insert(route(full), 120, 1), Ok(None));
+    assert_eq!((r.lookup(route(full)), r.lookup(route(1))), (1, MAX_LEAF));
+}
+
+#[test]
+fn memory_is_what_routes_touch() {
+    let (mut w, _) = trie(&Domain::new()).unwrap();
+    w.insert(0, 0, 1).unwrap();
+    w.insert(0xfe80 << 112, 10, 2).unwrap();
+    w.insert(0xff00 << 112, 8, 2).unwrap();
+    w.insert(1, 128, 2).unwrap();
+    for n in 0..6 {
+        w.insert(0x2001 << 112 | n << 80 | n << 64, 64, 3).unwrap();
+    }
+    assert!(w.memory_bytes() < 200 << 10, "{}", w.memory_bytes());
+    // What covers all others touches none of them.
+    let nodes = w.nodes_in_use();
+    for len in 0..=24 {
+        w.insert(0x2001 << 112, len, 4).unwrap();
+    }
+    assert_eq!(w.nodes_in_use(), nodes);
+    for n in 0..1 << 16 {
+        w.insert(0x2001 << 112 | n << 84, 48, 3).unwrap();
+    }
+    let each = w.memory_bytes() >> 16;
+    assert!((20..100).contains(&each), "{each} bytes a route");
+}
+
+/// Shorter and longer routes take turns, with one of them always there; nodes come and go, and other routes make tables
+/// of lists and lists of tables. Each address has one of the leaves that are right for it, never none, never another's.
+#[test]
+fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
+    let d = Domain::new();
+    let (mut w, r) = trie(&d).unwrap();
+    let pairs = [(0, 13), (12, 24), (16, 32), (24, 25), (28, 64), (32, 40), (36, 48), (40, 128), (33, 47)];
+    // A place of its own for each pair, with addresses that belong to the longer prefix.
+    let place = |n: usize| (0x2001_0d00 + n as u128 * 0x10_0000) << 96 | 0x0123_4567_89ab_cdef << 32;
+    let (stop, rounds) = (AtomicBool::new(false), AtomicBool::new(false));
+    w.insert(place(0), 0, 100).unwrap();
+    for (n, (short, _)) in pairs.iter().enumerate().skip(1) {
+        w.insert(place(n), *short, 100 + n as u32).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let (stopping, stop, rounds) = (Stop(&stop), &stop, &rounds);
+        let mut worker = d.register();
+        let checks = scope.spawn(move || {
+            let addrs: Vec<_> = (0..256).map(|i| place(i % pairs.len())).collect();
+            let mut leaves = vec![0; 256];
+            let mut section = worker.enter();
+            while !stop.load(Relaxed) {
+                r.lookup_many(&addrs, &mut leaves);
+                for (i, leaf) in leaves.iter().enumerate() {
+                    let n = (i % pairs.len()) as u32;
+                    let one = r.lookup(addrs[i]);
+                    for leaf in [*leaf, one] {
+                        assert!([100 + n, 200 + n].contains(&leaf), "{:?}: {leaf}", pairs[n as usize]);
+                    }
+                }
+                rounds.store(true, Relaxed);
+                section.quiescent();
+            }
+        });
+        let start = Instant::now();
+        let mut round = 0;
+        while start.elapsed().as_millis() < 1000 || !rounds.load(Relaxed) {
+            assert!(start.elapsed().as_secs() < 60, "the reader does not run");
+            for (n, (short, long)) in pairs.into_iter().enumerate() {
+                let (short_leaf, long_leaf) = (100 + n as u32, 200 + n as u32);
+                w.insert(place(n), long, long_leaf).unwrap();
+                w.remove(place(n), short).unwrap();
+                // Others around it come and go: those beside the longer one, and none that covers it.
+                for other in 0..if long > 24 { round % 80 } else { 0 } {
+                    let beside = place(n) ^ (1 + other) << (128 - long) << (long / 8 % 3);
+                    if !place(n).covers(long, beside) {
+                        let _ = w.insert(beside, long, 7);
+                    }
+                }
+                if round % 13 == n as u128 {
+                    std::thread::yield_now();
+                }
+                w.insert(place(n), short, short_leaf).unwrap();
+                w.remove(place(n), long).unwrap();
+                for other in 0..if long > 24 { round % 80 } else { 0 } {
+                    let beside = place(n) ^ (1 + other) << (128 - long) << (long / 8 % 3);
+                    if !place(n).covers(long, beside) {
+                        let _ = w.remove(beside, long);
+                    }
+                }
+            }
+            round += 1;
+            if checks.is_finished() {
+                break;
+            }
+        }
+        drop(stopping);
+        checks.join().unwrap();
+    });
 }

@@ -84,7 +84,7 @@ impl TrieWriter {
     }
 
     /// Units of nodes that are neither free nor waiting for readers.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn nodes_in_use(&self) -> u32 {
         self.nodes.pool.in_use()
     }

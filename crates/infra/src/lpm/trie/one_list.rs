@@ -1,0 +1,76 @@
+//! A trie of one list, for loom.
+
+use super::{
+    build::{Builder, Item, Slot},
+    node::Nodes,
+    pool::Pool,
+};
+use crate::{
+    lpm::LpmFull,
+    mem::{Pages, Zeroed},
+    quiesce::Domain,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU32,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+};
+
+/// An entry of the first table, and the writer of what hangs on it.
+pub struct OneList {
+    entry: Arc<AtomicU32>,
+    nodes: Nodes,
+    builder: Builder,
+}
+
+/// What a reader has of it.
+pub struct OneListReader {
+    entry: Arc<AtomicU32>,
+    nodes: Nodes,
+}
+
+impl OneList {
+    /// One list, and room for another.
+    pub fn new(domain: &Domain, leaf: u32) -> OneList {
+        let words = Zeroed::with_pages(8 + 41 * 4, Pages::Small).expect("memory").share();
+        let builder = Builder::new(Pool::new(domain, words.clone(), 2));
+        let mut list = OneList { entry: Arc::new(AtomicU32::new(0)), nodes: Nodes::of_any(words), builder };
+        list.publish(leaf).expect("there is room");
+        list
+    }
+
+    /// A handle for a reader.
+    pub fn reader(&self) -> OneListReader {
+        OneListReader { entry: self.entry.clone(), nodes: self.nodes.clone() }
+    }
+
+    /// A list of the addresses 0 to 255 with this leaf.
+    pub fn build(&mut self, leaf: u32) -> Result<u32, LpmFull> {
+        let slot = Slot { entry: leaf, len: 120 };
+        let item = Item { first: 0, last: 255, slot, under: Slot::default() };
+        Ok(self.builder.build(80, Slot::default(), &[item])?.entry)
+    }
+
+    fn publish(&mut self, leaf: u32) -> Result<(), LpmFull> {
+        let new = self.build(leaf)?;
+        self.builder.make_room()?;
+        self.entry.store(new, Release);
+        self.builder.published();
+        Ok(())
+    }
+
+    /// Puts a list with another leaf in its place.
+    pub fn replace(&mut self, leaf: u32) -> Result<(), LpmFull> {
+        self.builder.take_list_apart(self.entry.load(Relaxed), 0, &mut Vec::new());
+        self.publish(leaf)
+    }
+}
+
+impl OneListReader {
+    /// What a lookup finds.
+    pub fn leaf(&self) -> u32 {
+        self.nodes.in_list(self.entry.load(Acquire), &7).entry
+    }
+}
