@@ -113,8 +113,8 @@ fn agrees_with_the_oracle_where_prefixes_are_many() {
     let prefix = |n: u64| {
         let r = random(n);
         let len = [48, 48, 48, 44, 40, 36, 33, 56, 64, 128, 29, 26][n as usize % 12];
-        let dense = NET | (r & 0xfff << 80) | (r & 7 << 40 | r & 3) * u128::from(n % 5 == 0);
-        (if n % 7 == 0 { NET ^ r >> 24 } else { dense }, len)
+        let dense = NET | (r & 0xfff << 80) | if n.is_multiple_of(5) { r & 7 << 40 | r & 3 } else { 0 };
+        (if n.is_multiple_of(7) { NET ^ r >> 24 } else { dense }, len)
     };
     let check = |oracle: &NaiveLpm<u128>, salt: u64| {
         let near = |n: u64| prefix(n % 4000).0 ^ 1 << (mix64(n) % 104);
