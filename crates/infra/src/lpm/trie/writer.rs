@@ -310,8 +310,13 @@ impl Lpm for TrieWriter {
     fn remove(&mut self, prefix: u128, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.get(prefix, len)?;
-        // Where no prefix of more than so many bits covers this one, the table says nothing: what is beside it does.
-        let least = if len > WIDE { WIDE + 1 } else { 0 };
+        // Beside the table, in the first table and below it only prefixes of such lengths count; where there is none, what is
+        // there says nothing.
+        let least = match len {
+            ..=WIDE => 0,
+            _ if len <= BITS => WIDE + 1,
+            _ => BITS + 1,
+        };
         let (entry, cover_len) = self.routes.cover(prefix, len, least).unwrap_or((NO_ROUTE, 0));
         self.apply(&Change { prefix, len, to: Slot { entry, len: cover_len }, adds: false }).ok()?;
         self.routes.remove(prefix, len);
