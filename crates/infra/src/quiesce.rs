@@ -105,12 +105,14 @@ impl Domain {
         mark <= Self::reached(&lock(&self.0.state))
     }
 
-    /// The latest mark that every reader has passed.
+    /// The latest mark drawn so far that every reader has passed. Of marks that are drawn later it says nothing, also where
+    /// no reader is online now: one may come.
     pub(crate) fn all_passed(&self) -> Mark {
-        Self::reached(&lock(&self.0.state))
+        let now = Mark(self.0.epoch.load(Acquire));
+        Self::reached(&lock(&self.0.state)).min(now)
     }
 
-    /// The same, of a state that is locked.
+    /// The latest mark that every reader has passed; any mark if no reader is online.
     fn reached(state: &State) -> Mark {
         // Pairs with the fence in enter(): either the reader sees what was unpublished before, or this sees that
         // the reader is online.
@@ -278,6 +280,19 @@ mod tests {
         let _s = p.enter();
         d.collect();
         assert_eq!(freed.load(Relaxed), 1);
+    }
+
+    /// What is true of marks while nobody is online is not true of later ones.
+    #[test]
+    fn nobody_has_passed_a_mark_that_is_not_drawn_yet() {
+        let d = Domain::new();
+        let mut p = d.register();
+        let drawn = d.mark();
+        let passed = d.all_passed();
+        assert!(drawn <= passed);
+        let _s = p.enter();
+        let later = d.mark();
+        assert!(later > passed && later > d.all_passed());
     }
 
     #[test]
