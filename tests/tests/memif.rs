@@ -26,6 +26,12 @@ fn port(n: usize, role: &str, socket: &Path, id: u32, more: &str) -> String {
     format!("--vdev=net_memif{n},role={role},socket={socket},socket-abstract=no,id={id}{more}")
 }
 
+/// The number behind a name.
+fn number(text: &str, name: &str) -> u64 {
+    let at = text.find(name).unwrap_or_else(|| panic!("no {name} in\n{text}")) + name.len();
+    text[at..].split_whitespace().next().unwrap().parse().unwrap()
+}
+
 impl Testpmd {
     /// With one port; `mode` is how it forwards. It is quiet until it hears "start".
     fn start(host: &Host, role: &str, socket: &Path, id: u32, mode: &str, more: &str) -> Testpmd {
@@ -55,6 +61,27 @@ impl Testpmd {
         writeln!(self.input, "{command}").unwrap();
     }
 
+    /// What it shows at this command: from the last `begin` on, when `end` is there.
+    fn shown(&mut self, command: &str, begin: &str, end: &str) -> String {
+        let count = |text: &str| text.matches(begin).count();
+        let before = count(&self.process.stdout());
+        self.say(command);
+        let whole = || {
+            let text = self.process.stdout();
+            let last = text.rfind(begin).map(|at| text[at..].to_string()).unwrap_or_default();
+            (count(&text) > before && last.contains(end)).then_some(last)
+        };
+        let text = testkit::process::poll(SOON, whole);
+        text.unwrap_or_else(|| panic!("testpmd shows nothing:\n{}", self.process.stdout()))
+    }
+
+    /// Packets that the first two queues of a port have received, and sent.
+    fn queues(&mut self, port: usize) -> [u64; 4] {
+        let text = self.shown(&format!("show port xstats {port}"), "NIC extended statistics", "testpmd> ");
+        ["rx_q0_packets:", "rx_q1_packets:", "tx_q0_packets:", "tx_q1_packets:"]
+            .map(|name| number(&text, name))
+    }
+
     /// Packets that its first port has received and sent.
     fn packets(&mut self) -> (u64, u64) {
         self.packets_of(0)
@@ -62,24 +89,8 @@ impl Testpmd {
 
     /// Packets that a port has received and sent.
     fn packets_of(&mut self, port: usize) -> (u64, u64) {
-        let count = |text: &str| text.matches("NIC statistics").count();
-        let before = count(&self.process.stdout());
-        self.say(&format!("show port stats {port}"));
-        let whole = || {
-            let text = self.process.stdout();
-            let last = text.rfind("NIC statistics").map(|at| text[at..].to_string()).unwrap_or_default();
-            (count(&text) > before && last.contains("Tx-pps")).then_some(last)
-        };
-        let mut text = String::new();
-        until("statistics are shown", SOON, || {
-            text = whole().unwrap_or_default();
-            !text.is_empty()
-        });
-        let number = |name: &str| {
-            let at = text.find(name).unwrap() + name.len();
-            text[at..].split_whitespace().next().unwrap().parse().unwrap()
-        };
-        (number("RX-packets:"), number("TX-packets:"))
+        let text = self.shown(&format!("show port stats {port}"), "NIC statistics", "Tx-pps");
+        (number(&text, "RX-packets:"), number(&text, "TX-packets:"))
     }
 }
 
@@ -177,6 +188,71 @@ fn a_server_of_dpdks_reads_packets_where_they_lie() {
 #[test]
 fn a_server_of_dpdks_writes_packets_to_where_they_stay() {
     all_packets_are_accounted_for(false, "slave trusted");
+}
+
+/// Two interfaces on one socket, each with two queues either way, and two workers: what comes in by one goes out by the other, both
+/// ways at once, and each side has counted what the other has.
+fn queues_of_two_interfaces_share_a_socket(role: &str) {
+    let Some((r, dir)) = lab() else { return };
+    let file = dir.join("memif.sock");
+    let router = Router::start(
+        &r,
+        &format!(
+            "set workers 2\n\
+             ip table add 1\n\
+             create memif socket id 1 filename {}\n\
+             create interface memif id 5 socket-id 1 {role} rx-queues 2 tx-queues 2\n\
+             create interface memif id 6 socket-id 1 {role} rx-queues 2 tx-queues 2\n\
+             set interface ip table memif1/6 1\n\
+             set interface mac address memif1/5 00:01:02:03:04:01\n\
+             set interface mac address memif1/6 00:01:02:03:04:01\n\
+             set interface state memif1/5 up\n\
+             set interface state memif1/6 up\n\
+             set interface ip address memif1/5 10.0.0.1/24\n\
+             set interface ip address memif1/6 10.0.1.1/24\n\
+             set ip neighbor memif1/5 10.0.0.2 02:00:00:00:00:15\n\
+             set ip neighbor memif1/6 10.0.1.2 02:00:00:00:00:16\n\
+             ip route add 10.252.0.0/14 via 10.0.1.2 memif1/6\n\
+             ip route add 10.252.0.0/14 table 1 via 10.0.0.2 memif1/5\n",
+            file.display()
+        ),
+    );
+    let theirs = if role == "master" { "client" } else { "server" };
+    let ports = [port(0, theirs, &file, 5, ""), port(1, theirs, &file, 6, "")].join(" ");
+    // It generates flows from and to 10.252.0.0/14, which are addressed to 00:01:02:03:04:01.
+    let options = "flowgen --rxq=2 --txq=2 --total-num-mbufs=32768";
+    let mut testpmd = Testpmd::with(&r, "both", &ports, options);
+    until("both are connected", SOON, || connected(&router, "memif1/5") && connected(&router, "memif1/6"));
+    testpmd.say("start");
+    until("packets pass both ways by all queues", SOON, || {
+        let used = |port| testpmd.queues(port).iter().all(|packets| *packets > 1000);
+        [0, 1].map(used) == [true, true]
+    });
+    // What is on its way when it stops to send lies in its rings until it reads again.
+    testpmd.say("stop");
+    testpmd.say("set fwd rxonly");
+    testpmd.say("start");
+    until("each side has counted what the other has", SOON, || {
+        let theirs = [testpmd.packets_of(0), testpmd.packets_of(1)];
+        let ours = ["memif1/5", "memif1/6"].map(|interface| {
+            let count = |what| router.counter(interface, what);
+            (count("tx packets") - count("tx-error"), count("rx packets"))
+        });
+        theirs == ours
+    });
+    for interface in ["memif1/5", "memif1/6"] {
+        assert_eq!(router.counter(interface, "rx-error"), 0);
+    }
+}
+
+#[test]
+fn queues_of_clients_of_dpdks_share_a_socket() {
+    queues_of_two_interfaces_share_a_socket("master");
+}
+
+#[test]
+fn queues_of_servers_of_dpdks_share_a_socket() {
+    queues_of_two_interfaces_share_a_socket("slave");
 }
 
 /// Frames of 9,014 bytes, and then small ones, between two hosts, each way through the router, testpmd, and the router again, which

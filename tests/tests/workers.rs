@@ -1,6 +1,7 @@
-//! Workers, receive queues and flows: what moves while packets pass, and how a worker that has little to do rests.
+//! Workers, receive queues and flows: what moves while packets pass, how a worker that has little to do rests, and what it is
+//! like where one has too much to do.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scenarios::{Iperf, Ping, Routed, TWO_PORTS, cabled, lost_on_the_way, out_of_order};
 use serde_json::Value;
@@ -18,6 +19,14 @@ fn workers(router: &Router) -> Vec<Value> {
         .filter(|t| t["kind"] == "workers")
         .cloned()
         .collect()
+}
+
+/// How much of a core the router takes, on average of so many seconds: 1.0 is all of one.
+fn busy(router: &Router, seconds: u64) -> f64 {
+    let spent = || testkit::process::cpu_time(router.id());
+    let before = spent();
+    std::thread::sleep(Duration::from_secs(seconds));
+    (spent() - before).as_secs_f64() / seconds as f64
 }
 
 /// Everything that can be changed of who does what, under eight flows of which every packet is counted.
@@ -73,21 +82,15 @@ fn who_has_nothing_to_do_sleeps() {
     let Some((a, r, _)) = cabled() else { return };
     let router = Router::start(&r, &format!("{TWO_PORTS}set workers 2\n"));
     Ping::until_answered(&a, "10.0.0.1", SOON);
-    let busy = |seconds: u64| {
-        let spent = || testkit::process::cpu_time(router.id());
-        let before = spent();
-        std::thread::sleep(Duration::from_secs(seconds));
-        (spent() - before).as_secs_f64() / seconds as f64
-    };
-    let idle = busy(3);
+    let idle = busy(&router, 3);
     assert!(idle < 0.15, "{:.1} % of a core to do nothing", 100.0 * idle);
     router.ctl("set interface rx-mode host-eth1 polling");
-    let polling = busy(2);
+    let polling = busy(&router, 2);
     assert!(polling > 0.2, "{:.1} % of a core to poll", 100.0 * polling);
     router.ctl("set interface rx-mode host-eth1 adaptive");
     let all = || workers(&router).iter().all(|w| w["busy_percent"].as_f64().is_some_and(|busy| busy < 50.0));
     until("the workers have nothing to do", SOON, all);
-    assert!(busy(3) < 0.15);
+    assert!(busy(&router, 3) < 0.15);
     assert!(workers(&router).iter().all(|w| w["sleeps"].as_u64().is_some_and(|n| n > 0)));
 }
 
@@ -107,4 +110,51 @@ fn a_worker_naps_where_few_packets_come() {
     let before = naps();
     net.router.ctl("packet-generator enable-stream");
     until("the worker naps", SOON, || naps() > before + 100);
+    net.router.ctl("packet-generator disable-stream");
+    // What a rest is for: a few thousand packets a second leave most of a core to others.
+    let came = || net.router.counter("host-eth0", "rx packets");
+    let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 4M -l 200 -t 8");
+    let first = came();
+    until("packets come", SOON, || came() > first + 500);
+    let (before, start) = (came(), Instant::now());
+    // The least of some: a machine that is busy makes caches cold and calls slow.
+    let share = (0..4).map(|_| busy(&net.router, 1)).fold(f64::INFINITY, f64::min);
+    let rate = (came() - before) as f64 / start.elapsed().as_secs_f64();
+    assert!(flow.running() && rate > 1500.0, "{rate:.0} packets a second");
+    assert!(share < 0.6, "{:.1} % of a core for {rate:.0} packets a second", 100.0 * share);
+    flow.finish();
+}
+
+/// A worker that has all that it can do does not keep the operator from asking. The generator is as fast as the worker:
+/// half of its packets expire, which is counted, and the others leave by the port.
+#[test]
+fn an_overloaded_router_answers() {
+    let Some(net) = Routed::new() else { return };
+    net.router.script(
+        "create packet-generator interface pg0\n\
+         set interface state pg0 up\n\
+         set interface ip address pg0 10.7.0.1/24\n\
+         set ip neighbor host-eth1 10.0.1.7 02:00:00:00:00:07\n\
+         packet-generator new { name good interface pg0 node ethernet-input size 64-64 \
+         data { IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00 UDP: 10.7.0.2 -> 10.0.1.7 UDP: 1 -> 2 } }\n\
+         packet-generator new { name old interface pg0 node ethernet-input size 64-64 \
+         data { IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00 UDP: 10.7.0.2 -> 10.0.1.7 ttl 1 UDP: 1 -> 2 } }\n\
+         packet-generator enable-stream\n",
+    );
+    let expired = || net.router.drops("ip4-icmp-error", "ttl-expired");
+    let worker_is_busy = || workers(&net.router)[0]["busy_percent"].as_f64().is_some_and(|busy| busy > 80.0);
+    until("the worker has all it can do", SOON, worker_is_busy);
+    let mut before = expired();
+    for round in 0..20 {
+        let start = Instant::now();
+        let shown = net.router.ctl("show interface");
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(2), "the answer took {took:?} in round {round}");
+        assert!(shown.contains("pg0"), "{shown}");
+        let now = expired();
+        assert!(now > before, "packets are dropped in round {round}");
+        before = now;
+    }
+    assert!(net.router.counter("host-eth1", "tx packets") > 0);
+    assert!(worker_is_busy(), "{:?}", workers(&net.router));
 }

@@ -327,7 +327,7 @@ fn a_packet_of_several_parts_is_whole_when_there_are_buffers_again() {
     let mut cache = pool.cache();
     let bytes: Vec<u8> = (0..180).collect();
     let mut frame = Frame::new();
-    fill(&mut frame, &mut cache, &[bytes.clone()]);
+    fill(&mut frame, &mut cache, std::slice::from_ref(&bytes));
     assert_eq!(link.tx.copy(&mut frame).0, 1);
     frame.free(&mut cache);
     assert_eq!(link.rx.ring.available(), Ok(3));

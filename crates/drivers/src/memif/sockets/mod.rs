@@ -2,6 +2,7 @@
 //! `server.rs` and `client.rs` decide (`serve.rs`, `connect.rs`), and gives the queues their rings.
 
 mod connect;
+mod refusals;
 mod serve;
 mod shown;
 
@@ -27,6 +28,7 @@ use super::{Config, INPUT_NODE, MEMIF_MTU, Role, SECOND};
 use crate::device::{Device, DeviceControl, Link};
 use crate::kernel::sys;
 use connect::Memory;
+use refusals::Refusals;
 pub use shown::{InterfaceState, RingShown, SocketState};
 
 /// Number of the bell among the watched files; those of sockets and connections follow.
@@ -60,8 +62,7 @@ struct Socket {
     listener: Option<(u64, Listener)>,
     /// When clients are accepted again.
     pause: u64,
-    /// When the last refusal was logged: strangers do not fill the log.
-    logged: u64,
+    refusals: Refusals,
 }
 
 /// Whose a watched file is.
@@ -193,7 +194,8 @@ impl Sockets {
         if let Some((other, _)) = self.sockets.iter().find(|(_, s)| s.path == path) {
             return refuse(format!("{} is memif socket {other} already", path.display()));
         }
-        self.sockets.insert(id, Socket { path: path.to_owned(), listener: None, pause: 0, logged: 0 });
+        let path = path.to_owned();
+        self.sockets.insert(id, Socket { path, listener: None, pause: 0, refusals: Refusals::default() });
         Ok(())
     }
 
@@ -289,6 +291,7 @@ impl Sockets {
             reason: None,
         };
         self.interfaces.insert(key, entry);
+        self.forget_refusals(config.socket);
         Ok((shared, mac))
     }
 
@@ -319,6 +322,7 @@ impl Sockets {
         for key in gone {
             self.end(key, "the interface was deleted");
             let Some(_) = self.interfaces.remove(&key) else { continue };
+            self.forget_refusals(key.0);
             let serves = |(k, e): (&(u32, u32), &Entry)| k.0 == key.0 && matches!(e.side, Side::Server(_));
             if !self.interfaces.iter().any(serves)
                 && let Some((number, _)) = self.sockets.get_mut(&key.0).and_then(|s| s.listener.take())
@@ -409,6 +413,9 @@ impl Sockets {
                     Side::Server(None) => {}
                     Side::Client(_) => self.drive(key, client::Event::End(why)),
                 }
+            }
+            if turned {
+                self.forget_refusals(key.0);
             }
             match (turned, client, up) {
                 (true, true, _) => self.drive(key, client::Event::Admin(up)),

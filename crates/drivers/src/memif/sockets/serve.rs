@@ -69,13 +69,19 @@ impl Sockets {
         }
     }
 
-    /// Logs that a stranger was refused, at most once a second.
+    /// Logs that a stranger was refused, if that is news.
     fn refused(&mut self, id: u32, why: &str) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if socket.logged == 0 || now >= socket.logged + SECOND {
-            socket.logged = now.max(1);
+        if socket.refusals.is_news(now, why) {
             tracing::warn!("memif socket {}: a client was refused: {why}", socket.path.display());
+        }
+    }
+
+    /// What is refused from now on is news.
+    pub(super) fn forget_refusals(&mut self, id: u32) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.refusals.forget();
         }
     }
 

@@ -1,0 +1,79 @@
+//! Which refusals of clients are logged: one that tries every second is said once, and strangers do not fill the log.
+
+use crate::memif::SECOND;
+
+/// The least time between two of a socket.
+const PACE: u64 = SECOND;
+/// A reason that was not met for so long is said again.
+const FORGOTTEN: u64 = 60 * SECOND;
+/// How many reasons are remembered: strangers may find as many as they like.
+const MOST: usize = 16;
+
+/// Why clients of one socket were refused.
+#[derive(Default)]
+pub(super) struct Refusals {
+    /// What was logged, and when it was met last.
+    said: Vec<(String, u64)>,
+    /// When something was logged last.
+    logged: Option<u64>,
+}
+
+impl Refusals {
+    /// Whether a refusal is to be logged, at `now` in nanoseconds.
+    pub(super) fn is_news(&mut self, now: u64, why: &str) -> bool {
+        self.said.retain(|(_, met)| now < met + FORGOTTEN);
+        if let Some((_, met)) = self.said.iter_mut().find(|(said, _)| said == why) {
+            *met = now;
+            return false;
+        }
+        if self.logged.is_some_and(|at| now < at + PACE) {
+            return false;
+        }
+        if self.said.len() == MOST {
+            self.said.remove(0);
+        }
+        self.said.push((why.into(), now));
+        self.logged = Some(now);
+        true
+    }
+
+    /// The interfaces of the socket have changed: what is refused now is news.
+    pub(super) fn forget(&mut self) {
+        self.said.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_said_once_until_something_changes() {
+        let mut refusals = Refusals::default();
+        let mut said = Vec::new();
+        // Two clients, each of which tries every second.
+        for half in 0..200 {
+            let (now, why) = (half * SECOND / 2, ["no such interface", "a wrong secret"][half as usize % 2]);
+            if half == 100 {
+                refusals.forget();
+            }
+            if refusals.is_news(now, why) {
+                said.push((half, why));
+            }
+        }
+        let [first, second] = ["no such interface", "a wrong secret"];
+        assert_eq!(said, [(0, first), (3, second), (100, first), (103, second)]);
+        // One that was gone for long.
+        let later = 100 * SECOND + FORGOTTEN;
+        assert!(refusals.is_news(later, first));
+        assert!(!refusals.is_news(later + FORGOTTEN - 1, first));
+        assert!(!refusals.is_news(later + 2 * FORGOTTEN - 2, first));
+    }
+
+    #[test]
+    fn who_has_many_reasons_says_one_a_second() {
+        let mut refusals = Refusals::default();
+        let said = (0..1000).filter(|n| refusals.is_news(n * SECOND / 10, &n.to_string())).count();
+        assert_eq!((said, refusals.said.len()), (100, MOST));
+    }
+}
