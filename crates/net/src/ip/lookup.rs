@@ -179,11 +179,10 @@ impl FrameNode for Ip4Lookup {
         self.leaves.fill(fibs, frame, Ipv4Header::dst_u32);
         out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
             let (address, leaf) = self.leaves.get(i);
-            let mut word = self.objects.get(leaf);
-            if let Some(buckets) = Object::balance(word) {
-                word = share(&self.balances, cx.guard, p, buckets);
-            }
-            if let Some(adjacency) = Object::adjacency(word) {
+            let word = self.objects.get(leaf);
+            let one = Object::adjacency(word);
+            let of_several = || Object::adjacency(share(&self.balances, cx.guard, p, Object::balance(word)?));
+            if let Some(adjacency) = one.or_else(of_several) {
                 p.set_fwd(adjacency);
                 return None;
             }
