@@ -1,10 +1,11 @@
 //! The lookup tables: clocks for an address in vectors of 256, changes a second, memory.
 //!
-//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object a line. Tables of real
-//! routers are read from the files that `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6` name: lines of a prefix and a tab. They are
-//! extended to the size of today's by prefixes of the same lengths, each with the first bits of a real one; without the files, made up
-//! of the lengths that are usual. Everything runs on one pinned thread. Of lookups it is the fastest of some
-//! rounds that counts for each vector, so that others on the machine do not; changes are counted in the thread's processor time.
+//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object a line.
+//! Tables of real routers are read from the files that `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6` name: lines of a prefix
+//! and a tab. They are extended to the size of today's by prefixes of the same lengths, each with the first bits of a
+//! real one; without the files, made up of the lengths that are usual. Everything runs on one pinned thread. Of lookups
+//! it is the fastest of some rounds that counts for each vector, so that others on the machine do not; changes are
+//! counted in the thread's processor time.
 
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
@@ -45,7 +46,8 @@ impl Random {
 
 /// What the two families do not have in common.
 trait Family: Address + std::fmt::LowerHex {
-    /// The variable that names the file of a real table, and the lengths that are usual, with how many of a thousand have them.
+    /// The variable that names the file of a real table, and the lengths that are usual, with how many of a thousand
+    /// have them.
     const REAL: (&'static str, &'static [(u8, usize)]);
     fn random(r: &mut Random) -> Self;
     fn parse(text: &str) -> Option<Self>;

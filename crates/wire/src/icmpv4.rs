@@ -1,7 +1,7 @@
 //! ICMP (RFC 792; what a router must do with it: RFC 1812 section 4.3; next-hop MTU: RFC 1191).
 
 use crate::checksum::Sum;
-use crate::field::{get16, get32, put};
+use crate::field::get16;
 use crate::ipv4::{self, Ipv4Header, protocol};
 
 /// Message types.
@@ -100,9 +100,9 @@ pub fn may_report(l3: &[u8]) -> bool {
     ip.protocol() != protocol::ICMP || l3.get(ip.header_len()).is_some_and(|&kind| !is_error(kind))
 }
 
-header! {
+icmp_header! {
     /// Type, code, checksum, and four bytes whose meaning depends on the type.
-    IcmpHeader, 8
+    IcmpHeader
 }
 
 impl IcmpHeader {
@@ -127,50 +127,6 @@ impl IcmpHeader {
         Self::new(kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, mtu as u32, quote)
     }
 
-    /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body stays as it is.
-    #[inline(always)]
-    pub fn make_echo_reply(&mut self) {
-        let old = get16::<0, _>(&self.0);
-        self.0[0] = kind::ECHO_REPLY;
-        self.set_checksum(crate::checksum::update16(self.checksum(), old, get16::<0, _>(&self.0)));
-    }
-
-    /// Message type, see [`kind`].
-    #[inline(always)]
-    pub const fn kind(&self) -> u8 {
-        self.0[0]
-    }
-
-    /// Code within the type.
-    #[inline(always)]
-    pub const fn code(&self) -> u8 {
-        self.0[1]
-    }
-
-    /// Checksum over header and body.
-    #[inline(always)]
-    pub const fn checksum(&self) -> u16 {
-        get16::<2, _>(&self.0)
-    }
-
-    /// The four bytes whose meaning depends on the type.
-    #[inline(always)]
-    pub const fn rest(&self) -> u32 {
-        get32::<4, _>(&self.0)
-    }
-
-    /// Identifier of an echo.
-    #[inline(always)]
-    pub const fn echo_id(&self) -> u16 {
-        get16::<4, _>(&self.0)
-    }
-
-    /// Sequence number of an echo.
-    #[inline(always)]
-    pub const fn echo_seq(&self) -> u16 {
-        get16::<6, _>(&self.0)
-    }
-
     /// Next-hop MTU of "fragmentation needed"; 0 from routers older than RFC 1191.
     #[inline(always)]
     pub const fn next_hop_mtu(&self) -> u16 {
@@ -181,17 +137,5 @@ impl IcmpHeader {
     #[inline]
     pub fn checksum_ok(&self, body: &[u8]) -> bool {
         Sum::of(&self.0).plus(Sum::of(body)).is_valid()
-    }
-
-    /// Sets the checksum.
-    #[inline(always)]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put::<2, 2, _>(&mut self.0, checksum.to_be_bytes());
-    }
-
-    /// Sets the four bytes whose meaning depends on the type; leaves the checksum as it is.
-    #[inline(always)]
-    pub fn set_rest(&mut self, rest: u32) {
-        put::<4, 4, _>(&mut self.0, rest.to_be_bytes());
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::checksum::Sum;
 use crate::extension::{Chain, ExtensionError};
-use crate::field::{get16, get32, put};
 use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 
@@ -124,9 +123,9 @@ pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
     }
 }
 
-header! {
+icmp_header! {
     /// Type, code, checksum, and four bytes whose meaning depends on the type.
-    Icmpv6Header, 8
+    Icmpv6Header
 }
 
 impl Icmpv6Header {
@@ -145,52 +144,6 @@ impl Icmpv6Header {
         Self::new(ip, kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
     }
 
-    /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body stays as it is. That the
-    /// addresses of the packet change places makes no difference to the checksum.
-    #[inline(always)]
-    pub fn make_echo_reply(&mut self) {
-        let old = get16::<0, _>(&self.0);
-        self.0[0] = kind::ECHO_REPLY;
-        self.set_checksum(crate::checksum::update16(self.checksum(), old, get16::<0, _>(&self.0)));
-    }
-
-    /// Message type, see [`kind`].
-    #[inline(always)]
-    pub const fn kind(&self) -> u8 {
-        self.0[0]
-    }
-
-    /// Code within the type.
-    #[inline(always)]
-    pub const fn code(&self) -> u8 {
-        self.0[1]
-    }
-
-    /// Checksum over pseudo header, header and body.
-    #[inline(always)]
-    pub const fn checksum(&self) -> u16 {
-        get16::<2, _>(&self.0)
-    }
-
-    /// The four bytes whose meaning depends on the type: the MTU of "packet too big", the place of a "parameter
-    /// problem".
-    #[inline(always)]
-    pub const fn rest(&self) -> u32 {
-        get32::<4, _>(&self.0)
-    }
-
-    /// Identifier of an echo.
-    #[inline(always)]
-    pub const fn echo_id(&self) -> u16 {
-        get16::<4, _>(&self.0)
-    }
-
-    /// Sequence number of an echo.
-    #[inline(always)]
-    pub const fn echo_seq(&self) -> u16 {
-        get16::<6, _>(&self.0)
-    }
-
     /// Whether the checksum over this header and `body` is right in a packet with the addresses of `ip`.
     #[inline]
     pub fn checksum_ok(&self, ip: &Ipv6Header, body: &[u8]) -> bool {
@@ -201,17 +154,5 @@ impl Icmpv6Header {
         // A packet's length fits 16 bits, and so does what is in it.
         let length = (Self::LEN + body.len()) as u32;
         ip.pseudo_sum(protocol::ICMPV6, length).plus(Sum::of(&self.0)).plus(Sum::of(body))
-    }
-
-    /// Sets the checksum.
-    #[inline(always)]
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put::<2, 2, _>(&mut self.0, checksum.to_be_bytes());
-    }
-
-    /// Sets the four bytes whose meaning depends on the type; leaves the checksum as it is.
-    #[inline(always)]
-    pub fn set_rest(&mut self, rest: u32) {
-        put::<4, 4, _>(&mut self.0, rest.to_be_bytes());
     }
 }

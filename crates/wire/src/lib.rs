@@ -12,6 +12,8 @@
 
 #[macro_use]
 mod field;
+#[macro_use]
+mod icmp;
 
 pub mod arp;
 pub mod builder;

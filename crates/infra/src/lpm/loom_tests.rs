@@ -1,4 +1,5 @@
-//! Parts of the tables, small enough for loom to try all interleavings of. What there is to try is in `crate::loom_tests`.
+//! Parts of the tables, small enough for loom to try all interleavings of. What there is to try is in
+//! `crate::loom_tests`.
 
 use super::{
     LpmFull, NO_ROUTE, trie,

@@ -137,8 +137,8 @@ fn the_widest_prefixes() {
     assert_eq!([u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 4, 0, 0]);
 }
 
-/// While routes of all lengths come, change and go, in groups that are made, dropped and reused, a reader always
-/// finds one of the leaves that the address had before and after a change: never none, never another's. Until it has found
+/// While routes of all lengths come, change and go, in groups that are made, dropped and reused, a reader always finds
+/// one of the leaves that the address had before and after a change: never none, never another's. Until it has found
 /// leaves of all kinds: the groups may all wait for a reader that has no processor, and then nothing goes into any.
 #[test]
 fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {

@@ -1,8 +1,8 @@
 //! The widest prefixes, beside a table of all others.
 //!
-//! There is one leaf for each value of an address's first bits, as many as the longest of these prefixes has. Where the table
-//! says that no longer prefix covers an address, it decides. So the change of a default route changes a few hundred or thousand words, and
-//! not all of a table.
+//! There is one leaf for each value of an address's first bits, as many as the longest of these prefixes has. Where the
+//! table says that no longer prefix covers an address, it decides. So the change of a default route changes a few
+//! hundred or thousand words, and not all of a table.
 
 use super::NO_ROUTE;
 use crate::{
@@ -22,8 +22,8 @@ pub(super) struct WideReader<const BITS: u8> {
 }
 
 impl<const BITS: u8> WideReader<BITS> {
-    /// The leaf for an address of which these are the first `BITS` bits. `narrow` asks the table beside it for the leaf of a
-    /// longer prefix, and has just said that there was none.
+    /// The leaf for an address of which these are the first `BITS` bits. `narrow` asks the table beside it for the leaf
+    /// of a longer prefix, and has just said that there was none.
     #[inline(always)]
     pub fn settle(&self, first: u32, narrow: impl Fn() -> u32) -> u32 {
         let first = first as usize & ((1 << BITS) - 1);
@@ -65,8 +65,8 @@ impl<const BITS: u8> Wide<BITS> {
         self.reader.clone()
     }
 
-    /// Gives `leaf` to the addresses whose first bits are in `range` and whose present prefix `replaces` says to give way;
-    /// notes `len` as the new prefix's length.
+    /// Gives `leaf` to the addresses whose first bits are in `range` and whose present prefix `replaces` says to give
+    /// way; notes `len` as the new prefix's length.
     pub fn paint(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool) {
         self.end = self.end.max(range.end);
         for first in range {

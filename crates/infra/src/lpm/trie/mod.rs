@@ -1,19 +1,21 @@
 //! A trie for IPv6 of two kinds of nodes: lists, where prefixes are few, and tables of a byte, where they are many.
 //!
-//! The first 24 bits of an address choose an entry of a table that is in memory only where there are routes. An entry is a leaf, or leads to
-//! a node (`node.rs`), and so do the node's entries. On its way a lookup remembers the last leaf that it met as the default of
-//! a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`] bits lie beside the table (`wide.rs`).
+//! The first 24 bits of an address choose an entry of a table that is in memory only where there are routes. An entry
+//! is a leaf, or leads to a node (`node.rs`), and so do the node's entries. On its way a lookup remembers the last leaf
+//! that it met as the default of a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`]
+//! bits lie beside the table (`wide.rs`).
 //!
-//! A list that readers can find never changes. Whoever adds or removes a route makes a new one, and new nodes above it, up
-//! to a table, where one store puts the uppermost in its place. The nodes that were replaced are used again after a grace period.
+//! A list that readers can find never changes. Whoever adds or removes a route makes a new one, and new nodes above it,
+//! up to a table, where one store puts the uppermost in its place. The nodes that were replaced are used again after a
+//! grace period.
 //!
-//! A default that a reader remembers and an entry that it reads later must belong together: a default that came
-//! before the longer route below went must not have been missed. It is enough that no entry changes under a default that has
+//! A default that a reader remembers and an entry that it reads later must belong together: a default that came before
+//! the longer route below went must not have been missed. It is enough that no entry changes under a default that has
 //! changed, as long as a reader may remember the former one. So until all readers have passed such a change, tables are
 //! replaced like lists, up to the first table, and whoever reads there looks at the table of one moment.
 //!
-//! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or 2,048 entries of the first
-//! table, and the defaults of the nodes there.
+//! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or
+//! 2,048 entries of the first table, and the defaults of the nodes there.
 
 mod build;
 mod node;
@@ -109,8 +111,8 @@ impl TrieReader {
             ($i:expr, $entry:expr, $addr:expr) => {
                 self.nodes.fetch($entry, $addr);
                 let waits = ($i as u64) << 32 | u64::from($entry);
-                // SAFETY: as many wait in each as it has been advanced for, at most one for each address, and there is a place
-                // more than addresses in a vector.
+                // SAFETY: as many wait in each as it has been advanced for, at most one for each address, and there is
+                // a place more than addresses in a vector.
                 unsafe {
                     *lists.get_unchecked_mut(n_lists) = waits;
                     *tables.get_unchecked_mut(n_tables) = waits;
@@ -125,7 +127,8 @@ impl TrieReader {
                     // SAFETY: so many wait there.
                     let waits = unsafe { *$from.get_unchecked(at) };
                     let i = (waits >> 32) as usize;
-                    // SAFETY: what waits was given the number of one of the addresses, of which there are as many as leaves.
+                    // SAFETY: what waits was given the number of one of the addresses, of which there are as many as
+                    // leaves.
                     let (addr, leaf) = unsafe { (addrs.get_unchecked(i), leaves.get_unchecked_mut(i)) };
                     let Step { default, entry } = self.nodes.$step(waits as u32, addr);
                     *leaf = better(better(*leaf, default), entry & !child(entry));

@@ -3,10 +3,11 @@
 //! An **entry** is 32 bits: 0 for nothing, a leaf, or with its top bit set a child. Each node has a **default**, the leaf
 //! of the longest prefix that covers all of the node; it decides where the node's entries say 0.
 //!
-//! A **list** resolves addresses to `depth` bits. It has up to seven intervals, each with an entry, side by side from `base` on, which
-//! is the lower end of the first. Where they end is counted from `base`, in addresses cut to `depth` bits, at most 65,535; elsewhere
-//! the default decides. A child is an interval of one such address; or, with the same depth, it is a list of what is in the
-//! interval, so that two levels of lists hold 49 intervals. In words of 64 bits, in little-endian order:
+//! A **list** resolves addresses to `depth` bits. It has up to seven intervals, each with an entry, side by side from
+//! `base` on, which is the lower end of the first. Where they end is counted from `base`, in addresses cut to `depth`
+//! bits, at most 65,535; elsewhere the default decides. A child is an interval of one such address; or, with the same
+//! depth, it is a list of what is in the interval, so that two levels of lists hold 49 intervals. In words of 64 bits,
+//! in little-endian order:
 //!
 //! | word | contents |
 //! |---|---|
@@ -68,8 +69,8 @@ pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
 }
 
-/// Which 64 bits of an address, by the number of bytes behind them, a list of this depth looks at, and by how many bits they are moved down so that their last ones
-/// are those before `depth`. There are at most 7 bytes behind them.
+/// Which 64 bits of an address, by the number of bytes behind them, a list of this depth looks at, and by how many bits
+/// they are moved down so that their last ones are those before `depth`. There are at most 7 bytes behind them.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
@@ -109,8 +110,8 @@ fn byte(address: &u128, behind: u32) -> u8 {
     }
 }
 
-/// How many of the seven ends are above `at`: those in front of the first that is not. They are in the lowest seven 16-bit lanes
-/// of the two words.
+/// How many of the seven ends are above `at`: those in front of the first that is not. They are in the lowest seven
+/// 16-bit lanes of the two words.
 #[inline(always)]
 pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -132,8 +133,8 @@ pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     }
 }
 
-/// The words of nodes as readers see them. A reader in a section of the domain sees nodes as they were published; one that is not
-/// may see anything, but only words that are there.
+/// The words of nodes as readers see them. A reader in a section of the domain sees nodes as they were published; one
+/// that is not may see anything, but only words that are there.
 #[derive(Clone)]
 pub(super) struct Nodes(SharedZeroed<AtomicU64>);
 
@@ -166,8 +167,8 @@ impl Nodes {
         let at = unit as usize * UNIT + at;
         #[cfg(loom)]
         return self.0[at].load(Acquire);
-        // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the unit to
-        // its bits, and ask for words of such a node.
+        // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the
+        // unit to its bits, and ask for words of such a node.
         #[cfg(not(loom))]
         unsafe { self.0.get_unchecked(at) }.load(Acquire)
     }

@@ -47,7 +47,8 @@ impl Size {
 /// A block.
 pub(super) type Block = (u32, Size);
 
-/// The words that readers look at. All that can be the number of a unit is, and has the words of the largest block behind it.
+/// The words that readers look at. All that can be the number of a unit is, and has the words of the largest block
+/// behind it.
 pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
     Ok(Zeroed::with_pages(((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT, Pages::Small)?.share())
 }

@@ -310,8 +310,8 @@ impl Lpm for TrieWriter {
     fn remove(&mut self, prefix: u128, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.get(prefix, len)?;
-        // Beside the table, in the first table and below it only prefixes of such lengths count; where there is none, what is
-        // there says nothing.
+        // Beside the table, in the first table and below it only prefixes of such lengths count; where there is none,
+        // what is there says nothing.
         let least = match len {
             ..=WIDE => 0,
             _ if len <= BITS => WIDE + 1,

@@ -1,0 +1,68 @@
+//! The header that ICMP's messages of both families begin with.
+
+/// Declares it: `icmp_header! { /// docs  Name }`. The family's module has `kind::ECHO_REPLY`.
+macro_rules! icmp_header {
+    ($(#[$meta:meta])* $name:ident) => {
+        header! { $(#[$meta])* $name, 8 }
+
+        impl $name {
+            /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body stays as it is. That the
+            /// addresses of the packet change places makes no difference to a checksum.
+            #[inline(always)]
+            pub fn make_echo_reply(&mut self) {
+                let old = crate::field::get16::<0, _>(&self.0);
+                self.0[0] = kind::ECHO_REPLY;
+                let new = crate::field::get16::<0, _>(&self.0);
+                self.set_checksum(crate::checksum::update16(self.checksum(), old, new));
+            }
+
+            /// Message type, see [`kind`].
+            #[inline(always)]
+            pub const fn kind(&self) -> u8 {
+                self.0[0]
+            }
+
+            /// Code within the type.
+            #[inline(always)]
+            pub const fn code(&self) -> u8 {
+                self.0[1]
+            }
+
+            /// Checksum.
+            #[inline(always)]
+            pub const fn checksum(&self) -> u16 {
+                crate::field::get16::<2, _>(&self.0)
+            }
+
+            /// The four bytes whose meaning depends on the type.
+            #[inline(always)]
+            pub const fn rest(&self) -> u32 {
+                crate::field::get32::<4, _>(&self.0)
+            }
+
+            /// Identifier of an echo.
+            #[inline(always)]
+            pub const fn echo_id(&self) -> u16 {
+                crate::field::get16::<4, _>(&self.0)
+            }
+
+            /// Sequence number of an echo.
+            #[inline(always)]
+            pub const fn echo_seq(&self) -> u16 {
+                crate::field::get16::<6, _>(&self.0)
+            }
+
+            /// Sets the checksum.
+            #[inline(always)]
+            pub fn set_checksum(&mut self, checksum: u16) {
+                crate::field::put::<2, 2, _>(&mut self.0, checksum.to_be_bytes());
+            }
+
+            /// Sets the four bytes whose meaning depends on the type; leaves the checksum as it is.
+            #[inline(always)]
+            pub fn set_rest(&mut self, rest: u32) {
+                crate::field::put::<4, 4, _>(&mut self.0, rest.to_be_bytes());
+            }
+        }
+    };
+}
