@@ -27,6 +27,8 @@ use super::table::{Resolver, Routes, word};
 
 /// Next hops that are looked for one behind the other, at most.
 pub(super) const MAX_HOPS: usize = 8;
+/// Next hops that are looked for in all, where the routes to them fork: the same ones may be met with again and again.
+const MAX_STEPS: usize = 16 * MAX_WAYS;
 /// What it costs to look for a next hop anew, in visits of a route.
 pub(super) const COST: usize = 4;
 
@@ -46,11 +48,6 @@ impl Trail {
     /// The interfaces that its ends name.
     pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> {
         self.ends.iter().filter_map(|end| end.0.interface())
-    }
-
-    /// Whether it has been to so many places that it goes no further.
-    fn is_long(&self) -> bool {
-        self.hops.len() + self.ends.len() + self.lost.len() >= 4 * MAX_WAYS
     }
 }
 
@@ -105,6 +102,8 @@ struct Walk<'r, A: Ip, R> {
     by: &'r R,
     /// The next hops that led here.
     behind: Vec<IpAddr>,
+    /// How many more may be looked for.
+    steps: usize,
     trail: Trail,
 }
 
@@ -115,9 +114,8 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
         if self.behind.contains(&next_hop) {
             return self.lose(Lost::Circle(next_hop));
         }
-        if self.trail.is_long() {
-            return self.lose(Lost::TooMany);
-        }
+        let Some(steps) = self.steps.checked_sub(1) else { return self.lose(Lost::TooMany) };
+        self.steps = steps;
         if !self.trail.hops.contains(&next_hop) {
             self.trail.hops.push(next_hop);
         }
@@ -180,7 +178,8 @@ impl<A: Ip> Routes<A> {
         if !has_recursive(fib, list, by) {
             return None;
         }
-        let mut walk = Walk { routes: self, fib, by, behind: Vec::new(), trail: Trail::default() };
+        let (behind, trail) = (Vec::new(), Trail::default());
+        let mut walk = Walk { routes: self, fib, by, behind, steps: MAX_STEPS, trail };
         list.weighted().for_each(|w| walk.follow(w.path, WHOLE * u64::from(w.weight)));
         Some(walk.trail)
     }

@@ -8,7 +8,7 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::ip::{Lost, Object, Path, Prefix4};
+use crate::ip::{Lost, Object, Path, PathList, Prefix4, Weighted};
 use crate::testing::install;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -238,6 +238,22 @@ fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
     assert_eq!(leads_to(&router, "100.0.2.9"), Some((Ipv4Addr::new(10, 1, 0, 2), 1)));
     router.add_route(0, prefix("100.0.0.0/24"), by("100.0.1.1")).unwrap();
     assert_eq!(lost(&router, "100.0.1.1"), Some(Lost::TooFar));
+}
+
+/// Few next hops, and with each step eight times as many ways to them: to go all of them would take minutes.
+#[test]
+fn routes_that_fork_again_and_again_are_followed_in_bounded_time() {
+    let (mut router, _workers, _) = router();
+    for step in (1..8u8).rev() {
+        let branch = |n| Weighted { path: by(&format!("100.{}.0.{n}", step + 1)), weight: 1 };
+        let list = PathList::new((1..=8).map(branch).collect()).unwrap();
+        router.add_route(0, prefix(&format!("100.{step}.0.0/16")), list).unwrap();
+    }
+    router.add_route(0, prefix("100.8.0.0/16"), via(1)).unwrap();
+    while router.poll(0) {}
+    let (_, _, first) = router.routes().lookup(0, Ipv4Addr::new(100, 1, 0, 1)).unwrap();
+    assert!(first.resolved.is_some());
+    assert!(first.trail.as_ref().unwrap().lost.contains(&Lost::TooMany));
 }
 
 #[test]
