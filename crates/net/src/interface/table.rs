@@ -36,7 +36,7 @@ pub struct Interface {
     pub fib: u16,
     /// The largest network packet it sends, in bytes.
     pub mtu: u16,
-    /// The largest TCP segment over IPv4 that may be said, where segments are clamped.
+    /// The largest TCP segment over IPv4 that may be said; 65,535 where segments are not clamped.
     pub mss4: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,

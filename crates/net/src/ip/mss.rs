@@ -43,6 +43,14 @@ pub struct Mss {
     pub ip4: u16,
 }
 
+impl Mss {
+    /// The largest segment over IPv4 that passes as it is: any, where nothing is clamped. A worker may still be in the
+    /// feature when that is switched off.
+    pub(crate) fn most4(self) -> u16 {
+        if self.clamping == Clamping::Off { u16::MAX } else { self.ip4 }
+    }
+}
+
 impl Clamping {
     /// Those of packets that pass in some direction.
     pub const ALL: [Clamping; 3] = [Clamping::Rx, Clamping::Tx, Clamping::Both];

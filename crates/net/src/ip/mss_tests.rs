@@ -130,6 +130,15 @@ fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
     assert_eq!(bench.tables.mss_clamped.read(0), [u64::from(after[6] != long)]);
 }
 
+/// Who is in the node when it is switched off finds nothing to lower: no segment is said to be of no byte.
+#[test]
+fn what_is_not_clamped_has_no_limit() {
+    let (_bench, mut h) = harness(Mss::default().most4());
+    let packets = [packet(SYN, &mss(1460), 0), packet(SYN, &mss(u16::MAX), 0)];
+    assert_eq!(through(&mut h, IN, &packets), packets);
+    assert_eq!(Mss { clamping: Clamping::Rx, ip4: 900 }.most4(), 900);
+}
+
 #[test]
 fn what_is_lowered_is_counted() {
     let (bench, mut h) = harness(1400);

@@ -43,7 +43,7 @@ impl Neighborhood {
             up: self.usable(index),
             fib: i.fib,
             mtu: i.mtu,
-            mss4: i.mss.ip4,
+            mss4: i.mss.most4(),
             vlans: Vlans::new(self.interfaces.carried_by(index).collect()),
             addresses: i.addresses.clone(),
         };
@@ -465,7 +465,17 @@ impl Router {
     /// # Errors
     /// When there is none.
     pub fn set_mss(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
-        self.info_mut(index)?.mss = mss;
+        let before = std::mem::replace(&mut self.info_mut(index)?.mss, mss);
+        let done = self.clamp(index, mss);
+        if done.is_err() {
+            self.info_mut(index)?.mss = before;
+            self.clamp(index, before)?;
+        }
+        done
+    }
+
+    /// Has workers clamp what passes by an interface.
+    fn clamp(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
         self.near.publish(index)?;
         for (arc, feature, on) in mss.clamping.features() {
             self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
