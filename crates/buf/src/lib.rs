@@ -33,7 +33,7 @@ pub use layout::{Cold, Gso, GsoKind};
 pub use lent::{Lent, Window};
 pub use lent_in_order::LentInOrder;
 pub use link::LinkHeader;
-pub use packet::Packet;
+pub use packet::{Header, Packet};
 pub use pool::{Cache, Part, Pool, PoolStats, Tally};
 pub use queue::{Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 pub use record::{Flags, NO_INTERFACE, Snapshot};

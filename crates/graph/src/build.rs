@@ -210,8 +210,9 @@ impl Builder {
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
     ) {
-        self.add::<T::Next, T::Drop>(
+        self.add::<T::Drop>(
             T::NAME,
+            T::Next::NAMES,
             false,
             T::TRACE,
             Box::new(move |s| Ok(Box::new(OfPacket(make(s)?)))),
@@ -232,8 +233,9 @@ impl Builder {
         name: &'static str,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
     ) {
-        self.add::<T::Next, T::Drop>(
+        self.add::<T::Drop>(
             name,
+            T::EDGES,
             false,
             T::TRACE,
             Box::new(move |s| Ok(Box::new(OfFrame(make(s)?)))),
@@ -246,16 +248,24 @@ impl Builder {
         name: &'static str,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
     ) {
-        self.add::<T::Next, T::Drop>(
+        self.add::<T::Drop>(
             name,
+            T::Next::NAMES,
             true,
             T::TRACE,
             Box::new(move |s| Ok(Box::new(OfInput(make(s)?)))),
         );
     }
 
-    fn add<N: Edges, D: Reasons>(&mut self, name: &'static str, input: bool, trace: TraceFn, make: Make) {
-        let edges = N::NAMES.iter().map(|n| n.to_string()).collect();
+    fn add<D: Reasons>(
+        &mut self,
+        name: &'static str,
+        edges: &[&'static str],
+        input: bool,
+        trace: TraceFn,
+        make: Make,
+    ) {
+        let edges = edges.iter().map(|n| n.to_string()).collect();
         self.defs.push(Def { name, input, edges, reasons: D::INFO, trace, make });
     }
 

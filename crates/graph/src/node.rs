@@ -62,6 +62,9 @@ pub trait FrameNode: Send + 'static {
     type Next: Edges;
     /// Why packets are dropped.
     type Drop: Reasons;
+    /// The names of the edges, where they are not those of [`Edges::NAMES`]: of a node that is there once for each family of
+    /// addresses.
+    const EDGES: &'static [&'static str] = <Self::Next as Edges>::NAMES;
     /// How the node describes its work on a packet in a trace.
     const TRACE: TraceFn = plain;
 

@@ -1,29 +1,22 @@
 //! What the nodes read: one handle a table, all of class A (one writer, the main thread) but for the fragments that wait.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use infra::class_a::{
-    Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words,
-};
+use infra::class_a::{Reader, SlotReader, SlotWriter, Writer, published, slots};
 use infra::counters::CounterSet;
 use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
-use crate::ip::{self, Buckets, Fibs, OwnAddresses, Reassembly, Registry, UtcClock};
-use crate::neighbor::Queues;
+use crate::ip::{Forwarding, ForwardingWriters, Reassembly, Registry, UtcClock};
 use crate::pcap::Captures;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
 pub const MAX_INTERFACES: u32 = 1 << 16;
 /// Adjacencies at most.
 pub const MAX_ADJACENCIES: u32 = 1 << 20;
-/// Forwarding objects at most.
-pub const MAX_OBJECTS: u32 = 1 << 22;
-/// Lists of several paths at most.
-pub const MAX_BALANCES: u32 = 1 << 20;
 
 /// The workers' side of every table. Cheap to clone.
 #[derive(Clone)]
@@ -42,20 +35,10 @@ pub struct Tables {
     pub adjacencies: SlotReader<Adjacency>,
     /// What adjacencies count.
     pub adjacency_counters: AdjacencyCounters,
-    /// Forwarding objects by index: what a lookup's leaf means.
-    pub objects: WordReader,
-    /// Which of several ways the flows of a route go, by index.
-    pub balances: SlotReader<Buckets>,
-    /// IPv4 lookup tables by VRF.
-    pub fibs: Reader<Fibs<Ipv4Addr>>,
-    /// The router's own IPv4 addresses.
-    pub own: Reader<OwnAddresses>,
-    /// Packets that wait for their next hop's Ethernet address.
-    pub(crate) unresolved: Queues,
-    /// Who takes packets for this router, by IP protocol.
-    pub protocols: Registry,
-    /// Who looks at packets with a router alert (RFC 2113), by IP protocol.
-    pub router_alerts: Registry,
+    /// What forwards IPv4.
+    pub ip4: Forwarding<Ipv4Addr>,
+    /// What forwards IPv6.
+    pub ip6: Forwarding<Ipv6Addr>,
     /// Who takes datagrams for this router, by UDP port.
     pub udp_ports: Registry,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
@@ -80,14 +63,10 @@ pub struct Writers {
     pub ports: SlotWriter<TxPort>,
     /// See [`Tables::adjacencies`].
     pub adjacencies: SlotWriter<Adjacency>,
-    /// See [`Tables::objects`].
-    pub objects: WordWriter,
-    /// See [`Tables::balances`].
-    pub balances: SlotWriter<Buckets>,
-    /// See [`Tables::fibs`].
-    pub fibs: Writer<Fibs<Ipv4Addr>>,
-    /// See [`Tables::own`].
-    pub own: Writer<OwnAddresses>,
+    /// See [`Tables::ip4`].
+    pub ip4: ForwardingWriters<Ipv4Addr>,
+    /// See [`Tables::ip6`].
+    pub ip6: ForwardingWriters<Ipv6Addr>,
     /// See [`Tables::shards`].
     pub shards: Writer<Shards>,
 }
@@ -100,19 +79,15 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
     let (interfaces_w, interfaces) = slots(domain, MAX_INTERFACES)?;
     let (ports_w, ports) = slots(domain, MAX_INTERFACES)?;
     let (adjacencies_w, adjacencies) = slots(domain, MAX_ADJACENCIES)?;
-    let (objects_w, objects) = words(domain, MAX_OBJECTS)?;
-    let (balances_w, balances) = slots(domain, MAX_BALANCES)?;
-    let (fibs_w, fibs) = published(domain, Fibs::default());
-    let (own_w, own) = published(domain, OwnAddresses::default());
+    let (ip4_w, ip4) = Forwarding::new(domain)?;
+    let (ip6_w, ip6) = Forwarding::new(domain)?;
     let (shards_w, shards) = published(domain, Shards::default());
     let writers = Writers {
         interfaces: interfaces_w,
         ports: ports_w,
         adjacencies: adjacencies_w,
-        objects: objects_w,
-        balances: balances_w,
-        fibs: fibs_w,
-        own: own_w,
+        ip4: ip4_w,
+        ip6: ip6_w,
         shards: shards_w,
     };
     let tables = Tables {
@@ -121,21 +96,16 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ports,
         placement: Placement::default(),
         shards,
-        unresolved: Queues::default(),
         adjacencies,
         adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),
-        objects,
-        balances,
-        fibs,
-        own,
+        ip4,
+        ip6,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         urpf: CounterSet::new("/feature/urpf", MAX_INTERFACES),
         mss_clamped: CounterSet::new("/feature/tcp-mss-clamp", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
         captures: Captures::new(domain),
-        protocols: Registry::new(ip::LOCAL, 1 << 8),
-        router_alerts: Registry::new(ip::OPTIONS, 1 << 8),
         udp_ports: Registry::new(crate::udp::NODE, 1 << 16),
     };
     Ok((writers, tables))

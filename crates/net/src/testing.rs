@@ -9,8 +9,8 @@ use wire::Mac;
 
 use crate::ethernet::Vlans;
 use crate::interface::{Interface, Kind};
-use crate::ip::OwnAddresses;
-use crate::router::{Address, Hooks, Parts, Router, Sizes};
+use crate::ip::{Address, OwnAddresses};
+use crate::router::{Hooks, Parts, Router, Sizes};
 use crate::tables::{Tables, Writers, tables};
 
 /// The plain form of the internet checksum (RFC 1071 section 4.1): 0 for data that carries its own.
@@ -60,7 +60,7 @@ impl Bench {
             mtu: 1500,
             mss4: 0,
             vlans: Vlans::default(),
-            addresses: ip4.iter().map(|&address| Address { address, len: 24 }).collect(),
+            addresses: ip4.iter().map(|&address| Address::new(address, 24)).collect(),
         };
         self.writers.interfaces.set(index, record).unwrap();
         index
@@ -68,8 +68,8 @@ impl Bench {
 
     /// Says which addresses are the router's own.
     pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
-        let all = addresses.iter().map(|(fib, address)| (*fib, Address { address: *address, len: 32 }));
-        self.writers.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a)));
+        let all = addresses.iter().map(|(fib, address)| (*fib, Address::new(*address, 32)));
+        self.writers.ip4.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a)));
     }
 
     /// A harness of what `install` adds.

@@ -19,8 +19,8 @@ use control::intent::Abilities;
 use control::system::System;
 use drivers::{Guardian, pktgen};
 use infra::hash::mix64;
-use net::ip::{Path, Prefix4};
-use net::router::{Address, Parts, Router, Sizes};
+use net::ip::{Address, Path, Prefix4};
+use net::router::{Parts, Router, Sizes};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -100,7 +100,7 @@ fn router() -> Result<Router> {
     let (device, ..) = pktgen::open(&pktgen::Config { mac: [2, 0xfe, 0, 0, 0, 0], ..Default::default() });
     assert_eq!(router.add_device("pg0", device)?, PORT);
     router.set_admin(PORT, true)?;
-    router.add_address(PORT, Address { address: Ipv4Addr::new(10, 0, 0, 1), len: 8 })?;
+    router.add_address(PORT, Address::new(Ipv4Addr::new(10, 0, 0, 1), 8))?;
     Ok(router)
 }
 

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use drivers::pktgen::{self, Field, Mode, Stream, Template};
 use infra::quiesce::Participant;
-use net::ip::{Path, PathList, Prefix4, Weighted};
-use net::router::{Address, Parts, Router, Sizes};
+use net::ip::{Address, Path, PathList, Prefix4, Weighted};
+use net::router::{Parts, Router, Sizes};
 use wire::Mac;
 
 /// Repetitions that count, and packets in each.
@@ -153,7 +153,7 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
         let index = r.add_device(&format!("pg{i}"), device)?;
         r.set_mtu(index, 1500)?;
         r.set_admin(index, true)?;
-        r.add_address(index, Address { address: Ipv4Addr::new(10, i, 0, 1), len: 16 })?;
+        r.add_address(index, Address::new(Ipv4Addr::new(10, i, 0, 1), 16))?;
         ports.push((index, mac, generator));
     }
     for n in 0..b.next_hops {

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use infra::clock::Clock;
-use net::ip::Prefix4;
-use net::router::{Address, Router};
+use net::ip::{Address, Prefix4};
+use net::router::Router;
 
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Change, Journal, Key, Store, can_be_name};
@@ -293,7 +293,7 @@ pub fn registry() -> Registry<Context> {
 /// An argument `a.b.c.d/len` as an interface's address.
 fn address(args: &Args, name: &str) -> Result<Address, CliError> {
     let (address, len) = args.need::<(Ipv4Addr, u8)>(name)?;
-    Ok(Address { address, len })
+    Ok(Address::new(address, len))
 }
 
 /// An argument `a.b.c.d/len` as a prefix.

@@ -5,8 +5,7 @@ use std::net::Ipv4Addr;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::{Clamping, Mss, Urpf};
-use net::router::Address;
+use net::ip::{Address, Clamping, Mss, Urpf};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
@@ -521,7 +520,7 @@ fn address(r: &mut Reader, node: &Node) -> Option<Address> {
     let text = r.text(node)?;
     let (address, len) = text.split_once('/').unwrap_or((text, ""));
     match (address.parse::<Ipv4Addr>(), len.parse::<u8>()) {
-        (Ok(address), Ok(len)) => Some(Address { address, len }),
+        (Ok(address), Ok(len)) => Some(Address::new(address, len)),
         _ if address.parse::<std::net::Ipv6Addr>().is_ok() => {
             r.fault(node.at, format!("{text}: there is no IPv6 yet"));
             None

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use net::router::Address;
+use net::ip::Address;
 
 use super::{Key, Refused, View, neighbor, refuse, route};
 use crate::system::System;

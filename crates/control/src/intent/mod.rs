@@ -29,9 +29,9 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use net::ip::Prefix4;
+use net::ip::{Address, Prefix4};
 use net::ip::reassembly::Kind;
-use net::router::{Address, RouterError};
+use net::router::RouterError;
 
 pub use abilities::Abilities;
 pub use interface::{Interface, Spec, VLANS, can_be_name};

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use net::neighbor::Config;
-use net::router::{Address, check_neighbor};
+use net::ip::Address;
+use net::router::check_neighbor;
 use wire::Mac;
 
 use super::{Key, Refused, Spec, View, list, refuse};

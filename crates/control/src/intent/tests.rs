@@ -6,7 +6,8 @@ use drivers::{Guardian, af_packet, tap};
 use graph::{Builder, GraphError};
 use net::Tables;
 use net::ethernet::Tags;
-use net::router::{Address, Hooks, Router, Sizes};
+use net::ip::Address;
+use net::router::{Hooks, Router, Sizes};
 use wire::Mac;
 
 use super::random_tests::state;
@@ -215,7 +216,7 @@ fn settings_of_an_interface_are_made_all_or_none() {
 fn the_order_of_addresses_is_kept() {
     let (mut s, mut store) = (system(), Store::default());
     let list = |last: &[u8]| {
-        last.iter().map(|n| Address { address: Ipv4Addr::new(10, 0, 0, *n), len: 24 }).collect()
+        last.iter().map(|n| Address::new(Ipv4Addr::new(10, 0, 0, *n), 24)).collect()
     };
     let key = || Key::Addresses("pg0".into());
     store.transact(&mut s, vec![interface(0)]).unwrap();
@@ -225,7 +226,7 @@ fn the_order_of_addresses_is_kept() {
         assert_eq!(has, list(last));
     }
     // What is refused in the middle of a list leaves the list that was.
-    let bad = Address { address: Ipv4Addr::BROADCAST, len: 24 };
+    let bad = Address::new(Ipv4Addr::BROADCAST, 24);
     let (old, mut new): (Vec<Address>, Vec<Address>) = (list(&[7, 1]), list(&[1, 4]));
     new.push(bad);
     assert!(address::apply("pg0", &old, &new, &mut s).is_err());

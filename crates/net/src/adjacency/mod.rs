@@ -5,4 +5,4 @@
 
 mod table;
 
-pub use table::{Adjacencies, Adjacency, AdjacencyCounters, ethernet};
+pub use table::{Adjacencies, Adjacency, AdjacencyCounters, GLEAN, ethernet};

@@ -1,7 +1,7 @@
 //! The records, and who owns which.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use buf::LinkHeader;
 use infra::class_a::{Full, SlotWriter};
@@ -34,6 +34,15 @@ pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Vec<u
     header
 }
 
+/// The header of packets to a neighbour, which are of its family.
+fn header(dst: Mac, next_hop: IpAddr, via: &Interface, tags: Option<Tags>) -> Option<LinkHeader> {
+    let kind = if next_hop.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
+    LinkHeader::new(&ethernet(dst, via.mac, tags, kind))
+}
+
+/// The forwarding index of packets that go over no adjacency yet: their next hop is their destination.
+pub const GLEAN: u32 = u32::MAX;
+
 /// How to reach a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
@@ -45,13 +54,13 @@ pub struct Adjacency {
     /// The largest network packet that may be sent, in bytes.
     pub mtu: u16,
     /// The neighbour.
-    pub next_hop: Ipv4Addr,
+    pub next_hop: IpAddr,
 }
 
 /// The main thread's side: adjacencies by neighbour, counted by their users.
 pub struct Adjacencies {
     records: SlotWriter<Adjacency>,
-    by_neighbor: BTreeMap<(u32, Ipv4Addr), Entry>,
+    by_neighbor: BTreeMap<(u32, IpAddr), Entry>,
     counters: AdjacencyCounters,
     domain: Domain,
     /// Records that nobody uses any more, until no worker can hold their index.
@@ -79,7 +88,7 @@ impl Adjacencies {
     pub fn acquire(
         &mut self,
         interface: u32,
-        next_hop: Ipv4Addr,
+        next_hop: IpAddr,
         mac: Option<Mac>,
         via: &Interface,
         tags: Option<Tags>,
@@ -88,7 +97,7 @@ impl Adjacencies {
             e.users += 1;
             return Ok(e.index);
         }
-        let rewrite = mac.and_then(|dst| LinkHeader::new(&ethernet(dst, via.mac, tags, ethertype::IPV4)));
+        let rewrite = mac.and_then(|dst| header(dst, next_hop, via, tags));
         let index = self.records.insert(Adjacency { rewrite, interface, mtu: via.mtu, next_hop })?;
         self.counters.clear(index);
         self.by_neighbor.insert((interface, next_hop), Entry { index, users: 1, mac });
@@ -120,23 +129,23 @@ impl Adjacencies {
     pub fn set_mac(
         &mut self,
         interface: u32,
-        next_hop: Ipv4Addr,
+        next_hop: IpAddr,
         mac: Option<Mac>,
         via: &Interface,
         tags: Option<Tags>,
     ) {
         let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return };
         e.mac = mac;
-        let rewrite = mac.and_then(|dst| LinkHeader::new(&ethernet(dst, via.mac, tags, ethertype::IPV4)));
+        let rewrite = mac.and_then(|dst| header(dst, next_hop, via, tags));
         // The index is in use, so it lies within the capacity.
         let _ = self.records.set(e.index, Adjacency { rewrite, interface, mtu: via.mtu, next_hop });
     }
 
     /// The interface's own address, MTU or tags changed: its adjacencies follow.
     pub fn refresh(&mut self, interface: u32, via: &Interface, tags: Option<Tags>) {
-        let of = (interface, Ipv4Addr::UNSPECIFIED)..=(interface, Ipv4Addr::BROADCAST);
-        let of: Vec<(Ipv4Addr, Option<Mac>)> =
-            self.by_neighbor.range(of).map(|(k, e)| (k.1, e.mac)).collect();
+        let first = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let of = (interface, first)..=(interface, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)));
+        let of: Vec<(IpAddr, Option<Mac>)> = self.by_neighbor.range(of).map(|(k, e)| (k.1, e.mac)).collect();
         for (next_hop, mac) in of {
             self.set_mac(interface, next_hop, mac, via, tags);
         }

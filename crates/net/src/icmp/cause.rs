@@ -23,6 +23,8 @@ pub enum Cause {
     SourceRouteFailed,
     /// The header is wrong at this byte.
     ParameterProblem(u8),
+    /// The source means something on the link only that the packet came from (IPv6).
+    BeyondScope,
 }
 
 impl Cause {
@@ -40,6 +42,7 @@ impl Cause {
             Cause::ReassemblyTimeout => 7,
             Cause::SourceRouteFailed => 8,
             Cause::ParameterProblem(at) => 9 | u32::from(at) << 16,
+            Cause::BeyondScope => 10,
         }
     }
 
@@ -56,6 +59,7 @@ impl Cause {
             7 => Cause::ReassemblyTimeout,
             8 => Cause::SourceRouteFailed,
             9 => Cause::ParameterProblem((raw >> 16) as u8),
+            10 => Cause::BeyondScope,
             _ => Cause::NoRoute,
         }
     }

@@ -43,7 +43,7 @@ reasons! {
 
 pub struct Ip4IcmpError {
     interfaces: SlotReader<Interface>,
-    own: Reader<OwnAddresses>,
+    own: Reader<OwnAddresses<Ipv4Addr>>,
     reporter: Reporter,
     /// What became of the reports about the packets of a frame.
     reports: Vec<Result<Held, Reason>>,
@@ -54,7 +54,10 @@ fn message(cause: Cause) -> (Reason, Message) {
     let (reason, kind, code, rest) = match cause {
         Cause::TtlExpired => (Reason::TtlExpired, kind::TIME_EXCEEDED, exceeded::TTL, 0),
         Cause::NoRoute => (Reason::NoRoute, kind::UNREACHABLE, unreachable::NET, 0),
-        Cause::HostUnreachable => (Reason::Unreachable, kind::UNREACHABLE, unreachable::HOST, 0),
+        // IPv4 has no such scopes.
+        Cause::HostUnreachable | Cause::BeyondScope => {
+            (Reason::Unreachable, kind::UNREACHABLE, unreachable::HOST, 0)
+        }
         Cause::Prohibited => (Reason::Prohibited, kind::UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
         Cause::ProtocolUnreachable => (Reason::Protocol, kind::UNREACHABLE, unreachable::PROTOCOL, 0),
         Cause::PortUnreachable => (Reason::Port, kind::UNREACHABLE, unreachable::PORT, 0),
@@ -74,7 +77,7 @@ impl Ip4IcmpError {
     pub fn new(t: &Tables) -> Ip4IcmpError {
         Ip4IcmpError {
             interfaces: t.interfaces.clone(),
-            own: t.own.clone(),
+            own: t.ip4.own.clone(),
             reporter: Reporter::new(),
             reports: Vec::with_capacity(FRAME_SIZE),
         }
@@ -84,7 +87,7 @@ impl Ip4IcmpError {
 /// The address that a report about `p` comes from: the one the packet was sent to if that is the router's own, else one of
 /// the interface that it came in by, else any of the router's in the VRF.
 fn source(
-    own: &OwnAddresses,
+    own: &OwnAddresses<Ipv4Addr>,
     interfaces: &SlotReader<Interface>,
     guard: &Guard,
     p: &mut Packet<'_>,
@@ -94,7 +97,7 @@ fn source(
     if own.contains(fib, dst.to_bits()) {
         return Some(dst);
     }
-    let of_interface = interfaces.get(guard, rx_if).filter(|i| i.fib == fib).and_then(Interface::ip4);
+    let of_interface = interfaces.get(guard, rx_if).filter(|i| i.fib == fib).and_then(Interface::primary);
     of_interface.or_else(|| own.first(fib))
 }
 

@@ -39,7 +39,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let reply = hooks.punt(b, "icmp-echo-reply", REPLIES, ping::reply);
     b.packet(move |_| Ok(input::Icmp4Input::new(reply)));
     b.packet(|_| Ok(echo::Icmp4EchoRequest::default()));
-    t.protocols.register(b, u16::from(protocol::ICMP), "icmp4-input")?;
+    t.ip4.protocols.register(b, u16::from(protocol::ICMP), "icmp4-input")?;
     hooks.inject(b, ping::SEND)
 }
 

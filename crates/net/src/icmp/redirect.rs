@@ -6,6 +6,8 @@
 //! Redirects are for hosts, never for networks, as the RFC demands. Packets with a source route, about which there may be
 //! none, do not come this far.
 
+use std::net::Ipv4Addr;
+
 use buf::{FRAME_SIZE, Flags, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
@@ -16,6 +18,7 @@ use super::report::{Message, Reporter, Unreported};
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::interface::Interface;
+use crate::ip::Ip;
 
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
@@ -45,10 +48,10 @@ impl Ip4Redirect {
 
     /// The redirect about a packet, which begins with its IPv4 header; `None` if there is nothing better.
     fn redirect(&mut self, cx: &mut Cx<'_>, p: &mut Packet<'_>) -> Option<Result<Held, Unreported>> {
-        let next_hop = self.adjacencies.get(cx.guard, p.fwd())?.next_hop;
+        let next_hop = Ipv4Addr::of(self.adjacencies.get(cx.guard, p.fwd())?.next_hop)?;
         let source = p.peek::<Ipv4Header>().src();
         let own = self.interfaces.get(cx.guard, p.rx_if())?.address_beside(source)?;
-        if !own.network().contains(next_hop) || next_hop == source {
+        if !own.prefix().contains(next_hop) || next_hop == source {
             return None;
         }
         let message = Message { kind: kind::REDIRECT, code: redirect::HOST, rest: next_hop.to_bits() };

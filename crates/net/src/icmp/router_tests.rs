@@ -7,8 +7,8 @@ use graph::Worker;
 use wire::builder::PacketBuilder;
 use wire::{EthernetHeader, IcmpHeader, Ipv4Header, Mac};
 
-use crate::ip::{Path, Prefix4};
-use crate::router::{Address, Router};
+use crate::ip::{Address, Path, Prefix4};
+use crate::router::Router;
 use crate::testing;
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
@@ -35,7 +35,7 @@ impl Lab {
                 pktgen::open(&pktgen::Config { mac: mac.0, ..Default::default() });
             let index = router.add_device(&format!("pg{i}"), device).unwrap();
             router.set_mtu(index, mtu).unwrap();
-            router.add_address(index, Address { address: Ipv4Addr::new(10, 0, i, 1), len: 24 }).unwrap();
+            router.add_address(index, Address::new(Ipv4Addr::new(10, 0, i, 1), 24)).unwrap();
             router.set_admin(index, true).unwrap();
             router.add_neighbor(index, Ipv4Addr::new(10, 0, i, 2), host_mac, true).unwrap();
             ends.push((generator, sink));

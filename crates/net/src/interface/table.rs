@@ -1,6 +1,5 @@
 //! Interfaces as the workers see them, their transmit queues, and what they count.
 
-use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard};
 
 use buf::{TxCaps, TxQueue};
@@ -8,7 +7,7 @@ use infra::counters::{CounterSet, Lane};
 use wire::Mac;
 
 use crate::ethernet::Vlans;
-use crate::router::Address;
+use crate::ip::{Address, Ip};
 
 /// What an interface is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +39,19 @@ pub struct Interface {
     pub mss4: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// Its addresses. Reports about packets that came in by it are sent from the first, its primary one.
+    /// Its addresses. Reports about packets that came in by it are sent from the first of the family, its primary one.
     pub addresses: Vec<Address>,
 }
 
 impl Interface {
-    /// Its primary address.
-    pub fn ip4(&self) -> Option<Ipv4Addr> {
-        self.addresses.first().map(|a| a.address)
+    /// Its primary address of a family.
+    pub fn primary<A: Ip>(&self) -> Option<A> {
+        self.addresses.iter().find_map(|a| A::of(a.address))
     }
 
     /// Its address on the network that `neighbor` is on, if that is one of its own.
-    pub fn address_beside(&self, neighbor: Ipv4Addr) -> Option<Address> {
-        self.addresses.iter().find(|a| a.network().contains(neighbor)).copied()
+    pub fn address_beside<A: Ip>(&self, neighbor: A) -> Option<Address<A>> {
+        self.addresses.iter().filter_map(|a| a.of::<A>()).find(|a| a.prefix().contains(neighbor))
     }
 }
 

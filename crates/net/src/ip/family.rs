@@ -1,4 +1,4 @@
-//! What IPv4 and IPv6 differ in, for code that serves both.
+//! What IPv4 and IPv6 differ in, for code that serves both: addresses and tables here, packets in `packet.rs`.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -26,6 +26,8 @@ pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Sen
 
     /// "IPv4" or "IPv6".
     const NAME: &'static str;
+    /// Whether the last address of a network means all its hosts.
+    const HAS_BROADCAST: bool;
     /// A prefix, for whoever typed something else.
     const EXAMPLE: &'static str;
     /// Destinations that no packet may be forwarded to, whatever longer or shorter routes there are, unless somebody says so.
@@ -53,6 +55,7 @@ impl Ip for Ipv4Addr {
     type Reader = Dir24Reader;
 
     const NAME: &'static str = "IPv4";
+    const HAS_BROADCAST: bool = true;
     const EXAMPLE: &'static str = "192.0.2.0/24";
     /// RFC 1812 sections 5.3.5.1 and 5.3.7: "this network", loopback, reserved; and the limited broadcast, which is for
     /// whoever hears it.
@@ -90,6 +93,7 @@ impl Ip for Ipv6Addr {
     type Reader = TrieReader;
 
     const NAME: &'static str = "IPv6";
+    const HAS_BROADCAST: bool = false;
     const EXAMPLE: &'static str = "2001:db8::/32";
     /// RFC 6890 section 2.2.3: the unspecified address, loopback, and IPv4 addresses in the form of IPv6 are on no wire; link-local
     /// ones (RFC 4291 section 2.5.6) are on one link only.
@@ -97,7 +101,7 @@ impl Ip for Ipv6Addr {
         (Ipv6Addr::UNSPECIFIED, 128, Path::Drop),
         (Ipv6Addr::LOCALHOST, 128, Path::Drop),
         (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, Path::Drop),
-        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, Path::Drop),
+        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, Path::LinkLocal),
     ];
 
     fn to_bits(self) -> u128 {

@@ -12,7 +12,7 @@ use wire::builder::PacketBuilder;
 
 use super::rewrite::Ip4Rewrite;
 use crate::adjacency::Adjacency;
-use crate::router::Address;
+use crate::ip::Address;
 use crate::testing::{self, Bench, checksum};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
@@ -359,7 +359,7 @@ fn rfc1812_4_2_2_7_a_router_fragments_what_is_too_large_for_the_next_link() {
             pktgen::open(&pktgen::Config { mac: mac.0, ..pktgen::Config::default() });
         let index = router.add_device(&format!("pg{i}"), device).unwrap();
         router.set_mtu(index, if i == 1 { 9000 } else { 1000 }).unwrap();
-        router.add_address(index, Address { address: Ipv4Addr::new(10, 0, i, 1), len: 24 }).unwrap();
+        router.add_address(index, Address::new(Ipv4Addr::new(10, 0, i, 1), 24)).unwrap();
         router.set_admin(index, true).unwrap();
         router.add_neighbor(index, Ipv4Addr::new(10, 0, i, 2), Mac([4, 0, 0, 0, 0, i]), true).unwrap();
         ends.push((generator, sink));

@@ -1,5 +1,7 @@
 //! `ip4-input`: is this an IPv4 packet that may be forwarded? (RFC 1812 sections 4.2.2 and 5.2.2)
 
+use std::net::Ipv4Addr;
+
 use buf::{Cache, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::Reader;
@@ -24,12 +26,12 @@ reasons! {
 }
 
 pub struct Ip4Input {
-    own: Reader<OwnAddresses>,
+    own: Reader<OwnAddresses<Ipv4Addr>>,
 }
 
 impl Ip4Input {
     pub fn new(t: &Tables) -> Ip4Input {
-        Ip4Input { own: t.own.clone() }
+        Ip4Input { own: t.ip4.own.clone() }
     }
 }
 
@@ -56,7 +58,7 @@ impl FrameNode for Ip4Input {
 /// Whether there is nothing to say about a packet, which is the answer for nearly all: of one buffer, a good header
 /// without options, from one host to another. What is not plain [`check`] looks at.
 #[inline(always)]
-fn is_plain(own: &OwnAddresses, p: &mut Packet<'_>) -> bool {
+fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
     let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
     let h = p.peek::<Ipv4Header>().words();
     let src = h.src_u32();
@@ -76,7 +78,7 @@ const GROUPS: u32 = 0xe000_0000;
 
 /// All checks, of any packet.
 #[inline(never)]
-fn check(own: &OwnAddresses, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+fn check(own: &OwnAddresses<Ipv4Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total, fib) = (p.len(), p.total_len(), p.fib());
     let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
     let (plain, said) = (h.version_ihl() == PLAIN, usize::from(h.total_len()));

@@ -24,7 +24,7 @@ pub struct Ip4Local {
 
 impl Ip4Local {
     pub fn new(t: &Tables) -> Ip4Local {
-        Ip4Local { protocols: t.protocols.clone() }
+        Ip4Local { protocols: t.ip4.protocols.clone() }
     }
 
     #[inline(always)]
@@ -54,7 +54,7 @@ impl Ip4Local {
 }
 
 impl FrameNode for Ip4Local {
-    const NAME: &'static str = super::LOCAL;
+    const NAME: &'static str = "ip4-local";
     type Next = Next;
     type Drop = Reason;
     const TRACE: graph::trace::TraceFn = crate::trace::ip4;

@@ -18,7 +18,7 @@ fn harness() -> Harness {
     Bench::new().harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
-        t.protocols.register(b, u16::from(KNOWN), "known").unwrap();
+        t.ip4.protocols.register(b, u16::from(KNOWN), "known").unwrap();
     })
 }
 
@@ -106,17 +106,17 @@ fn a_header_that_goes_on_in_the_next_segment_is_dropped() {
 fn a_number_has_one_taker() {
     let bench = Bench::new();
     bench.harness(|b, t, _| {
-        let early = t.protocols.register(b, 1, "known").unwrap_err().to_string();
+        let early = t.ip4.protocols.register(b, 1, "known").unwrap_err().to_string();
         assert!(early.contains("ip4-local"), "{early}");
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
-        t.protocols.register(b, 1, "known").unwrap();
-        let second = t.protocols.register(b, 1, "other").unwrap_err().to_string();
+        t.ip4.protocols.register(b, 1, "known").unwrap();
+        let second = t.ip4.protocols.register(b, 1, "other").unwrap_err().to_string();
         assert!(second.contains("second") && second.contains("\"other\""), "{second}");
-        let large = t.protocols.register(b, 256, "known").unwrap_err().to_string();
+        let large = t.ip4.protocols.register(b, 256, "known").unwrap_err().to_string();
         assert!(large.contains("too large"), "{large}");
         assert_eq!(
-            (t.protocols.get(1).is_some(), t.protocols.get(2), t.protocols.get(300)),
+            (t.ip4.protocols.get(1).is_some(), t.ip4.protocols.get(2), t.ip4.protocols.get(300)),
             (true, None, None)
         );
     });

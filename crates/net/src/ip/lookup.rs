@@ -1,20 +1,21 @@
-//! `ip4-lookup`: the longest prefix that covers the destination, and what it says.
+//! `ip4-lookup` and `ip6-lookup`: the longest prefix that covers the destination, and what it says.
 //!
 //! Two stages over the vector: leaves first, then the objects behind them, so that the misses of a large table overlap.
+//!
+//! A link-local destination is looked up as an address of the link that the packet came from; one of the router's own packets, of
+//! the link that it is to leave by.
 
-use std::net::Ipv4Addr;
-
-use buf::{FRAME_SIZE, Frame, Packet};
+use buf::{FRAME_SIZE, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::{Reader, SlotReader, WordReader};
-use infra::lpm::{LpmLookup, NO_ROUTE};
+use infra::class_a::{SlotReader, WordReader};
+use infra::lpm::{Address as _, LpmLookup, NO_ROUTE};
 use infra::quiesce::Guard;
-use wire::flow::{FiveTuple, five_tuple};
-use wire::ipv4::Ipv4Header;
 
 use super::family::Ip;
-use super::{Buckets, Object};
+use super::packet::Packets;
+use super::{Buckets, Forwarding, Object};
 use crate::Tables;
+use crate::adjacency::GLEAN;
 
 /// Lookups through other VRFs that one packet may take.
 const MAX_HOPS: usize = 8;
@@ -38,9 +39,10 @@ impl<A: Ip> Fibs<A> {
 }
 
 edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next {
         Rewrite = "ip4-rewrite",
-        Arp = "ip4-arp",
+        Resolve = "ip4-arp",
         Local = "ip4-local",
         Report = "ip4-icmp-error",
     }
@@ -51,29 +53,30 @@ reasons! {
         Unresolved = "unresolved", Info, "the next hop's interface has just gone, and a shorter route has yet to take over";
         NoTable = "no-table", Error, "a route says to look in a VRF that is not there";
         TableLoop = "table-loop", Error, "routes send the packet from VRF to VRF in a circle";
+        LinkLocal = "link-local-destination", Info, "the destination is a host on the link that the packet came from, and is not forwarded to";
     }
 }
 
 /// An address of each packet of a frame, and the leaf that it was looked up to.
-pub(super) struct Leaves {
-    addresses: Box<[u32; FRAME_SIZE]>,
+pub(super) struct Leaves<A: Packets> {
+    addresses: Box<[A::Bits; FRAME_SIZE]>,
     leaves: Box<[u32; FRAME_SIZE]>,
 }
 
-impl Leaves {
-    pub fn new() -> Leaves {
-        Leaves { addresses: Box::new([0; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
+impl<A: Packets> Leaves<A> {
+    pub fn new() -> Leaves<A> {
+        Leaves { addresses: Box::new([A::Bits::ZERO; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
     }
 
     /// Looks up what `of` says of each packet, in the packet's VRF.
     #[inline(always)]
-    pub fn fill(&mut self, fibs: &Fibs<Ipv4Addr>, frame: &mut Frame, of: impl Fn(&Ipv4Header) -> u32) {
+    pub fn fill(&mut self, fibs: &Fibs<A>, frame: &mut Frame, of: impl Fn(&A::Header) -> A::Bits) {
         let n = frame.len();
         let Some(first) = frame.get(0) else { return };
         let fib = first.fib();
         let mut same = true;
         for (address, mut p) in self.addresses.iter_mut().zip(frame.packets()) {
-            *address = of(p.peek::<Ipv4Header>());
+            *address = of(p.peek::<A::Header>());
             same &= p.fib() == fib;
         }
         if let (true, Some(table)) = (same, fibs.get(fib)) {
@@ -87,37 +90,46 @@ impl Leaves {
 
     /// The address of packet `i` of the frame, and its leaf.
     #[inline(always)]
-    pub fn get(&self, i: usize) -> (u32, u32) {
+    pub fn get(&self, i: usize) -> (A::Bits, u32) {
         let at = i & (FRAME_SIZE - 1);
         (self.addresses[at], self.leaves[at])
     }
 }
 
-pub struct Ip4Lookup {
-    fibs: Reader<Fibs<Ipv4Addr>>,
-    objects: WordReader,
-    balances: SlotReader<Buckets>,
-    leaves: Leaves,
+pub struct Lookup<A: Packets> {
+    tables: Forwarding<A>,
+    leaves: Leaves<A>,
 }
 
-impl Ip4Lookup {
-    pub fn new(t: &Tables) -> Ip4Lookup {
-        let (fibs, objects, balances) = (t.fibs.clone(), t.objects.clone(), t.balances.clone());
-        Ip4Lookup { fibs, objects, balances, leaves: Leaves::new() }
+impl<A: Packets> Lookup<A> {
+    pub fn new(t: &Tables) -> Lookup<A> {
+        Lookup { tables: A::tables(t).clone(), leaves: Leaves::new() }
     }
 
     /// What becomes of a packet that does not go over an adjacency.
     #[cold]
-    fn other(&self, guard: &Guard, p: &mut Packet<'_>, address: u32, word: u64) -> Verdict<Next, Reason> {
+    fn other(&self, guard: &Guard, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
+        let Forwarding { fibs, objects, balances, .. } = &self.tables;
+        let fibs = fibs.get(guard);
         let mut object = Object::from_word(word);
-        if let Object::Table(fib) = object {
-            object = match through_tables(self.fibs.get(guard), &self.objects, address, fib) {
+        let mut fib = p.fib();
+        if let Object::Table(next) = object {
+            object = match through_tables(fibs, objects, address, &mut fib, next) {
                 Ok(object) => object,
                 Err(reason) => return Verdict::Drop(reason),
             };
         }
+        if object == Object::LinkLocal {
+            let ours = p.flags().any(Flags::LOCAL_ORIGIN);
+            let on = if ours { p.tx_if() } else { p.rx_if() };
+            let leaf = fibs.get(fib).map_or(NO_ROUTE, |t| t.lookup(A::scoped(address, on)));
+            object = Object::from_word(objects.get(leaf));
+            if !ours && object != Object::Local {
+                return Verdict::Drop(Reason::LinkLocal);
+            }
+        }
         if let Object::Balance(buckets) = object {
-            object = Object::from_word(share(&self.balances, guard, p, buckets));
+            object = Object::from_word(share::<A>(balances, guard, p, buckets));
         }
         match object {
             Object::Adjacency(adjacency) => {
@@ -126,8 +138,8 @@ impl Ip4Lookup {
             }
             Object::Glean(interface) => {
                 p.set_tx_if(interface);
-                p.set_fwd(address);
-                Verdict::Next(Next::Arp)
+                p.set_fwd(GLEAN);
+                Verdict::Next(Next::Resolve)
             }
             Object::Local => Verdict::Next(Next::Local),
             Object::Drop => Verdict::Drop(Reason::Blackhole),
@@ -136,8 +148,8 @@ impl Ip4Lookup {
                 p.set_fwd(cause.to_raw());
                 Verdict::Next(Next::Report)
             }
-            // `through_tables` follows these to their end, and a way is neither.
-            Object::Table(_) | Object::Balance(_) => Verdict::Drop(Reason::TableLoop),
+            // These were followed to their end, and a way is none of them.
+            Object::Table(_) | Object::Balance(_) | Object::LinkLocal => Verdict::Drop(Reason::TableLoop),
         }
     }
 }
@@ -145,43 +157,52 @@ impl Ip4Lookup {
 /// The word for a packet whose route has several ways: that of the one which its flow goes. The two directions of a connection
 /// go their own ways, and all fragments of a datagram go the same.
 #[inline(never)]
-pub(super) fn share(balances: &SlotReader<Buckets>, guard: &Guard, p: &Packet<'_>, buckets: u32) -> u64 {
-    let hash = five_tuple(p.bytes()).map_or(0, FiveTuple::hash);
+pub(super) fn share<A: Packets>(
+    balances: &SlotReader<Buckets>,
+    guard: &Guard,
+    p: &Packet<'_>,
+    buckets: u32,
+) -> u64 {
+    let hash = A::flow_hash(p.bytes()).unwrap_or(0);
     balances.get(guard, buckets).map_or(Object::Unresolved.to_word(), |b| b.word(hash))
 }
 
-/// Looks `address` up in VRF `fib`, and follows objects that name another VRF.
+/// Looks `address` up in VRF `next`, and follows objects that name another VRF; `fib` becomes the last one.
 #[cold]
-pub(super) fn through_tables(
-    fibs: &Fibs<Ipv4Addr>,
+pub(super) fn through_tables<A: Ip>(
+    fibs: &Fibs<A>,
     objects: &WordReader,
-    address: u32,
-    mut fib: u16,
+    address: A::Bits,
+    fib: &mut u16,
+    mut next: u16,
 ) -> Result<Object, Reason> {
     for _ in 0..MAX_HOPS {
-        let table = fibs.get(fib).ok_or(Reason::NoTable)?;
+        *fib = next;
+        let table = fibs.get(next).ok_or(Reason::NoTable)?;
         match Object::from_word(objects.get(table.lookup(address))) {
-            Object::Table(next) => fib = next,
+            Object::Table(other) => next = other,
             other => return Ok(other),
         }
     }
     Err(Reason::TableLoop)
 }
 
-impl FrameNode for Ip4Lookup {
-    const NAME: &'static str = "ip4-lookup";
+impl<A: Packets> FrameNode for Lookup<A> {
+    const NAME: &'static str = A::NODES.lookup;
     type Next = Next;
     type Drop = Reason;
+    const EDGES: &'static [&'static str] =
+        &[A::NODES.rewrite, A::NODES.resolve, A::NODES.local, A::NODES.report];
     const TRACE: graph::trace::TraceFn = crate::trace::lookup;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let fibs = self.fibs.get(cx.guard);
-        self.leaves.fill(fibs, frame, Ipv4Header::dst_u32);
+        self.leaves.fill(self.tables.fibs.get(cx.guard), frame, A::dst);
+        let Forwarding { objects, balances, .. } = &self.tables;
         out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
             let (address, leaf) = self.leaves.get(i);
-            let word = self.objects.get(leaf);
+            let word = objects.get(leaf);
             let one = Object::adjacency(word);
-            let of_several = || Object::adjacency(share(&self.balances, cx.guard, p, Object::balance(word)?));
+            let of_several = || Object::adjacency(share::<A>(balances, cx.guard, p, Object::balance(word)?));
             if let Some(adjacency) = one.or_else(of_several) {
                 p.set_fwd(adjacency);
                 return None;

@@ -21,20 +21,20 @@ type Tables = BTreeMap<u16, Vec<(Prefix4, Object)>>;
 /// The node, with tables of these routes.
 fn harness(tables: &Tables) -> (Bench, Harness) {
     let mut bench = Bench::new();
-    bench.writers.objects.set(0, 0).unwrap();
+    bench.writers.ip4.objects.set(0, 0).unwrap();
     let mut fibs = vec![None; tables.keys().max().map_or(0, |f| usize::from(*f) + 1)];
     let mut writers = Vec::new();
     for (fib, routes) in tables {
         let (mut writer, reader) = dir24(&bench.domain, 1 << 10, Pages::Small).unwrap();
         for (prefix, object) in routes {
-            let leaf = bench.writers.objects.insert(object.to_word()).unwrap();
+            let leaf = bench.writers.ip4.objects.insert(object.to_word()).unwrap();
             writer.insert(prefix.bits(), prefix.len(), leaf).unwrap();
         }
         fibs[usize::from(*fib)] = Some(reader);
         writers.push(writer);
     }
-    bench.writers.fibs.set(Fibs(fibs));
-    bench.writers.balances.insert(layout().buckets(&WAYS)).unwrap();
+    bench.writers.ip4.fibs.set(Fibs(fibs));
+    bench.writers.ip4.balances.insert(layout().buckets(&WAYS)).unwrap();
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Lookup::new(&tables)));

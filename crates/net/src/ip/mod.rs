@@ -12,9 +12,11 @@
 //! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
 //! with the same path share one object.
 
+mod address;
 mod balance;
 mod count;
 mod family;
+mod forwarding;
 mod fragment;
 mod input;
 pub(crate) mod local;
@@ -24,6 +26,7 @@ mod multicast;
 mod object;
 mod options;
 mod own;
+mod packet;
 mod path;
 mod path_list;
 mod prefix;
@@ -36,33 +39,33 @@ mod slab;
 mod table;
 mod urpf;
 
+use std::net::Ipv4Addr;
+
 use graph::{ArcKey, Builder, GraphError};
 
+pub use address::Address;
 pub use balance::{Buckets, Layout};
 pub use family::Ip;
+pub use forwarding::{Forwarding, ForwardingWriters};
 pub use lookup::Fibs;
 pub use mss::{Clamping, Mss};
 pub use object::Object;
 pub use options::UtcClock;
 pub use own::OwnAddresses;
+pub use packet::{Nodes, Packets};
 pub use path::{Affected, Network, Path, PathState};
 pub use path_list::{BadPaths, PathList, Weighted};
-pub use prefix::{Prefix, Prefix4, Prefix6};
+pub use prefix::{IpPrefix, Prefix, Prefix4, Prefix6};
 pub use reassembly::Reassembly;
 pub use recursion::{Lost, Trail};
 pub use registry::Registry;
 pub use table::{Resolver, RouteError, Routes, Source, Sources};
 pub use urpf::Urpf;
 
+use reassembly::SHALLOW;
+
 use crate::Tables;
 use crate::router::Hooks;
-
-/// The node that looks addresses up.
-pub(crate) const LOOKUP: &str = "ip4-lookup";
-/// The node that looks at options.
-pub(crate) const OPTIONS: &str = "ip4-options";
-/// The node that sorts packets for this router by protocol.
-pub(crate) const LOCAL: &str = "ip4-local";
 
 /// Adds the nodes and arcs of this feature.
 ///
@@ -72,25 +75,36 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let tables = t.clone();
     b.frame(move |_| Ok(input::Ip4Input::new(&tables)));
     let tables = t.clone();
-    b.frame(move |_| Ok(lookup::Ip4Lookup::new(&tables)));
-    let tables = t.clone();
     b.frame(move |_| Ok(local::Ip4Local::new(&tables)));
     let tables = t.clone();
     b.frame(move |_| Ok(options::Ip4Options::new(&tables)));
     b.packet(|_| Ok(multicast::Ip4Multicast));
-    let tables = t.clone();
-    b.frame(move |s| rewrite::Ip4Rewrite::new(&tables, s.worker));
+    install_family::<Ipv4Addr>(b, t, hooks, &[SHALLOW, "ip4-count"])?;
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
-    b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
-    urpf::install(b, t);
     mss::install(b, t);
-    b.arc("ip4-multicast", "ip4-multicast", ArcKey::Rx);
-    b.arc("ip4-local", "ip4-local", ArcKey::Rx);
-    b.arc("ip4-output", "interface-output", ArcKey::Tx);
-    hooks.inject(b, LOOKUP)?;
     reassembly::install(b, t, hooks)
+}
+
+/// Adds the nodes and arcs that both families have; reverse path checks `before` these features.
+fn install_family<A: Packets>(
+    b: &mut Builder,
+    t: &Tables,
+    hooks: &mut Hooks,
+    before: &[&'static str],
+) -> Result<(), GraphError> {
+    let tables = t.clone();
+    b.frame(move |_| Ok(lookup::Lookup::<A>::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |s| rewrite::Rewrite::<A>::new(&tables, s.worker));
+    let Nodes { unicast, multicast, lookup, local, output, .. } = A::NODES;
+    b.arc(unicast, lookup, ArcKey::Rx);
+    b.arc(multicast, multicast, ArcKey::Rx);
+    b.arc(local, local, ArcKey::Rx);
+    b.arc(output, "interface-output", ArcKey::Tx);
+    urpf::install::<A>(b, t, before);
+    hooks.inject(b, lookup)
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub enum Object {
     Drop,
     /// Drop, and report it to the source.
     Report(Cause),
+    /// The destination means a host of one link only: look up again as an address of the packet's.
+    LinkLocal,
     /// Look up again in another VRF.
     Table(u16),
     /// Send by whichever of several ways these [`Buckets`](super::balance::Buckets) have for the packet's flow.
@@ -31,6 +33,7 @@ const REPORT: u64 = 5;
 const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
 const BALANCE: u64 = 8;
+const LINK_LOCAL: u64 = 9;
 
 impl Object {
     /// The word: kind in the low byte, value in the high half.
@@ -44,6 +47,7 @@ impl Object {
             Object::Report(c) => (REPORT, c.to_raw()),
             Object::Table(t) => (TABLE, u32::from(t)),
             Object::Unresolved => (UNRESOLVED, 0),
+            Object::LinkLocal => (LINK_LOCAL, 0),
             Object::Balance(buckets) => (BALANCE, buckets),
         };
         kind | u64::from(value) << 32
@@ -73,6 +77,7 @@ impl Object {
             REPORT => Object::Report(Cause::from_raw(value)),
             TABLE => Object::Table(value as u16),
             UNRESOLVED => Object::Unresolved,
+            LINK_LOCAL => Object::LinkLocal,
             BALANCE => Object::Balance(value),
             _ => Object::Report(Cause::NoRoute),
         }

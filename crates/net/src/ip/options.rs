@@ -12,13 +12,13 @@ use std::time::SystemTime;
 
 use buf::{Frame, Packet};
 use graph::{Cx, FrameNode, NoReason, Out, Verdict, edges};
-use infra::class_a::{Reader, SlotReader, WordReader};
+use infra::class_a::SlotReader;
 use infra::quiesce::Guard;
 use wire::ipv4::{self, Ipv4Header};
 use wire::options::{Options, kind, record_route, timestamp};
 
 use super::lookup::{share, through_tables};
-use super::{Buckets, Fibs, Object, OwnAddresses, Registry};
+use super::{Forwarding, Object};
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
@@ -83,26 +83,18 @@ impl Found {
 
 /// The node.
 pub struct Ip4Options {
-    fibs: Reader<Fibs<Ipv4Addr>>,
-    objects: WordReader,
-    balances: SlotReader<Buckets>,
+    tables: Forwarding<Ipv4Addr>,
     adjacencies: SlotReader<Adjacency>,
     interfaces: SlotReader<Interface>,
-    own: Reader<OwnAddresses>,
-    alerts: Registry,
     utc: UtcClock,
 }
 
 impl Ip4Options {
     pub fn new(t: &Tables) -> Ip4Options {
         Ip4Options {
-            fibs: t.fibs.clone(),
-            objects: t.objects.clone(),
-            balances: t.balances.clone(),
+            tables: t.ip4.clone(),
             adjacencies: t.adjacencies.clone(),
             interfaces: t.interfaces.clone(),
-            own: t.own.clone(),
-            alerts: t.router_alerts.clone(),
             utc: t.utc.clone(),
         }
     }
@@ -117,7 +109,7 @@ impl Ip4Options {
             Err(at) => return wrong(p, at),
         };
         if found.alert
-            && let Some(edge) = self.alerts.get(u16::from(protocol))
+            && let Some(edge) = self.tables.router_alerts.get(u16::from(protocol))
         {
             return Verdict::Edge(edge);
         }
@@ -134,7 +126,7 @@ impl Ip4Options {
     /// # Errors
     /// The byte of the list that is wrong.
     fn write(&self, cx: &Cx<'_>, p: &mut Packet<'_>, found: &Found) -> Result<(), usize> {
-        let (own, fib) = (self.own.get(cx.guard), p.fib());
+        let (own, fib) = (self.tables.own.get(cx.guard), p.fib());
         let Some(address) = self.address(cx.guard, p) else { return Ok(()) };
         let header = p.peek::<Ipv4Header>().header_len();
         let Some(list) = p.bytes_mut().get_mut(Ipv4Header::LEN..header) else { return Ok(()) };
@@ -156,13 +148,16 @@ impl Ip4Options {
     /// The address that this router has where a packet goes on to: its destination if that is the router's own, else that of
     /// the interface that it leaves by, else any. `None` when it goes nowhere.
     fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
-        let (own, fib, dst) = (self.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
+        let (own, fib, dst) = (self.tables.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {
             return Some(Ipv4Addr::from_bits(dst));
         }
-        let mut object = through_tables(self.fibs.get(guard), &self.objects, dst, fib).ok()?;
+        let mut object = {
+            let Forwarding { fibs, objects, .. } = &self.tables;
+            through_tables(fibs.get(guard), objects, dst, &mut 0, fib).ok()?
+        };
         if let Object::Balance(buckets) = object {
-            object = Object::from_word(share(&self.balances, guard, p, buckets));
+            object = Object::from_word(share::<Ipv4Addr>(&self.tables.balances, guard, p, buckets));
         }
         let interface = match object {
             Object::Adjacency(adjacency) => self.adjacencies.get(guard, adjacency)?.interface,
@@ -170,7 +165,7 @@ impl Ip4Options {
             Object::Local => return own.first(fib),
             _ => return None,
         };
-        self.interfaces.get(guard, interface).and_then(Interface::ip4).or_else(|| own.first(fib))
+        self.interfaces.get(guard, interface).and_then(Interface::primary).or_else(|| own.first(fib))
     }
 }
 
@@ -185,7 +180,7 @@ fn wrong(p: &mut Packet<'_>, at: usize) -> Verdict<Next, NoReason> {
 }
 
 impl FrameNode for Ip4Options {
-    const NAME: &'static str = super::OPTIONS;
+    const NAME: &'static str = "ip4-options";
     type Next = Next;
     type Drop = NoReason;
     const TRACE: graph::trace::TraceFn = crate::trace::ip4;

@@ -37,7 +37,7 @@ fn harness() -> (Bench, Dir24Writer, Harness) {
     bench.own(&[(0, NEAR), (0, OUT)]);
     let via = Adjacency { rewrite: None, interface: out, mtu: 1500, next_hop: LINK };
     let adjacency = bench.writers.adjacencies.insert(via).unwrap();
-    bench.writers.objects.set(0, 0).unwrap();
+    bench.writers.ip4.objects.set(0, 0).unwrap();
     let (mut table, reader) = dir24(&bench.domain, 1 << 10, Pages::Small).unwrap();
     for (prefix, object) in [
         ("198.51.100.0/24", Object::Adjacency(adjacency)),
@@ -45,16 +45,16 @@ fn harness() -> (Bench, Dir24Writer, Harness) {
         ("255.255.255.255/32", Object::Local),
     ] {
         let prefix: Prefix4 = prefix.parse().unwrap();
-        let leaf = bench.writers.objects.insert(object.to_word()).unwrap();
+        let leaf = bench.writers.ip4.objects.insert(object.to_word()).unwrap();
         table.insert(prefix.bits(), prefix.len(), leaf).unwrap();
     }
-    bench.writers.fibs.set(Fibs(vec![Some(reader)]));
+    bench.writers.ip4.fibs.set(Fibs(vec![Some(reader)]));
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Input::new(&tables)));
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Options::new(&tables)));
-        t.router_alerts.register(b, u16::from(TAKEN), "rsvp").unwrap();
+        t.ip4.router_alerts.register(b, u16::from(TAKEN), "rsvp").unwrap();
     });
     (bench, table, h)
 }

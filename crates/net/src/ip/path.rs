@@ -6,10 +6,9 @@ use std::net::IpAddr;
 use std::ops::{Bound, RangeInclusive};
 
 use super::balance::Layout;
-use super::family::Ip;
 use super::object::Object;
 use super::path_list::PathList;
-use super::prefix::Prefix;
+use super::prefix::IpPrefix;
 use super::recursion::Trail;
 use super::slab::{NONE, Slab};
 use crate::icmp::Cause;
@@ -35,6 +34,8 @@ pub enum Path {
     Unreachable,
     /// Nowhere, with an ICMP error that says so.
     Prohibit,
+    /// To a host that means something on the packet's link only, as that link's routes say.
+    LinkLocal,
     /// To wherever another VRF says.
     Table(u16),
 }
@@ -47,6 +48,7 @@ impl Path {
             Path::Drop => Some(Object::Drop),
             Path::Unreachable => Some(Object::Report(Cause::HostUnreachable)),
             Path::Prohibit => Some(Object::Report(Cause::Prohibited)),
+            Path::LinkLocal => Some(Object::LinkLocal),
             Path::Table(t) => Some(Object::Table(t)),
             Path::Via { .. } | Path::Attached(_) => None,
         }
@@ -161,8 +163,9 @@ pub struct Network {
 
 impl Network {
     /// The network of this prefix.
-    pub fn new<A: Ip>(fib: u16, prefix: Prefix<A>) -> Network {
-        Network { fib, first: prefix.address().into(), last: prefix.last().into() }
+    pub fn new(fib: u16, prefix: impl Into<IpPrefix>) -> Network {
+        let prefix = prefix.into();
+        Network { fib, first: prefix.address(), last: prefix.last() }
     }
 
     /// The places of its next hops.

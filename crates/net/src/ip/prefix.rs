@@ -1,7 +1,7 @@
 //! Prefixes of either family.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use infra::lpm::Address;
@@ -106,6 +106,137 @@ impl<A: Ip> FromStr for Prefix<A> {
     }
 }
 
+/// A prefix of either family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IpPrefix {
+    /// Of IPv4.
+    V4(Prefix4),
+    /// Of IPv6.
+    V6(Prefix6),
+}
+
+impl IpPrefix {
+    /// The prefix of `len` bits (more than an address has count as all) that `address` lies in.
+    pub fn new(address: IpAddr, len: u8) -> IpPrefix {
+        match address {
+            IpAddr::V4(address) => IpPrefix::V4(Prefix::new(address, len)),
+            IpAddr::V6(address) => IpPrefix::V6(Prefix::new(address, len)),
+        }
+    }
+
+    /// The prefix of one address.
+    pub fn host(address: IpAddr) -> IpPrefix {
+        IpPrefix::new(address, u8::MAX)
+    }
+
+    /// All addresses of the same family.
+    pub fn whole(self) -> IpPrefix {
+        IpPrefix::new(self.address(), 0)
+    }
+
+    /// The prefix that a text names, with zeros behind its length.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn exact(text: &str) -> Result<IpPrefix, String> {
+        if text.contains(':') {
+            Prefix::exact(text).map(IpPrefix::V6)
+        } else {
+            Prefix::exact(text).map(IpPrefix::V4)
+        }
+    }
+
+    /// The same as a prefix of this family, if it is one.
+    pub fn of<A: Ip>(self) -> Option<Prefix<A>> {
+        A::of(self.address()).map(|address| Prefix::new(address, self.len()))
+    }
+
+    /// Its first address.
+    pub fn address(self) -> IpAddr {
+        match self {
+            IpPrefix::V4(p) => p.address().into(),
+            IpPrefix::V6(p) => p.address().into(),
+        }
+    }
+
+    /// Its last address.
+    pub fn last(self) -> IpAddr {
+        match self {
+            IpPrefix::V4(p) => p.last().into(),
+            IpPrefix::V6(p) => p.last().into(),
+        }
+    }
+
+    /// Its length in bits.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(self) -> u8 {
+        match self {
+            IpPrefix::V4(p) => p.len(),
+            IpPrefix::V6(p) => p.len(),
+        }
+    }
+
+    /// Whether `address` lies in it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        self.covers(IpPrefix::host(address))
+    }
+
+    /// Whether `other` is this prefix or lies in it.
+    pub fn covers(self, other: IpPrefix) -> bool {
+        match (self, other) {
+            (IpPrefix::V4(mine), IpPrefix::V4(other)) => mine.covers(other),
+            (IpPrefix::V6(mine), IpPrefix::V6(other)) => mine.covers(other),
+            _ => false,
+        }
+    }
+
+    /// The `n`th prefix of the same length behind this one; `None` behind the last one.
+    pub fn nth(self, n: u32) -> Option<IpPrefix> {
+        let bits = match self {
+            IpPrefix::V4(p) => u128::from(p.bits()) << 96,
+            IpPrefix::V6(p) => p.bits(),
+        };
+        let step = 1u128.checked_shl(128 - u32::from(self.len())).unwrap_or(0);
+        let on = bits.checked_add(if step == 0 && n > 0 { None } else { step.checked_mul(n.into()) }?)?;
+        Some(match self {
+            IpPrefix::V4(p) => IpPrefix::V4(Prefix::new(Ipv4Addr::from_bits((on >> 96) as u32), p.len())),
+            IpPrefix::V6(p) => IpPrefix::V6(Prefix::new(Ipv6Addr::from_bits(on), p.len())),
+        })
+    }
+
+    /// How many prefixes of the same length there are from this one to the last.
+    pub fn from_here_on(self) -> u128 {
+        let (bits, most) = match self {
+            IpPrefix::V4(p) => (u128::from(p.bits()) << 96, 1u128.checked_shl(p.len().into())),
+            IpPrefix::V6(p) => (p.bits(), 1u128.checked_shl(p.len().into())),
+        };
+        let before = bits.checked_shr(128 - u32::from(self.len())).unwrap_or(0);
+        most.map_or(u128::MAX - before, |most| most - before)
+    }
+}
+
+impl<A: Ip> From<Prefix<A>> for IpPrefix {
+    fn from(prefix: Prefix<A>) -> IpPrefix {
+        IpPrefix::new(prefix.address().into(), prefix.len())
+    }
+}
+
+impl fmt::Display for IpPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IpPrefix::V4(p) => p.fmt(f),
+            IpPrefix::V6(p) => p.fmt(f),
+        }
+    }
+}
+
+impl FromStr for IpPrefix {
+    type Err = String;
+    fn from_str(s: &str) -> Result<IpPrefix, String> {
+        if s.contains(':') { s.parse().map(IpPrefix::V6) } else { s.parse().map(IpPrefix::V4) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +261,19 @@ mod tests {
                 .parse::<Prefix6>()
                 .unwrap_err()
                 .contains("is not an IPv6 prefix like 2001:db8::/32")
+        );
+        let nth = |text: &str, n| text.parse::<IpPrefix>().unwrap().nth(n).map(|p| p.to_string());
+        assert_eq!(nth("10.0.0.0/24", 256), Some("10.1.0.0/24".into()));
+        assert_eq!(
+            (nth("255.255.255.254/32", 1), nth("255.255.255.254/32", 2)),
+            (Some("255.255.255.255/32".into()), None)
+        );
+        assert_eq!((nth("0.0.0.0/0", 0), nth("::/0", 1)), (Some("0.0.0.0/0".into()), None));
+        assert_eq!((nth("2001:db8::/64", 1), nth("ffff::/16", 1)), (Some("2001:db8:0:1::/64".into()), None));
+        let left = |text: &str| text.parse::<IpPrefix>().unwrap().from_here_on();
+        assert_eq!(
+            (left("255.255.255.254/32"), left("0.0.0.0/0"), left("ffff::/16"), left("::/0")),
+            (2, 1, 1, 1)
         );
         assert!("10.0.0.0/33".parse::<Prefix4>().is_err() && "10.0.0/8".parse::<Prefix4>().is_err());
     }

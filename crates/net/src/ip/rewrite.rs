@@ -1,29 +1,30 @@
-//! `ip4-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
+//! `ip4-rewrite` and `ip6-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
 //!
 //! A packet that is larger than the MTU is cut into fragments here, which leave before the packets that came behind it; one
 //! that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). A TCP packet that is still
 //! to be cut into segments, and may be fragmented, gets smaller segments instead; a UDP packet is cut into its datagrams,
-//! and these into fragments.
+//! and these into fragments. Of IPv6 all that is too large is reported (RFC 8200 section 5).
 
 use std::io;
-
-use buf::{Cache, Flags, Frame, Gso, GsoKind, Held, LinkHeader, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::SlotReader;
-use infra::counters::Lane;
-use wire::ipv4::Ipv4Header;
+use std::marker::PhantomData;
 
 use super::fragment::cut;
+use super::packet::Packets;
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::gso::{self, Fault};
 use crate::icmp::Cause;
 use crate::interface::Runs;
+use buf::{Cache, Flags, Frame, Gso, Held, LinkHeader, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use infra::counters::Lane;
 
 edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next {
         Output = "ip4-output",
-        Arp = "ip4-arp",
+        Resolve = "ip4-arp",
         Report = "ip4-icmp-error",
     }
 }
@@ -52,30 +53,33 @@ impl From<Fault> for Reason {
     }
 }
 
-pub struct Ip4Rewrite {
+pub struct Rewrite<A: Packets> {
     adjacencies: SlotReader<Adjacency>,
     counters: Lane<2>,
     /// What a packet is cut into. Empty between two packets.
     segments: Box<Frame>,
     fragments: Box<Frame>,
+    family: PhantomData<A>,
 }
 
-impl Ip4Rewrite {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<Ip4Rewrite> {
+impl<A: Packets> Rewrite<A> {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<Rewrite<A>> {
         let counters = t.adjacency_counters.lane(worker)?;
         let adjacencies = t.adjacencies.clone();
-        Ok(Ip4Rewrite { adjacencies, counters, segments: Box::default(), fragments: Box::default() })
+        let (segments, fragments) = Default::default();
+        Ok(Rewrite { adjacencies, counters, segments, fragments, family: PhantomData })
     }
 }
 
-impl FrameNode for Ip4Rewrite {
-    const NAME: &'static str = "ip4-rewrite";
+impl<A: Packets> FrameNode for Rewrite<A> {
+    const NAME: &'static str = A::NODES.rewrite;
     type Next = Next;
     type Drop = Reason;
+    const EDGES: &'static [&'static str] = &[A::NODES.output, A::NODES.resolve, A::NODES.report];
     const TRACE: graph::trace::TraceFn = crate::trace::rewrite;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let Ip4Rewrite { adjacencies, counters, .. } = self;
+        let Rewrite { adjacencies, counters, .. } = self;
         let adjacencies = adjacencies.view(cx.guard);
         let mut counted = Runs::new(counters);
         let mut cuts = false;
@@ -83,18 +87,15 @@ impl FrameNode for Ip4Rewrite {
             let index = p.fwd();
             let Some(adjacency) = adjacencies.get(index) else { return Some(Verdict::Drop(Reason::Stale)) };
             p.set_tx_if(adjacency.interface);
-            let Some(rewrite) = &adjacency.rewrite else {
-                p.set_fwd(adjacency.next_hop.to_bits());
-                return Some(Verdict::Next(Next::Arp));
-            };
+            let Some(rewrite) = &adjacency.rewrite else { return Some(Verdict::Next(Next::Resolve)) };
             let mut len = p.len();
             if p.flags().any(UNUSUAL) || len > usize::from(adjacency.mtu) {
-                if let Err(verdict) = unusual(p, adjacency.mtu, rewrite.len()) {
+                if let Err(verdict) = unusual::<A>(p, adjacency.mtu, rewrite.len()) {
                     cuts |= verdict == Verdict::Hold;
                     return Some(verdict);
                 }
                 len = p.total_len();
-            } else if !count_down(p) {
+            } else if !A::count_down(p) {
                 return Some(Verdict::Next(Next::Report));
             }
             if !p.prepend(rewrite) {
@@ -110,7 +111,7 @@ impl FrameNode for Ip4Rewrite {
 
     /// Cuts a packet into fragments, and into segments before that if it is still to be.
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
-        let Ip4Rewrite { adjacencies, counters, segments, fragments } = self;
+        let Rewrite { adjacencies, counters, segments, fragments, .. } = self;
         let p = held.packet();
         let Some(adjacency) = adjacencies.get(cx.guard, p.fwd()) else {
             return out.drop(Reason::Stale, held);
@@ -165,34 +166,22 @@ const UNUSUAL: Flags = Flags::CHAINED
     .or(Flags::CSUM_PARTIAL)
     .or(Flags::GSO);
 
-/// Takes one from the TTL; `false`, and the cause noted, when nothing would be left of it.
-#[inline(always)]
-fn count_down(p: &mut Packet<'_>) -> bool {
-    let h = p.peek::<Ipv4Header>();
-    if h.ttl() <= 1 {
-        p.set_fwd(Cause::TtlExpired.to_raw());
-        return false;
-    }
-    h.decrement_ttl();
-    true
-}
-
 /// Makes a packet ready for its link header that is large, the router's own, or has work left for the device.
 ///
 /// # Errors
 /// What becomes of a packet that cannot go out like this.
 #[inline(never)]
-fn unusual(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
+fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
     if !p.flags().any(Flags::LOCAL_ORIGIN) {
         if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
             return Err(Verdict::Drop(Reason::LinkBroadcast));
         }
-        if !count_down(p) {
+        if !A::count_down(p) {
             return Err(Verdict::Next(Next::Report));
         }
     }
     if p.total_len() > usize::from(mtu)
-        && let Some(verdict) = too_big(p, mtu)
+        && let Some(verdict) = too_big::<A>(p, mtu)
     {
         return Err(verdict);
     }
@@ -216,8 +205,8 @@ fn move_offload(p: &mut Packet<'_>, link_len: usize) {
 
 /// What becomes of a packet that is larger than the MTU; `None` when it will be cut to segments that fit.
 #[cold]
-fn too_big(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
-    let may_fragment = !p.peek::<Ipv4Header>().dont_fragment();
+fn too_big<A: Packets>(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
+    let may_fragment = A::may_fragment(p);
     if p.flags().any(Flags::GSO)
         && let Some(gso) = p.cold().gso()
     {
@@ -229,7 +218,7 @@ fn too_big(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
         }
         // Smaller segments instead of fragments of larger ones: TCP is a stream of bytes, and its receiver cannot tell
         // the difference. A datagram has the length that its sender gave it.
-        if may_fragment && gso.kind == GsoKind::Tcp4 && room > 0 {
+        if may_fragment && gso.kind == A::TCP && room > 0 {
             p.cold_mut().set_gso(Gso { size: room, ..gso });
             return None;
         }

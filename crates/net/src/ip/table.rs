@@ -234,6 +234,24 @@ impl<A: Ip> Routes<A> {
     /// When there is no such VRF, somebody's route is in it, a route of another one leads to it, or it is VRF 0, which
     /// is always there.
     pub fn remove_table(&mut self, fib: u16) -> Result<(), RouteError> {
+        self.may_go(fib)?;
+        self.publish(fib, None);
+        let Some(vrf) = self.vrfs.remove(&fib) else { return Ok(()) };
+        for (_, _, first) in vrf.prefixes.iter() {
+            for at in self.rib.of_prefix(first).collect::<Vec<_>>() {
+                let path = self.rib.routes[at].path;
+                self.rib.remove(at);
+                self.leave_list(path, &mut NoNeighbors);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a VRF can be removed.
+    ///
+    /// # Errors
+    /// As [`remove_table`](Self::remove_table).
+    pub fn may_go(&self, fib: u16) -> Result<(), RouteError> {
         if !self.vrfs.contains_key(&fib) {
             return Err(RouteError::NoTable(fib));
         }
@@ -247,15 +265,6 @@ impl<A: Ip> Routes<A> {
         }
         if let Some(other) = self.rib.paths.vrf_with(Path::Table(fib)) {
             return in_use(format!("a route of table {other} leads to it"));
-        }
-        self.publish(fib, None);
-        let Some(vrf) = self.vrfs.remove(&fib) else { return Ok(()) };
-        for (_, _, first) in vrf.prefixes.iter() {
-            for at in self.rib.of_prefix(first).collect::<Vec<_>>() {
-                let path = self.rib.routes[at].path;
-                self.rib.remove(at);
-                self.leave_list(path, &mut NoNeighbors);
-            }
         }
         Ok(())
     }

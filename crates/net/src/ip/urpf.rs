@@ -1,32 +1,28 @@
 //! Unicast reverse path forwarding (RFC 3704): features of the unicast arc that ask whether a packet can have come from where
 //! it says.
 //!
-//! `ip4-rx-urpf-strict` lets a packet pass if packets to its source would leave by the interface that it came in by (section
-//! 2.2; one of several ways will do), `ip4-rx-urpf-loose` if they would leave at all (section 2.4). Both look in the VRF of the interface, and follow routes
+//! `ip4-rx-urpf-strict` and `ip6-rx-urpf-strict` let a packet pass if packets to its source would leave by the interface that it came in by (section
+//! 2.2; one of several ways will do), the same with `loose` if they would leave at all (section 2.4). Both look in the VRF of the interface, and follow routes
 //! into other VRFs. The default route counts, as any other. A route that drops or reports does not, nor does one that leads to
 //! the router itself: nobody else sends from there.
 //!
 //! Packets to the router itself are checked, too. A host that has no address yet may ask for one (RFC 2131): a packet from
-//! 0.0.0.0 to the limited broadcast passes, and is never forwarded.
+//! 0.0.0.0 to the limited broadcast passes, and is never forwarded. So does one of IPv6 from no address, or from a link-local one.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Frame, Packet};
 use graph::{Builder, Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::{Reader, SlotReader, WordReader};
+use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use infra::quiesce::Guard;
-use wire::ipv4::{self, Ipv4Header};
 
 use super::lookup::{Fibs, Leaves, through_tables};
-use super::reassembly::SHALLOW;
-use super::{Buckets, Object};
+use super::packet::Packets;
+use super::{Buckets, Forwarding, Object};
 use crate::Tables;
 use crate::adjacency::Adjacency;
-
-const STRICT: &str = "ip4-rx-urpf-strict";
-const LOOSE: &str = "ip4-rx-urpf-loose";
 
 /// Whether the sources of packets that come in by an interface are checked, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,30 +56,30 @@ impl Urpf {
 
     /// Whether a feature of an arc is one of these: they are set by mode.
     pub fn has(feature: &str) -> bool {
-        Urpf::ALL.into_iter().any(|mode| mode.feature() == Some(feature))
+        let is =
+            |mode: Urpf| [mode.feature::<Ipv4Addr>(), mode.feature::<Ipv6Addr>()].contains(&Some(feature));
+        Urpf::ALL.into_iter().any(is)
     }
 
-    /// The arc of the features.
-    pub(crate) const ARC: &str = "ip4-unicast";
-
-    /// The feature that does it.
-    pub(crate) fn feature(self) -> Option<&'static str> {
+    /// The feature of the unicast arc that does it.
+    pub(crate) fn feature<A: Packets>(self) -> Option<&'static str> {
         match self {
             Urpf::Off => None,
-            Urpf::Strict => Some(STRICT),
-            Urpf::Loose => Some(LOOSE),
+            Urpf::Strict => Some(A::NODES.urpf_strict),
+            Urpf::Loose => Some(A::NODES.urpf_loose),
         }
     }
 }
 
-/// Adds both nodes. Who is not let in takes no room among the fragments that wait, and is not counted.
-pub(super) fn install(b: &mut Builder, t: &Tables) {
+/// Adds both nodes of a family, before some other features: who is not let in takes no room among the fragments that wait, and is
+/// not counted.
+pub(super) fn install<A: Packets>(b: &mut Builder, t: &Tables, before: &[&'static str]) {
     let tables = t.clone();
-    b.frame(move |s| Ip4UrpfStrict::new(&tables, s.worker));
+    b.frame(move |s| UrpfStrict::<A>::new(&tables, s.worker));
     let tables = t.clone();
-    b.frame(move |s| Ip4UrpfLoose::new(&tables, s.worker));
-    for feature in [STRICT, LOOSE] {
-        b.feature(Urpf::ARC, feature, &[], &[SHALLOW, "ip4-count"]);
+    b.frame(move |s| UrpfLoose::<A>::new(&tables, s.worker));
+    for feature in [A::NODES.urpf_strict, A::NODES.urpf_loose] {
+        b.feature(A::NODES.unicast, feature, &[], before);
     }
 }
 
@@ -101,33 +97,30 @@ reasons! {
 }
 
 /// Where packets to the sources of a frame would go.
-struct Reverse {
-    fibs: Reader<Fibs<Ipv4Addr>>,
-    objects: WordReader,
-    balances: SlotReader<Buckets>,
-    leaves: Leaves,
+struct Reverse<A: Packets> {
+    tables: Forwarding<A>,
+    leaves: Leaves<A>,
     /// Packets that failed, by receive interface.
     failed: Lane<1>,
 }
 
-impl Reverse {
-    fn new(t: &Tables, worker: usize) -> io::Result<Reverse> {
-        let (fibs, objects, balances) = (t.fibs.clone(), t.objects.clone(), t.balances.clone());
-        Ok(Reverse { fibs, objects, balances, leaves: Leaves::new(), failed: t.urpf.lane(worker)? })
+impl<A: Packets> Reverse<A> {
+    fn new(t: &Tables, worker: usize) -> io::Result<Reverse<A>> {
+        Ok(Reverse { tables: A::tables(t).clone(), leaves: Leaves::new(), failed: t.urpf.lane(worker)? })
     }
 
     /// Looks all sources up at once.
     #[inline(always)]
-    fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs<Ipv4Addr> {
-        let fibs = self.fibs.get(guard);
-        self.leaves.fill(fibs, frame, Ipv4Header::src_u32);
+    fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs<A> {
+        let fibs = self.tables.fibs.get(guard);
+        self.leaves.fill(fibs, frame, A::src);
         fibs
     }
 
     /// What would become of packets to the source of packet `i`: a word, which may name another VRF.
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
-        self.objects.get(self.leaves.get(i).1)
+        self.tables.objects.get(self.leaves.get(i).1)
     }
 
     /// The same, to its ends: several where packets may go several ways; none where there is no end.
@@ -135,15 +128,19 @@ impl Reverse {
     fn ends<'g>(
         &self,
         guard: &'g Guard,
-        fibs: &Fibs<Ipv4Addr>,
+        fibs: &Fibs<A>,
         i: usize,
-    ) -> impl Iterator<Item = Object> + use<'g> {
+    ) -> impl Iterator<Item = Object> + use<'g, A> {
         let object = match Object::from_word(self.word(i)) {
-            Object::Table(fib) => through_tables(fibs, &self.objects, self.leaves.get(i).0, fib).ok(),
+            Object::Table(fib) => {
+                through_tables(fibs, &self.tables.objects, self.leaves.get(i).0, &mut 0, fib).ok()
+            }
             object => Some(object),
         };
         let (one, ways) = match object {
-            Some(Object::Balance(buckets)) => (None, self.balances.get(guard, buckets).map(Buckets::ways)),
+            Some(Object::Balance(buckets)) => {
+                (None, self.tables.balances.get(guard, buckets).map(Buckets::ways))
+            }
             one => (one, None),
         };
         one.into_iter().chain(ways.unwrap_or_default().iter().map(|word| Object::from_word(*word)))
@@ -152,8 +149,7 @@ impl Reverse {
     /// Drops a packet, unless its host has no address yet.
     #[cold]
     fn fail<D>(&mut self, p: &mut Packet<'_>, reason: D) -> Option<Verdict<Next, D>> {
-        let h = p.peek::<Ipv4Header>();
-        if ipv4::is_unspecified(h.src_u32()) && ipv4::is_broadcast(h.dst_u32()) {
+        if A::stays_on_link(p.peek()) {
             return None;
         }
         self.failed.add(p.rx_if(), [1]);
@@ -161,19 +157,19 @@ impl Reverse {
     }
 }
 
-pub struct Ip4UrpfStrict {
-    reverse: Reverse,
+pub struct UrpfStrict<A: Packets> {
+    reverse: Reverse<A>,
     adjacencies: SlotReader<Adjacency>,
 }
 
-impl Ip4UrpfStrict {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<Ip4UrpfStrict> {
-        Ok(Ip4UrpfStrict { reverse: Reverse::new(t, worker)?, adjacencies: t.adjacencies.clone() })
+impl<A: Packets> UrpfStrict<A> {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<UrpfStrict<A>> {
+        Ok(UrpfStrict { reverse: Reverse::new(t, worker)?, adjacencies: t.adjacencies.clone() })
     }
 }
 
-impl FrameNode for Ip4UrpfStrict {
-    const NAME: &'static str = STRICT;
+impl<A: Packets> FrameNode for UrpfStrict<A> {
+    const NAME: &'static str = A::NODES.urpf_strict;
     type Next = Next;
     type Drop = Strict;
     const TRACE: graph::trace::TraceFn = crate::trace::ip4;
@@ -201,18 +197,18 @@ impl FrameNode for Ip4UrpfStrict {
     }
 }
 
-pub struct Ip4UrpfLoose {
-    reverse: Reverse,
+pub struct UrpfLoose<A: Packets> {
+    reverse: Reverse<A>,
 }
 
-impl Ip4UrpfLoose {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<Ip4UrpfLoose> {
-        Ok(Ip4UrpfLoose { reverse: Reverse::new(t, worker)? })
+impl<A: Packets> UrpfLoose<A> {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<UrpfLoose<A>> {
+        Ok(UrpfLoose { reverse: Reverse::new(t, worker)? })
     }
 }
 
-impl FrameNode for Ip4UrpfLoose {
-    const NAME: &'static str = LOOSE;
+impl<A: Packets> FrameNode for UrpfLoose<A> {
+    const NAME: &'static str = A::NODES.urpf_loose;
     type Next = Next;
     type Drop = Loose;
     const TRACE: graph::trace::TraceFn = crate::trace::ip4;

@@ -26,7 +26,7 @@ type Route = (u16, Prefix4, Object);
 /// Both nodes, over these routes; there are the VRFs 0 and 2. Two adjacencies lead to each interface.
 fn harness(routes: &[Route]) -> (Bench, Harness) {
     let mut bench = Bench::new();
-    bench.writers.objects.set(0, 0).unwrap();
+    bench.writers.ip4.objects.set(0, 0).unwrap();
     for n in 0..2 * INTERFACES {
         let (interface, next_hop) = (n % INTERFACES, Ipv4Addr::from_bits(n));
         let record = Adjacency { rewrite: None, interface, mtu: 1500, next_hop };
@@ -38,12 +38,12 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
             Object::Adjacency(interface) => Object::Adjacency(interface + INTERFACES * (n % 2)),
             other => *other,
         };
-        let leaf = bench.writers.objects.insert(object.to_word()).unwrap();
+        let leaf = bench.writers.ip4.objects.insert(object.to_word()).unwrap();
         let (_, (writer, _)) = tables.iter_mut().find(|(f, _)| f == fib).unwrap();
         writer.insert(prefix.bits(), prefix.len(), leaf).unwrap();
     }
     let [(_, zero), (_, two)] = tables;
-    bench.writers.fibs.set(Fibs(vec![Some(zero.1), None, Some(two.1)]));
+    bench.writers.ip4.fibs.set(Fibs(vec![Some(zero.1), None, Some(two.1)]));
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |s| Ip4UrpfStrict::new(&tables, s.worker));

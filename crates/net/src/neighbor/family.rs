@@ -1,22 +1,17 @@
 //! What differs between the neighbours of IPv4, found by ARP, and those of IPv6, found by Neighbor Discovery.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 use wire::ipv6;
 
 use super::config::Config;
-use crate::ip::Prefix4;
+use crate::ip::Packets;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The addresses of a family, and the constants of the protocol that finds out who has them.
-pub trait Family: Copy + Ord + Hash + Debug + 'static {
-    /// A network of such addresses.
-    type Network: Copy + Debug;
-
+/// A family, and the constants of the protocol that finds out who has its addresses.
+pub trait Family: Packets {
     /// The least address.
     const FIRST: Self;
     /// The greatest address.
@@ -31,16 +26,11 @@ pub trait Family: Copy + Ord + Hash + Debug + 'static {
     /// Time between two announcements of an address, nanoseconds.
     const ANNOUNCE_INTERVAL: u64;
 
-    /// Whether the address lies in a network.
-    fn is_in(self, network: Self::Network) -> bool;
-
     /// Whom an answer to `sender` goes to: everybody, when the sender has no address yet.
     fn answered(sender: (Mac, Self)) -> (Mac, Self);
 }
 
 impl Family for Ipv4Addr {
-    type Network = Prefix4;
-
     const FIRST: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
     const LAST: Ipv4Addr = Ipv4Addr::BROADCAST;
     const CONFIG: Config = Config::ARP;
@@ -49,19 +39,12 @@ impl Family for Ipv4Addr {
     const ANNOUNCEMENTS: u8 = 2;
     const ANNOUNCE_INTERVAL: u64 = 2 * SECOND;
 
-    fn is_in(self, network: Prefix4) -> bool {
-        network.contains(self)
-    }
-
     fn answered(sender: (Mac, Ipv4Addr)) -> (Mac, Ipv4Addr) {
         sender
     }
 }
 
 impl Family for Ipv6Addr {
-    /// An address in it, and the length of its prefix in bits.
-    type Network = (Ipv6Addr, u8);
-
     const FIRST: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
     const LAST: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
     const CONFIG: Config = Config::ND;
@@ -69,11 +52,6 @@ impl Family for Ipv6Addr {
     // MAX_NEIGHBOR_ADVERTISEMENT and RETRANS_TIMER of RFC 4861 section 10.
     const ANNOUNCEMENTS: u8 = 3;
     const ANNOUNCE_INTERVAL: u64 = SECOND;
-
-    fn is_in(self, (address, len): (Ipv6Addr, u8)) -> bool {
-        let different = self.to_bits() ^ address.to_bits();
-        different.leading_zeros() >= u32::from(len.min(128))
-    }
 
     fn answered(sender: (Mac, Ipv6Addr)) -> (Mac, Ipv6Addr) {
         // RFC 4861 section 7.2.4.

@@ -45,7 +45,7 @@ pub struct Punts {
 
 pub struct ArpInput {
     interfaces: SlotReader<Interface>,
-    own: Reader<OwnAddresses>,
+    own: Reader<OwnAddresses<Ipv4Addr>>,
     fibs: Reader<Fibs<Ipv4Addr>>,
     objects: WordReader,
     adjacencies: SlotReader<Adjacency>,
@@ -56,9 +56,9 @@ impl ArpInput {
     pub fn new(t: &Tables, punts: Punts) -> ArpInput {
         ArpInput {
             interfaces: t.interfaces.clone(),
-            own: t.own.clone(),
-            fibs: t.fibs.clone(),
-            objects: t.objects.clone(),
+            own: t.ip4.own.clone(),
+            fibs: t.ip4.fibs.clone(),
+            objects: t.ip4.objects.clone(),
             adjacencies: t.adjacencies.clone(),
             punts,
         }
@@ -71,7 +71,9 @@ impl ArpInput {
         let found = Object::adjacency(self.objects.get(table.lookup(sender)));
         let Some(known) = found.and_then(|index| self.adjacencies.get(cx.guard, index)) else { return false };
         let Some(rewrite) = &known.rewrite else { return false };
-        known.interface == rx_if && known.next_hop.to_bits() == sender && !rewrite.bytes().starts_with(&mac.0)
+        known.interface == rx_if
+            && known.next_hop == Ipv4Addr::from_bits(sender)
+            && !rewrite.bytes().starts_with(&mac.0)
     }
 }
 

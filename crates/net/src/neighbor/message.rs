@@ -2,20 +2,43 @@
 //!
 //! The interface is the packet's transmit interface.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use buf::Packet;
 
+use crate::ip::Ip;
+
+/// A next hop as bytes: 4 or 16.
+fn to_bytes<'b>(next_hop: IpAddr, room: &'b mut [u8; 16]) -> &'b [u8] {
+    match next_hop {
+        IpAddr::V4(a) => {
+            let [front @ .., _, _, _, _, _, _, _, _, _, _, _, _] = room;
+            *front = a.octets();
+            front
+        }
+        IpAddr::V6(a) => {
+            *room = a.octets();
+            room
+        }
+    }
+}
+
+fn from_bytes(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(octets).into());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(|octets| Ipv6Addr::from(octets).into())
+}
+
 /// A worker asks for the Ethernet address of a next hop.
-pub fn write_ask(p: &mut Packet<'_>, interface: u32, next_hop: u32) {
+pub fn write_ask(p: &mut Packet<'_>, interface: u32, next_hop: impl Into<IpAddr>) {
     p.set_tx_if(interface);
-    p.fill(&next_hop.to_be_bytes());
+    p.fill(to_bytes(next_hop.into(), &mut [0; 16]));
 }
 
 /// The interface and next hop that a worker asks for.
-pub fn read_ask(p: &Packet<'_>) -> Option<(u32, Ipv4Addr)> {
-    let bytes: [u8; 4] = p.bytes().try_into().ok()?;
-    Some((p.tx_if(), Ipv4Addr::from(bytes)))
+pub fn read_ask<A: Ip>(p: &Packet<'_>) -> Option<(u32, A)> {
+    Some((p.tx_if(), A::of(from_bytes(p.bytes())?)?))
 }
 
 /// What became of a next hop.
@@ -27,36 +50,54 @@ pub enum Outcome {
     Failed,
 }
 
-/// What the main thread tells `arp-release`.
+/// What the main thread tells the nodes that release packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Packets for this next hop (host order) do not have to wait any more.
-    Hop(u32, Outcome),
+    /// Packets for this next hop do not have to wait any more.
+    Hop(IpAddr, Outcome),
     /// Drop what has waited too long.
     Sweep,
 }
 
 impl Release {
     /// The packet's bytes: what, then the next hop.
-    pub fn to_bytes(self) -> [u8; 5] {
+    pub fn to_bytes(self) -> Vec<u8> {
         let (what, next_hop) = match self {
-            Release::Hop(next_hop, Outcome::Resolved) => (1, next_hop),
-            Release::Hop(next_hop, Outcome::Failed) => (2, next_hop),
-            Release::Sweep => (3, 0),
+            Release::Hop(next_hop, Outcome::Resolved) => (1, Some(next_hop)),
+            Release::Hop(next_hop, Outcome::Failed) => (2, Some(next_hop)),
+            Release::Sweep => (3, None),
         };
-        let [a, b, c, d] = u32::to_be_bytes(next_hop);
-        [what, a, b, c, d]
+        let mut bytes = vec![what];
+        bytes.extend(next_hop.iter().flat_map(|a| to_bytes(*a, &mut [0; 16]).to_vec()));
+        bytes
     }
 
     /// The inverse of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Option<Release> {
-        let &[what, a, b, c, d] = bytes else { return None };
-        let next_hop = u32::from_be_bytes([a, b, c, d]);
+        let (what, next_hop) = bytes.split_first()?;
         match what {
-            1 => Some(Release::Hop(next_hop, Outcome::Resolved)),
-            2 => Some(Release::Hop(next_hop, Outcome::Failed)),
+            1 => Some(Release::Hop(from_bytes(next_hop)?, Outcome::Resolved)),
+            2 => Some(Release::Hop(from_bytes(next_hop)?, Outcome::Failed)),
             3 => Some(Release::Sweep),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_they_were_told() {
+        let hops: [IpAddr; 2] = ["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        for hop in hops {
+            for message in
+                [Release::Hop(hop, Outcome::Resolved), Release::Hop(hop, Outcome::Failed), Release::Sweep]
+            {
+                assert_eq!(Release::from_bytes(&message.to_bytes()), Some(message));
+            }
+        }
+        assert_eq!((Release::from_bytes(&[]), Release::from_bytes(&[1, 2, 3])), (None, None));
     }
 }

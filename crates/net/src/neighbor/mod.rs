@@ -26,6 +26,8 @@ mod release;
 mod show;
 mod table;
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use graph::{Builder, GraphError};
 
 pub use config::Config;
@@ -37,7 +39,7 @@ pub use show::NeighborView;
 pub use table::{Action, Counters, Event, Neighbors};
 
 use crate::Tables;
-use crate::router::{Hooks, Router};
+use crate::router::{Hooks, PuntHandler, Router};
 
 /// Next hops a second that one worker may ask for: more than it can hold packets for.
 const ASK_RATE: u32 = 20_000;
@@ -56,14 +58,29 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
         reply: hooks.punt(b, "arp-reply", ARP_RATE, Router::punted_arp),
         conflict: hooks.punt(b, "arp-conflict", CONFLICT_RATE, Router::punted_arp),
     };
-    let resolve = hooks.punt(b, "ip4-resolve", ASK_RATE, Router::punted_ask);
     let tables = t.clone();
     b.packet(move |_| Ok(input::ArpInput::new(&tables, punts)));
-    let (queues, of) = (t.unresolved.clone(), t.unresolved.clone());
-    b.frame(move |s| Ok(hold::Ip4Arp::new(of.of(s.worker, &s.pool), resolve)));
-    b.frame(move |s| Ok(release::ArpRelease::new(queues.of(s.worker, &s.pool))));
-    hooks.inject(b, "arp-release")?;
+    waiting::<Ipv4Addr>(b, t, hooks, Router::punted_ask::<Ipv4Addr>)?;
+    waiting::<Ipv6Addr>(b, t, hooks, Router::punted_ask::<Ipv6Addr>)?;
     hooks.inject(b, "interface-output")
+}
+
+/// Adds the nodes of a family's packets that wait for their next hop.
+fn waiting<A: Family>(
+    b: &mut Builder,
+    t: &Tables,
+    hooks: &mut Hooks,
+    asked: PuntHandler,
+) -> Result<(), GraphError> {
+    let resolve = hooks.punt(b, A::NODES.ask, ASK_RATE, asked);
+    let tables = t.clone();
+    b.frame(move |s| {
+        let queue = A::tables(&tables).unresolved.of(s.worker, &s.pool);
+        Ok(hold::Hold::<A>::new(queue, &tables, resolve))
+    });
+    let queues = A::tables(t).unresolved.clone();
+    b.frame(move |s| Ok(release::Releasing::<A>::new(queues.of(s.worker, &s.pool))));
+    hooks.inject(b, A::NODES.release)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use buf::{Held, Pool};
 
 use super::hold::Reason;
 
-/// Interface and address (host order) of a next hop: an IPv4 address is a `u32`, an IPv6 address a `u128`.
-pub type NextHop<A = u32> = (u32, A);
+/// Interface and address of a next hop.
+pub type NextHop<A> = (u32, A);
 
 const SECOND: u64 = 1_000_000_000;
 /// The main thread is asked for the same next hop once in this time at most, nanoseconds.
@@ -97,7 +97,7 @@ impl<A> Hop<A> {
 }
 
 /// The packets that wait on one worker.
-pub struct HoldQueue<A = u32> {
+pub struct HoldQueue<A> {
     limits: Limits,
     share: Arc<Share>,
     places: Vec<Place>,
@@ -324,7 +324,7 @@ impl<A> Drop for HoldQueue<A> {
 }
 
 /// A worker's queue, shared by its two nodes that use it.
-pub struct Shared<A = u32>(Arc<Mutex<HoldQueue<A>>>);
+pub struct Shared<A>(Arc<Mutex<HoldQueue<A>>>);
 
 impl<A> Clone for Shared<A> {
     fn clone(&self) -> Self {
@@ -340,7 +340,7 @@ impl<A> Shared<A> {
 }
 
 /// The queues by worker, while the nodes are made.
-pub struct Queues<A = u32>(Arc<Mutex<Made<A>>>);
+pub struct Queues<A>(Arc<Mutex<Made<A>>>);
 
 struct Made<A> {
     by_worker: HashMap<usize, Weak<Mutex<HoldQueue<A>>>>,

@@ -1,4 +1,4 @@
-//! `arp-release`: told by the main thread what became of a next hop, sends the packets on that waited for it.
+//! `arp-release` and `nd-release`: told by the main thread what became of a next hop, sends the packets on that waited for it.
 
 use buf::{Flags, Frame};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
@@ -6,49 +6,55 @@ use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use super::message::{Outcome, Release};
 use super::queue::Shared;
 use crate::icmp::Cause;
+use crate::ip::Packets;
 
-edges! { pub enum Next { Lookup = "ip4-lookup", Report = "ip4-icmp-error" } }
+edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    pub enum Next { Lookup = "ip4-lookup", Report = "ip4-icmp-error" }
+}
 reasons! {
     pub enum Reason {
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
     }
 }
 
-pub struct ArpRelease {
-    queue: Shared,
+pub struct Releasing<A: Packets> {
+    queue: Shared<A>,
 }
 
-impl ArpRelease {
-    pub fn new(queue: Shared) -> ArpRelease {
-        ArpRelease { queue }
+impl<A: Packets> Releasing<A> {
+    pub fn new(queue: Shared<A>) -> Releasing<A> {
+        Releasing { queue }
     }
 }
 
-impl FrameNode for ArpRelease {
-    const NAME: &'static str = "arp-release";
+impl<A: Packets> FrameNode for Releasing<A> {
+    const NAME: &'static str = A::NODES.release;
     type Next = Next;
     type Drop = Reason;
+    const EDGES: &'static [&'static str] = &[A::NODES.lookup, A::NODES.report];
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut queue = self.queue.lock();
         let before = queue.len();
         for p in frame.packets() {
-            let key = |next_hop| (p.tx_if(), next_hop);
-            match Release::from_bytes(p.bytes()) {
-                Some(Release::Hop(next_hop, Outcome::Resolved)) => {
-                    queue.release(key(next_hop), |mut packet| {
+            let Some(Release::Hop(next_hop, outcome)) = Release::from_bytes(p.bytes()) else { continue };
+            let Some(next_hop) = A::of(next_hop) else { continue };
+            let key = (p.tx_if(), next_hop);
+            match outcome {
+                Outcome::Resolved => {
+                    queue.release(key, |mut packet| {
                         let mut p = packet.packet();
                         p.set_flags(p.flags() | Flags::RECIRCULATED);
                         out.emit(Next::Lookup, packet);
                     });
                 }
-                Some(Release::Hop(next_hop, Outcome::Failed)) => {
-                    queue.fail(cx.now, key(next_hop), |mut packet| {
+                Outcome::Failed => {
+                    queue.fail(cx.now, key, |mut packet| {
                         packet.packet().set_fwd(Cause::HostUnreachable.to_raw());
                         out.emit(Next::Report, packet);
                     });
                 }
-                Some(Release::Sweep) | None => {}
             }
         }
         queue.sweep(cx.now, |packet| out.drop(Reason::Expired, packet));

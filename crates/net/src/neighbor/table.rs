@@ -22,6 +22,7 @@ use wire::arp::Operation;
 use super::config::Config;
 use super::entries::{Entries, Entry, Key, State};
 use super::family::Family;
+use crate::ip::Prefix;
 use crate::jitter::Jitter;
 
 const SECOND: u64 = 1_000_000_000;
@@ -117,7 +118,7 @@ pub enum Event<A: Family = Ipv4Addr> {
     /// The interface is gone.
     Gone(u32),
     /// The interface is not on this network any more.
-    LeftNetwork(u32, A::Network),
+    LeftNetwork(u32, Prefix<A>),
 }
 
 /// What to do.
@@ -265,10 +266,10 @@ impl<A: Family> Neighbors<A> {
                 keys.into_iter().for_each(|key| self.forget(key, out));
             }
             Event::LeftNetwork(interface, network) => {
-                let stays = |k: &Key<A>| k.0 != interface || !k.1.is_in(network);
+                let stays = |k: &Key<A>| k.0 != interface || !network.contains(k.1);
                 self.announcements.retain(|k, _| stays(k));
                 self.defended.retain(|k, _| stays(k));
-                self.forget_learned(interface, |a| a.is_in(network), out);
+                self.forget_learned(interface, |a| network.contains(a), out);
             }
         }
     }

@@ -1,60 +1,13 @@
 //! Addresses of interfaces, and the routes that follow from them.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Router, RouterError};
+use infra::lpm::Address as _;
+
+use super::side::Connected;
+use super::{InterfaceInfo, Routed, Router, RouterError};
 use crate::interface::Kind;
-use crate::ip::{OwnAddresses, Path, Prefix4, Source};
-use crate::neighbor::State;
-
-/// An address of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address {
-    /// The router's own address.
-    pub address: Ipv4Addr,
-    /// Length of the connected network's prefix in bits.
-    pub len: u8,
-}
-
-impl Address {
-    /// The connected network.
-    pub fn network(self) -> Prefix4 {
-        Prefix4::new(self.address, self.len)
-    }
-
-    /// Whether an interface can have this address.
-    ///
-    /// # Errors
-    /// When it is no host's.
-    pub fn check(self) -> Result<(), RouterError> {
-        let bits = self.address.to_bits();
-        if self.len == 0 || self.len > 32 {
-            return Err(RouterError(format!("the prefix length of {self} must be 1 to 32")));
-        }
-        if bits == 0 || wire::ipv4::is_martian_source(bits) || bits >> 28 == 0xf {
-            return Err(RouterError(format!("{} cannot be an interface's address", self.address)));
-        }
-        if self.is_end(self.address) {
-            return Err(RouterError(format!(
-                "{} is the first or last address of {}, not a host's",
-                self.address,
-                self.network()
-            )));
-        }
-        Ok(())
-    }
-
-    /// Whether `other` is the first or last address of the connected network, and so no host's.
-    pub fn is_end(self, other: Ipv4Addr) -> bool {
-        self.len < 31 && (other == self.network().address() || other == self.network().last())
-    }
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.address, self.len)
-    }
-}
+use crate::ip::{Address, OwnAddresses, Path, Prefix, Source};
 
 impl Router {
     /// Gives an interface an address, and the router the routes that follow from it.
@@ -64,13 +17,39 @@ impl Router {
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
         address.check()?;
-        let known = self.near.neighbors.entries().get((index, address.address)).map(|e| e.state);
-        if matches!(known, Some(State::Static(_))) {
+        let is_static = match address.address {
+            IpAddr::V4(a) => self.near.is_static(index, a),
+            IpAddr::V6(a) => self.near.is_static(index, a),
+        };
+        if is_static {
             return Err(RouterError(format!(
                 "{} is the address of a static neighbour on {name}: forget that first",
                 address.address
             )));
         }
+        let has = |i: &InterfaceInfo| i.addresses.iter().any(|a| a.address == address.address);
+        if has(self.interface(index)?) {
+            return Err(RouterError(format!("{name} has the address {} already", address.address)));
+        }
+        if !address.is_link_local() {
+            self.must_be_apart(fib, index, address)?;
+        }
+        self.near.interfaces.add_address(index, address);
+        if let Err(e) = self.sync_connected(index) {
+            self.near.interfaces.remove_address(index, address);
+            self.sync_connected(index)?;
+            return Err(e);
+        }
+        match address.of::<Ipv4Addr>() {
+            Some(a) => self.ip4.own.set(self.ip4.own.get().clone().with(fib, a, index)),
+            None => self.sync_own::<Ipv6Addr>(),
+        }
+        self.changed(index)
+    }
+
+    /// Connected networks of a VRF are apart, whatever interfaces they are on.
+    fn must_be_apart(&self, fib: u16, index: u32, address: Address) -> Result<(), RouterError> {
+        let name = &self.interface(index)?.name;
         for other in self.near.interfaces.overlapping(fib, address.network()) {
             for a in &other.addresses {
                 if a.address == address.address {
@@ -85,14 +64,7 @@ impl Router {
                 }
             }
         }
-        self.near.interfaces.add_address(index, address);
-        if let Err(e) = self.sync_connected(index) {
-            self.near.interfaces.remove_address(index, address);
-            self.sync_connected(index)?;
-            return Err(e);
-        }
-        self.own.set(self.own.get().clone().with(fib, address));
-        self.changed(index)
+        Ok(())
     }
 
     /// Takes an address from an interface.
@@ -105,49 +77,112 @@ impl Router {
             return Err(RouterError(format!("{} has no address {address}", info.name)));
         }
         self.near.interfaces.remove_address(index, address);
-        let all = self.interfaces().flat_map(|i| i.addresses.iter().map(|a| (i.fib, *a)));
-        self.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a)));
+        self.sync_own::<Ipv4Addr>();
+        self.sync_own::<Ipv6Addr>();
         self.sync_connected(index)?;
         self.changed_with(index, Some(address.network()))
     }
 
+    /// Says whether IPv6 is spoken on an interface that has no IPv6 address but a link-local one.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn set_ip6(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
+        self.info_mut(index)?.ip6 = on;
+        self.sync_own::<Ipv6Addr>();
+        self.changed(index)
+    }
+
+    /// Makes the set of own addresses what it should be.
+    pub(super) fn sync_own<A: Routed>(&mut self) {
+        let (side, near) = A::side_mut(self);
+        let all = near.interfaces.values().flat_map(|i| A::own(i).map(move |a| (i, a)));
+        let own = all.fold(OwnAddresses::default(), |own, (i, a)| own.with(i.fib, a, i.index));
+        if own != *side.own.get() {
+            side.own.set(own);
+        }
+    }
+
     /// Makes the routes that follow from interface addresses what they should be.
     pub(super) fn sync_connected(&mut self, index: u32) -> Result<(), RouterError> {
-        let mut wanted = Vec::new();
-        if let Some(i) = self.near.interfaces.get(index)
-            && self.near.usable(index)
-        {
-            // Two addresses may say the same of a prefix, or one that the other's network ends there: what comes first
-            // here counts.
-            let mut want = |prefix, path| {
-                if !wanted.iter().any(|w: &(u16, Prefix4, Path)| w.1 == prefix) {
-                    wanted.push((i.fib, prefix, path));
-                }
-            };
-            i.addresses.iter().for_each(|a| want(Prefix4::host(a.address), Path::Local));
-            for a in i.addresses.iter().filter(|a| a.len < 32 && i.kind != Kind::Loopback) {
-                want(a.network(), Path::Attached(index));
-            }
-            for a in i.addresses.iter().filter(|a| a.len < 31) {
-                want(Prefix4::host(a.network().last()), Path::Drop);
-                want(Prefix4::host(a.network().address()), Path::Drop);
-            }
-        }
-        let had = std::mem::take(self.connected.entry(index).or_default());
+        self.sync_connected_of::<Ipv4Addr>(index)?;
+        self.sync_connected_of::<Ipv6Addr>(index)
+    }
+
+    fn sync_connected_of<A: Routed>(&mut self, index: u32) -> Result<(), RouterError> {
+        let usable = self.near.usable(index);
+        let info = self.near.interfaces.get(index).filter(|_| usable);
+        let wanted = info.map_or_else(Vec::new, connected::<A>);
+        let (side, near) = A::side_mut(self);
+        let had = std::mem::take(side.connected.entry(index).or_default());
         for (fib, prefix, _) in had.iter().filter(|h| !wanted.iter().any(|w| w.0 == h.0 && w.1 == h.1)) {
-            self.routes.remove(*fib, *prefix, Source::Interface, &mut self.near)?;
+            side.routes.remove(*fib, *prefix, Source::Interface, near)?;
         }
         let mut done = Vec::new();
         let mut result = Ok(());
         for (fib, prefix, path) in wanted {
             if result.is_ok() {
-                result = self.routes.add(fib, prefix, Source::Interface, path.into(), &mut self.near);
+                result = side.routes.add(fib, prefix, Source::Interface, path.into(), near);
             }
             if result.is_ok() || had.contains(&(fib, prefix, path)) {
                 done.push((fib, prefix, path));
             }
         }
-        self.connected.insert(index, done);
+        side.connected.insert(index, done);
         Ok(result?)
+    }
+}
+
+/// The routes that follow from the addresses of an interface which can be used. Two addresses may say the same of a prefix, or
+/// one that the other's network ends there: what comes first counts.
+fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
+    let mut wanted: Vec<Connected<A>> = Vec::new();
+    let mut want = |prefix, path| {
+        if !wanted.iter().any(|w| w.1 == prefix) {
+            wanted.push((i.fib, prefix, path));
+        }
+    };
+    let scoped = |address: A| A::from_bits(A::scoped(address.to_bits(), i.index));
+    let all: Vec<Address<A>> = A::own(i).collect();
+    let host = |address| Prefix::host(scoped(address));
+    let most = A::Bits::BITS;
+    all.iter().for_each(|a| want(host(a.address), Path::Local));
+    for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
+        want(Prefix::new(scoped(a.address), a.len), Path::Attached(i.index));
+    }
+    for a in all.iter().filter(|a| a.len < most - 1) {
+        if A::HAS_BROADCAST {
+            want(host(a.prefix().last()), Path::Drop);
+        }
+        want(host(a.prefix().address()), A::FIRST_OF_NETWORK);
+    }
+    wanted
+}
+
+impl InterfaceInfo {
+    /// Whether it speaks IPv6: the operator says so, or it has an IPv6 address.
+    pub fn speaks_ip6(&self) -> bool {
+        self.ip6 || self.addresses.iter().any(|a| a.address.is_ipv6())
+    }
+
+    /// Its link-local IPv6 address, if it speaks IPv6: one that it was given, or that which follows from its Ethernet address (RFC
+    /// 4291 appendix A).
+    pub fn link_local(&self) -> Option<Ipv6Addr> {
+        let given = self.addresses_of::<Ipv6Addr>().find(|a| Address::from(*a).is_link_local());
+        let own = || Ipv6Addr::from_bits(wire::ipv6::link_local(self.mac));
+        self.speaks_ip6().then(|| given.map_or_else(own, |a| a.address))
+    }
+
+    /// Its IPv6 addresses, the link-local one included, whether it was given or not.
+    pub fn own_ip6(&self) -> impl Iterator<Item = Address<Ipv6Addr>> + use<> {
+        let mut all: Vec<Address<Ipv6Addr>> = self.addresses_of().collect();
+        let implied = self.link_local().filter(|l| all.iter().all(|a| a.address != *l));
+        all.extend(implied.map(|address| Address { address, len: 64 }));
+        all.into_iter()
+    }
+
+    /// Whether a host on one of its networks can have this address.
+    pub(super) fn on_link<A: Routed>(&self, address: A) -> bool {
+        A::own(self).any(|a| a.prefix().contains(address) && !a.is_end(address))
     }
 }

@@ -1,15 +1,14 @@
 //! The main thread's table of interfaces, with what finds them: by name, by what carries them, by network.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use drivers::{DeviceControl, Link};
 use wire::Mac;
 
-use super::Address;
 use crate::ethernet::Tags;
 use crate::interface::{InterfaceTotals, Kind};
-use crate::ip::{Mss, Prefix4, Urpf};
+use crate::ip::{Address, Ip, IpPrefix, Mss, Urpf};
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {
@@ -29,8 +28,10 @@ pub struct InterfaceInfo {
     pub mtu: u16,
     /// Its VRF.
     pub fib: u16,
-    /// Its addresses, the primary one first.
+    /// Its addresses, the primary one of each family before the others of that family.
     pub addresses: Vec<Address>,
+    /// Whether the operator wants IPv6 on it, whatever addresses it has.
+    pub ip6: bool,
     /// Index of the interface that carries it (its own for devices and loopbacks).
     pub parent: u32,
     /// The VLAN tags of a sub-interface.
@@ -52,6 +53,11 @@ pub struct InterfaceInfo {
 }
 
 impl InterfaceInfo {
+    /// Its addresses of one family, the primary one first.
+    pub fn addresses_of<A: Ip>(&self) -> impl Iterator<Item = Address<A>> {
+        self.addresses.iter().filter_map(|a| a.of())
+    }
+
     /// Whether it is without its device, and waits for it.
     pub fn is_absent(&self) -> bool {
         self.kind == Kind::Device && self.device.is_none()
@@ -86,8 +92,8 @@ pub(crate) struct InterfaceTable {
     names: HashMap<String, u32>,
     /// Sub-interfaces by the interface that carries them and their tags.
     carried: BTreeMap<(u32, Tags), u32>,
-    /// Connected networks by VRF. Those of different interfaces are apart.
-    networks: BTreeMap<(u16, Prefix4), u32>,
+    /// Connected networks by VRF. Those of different interfaces are apart; link-local ones are not among them.
+    networks: BTreeMap<(u16, IpPrefix), u32>,
     /// How many interfaces there ever were.
     made: u64,
 }
@@ -157,7 +163,9 @@ impl InterfaceTable {
     pub fn add_address(&mut self, index: u32, address: Address) {
         if let Some(info) = self.interfaces.get_mut(&index) {
             info.addresses.push(address);
-            self.networks.insert((info.fib, address.network()), index);
+            if !address.is_link_local() {
+                self.networks.insert((info.fib, address.network()), index);
+            }
         }
     }
 
@@ -171,16 +179,18 @@ impl InterfaceTable {
     }
 
     /// The interface of a VRF, up or down, with a network that `address` is on.
-    pub fn with_network_of(&self, fib: u16, address: Ipv4Addr) -> Option<&InterfaceInfo> {
+    pub fn with_network_of(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
         // The last network that begins before the address is the one that contains it, or in that one.
-        let before = self.networks.range((fib, Prefix4::DEFAULT)..=(fib, Prefix4::host(address)));
-        let info = self.get(*before.last()?.1)?;
-        info.addresses.iter().any(|a| a.network().contains(address)).then_some(info)
+        let host = IpPrefix::host(address);
+        let ((_, network), index) = self.networks.range((fib, host.whole())..=(fib, host)).last()?;
+        let info = self.get(*index)?;
+        let networks = || info.addresses.iter().filter(|a| !a.is_link_local()).map(|a| a.network());
+        (network.contains(address) || networks().any(|n| n.contains(address))).then_some(info)
     }
 
     /// The interfaces of a VRF, up or down, with a network that overlaps this one.
-    pub fn overlapping(&self, fib: u16, network: Prefix4) -> impl Iterator<Item = &InterfaceInfo> {
-        let inside = self.networks.range((fib, network)..=(fib, Prefix4::host(network.last())));
+    pub fn overlapping(&self, fib: u16, network: IpPrefix) -> impl Iterator<Item = &InterfaceInfo> {
+        let inside = self.networks.range((fib, network)..=(fib, IpPrefix::host(network.last())));
         let around = self.with_network_of(fib, network.address());
         around.into_iter().chain(inside.filter_map(|(_, index)| self.get(*index)))
     }

@@ -1,16 +1,17 @@
 //! Interfaces as the main thread knows them: what was asked for, and what follows from it.
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drivers::{Device, Link};
 use wire::Mac;
 
-use super::{DeviceState, InterfaceInfo, Neighborhood, Router, RouterError};
+use super::{DeviceState, InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
-use crate::ip::{Affected, Mss, Network, Prefix4, Urpf};
+use crate::ip::{Affected, IpPrefix, Mss, Network, Packets, Urpf};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -154,6 +155,7 @@ impl Router {
             mtu: initial.1,
             fib: 0,
             addresses: Vec::new(),
+            ip6: false,
             parent: on.map_or(index, |(parent, _)| parent),
             tags: on.map(|(_, tags)| tags),
             device: None,
@@ -335,9 +337,10 @@ impl Router {
             self.remove_address(index, address)?;
         }
         self.arcs.forget(index);
-        self.neighbors_gone(index);
-        self.routes.forget_interface(index, &mut self.near);
-        self.connected.remove(&index);
+        self.neighbors_gone::<Ipv4Addr>(index);
+        self.neighbors_gone::<Ipv6Addr>(index);
+        self.forget_routes::<Ipv4Addr>(index);
+        self.forget_routes::<Ipv6Addr>(index);
         let Some(info) = self.near.interfaces.remove(index) else { return Ok(()) };
         self.near.records.remove(index);
         if info.parent != index {
@@ -346,6 +349,13 @@ impl Router {
         self.resolve_again(&Affected { interfaces: vec![index], networks: Vec::new() });
         self.disconnect(index);
         Ok(())
+    }
+
+    /// An interface goes: so do the routes that name it.
+    fn forget_routes<A: Routed>(&mut self, index: u32) {
+        let (side, near) = A::side_mut(self);
+        side.routes.forget_interface(index, near);
+        side.connected.remove(&index);
     }
 
     /// Sets an interface up or down. Its routes come and go with it.
@@ -422,6 +432,8 @@ impl Router {
             let child = self.info_mut(child)?;
             child.mac = child.own_mac.unwrap_or(mac);
         }
+        // Link-local addresses follow.
+        self.sync_own::<Ipv6Addr>();
         Ok(())
     }
 
@@ -430,7 +442,7 @@ impl Router {
     /// # Errors
     /// When there is no such VRF, or the interface has addresses.
     pub fn set_table(&mut self, index: u32, fib: u16) -> Result<(), RouterError> {
-        if !self.routes.tables().any(|t| t == fib) {
+        if !self.ip4.routes.tables().any(|t| t == fib) {
             return Err(RouterError(format!("there is no table {fib}")));
         }
         let info = self.info_mut(index)?;
@@ -438,9 +450,11 @@ impl Router {
             return Err(RouterError(format!("{} has addresses: remove them first", info.name)));
         }
         if info.fib != fib {
-            self.forget_host_routes(index);
+            self.forget_host_routes::<Ipv4Addr>(index);
+            self.forget_host_routes::<Ipv6Addr>(index);
         }
         self.info_mut(index)?.fib = fib;
+        self.sync_own::<Ipv6Addr>();
         self.changed(index)
     }
 
@@ -452,8 +466,9 @@ impl Router {
         let before = self.interface(index)?.urpf;
         // The new one first: nothing passes unchecked in between.
         for (mode, on) in [(mode, true), (before, false)].into_iter().filter(|_| before != mode) {
-            if let Some(feature) = mode.feature() {
-                self.arcs.enable(Urpf::ARC, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
+            if let Some(feature) = mode.feature::<Ipv4Addr>() {
+                let arc = Ipv4Addr::NODES.unicast;
+                self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
             }
         }
         self.info_mut(index)?.urpf = mode;
@@ -489,7 +504,7 @@ impl Router {
     }
 
     /// The same where the interface `left` a network.
-    pub(super) fn changed_with(&mut self, index: u32, left: Option<Prefix4>) -> Result<(), RouterError> {
+    pub(super) fn changed_with(&mut self, index: u32, left: Option<IpPrefix>) -> Result<(), RouterError> {
         let mut all = self.carried_by(index);
         all.insert(0, index);
         for &i in &all {
@@ -503,7 +518,10 @@ impl Router {
                 .extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| Network::new(i.fib, n)));
         }
         self.resolve_again(&what);
-        all.into_iter().for_each(|i| self.neighbors_follow(i));
+        for i in all {
+            self.neighbors_follow::<Ipv4Addr>(i);
+            self.neighbors_follow::<Ipv6Addr>(i);
+        }
         // Lists of addresses and sub-interfaces may be long, and have many versions by the next turn.
         self.domain.collect();
         Ok(())

@@ -5,20 +5,22 @@
 //! was refused. Only of the routes behind an interface that comes or goes many may follow in the next turns.
 
 mod addresses;
+mod arp;
 mod balance;
 mod interface_table;
 mod interfaces;
+mod nd;
 mod neighbors;
 pub(crate) mod ping;
 mod poll;
 mod reassembly;
 mod routes;
+mod side;
 mod workers;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,20 +33,20 @@ use infra::quiesce::{Domain, Participant};
 use crate::adjacency::Adjacencies;
 use crate::handoff::Shards;
 use crate::interface::{Interface, TxPort};
+use crate::ip::Routes;
 use crate::ip::reassembly::Kind;
-use crate::ip::{OwnAddresses, Path, Prefix4, Routes};
 use crate::neighbor::Neighbors;
 use crate::tables::{self, Tables, Writers};
 
 use interface_table::InterfaceTable;
 
-pub use addresses::Address;
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::PingReply;
 pub use poll::{Hooks, PuntHandler};
 pub use reassembly::{check_reassembly, reassembly_defaults};
+pub use side::{Routed, Side};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
 /// Why the router did not do what was asked; nothing has changed then.
@@ -124,16 +126,13 @@ pub struct Router {
     /// Turns of each worker when somebody last asked whether it turns.
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
-    own: infra::class_a::Writer<OwnAddresses>,
     shards: infra::class_a::Writer<Shards>,
     /// The index that the next interface is to have.
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
     near: Neighborhood,
-    routes: Routes<Ipv4Addr>,
-    /// Routes that follow from interface addresses, by interface.
-    connected: BTreeMap<u32, Vec<(u16, Prefix4, Path)>>,
-    arp: neighbors::Arp,
+    ip4: Side<Ipv4Addr>,
+    ip6: Side<Ipv6Addr>,
     pings: ping::Pings,
     // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
     bufs: Cache,
@@ -141,11 +140,12 @@ pub struct Router {
 }
 
 /// What resolves paths: interfaces, adjacencies and neighbours.
-pub(crate) struct Neighborhood {
+pub struct Neighborhood {
     pub(crate) records: infra::class_a::SlotWriter<Interface>,
     pub(crate) interfaces: InterfaceTable,
     pub(crate) adjacencies: Adjacencies,
-    pub(crate) neighbors: Neighbors,
+    pub(crate) neighbors4: Neighbors<Ipv4Addr>,
+    pub(crate) neighbors6: Neighbors<Ipv6Addr>,
 }
 
 /// A router with its workers not yet on threads: for tests and benchmarks, which turn them by hand.
@@ -182,18 +182,17 @@ impl Router {
         // The first buffers are the main thread's, so that it has its reserve whatever the workers take.
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());
-        let Writers { interfaces, ports: tx_ports, adjacencies, objects, balances, fibs, own, shards } =
-            writers;
+        let Writers { interfaces, ports: tx_ports, adjacencies, ip4, ip6, shards } = writers;
         let mut router = Router {
             near: Neighborhood {
                 records: interfaces,
                 interfaces: InterfaceTable::default(),
                 adjacencies: Adjacencies::new(&domain, adjacencies, tables.adjacency_counters.clone()),
-                neighbors: Neighbors::default(),
+                neighbors4: Neighbors::default(),
+                neighbors6: Neighbors::default(),
             },
-            routes: Routes::new(&domain, objects, balances, fibs)?,
-            connected: BTreeMap::new(),
-            arp: neighbors::Arp::default(),
+            ip4: Side::new(&domain, ip4)?,
+            ip6: Side::new(&domain, ip6)?,
             pings: ping::Pings::default(),
             domain,
             tables,
@@ -215,7 +214,6 @@ impl Router {
             turns: Vec::new(),
             next_index: None,
             tx_ports,
-            own,
         };
         router.shards.set(Shards::default().shared_out(workers.len()));
         for kind in [Kind::Full, Kind::Shallow] {
@@ -289,8 +287,8 @@ impl Router {
     }
 
     /// Routes and VRFs, to be looked at.
-    pub fn routes(&self) -> &Routes<Ipv4Addr> {
-        &self.routes
+    pub fn routes<A: Routed>(&self) -> &Routes<A> {
+        &A::side(self).routes
     }
 
     /// Adjacencies, to be looked at.

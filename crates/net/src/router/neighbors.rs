@@ -1,19 +1,14 @@
-//! Neighbours: carries out what the protocol asks for. ARP packets, adjacencies, the routes to neighbours, and the
-//! packets that wait on the workers.
+//! Neighbours: carries out what the protocol asks for. Adjacencies, the routes to neighbours, and the packets that wait on the
+//! workers; what goes over the link is in `arp.rs` and `nd.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use buf::Held;
-use wire::Mac;
-use wire::arp::{ArpPacket, Operation};
-use wire::ethernet::ethertype;
-use wire::ipv4;
+use wire::{Mac, ipv4, ipv6};
 
-use super::{Address, InterfaceInfo, Neighborhood, Router, RouterError};
-use crate::adjacency::ethernet;
+use super::{Neighborhood, Routed, Router, RouterError};
 use crate::interface::Kind;
-use crate::ip::{Path, PathList, Prefix4, Source};
+use crate::ip::{Address, Path, PathList, Prefix, Source};
 use crate::neighbor::{
     self, Action, Config, Counters, Entry, Event, Key, NeighborView, Outcome, Release, State,
 };
@@ -24,108 +19,75 @@ const SWEEP_AFTER: u64 = neighbor::HOLD_LIFE + 1_000_000_000;
 /// Time until the workers are told to look if they could not be told, nanoseconds.
 const SWEEP_RETRY: u64 = 100_000_000;
 
-/// What the router keeps about neighbours beside the protocol's table.
-#[derive(Default)]
-pub(crate) struct Arp {
-    /// Time of the last turn.
-    now: u64,
-    /// What was told of interfaces that are up.
-    announced: BTreeMap<u32, (Mac, Vec<Address>)>,
-    /// Neighbours with an address that is on no network of their interface. Whether they have a route depends on others.
-    off_link: BTreeSet<(Ipv4Addr, u32)>,
-    sweep_at: Option<u64>,
-}
-
 impl Neighborhood {
     /// The neighbour's Ethernet address, if it is known.
-    pub(crate) fn mac_of(&self, interface: u32, address: Ipv4Addr) -> Option<Mac> {
-        self.neighbors.mac_of((interface, address))
+    pub(crate) fn mac_of<A: Routed>(&self, interface: u32, address: A) -> Option<Mac> {
+        A::neighbors(self).mac_of((interface, address))
+    }
+
+    /// Whether the operator says who has this address.
+    pub(super) fn is_static<A: Routed>(&self, interface: u32, address: A) -> bool {
+        let entry = A::neighbors(self).entries().get((interface, address));
+        matches!(entry.map(|e| e.state), Some(State::Static(_)))
     }
 
     /// The address that this router asks for neighbours from: the one on the same network, or any.
-    fn source_for(&self, interface: u32, target: Ipv4Addr) -> Option<Ipv4Addr> {
+    pub(super) fn source_for<A: Routed>(&self, interface: u32, target: A) -> Option<A> {
         let info = self.interfaces.get(interface)?;
-        let same_network = info.addresses.iter().find(|a| a.network().contains(target));
-        let of_vrf =
-            || self.interfaces.values().filter(|i| i.fib == info.fib).find_map(|i| i.addresses.first());
-        Some(same_network.or(info.addresses.first()).or_else(of_vrf)?.address)
+        let same_network = A::own(info).find(|a| a.prefix().contains(target));
+        let of_vrf = || self.interfaces.values().filter(|i| i.fib == info.fib).find_map(|i| A::own(i).next());
+        Some(same_network.or_else(|| A::own(info).next()).or_else(of_vrf)?.address)
     }
 
     /// Tells the adjacency to a neighbour what is known of it now.
-    fn complete(&mut self, (interface, address): Key) {
+    fn complete<A: Routed>(&mut self, (interface, address): Key<A>) {
         let mac = self.mac_of(interface, address);
         let (Some(record), Some(info)) = (self.records.get(interface), self.interfaces.get(interface)) else {
             return;
         };
-        self.adjacencies.set_mac(interface, address, mac, record, info.tags);
+        self.adjacencies.set_mac(interface, address.into(), mac, record, info.tags);
+    }
+
+    fn name(&self, interface: u32) -> &str {
+        self.interfaces.get(interface).map_or("?", |i| &i.name)
     }
 }
 
 /// The route that a neighbour has for itself.
-fn host_route(interface: u32, address: Ipv4Addr) -> (Prefix4, PathList) {
+fn host_route<A: Routed>(interface: u32, address: A) -> (Prefix<A>, PathList) {
     let path = Path::Via { next_hop: address.into(), interface: Some(interface) };
-    (Prefix4::host(address), path.into())
+    (Prefix::host(A::from_bits(A::scoped(address.to_bits(), interface))), path.into())
 }
 
 impl Router {
     /// A worker asks for the Ethernet address of a next hop.
-    pub(crate) fn punted_ask(&mut self, now: u64, _worker: usize, mut packet: Held) {
-        let key = neighbor::read_ask(&packet.packet());
+    pub(crate) fn punted_ask<A: Routed>(&mut self, now: u64, _worker: usize, mut packet: Held) {
+        let key = neighbor::read_ask::<A>(&packet.packet());
         packet.free(&mut self.bufs);
         let Some(key) = key else { return };
-        self.arp.sweep_at = Some(now + SWEEP_AFTER);
-        if self.near.usable(key.0) && self.near.source_for(key.0, key.1).is_some() {
-            self.arp_event(now, Event::Resolve(key));
+        let (side, near) = A::side_mut(self);
+        side.sweep_at = Some(now + SWEEP_AFTER);
+        if near.usable(key.0) && near.source_for(key.0, key.1).is_some() {
+            self.neighbor_event(now, Event::Resolve(key));
         } else {
             self.release(key, Outcome::Failed);
         }
     }
 
-    /// An ARP packet that concerns this router.
-    pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, mut packet: Held) {
-        let mut p = packet.packet();
-        let (interface, arp) = (p.rx_if(), p.head::<ArpPacket>().map(|a| *a));
-        packet.free(&mut self.bufs);
-        let (Some(arp), Some(info)) = (arp, self.near.interfaces.get(interface)) else { return };
-        let Ok(op) = arp.check() else { return };
-        let sender = (arp.sender_mac(), arp.sender_ip());
-        // Two interfaces of this router on one link hear each other: nothing to learn from that.
-        if self.near.interfaces.values().any(|i| i.mac == sender.0) {
-            return;
-        }
-        let has = |ip: Ipv4Addr| info.addresses.iter().any(|a| a.address == ip);
-        let event = if has(sender.1) {
-            Event::Conflict((interface, sender.1), sender.0)
-        } else {
-            let (target, for_us) = (arp.target_ip(), has(arp.target_ip()));
-            Event::Arp { interface, op, sender, target, for_us, on_link: on_link(info, sender.1) }
-        };
-        self.arp_event(now, event);
-    }
-
-    fn arp_event(&mut self, now: u64, event: Event) {
+    pub(super) fn neighbor_event<A: Routed>(&mut self, now: u64, event: Event<A>) {
         let mut actions = Vec::new();
-        self.near.neighbors.handle(now, event, &mut actions);
+        A::neighbors_mut(&mut self.near).handle(now, event, &mut actions);
         self.act(actions);
     }
 
-    fn act(&mut self, actions: Vec<Action>) {
+    fn act<A: Routed>(&mut self, actions: Vec<Action<A>>) {
         for action in actions {
             match action {
-                Action::Request((interface, target), to) => {
-                    let Some(source) = self.near.source_for(interface, target) else { continue };
-                    self.send_arp(interface, to, |mac| ArpPacket::request(mac, source, target));
-                }
-                Action::Reply((interface, own), asker) => self.send_arp(interface, Some(asker.0), |mac| {
-                    ArpPacket::new(Operation::Reply, (mac, own), asker)
-                }),
-                Action::Announce((interface, own)) => {
-                    self.send_arp(interface, None, |mac| ArpPacket::gratuitous(mac, own));
-                }
+                Action::Request(..) | Action::Reply(..) | Action::Announce(_) => A::send(self, &action),
                 Action::Defend((interface, own), mac) => {
-                    let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
+                    let name = self.near.name(interface);
                     tracing::warn!(event = "neighbor", "{name}: {mac} claims this router's address {own}");
-                    self.send_arp(interface, None, |mac| ArpPacket::gratuitous(mac, own));
+                    A::send(self, &action);
                 }
                 Action::Resolved(key, _) => {
                     self.near.complete(key);
@@ -134,7 +96,7 @@ impl Router {
                 }
                 Action::Changed(key, mac) => {
                     self.near.complete(key);
-                    let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
+                    let name = self.near.name(key.0);
                     tracing::debug!(event = "neighbor", "{name}: {} is at {mac} now", key.1);
                 }
                 Action::Lost(key) => {
@@ -146,25 +108,17 @@ impl Router {
         }
     }
 
-    /// Sends an ARP packet out of an interface: to one station, or to all.
-    fn send_arp(&mut self, interface: u32, to: Option<Mac>, packet: impl FnOnce(Mac) -> ArpPacket) {
-        let Some(info) = self.near.interfaces.get(interface) else { return };
-        let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);
-        let bytes = [&header, packet(info.mac).as_bytes().as_slice()].concat();
-        self.send_to(0, interface, "interface-output", &bytes);
-    }
-
     /// Tells every worker what became of a next hop.
-    fn release(&mut self, (interface, address): Key, outcome: Outcome) {
-        let message = Release::Hop(address.to_bits(), outcome).to_bytes();
+    fn release<A: Routed>(&mut self, (interface, address): Key<A>, outcome: Outcome) {
+        let message = Release::Hop(address.into(), outcome).to_bytes();
         for worker in 0..self.workers() {
-            self.send_to(worker, interface, "arp-release", &message);
+            self.send_to(worker, interface, A::NODES.release, &message);
         }
     }
 
     /// Sends a packet for `interface` into a worker's graph. One for that there is no buffer or no room in the ring is
     /// lost (`false`), as it might be on the link: it is asked for, or released, again.
-    fn send_to(&mut self, worker: usize, interface: u32, node: &str, bytes: &[u8]) -> bool {
+    pub(super) fn send_to(&mut self, worker: usize, interface: u32, node: &str, bytes: &[u8]) -> bool {
         let Some(mut packet) = self.packet(bytes) else { return false };
         packet.packet().set_tx_if(interface);
         self.send(worker, node, packet)
@@ -172,53 +126,53 @@ impl Router {
 
     /// A neighbour on a connected network, or where an attached route says that hosts are on the link, has a route of
     /// its own while its address is known.
-    pub(super) fn sync_host_route(&mut self, (interface, address): Key) {
-        self.arp.off_link.remove(&(address, interface));
+    pub(super) fn sync_host_route<A: Routed>(&mut self, (interface, address): Key<A>) {
+        A::side_mut(self).0.off_link.remove(&(address, interface));
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
         let known = self.near.mac_of(interface, address).is_some();
-        let on_link = known && self.near.connected(fib, address) == Some(interface);
+        let (prefix, path) = host_route(interface, address);
+        let (side, near) = A::side_mut(self);
+        let on_link = known && near.is_on_link(fib, interface, address);
         if known && !on_link {
-            self.arp.off_link.insert((address, interface));
+            side.off_link.insert((address, interface));
         }
+        let routes = &mut side.routes;
         let attached = || {
-            self.routes
-                .covering(fib, address)
-                .is_some_and(|(_, to)| to.list == Path::Attached(interface).into())
+            let covering = routes.covering(fib, prefix.address());
+            covering.is_some_and(|(_, to)| to.list == Path::Attached(interface).into())
         };
         let wanted = on_link || known && attached();
-        let (prefix, path) = host_route(interface, address);
         let present =
-            self.routes.exact(fib, prefix).any(|(source, to)| source == Source::Neighbor && to.list == path);
+            routes.exact(fib, prefix).any(|(source, to)| source == Source::Neighbor && to.list == path);
         let done = match (present, wanted) {
-            (false, true) => self.routes.add(fib, prefix, Source::Neighbor, path, &mut self.near),
-            (true, false) => self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near).map(|_| ()),
+            (false, true) => routes.add(fib, prefix, Source::Neighbor, path, near),
+            (true, false) => routes.remove(fib, prefix, Source::Neighbor, near).map(|_| ()),
             _ => Ok(()),
         };
         if let Err(e) = done {
             tracing::warn!("the route to neighbour {address}: {e}");
         }
-        self.follow_first();
+        self.follow_first::<A>();
     }
 
     /// Routes within a prefix changed: neighbours that only an attached route gives a route of their own get or lose it.
-    pub(super) fn sync_off_link(&mut self, within: Prefix4) {
+    pub(super) fn sync_off_link<A: Routed>(&mut self, within: Prefix<A>) {
         let range = (within.address(), 0)..=(within.last(), u32::MAX);
-        let keys: Vec<Key> =
-            self.arp.off_link.range(range).map(|(ip, interface)| (*interface, *ip)).collect();
+        let off_link = &A::side(self).off_link;
+        let keys: Vec<Key<A>> = off_link.range(range).map(|(ip, interface)| (*interface, *ip)).collect();
         keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
     /// An interface is about to leave its VRF: the routes to its neighbours do not stay behind.
-    pub(super) fn forget_host_routes(&mut self, interface: u32) {
+    pub(super) fn forget_host_routes<A: Routed>(&mut self, interface: u32) {
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
-        let keys: Vec<Key> = self.near.neighbors.entries().of(interface).map(|e| e.0).collect();
+        let keys: Vec<Key<A>> = A::neighbors(&self.near).entries().of(interface).map(|e| e.0).collect();
+        let (side, near) = A::side_mut(self);
         for (_, address) in keys {
             let (prefix, path) = host_route(interface, address);
-            if self
-                .routes
-                .exact(fib, prefix)
-                .any(|(source, to)| source == Source::Neighbor && to.list == path)
-                && let Err(e) = self.routes.remove(fib, prefix, Source::Neighbor, &mut self.near)
+            let mut there = side.routes.exact(fib, prefix);
+            if there.any(|(source, to)| source == Source::Neighbor && to.list == path)
+                && let Err(e) = side.routes.remove(fib, prefix, Source::Neighbor, near)
             {
                 tracing::warn!("the route to neighbour {address}: {e}");
             }
@@ -226,12 +180,12 @@ impl Router {
     }
 
     /// Follows a change of an interface: what is told to others, and what is known of them.
-    pub(super) fn neighbors_follow(&mut self, index: u32) {
-        let now = self.arp.now;
-        let before = self.arp.announced.remove(&index);
+    pub(super) fn neighbors_follow<A: Routed>(&mut self, index: u32) {
+        let now = self.now;
+        let before = A::side_mut(self).0.announced.remove(&index);
         let up = self.near.usable(index);
         let info = self.near.interfaces.get(index).filter(|i| up && i.kind != Kind::Loopback);
-        let after = info.map(|i| (i.mac, i.addresses.clone()));
+        let after = info.map(|i| (i.mac, A::own(i).collect::<Vec<Address<A>>>()));
         let mut events = Vec::new();
         match (&before, &after) {
             (Some(_), None) => events.push(Event::Down(index)),
@@ -239,46 +193,52 @@ impl Router {
                 let told = before.as_ref().filter(|b| b.0 == *mac).map_or(&[][..], |b| &b.1);
                 let new = addresses.iter().filter(|a| !told.contains(a));
                 events.extend(new.map(|a| Event::Announce((index, a.address))));
-                let networks: Vec<Prefix4> = addresses.iter().map(|a| a.network()).collect();
-                let had = before.iter().flat_map(|b| &b.1).map(|a| a.network());
+                let networks: Vec<Prefix<A>> = addresses.iter().map(|a| a.prefix()).collect();
+                let had = before.iter().flat_map(|b| &b.1).map(|a| a.prefix());
                 let left = had.filter(|n| !networks.contains(n));
                 events.extend(left.map(|n| Event::LeftNetwork(index, n)));
             }
             (None, None) => {}
         }
-        self.arp.announced.extend(after.map(|a| (index, a)));
-        events.into_iter().for_each(|event| self.arp_event(now, event));
-        let keys: Vec<Key> = self.near.neighbors.entries().of(index).map(|e| e.0).collect();
+        A::side_mut(self).0.announced.extend(after.map(|a| (index, a)));
+        events.into_iter().for_each(|event| self.neighbor_event(now, event));
+        let keys: Vec<Key<A>> = A::neighbors(&self.near).entries().of(index).map(|e| e.0).collect();
         keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
     /// An interface is about to be removed: everything about its neighbours goes.
-    pub(super) fn neighbors_gone(&mut self, index: u32) {
-        self.arp.announced.remove(&index);
-        self.arp_event(self.arp.now, Event::Gone(index));
+    pub(super) fn neighbors_gone<A: Routed>(&mut self, index: u32) {
+        A::side_mut(self).0.announced.remove(&index);
+        self.neighbor_event(self.now, Event::<A>::Gone(index));
     }
 
     /// Does what is due at `now`.
     pub(crate) fn handle_timeouts(&mut self, now: u64) {
-        self.arp.now = now;
+        self.now = now;
+        self.neighbor_timeouts::<Ipv4Addr>(now);
+        self.neighbor_timeouts::<Ipv6Addr>(now);
+    }
+
+    fn neighbor_timeouts<A: Routed>(&mut self, now: u64) {
         let mut actions = Vec::new();
-        self.near.neighbors.timeout(now, &mut actions);
+        A::neighbors_mut(&mut self.near).timeout(now, &mut actions);
         self.act(actions);
-        if self.arp.sweep_at.is_some_and(|at| at <= now) {
+        if A::side(self).sweep_at.is_some_and(|at| at <= now) {
             let message = Release::Sweep.to_bytes();
             let mut told = true;
             for worker in 0..self.workers() {
                 // From the reserve: it may be the waiting packets that have all buffers.
-                told &= self.last_packet(&message).is_some_and(|p| self.send(worker, "arp-release", p));
+                told &= self.last_packet(&message).is_some_and(|p| self.send(worker, A::NODES.release, p));
             }
             // Nothing else would release what waits, so a worker that was not told is told later.
-            self.arp.sweep_at = (!told).then_some(now + SWEEP_RETRY);
+            A::side_mut(self).0.sweep_at = (!told).then_some(now + SWEEP_RETRY);
         }
     }
 
     /// When [`poll`](Router::poll) has something to do at the latest: nanoseconds of the monotonic clock.
     pub fn next_timeout(&self) -> Option<u64> {
-        self.near.neighbors.poll_timeout().into_iter().chain(self.arp.sweep_at).min()
+        let neighbors = [self.near.neighbors4.poll_timeout(), self.near.neighbors6.poll_timeout()];
+        neighbors.into_iter().chain([self.ip4.sweep_at, self.ip6.sweep_at]).flatten().min()
     }
 
     /// Says which Ethernet address a neighbour has: for good (`fixed`), or as if it had been learned now.
@@ -288,7 +248,20 @@ impl Router {
     pub fn add_neighbor(
         &mut self,
         interface: u32,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
+        mac: Mac,
+        fixed: bool,
+    ) -> Result<(), RouterError> {
+        match address.into() {
+            IpAddr::V4(address) => self.add_neighbor_of(interface, address, mac, fixed),
+            IpAddr::V6(address) => self.add_neighbor_of(interface, address, mac, fixed),
+        }
+    }
+
+    fn add_neighbor_of<A: Routed>(
+        &mut self,
+        interface: u32,
+        address: A,
         mac: Mac,
         fixed: bool,
     ) -> Result<(), RouterError> {
@@ -296,24 +269,25 @@ impl Router {
         if info.kind == Kind::Loopback {
             return Err(RouterError(format!("{} is a loopback interface: it has no neighbours", info.name)));
         }
-        check_neighbor(address, mac)?;
-        if info.addresses.iter().any(|a| a.address == address) {
+        check_neighbor(address.into(), mac)?;
+        if A::own(info).any(|a| a.address == address) {
             return Err(RouterError(format!("{address} is the router's own address on {}", info.name)));
         }
-        if let Some(a) = info.addresses.iter().find(|a| a.is_end(address)) {
-            let (network, name) = (a.network(), &info.name);
+        if let Some(a) = A::own(info).find(|a| a.is_end(address)) {
+            let (network, name) = (a.prefix(), &info.name);
             return Err(RouterError(format!(
                 "{address} is the first or last address of {network} on {name}, not a host's"
             )));
         }
-        let (entries, most) = (self.near.neighbors.entries(), self.near.neighbors.config.max_entries);
+        let neighbors = A::neighbors(&self.near);
+        let (entries, most) = (neighbors.entries(), neighbors.config.max_entries);
         let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
         if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
             return Err(RouterError(format!(
                 "there are {most} static neighbours already: raise the limit first"
             )));
         }
-        self.arp_event(self.arp.now, Event::Set { key: (interface, address), mac, fixed });
+        self.neighbor_event(self.now, Event::Set { key: (interface, address), mac, fixed });
         Ok(())
     }
 
@@ -321,59 +295,74 @@ impl Router {
     ///
     /// # Errors
     /// When it is not known.
-    pub fn remove_neighbor(&mut self, interface: u32, address: Ipv4Addr) -> Result<(), RouterError> {
+    pub fn remove_neighbor(&mut self, interface: u32, address: impl Into<IpAddr>) -> Result<(), RouterError> {
+        match address.into() {
+            IpAddr::V4(address) => self.remove_neighbor_of(interface, address),
+            IpAddr::V6(address) => self.remove_neighbor_of(interface, address),
+        }
+    }
+
+    fn remove_neighbor_of<A: Routed>(&mut self, interface: u32, address: A) -> Result<(), RouterError> {
         let name = &self.interface(interface)?.name;
-        if self.near.neighbors.entries().get((interface, address)).is_none() {
+        if A::neighbors(&self.near).entries().get((interface, address)).is_none() {
             return Err(RouterError(format!("{address} is no neighbour on {name}")));
         }
-        self.arp_event(self.arp.now, Event::Remove((interface, address)));
+        self.neighbor_event(self.now, Event::Remove((interface, address)));
         Ok(())
     }
 
-    /// Forgets every neighbour on an interface that is not static.
+    /// Forgets every neighbour of a family on an interface that is not static.
     ///
     /// # Errors
     /// When there is no such interface.
-    pub fn flush_neighbors(&mut self, interface: u32) -> Result<(), RouterError> {
+    pub fn flush_neighbors<A: Routed>(&mut self, interface: u32) -> Result<(), RouterError> {
         self.interface(interface)?;
-        self.arp_event(self.arp.now, Event::Flush(interface));
+        self.neighbor_event(self.now, Event::<A>::Flush(interface));
         Ok(())
     }
 
-    /// Bounds of the table of neighbours.
-    pub fn neighbor_config(&self) -> Config {
-        self.near.neighbors.config
+    /// Bounds of a family's table of neighbours.
+    pub fn neighbor_config<A: Routed>(&self) -> Config {
+        A::neighbors(&self.near).config
     }
 
-    /// Sets the bounds of the table of neighbours; they take effect with the next new entry.
-    pub fn set_neighbor_config(&mut self, config: Config) {
-        self.near.neighbors.config = config;
+    /// Sets the bounds of a family's table of neighbours; they take effect with the next new entry.
+    pub fn set_neighbor_config<A: Routed>(&mut self, config: Config) {
+        A::neighbors_mut(&mut self.near).config = config;
     }
 
-    /// What neighbours made the router do.
-    pub fn neighbor_counters(&self) -> &Counters {
-        self.near.neighbors.counters()
+    /// What neighbours of a family made the router do.
+    pub fn neighbor_counters<A: Routed>(&self) -> &Counters {
+        A::neighbors(&self.near).counters()
     }
 
-    /// How many neighbours are in each state.
-    pub fn neighbors_by_state(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        self.near.neighbors.entries().by_state()
+    /// How many neighbours of a family are in each state.
+    pub fn neighbors_by_state<A: Routed>(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        A::neighbors(&self.near).entries().by_state()
     }
 
-    /// Every neighbour in order of interface and address, for `show ip neighbors`.
-    pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
-        self.neighbors_behind(None).map(|(_, view)| view)
+    /// Every neighbour of a family in order of interface and address, for `show ip neighbors`.
+    pub fn neighbors<A: Routed>(&self) -> impl Iterator<Item = NeighborView> {
+        self.neighbors_behind::<A>(None).map(|(_, view)| view)
     }
 
     /// Those behind one (interface, address), which need not be there any more; `None`: all.
-    pub fn neighbors_behind(
+    pub fn neighbors_behind<A: Routed>(
         &self,
-        key: Option<(u32, Ipv4Addr)>,
-    ) -> impl Iterator<Item = ((u32, Ipv4Addr), NeighborView)> {
-        self.near.neighbors.entries().behind(key).map(|(key, entry)| {
+        key: Option<Key<A>>,
+    ) -> impl Iterator<Item = (Key<A>, NeighborView)> {
+        A::neighbors(&self.near).entries().behind(key).map(|(key, entry)| {
             let name = self.near.interfaces.get(key.0).map_or("", |i| &i.name);
-            (key, NeighborView::new(key, entry, name, self.arp.now))
+            (key, NeighborView::new(key, entry, name, self.now))
         })
+    }
+}
+
+impl Neighborhood {
+    /// Whether the address is on a network of this interface.
+    fn is_on_link<A: Routed>(&self, fib: u16, interface: u32, address: A) -> bool {
+        let link_local = A::scoped(address.to_bits(), u32::MAX) != address.to_bits();
+        link_local || self.connected(fib, address.into()) == Some(interface)
     }
 }
 
@@ -381,20 +370,18 @@ impl Router {
 ///
 /// # Errors
 /// Why it cannot.
-pub fn check_neighbor(address: Ipv4Addr, mac: Mac) -> Result<(), RouterError> {
+pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     if !mac.is_unicast() {
         return Err(RouterError(format!("{mac} cannot be a neighbour's address: it is a group's, or zero")));
     }
-    let bits = address.to_bits();
-    if ipv4::is_unspecified(bits) || ipv4::is_martian_source(bits) {
+    let no_host = match address {
+        IpAddr::V4(a) => a.is_unspecified() || ipv4::is_martian_source(a.to_bits()),
+        IpAddr::V6(a) => a.is_unspecified() || ipv6::is_martian_source(a.to_bits()),
+    };
+    if no_host {
         return Err(RouterError(format!("{address} cannot be a neighbour's address")));
     }
     Ok(())
-}
-
-/// Whether a host on one of the interface's networks can have this address.
-fn on_link(info: &InterfaceInfo, address: Ipv4Addr) -> bool {
-    info.addresses.iter().any(|a| a.network().contains(address) && !a.is_end(address))
 }
 
 #[cfg(test)]

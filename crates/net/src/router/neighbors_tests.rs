@@ -121,7 +121,7 @@ impl Lab {
             assert_eq!(index as usize, lab.far.len());
             lab.far.push(far);
             lab.router.set_admin(index, true).unwrap();
-            lab.router.add_address(index, Address { address: own(index), len: 24 }).unwrap();
+            lab.router.add_address(index, Address::new(own(index), 24)).unwrap();
         }
         lab.pass(5000);
         (0..2).for_each(|i| drop(lab.sent(i)));
@@ -372,7 +372,7 @@ fn an_address_is_announced_when_it_can_be_used() {
         });
         sent.iter().map(|f| arp(f).1.sender_ip()).collect()
     };
-    let second = Address { address: Ipv4Addr::new(10, 0, 3, 1), len: 24 };
+    let second = Address::new(Ipv4Addr::new(10, 0, 3, 1), 24);
     lab.router.set_admin(1, false).unwrap();
     lab.router.add_address(1, second).unwrap();
     lab.pass(3000);
@@ -397,7 +397,7 @@ fn an_address_is_announced_when_it_can_be_used() {
 fn the_router_asks_from_the_address_on_the_neighbours_network() {
     let mut lab = Lab::new();
     let second = Ipv4Addr::new(10, 0, 3, 1);
-    lab.router.add_address(1, Address { address: second, len: 24 }).unwrap();
+    lab.router.add_address(1, Address::new(second, 24)).unwrap();
     lab.pass(3000);
     lab.sent(1);
     lab.receive(0, 0, packet(Ipv4Addr::new(10, 0, 3, 7), 1));
@@ -470,7 +470,7 @@ fn neighbours_go_with_the_network_that_they_are_on() {
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, own(1)));
     lab.router.add_neighbor(1, Ipv4Addr::new(10, 0, 2, 9), C_MAC, true).unwrap();
     assert!(lab.host_route(B));
-    let address = Address { address: own(1), len: 24 };
+    let address = Address::new(own(1), 24);
     lab.router.remove_address(1, address).unwrap();
     assert_eq!(lab.states(), [("10.0.2.9".into(), "static")]);
     assert!(!lab.host_route(B) && !lab.host_route(Ipv4Addr::new(10, 0, 2, 9)));
@@ -485,7 +485,7 @@ fn sub_interfaces_have_neighbours_of_their_own() {
     let sub = lab.router.add_subinterface("right.100", 1, tags).unwrap();
     lab.router.set_admin(sub, true).unwrap();
     let address = Ipv4Addr::new(10, 0, 100, 1);
-    lab.router.add_address(sub, Address { address, len: 24 }).unwrap();
+    lab.router.add_address(sub, Address::new(address, 24)).unwrap();
     lab.pass(3000);
     let tagged = |frame: &[u8]| {
         let (header, rest) = EthernetHeader::split(frame).unwrap();

@@ -10,7 +10,7 @@ use wire::builder::PacketBuilder;
 use wire::{IcmpHeader, Ipv4Header};
 
 use super::{Router, RouterError};
-use crate::ip::{Ip, Path};
+use crate::ip::{Address, Ip, Path};
 
 /// The node that requests are sent to.
 pub(crate) const SEND: &str = "ip4-lookup";
@@ -84,7 +84,7 @@ impl Router {
             )));
         }
         let source = match source {
-            Some(own) if self.own.get().contains(fib, own.to_bits()) => own,
+            Some(own) if self.ip4.own.get().contains(fib, own.to_bits()) => own,
             Some(other) => {
                 return Err(RouterError(format!("{other} is no address of this router in table {fib}")));
             }
@@ -145,7 +145,7 @@ impl Router {
         let refused = |why: &str| RouterError(format!("{destination} cannot be pinged: {why}"));
         let mut table = fib;
         for _ in 0..MAX_HOPS {
-            let Some((prefix, _, to)) = self.routes.lookup(table, destination) else {
+            let Some((prefix, _, to)) = self.ip4.routes.lookup(table, destination) else {
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
             // What is looked up has an end, if it is recursive. Of several ways any will do.
@@ -155,7 +155,7 @@ impl Router {
                 Path::Via { next_hop, interface } => {
                     let next_hop = Ipv4Addr::of(next_hop)
                         .ok_or_else(|| refused("its next hop is of the other family"))?;
-                    let interface = interface.or_else(|| self.near.connected(table, next_hop));
+                    let interface = interface.or_else(|| self.near.connected(table, next_hop.into()));
                     Ok((interface, next_hop))
                 }
                 Path::Attached(interface) => Ok((Some(interface), destination)),
@@ -163,6 +163,7 @@ impl Router {
                 Path::Drop => Err(refused(&format!("the route {prefix} drops packets"))),
                 Path::Unreachable => Err(refused(&format!("the route {prefix} says unreachable"))),
                 Path::Prohibit => Err(refused(&format!("the route {prefix} says prohibit"))),
+                Path::LinkLocal => Err(refused("it is on one link only, and the interface is not said")),
                 Path::Table(next) => {
                     table = next;
                     continue;
@@ -175,13 +176,13 @@ impl Router {
     /// The address to send from: on the network of the next hop, else the first one of the interface, else the first one in
     /// the VRF.
     fn source_for(&self, fib: u16, interface: Option<u32>, near: Ipv4Addr) -> Result<Ipv4Addr, RouterError> {
-        let own = self.own.get();
+        let own = self.ip4.own.get();
         if interface.is_none() && own.contains(fib, near.to_bits()) {
             return Ok(near);
         }
         let of = interface.and_then(|i| self.near.interfaces.get(i)).filter(|i| i.fib == fib);
-        let addresses = of.map_or(&[][..], |i| &i.addresses);
-        let best = addresses.iter().find(|a| a.network().contains(near)).or_else(|| addresses.first());
+        let addresses: Vec<Address<Ipv4Addr>> = of.map_or_else(Vec::new, |i| i.addresses_of().collect());
+        let best = addresses.iter().find(|a| a.prefix().contains(near)).or_else(|| addresses.first());
         let none = || RouterError(format!("the router has no address in table {fib} to ping from"));
         best.map(|a| a.address).or_else(|| own.first(fib)).ok_or_else(none)
     }

@@ -5,7 +5,7 @@ use wire::Mac;
 use wire::icmpv4::kind;
 
 use super::*;
-use crate::router::Address;
+use crate::ip::Address;
 use crate::testing::{router, turn};
 
 fn addr(s: &str) -> Ipv4Addr {

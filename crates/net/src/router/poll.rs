@@ -64,7 +64,8 @@ impl Router {
         self.tables.utc.adjust(now);
         self.balance(now);
         let more = self.settle_routes();
-        self.routes.collect(&mut self.near);
+        self.ip4.routes.collect(&mut self.near);
+        self.ip6.routes.collect(&mut self.near);
         self.near.adjacencies.collect();
         self.domain.collect();
         self.bufs.publish();

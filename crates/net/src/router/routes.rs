@@ -1,10 +1,10 @@
 //! Routes, and what resolves them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use super::{Neighborhood, Router, RouterError};
-use crate::ip::{Affected, Ip, Object, Path, PathList, Prefix4, Resolver, Source};
+use super::{Neighborhood, Routed, Router, RouterError};
+use crate::ip::{Affected, IpPrefix, Object, Path, PathList, Prefix, Resolver, Source};
 
 /// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
 const VISITS_AT_ONCE: usize = 1024;
@@ -15,21 +15,20 @@ const SLICE: Duration = Duration::from_micros(500);
 
 impl Neighborhood {
     /// The interface that can be used now and whose connected network `address` is on, in this VRF.
-    pub(crate) fn connected(&self, fib: u16, address: Ipv4Addr) -> Option<u32> {
+    pub(crate) fn connected(&self, fib: u16, address: IpAddr) -> Option<u32> {
         self.interfaces.with_network_of(fib, address).map(|i| i.index).filter(|i| self.usable(*i))
     }
 }
 
 impl Resolver for Neighborhood {
     fn is_connected(&self, fib: u16, address: IpAddr) -> bool {
-        Ipv4Addr::of(address).is_some_and(|a| self.interfaces.with_network_of(fib, a).is_some())
+        self.interfaces.with_network_of(fib, address).is_some()
     }
 
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object> {
         match path {
             Path::Attached(interface) => self.usable(interface).then_some(Object::Glean(interface)),
             Path::Via { next_hop, interface } => {
-                let next_hop = Ipv4Addr::of(next_hop)?;
                 let interface = match interface {
                     Some(i) => i,
                     None => self.connected(fib, next_hop)?,
@@ -39,7 +38,10 @@ impl Resolver for Neighborhood {
                 }
                 let record = self.records.get(interface)?;
                 let tags = self.interfaces.get(interface)?.tags;
-                let mac = self.mac_of(interface, next_hop);
+                let mac = match next_hop {
+                    IpAddr::V4(a) => self.mac_of(interface, a),
+                    IpAddr::V6(a) => self.mac_of(interface, a),
+                };
                 let index = self.adjacencies.acquire(interface, next_hop, mac, record, tags);
                 match index {
                     Ok(index) => Some(Object::Adjacency(index)),
@@ -61,12 +63,20 @@ impl Resolver for Neighborhood {
 }
 
 impl Router {
-    /// Adds a VRF; one that exists stays as it is.
+    /// Adds a VRF, for both families; one that exists stays as it is.
     ///
     /// # Errors
-    /// When memory for its lookup table is not to be had.
+    /// When memory for its lookup tables is not to be had.
     pub fn add_table(&mut self, fib: u16) -> Result<(), RouterError> {
-        Ok(self.routes.add_table(fib)?)
+        let there = self.ip4.routes.tables().any(|t| t == fib);
+        self.ip4.routes.add_table(fib)?;
+        if let Err(e) = self.ip6.routes.add_table(fib) {
+            if !there {
+                self.ip4.routes.remove_table(fib)?;
+            }
+            return Err(e.into());
+        }
+        Ok(())
     }
 
     /// Removes a VRF that nothing uses; its memory is given back once no worker can look into it.
@@ -77,22 +87,47 @@ impl Router {
         if let Some(i) = self.interfaces().find(|i| i.fib == fib && fib != 0) {
             return Err(RouterError(format!("table {fib} cannot be removed: {} is bound to it", i.name)));
         }
-        Ok(self.routes.remove_table(fib)?)
+        self.ip6.routes.may_go(fib)?;
+        self.ip4.routes.remove_table(fib)?;
+        Ok(self.ip6.routes.remove_table(fib)?)
     }
 
     /// Adds the operator's route, or changes its paths.
     ///
     /// # Errors
-    /// When there is no such VRF, or no more room.
+    /// When there is no such VRF, a next hop is of the other family, or there is no more room.
     pub fn add_route(
         &mut self,
         fib: u16,
-        prefix: Prefix4,
+        prefix: impl Into<IpPrefix>,
         list: impl Into<PathList>,
     ) -> Result<(), RouterError> {
-        self.routes.add(fib, prefix, Source::Static, list.into(), &mut self.near)?;
+        match prefix.into() {
+            IpPrefix::V4(prefix) => self.add_route_of(fib, prefix, list.into()),
+            IpPrefix::V6(prefix) => self.add_route_of(fib, prefix, list.into()),
+        }
+    }
+
+    fn add_route_of<A: Routed>(
+        &mut self,
+        fib: u16,
+        prefix: Prefix<A>,
+        list: PathList,
+    ) -> Result<(), RouterError> {
+        for path in list.paths() {
+            if let Path::Via { next_hop, .. } = path
+                && A::of(next_hop).is_none()
+            {
+                return Err(RouterError(format!(
+                    "{next_hop} cannot be the next hop of {prefix}: it is not {}",
+                    A::NAME
+                )));
+            }
+        }
+        let (side, near) = A::side_mut(self);
+        side.routes.add(fib, prefix, Source::Static, list, near)?;
         self.sync_off_link(prefix);
-        self.follow_first();
+        self.follow_first::<A>();
         Ok(())
     }
 
@@ -100,26 +135,41 @@ impl Router {
     ///
     /// # Errors
     /// When there is none.
-    pub fn remove_route(&mut self, fib: u16, prefix: Prefix4) -> Result<PathList, RouterError> {
-        let list = self.routes.remove(fib, prefix, Source::Static, &mut self.near)?;
+    pub fn remove_route(&mut self, fib: u16, prefix: impl Into<IpPrefix>) -> Result<PathList, RouterError> {
+        match prefix.into() {
+            IpPrefix::V4(prefix) => self.remove_route_of(fib, prefix),
+            IpPrefix::V6(prefix) => self.remove_route_of(fib, prefix),
+        }
+    }
+
+    fn remove_route_of<A: Routed>(&mut self, fib: u16, prefix: Prefix<A>) -> Result<PathList, RouterError> {
+        let (side, near) = A::side_mut(self);
+        let list = side.routes.remove(fib, prefix, Source::Static, near)?;
         self.sync_off_link(prefix);
-        self.follow_first();
+        self.follow_first::<A>();
         Ok(list)
     }
 
     /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means. Many routes
     /// follow in later turns.
     pub(crate) fn resolve_again(&mut self, what: &Affected) {
-        self.routes.resolve_again(what, &mut self.near);
-        if self.routes.settle(VISITS_AT_ONCE, &mut self.near) {
+        self.resolve_again_of::<Ipv4Addr>(what);
+        self.resolve_again_of::<Ipv6Addr>(what);
+    }
+
+    fn resolve_again_of<A: Routed>(&mut self, what: &Affected) {
+        let (side, near) = A::side_mut(self);
+        side.routes.resolve_again(what, near);
+        if side.routes.settle(VISITS_AT_ONCE, near) {
             self.wake.ring();
         }
-        self.sync_off_link(Prefix4::DEFAULT);
+        self.sync_off_link(Prefix::<A>::DEFAULT);
     }
 
     /// Lets recursive paths follow a route that has just changed; for most routers all of them.
-    pub(super) fn follow_first(&mut self) {
-        if self.routes.follows() && self.routes.settle(VISITS_AT_ONCE, &mut self.near) {
+    pub(super) fn follow_first<A: Routed>(&mut self) {
+        let (side, near) = A::side_mut(self);
+        if side.routes.follows() && side.routes.settle(VISITS_AT_ONCE, near) {
             self.wake.ring();
         }
     }
@@ -128,7 +178,9 @@ impl Router {
     /// every [`poll`](Self::poll).
     pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
-        while self.routes.settle(VISITS, &mut self.near) {
+        let Router { ip4, ip6, near, .. } = self;
+        // By turns, so that neither family waits for the other.
+        while ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near) {
             if start.elapsed() >= SLICE {
                 return true;
             }

@@ -22,7 +22,7 @@ fn router() -> (Router, Vec<graph::Worker>, Vec<pktgen::Sink>) {
         let (device, generator, sink) = pktgen::open(&pktgen::Config { mac: mac.0, ..Default::default() });
         let index = router.add_device(&format!("pg{n}"), device).unwrap();
         router.set_admin(index, true).unwrap();
-        router.add_address(index, Address { address: Ipv4Addr::new(10, n, 0, 1), len: 16 }).unwrap();
+        router.add_address(index, Address::new(Ipv4Addr::new(10, n, 0, 1), 16)).unwrap();
         router.add_neighbor(index, Ipv4Addr::new(10, n, 0, 2), PEER, true).unwrap();
         if n == 0 {
             let packet = |last| {
@@ -109,14 +109,14 @@ fn many_routes_follow_an_interface_turn_by_turn() {
     let words = |router: &Router| {
         let (tables, mut participant) = (router.tables(), router.participant());
         let section = participant.enter();
-        let table = tables.fibs.get(section.guard()).get(0).unwrap();
+        let table = tables.ip4.fibs.get(section.guard()).get(0).unwrap();
         let of = |path| router.routes().path(0, path).unwrap().object;
         let leaves = all().map(|a| table.lookup(a + 1));
         let count = leaves.fold([0; 2], |[one, two], leaf| {
             assert!(leaf == of(via(1)) || leaf == of(via(2)));
             [one + u32::from(leaf == of(via(1))), two + u32::from(leaf == of(via(2)))]
         });
-        (count, Object::from_word(tables.objects.get(of(via(1)))))
+        (count, Object::from_word(tables.ip4.objects.get(of(via(1)))))
     };
     let Object::Adjacency(_) = words(&router).1 else { panic!("there is no adjacency") };
     for up in [false, true] {

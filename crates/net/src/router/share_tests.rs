@@ -38,7 +38,7 @@ impl Lab {
                 pktgen::open(&pktgen::Config { mac: mac.0, ..Default::default() });
             let index = router.add_device(&format!("pg{n}"), device).unwrap();
             router.set_admin(index, true).unwrap();
-            router.add_address(index, Address { address: Ipv4Addr::new(10, n, 0, 1), len: 16 }).unwrap();
+            router.add_address(index, Address::new(Ipv4Addr::new(10, n, 0, 1), 16)).unwrap();
             router.add_neighbor(index, Ipv4Addr::new(10, n, 0, 2), PEER, true).unwrap();
             if n == 0 {
                 let packet = PacketBuilder::ipv4([198, 18, 0, 1].into(), [20, 0, 0, 1].into());

@@ -27,7 +27,7 @@ fn prefix(text: &str) -> Prefix4 {
 
 fn address(text: &str) -> Address {
     let p: (&str, &str) = text.split_once('/').unwrap();
-    Address { address: p.0.parse().unwrap(), len: p.1.parse().unwrap() }
+    Address::new(p.0.parse().unwrap(), p.1.parse().unwrap())
 }
 
 fn ip(text: &str) -> Ipv4Addr {
@@ -65,7 +65,7 @@ fn route(r: &Router, to: &str) -> Option<(Prefix4, Source, Path)> {
     let said = r.routes.lookup(0, ip(to));
     let mut participant = r.participant();
     let section = participant.enter();
-    let table = r.tables.fibs.get(section.guard()).0[0].clone().unwrap();
+    let table = r.tables.ip4.fibs.get(section.guard()).0[0].clone().unwrap();
     let object = said.map(|(_, _, to)| to.object);
     assert_eq!(table.lookup(ip(to).to_bits()), object.unwrap_or(0), "{to}");
     said.map(|(prefix, source, to)| (prefix, source, one(to.list.clone())))
@@ -77,7 +77,7 @@ fn length(r: &Router, to: &str) -> Option<u8> {
 
 /// The object that workers find behind a path.
 fn object(r: &Router, path: Path) -> Object {
-    Object::from_word(r.tables.objects.get(r.routes.path(0, path).unwrap().object))
+    Object::from_word(r.tables.ip4.objects.get(r.routes.path(0, path).unwrap().object))
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_vrf_goes_when_nothing_uses_it() {
     let there = |r: &Router| {
         let mut participant = r.participant();
         let section = participant.enter();
-        r.tables.fibs.get(section.guard()).get(5).is_some()
+        r.tables.ip4.fibs.get(section.guard()).get(5).is_some()
     };
     r.poll(0);
     let objects = r.routes.objects_in_use();

@@ -11,12 +11,14 @@
 //! queues stood still is told to whoever asked for the change.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use buf::Held;
 use graph::{Punted, Runner, RxMode};
 
-use super::{Router, RouterError};
+use super::{Routed, Router, RouterError};
 use crate::handoff::{SHARDS, Shards, share_out};
 use crate::interface::{Attention, Handoff, RxSlot};
 
@@ -171,21 +173,27 @@ impl Router {
         let number = port.number;
         // It does what it was sent before it ends.
         let worker = self.runners.pop().map(Runner::stop);
-        let mut waiting = Vec::new();
-        self.tables.unresolved.take(number, |packet| waiting.push(packet));
+        let waiting = [self.waiting_on::<Ipv4Addr>(number), self.waiting_on::<Ipv6Addr>(number)];
         self.blueprint.exchange().leave(number);
         drop(worker);
         while let Some(Punted { reason, packet }) = port.punted() {
             self.punted(self.now, 0, reason, packet);
         }
         let until = Instant::now() + GRACE;
-        for packet in waiting {
+        for (node, packet) in waiting.into_iter().flatten() {
             // They are held again there, and asked for again.
             while self.ports[0].is_full() && Instant::now() < until {
                 std::thread::yield_now();
             }
-            self.send(0, crate::ip::LOOKUP, packet);
+            self.send(0, node, packet);
         }
+    }
+
+    /// The packets that wait for next hops on a worker, and the node that they go on from.
+    fn waiting_on<A: Routed>(&self, worker: usize) -> Vec<(&'static str, Held)> {
+        let mut waiting = Vec::new();
+        A::tables(&self.tables).unresolved.take(worker, |packet| waiting.push((A::NODES.lookup, packet)));
+        waiting
     }
 
     /// Shares queues and shards out between the first `workers` workers.

@@ -109,7 +109,7 @@ fn router(workers: usize) -> (Router, Arc<Counting>) {
         }
         let index = r.add_device(&format!("d{n}"), device).unwrap();
         r.set_admin(index, true).unwrap();
-        r.add_address(index, Address { address: [10, 0, n, 1].into(), len: 24 }).unwrap();
+        r.add_address(index, Address::new([10, 0, n, 1].into(), 24)).unwrap();
     }
     r.add_neighbor(1, [10, 0, 1, 2].into(), TARGET, true).unwrap();
     (r, counting)

@@ -19,7 +19,7 @@ pub(crate) const NODE: &str = "udp4-local";
 pub fn install(b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.packet(move |_| Ok(local::Udp4Local::new(&tables)));
-    t.protocols.register(b, u16::from(protocol::UDP), NODE)
+    t.ip4.protocols.register(b, u16::from(protocol::UDP), NODE)
 }
 
 #[cfg(test)]

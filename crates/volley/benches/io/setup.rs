@@ -7,8 +7,8 @@ use buf::Frame;
 use drivers::memif::{Config, Role, Sockets, Tester};
 use graph::{Builder, Cx, FrameNode, GraphError, NoReason, Out, Verdict, edges};
 use net::Tables;
-use net::ip::{Path, Prefix4};
-use net::router::{Address, Hooks, Parts, Router, Sizes};
+use net::ip::{Address, Path, Prefix4};
+use net::router::{Hooks, Parts, Router, Sizes};
 use wire::Mac;
 
 /// Bytes of a frame in memory: 64 on the wire, less the frame check sequence.
@@ -73,7 +73,7 @@ pub fn set_up(routes: bool, lends: bool, workers: usize, queues: usize) -> Resul
         r.set_mac(*index, Some(Mac([2, 0xfe, 0, 0, 0, id as u8])))?;
         r.set_mtu(*index, 1500)?;
         r.set_admin(*index, true)?;
-        r.add_address(*index, Address { address: Ipv4Addr::new(10, id as u8, 0, 1), len: 16 })?;
+        r.add_address(*index, Address::new(Ipv4Addr::new(10, id as u8, 0, 1), 16))?;
     }
     let [first, second] = indexes;
     let next_hop = Ipv4Addr::new(10, 1, 0, 2);

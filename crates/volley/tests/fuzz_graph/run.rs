@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use buf::bpf::Program;
-use net::ip::{Clamping, Mss, Path, PathList, Prefix4, Urpf, Weighted};
+use net::ip::{Address, Clamping, Mss, Path, PathList, Prefix4, Urpf, Weighted};
 use net::pcap::Point;
-use net::router::{Address, Router};
+use net::router::Router;
 use wire::Mac;
 use wire::builder::arp_frame;
 
@@ -213,7 +213,7 @@ impl Run {
             self.attempt(|r| r.remove_address(index, s.pick(&had)));
         } else {
             let address =
-                Address { address: s.address(), len: s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]) };
+                Address::new(s.address(), s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]));
             self.attempt(|r| r.add_address(index, address));
         }
     }

@@ -9,9 +9,9 @@ use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::Tags;
 use net::interface::Handoff;
-use net::ip::{Path, PathList, Source, Weighted};
+use net::ip::{Address, Path, PathList, Source, Weighted};
 use net::pcap::Point;
-use net::router::{Address, Parts, Receive, Router, Sizes};
+use net::router::{Parts, Receive, Router, Sizes};
 use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
 
 use crate::link::{Far, Sent};
@@ -149,7 +149,7 @@ impl World {
     /// another interface.
     fn set_up(&mut self, index: u32, n: usize) {
         let _ = self.router.set_admin(index, true);
-        let _ = self.router.add_address(index, Address { address: own(n), len: 24 });
+        let _ = self.router.add_address(index, Address::new(own(n), 24));
         let host = Ipv4Addr::new(10, 0, n as u8, 2);
         let _ = self.router.add_neighbor(index, host, Mac([2, 0, 0, 0, 1, n as u8]), true);
     }

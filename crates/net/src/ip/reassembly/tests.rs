@@ -30,7 +30,7 @@ fn harness() -> (Harness, Reassembly) {
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
         b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
         super::install(b, t, hooks).unwrap();
-        t.protocols.register(b, 17, "udp").unwrap();
+        t.ip4.protocols.register(b, 17, "udp").unwrap();
     });
     (h, bench.tables.reassembly)
 }

@@ -1,0 +1,152 @@
+//! Addresses of interfaces.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use infra::lpm::Address as _;
+use wire::{ipv4, ipv6};
+
+use super::family::Ip;
+use super::prefix::{IpPrefix, Prefix};
+use crate::router::RouterError;
+
+/// An address of an interface: of either family, or of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address<A = IpAddr> {
+    /// The router's own address.
+    pub address: A,
+    /// Length of the connected network's prefix in bits.
+    pub len: u8,
+}
+
+impl Address {
+    /// An address of either family.
+    pub fn new(address: impl Into<IpAddr>, len: u8) -> Address {
+        Address { address: address.into(), len }
+    }
+
+    /// The same as an address of this family, if it is one.
+    pub fn of<A: Ip>(self) -> Option<Address<A>> {
+        Some(Address { address: A::of(self.address)?, len: self.len })
+    }
+
+    /// The connected network.
+    pub fn network(self) -> IpPrefix {
+        IpPrefix::new(self.address, self.len)
+    }
+
+    /// Whether it is one of many on as many links (RFC 4291 section 2.5.6), so that networks may be the same.
+    pub fn is_link_local(self) -> bool {
+        matches!(self.address, IpAddr::V6(a) if ipv6::is_link_local(a.to_bits()))
+    }
+
+    /// Whether `other` is the first or last address of the connected network, and so no host's.
+    pub fn is_end(self, other: IpAddr) -> bool {
+        match (self.address, other) {
+            (IpAddr::V4(address), IpAddr::V4(other)) => Address { address, len: self.len }.is_end(other),
+            (IpAddr::V6(address), IpAddr::V6(other)) => Address { address, len: self.len }.is_end(other),
+            _ => false,
+        }
+    }
+
+    /// Whether an interface can have this address.
+    ///
+    /// # Errors
+    /// When it is no host's.
+    pub fn check(self) -> Result<(), RouterError> {
+        let most = if self.address.is_ipv4() { 32 } else { 128 };
+        if self.len == 0 || self.len > most {
+            return Err(RouterError(format!("the prefix length of {self} must be 1 to {most}")));
+        }
+        let no_host = match self.address {
+            IpAddr::V4(a) => {
+                a.is_unspecified() || ipv4::is_martian_source(a.to_bits()) || a.to_bits() >> 28 == 0xf
+            }
+            IpAddr::V6(a) => ipv6::is_unspecified(a.to_bits()) || ipv6::is_martian_source(a.to_bits()),
+        };
+        if self.is_link_local() && self.len < 64 {
+            return Err(RouterError(format!(
+                "the prefix length of {self} must be 64 to 128: it is on one link only"
+            )));
+        }
+        if no_host {
+            return Err(RouterError(format!("{} cannot be an interface's address", self.address)));
+        }
+        if self.is_end(self.address) {
+            let (address, network) = (self.address, self.network());
+            return Err(RouterError(format!(
+                "{address} is the first or last address of {network}, not a host's"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl<A: Ip> Address<A> {
+    /// The connected network.
+    pub fn prefix(self) -> Prefix<A> {
+        Prefix::new(self.address, self.len)
+    }
+
+    /// Whether `other` is the first or last address of the connected network, and so no host's: the network itself and its
+    /// directed broadcast (RFC 1812 section 4.2.2.11), or the anycast address of the network's routers (RFC 4291 section
+    /// 2.6.1), which networks of two and of one have not (RFC 3021, RFC 6164).
+    pub fn is_end(self, other: A) -> bool {
+        let network = self.prefix();
+        self.len < A::Bits::BITS - 1
+            && (other == network.address() || A::HAS_BROADCAST && other == network.last())
+    }
+}
+
+impl<A: fmt::Display> fmt::Display for Address<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+impl From<Address<Ipv4Addr>> for Address {
+    fn from(a: Address<Ipv4Addr>) -> Address {
+        Address::new(a.address, a.len)
+    }
+}
+
+impl From<Address<Ipv6Addr>> for Address {
+    fn from(a: Address<Ipv6Addr>) -> Address {
+        Address::new(a.address, a.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        let (address, len) = text.split_once('/').unwrap();
+        Address::new(address.parse::<IpAddr>().unwrap(), len.parse().unwrap())
+    }
+
+    #[test]
+    fn interfaces_have_addresses_of_hosts() {
+        for good in
+            ["10.0.0.1/24", "10.0.0.0/31", "10.0.0.9/32", "2001:db8::1/64", "2001:db8::/127", "fe80::1/64"]
+        {
+            assert_eq!(address(good).check(), Ok(()), "{good}");
+        }
+        // The last address of an IPv6 network is a host's; the first is all its routers'.
+        assert_eq!(address("2001:db8::ffff:ffff:ffff:ffff/64").check(), Ok(()));
+        for (bad, why) in [
+            ("10.0.0.0/24", "10.0.0.0 is the first or last address of 10.0.0.0/24"),
+            ("10.0.0.255/24", "first or last"),
+            ("224.0.0.1/24", "cannot be an interface's address"),
+            ("10.0.0.1/33", "must be 1 to 32"),
+            ("2001:db8::/64", "2001:db8:: is the first or last address of 2001:db8::/64"),
+            ("::1/128", "cannot be"),
+            ("ff02::1/64", "cannot be"),
+            ("::/64", "cannot be"),
+            ("2001:db8::1/0", "must be 1 to 128"),
+            ("fe80::1/10", "must be 64 to 128"),
+        ] {
+            assert!(address(bad).check().unwrap_err().0.contains(why), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What forwards the packets of one family: the tables that its nodes read, and the main thread's side of them.
+
+use std::io;
+
+use infra::class_a::{
+    Reader, SlotReader, SlotWriter, WordReader, WordWriter, Writer, published, slots, words,
+};
+use infra::quiesce::Domain;
+
+use super::balance::Buckets;
+use super::lookup::Fibs;
+use super::own::OwnAddresses;
+use super::packet::Packets;
+use super::registry::Registry;
+use crate::neighbor::Queues;
+
+/// Forwarding objects at most.
+const MAX_OBJECTS: u32 = 1 << 22;
+/// Lists of several paths at most.
+const MAX_BALANCES: u32 = 1 << 20;
+
+/// The workers' side. Cheap to clone.
+#[derive(Clone)]
+pub struct Forwarding<A: Packets> {
+    /// Lookup tables by VRF.
+    pub fibs: Reader<Fibs<A>>,
+    /// Forwarding objects by index: what a lookup's leaf means.
+    pub objects: WordReader,
+    /// Which of several ways the flows of a route go, by index.
+    pub balances: SlotReader<Buckets>,
+    /// The router's own addresses.
+    pub own: Reader<OwnAddresses<A>>,
+    /// Packets that wait for their next hop's Ethernet address.
+    pub(crate) unresolved: Queues<A>,
+    /// Who takes packets for this router, by IP protocol.
+    pub protocols: Registry,
+    /// Who looks at packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
+    pub router_alerts: Registry,
+}
+
+/// The main thread's side.
+pub struct ForwardingWriters<A: Packets> {
+    /// See [`Forwarding::fibs`].
+    pub fibs: Writer<Fibs<A>>,
+    /// See [`Forwarding::objects`].
+    pub objects: WordWriter,
+    /// See [`Forwarding::balances`].
+    pub balances: SlotWriter<Buckets>,
+    /// See [`Forwarding::own`].
+    pub own: Writer<OwnAddresses<A>>,
+}
+
+impl<A: Packets> Forwarding<A> {
+    /// Makes the tables, all empty.
+    ///
+    /// # Errors
+    /// When the address space for them is not to be had.
+    pub fn new(domain: &Domain) -> io::Result<(ForwardingWriters<A>, Forwarding<A>)> {
+        let (fibs_w, fibs) = published(domain, Fibs::default());
+        let (objects_w, objects) = words(domain, MAX_OBJECTS)?;
+        let (balances_w, balances) = slots(domain, MAX_BALANCES)?;
+        let (own_w, own) = published(domain, OwnAddresses::default());
+        let writers =
+            ForwardingWriters { fibs: fibs_w, objects: objects_w, balances: balances_w, own: own_w };
+        let unresolved = Queues::default();
+        let protocols = Registry::new(A::NODES.local, 1 << 8);
+        let router_alerts = Registry::new(A::NODES.options, 1 << 8);
+        Ok((writers, Forwarding { fibs, objects, balances, own, unresolved, protocols, router_alerts }))
+    }
+}

@@ -1,0 +1,61 @@
+//! ARP packets from and to the main thread (RFC 826, RFC 5227).
+
+use std::net::Ipv4Addr;
+
+use buf::Held;
+use wire::Mac;
+use wire::arp::{ArpPacket, Operation};
+use wire::ethernet::ethertype;
+
+use super::Router;
+use crate::adjacency::ethernet;
+use crate::neighbor::{Action, Event};
+
+impl Router {
+    /// An ARP packet that concerns this router.
+    pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, mut packet: Held) {
+        let mut p = packet.packet();
+        let (interface, arp) = (p.rx_if(), p.head::<ArpPacket>().map(|a| *a));
+        packet.free(&mut self.bufs);
+        let (Some(arp), Some(info)) = (arp, self.near.interfaces.get(interface)) else { return };
+        let Ok(op) = arp.check() else { return };
+        let sender = (arp.sender_mac(), arp.sender_ip());
+        // Two interfaces of this router on one link hear each other: nothing to learn from that.
+        if self.near.interfaces.values().any(|i| i.mac == sender.0) {
+            return;
+        }
+        let has = |ip: Ipv4Addr| info.addresses_of::<Ipv4Addr>().any(|a| a.address == ip);
+        let event = if has(sender.1) {
+            Event::Conflict((interface, sender.1), sender.0)
+        } else {
+            let (target, for_us) = (arp.target_ip(), has(arp.target_ip()));
+            Event::Arp { interface, op, sender, target, for_us, on_link: info.on_link(sender.1) }
+        };
+        self.neighbor_event(now, event);
+    }
+
+    /// Sends what the protocol asks for.
+    pub(super) fn send_arp_for(&mut self, action: &Action<Ipv4Addr>) {
+        match *action {
+            Action::Request((interface, target), to) => {
+                let Some(source) = self.near.source_for(interface, target) else { return };
+                self.send_arp(interface, to, |mac| ArpPacket::request(mac, source, target));
+            }
+            Action::Reply((interface, own), asker) => self.send_arp(interface, Some(asker.0), |mac| {
+                ArpPacket::new(Operation::Reply, (mac, own), asker)
+            }),
+            Action::Announce((interface, own)) | Action::Defend((interface, own), _) => {
+                self.send_arp(interface, None, |mac| ArpPacket::gratuitous(mac, own));
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends an ARP packet out of an interface: to one station, or to all.
+    fn send_arp(&mut self, interface: u32, to: Option<Mac>, packet: impl FnOnce(Mac) -> ArpPacket) {
+        let Some(info) = self.near.interfaces.get(interface) else { return };
+        let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);
+        let bytes = [&header, packet(info.mac).as_bytes().as_slice()].concat();
+        self.send_to(0, interface, "interface-output", &bytes);
+    }
+}
