@@ -68,8 +68,8 @@ impl Bench {
 
     /// Says which addresses are the router's own.
     pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
-        let all = addresses.iter().map(|(fib, address)| (*fib, Address::new(*address, 32)));
-        self.writers.ip4.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a)));
+        let all = addresses.iter().map(|(fib, address)| (*fib, Address { address: *address, len: 32 }));
+        self.writers.ip4.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a, 0)));
     }
 
     /// A harness of what `install` adds.

@@ -20,7 +20,7 @@ fn a_vrf_that_goes_gives_its_memory_back() {
     assert!(address_space() > before + 64 * MIB, "an entry of four bytes for each /24");
     {
         let section = participant.enter();
-        let table = r.tables().fibs.get(section.guard()).get(1).unwrap();
+        let table = r.tables().ip4.fibs.get(section.guard()).get(1).unwrap();
         r.remove_table(1).unwrap();
         r.poll(0);
         assert!(address_space() > before + 64 * MIB, "a worker still looks into it");

@@ -36,7 +36,7 @@ fn lab() -> Lab {
         let record = Adjacency { rewrite: None, interface: link, mtu: 1500, next_hop };
         bench.writers.adjacencies.insert(record).unwrap()
     };
-    let via = [adjacency(BETTER), adjacency(Ipv4Addr::new(10, 0, 0, 2)), adjacency(HOST)];
+    let via = [adjacency(BETTER.into()), adjacency([10, 0, 0, 2].into()), adjacency(HOST.into())];
     let mut h = bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Redirect::new(&tables)));

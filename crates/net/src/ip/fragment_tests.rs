@@ -10,7 +10,7 @@ use testkit::harness::{Harness, Out};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-use super::rewrite::Ip4Rewrite;
+use super::rewrite::Rewrite;
 use crate::adjacency::Adjacency;
 use crate::ip::Address;
 use crate::testing::{self, Bench, checksum};
@@ -24,11 +24,11 @@ const ADJACENCY: u32 = 0;
 fn harness(mtu: u16) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&[&[4; 6][..], &[2; 6], &[8, 0]].concat());
-    let record = Adjacency { rewrite, interface: 3, mtu, next_hop: DST };
+    let record = Adjacency { rewrite, interface: 3, mtu, next_hop: DST.into() };
     assert_eq!(bench.writers.adjacencies.insert(record), Ok(ADJACENCY));
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
-        b.frame(move |s| Ip4Rewrite::new(&tables, s.worker));
+        b.frame(move |s| Rewrite::<Ipv4Addr>::new(&tables, s.worker));
     });
     (bench, h)
 }

@@ -10,8 +10,9 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::flow::five_tuple;
 
-use super::lookup::{Fibs, Ip4Lookup};
+use super::lookup::{Fibs, Lookup};
 use super::{Layout, Object, Path, Prefix4};
+use crate::adjacency::GLEAN;
 use crate::icmp::Cause;
 use crate::testing::Bench;
 
@@ -37,7 +38,7 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
     bench.writers.ip4.balances.insert(layout().buckets(&WAYS)).unwrap();
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
-        b.frame(move |_| Ok(Ip4Lookup::new(&tables)));
+        b.frame(move |_| Ok(Lookup::<Ipv4Addr>::new(&tables)));
     });
     (bench, h)
 }
@@ -101,9 +102,10 @@ fn plain(naive: &BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)>, fib: u16, dst: Ipv
         };
         return match object {
             Object::Adjacency(a) => ("ip4-rewrite".into(), Some(a), None),
-            Object::Glean(i) => ("ip4-arp".into(), Some(dst.to_bits()), Some(i)),
+            Object::Glean(i) => ("ip4-arp".into(), Some(GLEAN), Some(i)),
             Object::Local => drop("ip4-local"),
             Object::Drop => drop("blackhole"),
+            Object::LinkLocal => unreachable!("IPv4 has no such routes"),
             Object::Unresolved | Object::Balance(_) => drop("unresolved"),
             Object::Report(cause) => ("ip4-icmp-error".into(), Some(cause.to_raw()), None),
             Object::Table(next) => {

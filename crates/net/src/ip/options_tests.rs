@@ -35,7 +35,7 @@ fn harness() -> (Bench, Dir24Writer, Harness) {
     bench.interface(0, Some(NEAR));
     let out = bench.interface(0, Some(OUT));
     bench.own(&[(0, NEAR), (0, OUT)]);
-    let via = Adjacency { rewrite: None, interface: out, mtu: 1500, next_hop: LINK };
+    let via = Adjacency { rewrite: None, interface: out, mtu: 1500, next_hop: LINK.into() };
     let adjacency = bench.writers.adjacencies.insert(via).unwrap();
     bench.writers.ip4.objects.set(0, 0).unwrap();
     let (mut table, reader) = dir24(&bench.domain, 1 << 10, Pages::Small).unwrap();

@@ -8,7 +8,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{Ipv4Header, Mac, ethertype};
 
-use super::rewrite::Ip4Rewrite;
+use super::rewrite::Rewrite;
 use crate::adjacency::{Adjacency, ethernet};
 use crate::ethernet::Tags;
 use crate::icmp::Cause;
@@ -40,12 +40,12 @@ fn bench() -> (Bench, Harness) {
     for index in PLAIN..=INCOMPLETE {
         let rewrite =
             of.get(index as usize).and_then(|t| LinkHeader::new(&ethernet(dst, src, *t, ethertype::IPV4)));
-        let record = Adjacency { rewrite, interface: 20 + index, mtu: MTU, next_hop: NEXT_HOP };
+        let record = Adjacency { rewrite, interface: 20 + index, mtu: MTU, next_hop: NEXT_HOP.into() };
         assert_eq!(bench.writers.adjacencies.insert(record), Ok(index));
     }
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
-        b.frame(move |s| Ip4Rewrite::new(&tables, s.worker));
+        b.frame(move |s| Rewrite::<Ipv4Addr>::new(&tables, s.worker));
     });
     (bench, h)
 }
@@ -247,11 +247,11 @@ fn datagrams_are_not_made_smaller() {
 fn an_mtu_without_room_for_the_headers_leaves_the_segments_to_be_fragmented() {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&ethernet(Mac([2; 6]), Mac([4; 6]), None, ethertype::IPV4));
-    let narrow = |mtu| Adjacency { rewrite, interface: 20, mtu, next_hop: NEXT_HOP };
+    let narrow = |mtu| Adjacency { rewrite, interface: 20, mtu, next_hop: NEXT_HOP.into() };
     let [one, none] = [41, 40].map(|mtu| bench.writers.adjacencies.insert(narrow(mtu)).unwrap());
     let mut h = bench.harness(|b, t, _| {
         let tables = t.clone();
-        b.frame(move |s| Ip4Rewrite::new(&tables, s.worker));
+        b.frame(move |s| Rewrite::<Ipv4Addr>::new(&tables, s.worker));
     });
     assert_eq!(send_large(&mut h, one, 1000, false).cold.gso().map(|g| g.size), Some(1));
     // Four segments of 1,000 bytes and one of 960, each with a TCP header, by 16 bytes; the last fragment has up to 20.
@@ -290,7 +290,7 @@ fn without_a_link_address_it_is_asked_for() {
         let sent = packet(60).ttl(ttl).build();
         let out = send(&mut h, INCOMPLETE, &sent, Flags::NONE);
         let r = out.record;
-        assert_eq!((out.node.as_str(), r.tx_if, r.fwd), ("ip4-arp", 20 + INCOMPLETE, NEXT_HOP.to_bits()));
+        assert_eq!((out.node.as_str(), r.tx_if, r.fwd), ("ip4-arp", 20 + INCOMPLETE, INCOMPLETE));
         assert_eq!(out.bytes, sent, "its time to live is not counted down yet");
     }
     let sent = packet(60).build();

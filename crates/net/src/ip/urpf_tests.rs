@@ -9,7 +9,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 
 use super::lookup::Fibs;
-use super::urpf::{Ip4UrpfLoose, Ip4UrpfStrict};
+use super::urpf::{UrpfLoose, UrpfStrict};
 use super::{Object, Prefix4, Urpf};
 use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
@@ -29,7 +29,7 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
     bench.writers.ip4.objects.set(0, 0).unwrap();
     for n in 0..2 * INTERFACES {
         let (interface, next_hop) = (n % INTERFACES, Ipv4Addr::from_bits(n));
-        let record = Adjacency { rewrite: None, interface, mtu: 1500, next_hop };
+        let record = Adjacency { rewrite: None, interface, mtu: 1500, next_hop: next_hop.into() };
         assert_eq!(bench.writers.adjacencies.insert(record).unwrap(), n);
     }
     let mut tables = [0, 2].map(|fib| (fib, dir24(&bench.domain, 1 << 10, Pages::Small).unwrap()));
@@ -46,11 +46,11 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
     bench.writers.ip4.fibs.set(Fibs(vec![Some(zero.1), None, Some(two.1)]));
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
-        b.frame(move |s| Ip4UrpfStrict::new(&tables, s.worker));
+        b.frame(move |s| UrpfStrict::<Ipv4Addr>::new(&tables, s.worker));
         let tables = t.clone();
-        b.frame(move |s| Ip4UrpfLoose::new(&tables, s.worker));
+        b.frame(move |s| UrpfLoose::<Ipv4Addr>::new(&tables, s.worker));
         b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
-        Urpf::ALL.into_iter().filter_map(Urpf::feature).for_each(|f| b.feature("ip4-unicast", f, &[], &[]));
+        Urpf::ALL.into_iter().filter_map(Urpf::feature::<Ipv4Addr>).for_each(|f| b.feature("ip4-unicast", f, &[], &[]));
     });
     (bench, h)
 }
@@ -64,7 +64,7 @@ fn packet(src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
 
 fn send(h: &mut Harness, mode: Urpf, from: &[From], dst: Ipv4Addr) -> Vec<Out> {
     let packets: Vec<Vec<u8>> = from.iter().map(|f| packet(f.2, dst)).collect();
-    let mut out = h.send(mode.feature().unwrap(), &packets, |i, p| {
+    let mut out = h.send(mode.feature::<Ipv4Addr>().unwrap(), &packets, |i, p| {
         p.set_fib(from[i].0);
         p.set_rx_if(from[i].1);
     });
@@ -133,7 +133,7 @@ proptest! {
             for (from, out) in from.iter().zip(send(&mut h, mode, &from, FAR)) {
                 let reason = plain(&routes, mode, *from);
                 failed[from.1 as usize] += u64::from(reason.is_some());
-                let node = if reason.is_some() { mode.feature().unwrap() } else { "ip4-lookup" };
+                let node = if reason.is_some() { mode.feature::<Ipv4Addr>().unwrap() } else { "ip4-lookup" };
                 prop_assert_eq!((out.node.as_str(), out.reason), (node, reason), "{:?} {:?}", mode, from);
                 prop_assert_eq!(out.bytes, packet(from.2, FAR), "as it came");
             }

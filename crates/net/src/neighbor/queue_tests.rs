@@ -8,6 +8,8 @@ use buf::{Cache, Held, Pool};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::hold::Reason;
 use super::queue::{HoldQueue, LIFE, Limits, NextHop, Share};
 
@@ -116,12 +118,12 @@ impl Model {
     }
 }
 
-fn key(hop: u32) -> NextHop {
-    (hop % 3, 0x0a00_0000 + hop)
+fn key(hop: u32) -> NextHop<Ipv4Addr> {
+    (hop % 3, Ipv4Addr::from_bits(0x0a00_0000 + hop))
 }
 
-fn key6(hop: u32) -> NextHop<u128> {
-    (hop % 3, 0xfe80 << 112 | u128::from(hop))
+fn key6(hop: u32) -> NextHop<Ipv6Addr> {
+    (hop % 3, Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(hop)))
 }
 
 fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
@@ -246,7 +248,7 @@ fn queues_of_all_workers_share_their_part_of_the_pool() {
     let cache = &mut pool.cache();
     let share = Share::of(&pool);
     let mut queues = [0, 1].map(|_| HoldQueue::new(Limits::default(), share.clone()));
-    let hold = |queue: &mut HoldQueue, cache: &mut Cache, n, buffers| {
+    let hold = |queue: &mut HoldQueue<Ipv4Addr>, cache: &mut Cache, n, buffers| {
         let (packet, mut refused) = (numbered(cache, n, buffers), Vec::new());
         queue.hold(0, key(0), packet, |reason, p| refused.push((reason, number(p, cache))));
         refused

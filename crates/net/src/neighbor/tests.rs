@@ -9,6 +9,7 @@ use wire::arp::{ArpPacket, Operation};
 use wire::builder::PacketBuilder;
 
 use super::message::{Outcome, Release, read_ask};
+use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
 use crate::testing::Bench;
 
@@ -23,6 +24,8 @@ fn harness() -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(bench.interface(3, Some(OWN)), 0);
     bench.own(&[(3, OWN)]);
+    let via = Adjacency { rewrite: None, interface: 5, mtu: 1500, next_hop: PEER.into() };
+    assert_eq!(bench.writers.adjacencies.insert(via), Ok(0));
     let harness = bench.harness(|b, t, hooks| super::install(b, t, hooks).unwrap());
     (bench, harness)
 }
@@ -49,7 +52,7 @@ fn packet(n: u8) -> Vec<u8> {
 fn unresolved(h: &mut Harness, packets: &[Vec<u8>]) -> Vec<Out> {
     h.send("ip4-arp", packets, |_, p| {
         p.set_tx_if(5);
-        p.set_fwd(PEER.to_bits());
+        p.set_fwd(0);
         p.set_fib(3);
     })
 }
@@ -61,7 +64,7 @@ fn release(h: &mut Harness, interface: u32, what: Release) -> Vec<Out> {
 }
 
 fn hop(outcome: Outcome) -> Release {
-    Release::Hop(PEER.to_bits(), outcome)
+    Release::Hop(PEER.into(), outcome)
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn a_packet_that_comes_back_is_dropped_and_nobody_is_asked() {
     let flags = out[0].record.flags;
     let out = h.send("ip4-arp", &[packet(1)], |_, p| {
         p.set_tx_if(5);
-        p.set_fwd(PEER.to_bits());
+        p.set_fwd(0);
         p.set_flags(p.flags() | flags);
     });
     assert_eq!((out.len(), out[0].node.as_str(), out[0].reason), (1, "ip4-arp", Some("hold-again")));

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue, Unsent};
 use drivers::{Device, DeviceControl, Link};
 use graph::Worker;
+use wire::arp::ArpPacket;
 use wire::builder::PacketBuilder;
-use wire::{EthernetHeader, Ipv4Header, VlanTag, icmpv4};
+use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype, icmpv4};
 
 use super::*;
 use crate::ethernet::Tags;
+use crate::ip::Prefix4;
 use crate::router::{Parts, Sizes};
 use crate::testing::install;
 
@@ -177,11 +179,11 @@ impl Lab {
     }
 
     fn host_route(&self, address: Ipv4Addr) -> bool {
-        self.router.routes().exact(0, Prefix4::host(address)).any(|r| r.0 == Source::Neighbor)
+        self.router.routes::<Ipv4Addr>().exact(0, Prefix4::host(address)).any(|r| r.0 == Source::Neighbor)
     }
 
     fn states(&self) -> Vec<(String, &'static str)> {
-        self.router.neighbors().map(|n| (n.ip, n.state)).collect()
+        self.router.neighbors::<Ipv4Addr>().map(|n| (n.ip, n.state)).collect()
     }
 }
 
@@ -306,7 +308,7 @@ fn a_static_neighbour_survives_that_its_interface_goes_down() {
     let learned = Ipv4Addr::new(10, 0, 2, 9);
     lab.router.add_neighbor(1, learned, C_MAC, false).unwrap();
     assert!(lab.host_route(B) && lab.host_route(learned));
-    let view: Vec<_> = lab.router.neighbors().map(|n| (n.ip, n.flags, n.mac, n.interface)).collect();
+    let view: Vec<_> = lab.router.neighbors::<Ipv4Addr>().map(|n| (n.ip, n.flags, n.mac, n.interface)).collect();
     let line =
         |ip: &str, flags, mac: Mac| (ip.to_string(), flags, Some(mac.to_string()), "right".to_string());
     assert_eq!(view, [line("10.0.2.2", "S", B_MAC), line("10.0.2.9", "D", C_MAC)]);
@@ -321,7 +323,7 @@ fn a_static_neighbour_survives_that_its_interface_goes_down() {
     let sent = lab.sent(1);
     assert_eq!(sent.len(), 1);
     assert_forwarded(&sent[0], 1, own_mac(1), B_MAC);
-    lab.router.flush_neighbors(1).unwrap();
+    lab.router.flush_neighbors::<Ipv4Addr>(1).unwrap();
     assert_eq!(lab.states(), [("10.0.2.2".into(), "static")]);
 
     lab.router.remove_interface(1).unwrap();
@@ -349,15 +351,15 @@ fn impossible_neighbours_are_refused() {
             "{interface} {address} {mac}"
         );
     }
-    lab.router.set_neighbor_config(neighbor::Config { max_entries: 1, ..Default::default() });
+    lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config { max_entries: 1, ..Default::default() });
     lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
     lab.router.add_neighbor(1, B, C_MAC, true).unwrap();
     assert_eq!(lab.states().len(), 1);
     // Nor does one that was learned before the limit was set become one static neighbour too many.
-    lab.router.set_neighbor_config(neighbor::Config::default());
+    lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config::default());
     lab.router.add_neighbor(0, A, A_MAC, false).unwrap();
-    lab.router.set_neighbor_config(neighbor::Config { max_entries: 1, ..Default::default() });
+    lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config { max_entries: 1, ..Default::default() });
     assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
 }
 
@@ -379,11 +381,11 @@ fn an_address_is_announced_when_it_can_be_used() {
     assert!(announced(&mut lab).is_empty(), "not while it is down");
     lab.router.set_admin(1, true).unwrap();
     lab.run();
-    assert_eq!(announced(&mut lab), [own(1), second.address]);
+    assert_eq!(announced(&mut lab), [own(1), Ipv4Addr::new(10, 0, 3, 1)]);
     lab.pass(1900);
     assert!(announced(&mut lab).is_empty());
     lab.pass(200);
-    assert_eq!(announced(&mut lab), [own(1), second.address]);
+    assert_eq!(announced(&mut lab), [own(1), Ipv4Addr::new(10, 0, 3, 1)]);
     lab.router.remove_address(1, second).unwrap();
     lab.pass(5000);
     assert!(announced(&mut lab).is_empty());
@@ -439,10 +441,10 @@ fn an_address_that_another_claims_is_defended() {
     let sent = lab.sent(1);
     assert_eq!(sent.len(), 1);
     assert_eq!(arp(&sent[0]).1, ArpPacket::gratuitous(own_mac(1), own(1)));
-    assert_eq!((lab.states(), lab.router.neighbor_counters().conflicts), (vec![], 1));
+    assert_eq!((lab.states(), lab.router.neighbor_counters::<Ipv4Addr>().conflicts), (vec![], 1));
     // The router's other interface on the same link is no other.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(own_mac(0), own(1)));
-    assert_eq!(lab.router.neighbor_counters().conflicts, 1);
+    assert_eq!(lab.router.neighbor_counters::<Ipv4Addr>().conflicts, 1);
 }
 
 #[test]
@@ -522,7 +524,7 @@ fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
     lab.turn_workers();
     lab.router.set_admin(1, false).unwrap();
     lab.run();
-    assert_eq!((lab.sent(0).len(), lab.router.neighbor_counters().requests), (1, 0));
+    assert_eq!((lab.sent(0).len(), lab.router.neighbor_counters::<Ipv4Addr>().requests), (1, 0));
     assert_eq!(lab.states(), [("10.0.1.2".into(), "reachable")]);
 }
 
@@ -531,7 +533,7 @@ fn workers_sweep_after_the_last_question() {
     let mut lab = Lab::new();
     lab.receive(0, 0, packet(B, 1));
     // The main thread forgets what was asked: as if the question had been lost.
-    lab.router.near.neighbors = Default::default();
+    lab.router.near.neighbors4 = Default::default();
     lab.pass(5900);
     let expired = |lab: &Lab| lab.router.graph().stats().dropped_for("arp-release", "hold-expired").unwrap();
     assert_eq!(expired(&lab), 0);

@@ -5,7 +5,7 @@ use wire::Mac;
 use wire::icmpv4::kind;
 
 use super::*;
-use crate::ip::Address;
+use crate::ip::{Address, IpPrefix};
 use crate::testing::{router, turn};
 
 fn addr(s: &str) -> Ipv4Addr {
@@ -13,7 +13,7 @@ fn addr(s: &str) -> Ipv4Addr {
 }
 
 fn address(router: &mut Router, interface: u32, address: &str, len: u8) {
-    router.add_address(interface, Address { address: addr(address), len }).unwrap();
+    router.add_address(interface, Address::new(addr(address), len)).unwrap();
 }
 
 fn loopback(router: &mut Router, name: &str) -> u32 {
@@ -94,9 +94,9 @@ fn requests_come_from_an_address_that_fits_the_way() {
     ] {
         if path == Path::Table(5) {
             router.add_table(5).unwrap();
-            router.add_route(5, "100.64.0.0/16".parse().unwrap(), Path::Attached(pg0)).unwrap();
+            router.add_route(5, "100.64.0.0/16".parse::<IpPrefix>().unwrap(), Path::Attached(pg0)).unwrap();
         }
-        router.add_route(0, prefix.parse().unwrap(), path).unwrap();
+        router.add_route(0, prefix.parse::<IpPrefix>().unwrap(), path).unwrap();
     }
     for (to, from) in [
         ("10.0.0.9", "10.0.0.1"),
@@ -131,10 +131,10 @@ fn what_cannot_be_pinged_is_refused_with_the_reason() {
         ("198.51.100.0/24", Path::Prohibit),
         ("203.0.113.0/24", Path::Table(1)),
     ] {
-        router.add_route(0, prefix.parse().unwrap(), path).unwrap();
+        router.add_route(0, prefix.parse::<IpPrefix>().unwrap(), path).unwrap();
     }
-    router.add_route(1, "203.0.113.0/24".parse().unwrap(), Path::Table(0)).unwrap();
-    router.add_route(1, "10.0.0.0/24".parse().unwrap(), Path::Attached(pg0)).unwrap();
+    router.add_route(1, "203.0.113.0/24".parse::<IpPrefix>().unwrap(), Path::Table(0)).unwrap();
+    router.add_route(1, "10.0.0.0/24".parse::<IpPrefix>().unwrap(), Path::Attached(pg0)).unwrap();
     let mut refused = |fib, to: &str, source: Option<&str>, size| {
         router.ping_start(fib, addr(to), source.map(addr), size).unwrap_err().0
     };

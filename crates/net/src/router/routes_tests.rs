@@ -8,7 +8,7 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::ip::{Lost, Object, Path, PathList, Prefix4, Weighted};
+use crate::ip::{Address, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Weighted};
 use crate::testing::install;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -46,7 +46,7 @@ fn via(n: u8) -> Path {
 fn a_route_that_changes_loses_no_packet() {
     let (mut router, workers, sinks) = router();
     let prefix: Prefix4 = "10.9.0.1/32".parse().unwrap();
-    router.add_route(0, "10.9.0.0/16".parse().unwrap(), via(1)).unwrap();
+    router.add_route(0, "10.9.0.0/16".parse::<IpPrefix>().unwrap(), via(1)).unwrap();
     router.start(workers, &[]).unwrap();
     let clock = infra::clock::Clock::new();
     // Next hops in turn, and the route itself gone in between: the shorter one takes over. Each change frees the objects
@@ -75,12 +75,12 @@ fn special_destinations_are_forwarded_by_no_default_route() {
         ("255.255.255.255", Path::Local),
         ("198.18.0.1", via(1)),
     ] {
-        let found = router.routes().lookup(0, address.parse().unwrap()).unwrap();
+        let found = router.routes::<Ipv4Addr>().lookup(0, address.parse().unwrap()).unwrap();
         assert_eq!(found.2.list, path.into(), "{address}");
     }
     // The operator's word goes before.
-    router.add_route(0, "240.0.0.0/4".parse().unwrap(), via(2)).unwrap();
-    assert_eq!(router.routes().lookup(0, Ipv4Addr::new(240, 0, 0, 1)).unwrap().2.list, via(2).into());
+    router.add_route(0, "240.0.0.0/4".parse::<IpPrefix>().unwrap(), via(2)).unwrap();
+    assert_eq!(router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(240, 0, 0, 1)).unwrap().2.list, via(2).into());
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
     let (mut router, _workers, _) = router();
     let host = Ipv4Addr::new(77, 0, 0, 1);
     let attached = Path::Attached(1);
-    router.add_route(0, "77.0.0.0/8".parse().unwrap(), attached).unwrap();
+    router.add_route(0, "77.0.0.0/8".parse::<IpPrefix>().unwrap(), attached).unwrap();
     router.add_neighbor(1, host, PEER, false).unwrap();
     let own = Path::Via { next_hop: host.into(), interface: Some(1) };
-    assert_eq!(router.routes().lookup(0, host).unwrap().2.list, own.into());
-    router.remove_route(0, "77.0.0.0/8".parse().unwrap()).unwrap();
-    assert!(router.routes().lookup(0, host).is_none(), "it goes with the route that it is behind");
+    assert_eq!(router.routes::<Ipv4Addr>().lookup(0, host).unwrap().2.list, own.into());
+    router.remove_route(0, "77.0.0.0/8".parse::<IpPrefix>().unwrap()).unwrap();
+    assert!(router.routes::<Ipv4Addr>().lookup(0, host).is_none(), "it goes with the route that it is behind");
 }
 
 /// Many routes follow their interface in slices. A packet meanwhile goes where it may, or is dropped with a reason.
@@ -102,7 +102,7 @@ fn many_routes_follow_an_interface_turn_by_turn() {
     const ROUTES: u32 = 5000;
     let (mut router, _workers, _) = router();
     let all = || (0..ROUTES).map(|n| 0x1400_0000 + (n << 8));
-    router.add_route(0, "20.0.0.0/8".parse().unwrap(), via(2)).unwrap();
+    router.add_route(0, "20.0.0.0/8".parse::<IpPrefix>().unwrap(), via(2)).unwrap();
     for bits in all() {
         router.add_route(0, Prefix4::new(Ipv4Addr::from_bits(bits), 24), via(1)).unwrap();
     }
@@ -110,7 +110,7 @@ fn many_routes_follow_an_interface_turn_by_turn() {
         let (tables, mut participant) = (router.tables(), router.participant());
         let section = participant.enter();
         let table = tables.ip4.fibs.get(section.guard()).get(0).unwrap();
-        let of = |path| router.routes().path(0, path).unwrap().object;
+        let of = |path| router.routes::<Ipv4Addr>().path(0, path).unwrap().object;
         let leaves = all().map(|a| table.lookup(a + 1));
         let count = leaves.fold([0; 2], |[one, two], leaf| {
             assert!(leaf == of(via(1)) || leaf == of(via(2)));
@@ -133,9 +133,9 @@ fn many_routes_follow_an_interface_turn_by_turn() {
 
 /// An adjacency's next hop and interface, if a route has one.
 fn leads_to(router: &Router, to: &str) -> Option<(Ipv4Addr, u32)> {
-    let (_, _, found) = router.routes().lookup(0, to.parse().unwrap())?;
+    let (_, _, found) = router.routes::<Ipv4Addr>().lookup(0, to.parse().unwrap())?;
     let Some(Object::Adjacency(index)) = found.resolved else { return None };
-    router.adjacencies().get(index).map(|a| (a.next_hop, a.interface))
+    router.adjacencies().get(index).and_then(|a| Some((Ipv4Addr::of(a.next_hop)?, a.interface)))
 }
 
 fn prefix(text: &str) -> Prefix4 {
@@ -148,7 +148,7 @@ fn by(text: &str) -> Path {
 
 /// Why a path over this next hop is unresolved.
 fn lost(router: &Router, text: &str) -> Option<Lost> {
-    let state = router.routes().path(0, by(text)).unwrap();
+    let state = router.routes::<Ipv4Addr>().path(0, by(text)).unwrap();
     assert!(state.resolved.is_none());
     state.trail.as_ref().and_then(|t| t.lost.first().copied())
 }
@@ -187,8 +187,8 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
     // Where the route to the next hop drops or reports, so does this one.
     for path in [Path::Drop, Path::Unreachable, Path::Prohibit] {
         router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
-        let state = router.routes().path(0, by("203.0.113.1")).unwrap();
-        assert_eq!(state.resolved, router.routes().path(0, path).unwrap().resolved);
+        let state = router.routes::<Ipv4Addr>().path(0, by("203.0.113.1")).unwrap();
+        assert_eq!(state.resolved, router.routes::<Ipv4Addr>().path(0, path).unwrap().resolved);
     }
     router.add_table(7).unwrap();
     for path in [Path::Local, Path::Table(7)] {
@@ -206,7 +206,7 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
     assert_eq!(leads_to(&router, "192.0.2.1"), None);
     router.add_route(0, Prefix4::DEFAULT, via(2)).unwrap();
     router.remove_interface(1).unwrap();
-    assert_eq!(router.routes().lookup(0, "192.0.2.1".parse().unwrap()).unwrap().0, prefix("192.0.2.0/24"));
+    assert_eq!(router.routes::<Ipv4Addr>().lookup(0, "192.0.2.1".parse().unwrap()).unwrap().0, prefix("192.0.2.0/24"));
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2));
 }
 
@@ -219,7 +219,7 @@ fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
         router.add_route(0, prefix(route), by(next_hop)).unwrap();
     }
     for to in ["50.0.0.1", "60.0.0.1", "70.0.0.1"] {
-        assert!(router.routes().lookup(0, to.parse().unwrap()).is_none(), "{to}");
+        assert!(router.routes::<Ipv4Addr>().lookup(0, to.parse().unwrap()).is_none(), "{to}");
         assert!(router.ping_start(0, to.parse().unwrap(), None, 56).is_err());
         assert_eq!(lost(&router, to), Some(Lost::Circle(to.parse().unwrap())));
     }
@@ -251,7 +251,7 @@ fn routes_that_fork_again_and_again_are_followed_in_bounded_time() {
     }
     router.add_route(0, prefix("100.8.0.0/16"), via(1)).unwrap();
     while router.poll(0) {}
-    let (_, _, first) = router.routes().lookup(0, Ipv4Addr::new(100, 1, 0, 1)).unwrap();
+    let (_, _, first) = router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(100, 1, 0, 1)).unwrap();
     assert!(first.resolved.is_some());
     assert!(first.trail.as_ref().unwrap().lost.contains(&Lost::TooMany));
 }

@@ -8,7 +8,7 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::ip::{Path, PathList, Prefix4, Weighted};
+use crate::ip::{Address, IpPrefix, Path, PathList, Prefix4, Weighted};
 use crate::testing::{install, turn};
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -140,7 +140,7 @@ fn a_way_that_goes_moves_its_own_flows_only() {
     for n in 1..=3 {
         lab.router.set_admin(n, false).unwrap();
     }
-    assert!(lab.router.routes().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).is_none());
+    assert!(lab.router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).is_none());
 }
 
 /// Two routes with the same paths share one object; a route that comes to them with flows of its own keeps those on their way.
@@ -153,13 +153,13 @@ fn a_route_keeps_its_flows_whatever_others_there_are() {
             weight: 1,
         };
         let list = PathList::new(ways.iter().map(way).collect()).unwrap();
-        lab.router.add_route(0, "30.0.0.0/16".parse().unwrap(), list).unwrap();
+        lab.router.add_route(0, "30.0.0.0/16".parse::<IpPrefix>().unwrap(), list).unwrap();
     };
-    let object = |lab: &Lab, to: [u8; 4]| lab.router.routes().lookup(0, to.into()).unwrap().2.object;
+    let object = |lab: &Lab, to: [u8; 4]| lab.router.routes::<Ipv4Addr>().lookup(0, to.into()).unwrap().2.object;
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     other(&mut lab, &[1, 2, 3]);
     assert_eq!(object(&lab, [20, 0, 0, 1]), object(&lab, [30, 0, 0, 1]));
-    lab.router.remove_route(0, "30.0.0.0/16".parse().unwrap()).unwrap();
+    lab.router.remove_route(0, "30.0.0.0/16".parse::<IpPrefix>().unwrap()).unwrap();
     other(&mut lab, &[1, 3]);
     let before = lab.ways();
     lab.route(&[(1, 1), (3, 1)]);
@@ -173,8 +173,8 @@ fn a_next_hop_behind_several_ways_is_reached_by_all_of_them() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let path = Path::Via { next_hop: Ipv4Addr::new(20, 0, 9, 9).into(), interface: None };
-    lab.router.add_route(0, "20.0.0.1/32".parse().unwrap(), path).unwrap();
-    let found = lab.router.routes().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).unwrap();
+    lab.router.add_route(0, "20.0.0.1/32".parse::<IpPrefix>().unwrap(), path).unwrap();
+    let found = lab.router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).unwrap();
     assert_eq!((found.0.len(), found.2.shares().count()), (32, 3));
     let before = lab.ways();
     lab.router.set_admin(3, false).unwrap();

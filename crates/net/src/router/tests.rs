@@ -1,6 +1,6 @@
 //! The control side: what follows from interfaces, addresses and routes, and what workers get to see of it.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use wire::builder::PacketBuilder;
 use super::*;
 use crate::ethernet::Tags;
 use crate::interface::InterfaceTotals;
-use crate::ip::{Object, PathList, PathState, Source};
+use crate::ip::{Address, Object, Path, PathList, PathState, Prefix4, Source};
 use crate::testing::router as build;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
@@ -27,7 +27,7 @@ fn prefix(text: &str) -> Prefix4 {
 
 fn address(text: &str) -> Address {
     let p: (&str, &str) = text.split_once('/').unwrap();
-    Address::new(p.0.parse().unwrap(), p.1.parse().unwrap())
+    Address::new(p.0.parse::<IpAddr>().unwrap(), p.1.parse().unwrap())
 }
 
 fn ip(text: &str) -> Ipv4Addr {
@@ -62,7 +62,7 @@ fn one(list: PathList) -> Path {
 
 /// The route to an address, which has one path; workers must find the same.
 fn route(r: &Router, to: &str) -> Option<(Prefix4, Source, Path)> {
-    let said = r.routes.lookup(0, ip(to));
+    let said = r.ip4.routes.lookup(0, ip(to));
     let mut participant = r.participant();
     let section = participant.enter();
     let table = r.tables.ip4.fibs.get(section.guard()).0[0].clone().unwrap();
@@ -77,7 +77,7 @@ fn length(r: &Router, to: &str) -> Option<u8> {
 
 /// The object that workers find behind a path.
 fn object(r: &Router, path: Path) -> Object {
-    Object::from_word(r.tables.ip4.objects.get(r.routes.path(0, path).unwrap().object))
+    Object::from_word(r.tables.ip4.objects.get(r.ip4.routes.path(0, path).unwrap().object))
 }
 
 #[test]
@@ -174,17 +174,17 @@ fn next_hops_resolve_when_their_network_appears() {
     assert_eq!(r.adjacencies().get(first).map(|a| a.interface), Some(0));
 
     // The network moves to another interface: the path means another adjacency, and the route's leaf stays.
-    let leaf = r.routes.path(0, path).unwrap().object;
+    let leaf = r.ip4.routes.path(0, path).unwrap().object;
     r.remove_address(0, address("10.5.0.1/24")).unwrap();
     assert_eq!(length(&r, far), None);
     r.add_address(1, address("10.5.0.1/24")).unwrap();
-    assert_eq!((length(&r, far), r.routes.path(0, path).unwrap().object), (Some(24), leaf));
+    assert_eq!((length(&r, far), r.ip4.routes.path(0, path).unwrap().object), (Some(24), leaf));
     let Object::Adjacency(second) = object(&r, path) else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().get(second).map(|a| a.interface), Some(1));
     // Another VRF's network is none of this one's.
     r.add_table(3).unwrap();
     r.add_route(3, prefix("198.51.100.0/24"), path).unwrap();
-    assert!(r.routes.path(3, path).unwrap().resolved.is_none());
+    assert!(r.ip4.routes.path(3, path).unwrap().resolved.is_none());
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn routes_by_one_next_hop_share_an_object() {
         let to = Prefix4::new(Ipv4Addr::from_bits(0xc000_0000 | n << 8), 24);
         r.add_route(0, to, path).unwrap();
     }
-    let object_of = |r: &Router| (r.routes.path(0, path).unwrap().object, object(r, path));
+    let object_of = |r: &Router| (r.ip4.routes.path(0, path).unwrap().object, object(r, path));
     let before = object_of(&r);
     let (_, Object::Adjacency(index)) = before else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().iter().map(|(i, _, users)| (i, users)).collect::<Vec<_>>(), [(index, 1)]);
@@ -215,7 +215,7 @@ fn routes_by_one_next_hop_share_an_object() {
     for n in 0..1000u32 {
         r.remove_route(0, Prefix4::new(Ipv4Addr::from_bits(0xc000_0000 | n << 8), 24)).unwrap();
     }
-    assert!(r.routes.path(0, path).is_none());
+    assert!(r.ip4.routes.path(0, path).is_none());
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn routes_to_neighbours_leave_a_vrf_with_their_interface() {
         r.add_route(fib, prefix("10.0.0.0/24"), Path::Attached(0)).unwrap();
     }
     r.add_neighbor(0, ip("10.0.0.2"), HOST, true).unwrap();
-    let host = |r: &Router, fib| r.routes().exact(fib, prefix("10.0.0.2/32")).count();
+    let host = |r: &Router, fib| r.routes::<Ipv4Addr>().exact(fib, prefix("10.0.0.2/32")).count();
     assert_eq!([host(&r, 0), host(&r, 1)], [1, 0]);
     r.set_table(0, 1).unwrap();
     assert_eq!([host(&r, 0), host(&r, 1)], [0, 1]);
@@ -289,7 +289,7 @@ fn routes_that_name_an_interface_go_with_it() {
     r.set_admin(index, true).unwrap();
     let asked = |r: &Router, fib| -> Vec<Prefix4> {
         let by_hand = |s: (Source, &PathState)| s.0 == Source::Static;
-        r.routes().iter(fib).filter(|(_, s)| s.clone().any(by_hand)).map(|r| r.0).collect()
+        r.routes::<Ipv4Addr>().iter(fib).filter(|(_, s)| s.clone().any(by_hand)).map(|r| r.0).collect()
     };
     assert_eq!((asked(&r, 0), asked(&r, 1)), (vec![prefix("10.4.0.0/16")], vec![]));
     assert_eq!([length(&r, "10.1.0.1"), length(&r, "10.2.0.5")], [None; 2]);
@@ -321,19 +321,19 @@ fn a_vrf_goes_when_nothing_uses_it() {
         r.tables.ip4.fibs.get(section.guard()).get(5).is_some()
     };
     r.poll(0);
-    let objects = r.routes.objects_in_use();
+    let objects = r.ip4.routes.objects_in_use();
     assert!(there(&r));
     r.remove_table(5).unwrap();
-    assert!(!there(&r) && r.routes.tables().all(|t| t != 5));
+    assert!(!there(&r) && r.ip4.routes.tables().all(|t| t != 5));
     assert_eq!(why(&mut r, 5), "there is no table 5");
     assert!(r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).is_err());
     r.poll(0);
-    assert!(r.routes.objects_in_use() < objects, "its special routes are gone");
+    assert!(r.ip4.routes.objects_in_use() < objects, "its special routes are gone");
     // The same number again is a new table.
     r.add_table(5).unwrap();
     assert!(there(&r));
-    assert_eq!(r.routes.objects_in_use(), objects);
-    assert!(r.routes.lookup(5, ip("10.7.0.1")).is_none());
+    assert_eq!(r.ip4.routes.objects_in_use(), objects);
+    assert!(r.ip4.routes.lookup(5, ip("10.7.0.1")).is_none());
 }
 
 /// Whatever the order: a neighbour off its interface's networks has a route while the best route to it is attached there.
@@ -348,7 +348,7 @@ fn neighbours_behind_attached_routes_have_one_in_any_order() {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
         let mut r = router(2);
         order.iter().for_each(|i| changes[*i](&mut r));
-        let has = |r: &Router| r.routes().exact(0, prefix("20.1.1.5/32")).next().is_some();
+        let has = |r: &Router| r.routes::<Ipv4Addr>().exact(0, prefix("20.1.1.5/32")).next().is_some();
         assert!(has(&r), "{order:?}");
         // The way of the /24 takes over, then is another one, then is down; at last the /16 is no better.
         r.remove_route(0, prefix("20.1.1.0/28")).unwrap();
@@ -441,8 +441,8 @@ fn state(r: &Router) -> String {
         let set = (i.index, &i.name, i.kind, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.parent, i.tags);
         text += &format!("{set:?} {} {:?}\n", i.device.is_some(), i.initial);
     }
-    for fib in r.routes().tables() {
-        for (prefix, sources) in r.routes().iter(fib) {
+    for fib in r.routes::<Ipv4Addr>().tables() {
+        for (prefix, sources) in r.routes::<Ipv4Addr>().iter(fib) {
             let resolved = sources.clone().map(|s| s.1.resolved);
             text += &format!(
                 "{fib} {prefix} {:?} {:?}\n",
@@ -451,7 +451,7 @@ fn state(r: &Router) -> String {
             );
         }
     }
-    for n in r.neighbors() {
+    for n in r.neighbors::<Ipv4Addr>() {
         text += &format!("{} {:?} {}\n", n.ip, n.mac, n.flags);
     }
     let mut adjacencies: Vec<_> = r.adjacencies().iter().collect();
@@ -528,7 +528,7 @@ fn what_is_refused_changes_nothing() {
         |r| r.attach_device(77, device(9).0),
         |r| r.add_neighbor(77, ip("10.0.0.3"), HOST, true),
         |r| r.remove_neighbor(77, ip("10.0.0.2")),
-        |r| r.flush_neighbors(77),
+        |r| r.flush_neighbors::<Ipv4Addr>(77),
     ];
     for (n, change) in to_none.into_iter().enumerate() {
         assert_eq!(change(&mut r).unwrap_err().to_string(), "there is no interface 77", "change {n}");

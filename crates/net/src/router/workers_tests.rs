@@ -16,6 +16,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::interface::{Attention, Handoff};
+use crate::ip::Address;
 use crate::testing::install;
 
 const FLOWS: u64 = 48;
@@ -109,9 +110,9 @@ fn router(workers: usize) -> (Router, Arc<Counting>) {
         }
         let index = r.add_device(&format!("d{n}"), device).unwrap();
         r.set_admin(index, true).unwrap();
-        r.add_address(index, Address::new([10, 0, n, 1].into(), 24)).unwrap();
+        r.add_address(index, Address::new([10, 0, n, 1], 24)).unwrap();
     }
-    r.add_neighbor(1, [10, 0, 1, 2].into(), TARGET, true).unwrap();
+    r.add_neighbor(1, [10, 0, 1, 2], TARGET, true).unwrap();
     (r, counting)
 }
 
@@ -361,7 +362,7 @@ fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
     r.set_receive(0, receive).unwrap();
     // Whatever the workers were told of the neighbour is done then.
     pass(&mut r, &counting, 40, |_| {});
-    r.remove_neighbor(1, [10, 0, 1, 2].into()).unwrap();
+    r.remove_neighbor(1, [10, 0, 1, 2]).unwrap();
     counting.wanted.store(80, Ordering::Relaxed);
     let start = Instant::now();
     let waiting = |r: &Router| {
@@ -376,7 +377,7 @@ fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
     }
     assert_eq!(r.set_workers(&[None]).map(|_| r.workers()), Ok(1));
     assert_eq!(counting.came(), 40);
-    r.add_neighbor(1, [10, 0, 1, 2].into(), TARGET, true).unwrap();
+    r.add_neighbor(1, [10, 0, 1, 2], TARGET, true).unwrap();
     pass(&mut r, &counting, 0, |_| {});
     check(&counting);
     stop(r);
