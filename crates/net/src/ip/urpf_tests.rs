@@ -50,7 +50,10 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
         let tables = t.clone();
         b.frame(move |s| UrpfLoose::<Ipv4Addr>::new(&tables, s.worker));
         b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
-        Urpf::ALL.into_iter().filter_map(Urpf::feature::<Ipv4Addr>).for_each(|f| b.feature("ip4-unicast", f, &[], &[]));
+        Urpf::ALL
+            .into_iter()
+            .filter_map(Urpf::feature::<Ipv4Addr>)
+            .for_each(|f| b.feature("ip4-unicast", f, &[], &[]));
     });
     (bench, h)
 }

@@ -50,6 +50,18 @@ impl Interval {
     }
 }
 
+impl Interval {
+    /// The longest time, in seconds.
+    pub fn longest(self) -> u32 {
+        (self.max / SECOND) as u32
+    }
+
+    /// The shortest time, in seconds.
+    pub fn shortest(self) -> u32 {
+        (self.min / SECOND) as u32
+    }
+}
+
 impl Default for Interval {
     /// 200 to 600 seconds.
     fn default() -> Self {

@@ -16,6 +16,17 @@ const WAIT: u64 = SECOND;
 /// Within this time the first question is asked where many may ask at once (MAX_RTR_SOLICITATION_DELAY).
 const FIRST: u64 = SECOND;
 
+/// How an address of an interface stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is being asked for, and not used yet.
+    Tentative,
+    /// Nobody else has it.
+    Unique,
+    /// Somebody else has it: it is not used.
+    Duplicate,
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {

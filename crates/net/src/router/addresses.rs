@@ -8,6 +8,7 @@ use super::side::Connected;
 use super::{InterfaceInfo, Routed, Router, RouterError};
 use crate::interface::Kind;
 use crate::ip::{Address, OwnAddresses, Path, Prefix, Source};
+use crate::nd::Standing;
 
 impl Router {
     /// Gives an interface an address, and the router the routes that follow from it.
@@ -96,8 +97,14 @@ impl Router {
     /// Makes the set of own addresses what it should be.
     pub(super) fn sync_own<A: Routed>(&mut self) {
         let (side, near) = A::side_mut(self);
-        let all = near.interfaces.values().flat_map(|i| A::own(i).map(move |a| (i, a)));
-        let own = all.fold(OwnAddresses::default(), |own, (i, a)| own.with(i.fib, a, i.index));
+        // Also those that are not used yet: what others say of them is for this router to hear.
+        let tentative = |i| A::tentative(i).map(|address| Address { address, len: A::Bits::BITS });
+        let of = |i| A::own(i).chain(tentative(i)).map(move |a| (i, a));
+        let own = near
+            .interfaces
+            .values()
+            .flat_map(of)
+            .fold(OwnAddresses::default(), |own, (i, a)| own.with(i.fib, a, i.index));
         if own != *side.own.get() {
             side.own.set(own);
         }
@@ -143,10 +150,12 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
         }
     };
     let scoped = |address: A| A::from_bits(A::scoped(address.to_bits(), i.index));
-    let all: Vec<Address<A>> = A::own(i).collect();
+    let all: Vec<Address<A>> = A::all(i).collect();
     let host = |address| Prefix::host(scoped(address));
     let most = A::Bits::BITS;
-    all.iter().for_each(|a| want(host(a.address), Path::Local));
+    A::own(i).for_each(|a| want(host(a.address), Path::Local));
+    // What is not used yet is asked for by nobody else either.
+    A::tentative(i).for_each(|a| want(host(a), Path::Drop));
     for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
         want(Prefix::new(scoped(a.address), a.len), Path::Attached(i.index));
     }
@@ -174,11 +183,27 @@ impl InterfaceInfo {
     }
 
     /// Its IPv6 addresses, the link-local one included, whether it was given or not.
-    pub fn own_ip6(&self) -> impl Iterator<Item = Address<Ipv6Addr>> + use<> {
+    pub fn all_ip6(&self) -> Vec<Address<Ipv6Addr>> {
         let mut all: Vec<Address<Ipv6Addr>> = self.addresses_of().collect();
         let implied = self.link_local().filter(|l| all.iter().all(|a| a.address != *l));
         all.extend(implied.map(|address| Address { address, len: 64 }));
-        all.into_iter()
+        all
+    }
+
+    /// How one of its IPv6 addresses stands; one of a loopback interface is nobody else's.
+    pub fn standing(&self, address: Ipv6Addr) -> Option<Standing> {
+        let of_loopback = (self.kind == Kind::Loopback).then_some(Standing::Unique);
+        of_loopback.or_else(|| self.standing.get(&address).copied())
+    }
+
+    /// Those of [`all_ip6`](Self::all_ip6) that nobody else has, as far as is known.
+    pub fn own_ip6(&self) -> impl Iterator<Item = Address<Ipv6Addr>> {
+        self.all_ip6().into_iter().filter(|a| self.standing(a.address) == Some(Standing::Unique))
+    }
+
+    /// Its link-local address, once it is in use.
+    pub(super) fn usable_link_local(&self) -> Option<Ipv6Addr> {
+        self.link_local().filter(|a| self.standing(*a) == Some(Standing::Unique))
     }
 
     /// Whether a host on one of its networks can have this address.

@@ -1,7 +1,7 @@
 //! The main thread's table of interfaces, with what finds them: by name, by what carries them, by network.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use drivers::{DeviceControl, Link};
 use wire::Mac;
@@ -9,6 +9,7 @@ use wire::Mac;
 use crate::ethernet::Tags;
 use crate::interface::{InterfaceTotals, Kind};
 use crate::ip::{Address, Ip, IpPrefix, Mss, Urpf};
+use crate::nd::{Advertisement, Standing};
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {
@@ -32,6 +33,12 @@ pub struct InterfaceInfo {
     pub addresses: Vec<Address>,
     /// Whether the operator wants IPv6 on it, whatever addresses it has.
     pub ip6: bool,
+    /// How its IPv6 addresses stand while it is up.
+    pub(super) standing: BTreeMap<Ipv6Addr, Standing>,
+    /// What hosts on its link are told of the router, if they are.
+    pub advertisement: Option<Advertisement>,
+    /// What they were told before they were told no more.
+    pub(super) last_advertisement: Option<Advertisement>,
     /// Index of the interface that carries it (its own for devices and loopbacks).
     pub parent: u32,
     /// The VLAN tags of a sub-interface.

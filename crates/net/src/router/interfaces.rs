@@ -156,6 +156,9 @@ impl Router {
             fib: 0,
             addresses: Vec::new(),
             ip6: false,
+            standing: std::collections::BTreeMap::new(),
+            advertisement: None,
+            last_advertisement: None,
             parent: on.map_or(index, |(parent, _)| parent),
             tags: on.map(|(_, tags)| tags),
             device: None,
@@ -337,6 +340,7 @@ impl Router {
             self.remove_address(index, address)?;
         }
         self.arcs.forget(index);
+        self.ip6_gone(index);
         self.neighbors_gone::<Ipv4Addr>(index);
         self.neighbors_gone::<Ipv6Addr>(index);
         self.forget_routes::<Ipv4Addr>(index);
@@ -509,6 +513,7 @@ impl Router {
         all.insert(0, index);
         for &i in &all {
             self.near.publish(i)?;
+            self.ip6_follows(i);
             self.sync_connected(i)?;
         }
         let mut what = Affected::default();

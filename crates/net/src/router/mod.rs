@@ -9,6 +9,7 @@ mod arp;
 mod balance;
 mod interface_table;
 mod interfaces;
+mod ip6;
 mod nd;
 mod neighbors;
 pub(crate) mod ping;
@@ -133,6 +134,7 @@ pub struct Router {
     near: Neighborhood,
     ip4: Side<Ipv4Addr>,
     ip6: Side<Ipv6Addr>,
+    nd: ip6::Ip6,
     pings: ping::Pings,
     // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
     bufs: Cache,
@@ -193,6 +195,7 @@ impl Router {
             },
             ip4: Side::new(&domain, ip4)?,
             ip6: Side::new(&domain, ip6)?,
+            nd: ip6::Ip6::default(),
             pings: ping::Pings::default(),
             domain,
             tables,

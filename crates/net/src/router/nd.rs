@@ -4,10 +4,11 @@ use std::net::Ipv6Addr;
 
 use buf::Held;
 use wire::nd::{self, Message, NdOption};
-use wire::{EthernetHeader, Ipv6Header, Mac, ethertype, ipv6};
+use wire::{EthernetHeader, Ipv6Header, Mac, ethertype, ipv6, mld};
 
 use super::Router;
 use crate::adjacency::ethernet;
+use crate::nd::{Standing, dad};
 use crate::neighbor::{Action, Event, Key};
 
 impl Router {
@@ -28,12 +29,34 @@ impl Router {
     fn nd_message(&mut self, now: u64, interface: u32, from: Mac, l3: &[u8], l4: usize) -> Option<()> {
         let (ip, _) = Ipv6Header::split(l3)?;
         let (message, options) = nd::parse(ip, l3.get(l4..)?).ok()?;
+        if message == Message::RouterSolicitation {
+            self.router_solicited(interface);
+        }
         let info = self.near.interfaces.get(interface)?;
         // Two interfaces of this router on one link hear each other: nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == from) {
             return None;
         }
-        let has = |ip: Ipv6Addr| info.own_ip6().any(|a| a.address == ip);
+        let has = |ip: Ipv6Addr| info.standing(ip) == Some(Standing::Unique);
+        let target = match message {
+            Message::NeighborSolicitation { target } | Message::NeighborAdvertisement { target, .. } => {
+                Some(target)
+            }
+            _ => None,
+        };
+        if let Some(target) = target.filter(|t| info.standing(*t) == Some(Standing::Tentative)) {
+            match message {
+                // RFC 4862 section 5.4.3: another one is about to use it; who asks from an address only wants to know.
+                Message::NeighborSolicitation { .. } if ip.src().is_unspecified() => {
+                    self.claimed(dad::Event::Solicited((interface, target)));
+                }
+                Message::NeighborAdvertisement { .. } => {
+                    self.claimed(dad::Event::Advertised((interface, target)));
+                }
+                _ => {}
+            }
+            return None;
+        }
         let event = match message {
             Message::NeighborSolicitation { .. } if has(ip.src()) => {
                 Event::Conflict((interface, ip.src()), from)
@@ -66,6 +89,16 @@ impl Router {
         };
         self.neighbor_event(now, event);
         Some(())
+    }
+
+    /// A query of Multicast Listener Discovery that came in by an interface.
+    pub(crate) fn punted_mld(&mut self, _now: u64, _worker: usize, mut packet: Held) {
+        let p = packet.packet();
+        let (interface, query) = (p.rx_if(), mld::parse_query(p.bytes()));
+        packet.free(&mut self.bufs);
+        if let Ok(query) = query {
+            self.listener_queried(interface, query);
+        }
     }
 
     /// Sends what the protocol asks for.

@@ -217,6 +217,7 @@ impl Router {
         self.now = now;
         self.neighbor_timeouts::<Ipv4Addr>(now);
         self.neighbor_timeouts::<Ipv6Addr>(now);
+        self.handle_ip6_timeouts(now);
     }
 
     fn neighbor_timeouts<A: Routed>(&mut self, now: u64) {
@@ -238,7 +239,11 @@ impl Router {
     /// When [`poll`](Router::poll) has something to do at the latest: nanoseconds of the monotonic clock.
     pub fn next_timeout(&self) -> Option<u64> {
         let neighbors = [self.near.neighbors4.poll_timeout(), self.near.neighbors6.poll_timeout()];
-        neighbors.into_iter().chain([self.ip4.sweep_at, self.ip6.sweep_at]).flatten().min()
+        neighbors
+            .into_iter()
+            .chain([self.ip4.sweep_at, self.ip6.sweep_at, self.ip6_timeout()])
+            .flatten()
+            .min()
     }
 
     /// Says which Ethernet address a neighbour has: for good (`fixed`), or as if it had been learned now.

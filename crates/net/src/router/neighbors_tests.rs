@@ -308,7 +308,8 @@ fn a_static_neighbour_survives_that_its_interface_goes_down() {
     let learned = Ipv4Addr::new(10, 0, 2, 9);
     lab.router.add_neighbor(1, learned, C_MAC, false).unwrap();
     assert!(lab.host_route(B) && lab.host_route(learned));
-    let view: Vec<_> = lab.router.neighbors::<Ipv4Addr>().map(|n| (n.ip, n.flags, n.mac, n.interface)).collect();
+    let view: Vec<_> =
+        lab.router.neighbors::<Ipv4Addr>().map(|n| (n.ip, n.flags, n.mac, n.interface)).collect();
     let line =
         |ip: &str, flags, mac: Mac| (ip.to_string(), flags, Some(mac.to_string()), "right".to_string());
     assert_eq!(view, [line("10.0.2.2", "S", B_MAC), line("10.0.2.9", "D", C_MAC)]);

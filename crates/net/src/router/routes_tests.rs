@@ -80,7 +80,10 @@ fn special_destinations_are_forwarded_by_no_default_route() {
     }
     // The operator's word goes before.
     router.add_route(0, "240.0.0.0/4".parse::<IpPrefix>().unwrap(), via(2)).unwrap();
-    assert_eq!(router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(240, 0, 0, 1)).unwrap().2.list, via(2).into());
+    assert_eq!(
+        router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(240, 0, 0, 1)).unwrap().2.list,
+        via(2).into()
+    );
 }
 
 #[test]
@@ -93,7 +96,10 @@ fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
     let own = Path::Via { next_hop: host.into(), interface: Some(1) };
     assert_eq!(router.routes::<Ipv4Addr>().lookup(0, host).unwrap().2.list, own.into());
     router.remove_route(0, "77.0.0.0/8".parse::<IpPrefix>().unwrap()).unwrap();
-    assert!(router.routes::<Ipv4Addr>().lookup(0, host).is_none(), "it goes with the route that it is behind");
+    assert!(
+        router.routes::<Ipv4Addr>().lookup(0, host).is_none(),
+        "it goes with the route that it is behind"
+    );
 }
 
 /// Many routes follow their interface in slices. A packet meanwhile goes where it may, or is dropped with a reason.
@@ -206,7 +212,10 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
     assert_eq!(leads_to(&router, "192.0.2.1"), None);
     router.add_route(0, Prefix4::DEFAULT, via(2)).unwrap();
     router.remove_interface(1).unwrap();
-    assert_eq!(router.routes::<Ipv4Addr>().lookup(0, "192.0.2.1".parse().unwrap()).unwrap().0, prefix("192.0.2.0/24"));
+    assert_eq!(
+        router.routes::<Ipv4Addr>().lookup(0, "192.0.2.1".parse().unwrap()).unwrap().0,
+        prefix("192.0.2.0/24")
+    );
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2));
 }
 

@@ -155,7 +155,8 @@ fn a_route_keeps_its_flows_whatever_others_there_are() {
         let list = PathList::new(ways.iter().map(way).collect()).unwrap();
         lab.router.add_route(0, "30.0.0.0/16".parse::<IpPrefix>().unwrap(), list).unwrap();
     };
-    let object = |lab: &Lab, to: [u8; 4]| lab.router.routes::<Ipv4Addr>().lookup(0, to.into()).unwrap().2.object;
+    let object =
+        |lab: &Lab, to: [u8; 4]| lab.router.routes::<Ipv4Addr>().lookup(0, to.into()).unwrap().2.object;
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     other(&mut lab, &[1, 2, 3]);
     assert_eq!(object(&lab, [20, 0, 0, 1]), object(&lab, [30, 0, 0, 1]));

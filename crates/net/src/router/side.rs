@@ -10,6 +10,7 @@ use wire::Mac;
 
 use super::{InterfaceInfo, Neighborhood, Router};
 use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes};
+use crate::nd::Standing;
 use crate::neighbor::{Action, Family, Neighbors};
 
 /// What the router has of one family.
@@ -61,6 +62,10 @@ pub trait Routed: Family {
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;
     /// Its neighbours, to be changed.
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;
+    /// The addresses of an interface.
+    fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
+    /// Those that may turn out to be another's, and are not used yet.
+    fn tentative(interface: &InterfaceInfo) -> impl Iterator<Item = Self>;
     /// The addresses of an interface that the router answers at.
     fn own(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
     /// Sends the packets that the protocol of neighbours asks for.
@@ -84,6 +89,14 @@ impl Routed for Ipv4Addr {
 
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Ipv4Addr> {
         &mut near.neighbors4
+    }
+
+    fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv4Addr>> {
+        interface.addresses_of()
+    }
+
+    fn tentative(_: &InterfaceInfo) -> impl Iterator<Item = Ipv4Addr> {
+        std::iter::empty()
     }
 
     fn own(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv4Addr>> {
@@ -112,6 +125,14 @@ impl Routed for Ipv6Addr {
 
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Ipv6Addr> {
         &mut near.neighbors6
+    }
+
+    fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv6Addr>> {
+        interface.all_ip6().into_iter()
+    }
+
+    fn tentative(interface: &InterfaceInfo) -> impl Iterator<Item = Ipv6Addr> {
+        interface.standing.iter().filter(|(_, s)| **s == Standing::Tentative).map(|(a, _)| *a)
     }
 
     fn own(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv6Addr>> {

@@ -1,0 +1,246 @@
+//! What IPv6 wants of an interface beyond its neighbours: that its addresses are nobody else's, that its groups are known, and
+//! that hosts hear of the router. Carries out what the protocols in [`crate::nd`] ask for.
+
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+use wire::nd::Message;
+use wire::{ethertype, ipv6, mld, nd};
+
+use super::{Router, RouterError};
+use crate::adjacency::ethernet;
+use crate::interface::Kind;
+use crate::ip::{Address, Prefix6};
+use crate::nd::advertiser::{self, Advertiser};
+use crate::nd::dad::{self, Dad};
+use crate::nd::listener::{self, Listener, Report};
+use crate::nd::{Advertisement, Standing};
+use crate::neighbor::Key;
+
+/// The protocols of all interfaces.
+#[derive(Default)]
+pub(super) struct Ip6 {
+    dad: Dad,
+    advertiser: Advertiser,
+    listener: Listener,
+}
+
+impl Ip6 {
+    fn next_timeout(&self) -> Option<u64> {
+        let all = [self.dad.poll_timeout(), self.advertiser.poll_timeout(), self.listener.poll_timeout()];
+        all.into_iter().flatten().min()
+    }
+}
+
+impl Router {
+    /// When something is to be done about IPv6, nanoseconds of the monotonic clock.
+    pub(super) fn ip6_timeout(&self) -> Option<u64> {
+        self.nd.next_timeout()
+    }
+
+    /// Does what is due at `now`.
+    pub(super) fn handle_ip6_timeouts(&mut self, now: u64) {
+        let (mut addresses, mut routers, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+        self.nd.dad.timeout(now, &mut addresses);
+        self.nd.advertiser.timeout(now, &mut routers);
+        self.nd.listener.timeout(now, &mut reports);
+        self.act_on_addresses(addresses);
+        routers.into_iter().for_each(|action| self.advertise(action));
+        self.report_groups(reports);
+    }
+
+    /// Sets how often an IPv6 address is asked for before it is used (DupAddrDetectTransmits, RFC 4862 section 5.1); 0: it is
+    /// used at once.
+    pub fn set_dad_transmits(&mut self, transmits: u8) {
+        self.nd.dad.transmits = transmits;
+    }
+
+    /// See [`set_dad_transmits`](Self::set_dad_transmits).
+    pub fn dad_transmits(&self) -> u8 {
+        self.nd.dad.transmits
+    }
+
+    /// Says whether the router advertises itself to the hosts on an interface, and what.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn set_advertisement(
+        &mut self,
+        index: u32,
+        wanted: Option<Advertisement>,
+    ) -> Result<(), RouterError> {
+        let before = std::mem::replace(&mut self.info_mut(index)?.advertisement, wanted);
+        let info = self.interface(index)?;
+        if before != info.advertisement && self.near.usable(index) {
+            let event = match &info.advertisement {
+                Some(wanted) => advertiser::Event::Start(index, wanted.interval),
+                None => advertiser::Event::Stop(index),
+            };
+            // The last words are what was said before.
+            if info.advertisement.is_none() {
+                self.info_mut(index)?.last_advertisement = before;
+            }
+            self.nd.advertiser.handle(self.now, event);
+        }
+        Ok(())
+    }
+
+    /// The groups that an interface has joined.
+    pub fn groups(&self, index: u32) -> impl Iterator<Item = Ipv6Addr> {
+        self.nd.listener.groups(index)
+    }
+
+    /// An interface changed: addresses are asked for that it did not have before, and those left alone that it has no more.
+    /// What is found out comes as further changes.
+    pub(super) fn ip6_follows(&mut self, index: u32) {
+        let usable = self.near.usable(index);
+        let Some(info) = self.near.interfaces.get_mut(index) else { return };
+        if info.kind == Kind::Loopback {
+            return;
+        }
+        let was_up = !info.standing.is_empty();
+        let wanted: BTreeSet<Ipv6Addr> = match usable {
+            true => info.all_ip6().iter().map(|a| a.address).collect(),
+            false => BTreeSet::new(),
+        };
+        let gone: Vec<Ipv6Addr> = info.standing.keys().copied().filter(|a| !wanted.contains(a)).collect();
+        let new: Vec<Ipv6Addr> = wanted.iter().copied().filter(|a| !info.standing.contains_key(a)).collect();
+        info.standing.retain(|a, _| wanted.contains(a));
+        info.standing.extend(new.iter().map(|a| (*a, Standing::Tentative)));
+        let advertises = info.advertisement.as_ref().map(|a| a.interval).filter(|_| !wanted.is_empty());
+        if wanted.is_empty() && !was_up {
+            return;
+        }
+        let (now, mut actions) = (self.now, Vec::new());
+        for address in gone {
+            self.nd.dad.handle(now, dad::Event::Stop((index, address)), &mut actions);
+        }
+        if wanted.is_empty() {
+            self.nd.advertiser.handle(now, advertiser::Event::Down(index));
+            self.nd.listener.handle(now, listener::Event::Down(index), &mut Vec::new());
+            return;
+        }
+        self.join_groups(index);
+        for address in new {
+            // Many may come up with the link, but few are given an address at the same moment (RFC 4862 section 5.4.2).
+            let event = dad::Event::Start { key: (index, address), delay: !was_up };
+            self.nd.dad.handle(now, event, &mut actions);
+        }
+        match advertises {
+            Some(interval) if !was_up => {
+                self.nd.advertiser.handle(now, advertiser::Event::Start(index, interval));
+            }
+            _ => self.nd.advertiser.handle(now, advertiser::Event::Changed(index)),
+        }
+        self.act_on_addresses(actions);
+    }
+
+    /// An interface is about to be removed.
+    pub(super) fn ip6_gone(&mut self, index: u32) {
+        self.nd.dad.handle(self.now, dad::Event::Down(index), &mut Vec::new());
+        self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
+        self.nd.listener.handle(self.now, listener::Event::Down(index), &mut Vec::new());
+    }
+
+    /// Somebody asked for an address that is not used yet, or said that it has it.
+    pub(super) fn claimed(&mut self, event: dad::Event) {
+        let mut actions = Vec::new();
+        self.nd.dad.handle(self.now, event, &mut actions);
+        self.act_on_addresses(actions);
+    }
+
+    /// A host asks for routers.
+    pub(super) fn router_solicited(&mut self, interface: u32) {
+        self.nd.advertiser.handle(self.now, advertiser::Event::Solicited(interface));
+    }
+
+    /// A router asks for listeners.
+    pub(super) fn listener_queried(&mut self, interface: u32, query: mld::Query) {
+        self.nd.listener.handle(self.now, listener::Event::Query(interface, query), &mut Vec::new());
+    }
+
+    fn act_on_addresses(&mut self, actions: Vec<dad::Action>) {
+        for action in actions {
+            match action {
+                dad::Action::Probe((interface, target)) => {
+                    let group = ipv6::solicited_node(target.to_bits());
+                    let message = nd::build(
+                        Ipv6Addr::UNSPECIFIED,
+                        Ipv6Addr::from_bits(group),
+                        &Message::NeighborSolicitation { target },
+                        &[],
+                    );
+                    self.send_to_group(interface, group, &message);
+                }
+                dad::Action::Unique(key) => self.stands(key, Standing::Unique),
+                dad::Action::Duplicate(key) => {
+                    let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
+                    tracing::warn!(
+                        event = "neighbor",
+                        "{name}: another station has the address {}, which is not used: take it away or give another one",
+                        key.1
+                    );
+                    self.stands(key, Standing::Duplicate);
+                }
+            }
+        }
+    }
+
+    /// It is known how an address stands.
+    fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) {
+        let Some(info) = self.near.interfaces.get_mut(interface) else { return };
+        info.standing.insert(address, standing);
+        self.sync_own::<Ipv6Addr>();
+        self.join_groups(interface);
+        let done = self.sync_connected(interface);
+        self.neighbors_follow::<Ipv6Addr>(interface);
+        if let Err(e) = done {
+            tracing::error!("the routes of {address}: {e}");
+        }
+    }
+
+    /// Joins the groups that an interface is to be in, and leaves others.
+    fn join_groups(&mut self, interface: u32) {
+        let Some(info) = self.near.interfaces.get(interface) else { return };
+        let asked = info.standing.iter().filter(|(_, s)| **s != Standing::Duplicate);
+        let nodes = asked.map(|(a, _)| ipv6::solicited_node(a.to_bits()));
+        let groups = nodes.chain([ipv6::ALL_ROUTERS]).map(Ipv6Addr::from_bits).collect();
+        let mut reports = Vec::new();
+        self.nd.listener.handle(self.now, listener::Event::Groups(interface, groups), &mut reports);
+        self.report_groups(reports);
+    }
+
+    fn report_groups(&mut self, reports: Vec<Report>) {
+        for Report(interface, records) in reports {
+            // RFC 3810 section 5.2.13: from no address, as long as there is no link-local one.
+            let from = self.near.interfaces.get(interface).and_then(|i| i.usable_link_local());
+            for packet in mld::reports(from.unwrap_or(Ipv6Addr::UNSPECIFIED), &records) {
+                self.send_to_group(interface, ipv6::ALL_MLDV2_ROUTERS, &packet);
+            }
+        }
+    }
+
+    fn advertise(&mut self, action: advertiser::Action) {
+        let (index, last) = match action {
+            advertiser::Action::Advertise(index) => (index, false),
+            advertiser::Action::Withdraw(index) => (index, true),
+        };
+        let Some(info) = self.near.interfaces.get(index) else { return };
+        let Some(says) = info.advertisement.as_ref().or(info.last_advertisement.as_ref()) else { return };
+        // Routers are known by their link-local addresses (RFC 4861 section 6.1.2).
+        let Some(from) = info.usable_link_local() else { return };
+        let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
+        let mut networks: Vec<Prefix6> = given.map(|a| a.prefix()).collect();
+        networks.dedup();
+        let all = Ipv6Addr::from_bits(ipv6::ALL_NODES);
+        let packet = says.packet((from, all), info.mac, info.mtu, &networks, last);
+        self.send_to_group(index, ipv6::ALL_NODES, &packet);
+    }
+
+    /// Sends a packet to a group on the link of an interface.
+    fn send_to_group(&mut self, interface: u32, group: u128, packet: &[u8]) {
+        let Some(info) = self.near.interfaces.get(interface) else { return };
+        let header = ethernet(ipv6::multicast_mac(group), info.mac, info.tags, ethertype::IPV6);
+        self.send_to(0, interface, "interface-output", &[&header, packet].concat());
+    }
+}
