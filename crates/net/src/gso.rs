@@ -6,7 +6,7 @@
 use buf::{Cache, Flags, Frame, GsoKind, Packet};
 use wire::checksum::finish_partial;
 use wire::gso::{Kind, Segmentation};
-use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype};
+use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
 
 use crate::checksum;
 use crate::pieces::{Payload, inherit};
@@ -14,8 +14,6 @@ use crate::pieces::{Payload, inherit};
 /// Why a packet is not cut, or not summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Packets of this kind are not cut here.
-    Kind,
     /// The headers are not what the segmentation needs.
     Headers,
     /// There would be more segments than fit in a frame.
@@ -45,23 +43,30 @@ pub fn complete(p: &mut Packet<'_>) -> Result<(), Fault> {
     if checksum::complete(p, l3) { Ok(()) } else { Err(Fault::Checksum) }
 }
 
-/// How the packet, whose IPv4 header is at `l3`, is to be cut.
+/// How long the header of either family says that the packet is.
+fn said_len(l3: &[u8]) -> Option<usize> {
+    match l3.first()? >> 4 {
+        6 => Ipv6Header::split(l3).map(|(ip, _)| ip.total_len()),
+        _ => Ipv4Header::split(l3).map(|(ip, _)| usize::from(ip.total_len())),
+    }
+}
+
+/// How the packet, whose network header is at `l3`, is to be cut.
 fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
     let gso = p.cold().gso().ok_or(Fault::Headers)?;
     let kind = match gso.kind {
-        GsoKind::Tcp4 => Kind::TcpV4,
-        GsoKind::UdpL4 => Kind::UdpV4,
-        GsoKind::Tcp6 => return Err(Fault::Kind),
+        GsoKind::Tcp4 | GsoKind::Tcp6 => Kind::Tcp,
+        GsoKind::UdpL4 => Kind::Udp,
     };
     let frame = p.bytes();
-    let (ip, _) = frame.get(l3..).and_then(Ipv4Header::split).ok_or(Fault::Headers)?;
-    let end = p.total_len().min(l3 + usize::from(ip.total_len()));
+    let said = frame.get(l3..).and_then(said_len).ok_or(Fault::Headers)?;
+    let end = p.total_len().min(l3 + said);
     let plan = |payload| Segmentation::new(kind, frame, l3, payload, gso.size).map_err(|_| Fault::Headers);
     let headers = plan(0)?.header_len();
     plan(end.checked_sub(headers).ok_or(Fault::Headers)?)
 }
 
-/// Cuts a packet, whose IPv4 header is at `l3`, into segments, each whole in one buffer, checksums complete. After an
+/// Cuts a packet, whose network header is at `l3`, into segments, each whole in one buffer, checksums complete. After an
 /// error `segments` holds some that are to be freed.
 pub fn cut(p: &Packet<'_>, l3: usize, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Fault> {
     let plan = plan(p, l3)?;

@@ -1,4 +1,4 @@
-//! Cutting a large TCP or UDP packet over IPv4 into segments: the arithmetic and the headers, not the copying.
+//! Cutting a large TCP or UDP packet over IPv4 or IPv6 into segments: the arithmetic and the headers, not the copying.
 //!
 //! A host hands over up to 64 KiB in one packet when its interface says that it can cut it (generic segmentation
 //! offload). Where such a packet leaves by an interface that cannot, it is cut here: [`Segmentation::new`] looks at the
@@ -8,17 +8,19 @@
 
 use std::fmt;
 
+use crate::extension::Chain;
 use crate::ipv4::{self, Ipv4Header, protocol};
+use crate::ipv6::Ipv6Header;
 use crate::tcp::{Flags, TcpHeader};
 use crate::udp::UdpHeader;
 
 /// What the segments are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// TCP segments over IPv4.
-    TcpV4,
-    /// UDP datagrams over IPv4.
-    UdpV4,
+    /// TCP segments.
+    Tcp,
+    /// UDP datagrams.
+    Udp,
 }
 
 /// Why a packet cannot be cut.
@@ -66,7 +68,7 @@ pub struct Segment {
     pub start: usize,
     /// Bytes of payload.
     pub len: usize,
-    /// IPv4 identification.
+    /// Identification of IPv4; IPv6 has none.
     pub id: u16,
     /// TCP sequence number.
     pub seq: u32,
@@ -74,9 +76,48 @@ pub struct Segment {
     pub flags: Flags,
 }
 
+/// What a segment of this kind is in an IP header.
+fn protocol_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Tcp => protocol::TCP,
+        Kind::Udp => protocol::UDP,
+    }
+}
+
+/// Bytes of a packet's network headers, and its identification.
+fn network_header(kind: Kind, packet: &[u8]) -> Result<(usize, u16), GsoError> {
+    let (ip, _) = Ipv4Header::split(packet).ok_or(GsoError::Header)?;
+    match ip.version() {
+        4 if ip.protocol() != protocol_of(kind) || ip.is_fragment() => Err(GsoError::Kind),
+        4 if ip.ihl() < 5 => Err(GsoError::Header),
+        4 => Ok((ip.header_len(), ip.id())),
+        6 => {
+            let chain = Chain::of(packet).map_err(|_| GsoError::Header)?;
+            let is_kind = chain.protocol == protocol_of(kind) && chain.fragment.is_none();
+            if is_kind { Ok((chain.offset, 0)) } else { Err(GsoError::Kind) }
+        }
+        _ => Err(GsoError::Kind),
+    }
+}
+
+/// Makes the network headers right for `transport_len` bytes behind them; gives the partial checksum of those.
+fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> Option<u16> {
+    let total_len = u16::try_from(packet.len()).ok()?.checked_add(transport_len)?;
+    if packet.first()? >> 4 == 6 {
+        let (ip, _) = Ipv6Header::split_mut(packet)?;
+        ip.set_payload_len(total_len.checked_sub(Ipv6Header::LEN as u16)?);
+        return Some(ip.pseudo_sum(protocol_of(kind), transport_len.into()).fold());
+    }
+    let (ip, _) = Ipv4Header::split_mut(packet)?;
+    ip.set_total_len(total_len);
+    ip.set_id(id);
+    let partial = ip.pseudo_sum(transport_len).fold();
+    ipv4::write_checksum(packet).then_some(partial)
+}
+
 impl Segmentation {
     /// Looks at the headers of a packet, which `frame` begins with (all that is known of the payload is its length); the
-    /// IPv4 header is at `l3`. Each segment but the last carries `size` bytes of payload.
+    /// header of IPv4 or IPv6 is at `l3`. Each segment but the last carries `size` bytes of payload.
     ///
     /// # Errors
     /// When the packet cannot be cut, see [`GsoError`].
@@ -88,35 +129,25 @@ impl Segmentation {
         size: u16,
     ) -> Result<Segmentation, GsoError> {
         let packet = frame.get(l3..).ok_or(GsoError::Header)?;
-        let (ip, _) = Ipv4Header::split(packet).ok_or(GsoError::Header)?;
-        let expected = match kind {
-            Kind::TcpV4 => protocol::TCP,
-            Kind::UdpV4 => protocol::UDP,
-        };
-        if ip.version() != 4 || ip.protocol() != expected || ip.is_fragment() {
-            return Err(GsoError::Kind);
-        }
-        if ip.ihl() < 5 {
-            return Err(GsoError::Header);
-        }
-        let l4 = l3 + ip.header_len();
-        let transport = packet.get(ip.header_len()..).ok_or(GsoError::Header)?;
+        let (network_len, id) = network_header(kind, packet)?;
+        let l4 = l3 + network_len;
+        let transport = packet.get(network_len..).ok_or(GsoError::Header)?;
         let (l4_len, seq, flags) = match kind {
-            Kind::TcpV4 => {
+            Kind::Tcp => {
                 let (tcp, _) = TcpHeader::split(transport).ok_or(GsoError::Header)?;
                 (tcp.header_len(), tcp.seq(), tcp.flags())
             }
-            Kind::UdpV4 => (UdpHeader::LEN, 0, Flags::default()),
+            Kind::Udp => (UdpHeader::LEN, 0, Flags::default()),
         };
-        let shortest = if kind == Kind::TcpV4 { TcpHeader::LEN } else { UdpHeader::LEN };
+        let shortest = if kind == Kind::Tcp { TcpHeader::LEN } else { UdpHeader::LEN };
         if l4_len < shortest || transport.len() < l4_len {
             return Err(GsoError::Header);
         }
         let size = usize::from(size);
-        if size == 0 || ip.header_len() + l4_len + size > usize::from(u16::MAX) {
+        if size == 0 || network_len + l4_len + size > usize::from(u16::MAX) {
             return Err(GsoError::Size);
         }
-        Ok(Segmentation { kind, l3, l4, header_len: l4 + l4_len, payload_len, size, id: ip.id(), seq, flags })
+        Ok(Segmentation { kind, l3, l4, header_len: l4 + l4_len, payload_len, size, id, seq, flags })
     }
 
     /// Bytes of headers in front of each segment's payload, the link header included.
@@ -163,13 +194,13 @@ impl Segmentation {
     /// Where the checksum field is, from [`csum_start`](Self::csum_start).
     pub fn csum_offset(&self) -> usize {
         match self.kind {
-            Kind::TcpV4 => 16,
-            Kind::UdpV4 => 6,
+            Kind::Tcp => 16,
+            Kind::Udp => 6,
         }
     }
 
     /// Writes the headers of `segment` to the front of `out`, from those of the packet, which `frame` begins with as it
-    /// did for [`new`](Self::new): lengths, identification, sequence number, control bits and the IPv4 checksum are
+    /// did for [`new`](Self::new): lengths, identification, sequence number, control bits and the checksum of IPv4 are
     /// right, and the transport checksum is partial. Gives whether both slices hold the headers.
     pub fn write_headers(&self, frame: &[u8], segment: &Segment, out: &mut [u8]) -> bool {
         let (Some(from), Some(out)) = (frame.get(..self.header_len), out.get_mut(..self.header_len)) else {
@@ -178,26 +209,18 @@ impl Segmentation {
         out.copy_from_slice(from);
         let l4_len = self.header_len - self.l4 + segment.len;
         // `new` has checked that the lengths fit.
-        let Ok(total_len) = u16::try_from(self.l4 - self.l3 + l4_len) else { return false };
         let transport_len = l4_len as u16;
-
         let Some((packet, transport)) = out.split_at_mut_checked(self.l4) else { return false };
         let Some(packet) = packet.get_mut(self.l3..) else { return false };
-        let Some((ip, _)) = Ipv4Header::split_mut(packet) else { return false };
-        ip.set_total_len(total_len);
-        ip.set_id(segment.id);
-        let partial = ip.pseudo_sum(transport_len).fold();
-        if !ipv4::write_checksum(packet) {
-            return false;
-        }
+        let Some(partial) = write_network(self.kind, packet, transport_len, segment.id) else { return false };
         match self.kind {
-            Kind::TcpV4 => {
+            Kind::Tcp => {
                 let Some((tcp, _)) = TcpHeader::split_mut(transport) else { return false };
                 tcp.set_seq(segment.seq);
                 tcp.set_flags(segment.flags);
                 tcp.set_checksum(partial);
             }
-            Kind::UdpV4 => {
+            Kind::Udp => {
                 let Some((udp, _)) = UdpHeader::split_mut(transport) else { return false };
                 udp.set_length(transport_len);
                 udp.set_checksum(partial);

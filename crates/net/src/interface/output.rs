@@ -22,7 +22,6 @@ reasons! {
         Down = "interface-down", Warn, "the interface that the packet should leave by is down";
         Deleted = "interface-deleted", Info, "the interface that the packet should leave by is gone";
         Loopback = "loopback-output", Warn, "the packet was sent out of a loopback interface, which leads nowhere";
-        Kind = "unknown-kind", Warn, "this router does not cut packets of this kind into segments";
         Headers = "bad-headers", Error, "the headers of the packet are not what its segmentation needs";
         TooMany = "too-many-segments", Warn, "the packet would be cut into more segments than fit in a frame";
         TooLarge = "segment-too-large", Warn, "a segment would be larger than a buffer";
@@ -34,7 +33,6 @@ reasons! {
 impl From<Fault> for Reason {
     fn from(fault: Fault) -> Reason {
         match fault {
-            Fault::Kind => Reason::Kind,
             Fault::Headers => Reason::Headers,
             Fault::TooMany => Reason::TooMany,
             Fault::TooLarge => Reason::TooLarge,

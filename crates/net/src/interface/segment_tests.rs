@@ -278,7 +278,7 @@ fn what_cannot_be_cut_is_dropped_whole() {
     let nothing = tcp_packet(100, 0);
     assert_eq!(refused(h, &nothing.frame, |_, p| nothing.set(p)), "bad-headers");
     let six = Large { kind: GsoKind::Tcp6, ..tcp_packet(3000, 1000) };
-    assert_eq!(refused(h, &six.frame, |_, p| six.set(p)), "unknown-kind");
+    assert_eq!(refused(h, &six.frame, |_, p| six.set(p)), "bad-headers");
     let udp = Large { kind: GsoKind::UdpL4, ..tcp_packet(3000, 1000) };
     assert_eq!(refused(h, &udp.frame, |_, p| udp.set(p)), "bad-headers");
     let cut_off = tcp_packet(0, 1000);

@@ -1,9 +1,11 @@
+use std::net::Ipv6Addr;
+
 use proptest::prelude::*;
 use wire::builder::PacketBuilder;
 use wire::checksum::finish_partial;
 use wire::gso::{GsoError, Kind, Segmentation};
 use wire::tcp::Flags;
-use wire::{Ipv4Header, Mac, TcpHeader, UdpHeader};
+use wire::{Ipv4Header, Ipv6Header, Mac, TcpHeader, UdpHeader, protocol};
 
 use crate::{plain_checksum, plain_transport_checksum};
 
@@ -52,7 +54,7 @@ proptest! {
         let headers = l4 + 20 + tcp_words * 4;
 
         // All that is known are the headers.
-        let plan = Segmentation::new(Kind::TcpV4, &frame[..headers], l3, payload.len(), size).unwrap();
+        let plan = Segmentation::new(Kind::Tcp, &frame[..headers], l3, payload.len(), size).unwrap();
         prop_assert_eq!(plan.header_len(), headers);
         let segments = cut(&plan, &frame);
         prop_assert_eq!(segments.len(), plan.count());
@@ -84,7 +86,7 @@ proptest! {
     #[test]
     fn udp_datagrams_make_up_the_packet(payload in prop::collection::vec(any::<u8>(), 0..5000), size in 1u16..3000) {
         let frame = builder(0, &[]).udp(1, 2).payload(&payload).build();
-        let plan = Segmentation::new(Kind::UdpV4, &frame, 14, payload.len(), size).unwrap();
+        let plan = Segmentation::new(Kind::Udp, &frame, 14, payload.len(), size).unwrap();
         let mut reassembled = Vec::<u8>::new();
         for s in cut(&plan, &frame) {
             prop_assert_eq!(plain_checksum(&s[14..34]), 0);
@@ -95,6 +97,41 @@ proptest! {
             reassembled.extend(data);
         }
         prop_assert_eq!(reassembled, payload);
+    }
+
+    #[test]
+    fn segments_of_ipv6_make_up_the_packet(
+        payload in prop::collection::vec(any::<u8>(), 0..5000),
+        size in 1u16..3000,
+        (tcp, options) in any::<(bool, bool)>(),
+    ) {
+        let b = PacketBuilder::ipv6(Ipv6Addr::from_bits(0x2001 << 112 | 5), Ipv6Addr::from_bits(0x2001 << 112 | 9));
+        let b = b.ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])).partial_checksum();
+        // Destination options: padding.
+        let b = if options { b.extension(protocol::DESTINATION_OPTIONS, &[1, 4, 0, 0, 0, 0]) } else { b };
+        let l4 = 14 + 40 + if options { 8 } else { 0 };
+        let (b, kind, own) = if tcp { (b.tcp(1, 80, 7, 9, Flags::ACK), Kind::Tcp, 20) } else { (b.udp(1, 2), Kind::Udp, 8) };
+        let frame = b.payload(&payload).build();
+        let plan = Segmentation::new(kind, &frame, 14, payload.len(), size).unwrap();
+        prop_assert_eq!(plan.header_len(), l4 + own);
+        let mut reassembled = Vec::<u8>::new();
+        for s in cut(&plan, &frame) {
+            let (ip, _) = Ipv6Header::split(&s[14..]).unwrap();
+            prop_assert_eq!(ip.total_len(), s.len() - 14);
+            let mut pseudo = [ip.src().octets(), ip.dst().octets()].concat();
+            pseudo.extend((s.len() as u32 - l4 as u32).to_be_bytes());
+            pseudo.extend([0, 0, 0, if tcp { protocol::TCP } else { protocol::UDP }]);
+            pseudo.extend(&s[l4..]);
+            prop_assert_eq!(plain_checksum(&pseudo), 0);
+            if tcp {
+                prop_assert_eq!(TcpHeader::split(&s[l4..]).unwrap().0.seq(), 7 + reassembled.len() as u32);
+            }
+            reassembled.extend(&s[l4 + own..]);
+        }
+        prop_assert_eq!(reassembled, payload);
+        // A fragment is not cut again.
+        let fragment = PacketBuilder::ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST).fragment(0, true).udp(1, 2).build();
+        prop_assert!(Segmentation::new(kind, &fragment, 0, 100, size).is_err());
     }
 
     #[test]
@@ -110,7 +147,7 @@ proptest! {
             let at = at.index(frame.len());
             frame[at] = value;
         }
-        let kind = if tcp { Kind::TcpV4 } else { Kind::UdpV4 };
+        let kind = if tcp { Kind::Tcp } else { Kind::Udp };
         let l3 = if valid { 14 } else { l3 };
         if let Ok(plan) = Segmentation::new(kind, &frame, l3, payload_len, size) {
             prop_assert!(plan.header_len() <= frame.len());
@@ -131,23 +168,23 @@ fn what_cannot_be_cut() {
     let tcp = builder(0, &[]).tcp(1, 2, 3, 4, Flags::ACK);
     let frame = tcp.build();
     let new = |kind, frame: &[u8], size| Segmentation::new(kind, frame, 14, 5000, size).map(|_| ());
-    assert_eq!(new(Kind::TcpV4, &frame, 1448), Ok(()));
-    assert_eq!(new(Kind::TcpV4, &frame, 65_495), Ok(()));
-    assert_eq!(new(Kind::TcpV4, &frame, 65_496), Err(GsoError::Size));
-    assert_eq!(new(Kind::TcpV4, &frame, 0), Err(GsoError::Size));
-    assert_eq!(new(Kind::UdpV4, &frame, 1448), Err(GsoError::Kind));
-    assert_eq!(new(Kind::TcpV4, &tcp.fragment(0, true).build(), 1448), Err(GsoError::Kind));
-    assert_eq!(new(Kind::TcpV4, &frame[..53], 1448), Err(GsoError::Header));
+    assert_eq!(new(Kind::Tcp, &frame, 1448), Ok(()));
+    assert_eq!(new(Kind::Tcp, &frame, 65_495), Ok(()));
+    assert_eq!(new(Kind::Tcp, &frame, 65_496), Err(GsoError::Size));
+    assert_eq!(new(Kind::Tcp, &frame, 0), Err(GsoError::Size));
+    assert_eq!(new(Kind::Udp, &frame, 1448), Err(GsoError::Kind));
+    assert_eq!(new(Kind::Tcp, &tcp.fragment(0, true).build(), 1448), Err(GsoError::Kind));
+    assert_eq!(new(Kind::Tcp, &frame[..53], 1448), Err(GsoError::Header));
     let mut bad = frame.clone();
     bad[14 + 20 + 12] = 4 << 4;
-    assert_eq!(new(Kind::TcpV4, &bad, 1448), Err(GsoError::Header));
+    assert_eq!(new(Kind::Tcp, &bad, 1448), Err(GsoError::Header));
     bad[14 + 20 + 12] = 6 << 4;
-    assert_eq!(new(Kind::TcpV4, &bad, 1448), Err(GsoError::Header));
+    assert_eq!(new(Kind::Tcp, &bad, 1448), Err(GsoError::Header));
     let mut short = builder(0, &[]).udp(1, 2).build();
-    assert_eq!(new(Kind::UdpV4, &short, 1448), Ok(()));
+    assert_eq!(new(Kind::Udp, &short, 1448), Ok(()));
     short[14] = 0x44;
-    assert_eq!(new(Kind::UdpV4, &short, 1448), Err(GsoError::Header));
+    assert_eq!(new(Kind::Udp, &short, 1448), Err(GsoError::Header));
     let mut six = frame;
     six[14] = 0x65;
-    assert_eq!(new(Kind::TcpV4, &six, 1448), Err(GsoError::Kind));
+    assert_eq!(new(Kind::Tcp, &six, 1448), Err(GsoError::Kind));
 }
