@@ -44,7 +44,7 @@ use interface_table::InterfaceTable;
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
-pub use ping::PingReply;
+pub use ping::{PingReply, PingTarget};
 pub use poll::{Hooks, PuntHandler};
 pub use reassembly::{check_reassembly, reassembly_defaults};
 pub use side::{Routed, Side};

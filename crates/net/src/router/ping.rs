@@ -1,27 +1,47 @@
 //! The router's own pings: echo requests from the main thread, and the replies that workers punt.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use buf::Held;
 use buf::layout::DATA_ROOM;
 use wire::builder::PacketBuilder;
-use wire::{IcmpHeader, Ipv4Header};
+use wire::extension::Chain;
+use wire::{IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header};
 
-use super::{Router, RouterError};
-use crate::ip::{Address, Ip, Path};
+use super::{Routed, Router, RouterError};
+use crate::ip::{Address, Packets, Path};
 
-/// The node that requests are sent to.
-pub(crate) const SEND: &str = "ip4-lookup";
 /// Pings under way at once, at most.
 const SESSIONS: usize = 64;
 /// Requests of one ping that wait for their reply, and replies that wait to be taken, at most.
 const WAITING: usize = 256;
 /// Lookups from VRF to VRF on the way to an interface.
 const MAX_HOPS: usize = 8;
-/// Bytes of the headers of an echo request.
-const HEADERS: usize = Ipv4Header::LEN + IcmpHeader::LEN;
+
+/// Bytes of the headers of an echo request to `destination`.
+fn headers(destination: IpAddr) -> usize {
+    match destination {
+        IpAddr::V4(_) => Ipv4Header::LEN + IcmpHeader::LEN,
+        IpAddr::V6(_) => Ipv6Header::LEN + Icmpv6Header::LEN,
+    }
+}
+
+/// Whom to ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PingTarget {
+    /// The destination.
+    pub address: IpAddr,
+    /// The interface whose link it is on, for a link-local one.
+    pub interface: Option<u32>,
+}
+
+impl<A: Into<IpAddr>> From<A> for PingTarget {
+    fn from(address: A) -> PingTarget {
+        PingTarget { address: address.into(), interface: None }
+    }
+}
 
 /// A reply to one of the router's own pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +49,7 @@ pub struct PingReply {
     /// Sequence number of the request.
     pub seq: u16,
     /// Who answered.
-    pub from: Ipv4Addr,
+    pub from: IpAddr,
     /// Bytes of ICMP header and data.
     pub bytes: usize,
     /// Time to live that the reply had left.
@@ -47,8 +67,8 @@ pub(crate) struct Pings {
 
 struct Session {
     fib: u16,
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
+    source: IpAddr,
+    to: PingTarget,
     size: usize,
     /// Sequence number and time of requests without a reply, the oldest first.
     sent: VecDeque<(u16, u64)>,
@@ -65,30 +85,14 @@ impl Router {
     pub fn ping_start(
         &mut self,
         fib: u16,
-        destination: Ipv4Addr,
-        source: Option<Ipv4Addr>,
+        to: impl Into<PingTarget>,
+        source: Option<IpAddr>,
         size: usize,
     ) -> Result<u16, RouterError> {
-        if HEADERS + size > DATA_ROOM {
-            let most = DATA_ROOM - HEADERS;
-            return Err(RouterError(format!("a ping of {size} bytes is too large: {most} at most")));
-        }
-        let (interface, near) = self.egress(fib, destination)?;
-        if let Some(i) = interface.and_then(|i| self.near.interfaces.get(i))
-            && HEADERS + size > usize::from(i.mtu)
-        {
-            let most = usize::from(i.mtu) - HEADERS;
-            return Err(RouterError(format!(
-                "a ping of {size} bytes does not fit {}: {most} at most",
-                i.name
-            )));
-        }
-        let source = match source {
-            Some(own) if self.ip4.own.get().contains(fib, own.to_bits()) => own,
-            Some(other) => {
-                return Err(RouterError(format!("{other} is no address of this router in table {fib}")));
-            }
-            None => self.source_for(fib, interface, near)?,
+        let to = to.into();
+        let source = match to.address {
+            IpAddr::V4(a) => self.ping_source(fib, (a, to.interface), source, size)?.into(),
+            IpAddr::V6(a) => self.ping_source(fib, (a, to.interface), source, size)?.into(),
         };
         if self.pings.sessions.len() >= SESSIONS {
             return Err(RouterError(format!("there are {SESSIONS} pings under way: stop one first")));
@@ -98,10 +102,46 @@ impl Router {
             id = id.wrapping_add(1);
         }
         self.pings.last = id;
-        let session =
-            Session { fib, source, destination, size, sent: VecDeque::new(), replies: VecDeque::new() };
+        let session = Session { fib, source, to, size, sent: VecDeque::new(), replies: VecDeque::new() };
         self.pings.sessions.insert(id, session);
         Ok(id)
+    }
+
+    /// The address that requests of `size` bytes come from.
+    fn ping_source<A: Routed>(
+        &self,
+        fib: u16,
+        (destination, by): (A, Option<u32>),
+        source: Option<IpAddr>,
+        size: usize,
+    ) -> Result<A, RouterError> {
+        let headers = headers(destination.into());
+        if headers + size > DATA_ROOM {
+            let most = DATA_ROOM - headers;
+            return Err(RouterError(format!("a ping of {size} bytes is too large: {most} at most")));
+        }
+        let scoped = |address: A, on| A::scoped(address.to_bits(), on);
+        let link = by.filter(|on| scoped(destination, *on) != destination.to_bits());
+        let (interface, near) = match link {
+            Some(on) => (Some(on), destination),
+            None => self.egress(fib, destination)?,
+        };
+        if let Some(i) = interface.and_then(|i| self.near.interfaces.get(i))
+            && headers + size > usize::from(i.mtu)
+        {
+            let most = usize::from(i.mtu) - headers;
+            return Err(RouterError(format!(
+                "a ping of {size} bytes does not fit {}: {most} at most",
+                i.name
+            )));
+        }
+        let is_own = |a: &A| A::side(self).own.get().contains(fib, scoped(*a, interface.unwrap_or(0)));
+        match source {
+            Some(own) => A::of(own)
+                .filter(is_own)
+                .ok_or_else(|| RouterError(format!("{own} is no address of this router in table {fib}"))),
+            None => self.source_towards(fib, interface, near),
+        }
     }
 
     /// Sends request number `seq` of a ping at `now` (nanoseconds of the monotonic clock).
@@ -112,9 +152,15 @@ impl Router {
         let missing = || RouterError(format!("there is no ping {id}"));
         let s = self.pings.sessions.get_mut(&id).ok_or_else(missing)?;
         let data: Vec<u8> = (0..s.size).map(|i| i as u8).collect();
-        let request =
-            PacketBuilder::ipv4(s.source, s.destination).id(seq).echo_request(id, seq).payload(&data);
-        let fib = s.fib;
+        let (request, node) = match (s.source, s.to.address) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                (PacketBuilder::ipv4(from, to).id(seq), Ipv4Addr::NODES.lookup)
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => (PacketBuilder::ipv6(from, to), Ipv6Addr::NODES.lookup),
+            _ => return Err(missing()),
+        };
+        let request = request.echo_request(id, seq).payload(&data);
+        let (fib, by) = (s.fib, s.to.interface);
         s.sent.retain(|(waiting, _)| *waiting != seq);
         if s.sent.len() >= WAITING {
             s.sent.pop_front();
@@ -122,8 +168,10 @@ impl Router {
         s.sent.push_back((seq, now));
         let no_buffer = || RouterError("no buffer is free for the echo request".into());
         let mut held = self.packet(&request.build()).ok_or_else(no_buffer)?;
-        held.packet().set_fib(fib);
-        if self.send(0, SEND, held) {
+        let mut p = held.packet();
+        p.set_fib(fib);
+        by.into_iter().for_each(|interface| p.set_tx_if(interface));
+        if self.send(0, node, held) {
             Ok(())
         } else {
             Err(RouterError("the worker does not take packets from the main thread: it is too busy".into()))
@@ -141,11 +189,11 @@ impl Router {
     }
 
     /// The interface that packets to `destination` leave by (`None`: they stay here), and the neighbour they go to.
-    fn egress(&self, fib: u16, destination: Ipv4Addr) -> Result<(Option<u32>, Ipv4Addr), RouterError> {
+    fn egress<A: Routed>(&self, fib: u16, destination: A) -> Result<(Option<u32>, A), RouterError> {
         let refused = |why: &str| RouterError(format!("{destination} cannot be pinged: {why}"));
         let mut table = fib;
         for _ in 0..MAX_HOPS {
-            let Some((prefix, _, to)) = self.ip4.routes.lookup(table, destination) else {
+            let Some((prefix, _, to)) = A::side(self).routes.lookup(table, destination) else {
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
             // What is looked up has an end, if it is recursive. Of several ways any will do.
@@ -153,8 +201,8 @@ impl Router {
             let Some(path) = end.or_else(|| to.list.paths().next()) else { continue };
             return match path {
                 Path::Via { next_hop, interface } => {
-                    let next_hop = Ipv4Addr::of(next_hop)
-                        .ok_or_else(|| refused("its next hop is of the other family"))?;
+                    let next_hop =
+                        A::of(next_hop).ok_or_else(|| refused("its next hop is of the other family"))?;
                     let interface = interface.or_else(|| self.near.connected(table, next_hop.into()));
                     Ok((interface, next_hop))
                 }
@@ -175,13 +223,13 @@ impl Router {
 
     /// The address to send from: on the network of the next hop, else the first one of the interface, else the first one in
     /// the VRF.
-    fn source_for(&self, fib: u16, interface: Option<u32>, near: Ipv4Addr) -> Result<Ipv4Addr, RouterError> {
-        let own = self.ip4.own.get();
+    fn source_towards<A: Routed>(&self, fib: u16, interface: Option<u32>, near: A) -> Result<A, RouterError> {
+        let own = A::side(self).own.get();
         if interface.is_none() && own.contains(fib, near.to_bits()) {
             return Ok(near);
         }
         let of = interface.and_then(|i| self.near.interfaces.get(i)).filter(|i| i.fib == fib);
-        let addresses: Vec<Address<Ipv4Addr>> = of.map_or_else(Vec::new, |i| i.addresses_of().collect());
+        let addresses: Vec<Address<A>> = of.map_or_else(Vec::new, |i| A::own(i).collect());
         let best = addresses.iter().find(|a| a.prefix().contains(near)).or_else(|| addresses.first());
         let none = || RouterError(format!("the router has no address in table {fib} to ping from"));
         best.map(|a| a.address).or_else(|| own.first(fib)).ok_or_else(none)
@@ -195,12 +243,31 @@ pub(crate) fn reply(router: &mut Router, now: u64, _worker: usize, mut held: Hel
     held.free(&mut router.bufs);
 }
 
+/// What a reply says of itself.
+struct Header {
+    src: IpAddr,
+    dst: IpAddr,
+    hops: u8,
+    icmp_at: usize,
+}
+
+fn header(l3: &[u8]) -> Option<Header> {
+    if l3.first()? >> 4 == 6 {
+        let (ip, _) = Ipv6Header::split(l3)?;
+        let icmp_at = Chain::of(l3).ok()?.offset;
+        return Some(Header { src: ip.src().into(), dst: ip.dst().into(), hops: ip.hop_limit(), icmp_at });
+    }
+    let (ip, _) = Ipv4Header::split(l3)?;
+    Some(Header { src: ip.src().into(), dst: ip.dst().into(), hops: ip.ttl(), icmp_at: ip.header_len() })
+}
+
 /// Notes the reply `l3`, `total` bytes long of which these are the first, if anybody waits for it.
 fn note(pings: &mut Pings, now: u64, l3: &[u8], total: usize) -> Option<()> {
-    let (ip, _) = Ipv4Header::split(l3)?;
-    let (icmp, _) = IcmpHeader::split(l3.get(ip.header_len()..)?)?;
+    let ip = header(l3)?;
+    // The fields of an echo are at the same places in both families.
+    let (icmp, _) = IcmpHeader::split(l3.get(ip.icmp_at..)?)?;
     let s = pings.sessions.get_mut(&icmp.echo_id())?;
-    if ip.dst() != s.source || ip.src() != s.destination {
+    if ip.dst != s.source || ip.src != s.to.address {
         return None;
     }
     let at = s.sent.iter().position(|(seq, _)| *seq == icmp.echo_seq())?;
@@ -210,9 +277,9 @@ fn note(pings: &mut Pings, now: u64, l3: &[u8], total: usize) -> Option<()> {
     }
     s.replies.push_back(PingReply {
         seq,
-        from: ip.src(),
-        bytes: total.saturating_sub(ip.header_len()),
-        ttl: ip.ttl(),
+        from: ip.src,
+        bytes: total.saturating_sub(ip.icmp_at),
+        ttl: ip.hops,
         rtt: Duration::from_nanos(now.saturating_sub(sent)),
     });
     Some(())

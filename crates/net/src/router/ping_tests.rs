@@ -12,6 +12,10 @@ fn addr(s: &str) -> Ipv4Addr {
     s.parse().unwrap()
 }
 
+fn ip(s: &str) -> IpAddr {
+    s.parse().unwrap()
+}
+
 fn address(router: &mut Router, interface: u32, address: &str, len: u8) {
     router.add_address(interface, Address::new(addr(address), len)).unwrap();
 }
@@ -36,7 +40,7 @@ fn punted(router: &mut Router, src: &str, dst: &str, id: u16, seq: u16) -> Held 
 }
 
 /// The address that requests of a ping come from, while it is under way.
-fn source(router: &Router, id: u16) -> Option<Ipv4Addr> {
+fn source(router: &Router, id: u16) -> Option<IpAddr> {
     router.pings.sessions.get(&id).map(|s| s.source)
 }
 
@@ -45,7 +49,7 @@ fn the_router_answers_its_own_pings() {
     let (mut router, mut worker) = router();
     let loop0 = loopback(&mut router, "loop0");
     address(&mut router, loop0, "10.0.0.1", 32);
-    let own = addr("10.0.0.1");
+    let own = ip("10.0.0.1");
     let id = router.ping_start(0, own, None, 2000).unwrap();
     assert_eq!(source(&router, id), Some(own));
     for seq in 1..=3 {
@@ -111,11 +115,11 @@ fn requests_come_from_an_address_that_fits_the_way() {
         ("10.0.0.1", "10.0.0.1"),
     ] {
         let id = router.ping_start(0, addr(to), None, 56).unwrap();
-        assert_eq!(source(&router, id), Some(addr(from)), "to {to}");
+        assert_eq!(source(&router, id), Some(ip(from)), "to {to}");
         router.ping_stop(id);
     }
-    let id = router.ping_start(0, addr("10.0.0.9"), Some(addr("9.9.9.9")), 56).unwrap();
-    assert_eq!(source(&router, id), Some(addr("9.9.9.9")));
+    let id = router.ping_start(0, addr("10.0.0.9"), Some(ip("9.9.9.9")), 56).unwrap();
+    assert_eq!(source(&router, id), Some(ip("9.9.9.9")));
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn what_cannot_be_pinged_is_refused_with_the_reason() {
     router.add_route(1, "203.0.113.0/24".parse::<IpPrefix>().unwrap(), Path::Table(0)).unwrap();
     router.add_route(1, "10.0.0.0/24".parse::<IpPrefix>().unwrap(), Path::Attached(pg0)).unwrap();
     let mut refused = |fib, to: &str, source: Option<&str>, size| {
-        router.ping_start(fib, addr(to), source.map(addr), size).unwrap_err().0
+        router.ping_start(fib, addr(to), source.map(ip), size).unwrap_err().0
     };
     for (text, fib, to, source, size) in [
         ("no route", 0, "172.16.0.1", None, 56),
@@ -179,7 +183,7 @@ fn only_the_reply_to_a_request_counts_and_only_once() {
         assert_eq!(replies.len(), counts, "{src} {dst} {id} {seq}");
         if let [r] = replies[..] {
             let rtt = Duration::from_nanos(250);
-            assert_eq!(r, PingReply { seq: 7, from: addr("10.0.0.2"), bytes: 18, ttl: 61, rtt });
+            assert_eq!(r, PingReply { seq: 7, from: ip("10.0.0.2"), bytes: 18, ttl: 61, rtt });
         }
     }
     router.ping_stop(id);
@@ -191,7 +195,7 @@ fn what_waits_is_bounded() {
     let (mut router, mut worker) = router();
     let loop0 = loopback(&mut router, "loop0");
     address(&mut router, loop0, "10.0.0.1", 32);
-    let own = addr("10.0.0.1");
+    let own = ip("10.0.0.1");
     let ids: Vec<u16> = (0..SESSIONS).map(|_| router.ping_start(0, own, None, 0).unwrap()).collect();
     assert!(router.ping_start(0, own, None, 0).unwrap_err().0.contains("64 pings"));
     for seq in 0..WAITING as u16 + 10 {

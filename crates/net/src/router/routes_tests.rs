@@ -182,7 +182,7 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
         router.add_route(0, prefix(route), path).unwrap();
         assert_eq!(leads_to(&router, "192.0.2.1"), expected, "{route} by {path:?}");
     }
-    assert!(router.ping_start(0, "192.0.2.1".parse().unwrap(), None, 56).is_ok());
+    assert!(router.ping_start(0, "192.0.2.1".parse::<Ipv4Addr>().unwrap(), None, 56).is_ok());
     // As the interface goes and comes.
     router.set_admin(1, false).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2), "by the default route");
@@ -229,7 +229,7 @@ fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
     }
     for to in ["50.0.0.1", "60.0.0.1", "70.0.0.1"] {
         assert!(router.routes::<Ipv4Addr>().lookup(0, to.parse().unwrap()).is_none(), "{to}");
-        assert!(router.ping_start(0, to.parse().unwrap(), None, 56).is_err());
+        assert!(router.ping_start(0, to.parse::<Ipv4Addr>().unwrap(), None, 56).is_err());
         assert_eq!(lost(&router, to), Some(Lost::Circle(to.parse().unwrap())));
     }
     // What leads out of the circle resolves both.
