@@ -49,6 +49,11 @@ impl<T> Slab<T> {
         Some(())
     }
 
+    /// Memory of the chunks, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK * size_of::<Slot<T>>()
+    }
+
     /// Takes the value at `at`, which must be one's.
     pub fn remove(&mut self, at: u32) -> Option<T> {
         let next = self.free;

@@ -586,6 +586,12 @@ impl<A: Ip> Routes<A> {
         self.objects.len()
     }
 
+    /// Memory of all routes and tables, in bytes.
+    pub fn memory_total(&self) -> usize {
+        let of_vrf = |v: &Vrf<A>| v.lookup.memory_bytes() + v.prefixes.memory_bytes();
+        self.vrfs.values().map(of_vrf).sum::<usize>() + self.rib.routes.memory_bytes()
+    }
+
     /// Memory of a VRF's lookup table in bytes.
     pub fn memory_bytes(&self, fib: u16) -> usize {
         self.vrfs.get(&fib).map_or(0, |v| v.lookup.memory_bytes())

@@ -7,6 +7,7 @@
 mod addresses;
 mod arp;
 mod balance;
+mod budget;
 mod interface_table;
 mod interfaces;
 mod ip6;
@@ -41,6 +42,7 @@ use crate::tables::{self, Tables, Writers};
 
 use interface_table::InterfaceTable;
 
+pub use budget::RouteMemory;
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
@@ -135,6 +137,7 @@ pub struct Router {
     ip4: Side<Ipv4Addr>,
     ip6: Side<Ipv6Addr>,
     nd: ip6::Ip6,
+    budget: budget::Budget,
     pings: ping::Pings,
     // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
     bufs: Cache,
@@ -196,6 +199,7 @@ impl Router {
             ip4: Side::new(&domain, ip4)?,
             ip6: Side::new(&domain, ip6)?,
             nd: ip6::Ip6::default(),
+            budget: budget::Budget::default(),
             pings: ping::Pings::default(),
             domain,
             tables,

@@ -95,7 +95,7 @@ impl Router {
     /// Adds the operator's route, or changes its paths.
     ///
     /// # Errors
-    /// When there is no such VRF, a next hop is of the other family, or there is no more room.
+    /// When there is no such VRF, a next hop is of the other family, or there is no more room or [memory](Self::route_memory).
     pub fn add_route(
         &mut self,
         fib: u16,
@@ -123,6 +123,10 @@ impl Router {
                     A::NAME
                 )));
             }
+        }
+        let mut sources = A::side(self).routes.exact(fib, prefix);
+        if !sources.any(|(source, _)| source == Source::Static) {
+            self.admit_route()?;
         }
         let (side, near) = A::side_mut(self);
         side.routes.add(fib, prefix, Source::Static, list, near)?;

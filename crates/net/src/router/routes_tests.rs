@@ -288,3 +288,25 @@ fn recursive_routes_that_follow_lose_no_packet() {
     assert_eq!(dropped, []);
     assert!(sinks[1].packets() > 0 && sinks[2].packets() > 0, "both ways were taken");
 }
+
+#[test]
+fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
+    let (mut router, _worker) = crate::testing::router();
+    let to = |n: u32| Prefix4::new(Ipv4Addr::from_bits(0x0b00_0000 | n << 8 | 1), 32);
+    let before = router.route_memory();
+    assert!(before.limit > before.used && before.refused == 0);
+    router.set_route_memory(before.used + (4 << 20));
+    let refused = (0..).find_map(|n| Some((n, router.add_route(0, to(n), Path::Drop).err()?))).unwrap();
+    assert!(refused.1.0.contains("no room for another route: the routes take"), "{}", refused.1);
+    let full = router.route_memory();
+    assert!(full.used <= full.limit && full.refused == 1, "{full:?}");
+    // Those that are there may change and go, and what follows from interfaces is never refused.
+    router.add_route(0, to(0), Path::Unreachable).unwrap();
+    let loop0 = router.add_loopback("loop0", Mac([2, 0, 0, 0, 0, 1])).unwrap();
+    router.set_admin(loop0, true).unwrap();
+    router.add_address(loop0, Address::new(Ipv4Addr::new(10, 0, 0, 1), 24)).unwrap();
+    assert!(router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(10, 0, 0, 1)).is_some());
+    assert!(router.add_route(0, to(refused.0), Path::Drop).is_err());
+    router.set_route_memory(u64::MAX);
+    router.add_route(0, to(refused.0), Path::Drop).unwrap();
+}
