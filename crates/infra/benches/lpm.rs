@@ -7,7 +7,7 @@
 //! it is the fastest of some rounds that counts for each vector, so that others on the machine do not; changes are
 //! counted in the thread's processor time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
@@ -17,126 +17,18 @@ use infra::hash::{Seeded, mix64};
 use infra::lpm::{Address, Lpm, LpmFull, LpmLookup, NO_ROUTE, dir24, trie};
 use infra::mem::Pages;
 use infra::quiesce::Domain;
+use testkit::rib::{Family, Prefixes, Random, extend, real};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-type Routes<A> = Vec<(A, u8)>;
 
 /// Destinations of each case.
 const DESTINATIONS: usize = 1 << 18;
 /// How often each vector is looked up.
 const ROUNDS: usize = 15;
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix64(self.0)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
-    }
-
-    /// Between 0 and 1.
-    fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// What the two families do not have in common.
-trait Family: Address + std::fmt::LowerHex {
-    /// The variable that names the file of a real table, and the lengths that are usual, with how many of a thousand
-    /// have them.
-    const REAL: (&'static str, &'static [(u8, usize)]);
-    fn random(r: &mut Random) -> Self;
-    fn parse(text: &str) -> Option<Self>;
-}
-
-impl Family for u32 {
-    const REAL: (&'static str, &'static [(u8, usize)]) =
-        ("VOLLEY_RIB", &[(16, 20), (18, 20), (19, 40), (20, 60), (21, 60), (22, 120), (23, 90), (24, 590)]);
-
-    fn random(r: &mut Random) -> u32 {
-        r.next() as u32
-    }
-
-    fn parse(text: &str) -> Option<u32> {
-        Some(text.parse::<std::net::Ipv4Addr>().ok()?.to_bits())
-    }
-}
-
-impl Family for u128 {
-    const REAL: (&'static str, &'static [(u8, usize)]) = (
-        "VOLLEY_RIB6",
-        &[
-            (29, 31),
-            (32, 263),
-            (36, 36),
-            (40, 44),
-            (44, 41),
-            (48, 440),
-            (46, 15),
-            (64, 30),
-            (33, 50),
-            (56, 50),
-        ],
-    );
-
-    fn random(r: &mut Random) -> u128 {
-        u128::from(r.next()) << 64 | u128::from(r.next())
-    }
-
-    fn parse(text: &str) -> Option<u128> {
-        Some(text.parse::<std::net::Ipv6Addr>().ok()?.to_bits())
-    }
-}
-
-/// The table of a real router, or one of as many /20s or so as there are; and what to call it.
-fn real<A: Family>() -> Result<(&'static str, Routes<A>)> {
-    let (variable, lengths) = A::REAL;
-    if let Some(file) = std::env::var_os(variable) {
-        let parse = |line: &str| {
-            let (address, len) = line.split_once('\t')?.0.split_once('/')?;
-            Some((A::parse(address)?, len.parse().ok()?))
-        };
-        let routes: Option<Routes<A>> = std::fs::read_to_string(file)?.lines().map(parse).collect();
-        return Ok(("real", routes.ok_or("a line is no prefix")?));
-    }
-    println!("{variable} does not name the file of a real routing table: prefixes are made up");
-    let mut r = Random(7);
-    let unicast = A::parse("2000::").unwrap_or(A::ZERO);
-    let top = u8::from(unicast != A::ZERO) * 12;
-    let each = |len: u8| (unicast | A::random(&mut r).down(top)) & A::mask(len);
-    let all = lengths.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, 30 * n));
-    let mut each = each;
-    let set: HashSet<_> = all.map(|len| (each(len), len)).collect();
-    Ok(("made up", set.into_iter().collect()))
-}
-
-/// Adds routes of the same lengths, each with the first bits of one that is there.
-fn extend<A: Family>(routes: &Routes<A>, n: usize) -> Routes<A> {
-    let mut r = Random(1);
-    let mut all = routes.clone();
-    let mut seen: HashSet<(A, u8)> = all.iter().copied().collect();
-    for tries in 0.. {
-        if all.len() >= n {
-            break;
-        }
-        let (prefix, len) = routes[r.below(routes.len())];
-        // The more there are, the further from a real one.
-        let keep = A::mask(len.saturating_sub((4 + r.below(13) + tries / (4 * n)) as u8));
-        let new = (prefix & keep | A::random(&mut r) & !keep) & A::mask(len);
-        if seen.insert((new, len)) {
-            all.push((new, len));
-        }
-    }
-    all
-}
-
 /// Addresses below routes, each route as likely as any other, or with Zipf's law the first ones likelier.
-fn destinations<A: Family>(routes: &Routes<A>, zipf: bool) -> Vec<A> {
-    let mut r = Random(3);
+fn destinations<A: Family>(routes: &Prefixes<A>, zipf: bool) -> Vec<A> {
+    let mut r = Random::new(3);
     let mut pick = || match zipf {
         true => (((routes.len() as f64).ln() * r.fraction()).exp() as usize).min(routes.len() - 1),
         false => r.below(routes.len()),
@@ -174,7 +66,7 @@ fn used() -> f64 {
 struct Hashes<A: Address>(Vec<(u8, HashMap<A, u32, Seeded>)>);
 
 impl<A: Address> Hashes<A> {
-    fn new(routes: &Routes<A>) -> Self {
+    fn new(routes: &Prefixes<A>) -> Self {
         let mut of = vec![HashMap::with_hasher(Seeded::default()); 129];
         for (n, (prefix, len)) in routes.iter().enumerate() {
             of[usize::from(*len)].insert(*prefix, 1 + n as u32);
@@ -215,7 +107,7 @@ impl Report {
         &mut self,
         table: &str,
         case: &str,
-        routes: &Routes<W::Addr>,
+        routes: &Prefixes<W::Addr>,
         (mut writer, reader): (W, impl LpmLookup<Addr = W::Addr>),
     ) -> Result<()>
     where
@@ -265,11 +157,11 @@ fn main() -> Result<()> {
     let domain = Domain::new();
 
     let (origin, six) = real::<u128>()?;
-    let mut r = Random(2);
+    let mut r = Random::new(2);
     let mut below = |bits: u8, len: u8| (0x2001 << 112 | u128::random(&mut r) >> bits) & u128::mask(len);
-    let mixed: Routes<u128> =
+    let mixed: Prefixes<u128> =
         (0..255_000).map(|i| [128, 112, 64, 48][i % 4]).map(|len| (below(16, len), len)).collect();
-    let hosts: Routes<u128> = (0..100_000).map(|_| (below(40, 128), 128)).collect();
+    let hosts: Prefixes<u128> = (0..100_000).map(|_| (below(40, 128), 128)).collect();
     let cases = [
         ("one", vec![(0x2001_0db8 << 96, 32)]),
         (origin, six.clone()),
@@ -285,7 +177,8 @@ fn main() -> Result<()> {
     }
 
     let (origin, four) = real::<u32>()?;
-    let hosts: Routes<u32> = (0..1_000_000u32).map(|n| (n.wrapping_mul(0x9e37_7900) | n & 255, 32)).collect();
+    let hosts: Prefixes<u32> =
+        (0..1_000_000u32).map(|n| (n.wrapping_mul(0x9e37_7900) | n & 255, 32)).collect();
     let cases = [
         ("one-4", vec![(0x0a00_0000, 16)]),
         (if origin == "real" { "real-4" } else { "made up-4" }, four.clone()),
@@ -298,7 +191,7 @@ fn main() -> Result<()> {
     }
 
     if is_wanted("vrfs") {
-        let (mut tables, mut r) = (Vec::new(), Random(5));
+        let (mut tables, mut r) = (Vec::new(), Random::new(5));
         let mut bytes = 0;
         for _ in 0..100 {
             let (mut writer, reader) = trie(&domain)?;

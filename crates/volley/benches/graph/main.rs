@@ -2,36 +2,39 @@
 //! generator's own work is not counted, the transmit node's is.
 //!
 //! `cargo bench -p volley --bench graph [-- NAME…]` prints a table and writes `target/bench/graph.json`, one object a
-//! line. Every repetition runs the same number of packets; figures are the median over the repetitions.
+//! line. The tables of real routers are read from the files that `VOLLEY_RIB` and `VOLLEY_RIB6` name. Every repetition runs the same number of packets; figures are the median over the repetitions.
+
+mod table;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use drivers::pktgen::{self, Field, Mode, Stream, Template};
+use drivers::pktgen::{self, Stream, Template};
 use infra::quiesce::Participant;
-use net::ip::{Address, Path, PathList, Prefix4, Weighted};
+use net::ip::{Address, IpPrefix, Path, PathList, Weighted};
 use net::router::{Parts, Router, Sizes};
 use wire::Mac;
+
+use table::{Load, Table};
 
 /// Repetitions that count, and packets in each.
 const REPETITIONS: usize = 15;
 const PACKETS: usize = 400_000;
-/// Bytes on the wire behind the frame that memory does not hold (the frame check sequence).
-const FCS: usize = 4;
 
 /// The path that a feature is compared with, and the benchmark that does so.
 const PLAIN: &str = "ip4-1";
 const FEATURE: &str = "ip4-1-feature";
 
 /// What a benchmark does.
+#[derive(Clone, Copy)]
 struct Bench {
     name: &'static str,
     what: &'static str,
     vector: usize,
     ports: u8,
-    routes: u32,
+    table: Table,
     next_hops: u32,
     /// Paths of each route.
     paths: u32,
@@ -41,90 +44,113 @@ struct Bench {
     target: f64,
 }
 
-const BENCHES: [Bench; 7] = [
-    Bench {
-        name: PLAIN,
-        what: "one route",
-        vector: 256,
-        ports: 1,
-        routes: 1,
-        next_hops: 1,
-        paths: 1,
-        sizes: &[64],
-        feature: false,
-        target: 35.0,
-    },
+/// The path that others differ from.
+const ONE: Bench = Bench {
+    name: PLAIN,
+    what: "one route",
+    vector: 256,
+    ports: 1,
+    table: Table::Consecutive4(1),
+    next_hops: 1,
+    paths: 1,
+    sizes: &[64],
+    feature: false,
+    target: 35.0,
+};
+
+/// The same of IPv6.
+const ONE6: Bench =
+    Bench { name: "ip6-1", what: "one IPv6 route", table: Table::One6, sizes: &[84], target: 45.0, ..ONE };
+
+/// Sizes of the mixed benchmarks.
+const SIZES: &[usize] = &[64, 576, 1500];
+
+const BENCHES: [Bench; 14] = [
+    ONE,
     Bench {
         name: "ip4-mix",
         what: "four ports, 1,000 next hops, sizes 64/576/1500",
-        vector: 256,
         ports: 4,
-        routes: 1000,
+        table: Table::Consecutive4(1000),
         next_hops: 1000,
-        paths: 1,
-        sizes: &[64, 576, 1500],
-        feature: false,
+        sizes: SIZES,
         target: 45.0,
+        ..ONE
+    },
+    Bench {
+        name: "ip4-255k",
+        what: "255 k routes, 1,000 next hops, random destinations",
+        table: Table::Consecutive4(255_000),
+        next_hops: 1000,
+        target: 45.0,
+        ..ONE
     },
     Bench {
         name: "ip4-1m",
         what: "1 M routes, 1,000 next hops, random destinations",
-        vector: 256,
-        ports: 1,
-        routes: 1_000_000,
+        table: Table::Consecutive4(1_000_000),
         next_hops: 1000,
-        paths: 1,
-        sizes: &[64],
-        feature: false,
-        target: 65.0,
+        target: 50.0,
+        ..ONE
+    },
+    Bench {
+        name: "ip4-real",
+        what: "1.05 M routes of a real table, 1,000 next hops, random prefixes",
+        table: Table::Real4,
+        next_hops: 1000,
+        target: 50.0,
+        ..ONE
     },
     Bench {
         name: "ip4-ecmp",
         what: "one route with 8 paths, random destinations",
-        vector: 256,
-        ports: 1,
-        routes: 1,
         next_hops: 8,
         paths: 8,
-        sizes: &[64],
-        feature: false,
         target: 55.0,
+        ..ONE
+    },
+    ONE6,
+    Bench {
+        name: "ip6-255k",
+        what: "255 k IPv6 routes (/128, /112, /64, /48), 1,000 next hops",
+        table: Table::Mixed6(255_000),
+        next_hops: 1000,
+        target: 80.0,
+        ..ONE6
     },
     Bench {
-        name: "ip4-1-v1",
-        what: "as ip4-1, 1 packet a vector",
-        vector: 1,
-        ports: 1,
-        routes: 1,
-        next_hops: 1,
-        paths: 1,
-        sizes: &[64],
-        feature: false,
-        target: 600.0,
+        name: "ip6-real",
+        what: "240 k IPv6 routes of a real table, 1,000 next hops, random prefixes",
+        table: Table::Real6,
+        next_hops: 1000,
+        target: 80.0,
+        ..ONE6
     },
     Bench {
-        name: "ip4-1-v16",
-        what: "as ip4-1, 16 packets a vector",
+        name: "mix",
+        what: "IPv4 and IPv6 3:1, real tables, four ports, sizes 84/576/1500",
+        ports: 4,
+        table: Table::Both,
+        next_hops: 1000,
+        sizes: &[84, 576, 1500],
+        target: 70.0,
+        ..ONE
+    },
+    Bench { name: "ip4-1-v1", what: "as ip4-1, 1 packet a vector", vector: 1, target: 600.0, ..ONE },
+    Bench { name: "ip4-1-v16", what: "as ip4-1, 16 packets a vector", vector: 16, target: 90.0, ..ONE },
+    Bench {
+        name: "ip6-1-v16",
+        what: "as ip6-1, 16 packets a vector",
         vector: 16,
-        ports: 1,
-        routes: 1,
-        next_hops: 1,
-        paths: 1,
-        sizes: &[64],
-        feature: false,
-        target: 90.0,
+        target: f64::INFINITY,
+        ..ONE6
     },
     Bench {
         name: FEATURE,
         what: "as ip4-1, with a counter on the unicast arc",
-        vector: 256,
-        ports: 1,
-        routes: 1,
-        next_hops: 1,
-        paths: 1,
-        sizes: &[64],
         feature: true,
         target: f64::NAN,
+        ..ONE
     },
 ];
 
@@ -139,33 +165,36 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// The first destination of the routed networks.
-const FIRST: u32 = 0x1400_0000;
-
-/// The router of a benchmark: port `i` has 10.i.0.1/16, next hops are spread over the ports, routes over the next hops.
+/// The router of a benchmark: port `i` has 10.i.0.1/16 and fd00:0:0:i::1/64, next hops are spread over the ports, routes over the
+/// next hops.
 fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
+    // Its load is made first: from the address of the port that it comes in by.
+    let mac = |i: u8| Mac([2, 0xfe, 0, 0, 0, i]);
+    let load = Load::new(b.table, b.sizes, mac(0))?;
     let mut parts = Router::build(volley::features::install, &Sizes::default())?;
     let r = &mut parts.router;
     let mut ports = Vec::new();
     for i in 0..=b.ports {
-        let mac = Mac([2, 0xfe, 0, 0, 0, i]);
-        let (device, generator, _) = pktgen::open(&pktgen::Config { mac: mac.0, ..Default::default() });
+        let (device, generator, _) = pktgen::open(&pktgen::Config { mac: mac(i).0, ..Default::default() });
         let index = r.add_device(&format!("pg{i}"), device)?;
         r.set_mtu(index, 1500)?;
         r.set_admin(index, true)?;
         r.add_address(index, Address::new(Ipv4Addr::new(10, i, 0, 1), 16))?;
-        ports.push((index, mac, generator));
+        r.add_address(index, Address::new(Ipv6Addr::new(0xfd00, 0, 0, i.into(), 0, 0, 0, 1), 64))?;
+        ports.push((index, generator));
     }
     for n in 0..b.next_hops {
-        let (port, ip) = next_hop(b, n);
-        r.add_neighbor(ports[usize::from(port)].0, ip, Mac::from_u64(0x0200_0000_0000 | u64::from(n)), true)?;
+        for is_v6 in [false, true] {
+            let (port, ip) = next_hop(b, n, is_v6);
+            let mac = Mac::from_u64(0x0200_0000_0000 | u64::from(n));
+            r.add_neighbor(ports[usize::from(port)].0, ip, mac, true)?;
+        }
     }
-    let mut prefix = Prefix4::new(Ipv4Addr::from_bits(FIRST), 24);
-    for i in 0..b.routes {
-        let via = |n| Path::Via { next_hop: next_hop(b, n % b.next_hops).1.into(), interface: None };
+    for (i, prefix) in (0..).zip(load.prefixes) {
+        let is_v6 = matches!(prefix, IpPrefix::V6(_));
+        let via = |n: u32| Path::Via { next_hop: next_hop(b, n % b.next_hops, is_v6).1, interface: None };
         let paths = (i..i + b.paths).map(|n| Weighted { path: via(n), weight: 1 });
         r.add_route(0, prefix, PathList::new(paths.collect())?)?;
-        prefix = prefix.next().ok_or("there are not so many prefixes")?;
     }
     if b.feature {
         for (index, ..) in &ports {
@@ -174,47 +203,28 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     }
     // With one port, traffic enters by a port of its own; with several, every port sends to all.
     let inputs = if b.ports == 1 { &ports[..1] } else { &ports[1..] };
-    for (index, mac, generator) in inputs {
-        generator.add(stream(b, *mac))?;
+    for (port, (_, generator)) in inputs.iter().enumerate() {
+        // Many are shared out, so that memory does not hold each of them several times.
+        let (skip, step) = if load.templates.len() > 1000 { (port, inputs.len()) } else { (0, 1) };
+        let mut templates: Vec<Template> = load.templates.iter().skip(skip).step_by(step).cloned().collect();
+        let to = if b.ports == 1 { mac(0) } else { mac(port as u8 + 1) };
+        templates.iter_mut().for_each(|t| t.bytes[..6].copy_from_slice(&to.0));
+        generator.add(Stream { name: "bench".into(), templates, vector: b.vector, ..Stream::default() })?;
         generator.set_enabled(None, true);
-        let _ = index;
     }
     Ok(parts)
 }
 
 /// Port and address of a next hop.
-fn next_hop(b: &Bench, n: u32) -> (u8, Ipv4Addr) {
+fn next_hop(b: &Bench, n: u32, is_v6: bool) -> (u8, IpAddr) {
     let port = 1 + (n % u32::from(b.ports)) as u8;
     let host = 2 + n / u32::from(b.ports);
-    (port, Ipv4Addr::from_bits(0x0a00_0000 | u32::from(port) << 16 | host))
-}
-
-fn stream(b: &Bench, router: Mac) -> Stream {
-    let template = |size: &usize| {
-        let payload = size - FCS - 14 - 20 - 8;
-        let packet =
-            wire::builder::PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::from_bits(FIRST))
-                .ethernet(Mac([2, 0, 0, 0, 9, 9]), router)
-                .udp(1024, 1024)
-                .payload(&vec![0; payload])
-                .build();
-        let mut t = Template::fixed(packet);
-        // Truly random destinations: the whole address below the routed networks varies.
-        let span = u64::from(b.routes) * 256 - 1;
-        t.fields.push(Field {
-            offset: 30,
-            width: 4,
-            mode: Mode::Random { min: u64::from(FIRST), max: u64::from(FIRST) + span },
-            ip4_checksum: true,
-        });
-        t
+    let ip = if is_v6 {
+        Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(port) << 64 | u128::from(host)).into()
+    } else {
+        Ipv4Addr::from_bits(0x0a00_0000 | u32::from(port) << 16 | host).into()
     };
-    Stream {
-        name: "bench".into(),
-        templates: b.sizes.iter().map(template).collect(),
-        vector: b.vector,
-        ..Stream::default()
-    }
+    (port, ip)
 }
 
 fn run(b: &Bench) -> Result<Figures, Box<dyn std::error::Error>> {

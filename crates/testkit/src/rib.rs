@@ -1,0 +1,141 @@
+//! Routing tables of real routers, for benchmarks and scenarios: read from the files that `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`
+//! name, lines of a prefix and a tab; extended to the size of today's tables; or made up of the lengths that are usual, where no
+//! file is named.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fmt::LowerHex;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use infra::hash::mix64;
+use infra::lpm::Address;
+
+/// Prefixes: first address and length.
+pub type Prefixes<A> = Vec<(A, u8)>;
+
+/// Prefixes of today's tables: IPv4 and IPv6.
+pub const TODAY: (usize, usize) = (1_050_000, 240_000);
+
+/// Numbers that look random, the same each time.
+pub struct Random(u64);
+
+impl Random {
+    /// Numbers by this seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next one.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix64(self.0)
+    }
+
+    /// One below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
+    }
+
+    /// One from 0 to 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// What the tables of the two families do not have in common.
+pub trait Family: Address + LowerHex {
+    /// The variable that names the file of a real table.
+    const FILE: &'static str;
+    /// The lengths that are usual, with how many of a thousand prefixes have them.
+    const LENGTHS: &'static [(u8, usize)];
+    /// Any address.
+    fn random(r: &mut Random) -> Self;
+    /// The address that a text names.
+    fn parse(text: &str) -> Option<Self>;
+}
+
+impl Family for u32 {
+    const FILE: &'static str = "VOLLEY_RIB";
+    const LENGTHS: &'static [(u8, usize)] =
+        &[(16, 20), (18, 20), (19, 40), (20, 60), (21, 60), (22, 120), (23, 90), (24, 590)];
+
+    fn random(r: &mut Random) -> u32 {
+        r.next_u64() as u32
+    }
+
+    fn parse(text: &str) -> Option<u32> {
+        Some(text.parse::<Ipv4Addr>().ok()?.to_bits())
+    }
+}
+
+impl Family for u128 {
+    const FILE: &'static str = "VOLLEY_RIB6";
+    const LENGTHS: &'static [(u8, usize)] = &[
+        (29, 31),
+        (32, 263),
+        (36, 36),
+        (40, 44),
+        (44, 41),
+        (48, 440),
+        (46, 15),
+        (64, 30),
+        (33, 50),
+        (56, 50),
+    ];
+
+    fn random(r: &mut Random) -> u128 {
+        u128::from(r.next_u64()) << 64 | u128::from(r.next_u64())
+    }
+
+    fn parse(text: &str) -> Option<u128> {
+        Some(text.parse::<Ipv6Addr>().ok()?.to_bits())
+    }
+}
+
+/// The table of a real router, or a made up one; and which of the two it is.
+///
+/// # Errors
+/// When the file cannot be read, or a line of it is no prefix.
+pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> {
+    if let Some(file) = std::env::var_os(A::FILE) {
+        let parse = |line: &str| {
+            let (address, len) = line.split_once('\t')?.0.split_once('/')?;
+            Some((A::parse(address)?, len.parse().ok()?))
+        };
+        let prefixes: Option<Prefixes<A>> = std::fs::read_to_string(file)?.lines().map(parse).collect();
+        return Ok(("real", prefixes.ok_or("a line is no prefix")?));
+    }
+    println!("{} does not name the file of a real routing table: prefixes are made up", A::FILE);
+    let mut r = Random(7);
+    let unicast = A::parse("2000::").unwrap_or(A::ZERO);
+    let top = u8::from(unicast != A::ZERO) * 12;
+    let mut each = |len: u8| (unicast | A::random(&mut r).down(top)) & A::mask(len);
+    let all = A::LENGTHS.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, 30 * n));
+    let set: HashSet<_> = all.map(|len| (each(len), len)).collect();
+    Ok(("made up", set.into_iter().collect()))
+}
+
+/// The same with prefixes of the same lengths, each with the first bits of one that is there, until there are `n`.
+pub fn extend<A: Family>(prefixes: &Prefixes<A>, n: usize) -> Prefixes<A> {
+    let mut r = Random(1);
+    let mut all = prefixes.clone();
+    let mut seen: HashSet<(A, u8)> = all.iter().copied().collect();
+    for tries in 0.. {
+        if all.len() >= n {
+            break;
+        }
+        let (prefix, len) = prefixes[r.below(prefixes.len())];
+        // The more there are, the further from a real one.
+        let keep = A::mask(len.saturating_sub((4 + r.below(13) + tries / (4 * n)) as u8));
+        let new = (prefix & keep | A::random(&mut r) & !keep) & A::mask(len);
+        if seen.insert((new, len)) {
+            all.push((new, len));
+        }
+    }
+    all
+}
+
+/// An address that the prefix covers.
+pub fn below<A: Family>((prefix, len): (A, u8), r: &mut Random) -> A {
+    prefix | A::random(r) & !A::mask(len)
+}

@@ -1,0 +1,178 @@
+//! The routes of a benchmark, and the packets that are sent to them.
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use drivers::pktgen::{Field, Mode, Template};
+use net::ip::IpPrefix;
+use testkit::rib::{self, Random};
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+/// Bytes on the wire behind the frame that memory does not hold (the frame check sequence).
+const FCS: usize = 4;
+/// The first destination of the networks that follow one another.
+const FIRST4: u32 = 0x1400_0000;
+/// And of those of IPv6, 2001:db8::/32.
+const FIRST6: u128 = 0x2001_0db8 << 96;
+/// Where the destination is in a frame.
+const DST4: usize = 14 + 16;
+const DST6: usize = 14 + 24;
+
+/// Which routes there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// So many /24s one behind the other; destinations are random in all of them.
+    Consecutive4(u32),
+    /// One /32 of IPv6; destinations are random in it.
+    One6,
+    /// So many of IPv6, a quarter each of /48, /64, /112 and /128, one behind the other; destinations are random.
+    Mixed6(u32),
+    /// The table of a real IPv4 router, as large as today's; each prefix is as likely as any other.
+    Real4,
+    /// The same of IPv6.
+    Real6,
+    /// Both, and three packets of IPv4 for one of IPv6.
+    Both,
+}
+
+/// The routes, and what is sent to them.
+#[derive(Default)]
+pub struct Load {
+    pub prefixes: Vec<IpPrefix>,
+    pub templates: Vec<Template>,
+}
+
+/// A packet to `dst` whose frame has `size` bytes with its frame check sequence.
+fn packet(dst: IpAddr, size: usize, router: Mac) -> Template {
+    let b = match dst {
+        IpAddr::V4(dst) => PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), dst),
+        IpAddr::V6(dst) => PacketBuilder::ipv6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2), dst),
+    };
+    let b = b.ethernet(Mac([2, 0, 0, 0, 9, 9]), router).udp(1024, 1024);
+    let payload = size.saturating_sub(FCS + b.header_len());
+    Template::fixed(b.payload(&vec![0; payload]).build())
+}
+
+fn random(offset: usize, width: usize, min: u64, max: u64, ip4_checksum: bool) -> Field {
+    Field { offset, width, mode: Mode::Random { min, max }, ip4_checksum }
+}
+
+impl Load {
+    /// The load of a table, for frames of these sizes to a router's port.
+    pub fn new(table: Table, sizes: &[usize], router: Mac) -> Result<Load, Box<dyn Error>> {
+        let mut load = Load::default();
+        match table {
+            Table::Consecutive4(n) => load.consecutive(n, sizes, router),
+            Table::One6 => load.one6(sizes, router),
+            Table::Mixed6(n) => load.mixed(n, sizes, router),
+            Table::Real4 => load.real::<u32>(rib::TODAY.0, sizes, router, 1)?,
+            Table::Real6 => load.real::<u128>(rib::TODAY.1, sizes, router, 1)?,
+            Table::Both => {
+                // Weights that make three packets of IPv4 for each of IPv6.
+                load.real::<u32>(rib::TODAY.0, sizes, router, 3 * rib::TODAY.1 as u32 / 1000)?;
+                load.real::<u128>(rib::TODAY.1, sizes, router, rib::TODAY.0 as u32 / 1000)?;
+            }
+        }
+        Ok(load)
+    }
+
+    fn consecutive(&mut self, n: u32, sizes: &[usize], router: Mac) {
+        let first = IpPrefix::new(Ipv4Addr::from_bits(FIRST4).into(), 24);
+        self.prefixes.extend((0..n).filter_map(|i| first.nth(i)));
+        let last = u64::from(FIRST4) + u64::from(n) * 256 - 1;
+        self.templates.extend(sizes.iter().map(|size| {
+            let mut t = packet(first.address(), *size, router);
+            t.fields.push(random(DST4, 4, u64::from(FIRST4), last, true));
+            t
+        }));
+    }
+
+    fn one6(&mut self, sizes: &[usize], router: Mac) {
+        let prefix = IpPrefix::new(Ipv6Addr::from_bits(FIRST6).into(), 32);
+        self.prefixes.push(prefix);
+        self.templates.extend(sizes.iter().map(|size| {
+            let mut t = packet(prefix.address(), *size, router);
+            t.fields.extend([4, 8, 12].map(|at| random(DST6 + at, 4, 0, u32::MAX.into(), false)));
+            t
+        }));
+    }
+
+    fn mixed(&mut self, n: u32, sizes: &[usize], router: Mac) {
+        let each = n / 4;
+        for (block, len) in [48u8, 64, 112, 128].into_iter().enumerate() {
+            // The block has a /32 of its own, and its prefixes differ in the 32 bits that end with the prefix, or the 16 of a /48.
+            let first = FIRST6 + ((block as u128) << 96);
+            let network = IpPrefix::new(Ipv6Addr::from_bits(first).into(), len);
+            self.prefixes.extend((0..each).filter_map(|i| network.nth(i)));
+            let (end, width) = (usize::from(len) / 8, if len == 48 { 2 } else { 4 });
+            for size in sizes {
+                let mut t = packet(network.address(), *size, router);
+                t.fields.push(random(DST6 + end - width, width, 0, u64::from(each) - 1, false));
+                let behind = (16 - end).min(8);
+                if behind > 0 {
+                    t.fields.push(random(
+                        DST6 + 16 - behind,
+                        behind,
+                        0,
+                        u64::MAX >> (64 - 8 * behind),
+                        false,
+                    ));
+                }
+                self.templates.push(t);
+            }
+        }
+    }
+
+    fn real<A: rib::Family + Address>(
+        &mut self,
+        n: usize,
+        sizes: &[usize],
+        router: Mac,
+        weight: u32,
+    ) -> Result<(), Box<dyn Error>> {
+        let (what, prefixes) = rib::real::<A>()?;
+        eprint!("{} prefixes {what}, {n} with those of the same kind … ", prefixes.len());
+        let mut r = Random::new(5);
+        // What is nobody's has routes that drop, and what is connected is not forwarded.
+        let usable = |(prefix, _): &(A, u8)| prefix.is_usable();
+        let all: Vec<_> = rib::extend(&prefixes, n).into_iter().filter(usable).collect();
+        for (i, (prefix, len)) in all.into_iter().enumerate() {
+            self.prefixes.push(IpPrefix::new(prefix.to_ip(), len));
+            // A longer prefix may cover it: then that one's next hop is it.
+            let dst = rib::below((prefix, len), &mut r);
+            let dst = if dst.is_usable() { dst } else { prefix };
+            let mut t = packet(dst.to_ip(), sizes[i % sizes.len()], router);
+            t.weight = weight;
+            self.templates.push(t);
+        }
+        Ok(())
+    }
+}
+
+/// A number as an address.
+trait Address {
+    fn to_ip(self) -> IpAddr;
+    /// Whether packets to it are forwarded by a router whose ports have 10/8 and fd00::/16.
+    fn is_usable(self) -> bool;
+}
+
+impl Address for u32 {
+    fn to_ip(self) -> IpAddr {
+        Ipv4Addr::from_bits(self).into()
+    }
+
+    fn is_usable(self) -> bool {
+        (1..224).contains(&(self >> 24)) && ![10, 127].contains(&(self >> 24))
+    }
+}
+
+impl Address for u128 {
+    fn to_ip(self) -> IpAddr {
+        Ipv6Addr::from_bits(self).into()
+    }
+
+    fn is_usable(self) -> bool {
+        (0x2000..0x4000).contains(&(self >> 112))
+    }
+}
