@@ -2,10 +2,12 @@
 //! stretch meanwhile, and what routes take of memory.
 //!
 //! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object a line.
-//! Everything runs on one pinned thread, without workers; each repetition begins with a new router. Times are what the
+//! Everything but `churn` runs on one pinned thread, without workers; each repetition begins with a new router. Times are what the
 //! thread used of the processor, so that others on the machine do not count. The routing table of
 //! a real router is read from the file that `VOLLEY_RIB` names: lines of a prefix, a tab, and a number that stands for
 //! the next hop.
+
+mod churn;
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -459,7 +461,7 @@ fn main() -> Result<()> {
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, Measure<'_>); 10] = [
+    let benches: [(&str, Measure<'_>); 11] = [
         ("memory", &memory),
         ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
         ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),
@@ -476,6 +478,7 @@ fn main() -> Result<()> {
         ("cli", &cli),
         ("sub-interfaces", &sub_interfaces),
         ("apply", &apply),
+        ("churn", &churn::churn),
     ];
     for (name, bench) in benches {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

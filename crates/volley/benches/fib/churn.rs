@@ -1,0 +1,279 @@
+//! A table is torn down and built again without pause while a worker forwards, at 80 % of what it can, to prefixes that stay: what is
+//! lost, what goes the wrong way, and whether memory is level at the end.
+//!
+//! The prefixes that stay are /24s (of IPv6 /48s), and packets go to their lower halves. What comes and goes are their upper
+//! halves, the networks around several of them, and others between: each of them changes the same nodes of the lookup table
+//! that the traffic is looked up in, and none may change where it goes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use drivers::pktgen::{self, Field, Generator, Mode, Sink, Stream, Template};
+use net::ip::{Address, IpPrefix, Path};
+use net::router::{Parts, Router, Sizes};
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use crate::{Figure, Result, resident};
+
+/// Prefixes that stay, and how many come and go.
+const STABLE: u32 = 1000;
+const CHURNED: u32 = 255_000;
+/// How long routes come and go, unless `VOLLEY_CHURN_SECONDS` says otherwise.
+const SECONDS: u64 = 60;
+/// The share of its capacity that the worker is loaded with.
+const SHARE: f64 = 0.8;
+/// Ports: where traffic comes in, where it goes, and where it would go by a route that comes and goes.
+const PORTS: [&str; 3] = ["in", "stable", "churned"];
+/// Frames of which the next hop is looked at, each time.
+const SAMPLE: usize = 64;
+
+/// The prefixes of one family.
+struct Family {
+    name: &'static str,
+    /// The first prefix that stays; the next is 16 further.
+    first: IpPrefix,
+    gateway: fn(u8, u32) -> IpAddr,
+    frame: fn(Mac) -> Template,
+}
+
+/// The `n`th prefix that stays.
+fn stable(f: &Family, n: u32) -> IpPrefix {
+    f.first.nth(16 * n).unwrap_or(f.first)
+}
+
+/// The prefixes that come and go: in turns an upper half, a network around 16 and more, and one between.
+fn churned(f: &Family) -> Vec<IpPrefix> {
+    let len = f.first.len();
+    let mut all = Vec::new();
+    for n in 0..STABLE {
+        let prefix = stable(f, n);
+        all.extend(IpPrefix::new(prefix.address(), len + 1).nth(1));
+        all.extend((4..=8).step_by(2).map(|up| IpPrefix::new(prefix.address(), len - up)));
+        all.extend((1..16).filter_map(|between| prefix.nth(between)));
+    }
+    // Longer ones, in the upper halves, until there are as many as there shall be.
+    let halves: Vec<IpPrefix> =
+        (0..STABLE).filter_map(|n| IpPrefix::new(stable(f, n).address(), len + 1).nth(1)).collect();
+    for i in 0..CHURNED {
+        let half = halves[(i % STABLE) as usize];
+        all.extend(IpPrefix::new(half.address(), len + 8).nth(i / STABLE % 128));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+const FOUR: Family = Family {
+    name: "ip4",
+    first: IpPrefix::V4(net::ip::Prefix4::DEFAULT),
+    gateway: |port, n| Ipv4Addr::from_bits(0x0a00_0002 | u32::from(port) << 16 | n).into(),
+    frame: |to| {
+        let dst = Ipv4Addr::from_bits(0x1400_0000);
+        let b = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), dst);
+        let mut t = Template::fixed(b.ethernet(Mac([2; 6]), to).udp(1, 2).payload(&[0; 18]).build());
+        // 20.x.y.z: x and y a multiple of 16 of 1,000, z below 128.
+        let number = Field {
+            offset: 31,
+            width: 2,
+            mode: Mode::Increment { min: 0, max: u64::from(STABLE - 1) * 16, step: 16 },
+            ip4_checksum: true,
+        };
+        let host =
+            Field { offset: 33, width: 1, mode: Mode::Random { min: 0, max: 127 }, ip4_checksum: true };
+        t.fields = vec![number, host];
+        t
+    },
+};
+
+const SIX: Family = Family {
+    name: "ip6",
+    first: IpPrefix::V6(net::ip::Prefix6::DEFAULT),
+    gateway: |port, n| Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(port) << 64 | u128::from(n + 2)).into(),
+    frame: |to| {
+        let b = PacketBuilder::ipv6(
+            Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2),
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0),
+        );
+        let mut t = Template::fixed(b.ethernet(Mac([2; 6]), to).udp(1, 2).payload(&[0; 18]).build());
+        let number = Field {
+            offset: 38 + 4,
+            width: 2,
+            mode: Mode::Increment { min: 0, max: u64::from(STABLE - 1) * 16, step: 16 },
+            ip4_checksum: false,
+        };
+        let subnet = Field {
+            offset: 38 + 6,
+            width: 2,
+            mode: Mode::Random { min: 0, max: 0x7fff },
+            ip4_checksum: false,
+        };
+        t.fields = vec![number, subnet];
+        t
+    },
+};
+
+/// The router with its worker running, what sends and what counts.
+struct Lab {
+    router: Router,
+    generator: Generator,
+    sinks: [Sink; 2],
+    hops: u32,
+    now: Instant,
+}
+
+impl Lab {
+    fn new(f: &Family) -> Result<Lab> {
+        let Parts { mut router, workers } =
+            Router::build(volley::features::install, &Sizes { buffers: 16_384, workers: 1 })?;
+        let mut ends = Vec::new();
+        for (n, name) in (0u8..).zip(PORTS) {
+            let mac = [2, 0xfe, 0, 0, 0, n];
+            let (device, generator, sink) = pktgen::open(&pktgen::Config { mac, ..Default::default() });
+            let index = router.add_device(name, device)?;
+            router.set_admin(index, true)?;
+            router.add_address(index, Address::new(Ipv4Addr::new(10, n, 0, 1), 16))?;
+            router.add_address(index, Address::new(Ipv6Addr::new(0xfd00, 0, 0, n.into(), 0, 0, 0, 1), 64))?;
+            ends.push((generator, sink));
+        }
+        for port in 1..3 {
+            for n in 0..STABLE {
+                let mac = Mac::from_u64(0x0200_0000_0000 | u64::from(port) << 24 | u64::from(n));
+                router.add_neighbor(port, (f.gateway)(port as u8, n), mac, true)?;
+            }
+        }
+        for n in 0..STABLE {
+            let path = Path::Via { next_hop: (f.gateway)(1, n), interface: None };
+            router.add_route(0, stable(f, n), path)?;
+        }
+        let [(generator, _), (_, sink), (_, other)]: [_; 3] = ends.try_into().map_err(|_| "three ports")?;
+        let core = infra::cpu::online_cores().first().copied();
+        router.start(workers, &[core])?;
+        Ok(Lab { router, generator, sinks: [sink, other], hops: STABLE, now: Instant::now() })
+    }
+
+    /// The main thread's turn.
+    fn turn(&mut self) {
+        self.router.poll(self.now.elapsed().as_nanos() as u64);
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.turn();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends at a rate, or as fast as the worker goes.
+    fn send(&self, f: &Family, rate_pps: Option<f64>) -> Result<()> {
+        let templates = vec![(f.frame)(Mac([2, 0xfe, 0, 0, 0, 0]))];
+        self.generator.remove("churn");
+        self.generator.add(Stream { name: "churn".into(), templates, rate_pps, ..Stream::default() })?;
+        self.generator.set_enabled(None, true);
+        Ok(())
+    }
+
+    /// Packets that came in and that arrived, once nothing is on the way.
+    fn stop(&mut self) -> (u64, u64) {
+        self.generator.set_enabled(None, false);
+        self.wait(Duration::from_millis(100));
+        let runtime = self.router.graph().stats().runtime(None);
+        let sent = runtime.iter().filter(|n| n.name == pktgen::INPUT_NODE).map(|n| n.packets).sum();
+        (sent, self.sinks[0].packets())
+    }
+
+    /// Frames of a sample that go to another next hop than their destination's.
+    fn misrouted(&self) -> usize {
+        let hop = |bytes: &[u8]| {
+            let at = if bytes[12] == 0x86 { 38 + 4 } else { 31 };
+            u64::from(u16::from_be_bytes([bytes[at], bytes[at + 1]])) / 16
+        };
+        let mac = |bytes: &[u8]| Mac([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]]);
+        let right = |bytes: &[u8]| {
+            mac(bytes) == Mac::from_u64(0x0200_0000_0000 | 1 << 24 | hop(bytes) % u64::from(self.hops))
+        };
+        let sample = self.sinks[0].take();
+        self.sinks[0].keep(SAMPLE);
+        sample.iter().filter(|c| !right(&c.bytes)).count()
+    }
+}
+
+/// Runs the benchmark for both families.
+pub fn churn() -> Result<Vec<Figure>> {
+    let four = Family { first: IpPrefix::new(Ipv4Addr::from_bits(0x1400_0000).into(), 24), ..FOUR };
+    let six = Family { first: IpPrefix::new(Ipv6Addr::from_bits(0x2001_0db8 << 96).into(), 48), ..SIX };
+    let mut figures = of(&four)?;
+    figures.extend(of(&six)?);
+    Ok(figures)
+}
+
+fn of(f: &Family) -> Result<Vec<Figure>> {
+    let seconds = std::env::var("VOLLEY_CHURN_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(SECONDS);
+    let mut lab = Lab::new(f)?;
+    lab.send(f, None)?;
+    lab.wait(Duration::from_millis(500));
+    let (start, before) = (Instant::now(), lab.sinks[0].packets());
+    lab.wait(Duration::from_secs(2));
+    let capacity = (lab.sinks[0].packets() - before) as f64 / start.elapsed().as_secs_f64();
+    lab.stop();
+
+    let routes = churned(f);
+    let via = |n: u32| Path::Via { next_hop: (f.gateway)(2, n % STABLE), interface: None };
+    // Once, so that memory is what it will be.
+    for (n, prefix) in (0..).zip(&routes) {
+        lab.router.add_route(0, *prefix, via(n))?;
+    }
+    for prefix in &routes {
+        lab.router.remove_route(0, *prefix)?;
+    }
+    lab.wait(Duration::from_millis(200));
+
+    let (sent_before, arrived_before) = lab.stop();
+    let memory = resident()?;
+    eprintln!(
+        "{}: {:.2} Mpps at most, {} routes come and go for {seconds} s",
+        f.name,
+        capacity / 1e6,
+        routes.len()
+    );
+    lab.send(f, Some(capacity * SHARE))?;
+    let start = Instant::now();
+    let (mut changes, mut misrouted, mut turn) = (0u64, 0, Instant::now());
+    while start.elapsed() < Duration::from_secs(seconds) {
+        // Removed in another order than they were added in.
+        for (adds, step) in [(true, 1), (false, 7919)] {
+            for i in 0..routes.len() {
+                let at = i * step % routes.len();
+                match adds {
+                    true => lab.router.add_route(0, routes[at], via(at as u32))?,
+                    false => drop(lab.router.remove_route(0, routes[at])?),
+                }
+                changes += 1;
+                if turn.elapsed() > Duration::from_millis(1) {
+                    lab.turn();
+                    misrouted += lab.misrouted();
+                    turn = Instant::now();
+                }
+            }
+        }
+    }
+    let lasted = start.elapsed().as_secs_f64();
+    let (sent, arrived) = lab.stop();
+    let (sent, arrived) = (sent - sent_before, arrived - arrived_before);
+    lab.wait(Duration::from_millis(200));
+    let grown = resident()? - memory;
+    let figure = |what: &str, unit, target, value: f64| {
+        let mut figure = Figure::new(format!("churn-{}-{what}", f.name), unit, target);
+        figure.samples.push(value);
+        figure
+    };
+    let elsewhere = lab.sinks[1].packets() as f64 + misrouted as f64;
+    Ok(vec![
+        figure("lost", "packets", Some((false, 0.0)), sent.saturating_sub(arrived) as f64),
+        figure("misrouted", "packets", Some((false, 0.0)), elsewhere),
+        figure("rate", "of asked", Some((true, 0.95)), arrived as f64 / lasted / (capacity * SHARE)),
+        figure("changes", "M/s", None, changes as f64 / lasted / 1e6),
+        figure("memory-growth", "MiB", Some((false, 1.0)), grown),
+    ])
+}
