@@ -1,6 +1,8 @@
 //! What goes wrong without anybody asking: workers that hang, and things that there are not enough of. The main thread looks
 //! once a second; what begins and what ends is said in the log and in the event log, once each.
 
+use std::net::Ipv4Addr;
+
 use buf::pool;
 use net::router::Router;
 
@@ -26,11 +28,11 @@ const SCARCE: [Scarce; 4] = [
     },
     Scarce {
         what: "the table of neighbours is full, or too many do not answer: older entries give way to new ones (set ip neighbor-config)",
-        count: |r| r.neighbor_counters().recycled,
+        count: |r| r.neighbor_counters::<Ipv4Addr>().recycled,
     },
     Scarce {
         what: "the table of neighbours is full of static ones: new ones are refused (set ip neighbor-config)",
-        count: |r| r.neighbor_counters().refused,
+        count: |r| r.neighbor_counters::<Ipv4Addr>().refused,
     },
     Scarce { what: "packets get lost without a reason: a defect, please report it", count: |_| pool::lost() },
 ];

@@ -1,5 +1,7 @@
 //! The configuration as a whole: applied, confirmed, taken back, saved.
 
+use std::net::Ipv4Addr;
+
 use super::Context;
 use super::tests::Cli;
 use crate::cli::{Call, Job, Step};
@@ -437,7 +439,7 @@ fn run_until(cli: &mut Cli, line: &str, until: impl Fn(&Cli) -> bool) -> Box<dyn
 
 /// How many routes workers look up.
 fn routes_there(cli: &Cli) -> usize {
-    cli.context.system.router.routes().iter(0).count()
+    cli.context.system.router.routes::<Ipv4Addr>().iter(0).count()
 }
 
 #[test]

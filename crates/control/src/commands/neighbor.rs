@@ -57,7 +57,7 @@ fn flush(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         .map(|i| i.index)
         .collect();
     for index in all {
-        c.system.router.flush_neighbors(index).map_err(|e| CliError::new(e.to_string()))?;
+        c.system.router.flush_neighbors::<Ipv4Addr>(index).map_err(|e| CliError::new(e.to_string()))?;
     }
     Ok(Output::none())
 }
@@ -102,8 +102,8 @@ struct Bounds {
 }
 
 fn show_config(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let config = c.system.router.neighbor_config();
-    let counters = *c.system.router.neighbor_counters();
+    let config = c.system.router.neighbor_config::<Ipv4Addr>();
+    let counters = *c.system.router.neighbor_counters::<Ipv4Addr>();
     let shown = Bounds {
         limit: config.max_entries,
         unresolved_limit: config.max_unresolved,

@@ -40,10 +40,10 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let gone: Vec<(u16, Weak<()>)> = gone;
     gone.into_iter().for_each(|(id, _)| c.system.router.ping_stop(id));
     let table = table(a, "table");
-    if !c.system.router.routes().tables().any(|t| t == table) {
+    if !c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
         return Err(a.fault("table", format!("there is no table {table}")));
     }
-    let id = c.system.router.ping_start(table, destination, source, size);
+    let id = c.system.router.ping_start(table, destination, source.map(Into::into), size);
     let id = id.map_err(|e| CliError::new(e.to_string()))?;
     let token = Rc::new(());
     c.pings.push((id, Rc::downgrade(&token)));

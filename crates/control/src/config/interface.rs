@@ -324,7 +324,7 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     config.host_mac = fields.take("mac").and_then(|n| mac(r, n)).map(|m| m.0);
     config.host_namespace = fields.take("namespace").and_then(|n| r.text(n)).map(Into::into);
     if let Some(node) = fields.take("address")
-        && let Some(a) = address(r, node)
+        && let Some(a) = address(r, node).and_then(Address::of)
     {
         config.host_ip4 = Some((a.address, a.len));
     }

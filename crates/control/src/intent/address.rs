@@ -55,7 +55,7 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
     let neighbor = |ip| Key::Neighbor(interface.into(), ip);
     for (key, _) in view.range(neighbor(Ipv4Addr::UNSPECIFIED)..=neighbor(Ipv4Addr::BROADCAST)) {
         if let Key::Neighbor(_, ip) = key {
-            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, *ip, interface).err());
+            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, (*ip).into(), interface).err());
             faults.extend(wrong.map(|e| e.0));
         }
     }

@@ -1,17 +1,17 @@
 //! What objects of the tree are found by, where there may be very many of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use drivers::pcap;
 use net::ethernet::Tags;
-use net::ip::Prefix4;
+use net::ip::IpPrefix;
 
 use super::{Interface, Key, Spec, Value, Via, list};
 
 /// Where routes lead to: the next hop, the interface if they name one, and the VRF that they are in.
-type Hop = (Ipv4Addr, Option<String>, u16);
+type Hop = (IpAddr, Option<String>, u16);
 
 /// Objects by what others ask for. Everything here names the interface or route that it is of, so that an object's own
 /// can be taken out again.
@@ -26,9 +26,9 @@ pub(crate) struct Index {
     /// Files that devices record to, and their interfaces.
     records: BTreeSet<(PathBuf, String)>,
     /// Addresses of interfaces: VRF, address, interface.
-    owners: BTreeSet<(u16, Ipv4Addr, String)>,
+    owners: BTreeSet<(u16, IpAddr, String)>,
     /// Networks of interfaces: VRF, network, interface.
-    networks: BTreeSet<(u16, Prefix4, String)>,
+    networks: BTreeSet<(u16, IpPrefix, String)>,
     /// How many paths there are for each; never none.
     hops: BTreeMap<Hop, usize>,
 }
@@ -75,7 +75,7 @@ impl Index {
                 (Key::Route(table, _), Some(Value::Route(r))) => {
                     for (via, _) in r.paths() {
                         if let Via::NextHop(ip, by) = via {
-                            *index.hops.entry((*ip, by.clone(), *table)).or_default() += 1;
+                            *index.hops.entry(((*ip).into(), by.clone(), *table)).or_default() += 1;
                         }
                     }
                 }
@@ -223,7 +223,7 @@ impl Layers<'_> {
     }
 
     /// The interface of a VRF that has this address.
-    pub fn owner(&self, table: u16, address: Ipv4Addr) -> Option<&str> {
+    pub fn owner(&self, table: u16, address: IpAddr) -> Option<&str> {
         let from = (table, address, String::new());
         self.range(|i| &i.owners, from, |(t, a, _)| (*t, *a) == (table, address))
             .map(|(.., name)| name.as_str())
@@ -231,21 +231,20 @@ impl Layers<'_> {
     }
 
     /// An interface of a VRF, but not this one, with a network that overlaps.
-    pub fn overlapping(&self, table: u16, network: Prefix4, but: &str) -> Option<&str> {
+    pub fn overlapping(&self, table: u16, network: IpPrefix, but: &str) -> Option<&str> {
         let wider = (0..network.len()).flat_map(move |len| {
-            let wider = Prefix4::new(network.address(), len);
+            let wider = IpPrefix::new(network.address(), len);
             let from = (table, wider, String::new());
             self.range(|i| &i.networks, from, move |(t, n, _)| (*t, *n) == (table, wider))
         });
         // What is in a network stands right behind it.
         let from = (table, network, String::new());
-        let within =
-            self.range(|i| &i.networks, from, move |(t, n, _)| *t == table && network.contains(n.address()));
+        let within = self.range(|i| &i.networks, from, move |(t, n, _)| *t == table && network.covers(*n));
         within.chain(wider).map(|(.., name)| name.as_str()).find(|name| *name != but)
     }
 
     /// The interface named, if one is, and the VRF of routes that lead to this next hop.
-    pub fn leading_to(&self, next_hop: Ipv4Addr) -> impl Iterator<Item = (Option<&str>, u16)> {
+    pub fn leading_to(&self, next_hop: IpAddr) -> impl Iterator<Item = (Option<&str>, u16)> {
         let Changed { was, now } = &self.changed;
         let from = (next_hop, None, 0);
         let fits = move |(hop, _): &(&Hop, &usize)| hop.0 == next_hop;

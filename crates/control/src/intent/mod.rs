@@ -29,8 +29,8 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use net::ip::{Address, Prefix4};
 use net::ip::reassembly::Kind;
+use net::ip::{Address, Prefix4};
 use net::router::RouterError;
 
 pub use abilities::Abilities;

@@ -1,9 +1,9 @@
 //! Static neighbours, and the bounds of the table that they are in.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use net::neighbor::Config;
 use net::ip::Address;
+use net::neighbor::Config;
 use net::router::check_neighbor;
 use wire::Mac;
 
@@ -25,9 +25,9 @@ impl Neighbor {
         if matches!(view.must_have_interface(interface)?.spec, Spec::Loopback(_)) {
             return refuse(format!("{interface} is a loopback interface: it has no neighbours"));
         }
-        check_neighbor(ip, self.mac)?;
+        check_neighbor(ip.into(), self.mac)?;
         let own = list(view.get(&Key::Addresses(interface.into())));
-        own.iter().try_for_each(|a| apart(*a, ip, interface))
+        own.iter().try_for_each(|a| apart(*a, ip.into(), interface))
     }
 
     pub(super) fn apply(&self, interface: &str, ip: Ipv4Addr, system: &mut System) -> Result<(), Refused> {
@@ -46,7 +46,7 @@ impl Neighbor {
 }
 
 /// No neighbour has an address of the router's, or one that is no host's on its network.
-pub(super) fn apart(own: Address, ip: Ipv4Addr, interface: &str) -> Result<(), Refused> {
+pub(super) fn apart(own: Address, ip: IpAddr, interface: &str) -> Result<(), Refused> {
     let network = own.network();
     if own.address == ip {
         return refuse(format!("{ip} is the router's own address on {interface}, no neighbour's"));
@@ -98,7 +98,7 @@ impl NeighborBounds {
     }
 
     pub(super) fn apply(self, system: &mut System) {
-        system.router.set_neighbor_config(self.config());
+        system.router.set_neighbor_config::<Ipv4Addr>(self.config());
     }
 
     pub(super) fn dump(self) -> String {

@@ -53,11 +53,11 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
     }
     let mut participant = r.participant();
     let section = participant.enter();
-    let fibs = r.tables().fibs.get(section.guard());
-    for t in r.routes().tables() {
+    let fibs = r.tables().ip4.fibs.get(section.guard());
+    for t in r.routes::<Ipv4Addr>().tables() {
         let table = fibs.get(t).expect("a VRF has a lookup table");
         lines.push(format!("table {t}"));
-        for (prefix, sources) in r.routes().iter(t) {
+        for (prefix, sources) in r.routes::<Ipv4Addr>().iter(t) {
             for (source, to) in sources {
                 let paths: Vec<String> =
                     to.list.weighted().map(|w| format!("{} {}", path_by_name(w.path), w.weight)).collect();
@@ -73,13 +73,15 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             assert_eq!(table.lookup(prefix.bits()), leaf, "{prefix} in table {t}");
         }
     }
-    assert_eq!(fibs.0.iter().flatten().count(), r.routes().tables().count());
-    lines
-        .extend(r.neighbors().map(|n| format!("neighbour {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)));
+    assert_eq!(fibs.0.iter().flatten().count(), r.routes::<Ipv4Addr>().tables().count());
+    lines.extend(
+        r.neighbors::<Ipv4Addr>()
+            .map(|n| format!("neighbour {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)),
+    );
     lines.extend(
         r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
     );
-    lines.push(format!("{:?}", r.neighbor_config()));
+    lines.push(format!("{:?}", r.neighbor_config::<Ipv4Addr>()));
     lines.extend([Kind::Full, Kind::Shallow].map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
     lines.sort();
     lines
@@ -206,7 +208,7 @@ fn route() -> impl Strategy<Value = Route> {
 /// An object of a small world, in which many clash.
 fn object() -> impl Strategy<Value = (Key, Value)> {
     let address = (0u8..4, 1u8..5, prop::sample::select(vec![24u8, 24, 25, 30, 32]))
-        .prop_map(|(net, host, len)| Address { address: Ipv4Addr::new(10, 0, net, host), len });
+        .prop_map(|(net, host, len)| Address::new(Ipv4Addr::new(10, 0, net, host), len));
     let prefix = prop_oneof![
         (0u8..4, prop::sample::select(vec![16u8, 24, 26, 32]))
             .prop_map(|(n, len)| Prefix4::new(Ipv4Addr::new(10, 0, n, 2), len)),
@@ -406,7 +408,7 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                     }
                 }
                 (Key::Neighbor(on, ip), _) if on == interface => {
-                    faults.extend(neighbor::apart(*a, *ip, interface).err().map(|e| e.0));
+                    faults.extend(neighbor::apart(*a, (*ip).into(), interface).err().map(|e| e.0));
                 }
                 _ => {}
             }

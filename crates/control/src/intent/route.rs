@@ -1,7 +1,7 @@
 //! Routes.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use net::ip::{Path, PathList, Prefix4, Weighted};
 
@@ -208,7 +208,7 @@ impl Via {
     /// The interface of this router that has the address of the next hop, if one does.
     fn own_next_hop<'v>(&self, table: u16, view: &'v View<'_>) -> Option<&'v str> {
         let Via::NextHop(ip, by) = self else { return None };
-        view.index.owner(hop_table(by.as_deref(), table, view), *ip)
+        view.index.owner(hop_table(by.as_deref(), table, view), (*ip).into())
     }
 
     fn path(&self, system: &System) -> Result<Path, Refused> {
@@ -232,7 +232,7 @@ fn hop_table(by: Option<&str>, table: u16, view: &View<'_>) -> u16 {
 }
 
 /// The prefix of a route whose next hop is this address in this VRF, if there is one.
-pub(super) fn leading_to(address: Ipv4Addr, table: u16, view: &View<'_>) -> Option<Prefix4> {
+pub(super) fn leading_to(address: IpAddr, table: u16, view: &View<'_>) -> Option<Prefix4> {
     let leads = |by: Option<&str>, t| hop_table(by, t, view) == table;
     if !view.index.leading_to(address).any(|(by, t)| leads(by, t)) {
         return None;
@@ -243,7 +243,7 @@ pub(super) fn leading_to(address: Ipv4Addr, table: u16, view: &View<'_>) -> Opti
     routes.find_map(|(key, value)| match (key, value) {
         (Key::Route(t, prefix), Value::Route(route)) => {
             let leads =
-                |via: &Via| matches!(via, Via::NextHop(ip, by) if *ip == address && leads(by.as_deref(), *t));
+                |via: &Via| matches!(via, Via::NextHop(ip, by) if IpAddr::from(*ip) == address && leads(by.as_deref(), *t));
             route.paths().any(|(via, _)| leads(via)).then_some(*prefix)
         }
         _ => None,

@@ -215,9 +215,7 @@ fn settings_of_an_interface_are_made_all_or_none() {
 #[test]
 fn the_order_of_addresses_is_kept() {
     let (mut s, mut store) = (system(), Store::default());
-    let list = |last: &[u8]| {
-        last.iter().map(|n| Address::new(Ipv4Addr::new(10, 0, 0, *n), 24)).collect()
-    };
+    let list = |last: &[u8]| last.iter().map(|n| Address::new(Ipv4Addr::new(10, 0, 0, *n), 24)).collect();
     let key = || Key::Addresses("pg0".into());
     store.transact(&mut s, vec![interface(0)]).unwrap();
     for last in [&[9, 1, 5][..], &[1, 5], &[1, 5, 9], &[9, 5, 1], &[7, 9, 5, 1], &[7], &[7, 1]] {

@@ -1,6 +1,7 @@
 //! The main thread's part: it collects samples when it is asked to, in slices.
 
 use std::cell::RefCell;
+use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -120,7 +121,7 @@ impl Collection {
             Next::Workers(number) => {
                 let number = *number;
                 if number == router.workers() {
-                    let mut tables: Vec<u16> = router.routes().tables().collect();
+                    let mut tables: Vec<u16> = router.routes::<Ipv4Addr>().tables().collect();
                     tables.reverse();
                     self.next = Next::Tables(tables);
                 } else {
@@ -133,8 +134,12 @@ impl Collection {
                 let more = !left.is_empty();
                 for vrf in page.into_iter().rev() {
                     let name = vrf.to_string();
-                    self.lines.add(Id::FibRoutes, &[IP4, &name], router.routes().count(vrf));
-                    self.lines.add(Id::FibMemory, &[IP4, &name], router.routes().memory_bytes(vrf));
+                    self.lines.add(Id::FibRoutes, &[IP4, &name], router.routes::<Ipv4Addr>().count(vrf));
+                    self.lines.add(
+                        Id::FibMemory,
+                        &[IP4, &name],
+                        router.routes::<Ipv4Addr>().memory_bytes(vrf),
+                    );
                 }
                 return more;
             }
@@ -160,7 +165,7 @@ impl Collection {
         }
         out.add(Id::BuffersRefused, &[], pool.refused);
         out.add(Id::PacketsLost, &[], buf::pool::lost());
-        for (state, n) in router.neighbors_by_state() {
+        for (state, n) in router.neighbors_by_state::<Ipv4Addr>() {
             out.add(Id::Neighbors, &[state], n);
         }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     assert_eq!(value(&text, "volley_interface_up{interface=\"pg0\"}"), 1.0);
     assert_eq!(value(&text, "volley_interface_up{interface=\"pg1\"}"), 0.0);
     // The operator's, and those that each VRF has.
-    let routes = context.system.router.routes().count(7) as f64;
+    let routes = context.system.router.routes::<Ipv4Addr>().count(7) as f64;
     assert_eq!(value(&text, "volley_fib_routes{af=\"ip4\",vrf=\"7\"}"), routes);
     assert!(routes > 1.0);
     assert!(value(&text, "volley_fib_memory_bytes{af=\"ip4\",vrf=\"0\"}") > 0.0);

@@ -264,7 +264,7 @@ fn wide() -> Result<Vec<Figure>> {
     }
     for prefix in ["0.0.0.0/0", "128.0.0.0/1", "16.0.0.0/4", "16.0.0.0/9"] {
         let (prefix, mut figure) =
-            (prefix.parse()?, Figure::new(format!("wide-{prefix}"), "ms", Some((false, 1.0))));
+            (prefix.parse::<Prefix4>()?, Figure::new(format!("wide-{prefix}"), "ms", Some((false, 1.0))));
         for _ in 0..REPETITIONS {
             let mut longest = Longest::default();
             longest.step(|| r.add_route(0, prefix, via(1)))?;
@@ -277,7 +277,8 @@ fn wide() -> Result<Vec<Figure>> {
     for n in 0..0x8000 {
         r.add_route(0, Prefix4::new(Ipv4Addr::from_bits(0x1000_0080 + (n << 8)), 25), via(1))?;
     }
-    let (prefix, mut figure) = ("16.0.0.0/9".parse()?, Figure::new("wide-16.0.0.0/9-of-/25s", "ms", None));
+    let (prefix, mut figure) =
+        ("16.0.0.0/9".parse::<Prefix4>()?, Figure::new("wide-16.0.0.0/9-of-/25s", "ms", None));
     for _ in 0..REPETITIONS {
         let mut longest = Longest::default();
         longest.step(|| r.add_route(0, prefix, via(1)))?;

@@ -212,8 +212,7 @@ impl Run {
         if !had.is_empty() && s.one_in(2) {
             self.attempt(|r| r.remove_address(index, s.pick(&had)));
         } else {
-            let address =
-                Address::new(s.address(), s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]));
+            let address = Address::new(s.address(), s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]));
             self.attempt(|r| r.add_address(index, address));
         }
     }
@@ -222,12 +221,12 @@ impl Run {
         let (index, address) = (self.some_interface(s), s.address());
         self.attempt(|router| match s.below(6) {
             0 => router.remove_neighbor(index, address),
-            1 => router.flush_neighbors(index),
+            1 => router.flush_neighbors::<Ipv4Addr>(index),
             2 => {
-                router.set_neighbor_config(net::neighbor::Config {
+                router.set_neighbor_config::<Ipv4Addr>(net::neighbor::Config {
                     max_entries: s.pick(&[1, 4, 50_000]),
                     max_unresolved: s.pick(&[1, 4, 4_096]),
-                    ..router.neighbor_config()
+                    ..router.neighbor_config::<Ipv4Addr>()
                 });
                 Ok(())
             }
@@ -299,7 +298,7 @@ impl Run {
         let router = &mut self.w.router;
         match s.below(4) {
             0 | 1 => {
-                let source: Option<Ipv4Addr> = s.one_in(4).then(|| s.address());
+                let source = s.one_in(4).then(|| s.address().into());
                 let size = usize::from(s.u16()) % 2200;
                 let started = router.ping_start(s.pick(&[0, 0, 1, 2]), s.address(), source, size);
                 self.pings.extend(started);
@@ -321,17 +320,17 @@ impl Run {
 
 /// What a script can change, as text.
 fn configuration(r: &Router) -> String {
-    let mut text = format!("{:?}\n", r.neighbor_config());
+    let mut text = format!("{:?}\n", r.neighbor_config::<Ipv4Addr>());
     for i in r.interfaces() {
         let set = (i.index, &i.name, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses);
         let _ = writeln!(text, "{set:?} {} {:?}", i.device.is_some(), i.urpf);
     }
-    for fib in r.routes().tables() {
-        for (prefix, sources) in r.routes().iter(fib) {
+    for fib in r.routes::<Ipv4Addr>().tables() {
+        for (prefix, sources) in r.routes::<Ipv4Addr>().iter(fib) {
             let _ = writeln!(text, "{fib} {prefix} {:?}", sources.collect::<Vec<_>>());
         }
     }
-    for n in r.neighbors() {
+    for n in r.neighbors::<Ipv4Addr>() {
         let _ = writeln!(text, "{} {:?} {}", n.ip, n.mac, n.flags);
     }
     text

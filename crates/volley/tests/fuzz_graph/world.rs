@@ -9,7 +9,7 @@ use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::Tags;
 use net::interface::Handoff;
-use net::ip::{Address, Path, PathList, Source, Weighted};
+use net::ip::{Address, IpPrefix, Path, PathList, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Parts, Receive, Router, Sizes};
 use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
@@ -102,12 +102,12 @@ impl World {
             (0, "10.3.3.0/24", Path::Prohibit),
         ];
         for (fib, prefix, path) in routes {
-            w.router.add_route(fib, prefix.parse().expect("a prefix"), path).expect("a route");
+            w.router.add_route(fib, prefix.parse::<IpPrefix>().expect("a prefix"), path).expect("a route");
         }
         let ways = [[10, 0, 0, 2], [10, 0, 1, 3]]
             .map(|hop| Weighted { path: Path::Via { next_hop: hop.into(), interface: None }, weight: 1 });
         let shared = PathList::new(ways.to_vec()).expect("two paths");
-        w.router.add_route(0, "10.3.0.0/24".parse().expect("a prefix"), shared).expect("a route");
+        w.router.add_route(0, "10.3.0.0/24".parse::<IpPrefix>().expect("a prefix"), shared).expect("a route");
         w.settle();
         w
     }
@@ -233,13 +233,13 @@ impl World {
     /// What the workers look up is what the main thread says.
     fn check_tables(&mut self) {
         let section = self.participant.enter();
-        let fibs = self.router.tables().fibs.get(section.guard());
-        for fib in self.router.routes().tables() {
+        let fibs = self.router.tables().ip4.fibs.get(section.guard());
+        for fib in self.router.routes::<Ipv4Addr>().tables() {
             let table = fibs.0.get(usize::from(fib)).and_then(Option::as_ref).expect("a VRF has a table");
-            let ends = self.router.routes().iter(fib).flat_map(|(p, _)| [p.address(), p.last()]);
+            let ends = self.router.routes::<Ipv4Addr>().iter(fib).flat_map(|(p, _)| [p.address(), p.last()]);
             let near = ends.flat_map(|a| [a, Ipv4Addr::from_bits(a.to_bits().wrapping_add(1))]);
             for address in near.chain([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]) {
-                let said = self.router.routes().lookup(fib, address);
+                let said = self.router.routes::<Ipv4Addr>().lookup(fib, address);
                 let found = table.lookup(address.to_bits());
                 assert_eq!(found, said.map_or(0, |s| s.2.object), "{address} in table {fib}: {said:?}");
             }
@@ -269,7 +269,7 @@ impl World {
             self.router.remove_interface(index).expect("an interface can be removed");
         }
         for fib in [0, 1] {
-            let routes = self.router.routes().iter(fib);
+            let routes = self.router.routes::<Ipv4Addr>().iter(fib);
             let left: Vec<_> = routes
                 .flat_map(|(p, all)| all.map(move |(source, to)| (p, source, to.list.clone())))
                 .collect();
@@ -283,7 +283,7 @@ impl World {
         }
         self.settle();
         assert_eq!(self.router.adjacencies().iter().count(), 0, "an adjacency that nobody uses");
-        assert_eq!(self.router.neighbors().count(), 0, "a neighbour on no interface");
+        assert_eq!(self.router.neighbors::<Ipv4Addr>().count(), 0, "a neighbour on no interface");
         self.check_buffers("when all was removed");
     }
 

@@ -50,7 +50,7 @@ struct Share {
 
 fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
     let table = super::super::table(a, "table");
-    match c.system.router.routes().tables().any(|t| t == table) {
+    match c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
         true => Ok(table),
         false => Err(a.fault("table", format!("there is no table {table}"))),
     }
@@ -69,6 +69,7 @@ fn target_text(c: &Context, path: Path) -> String {
         Path::Drop => "dpo-drop ip4".into(),
         Path::Unreachable => "unreachable".into(),
         Path::Prohibit => "prohibit".into(),
+        Path::LinkLocal => "link-local".into(),
         Path::Table(t) => format!("lookup in ip4 table {t}"),
     }
 }
@@ -147,7 +148,7 @@ impl Reader<'_> {
 
     /// What the sources say of a prefix; `None` when none says anything.
     fn route(&mut self, prefix: Prefix4) -> Option<Route> {
-        let sources = self.context.system.router.routes().exact(self.table, prefix);
+        let sources = self.context.system.router.routes::<Ipv4Addr>().exact(self.table, prefix);
         let sources: Vec<RouteSource> =
             sources.map(|(source, to)| RouteSource { source: source.name(), ..self.paths(to) }).collect();
         let installed = sources.iter().any(|s| s.resolved);
@@ -215,7 +216,7 @@ impl Rows<Context> for Fib {
 
     fn next(&mut self, c: &Context, page: &mut Vec<Route>) -> bool {
         if self.gathered < Routes::<Ipv4Addr>::PARTS {
-            self.prefixes.add(c.system.router.routes().part(self.table, self.gathered).collect());
+            self.prefixes.add(c.system.router.routes::<Ipv4Addr>().part(self.table, self.gathered).collect());
             self.gathered += 1;
             return true;
         }
@@ -234,7 +235,7 @@ impl Rows<Context> for Fib {
 
 fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
-    let routes = c.system.router.routes();
+    let routes = c.system.router.routes::<Ipv4Addr>();
     let wanted = match a.get::<(Ipv4Addr, u8)>("prefix") {
         None => {
             let fib = Fib { table, gathered: 0, prefixes: Merge::default(), begun: false };
@@ -264,7 +265,7 @@ struct Summary {
 
 fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
-    let routes = c.system.router.routes();
+    let routes = c.system.router.routes::<Ipv4Addr>();
     let by_length: BTreeMap<u8, usize> =
         (0..).zip(routes.lengths(table).iter().copied()).filter(|(_, count)| *count > 0).collect();
     let s = Summary {
@@ -304,13 +305,13 @@ impl Rows<Context> for Vrfs {
     fn next(&mut self, c: &Context, page: &mut Vec<Vrf>) -> bool {
         let r = &c.system.router;
         // Each asks all interfaces, so a page is short.
-        let all = r.routes().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
+        let all = r.routes::<Ipv4Addr>().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
         let found: Vec<u16> = all.take(if self.one { 1 } else { 8 }).collect();
         page.extend(found.iter().map(|&table| Vrf {
             table,
             interfaces: r.interfaces().filter(|i| i.fib == table).map(|i| i.name.clone()).collect(),
-            routes: r.routes().count(table),
-            lookup_memory_bytes: r.routes().memory_bytes(table),
+            routes: r.routes::<Ipv4Addr>().count(table),
+            lookup_memory_bytes: r.routes::<Ipv4Addr>().memory_bytes(table),
         }));
         self.next = found.last().and_then(|last| last.checked_add(1)).filter(|_| !self.one);
         self.next.is_some()
@@ -337,7 +338,7 @@ fn tables(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 #[derive(Serialize)]
 struct Adjacency {
     index: u32,
-    next_hop: Ipv4Addr,
+    next_hop: IpAddr,
     interface: String,
     complete: bool,
     users: u32,
