@@ -11,7 +11,7 @@ mod churn;
 
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
 use control::cli::{Call, CliError, Registry, Step};
@@ -21,9 +21,10 @@ use control::intent::Abilities;
 use control::system::System;
 use drivers::{Guardian, pktgen};
 use infra::hash::mix64;
-use net::ip::{Address, Path, Prefix4};
+use net::ip::{Address, IpPrefix, Path, Prefix4, Prefix6};
 use net::router::{Parts, Router, Sizes};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use testkit::rib;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -95,7 +96,7 @@ impl Figure {
     }
 }
 
-/// A router with one port, up, with 10.0.0.1/8.
+/// A router with one port, up, with 10.0.0.1/8 and fd00::1/64.
 fn router() -> Result<Router> {
     let Parts { mut router, .. } =
         Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
@@ -103,6 +104,7 @@ fn router() -> Result<Router> {
     assert_eq!(router.add_device("pg0", device)?, PORT);
     router.set_admin(PORT, true)?;
     router.add_address(PORT, Address::new(Ipv4Addr::new(10, 0, 0, 1), 8))?;
+    router.add_address(PORT, Address::new(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), 64))?;
     Ok(router)
 }
 
@@ -134,9 +136,24 @@ fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
     Ok(Some(routes))
 }
 
-/// Adds all routes, then removes them; routes a second of both.
-fn rates(name: &str, routes: &[(Prefix4, Path)]) -> Result<Vec<Figure>> {
-    let mut add = Figure::new(format!("add-{name}"), "M/s", Some((true, 1.0)));
+/// Prefixes of a real IPv6 table, or of one that is like it, in no order, and as many of the same kind as make `n`.
+fn random6(n: usize) -> Result<Vec<(Prefix6, Path)>> {
+    let (_, prefixes) = rib::real::<u128>()?;
+    let mut all = rib::extend(&prefixes, n);
+    all.truncate(n);
+    all.sort_unstable_by_key(|(prefix, len)| mix64((prefix >> 64) as u64 ^ *prefix as u64 ^ u64::from(*len)));
+    let via = |i: usize| Path::Via {
+        next_hop: Ipv6Addr::from_bits(0xfd00 << 112 | (i as u128 % u128::from(NEXT_HOPS) + 2)).into(),
+        interface: None,
+    };
+    let route =
+        |(i, (prefix, len)): (usize, (u128, u8))| (Prefix6::new(Ipv6Addr::from_bits(prefix), len), via(i));
+    Ok(all.into_iter().enumerate().map(route).collect())
+}
+
+/// Adds all routes, then removes them; routes a second of both, of which `least` million additions are to be reached.
+fn rates<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], least: f64) -> Result<Vec<Figure>> {
+    let mut add = Figure::new(format!("add-{name}"), "M/s", Some((true, least)));
     let mut remove = Figure::new(format!("remove-{name}"), "M/s", Some((true, 1.0)));
     let rate = |start: Cpu| routes.len() as f64 / start.seconds() / 1e6;
     for _ in 0..REPETITIONS {
@@ -163,13 +180,12 @@ fn resident() -> Result<f64> {
     Ok(kb / 1024.0)
 }
 
-/// What a million random routes take.
-fn memory() -> Result<Vec<Figure>> {
-    let routes = random(1_000_000, NEXT_HOPS);
-    let mut figure = Figure::new("memory-1m", "MiB", Some((false, 365.0)));
+/// What these routes take beyond an empty router, MiB, of which `most` are to be reached.
+fn memory<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], most: f64) -> Result<Vec<Figure>> {
+    let mut figure = Figure::new(name, "MiB", Some((false, most)));
     let mut r = router()?;
     let before = resident()?;
-    for (prefix, path) in &routes {
+    for (prefix, path) in routes {
         r.add_route(0, *prefix, *path)?;
     }
     figure.samples.push(resident()? - before);
@@ -462,12 +478,14 @@ fn main() -> Result<()> {
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, Measure<'_>); 11] = [
-        ("memory", &memory),
-        ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS))),
-        ("1m", &|| rates("1m", &random(1_000_000, NEXT_HOPS))),
+    let benches: [(&str, Measure<'_>); 13] = [
+        ("mem-240k-ip6", &|| memory("mem-240k-ip6", &random6(240_000)?, 60.0)),
+        ("mem-1m-ip4", &|| memory("mem-1m-ip4", &random(1_000_000, NEXT_HOPS), 150.0)),
+        ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS), 1.0)),
+        ("1m-ip4", &|| rates("1m-ip4", &random(1_000_000, NEXT_HOPS), 2.0)),
+        ("255k-ip6", &|| rates("255k-ip6", &random6(255_000)?, 1.0)),
         ("real", &|| match real()? {
-            Some(routes) => rates("real", &routes),
+            Some(routes) => rates("real", &routes, 1.0),
             None => {
                 println!("SKIPPED: VOLLEY_RIB does not name the file of a real routing table");
                 Ok(Vec::new())

@@ -1,0 +1,190 @@
+//! IPv6 with Linux as the neighbour: forwarding, what is reported, Neighbor Discovery, router advertisements.
+
+use std::time::Duration;
+
+use scenarios::{Iperf, Ping};
+use testkit::netns::{Host, LIMIT, Lab};
+use testkit::process::until;
+use testkit::router::Router;
+
+const PORTS: &str = "\
+create host-interface name eth0
+create host-interface name eth1
+set interface state host-eth0 up
+set interface state host-eth1 up
+set interface ip address host-eth0 2001:db8::1/64
+set interface ip address host-eth1 2001:db8:1::1/64
+";
+
+/// Host `a` (2001:db8::2) — router (2001:db8::1 on eth0, 2001:db8:1::1 on eth1) — host `b` (2001:db8:1::2), over veth.
+struct Routed {
+    router: Router,
+    a: Host,
+    b: Host,
+    r: Host,
+}
+
+/// Gives a host's eth0 IPv6.
+fn speaks(host: &Host) {
+    host.run("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0");
+}
+
+fn address(host: &Host, address: &str, gateway: &str) {
+    speaks(host);
+    host.run(&format!("ip -6 addr add {address} dev eth0 nodad"));
+    host.run(&format!("ip -6 route add default via {gateway}"));
+}
+
+fn cabled() -> Option<(Host, Host, Host)> {
+    let lab = Lab::new()?;
+    let (a, r, b) = (lab.host("a"), lab.host("r"), lab.host("b"));
+    lab.link((&a, "eth0"), (&r, "eth0"));
+    lab.link((&b, "eth0"), (&r, "eth1"));
+    Some((a, r, b))
+}
+
+fn routed() -> Option<Routed> {
+    let (a, r, b) = cabled()?;
+    address(&a, "2001:db8::2/64", "2001:db8::1");
+    address(&b, "2001:db8:1::2/64", "2001:db8:1::1");
+    let router = Router::start(&r, PORTS);
+    // The router uses its addresses once it knows that nobody else does.
+    Ping::until_answered(&a, "2001:db8::1", LIMIT);
+    Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
+    Some(Routed { router, a, b, r })
+}
+
+#[test]
+fn pings_of_all_sizes_pass_and_are_answered() {
+    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    for size in [0, 8, 56, 1000, 1452] {
+        for target in ["2001:db8:1::2", "2001:db8::1", "2001:db8:1::1"] {
+            let ping = Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 -s {size} {target}"));
+            assert!(ping.complete(), "{size} to {target}: {}\n{}", ping.text, router.ctl("show errors"));
+        }
+    }
+    // In fragments, which routers only pass on.
+    let ping = Ping::run(&b, "-c 2 -i 0.05 -W 2 -s 9000 2001:db8::2");
+    assert!(ping.complete(), "{}", ping.text);
+    assert!(router.ctl("show ip6 neighbors").contains("2001:db8:1::2"));
+    assert!(router.ctl("show ip6 fib 2001:db8:1::2").contains("2001:db8:1::2/128"));
+    for target in ["2001:db8:1::2", "2001:db8::1"] {
+        let pinged = router.ctl(&format!("ping {target} repeat 3 interval 0.05"));
+        assert!(pinged.contains("3 sent, 3 received"), "{pinged}");
+    }
+}
+
+#[test]
+fn what_cannot_be_delivered_is_reported() {
+    let Some(Routed { a, b, r, router }) = routed() else { return };
+    let says = |arguments: &str, expected: &str| {
+        let ping = Ping::run(&a, &format!("-c 1 -W 5 {arguments}"));
+        assert!(ping.text.contains(expected), "{arguments}: {}\n{}", ping.text, router.ctl("show errors"));
+    };
+    says("-t 1 2001:db8:1::2", "From 2001:db8::1 icmp_seq=1 Time exceeded: Hop limit");
+    says("2001:db8:9::1", "From 2001:db8::1 icmp_seq=1 Destination unreachable: No route");
+    router.ctl("ip route add 2001:db8:8::/48 via prohibit");
+    says("2001:db8:8::1", "From 2001:db8::1 icmp_seq=1 Destination unreachable: Administratively prohibited");
+    says("2001:db8:1::77", "From 2001:db8::1 icmp_seq=1 Destination unreachable: Address unreachable");
+    // A link that is too narrow.
+    b.run("ip link set eth0 mtu 1280");
+    r.run("ip link set eth1 mtu 1280");
+    router.ctl("set interface mtu 1280 host-eth1");
+    says("-M do -s 1400 2001:db8:1::2", "From 2001:db8::1 icmp_seq=1 Packet too big: mtu=1280");
+    let route = a.run("ip -6 route get 2001:db8:1::2");
+    assert!(route.contains(" mtu 1280"), "{route}");
+    // 1280 less the headers.
+    assert!(Ping::run(&a, "-c 1 -W 2 -M do -s 1232 2001:db8:1::2").complete());
+    let end = Iperf::run(&a, &b, "2001:db8:1::2", "-6 -t 1");
+    let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
+    assert!(rate > 20e6, "{rate} bit/s: {end}");
+}
+
+#[test]
+fn tcp_flows_in_large_packets() {
+    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let end = Iperf::run(&a, &b, "2001:db8:1::2", "-6 -t 1");
+    let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
+    assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
+}
+
+#[test]
+fn link_local_addresses_mean_their_link() {
+    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let own = |interface: &str| {
+        let shown = router.json(&format!("show ip6 interface {interface}"));
+        shown["interfaces"][0]["link_local"].as_str().unwrap_or_else(|| panic!("{shown}")).to_string()
+    };
+    let ping = Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 {}%eth0", own("host-eth0")));
+    assert!(ping.complete(), "{}\n{}", ping.text, router.ctl("show errors"));
+    // The other interface's is not on this link.
+    assert!(!Ping::answered(&a, &format!("{}%eth0", own("host-eth1"))));
+    for (host, interface) in [(&a, "host-eth0"), (&b, "host-eth1")] {
+        let text = host.run("ip -6 -o addr show dev eth0 scope link");
+        let address = text.split_whitespace().nth(3).and_then(|a| a.split('/').next()).unwrap_or("").to_string();
+        let pinged = router.ctl(&format!("ping {address} {interface} repeat 2 interval 0.05"));
+        assert!(pinged.contains("2 sent, 2 received"), "{pinged}");
+    }
+    // A route by a next hop that is known by its link-local address only.
+    b.run("ip -6 addr add 2001:db8:5::1/128 dev lo");
+    let text = b.run("ip -6 -o addr show dev eth0 scope link");
+    let hop = text.split_whitespace().nth(3).and_then(|a| a.split('/').next()).unwrap_or("").to_string();
+    router.ctl(&format!("ip route add 2001:db8:5::/48 via {hop} host-eth1"));
+    Ping::until_answered(&a, "2001:db8:5::1", LIMIT);
+}
+
+#[test]
+fn a_neighbour_that_moves_or_goes_is_noticed() {
+    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let moved = "02:00:00:00:99:06";
+    // With this, Linux advertises itself when its address changes.
+    b.run("sysctl -qw net.ipv6.conf.eth0.ndisc_notify=1");
+    b.run("ip link set eth0 down");
+    b.run(&format!("ip link set eth0 address {moved}"));
+    b.run("ip link set eth0 up");
+    address_again(&b);
+    Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
+    assert!(router.ctl("show ip6 neighbors").contains(moved));
+    b.run("ip -6 addr del 2001:db8:1::2/64 dev eth0");
+    until("the neighbour is forgotten", Duration::from_secs(60), || {
+        let ping = Ping::run(&a, "-c 1 -W 4 2001:db8:1::2");
+        ping.text.contains("Address unreachable")
+    });
+}
+
+/// What Linux forgets when the link goes down.
+fn address_again(b: &Host) {
+    b.attempt("ip -6 addr add 2001:db8:1::2/64 dev eth0 nodad", LIMIT);
+    b.attempt("ip -6 route add default via 2001:db8:1::1", LIMIT);
+}
+
+#[test]
+fn an_address_that_another_has_is_not_used() {
+    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    a.run("ip -6 addr add 2001:db8::9/64 dev eth0 nodad");
+    router.ctl("set interface ip address host-eth0 2001:db8::9/64");
+    until("the router notices", LIMIT, || router.log().contains("another station has the address 2001:db8::9"));
+    assert!(router.ctl("show ip6 interface host-eth0").contains("duplicate"));
+    // It is a host on the link for everybody else.
+    assert!(Ping::run(&b, "-c 2 -i 0.1 -W 2 2001:db8::9").complete());
+    // And Linux notices when it wants one of the router's.
+    a.run("ip -6 addr add 2001:db8::1/64 dev eth0");
+    until("the host notices", LIMIT, || a.run("ip -6 addr show dev eth0").contains("dadfailed"));
+}
+
+#[test]
+fn hosts_configure_themselves_by_advertisements() {
+    let Some((a, r, b)) = cabled() else { return };
+    address(&b, "2001:db8:1::2/64", "2001:db8:1::1");
+    let router = Router::start(&r, &format!("{PORTS}ip6 nd host-eth0 no ra-suppress\n"));
+    speaks(&a);
+    let addresses = || a.run("ip -6 addr show dev eth0 scope global");
+    until("the host has an address", LIMIT, || {
+        addresses().contains("2001:db8::") && !addresses().contains("tentative")
+    });
+    until("the host has a default route", LIMIT, || a.run("ip -6 route").contains("default via fe80::"));
+    Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
+    // When it ceases, hosts hear of it.
+    router.ctl("ip6 nd host-eth0 ra-suppress");
+    until("the host has no default route", LIMIT, || !a.run("ip -6 route").contains("default via fe80::"));
+}
