@@ -60,6 +60,7 @@ impl Bench {
             mtu: 1500,
             mss4: 0,
             vlans: Vlans::default(),
+            proxy: false,
             addresses: ip4.iter().map(|&address| Address::new(address, 24)).collect(),
         };
         self.writers.interfaces.set(index, record).unwrap();

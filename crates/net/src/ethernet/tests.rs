@@ -49,6 +49,7 @@ fn bench() -> (Bench, Harness) {
             mss4: 0,
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
             addresses: Vec::new(),
+            proxy: false,
         };
         bench.writers.interfaces.set(index, record).unwrap();
     }

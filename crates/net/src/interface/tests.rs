@@ -98,6 +98,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
         mss4: 0,
         vlans: Vlans::default(),
         addresses: Vec::new(),
+        proxy: false,
     }
 }
 

@@ -112,6 +112,8 @@ impl PacketNode for ArpInput {
             self.punts.request
         } else if self.is_news(cx, rx_if, fib, sender, mac) {
             self.punts.reply
+        } else if op == Operation::Request && self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy) {
+            self.punts.request
         } else {
             return Verdict::Drop(Reason::NotForUs);
         };

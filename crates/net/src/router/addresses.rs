@@ -32,6 +32,12 @@ impl Router {
         if has(self.interface(index)?) {
             return Err(RouterError(format!("{name} has the address {} already", address.address)));
         }
+        if let Some(lender) = self.interface(index)?.unnumbered.and_then(|l| self.near.interfaces.get(l)) {
+            let other = &lender.name;
+            return Err(RouterError(format!(
+                "{name} uses the addresses of {other}: it is to have none of its own"
+            )));
+        }
         if !address.is_link_local() {
             self.must_be_apart(fib, index, address)?;
         }

@@ -24,11 +24,12 @@ impl Router {
         if self.near.interfaces.values().any(|i| i.mac == sender.0) {
             return;
         }
-        let has = |ip: Ipv4Addr| info.addresses_of::<Ipv4Addr>().any(|a| a.address == ip);
-        let event = if has(sender.1) {
+        let is_own = |ip: Ipv4Addr| self.near.speaks_from::<Ipv4Addr>(info).iter().any(|a| a.address == ip);
+        let event = if is_own(sender.1) {
             Event::Conflict((interface, sender.1), sender.0)
         } else {
-            let (target, for_us) = (arp.target_ip(), has(arp.target_ip()));
+            let target = arp.target_ip();
+            let for_us = self.answers_for(interface, target) && target != sender.1;
             Event::Arp { interface, op, sender, target, for_us, on_link: info.on_link(sender.1) }
         };
         self.neighbor_event(now, event);

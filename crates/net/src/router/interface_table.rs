@@ -33,6 +33,10 @@ pub struct InterfaceInfo {
     pub addresses: Vec<Address>,
     /// Whether the operator wants IPv6 on it, whatever addresses it has.
     pub ip6: bool,
+    /// The interface whose addresses it uses in place of its own.
+    pub unnumbered: Option<u32>,
+    /// Whether it answers for hosts that are behind other interfaces.
+    pub proxy: bool,
     /// How its IPv6 addresses stand while it is up.
     pub(super) standing: BTreeMap<Ipv6Addr, Standing>,
     /// What hosts on its link are told of the router, if they are.

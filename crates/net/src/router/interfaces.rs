@@ -37,6 +37,7 @@ impl Neighborhood {
     /// Writes what workers see of an interface.
     fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(index) else { return Ok(()) };
+        let addresses = &self.lender(i).unwrap_or(i).addresses;
         let record = Interface {
             kind: i.kind,
             device: i.parent,
@@ -46,7 +47,8 @@ impl Neighborhood {
             mtu: i.mtu,
             mss4: i.mss.most4(),
             vlans: Vlans::new(self.interfaces.carried_by(index).collect()),
-            addresses: i.addresses.clone(),
+            addresses: addresses.clone(),
+            proxy: i.proxy,
         };
         let tags = i.tags;
         self.adjacencies.refresh(index, &record, tags);
@@ -156,6 +158,8 @@ impl Router {
             fib: 0,
             addresses: Vec::new(),
             ip6: false,
+            unnumbered: None,
+            proxy: false,
             standing: std::collections::BTreeMap::new(),
             advertisement: None,
             last_advertisement: None,
@@ -339,6 +343,9 @@ impl Router {
         for address in self.interface(index)?.addresses.clone() {
             self.remove_address(index, address)?;
         }
+        for borrower in self.borrowers(index) {
+            self.set_unnumbered(borrower, None)?;
+        }
         self.arcs.forget(index);
         self.ip6_gone(index);
         self.neighbors_gone::<Ipv4Addr>(index);
@@ -515,6 +522,10 @@ impl Router {
             self.near.publish(i)?;
             self.ip6_follows(i);
             self.sync_connected(i)?;
+        }
+        // Those that use its addresses have them in their records.
+        for borrower in all.iter().flat_map(|i| self.borrowers(*i)).collect::<Vec<_>>() {
+            self.near.publish(borrower)?;
         }
         let mut what = Affected::default();
         for i in all.iter().filter_map(|i| self.near.interfaces.get(*i)) {

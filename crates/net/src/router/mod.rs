@@ -11,6 +11,7 @@ mod budget;
 mod interface_table;
 mod interfaces;
 mod ip6;
+mod lent;
 mod nd;
 mod neighbors;
 pub(crate) mod ping;

@@ -34,9 +34,10 @@ impl Neighborhood {
     /// The address that this router asks for neighbours from: the one on the same network, or any.
     pub(super) fn source_for<A: Routed>(&self, interface: u32, target: A) -> Option<A> {
         let info = self.interfaces.get(interface)?;
-        let same_network = A::own(info).find(|a| a.prefix().contains(target));
+        let own = self.speaks_from::<A>(info);
+        let same_network = own.iter().find(|a| a.prefix().contains(target)).copied();
         let of_vrf = || self.interfaces.values().filter(|i| i.fib == info.fib).find_map(|i| A::own(i).next());
-        Some(same_network.or_else(|| A::own(info).next()).or_else(of_vrf)?.address)
+        Some(same_network.or(own.first().copied()).or_else(of_vrf)?.address)
     }
 
     /// Tells the adjacency to a neighbour what is known of it now.

@@ -542,3 +542,55 @@ fn workers_sweep_after_the_last_question() {
     assert_eq!(expired(&lab), 1);
     assert_eq!(lab.router.next_timeout(), None);
 }
+
+#[test]
+fn rfc1027_an_interface_answers_for_hosts_behind_others_when_it_is_told_to() {
+    let mut lab = Lab::new();
+    // A takes B, on the other link, for a host on its own.
+    let asks = |target| ArpPacket::request(A_MAC, A, target);
+    lab.receive_arp(0, Mac::BROADCAST, asks(B));
+    assert_eq!(lab.sent(0).len(), 0, "not unless it is told to");
+    lab.router.set_proxy(0, true).unwrap();
+    lab.receive_arp(0, Mac::BROADCAST, asks(B));
+    let (header, reply) = arp(&lab.sent(0)[0]);
+    assert_eq!((header.dst(), reply.sender_mac(), reply.sender_ip()), (A_MAC, own_mac(0), B));
+    // Not for who is on the same link, nor for what leads nowhere, nor for who asks whether he himself is there.
+    lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(10, 0, 1, 77)));
+    lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(198, 51, 100, 1)));
+    lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, B, B));
+    assert_eq!(lab.sent(0).len(), 0);
+    lab.router.set_proxy(0, false).unwrap();
+    lab.receive_arp(0, Mac::BROADCAST, asks(B));
+    assert_eq!(lab.sent(0).len(), 0);
+}
+
+#[test]
+fn an_unnumbered_interface_speaks_from_the_addresses_that_it_uses() {
+    let mut lab = Lab::new();
+    lab.router.remove_address(1, Address::new(own(1), 24)).unwrap();
+    let loop0 = lab.router.add_loopback("loop0", Mac([2, 0, 0, 0, 9, 9])).unwrap();
+    let lent = Ipv4Addr::new(192, 0, 2, 1);
+    lab.router.set_admin(loop0, true).unwrap();
+    lab.router.add_address(loop0, Address::new(lent, 32)).unwrap();
+    lab.router.set_unnumbered(1, Some(loop0)).unwrap();
+    lab.router.add_route(0, Prefix4::host(B), Path::Attached(1)).unwrap();
+    lab.pass(5000);
+    lab.sent(1);
+    // Who is behind it is asked for from the address that it uses, and asks for that one.
+    lab.receive(0, 0, packet(B, 1));
+    assert_eq!(lab.answer(1, B_MAC), ArpPacket::request(own_mac(1), lent, B));
+    assert_forwarded(&lab.sent(1)[0], 1, own_mac(1), B_MAC);
+    lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, lent));
+    assert_eq!(arp(&lab.sent(1)[0]).1.sender_mac(), own_mac(1));
+
+    let why = |done: Result<(), RouterError>| done.unwrap_err().0;
+    let address = Address::new(own(1), 24);
+    assert!(why(lab.router.add_address(1, address)).contains("right uses the addresses of loop0"));
+    assert!(why(lab.router.set_unnumbered(0, Some(loop0))).contains("left has addresses of its own"));
+    assert!(why(lab.router.set_unnumbered(loop0, Some(loop0))).contains("its own"));
+    // It is over when the interface goes that lent them.
+    lab.router.remove_interface(loop0).unwrap();
+    lab.router.add_address(1, address).unwrap();
+    lab.pass(5000);
+    lab.sent(1);
+}
