@@ -319,6 +319,10 @@ impl Router {
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
+mod ip6_tests;
+#[cfg(test)]
+mod lab;
+#[cfg(test)]
 mod routes_tests;
 #[cfg(test)]
 mod share_tests;

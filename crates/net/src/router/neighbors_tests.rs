@@ -1,12 +1,5 @@
 //! A whole router between two links whose other ends are in the hands of the test.
 
-use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
-
-use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue, Unsent};
-use drivers::{Device, DeviceControl, Link};
-use graph::Worker;
 use wire::arp::ArpPacket;
 use wire::builder::PacketBuilder;
 use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype, icmpv4};
@@ -14,11 +7,8 @@ use wire::{EthernetHeader, Ipv4Header, VlanTag, ethertype, icmpv4};
 use super::*;
 use crate::ethernet::Tags;
 use crate::ip::Prefix4;
-use crate::router::{Parts, Sizes};
-use crate::testing::install;
+use crate::router::lab::{Lab, MS, own_mac};
 
-const MS: u64 = 1_000_000;
-const WORKERS: usize = 2;
 /// A host on the first link, and one on the second.
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -26,147 +16,19 @@ const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 const B_MAC: Mac = Mac([2, 0, 0, 0, 0xb, 2]);
 const C_MAC: Mac = Mac([2, 0, 0, 0, 0xc, 2]);
 
-/// What is on a link: frames to the router by queue, and from it.
-#[derive(Default)]
-struct OnLink {
-    to_router: VecDeque<(usize, Vec<u8>)>,
-    from_router: Vec<Vec<u8>>,
-}
-
-/// The far end of a link.
-#[derive(Clone, Default)]
-struct Far(Arc<Mutex<OnLink>>);
-
-struct Rx(Far, usize);
-struct Tx(Far);
-struct Control;
-
-impl RxQueue for Rx {
-    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
-        let mut far = self.0.0.lock().unwrap();
-        let mine = far.to_router.iter().position(|f| f.0 == self.1).and_then(|at| far.to_router.remove(at));
-        if let Some((_, bytes)) = mine
-            && frame.alloc(cache, 1) == 1
-        {
-            assert!(frame.get(0).unwrap().fill(&bytes));
-        }
-        Ok(())
-    }
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
-
-impl TxQueue for Tx {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
-        self.0.0.lock().unwrap().from_router.extend(frame.packets().map(|p| p.bytes().to_vec()));
-        frame.free(cache);
-        Ok(())
-    }
-    fn caps(&self) -> TxCaps {
-        TxCaps::default()
-    }
-}
-
-impl DeviceControl for Control {
-    fn set_admin(&mut self, _: bool) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn set_mtu(&mut self, _: u16) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn set_mac(&mut self, _: [u8; 6]) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn link(&mut self) -> Link {
-        Link { present: true, carrier: true, speed_mbps: None }
-    }
-    fn describe(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-}
-
-/// A router with the interfaces 0 (10.0.1.1/24) and 1 (10.0.2.1/24), on virtual time.
-struct Lab {
-    router: Router,
-    workers: Vec<Worker>,
-    far: Vec<Far>,
-    now: u64,
-}
-
 fn own(interface: u32) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, interface as u8 + 1, 1)
 }
 
-fn own_mac(interface: u32) -> Mac {
-    Mac([2, 0, 0, 0, 0, interface as u8])
+/// A router with 10.0.1.1/24 and 10.0.2.1/24.
+fn lab() -> Lab {
+    Lab::new(|index| Address::new(own(index), 24))
 }
 
 impl Lab {
-    fn new() -> Lab {
-        let sizes = Sizes { buffers: 2048, workers: WORKERS };
-        let Parts { router, workers } = Router::build(install, &sizes).unwrap();
-        let mut lab = Lab { router, workers, far: Vec::new(), now: 1_000_000 * MS };
-        lab.run();
-        for name in ["left", "right"] {
-            let far = Far::default();
-            let device = Device {
-                kind: "test",
-                input_node: "pg-input",
-                rx: (0..WORKERS).map(|q| Box::new(Rx(far.clone(), q)) as Box<dyn RxQueue>).collect(),
-                tx: vec![Box::new(Tx(far.clone()))],
-                mac: own_mac(lab.far.len() as u32).0,
-                mtu: 1500,
-                control: Box::new(Control),
-            };
-            let index = lab.router.add_device(name, device).unwrap();
-            assert_eq!(index as usize, lab.far.len());
-            lab.far.push(far);
-            lab.router.set_admin(index, true).unwrap();
-            lab.router.add_address(index, Address::new(own(index), 24)).unwrap();
-        }
-        lab.pass(5000);
-        (0..2).for_each(|i| drop(lab.sent(i)));
-        lab
-    }
-
-    fn turn_workers(&mut self) {
-        for worker in &mut self.workers {
-            let mut participant = self.router.participant();
-            let section = participant.enter();
-            worker.turn_at(section.guard(), self.now);
-        }
-    }
-
-    /// Lets everybody work until all is done.
-    fn run(&mut self) {
-        for _ in 0..6 {
-            self.turn_workers();
-            self.router.poll(self.now);
-        }
-    }
-
-    fn pass(&mut self, ms: u64) {
-        for _ in 0..ms / 100 {
-            self.now += 100 * MS;
-            self.run();
-        }
-    }
-
-    /// A frame comes in by a queue of an interface, and what follows from it happens.
-    fn receive(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
-        self.far[interface as usize].0.lock().unwrap().to_router.push_back((queue, frame));
-        self.run();
-    }
-
     fn receive_arp(&mut self, interface: u32, to: Mac, arp: ArpPacket) {
         let header = EthernetHeader::new(to, arp.sender_mac(), ethertype::ARP);
         self.receive(interface, 0, [&header.0[..], &arp.0[..]].concat());
-    }
-
-    /// Frames sent out of an interface since the last look.
-    fn sent(&mut self, interface: u32) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.far[interface as usize].0.lock().unwrap().from_router)
     }
 
     /// The neighbour with this address answers the request that it was sent, and the request.
@@ -184,20 +46,6 @@ impl Lab {
 
     fn states(&self) -> Vec<(String, &'static str)> {
         self.router.neighbors::<Ipv4Addr>().map(|n| (n.ip, n.state)).collect()
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        self.run();
-        self.workers.clear();
-        self.router.bufs.publish();
-        self.router.domain.collect();
-        let stats = self.router.pool().stats();
-        assert_eq!((stats.used, stats.lost), (0, 0), "buffers leaked or packets lost without a reason");
     }
 }
 
@@ -226,7 +74,7 @@ fn assert_forwarded(frame: &[u8], id: u16, src: Mac, dst: Mac) {
 
 #[test]
 fn packets_wait_for_the_answer_and_then_flow() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     // Each worker holds one.
     lab.receive(0, 0, packet(B, 1));
     lab.receive(0, 1, packet(B, 2));
@@ -254,7 +102,7 @@ fn packets_wait_for_the_answer_and_then_flow() {
 
 #[test]
 fn the_sender_hears_that_a_next_hop_does_not_answer() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, A, own(0)));
     let (header, reply) = arp(&lab.sent(0)[0]);
     assert_eq!((header.dst(), reply.op(), reply.sender_mac()), (A_MAC, 2, own_mac(0)));
@@ -279,7 +127,7 @@ fn the_sender_hears_that_a_next_hop_does_not_answer() {
 
 #[test]
 fn a_route_over_an_unknown_next_hop_completes_when_it_answers() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     let far = Ipv4Addr::new(198, 51, 100, 7);
     let path = Path::Via { next_hop: B.into(), interface: None };
     lab.router.add_route(0, Prefix4::new(far, 24), path).unwrap();
@@ -303,7 +151,7 @@ fn a_route_over_an_unknown_next_hop_completes_when_it_answers() {
 
 #[test]
 fn a_static_neighbour_survives_that_its_interface_goes_down() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     let learned = Ipv4Addr::new(10, 0, 2, 9);
     lab.router.add_neighbor(1, learned, C_MAC, false).unwrap();
@@ -334,7 +182,7 @@ fn a_static_neighbour_survives_that_its_interface_goes_down() {
 
 #[test]
 fn impossible_neighbours_are_refused() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     let loopback = lab.router.add_loopback("loop0", own_mac(9)).unwrap();
     for (interface, address, mac) in [
         (77, B, B_MAC),
@@ -366,7 +214,7 @@ fn impossible_neighbours_are_refused() {
 
 #[test]
 fn an_address_is_announced_when_it_can_be_used() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     let announced = |lab: &mut Lab| -> Vec<Ipv4Addr> {
         let sent = lab.sent(1);
         sent.iter().map(|f| arp(f)).for_each(|(h, a)| {
@@ -398,7 +246,7 @@ fn an_address_is_announced_when_it_can_be_used() {
 
 #[test]
 fn the_router_asks_from_the_address_on_the_neighbours_network() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     let second = Ipv4Addr::new(10, 0, 3, 1);
     lab.router.add_address(1, Address::new(second, 24)).unwrap();
     lab.pass(3000);
@@ -418,7 +266,7 @@ fn the_router_asks_from_the_address_on_the_neighbours_network() {
 
 #[test]
 fn rfc826_an_entry_follows_its_sender_whomever_it_asks_for() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.receive(0, 0, packet(B, 1));
     lab.answer(1, B_MAC);
     lab.sent(1);
@@ -437,7 +285,7 @@ fn rfc826_an_entry_follows_its_sender_whomever_it_asks_for() {
 
 #[test]
 fn an_address_that_another_claims_is_defended() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, own(1)));
     let sent = lab.sent(1);
     assert_eq!(sent.len(), 1);
@@ -450,7 +298,7 @@ fn an_address_that_another_claims_is_defended() {
 
 #[test]
 fn only_who_can_be_on_the_link_is_learned() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     for (address, learned) in [
         (Ipv4Addr::new(10, 0, 2, 77), true),
         (Ipv4Addr::new(10, 0, 1, 77), false),
@@ -469,7 +317,7 @@ fn only_who_can_be_on_the_link_is_learned() {
 
 #[test]
 fn neighbours_go_with_the_network_that_they_are_on() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, own(1)));
     lab.router.add_neighbor(1, Ipv4Addr::new(10, 0, 2, 9), C_MAC, true).unwrap();
     assert!(lab.host_route(B));
@@ -483,7 +331,7 @@ fn neighbours_go_with_the_network_that_they_are_on() {
 
 #[test]
 fn sub_interfaces_have_neighbours_of_their_own() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     let tags = Tags { outer_service: false, outer: 100, inner: None };
     let sub = lab.router.add_subinterface("right.100", 1, tags).unwrap();
     lab.router.set_admin(sub, true).unwrap();
@@ -517,11 +365,11 @@ fn sub_interfaces_have_neighbours_of_their_own() {
 
 #[test]
 fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, A, own(0)));
     lab.sent(0);
     // The interface goes down while the question is on its way.
-    lab.far[0].0.lock().unwrap().to_router.push_back((0, packet(B, 1)));
+    lab.put(0, 0, packet(B, 1));
     lab.turn_workers();
     lab.router.set_admin(1, false).unwrap();
     lab.run();
@@ -531,7 +379,7 @@ fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
 
 #[test]
 fn workers_sweep_after_the_last_question() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.receive(0, 0, packet(B, 1));
     // The main thread forgets what was asked: as if the question had been lost.
     lab.router.near.neighbors4 = Default::default();
@@ -545,7 +393,7 @@ fn workers_sweep_after_the_last_question() {
 
 #[test]
 fn rfc1027_an_interface_answers_for_hosts_behind_others_when_it_is_told_to() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     // A takes B, on the other link, for a host on its own.
     let asks = |target| ArpPacket::request(A_MAC, A, target);
     lab.receive_arp(0, Mac::BROADCAST, asks(B));
@@ -566,7 +414,7 @@ fn rfc1027_an_interface_answers_for_hosts_behind_others_when_it_is_told_to() {
 
 #[test]
 fn an_unnumbered_interface_speaks_from_the_addresses_that_it_uses() {
-    let mut lab = Lab::new();
+    let mut lab = lab();
     lab.router.remove_address(1, Address::new(own(1), 24)).unwrap();
     let loop0 = lab.router.add_loopback("loop0", Mac([2, 0, 0, 0, 9, 9])).unwrap();
     let lent = Ipv4Addr::new(192, 0, 2, 1);

@@ -1,0 +1,301 @@
+//! IPv6 on a whole router between two links whose other ends are in the hands of the test.
+
+use wire::builder::PacketBuilder;
+use wire::nd::{self, Message, NdOption};
+use wire::{EthernetHeader, Icmpv6Header, Ipv6Header, Mac, ethertype, icmpv6, ipv6, nd::NdOptions, protocol};
+
+use super::lab::{Lab, own_mac};
+use super::*;
+use crate::ip::{Address, Path, Prefix6, Source};
+use crate::nd::Standing;
+
+const A: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 2);
+const B: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 2);
+const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
+const B_MAC: Mac = Mac([2, 0, 0, 0, 0xb, 2]);
+
+fn own(interface: u32) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, interface as u16 + 1, 0, 0, 0, 1)
+}
+
+fn link_local(interface: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(ipv6::link_local(own_mac(interface)))
+}
+
+fn lab() -> Lab {
+    Lab::new(|index| Address::new(own(index), 64))
+}
+
+/// A frame with an IPv6 packet.
+fn frame(to: Mac, from: Mac, packet: &[u8]) -> Vec<u8> {
+    [&EthernetHeader::new(to, from, ethertype::IPV6).0[..], packet].concat()
+}
+
+/// What a frame carries.
+fn packet(frame: &[u8]) -> (EthernetHeader, Ipv6Header, &[u8]) {
+    let (header, rest) = EthernetHeader::split(frame).unwrap();
+    assert_eq!(header.ethertype(), ethertype::IPV6, "{frame:02x?}");
+    let (ip, rest) = Ipv6Header::split(rest).unwrap();
+    assert_eq!(usize::from(ip.payload_len()), rest.len());
+    (*header, *ip, rest)
+}
+
+fn message(frame: &[u8]) -> (EthernetHeader, Ipv6Header, Message, NdOptions<'_>) {
+    let (header, ip, rest) = packet(frame);
+    let (message, options) = nd::parse(&ip, rest).unwrap();
+    (header, ip, message, options)
+}
+
+impl Lab {
+    /// A message of Neighbor Discovery comes in from a station.
+    fn hear(
+        &mut self,
+        interface: u32,
+        from: (Mac, Ipv6Addr),
+        to: Ipv6Addr,
+        what: Message,
+        options: &[NdOption<'_>],
+    ) {
+        let mac = if to.is_multicast() { ipv6::multicast_mac(to.to_bits()) } else { own_mac(interface) };
+        self.receive(interface, 0, frame(mac, from.0, &nd::build(from.1, to, &what, options)));
+    }
+
+    fn advertises(&mut self, interface: u32, from: (Mac, Ipv6Addr), to: Ipv6Addr) {
+        let what = Message::NeighborAdvertisement {
+            target: from.1,
+            router: false,
+            solicited: true,
+            overrides: true,
+        };
+        self.hear(interface, from, to, what, &[NdOption::TargetMac(from.0)]);
+    }
+
+    fn host_route6(&self, address: Ipv6Addr) -> bool {
+        self.router.routes::<Ipv6Addr>().exact(0, Prefix6::host(address)).any(|r| r.0 == Source::Neighbor)
+    }
+
+    fn stands(&self, interface: u32, address: Ipv6Addr) -> Option<Standing> {
+        self.router.interface(interface).unwrap().standing(address)
+    }
+}
+
+/// A datagram from A to `dst`.
+fn datagram(dst: Ipv6Addr, hops: u8) -> Vec<u8> {
+    PacketBuilder::ipv6(A, dst).ethernet(A_MAC, own_mac(0)).ttl(hops).udp(1, 2).payload(b"data").build()
+}
+
+#[test]
+fn packets_wait_for_the_answer_and_then_flow() {
+    let mut lab = lab();
+    lab.receive(0, 0, datagram(B, 64));
+    let sent = lab.sent(1);
+    assert_eq!(sent.len(), 1, "one solicitation: {sent:02x?}");
+    let (header, ip, asked, options) = message(&sent[0]);
+    let group = ipv6::solicited_node(B.to_bits());
+    assert_eq!((header.dst(), header.src()), (ipv6::multicast_mac(group), own_mac(1)));
+    assert_eq!((ip.src(), ip.dst().to_bits(), options.source_mac()), (own(1), group, Some(own_mac(1))));
+    assert_eq!(asked, Message::NeighborSolicitation { target: B });
+
+    lab.advertises(1, (B_MAC, B), own(1));
+    let sent = lab.sent(1);
+    let (header, ip, _) = packet(&sent[0]);
+    assert_eq!((header.dst(), header.src(), ip.dst(), ip.hop_limit()), (B_MAC, own_mac(1), B, 63));
+    assert!(lab.host_route6(B));
+    lab.receive(0, 1, datagram(B, 9));
+    assert_eq!(packet(&lab.sent(1)[0]).1.hop_limit(), 8);
+}
+
+#[test]
+fn what_cannot_be_delivered_is_reported() {
+    let mut lab = lab();
+    lab.router.add_neighbor(0, A, A_MAC, true).unwrap();
+    let far: Prefix6 = "2001:db8:9::/48".parse().unwrap();
+    lab.router.add_route(0, far, Path::Prohibit).unwrap();
+    let mut told = |frame: Vec<u8>, wait| {
+        lab.receive(0, 0, frame);
+        lab.pass(wait);
+        let sent = lab.sent(0);
+        assert_eq!(sent.len(), 1, "{sent:02x?}");
+        let (header, ip, rest) = packet(&sent[0]);
+        let (icmp, body) = Icmpv6Header::split(rest).unwrap();
+        assert!(icmp.checksum_ok(&ip, body) && header.dst() == A_MAC);
+        assert_eq!((ip.src(), ip.dst()), (own(0), A));
+        (icmp.kind(), icmp.code(), icmp.rest())
+    };
+    use icmpv6::{kind, unreachable};
+    assert_eq!(told(datagram(B, 1), 0), (kind::TIME_EXCEEDED, 0, 0));
+    assert_eq!(told(datagram(far.address(), 64), 0), (kind::UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0));
+    let nowhere = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1);
+    assert_eq!(told(datagram(nowhere, 64), 0), (kind::UNREACHABLE, unreachable::NO_ROUTE, 0));
+    assert_eq!(told(datagram(B, 64), 4000), (kind::UNREACHABLE, unreachable::ADDRESS, 0));
+    let large = PacketBuilder::ipv6(A, B).ethernet(A_MAC, own_mac(0)).udp(1, 2).payload(&[0; 1400]).build();
+    lab.sent(1);
+    lab.router.set_mtu(1, 1280).unwrap();
+    lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
+    lab.receive(0, 0, large);
+    let sent = lab.sent(0);
+    let (_, _, rest) = packet(&sent[0]);
+    let icmp = Icmpv6Header::split(rest).unwrap().0;
+    assert_eq!((icmp.kind(), icmp.rest()), (kind::PACKET_TOO_BIG, 1280));
+}
+
+#[test]
+fn rfc4291_2_5_6_what_is_on_one_link_only_is_not_forwarded() {
+    let mut lab = lab();
+    lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
+    let neighbor = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+    let ping =
+        |src, dst| PacketBuilder::ipv6(src, dst).ethernet(A_MAC, own_mac(0)).echo_request(7, 1).build();
+    lab.router.add_neighbor(0, neighbor, A_MAC, true).unwrap();
+    // From a link-local address to another link.
+    lab.receive(0, 0, ping(neighbor, B));
+    assert_eq!(lab.sent(1).len(), 0);
+    let sent = lab.sent(0);
+    let icmp = *Icmpv6Header::split(packet(&sent[0]).2).unwrap().0.0.first_chunk::<2>().unwrap();
+    assert_eq!(icmp, [icmpv6::kind::UNREACHABLE, icmpv6::unreachable::BEYOND_SCOPE]);
+    // The router is there under its address on that link, and not under that on another.
+    lab.receive(0, 0, ping(neighbor, link_local(0)));
+    let sent = lab.sent(0);
+    let (header, ip, rest) = packet(&sent[0]);
+    assert_eq!((header.dst(), ip.src(), ip.dst(), rest[0]), (A_MAC, link_local(0), neighbor, 129));
+    lab.receive(0, 0, ping(neighbor, link_local(1)));
+    lab.receive(0, 0, ping(A, neighbor));
+    // What the tables have of a link must not be had by asking for it.
+    lab.receive(0, 0, ping(neighbor, Ipv6Addr::from_bits(link_local(1).to_bits() | 1 << 64)));
+    assert_eq!((lab.sent(0).len(), lab.sent(1).len()), (0, 0));
+    // A next hop may be known by its link-local address; then the interface is said.
+    let far: Prefix6 = "2001:db8:5::/48".parse().unwrap();
+    let via = |next_hop: Ipv6Addr, interface| Path::Via { next_hop: next_hop.into(), interface };
+    lab.router.add_route(0, far, via(neighbor, Some(0))).unwrap();
+    let back = PacketBuilder::ipv6(B, far.address()).ethernet(B_MAC, own_mac(1)).udp(1, 2).build();
+    lab.receive(1, 0, back);
+    assert_eq!(packet(&lab.sent(0)[0]).0.dst(), A_MAC);
+}
+
+#[test]
+fn rfc4861_7_2_solicitations_are_answered() {
+    let mut lab = lab();
+    let asks = Message::NeighborSolicitation { target: own(0) };
+    let group = Ipv6Addr::from_bits(ipv6::solicited_node(own(0).to_bits()));
+    lab.hear(0, (A_MAC, A), group, asks, &[NdOption::SourceMac(A_MAC)]);
+    let sent = lab.sent(0);
+    let (header, ip, answer, options) = message(&sent[0]);
+    assert_eq!(
+        (header.dst(), ip.src(), ip.dst(), options.target_mac()),
+        (A_MAC, own(0), A, Some(own_mac(0)))
+    );
+    let expected =
+        Message::NeighborAdvertisement { target: own(0), router: true, solicited: true, overrides: true };
+    assert_eq!(answer, expected);
+    assert!(lab.host_route6(A), "and who asks is known");
+    // Not for what is on another link.
+    let group = Ipv6Addr::from_bits(ipv6::solicited_node(own(1).to_bits()));
+    lab.hear(0, (A_MAC, A), group, Message::NeighborSolicitation { target: own(1) }, &[]);
+    assert_eq!(lab.sent(0).len(), 0);
+}
+
+#[test]
+fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
+    let mut lab = lab();
+    let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 9);
+    lab.router.add_address(0, Address::new(new, 64)).unwrap();
+    lab.run();
+    let sent = lab.sent(0);
+    let probe = sent.iter().find(|f| packet(f).1.next_header() == protocol::ICMPV6).unwrap();
+    let (_, ip, asked, options) = message(probe);
+    assert_eq!((ip.src(), asked), (Ipv6Addr::UNSPECIFIED, Message::NeighborSolicitation { target: new }));
+    assert_eq!((options.source_mac(), lab.stands(0, new)), (None, Some(Standing::Tentative)));
+    // Somebody has it: it is not used, and packets to it go to him.
+    let what =
+        Message::NeighborAdvertisement { target: new, router: false, solicited: false, overrides: true };
+    lab.hear(0, (A_MAC, new), Ipv6Addr::from_bits(ipv6::ALL_NODES), what, &[NdOption::TargetMac(A_MAC)]);
+    assert_eq!(lab.stands(0, new), Some(Standing::Duplicate));
+    lab.pass(3000);
+    lab.sent(0);
+    lab.router.add_neighbor(0, new, A_MAC, true).unwrap_err();
+    let to = PacketBuilder::ipv6(B, new).ethernet(B_MAC, own_mac(1)).udp(1, 2).build();
+    lab.receive(1, 0, to);
+    let sent = lab.sent(0);
+    assert_eq!(message(&sent[0]).2, Message::NeighborSolicitation { target: new });
+    lab.advertises(0, (A_MAC, new), own(0));
+    assert_eq!(packet(&lab.sent(0)[0]).0.dst(), A_MAC);
+    // One that nobody has is used after a second, and announced.
+    let free = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 10);
+    lab.router.add_address(0, Address::new(free, 64)).unwrap();
+    lab.run();
+    lab.sent(0);
+    lab.pass(1500);
+    assert_eq!(lab.stands(0, free), Some(Standing::Unique));
+    let announced = lab.sent(0);
+    let is_free = |f: &Vec<u8>| {
+        packet(f).1.next_header() == protocol::ICMPV6
+            && matches!(message(f).2, Message::NeighborAdvertisement { target, solicited: false, .. } if target == free)
+    };
+    assert!(announced.iter().any(is_free), "{announced:02x?}");
+    lab.pass(5000);
+    lab.sent(0);
+}
+
+#[test]
+fn hosts_hear_of_the_router_if_they_are_to() {
+    let mut lab = lab();
+    let ask = |lab: &mut Lab| {
+        let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
+        lab.hear(
+            0,
+            (A_MAC, Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9)),
+            to,
+            Message::RouterSolicitation,
+            &[],
+        );
+        lab.pass(4000);
+        lab.sent(0)
+    };
+    assert_eq!(ask(&mut lab).len(), 0);
+    lab.router.set_advertisement(0, Some(crate::nd::Advertisement::default())).unwrap();
+    lab.pass(4000);
+    let first = lab.sent(0);
+    let (header, ip, said, options) = message(&first[0]);
+    let all = ipv6::ALL_NODES;
+    assert_eq!((header.dst(), ip.src(), ip.dst().to_bits()), (ipv6::multicast_mac(all), link_local(0), all));
+    let Message::RouterAdvertisement(ra) = said else { panic!("{said:?}") };
+    assert_eq!((ra.lifetime, ra.hop_limit, ra.managed), (1800, 64, false));
+    let prefixes: Vec<_> =
+        options.filter_map(|o| if let NdOption::Prefix(p) = o { Some(p) } else { None }).collect();
+    assert_eq!(prefixes.len(), 1);
+    assert_eq!(
+        (prefixes[0].prefix, prefixes[0].len, prefixes[0].autonomous),
+        (Prefix6::new(own(0), 64).address(), 64, true)
+    );
+    assert_eq!(ask(&mut lab).len(), 1);
+    lab.router.set_advertisement(0, None).unwrap();
+    lab.pass(20_000);
+    let last = lab.sent(0);
+    assert_eq!(last.len(), 3);
+    assert!(matches!(message(&last[0]).2, Message::RouterAdvertisement(ra) if ra.lifetime == 0));
+    assert_eq!(ask(&mut lab).len(), 0);
+}
+
+#[test]
+fn queries_for_listeners_are_answered() {
+    let mut lab = lab();
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    // A general query of version 2: an answer within a second.
+    let mut ip = Ipv6Header::new(router, ipv6::ALL_NODES.into(), protocol::HOP_BY_HOP, 8 + 8 + 20);
+    ip.set_hop_limit(1);
+    let body = [&[0; 16][..], &[2, 125, 0, 0]].concat();
+    let icmp = Icmpv6Header::new(&ip, icmpv6::kind::MLD_QUERY, 0, 1000 << 16, &body);
+    let query = [&ip.0[..], &[protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0], &icmp.0, &body].concat();
+    lab.receive(0, 0, frame(ipv6::multicast_mac(ipv6::ALL_NODES), A_MAC, &query));
+    lab.pass(1500);
+    let sent = lab.sent(0);
+    assert_eq!(sent.len(), 1, "{sent:02x?}");
+    let (_, ip, rest) = packet(&sent[0]);
+    assert_eq!(
+        (ip.dst().to_bits(), ip.hop_limit(), rest[8]),
+        (ipv6::ALL_MLDV2_ROUTERS, 1, icmpv6::kind::MLDV2_REPORT)
+    );
+    let groups: Vec<Ipv6Addr> = lab.router.groups(0).collect();
+    let expected = [own(0), link_local(0)].map(|a| Ipv6Addr::from_bits(ipv6::solicited_node(a.to_bits())));
+    assert!(expected.iter().all(|g| groups.contains(g)), "{groups:?}");
+}

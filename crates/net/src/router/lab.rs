@@ -1,0 +1,174 @@
+//! A router whose links end at the test: on virtual time, with workers that are turned by hand.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+
+use buf::{Cache, Frame, Gone, RxQueue, TxCaps, TxQueue, Unsent};
+use drivers::{Device, DeviceControl, Link};
+use graph::Worker;
+use wire::Mac;
+
+use super::{Parts, Router, Sizes};
+use crate::ip::Address;
+use crate::testing::install;
+
+/// Nanoseconds of a millisecond.
+pub const MS: u64 = 1_000_000;
+/// Workers; each has a queue of every link.
+pub const WORKERS: usize = 2;
+
+/// What is on a link: frames to the router by queue, and from it.
+#[derive(Default)]
+struct OnLink {
+    to_router: VecDeque<(usize, Vec<u8>)>,
+    from_router: Vec<Vec<u8>>,
+}
+
+/// The far end of a link.
+#[derive(Clone, Default)]
+struct Far(Arc<Mutex<OnLink>>);
+
+struct Rx(Far, usize);
+struct Tx(Far);
+struct Control;
+
+impl RxQueue for Rx {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        let mut far = self.0.0.lock().unwrap();
+        let mine = far.to_router.iter().position(|f| f.0 == self.1).and_then(|at| far.to_router.remove(at));
+        if let Some((_, bytes)) = mine
+            && frame.alloc(cache, 1) == 1
+        {
+            assert!(frame.get(0).unwrap().fill(&bytes));
+        }
+        Ok(())
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl TxQueue for Tx {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        self.0.0.lock().unwrap().from_router.extend(frame.packets().map(|p| p.bytes().to_vec()));
+        frame.free(cache);
+        Ok(())
+    }
+    fn caps(&self) -> TxCaps {
+        TxCaps::default()
+    }
+}
+
+impl DeviceControl for Control {
+    fn set_admin(&mut self, _: bool) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn set_mtu(&mut self, _: u16) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn set_mac(&mut self, _: [u8; 6]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn link(&mut self) -> Link {
+        Link { present: true, carrier: true, speed_mbps: None }
+    }
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+/// A router with the interfaces 0 (10.0.1.1/24) and 1 (10.0.2.1/24), on virtual time.
+pub struct Lab {
+    pub router: Router,
+    pub workers: Vec<Worker>,
+    pub far: Vec<Far>,
+    pub now: u64,
+}
+
+pub fn own_mac(interface: u32) -> Mac {
+    Mac([2, 0, 0, 0, 0, interface as u8])
+}
+
+impl Lab {
+    /// A router with two links, on which it has addresses, and nothing said of them any more.
+    pub fn new(address: impl Fn(u32) -> Address) -> Lab {
+        let sizes = Sizes { buffers: 2048, workers: WORKERS };
+        let Parts { router, workers } = Router::build(install, &sizes).unwrap();
+        let mut lab = Lab { router, workers, far: Vec::new(), now: 1_000_000 * MS };
+        lab.run();
+        for name in ["left", "right"] {
+            let far = Far::default();
+            let device = Device {
+                kind: "test",
+                input_node: "pg-input",
+                rx: (0..WORKERS).map(|q| Box::new(Rx(far.clone(), q)) as Box<dyn RxQueue>).collect(),
+                tx: vec![Box::new(Tx(far.clone()))],
+                mac: own_mac(lab.far.len() as u32).0,
+                mtu: 1500,
+                control: Box::new(Control),
+            };
+            let index = lab.router.add_device(name, device).unwrap();
+            assert_eq!(index as usize, lab.far.len());
+            lab.far.push(far);
+            lab.router.set_admin(index, true).unwrap();
+            lab.router.add_address(index, address(index)).unwrap();
+        }
+        lab.pass(5000);
+        (0..2).for_each(|i| drop(lab.sent(i)));
+        lab
+    }
+
+    pub fn turn_workers(&mut self) {
+        for worker in &mut self.workers {
+            let mut participant = self.router.participant();
+            let section = participant.enter();
+            worker.turn_at(section.guard(), self.now);
+        }
+    }
+
+    /// Lets everybody work until all is done.
+    pub fn run(&mut self) {
+        for _ in 0..6 {
+            self.turn_workers();
+            self.router.poll(self.now);
+        }
+    }
+
+    pub fn pass(&mut self, ms: u64) {
+        for _ in 0..ms / 100 {
+            self.now += 100 * MS;
+            self.run();
+        }
+    }
+
+    /// A frame is there to come in by a queue of an interface.
+    pub fn put(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
+        self.far[interface as usize].0.lock().unwrap().to_router.push_back((queue, frame));
+    }
+
+    /// A frame comes in by a queue of an interface, and what follows from it happens.
+    pub fn receive(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
+        self.put(interface, queue, frame);
+        self.run();
+    }
+
+    /// Frames sent out of an interface since the last look.
+    pub fn sent(&mut self, interface: u32) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.far[interface as usize].0.lock().unwrap().from_router)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.run();
+        self.workers.clear();
+        self.router.bufs.publish();
+        self.router.domain.collect();
+        let stats = self.router.pool().stats();
+        assert_eq!((stats.used, stats.lost), (0, 0), "buffers leaked or packets lost without a reason");
+    }
+}
