@@ -11,6 +11,7 @@ use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
 use crate::ip::{Forwarding, ForwardingWriters, Reassembly, Registry, UtcClock};
+use crate::neighbor::Budget;
 use crate::pcap::Captures;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
@@ -79,8 +80,9 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
     let (interfaces_w, interfaces) = slots(domain, MAX_INTERFACES)?;
     let (ports_w, ports) = slots(domain, MAX_INTERFACES)?;
     let (adjacencies_w, adjacencies) = slots(domain, MAX_ADJACENCIES)?;
-    let (ip4_w, ip4) = Forwarding::new(domain)?;
-    let (ip6_w, ip6) = Forwarding::new(domain)?;
+    let waiting = Budget::default();
+    let (ip4_w, ip4) = Forwarding::new(domain, &waiting)?;
+    let (ip6_w, ip6) = Forwarding::new(domain, &waiting)?;
     let (shards_w, shards) = published(domain, Shards::default());
     let writers = Writers {
         interfaces: interfaces_w,

@@ -12,7 +12,7 @@ use super::lookup::Fibs;
 use super::own::OwnAddresses;
 use super::packet::Packets;
 use super::registry::Registry;
-use crate::neighbor::Queues;
+use crate::neighbor::{Budget, Queues};
 
 /// Forwarding objects at most.
 const MAX_OBJECTS: u32 = 1 << 22;
@@ -51,18 +51,21 @@ pub struct ForwardingWriters<A: Packets> {
 }
 
 impl<A: Packets> Forwarding<A> {
-    /// Makes the tables, all empty.
+    /// Makes the tables, all empty. Packets that wait for next hops take of the budget `waiting`.
     ///
     /// # Errors
     /// When the address space for them is not to be had.
-    pub fn new(domain: &Domain) -> io::Result<(ForwardingWriters<A>, Forwarding<A>)> {
+    pub(crate) fn new(
+        domain: &Domain,
+        waiting: &Budget,
+    ) -> io::Result<(ForwardingWriters<A>, Forwarding<A>)> {
         let (fibs_w, fibs) = published(domain, Fibs::default());
         let (objects_w, objects) = words(domain, MAX_OBJECTS)?;
         let (balances_w, balances) = slots(domain, MAX_BALANCES)?;
         let (own_w, own) = published(domain, OwnAddresses::default());
         let writers =
             ForwardingWriters { fibs: fibs_w, objects: objects_w, balances: balances_w, own: own_w };
-        let unresolved = Queues::default();
+        let unresolved = Queues::new(waiting);
         let protocols = Registry::new(A::NODES.local, 1 << 8);
         let router_alerts = Registry::new(A::NODES.options, 1 << 8);
         Ok((writers, Forwarding { fibs, objects, balances, own, unresolved, protocols, router_alerts }))

@@ -34,7 +34,7 @@ pub use config::Config;
 pub use entries::{Entries, Entry, Key, State};
 pub use family::Family;
 pub(crate) use message::{Outcome, Release, read_ask};
-pub(crate) use queue::{LIFE as HOLD_LIFE, Queues};
+pub(crate) use queue::{Budget, LIFE as HOLD_LIFE, Queues};
 pub use show::NeighborView;
 pub use table::{Action, Counters, Event, Neighbors};
 

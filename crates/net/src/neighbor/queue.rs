@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use buf::{Held, Pool};
 
@@ -339,12 +339,15 @@ impl<A> Shared<A> {
     }
 }
 
+/// The share of the queues of both families, which is made with the first of them.
+pub type Budget = Arc<OnceLock<Arc<Share>>>;
+
 /// The queues by worker, while the nodes are made.
 pub struct Queues<A>(Arc<Mutex<Made<A>>>);
 
 struct Made<A> {
     by_worker: HashMap<usize, Weak<Mutex<HoldQueue<A>>>>,
-    share: Option<Arc<Share>>,
+    budget: Budget,
 }
 
 impl<A> Clone for Queues<A> {
@@ -353,9 +356,10 @@ impl<A> Clone for Queues<A> {
     }
 }
 
-impl<A> Default for Queues<A> {
-    fn default() -> Self {
-        Queues(Arc::new(Mutex::new(Made { by_worker: HashMap::new(), share: None })))
+impl<A> Queues<A> {
+    /// No queues yet; what they take is of this budget.
+    pub fn new(budget: &Budget) -> Queues<A> {
+        Queues(Arc::new(Mutex::new(Made { by_worker: HashMap::new(), budget: Arc::clone(budget) })))
     }
 }
 
@@ -374,7 +378,7 @@ impl<A: Copy + Eq + Hash> Queues<A> {
         if let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) {
             return Shared(queue);
         }
-        let share = made.share.get_or_insert_with(|| Share::of(pool)).clone();
+        let share = made.budget.get_or_init(|| Share::of(pool)).clone();
         let queue = Arc::new(Mutex::new(HoldQueue::new(Limits::default(), share)));
         made.by_worker.insert(worker, Arc::downgrade(&queue));
         Shared(queue)
