@@ -140,6 +140,16 @@ impl<'a> Extensions<'a> {
         self.protocol
     }
 
+    /// Where that begins, in bytes from the start of the IPv6 header.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Where the byte is that says so.
+    pub fn named_at(&self) -> usize {
+        self.named_at
+    }
+
     /// The header at the present place, which is an extension header.
     fn header(&mut self) -> Result<Extension<'a>, ExtensionError> {
         let (kind, at) = (self.protocol, self.at);

@@ -69,6 +69,12 @@ pub const fn is_link_local(addr: u128) -> bool {
     addr >> 118 == 0xfe80 >> 6
 }
 
+/// Whether this is link-local but no host's: the 54 bits behind the first ten must be 0 (RFC 4291 section 2.5.6).
+#[inline(always)]
+pub const fn is_bad_link_local(addr: u128) -> bool {
+    is_link_local(addr) && ((addr >> 64) as u64) << 10 != 0
+}
+
 /// How far a group reaches, see [`scope`]; of an address that is no group nothing that makes sense.
 #[inline(always)]
 pub const fn multicast_scope(addr: u128) -> u8 {

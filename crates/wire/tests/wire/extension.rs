@@ -68,6 +68,12 @@ fn headers_are_passed_over() {
     assert_eq!(c.routing, Some(Routing { at: 48, kind: 4, segments_left: 1 }));
     let kinds: Vec<_> = Extensions::of(&bytes).map(|h| h.map(|h| (h.kind, h.at, h.bytes.len()))).collect();
     assert_eq!(kinds, [Ok((0, 40, 8)), Ok((43, 48, 8)), Ok((51, 56, 12)), Ok((60, 68, 24))]);
+    let mut headers = Extensions::of(&bytes);
+    let mut stops = vec![(headers.protocol(), headers.at(), headers.named_at())];
+    while headers.next().is_some() {
+        stops.push((headers.protocol(), headers.at(), headers.named_at()));
+    }
+    assert_eq!(stops, [(0, 40, 6), (43, 48, 40), (51, 56, 48), (60, 68, 56), (6, 92, 68)]);
 }
 
 #[test]
