@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use graph::trace::Entry;
 
+use crate::ip::Packets;
+
 /// A packet that begins with its Ethernet header where the node found it (or left it, if it wrote the header).
 pub fn ethernet(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::line(e.bytes_before()));
@@ -14,8 +16,13 @@ pub fn ip4(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::detail_ipv4(e.bytes_before()));
 }
 
+/// A packet that begins with its IPv6 header.
+pub fn ip6(e: &Entry, text: &mut String) {
+    let _ = write!(text, "{}", wire::describe::detail_ipv6(e.bytes_before()));
+}
+
 /// A lookup: the table, and what it found.
-pub fn lookup(e: &Entry, text: &mut String) {
+pub fn lookup<A: Packets>(e: &Entry, text: &mut String) {
     if let Some(s) = e.after {
         let _ = write!(text, "fib {} fwd-idx {}", s.fib, s.fwd);
         if s.hash != 0 {
@@ -23,16 +30,16 @@ pub fn lookup(e: &Entry, text: &mut String) {
         }
         text.push('\n');
     }
-    ip4(e, text);
+    A::TRACE(e, text);
 }
 
 /// A rewrite: the adjacency's interface, and the packet as it will be sent; as it came, if it goes elsewhere.
-pub fn rewrite(e: &Entry, text: &mut String) {
+pub fn rewrite<A: Packets>(e: &Entry, text: &mut String) {
     match (e.before, e.after) {
         (Some(before), Some(after)) if after.offset < before.offset => {
             let _ = writeln!(text, "tx-if-idx {} adj-idx {}", after.tx_if, before.fwd);
             let _ = write!(text, "{}", wire::describe::detail(e.bytes_after()));
         }
-        _ => ip4(e, text),
+        _ => A::TRACE(e, text),
     }
 }

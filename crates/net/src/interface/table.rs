@@ -1,10 +1,11 @@
 //! Interfaces as the workers see them, their transmit queues, and what they count.
 
+use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard};
 
 use buf::{TxCaps, TxQueue};
 use infra::counters::{CounterSet, Lane};
-use wire::Mac;
+use wire::{Mac, ipv6};
 
 use crate::ethernet::Vlans;
 use crate::ip::{Address, Ip};
@@ -39,16 +40,23 @@ pub struct Interface {
     pub mss4: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of the family, its primary one.
+    /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of the family, its primary one; about
+    /// packets that stay on the link, from the link-local one.
     pub addresses: Vec<Address>,
     /// Whether the router answers on its link for hosts that are behind other interfaces.
     pub proxy: bool,
 }
 
 impl Interface {
-    /// Its primary address of a family.
+    /// Its primary address of a family, which is no link-local one.
     pub fn primary<A: Ip>(&self) -> Option<A> {
-        self.addresses.iter().find_map(|a| A::of(a.address))
+        self.addresses.iter().filter(|a| !a.is_link_local()).find_map(|a| A::of(a.address))
+    }
+
+    /// Its link-local IPv6 address: one that it was given, or that which follows from its Ethernet address (RFC 4291 appendix A).
+    pub fn link_local(&self) -> Ipv6Addr {
+        let given = self.addresses.iter().filter(|a| a.is_link_local()).find_map(|a| Ipv6Addr::of(a.address));
+        given.unwrap_or_else(|| Ipv6Addr::from_bits(ipv6::link_local(self.mac)))
     }
 
     /// Its address on the network that `neighbor` is on, if that is one of its own.

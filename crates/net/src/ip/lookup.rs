@@ -193,7 +193,7 @@ impl<A: Packets> FrameNode for Lookup<A> {
     type Drop = Reason;
     const EDGES: &'static [&'static str] =
         &[A::NODES.rewrite, A::NODES.resolve, A::NODES.local, A::NODES.report];
-    const TRACE: graph::trace::TraceFn = crate::trace::lookup;
+    const TRACE: graph::trace::TraceFn = crate::trace::lookup::<A>;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         self.leaves.fill(self.tables.fibs.get(cx.guard), frame, A::dst);

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{GsoKind, Packet};
+use graph::trace::TraceFn;
 use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6};
 use wire::{Ipv4Header, Ipv6Header, ethertype, ipv4, ipv6};
 
@@ -52,6 +53,8 @@ pub trait Packets: Ip {
     const NODES: Nodes;
     /// What a link header says of its packets.
     const ETHERTYPE: u16;
+    /// Describes a packet that begins with its header.
+    const TRACE: TraceFn;
 
     /// The tables of this family.
     fn tables(t: &Tables) -> &Forwarding<Self>;
@@ -93,6 +96,7 @@ impl Packets for Ipv4Addr {
         urpf_loose: "ip4-rx-urpf-loose",
     };
     const ETHERTYPE: u16 = ethertype::IPV4;
+    const TRACE: TraceFn = crate::trace::ip4;
     const TCP: GsoKind = GsoKind::Tcp4;
 
     fn tables(t: &Tables) -> &Forwarding<Ipv4Addr> {
@@ -158,6 +162,7 @@ impl Packets for Ipv6Addr {
         urpf_loose: "ip6-rx-urpf-loose",
     };
     const ETHERTYPE: u16 = ethertype::IPV6;
+    const TRACE: TraceFn = crate::trace::ip6;
     const TCP: GsoKind = GsoKind::Tcp6;
 
     fn tables(t: &Tables) -> &Forwarding<Ipv6Addr> {

@@ -76,7 +76,7 @@ impl<A: Packets> FrameNode for Rewrite<A> {
     type Next = Next;
     type Drop = Reason;
     const EDGES: &'static [&'static str] = &[A::NODES.output, A::NODES.resolve, A::NODES.report];
-    const TRACE: graph::trace::TraceFn = crate::trace::rewrite;
+    const TRACE: graph::trace::TraceFn = crate::trace::rewrite::<A>;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let Rewrite { adjacencies, counters, .. } = self;

@@ -172,7 +172,7 @@ impl<A: Packets> FrameNode for UrpfStrict<A> {
     const NAME: &'static str = A::NODES.urpf_strict;
     type Next = Next;
     type Drop = Strict;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Strict>) {
         let fibs = self.reverse.look_up(cx.guard, frame);
@@ -211,7 +211,7 @@ impl<A: Packets> FrameNode for UrpfLoose<A> {
     const NAME: &'static str = A::NODES.urpf_loose;
     type Next = Next;
     type Drop = Loose;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Loose>) {
         let fibs = self.reverse.look_up(cx.guard, frame);

@@ -74,7 +74,7 @@ impl<A: Packets> FrameNode for Hold<A> {
     type Next = Next;
     type Drop = Reason;
     const EDGES: &'static [&'static str] = &["error-punt", A::NODES.report];
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut queue = self.queue.lock();
