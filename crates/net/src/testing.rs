@@ -1,6 +1,6 @@
 //! What the tests of several features share.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use graph::{Builder, GraphError, Worker};
 use infra::quiesce::Domain;
@@ -50,6 +50,11 @@ impl Bench {
 
     /// Adds an interface, with an address on a /24.
     pub fn interface(&mut self, fib: u16, ip4: Option<Ipv4Addr>) -> u32 {
+        self.interface_with(fib, ip4.iter().map(|&address| Address::new(address, 24)).collect())
+    }
+
+    /// Adds an interface with these addresses.
+    pub fn interface_with(&mut self, fib: u16, addresses: Vec<Address>) -> u32 {
         let index = self.writers.interfaces.reserve().unwrap();
         let record = Interface {
             kind: Kind::Device,
@@ -61,7 +66,7 @@ impl Bench {
             mss4: 0,
             vlans: Vlans::default(),
             proxy: false,
-            addresses: ip4.iter().map(|&address| Address::new(address, 24)).collect(),
+            addresses,
         };
         self.writers.interfaces.set(index, record).unwrap();
         index
@@ -71,6 +76,12 @@ impl Bench {
     pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
         let all = addresses.iter().map(|(fib, address)| (*fib, Address { address: *address, len: 32 }));
         self.writers.ip4.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a, 0)));
+    }
+
+    /// Says which IPv6 addresses are the router's own, on which interface.
+    pub fn own6(&mut self, addresses: &[(u16, Ipv6Addr, u32)]) {
+        let all = addresses.iter().map(|&(fib, address, on)| (fib, Address { address, len: 64 }, on));
+        self.writers.ip6.own.set(all.fold(OwnAddresses::default(), |own, (fib, a, on)| own.with(fib, a, on)));
     }
 
     /// A harness of what `install` adds.

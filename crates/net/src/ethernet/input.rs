@@ -13,7 +13,7 @@ use super::{HEADER, TAG, Tags};
 use crate::Tables;
 use crate::interface::Interface;
 
-edges! { pub enum Next { Ip4 = "ip4-input", Arp = "arp-input" } }
+edges! { pub enum Next { Ip4 = "ip4-input", Arp = "arp-input", Ip6 = "ip6-input" } }
 reasons! {
     pub enum Reason {
         Runt = "runt", Error, "the frame is shorter than an Ethernet header";
@@ -99,6 +99,7 @@ fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verd
     match ethertype {
         ethertype::IPV4 => accept(p, port, Next::Ip4, header),
         ethertype::ARP => accept(p, port, Next::Arp, header),
+        ethertype::IPV6 => accept(p, port, Next::Ip6, header),
         _ => Verdict::Drop(Reason::UnknownType),
     }
 }
@@ -121,10 +122,15 @@ impl FrameNode for EthernetInput {
     const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let Some(first) = frame.get(0) else { return };
+        let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
+        // Most frames are of one family; packets of the other are exceptions, which cost more.
+        let (usual_kind, next) = match first.peek::<EthernetHeader>().ethertype() {
+            ethertype::IPV6 => (ethertype::IPV6, Next::Ip6),
+            _ => (ethertype::IPV4, Next::Ip4),
+        };
+        let usual = Verdict::Next(next);
         let mut vlans = false;
-        let usual = Verdict::Next(Next::Ip4);
         out.mostly(usual, frame, |_, p| {
             if p.rx_if() != port.interface {
                 port = self.port(cx.guard, p.rx_if());
@@ -134,8 +140,8 @@ impl FrameNode for EthernetInput {
             }
             let Some(header) = p.head::<EthernetHeader>() else { return Some(Verdict::Drop(Reason::Runt)) };
             let (kind, dst) = (header.ethertype(), header.dst_word());
-            let verdict = if kind == ethertype::IPV4 && dst == port.mac {
-                accept(p, port, Next::Ip4, HEADER)
+            let verdict = if kind == usual_kind && dst == port.mac {
+                accept(p, port, next, HEADER)
             } else if ethertype::is_vlan(kind) {
                 vlans = true;
                 self.tagged(cx.guard, p, kind)

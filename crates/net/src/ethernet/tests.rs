@@ -93,7 +93,9 @@ fn protocols_have_their_nodes() {
     taken(&send(&mut h, DEVICE, &frame), &frame, "ip4-input", DEVICE, HEADER);
     frame[12..14].copy_from_slice(&ethertype::ARP.to_be_bytes());
     taken(&send(&mut h, DEVICE, &frame), &frame, "arp-input", DEVICE, HEADER);
-    for unknown in [0u16, 60, 0x05dc, 0x86dd, 0x88cc, 0xffff] {
+    frame[12..14].copy_from_slice(&ethertype::IPV6.to_be_bytes());
+    taken(&send(&mut h, DEVICE, &frame), &frame, "ip6-input", DEVICE, HEADER);
+    for unknown in [0u16, 60, 0x05dc, 0x88cc, 0xffff] {
         frame[12..14].copy_from_slice(&unknown.to_be_bytes());
         assert_eq!(dropped(&mut h, DEVICE, &frame), "unknown-ethertype", "{unknown:#x}");
     }

@@ -21,10 +21,14 @@ pub enum Cause {
     ReassemblyTimeout,
     /// The packet wants to be routed by its source, which this router does not do.
     SourceRouteFailed,
-    /// The header is wrong at this byte.
-    ParameterProblem(u8),
+    /// The header is wrong at this byte of the packet.
+    ParameterProblem(u16),
     /// The source means something on the link only that the packet came from (IPv6).
     BeyondScope,
+    /// Nobody here knows the option at this byte of the packet, which says that its source is to be told (IPv6).
+    UnknownOption(u16),
+    /// The packet is a first fragment that does not have all headers in it (IPv6).
+    IncompleteHeaders,
 }
 
 impl Cause {
@@ -43,6 +47,8 @@ impl Cause {
             Cause::SourceRouteFailed => 8,
             Cause::ParameterProblem(at) => 9 | u32::from(at) << 16,
             Cause::BeyondScope => 10,
+            Cause::UnknownOption(at) => 11 | u32::from(at) << 16,
+            Cause::IncompleteHeaders => 12,
         }
     }
 
@@ -58,8 +64,10 @@ impl Cause {
             6 => Cause::FragmentationNeeded((raw >> 16) as u16),
             7 => Cause::ReassemblyTimeout,
             8 => Cause::SourceRouteFailed,
-            9 => Cause::ParameterProblem((raw >> 16) as u8),
+            9 => Cause::ParameterProblem((raw >> 16) as u16),
             10 => Cause::BeyondScope,
+            11 => Cause::UnknownOption((raw >> 16) as u16),
+            12 => Cause::IncompleteHeaders,
             _ => Cause::NoRoute,
         }
     }

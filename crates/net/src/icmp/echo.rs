@@ -10,8 +10,8 @@ use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
 
 use super::limit::{Bucket, Rate};
 
-/// Replies of one worker: enough for a host's flood ping, little against what a worker forwards.
-const RATE: Rate = Rate::new(20_000, 2_000);
+/// Replies of one worker in one family: enough for a host's flood ping, little against what a worker forwards.
+pub(super) const RATE: Rate = Rate::new(20_000, 2_000);
 /// Time to live of replies.
 const TTL: u8 = 64;
 

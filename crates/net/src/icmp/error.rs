@@ -1,27 +1,30 @@
-//! `ip4-icmp-error`: drops packets that cannot be delivered, and reports them to their sources (RFC 1812 section 4.3.2).
+//! `ip4-icmp-error` and `ip6-icmp-error`: drop packets that cannot be delivered, and report them to their sources (RFC 1812
+//! section 4.3.2, RFC 4443 section 2.4).
 //!
 //! The packet is dropped for a reason of its own, whether it is reported or not. Why no report went out is counted as
 //! further reasons, whose names begin with `unreported`.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{FRAME_SIZE, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, SlotReader};
 use infra::quiesce::Guard;
-use wire::Ipv4Header;
-use wire::icmpv4::{exceeded, kind, unreachable};
 
 use super::Cause;
-use super::report::{Message, Reporter, Unreported};
+use super::family::Icmp;
+use super::report::{Reporter, Unreported};
 use crate::Tables;
 use crate::interface::Interface;
 use crate::ip::OwnAddresses;
 
-edges! { pub enum Next { Lookup = "ip4-lookup" } }
+edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    pub enum Next { Lookup = "ip4-lookup" }
+}
 reasons! {
     pub enum Reason {
-        TtlExpired = "ttl-expired", Info, "the packet's time to live was used up";
+        TtlExpired = "ttl-expired", Info, "the packet's time to live, or hop limit, was used up";
         NoRoute = "no-route", Warn, "no route covers the destination";
         Unreachable = "host-unreachable", Warn, "the next hop does not answer, or the route says unreachable";
         Prohibited = "prohibited", Info, "the route says that packets to this destination are prohibited";
@@ -30,7 +33,10 @@ reasons! {
         TooBig = "fragmentation-needed", Info, "the packet is larger than the MTU and must not be fragmented";
         Reassembly = "reassembly-timeout", Warn, "the first fragment of a datagram of which others did not come in time";
         SourceRoute = "source-route", Warn, "the packet has a source route, which this router does not follow";
-        Parameter = "bad-options", Warn, "the packet's IPv4 options are malformed";
+        Parameter = "bad-options", Warn, "the packet's options, or its extension headers, are malformed";
+        Option = "unknown-option", Info, "the packet has an option that this router does not know, and must not be passed over";
+        Incomplete = "incomplete-headers", Warn, "the packet is a first fragment that does not have all headers in it";
+        Scope = "beyond-scope", Info, "the packet's source means something on the link only that it came from";
         Forbidden = "unreported-forbidden", Info, counted,
             "not reported: an ICMP error, a later fragment, to or from a group, or a packet of the router's own";
         Source = "unreported-source-limit", Info, counted, "not reported: too many reports to the packet's source";
@@ -41,43 +47,24 @@ reasons! {
     }
 }
 
-pub struct Ip4IcmpError {
+pub struct IcmpError<A: Icmp> {
     interfaces: SlotReader<Interface>,
-    own: Reader<OwnAddresses<Ipv4Addr>>,
-    reporter: Reporter,
+    own: Reader<OwnAddresses<A>>,
+    reporter: Reporter<A>,
     /// What became of the reports about the packets of a frame.
     reports: Vec<Result<Held, Reason>>,
 }
 
-/// What a cause means: why the packet is dropped, and the message.
-fn message(cause: Cause) -> (Reason, Message) {
-    let (reason, kind, code, rest) = match cause {
-        Cause::TtlExpired => (Reason::TtlExpired, kind::TIME_EXCEEDED, exceeded::TTL, 0),
-        Cause::NoRoute => (Reason::NoRoute, kind::UNREACHABLE, unreachable::NET, 0),
-        // IPv4 has no such scopes.
-        Cause::HostUnreachable | Cause::BeyondScope => {
-            (Reason::Unreachable, kind::UNREACHABLE, unreachable::HOST, 0)
-        }
-        Cause::Prohibited => (Reason::Prohibited, kind::UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
-        Cause::ProtocolUnreachable => (Reason::Protocol, kind::UNREACHABLE, unreachable::PROTOCOL, 0),
-        Cause::PortUnreachable => (Reason::Port, kind::UNREACHABLE, unreachable::PORT, 0),
-        Cause::FragmentationNeeded(mtu) => {
-            (Reason::TooBig, kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, u32::from(mtu))
-        }
-        Cause::ReassemblyTimeout => (Reason::Reassembly, kind::TIME_EXCEEDED, exceeded::REASSEMBLY, 0),
-        Cause::SourceRouteFailed => {
-            (Reason::SourceRoute, kind::UNREACHABLE, unreachable::SOURCE_ROUTE_FAILED, 0)
-        }
-        Cause::ParameterProblem(at) => (Reason::Parameter, kind::PARAMETER_PROBLEM, 0, u32::from(at) << 24),
-    };
-    (reason, Message { kind, code, rest })
-}
+/// The node of IPv4.
+pub type Ip4IcmpError = IcmpError<Ipv4Addr>;
+/// The node of IPv6.
+pub type Ip6IcmpError = IcmpError<Ipv6Addr>;
 
-impl Ip4IcmpError {
-    pub fn new(t: &Tables) -> Ip4IcmpError {
-        Ip4IcmpError {
+impl<A: Icmp> IcmpError<A> {
+    pub fn new(t: &Tables) -> IcmpError<A> {
+        IcmpError {
             interfaces: t.interfaces.clone(),
-            own: t.ip4.own.clone(),
+            own: A::tables(t).own.clone(),
             reporter: Reporter::new(),
             reports: Vec::with_capacity(FRAME_SIZE),
         }
@@ -86,18 +73,18 @@ impl Ip4IcmpError {
 
 /// The address that a report about `p` comes from: the one the packet was sent to if that is the router's own, else one of
 /// the interface that it came in by, else any of the router's in the VRF.
-fn source(
-    own: &OwnAddresses<Ipv4Addr>,
+fn source<A: Icmp>(
+    own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,
     guard: &Guard,
     p: &mut Packet<'_>,
-) -> Option<Ipv4Addr> {
+) -> Option<A> {
     let (fib, rx_if) = (p.fib(), p.rx_if());
-    let dst = p.peek::<Ipv4Header>().dst();
-    if own.contains(fib, dst.to_bits()) {
-        return Some(dst);
+    let (src, dst) = (A::src(p.peek()), A::dst(p.peek()));
+    if own.contains(fib, A::scoped(dst, rx_if)) {
+        return Some(A::from_bits(dst));
     }
-    let of_interface = interfaces.get(guard, rx_if).filter(|i| i.fib == fib).and_then(Interface::primary);
+    let of_interface = interfaces.get(guard, rx_if).filter(|i| i.fib == fib).and_then(|i| A::sender(i, src));
     of_interface.or_else(|| own.first(fib))
 }
 
@@ -112,17 +99,18 @@ fn unreported(why: Unreported) -> Reason {
     }
 }
 
-impl FrameNode for Ip4IcmpError {
-    const NAME: &'static str = "ip4-icmp-error";
+impl<A: Icmp> FrameNode for IcmpError<A> {
+    const NAME: &'static str = A::NODES.report;
     type Next = Next;
     type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const EDGES: &'static [&'static str] = &[A::NODES.lookup];
+    const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let Ip4IcmpError { interfaces, own, reporter, reports } = self;
+        let IcmpError { interfaces, own, reporter, reports } = self;
         let own = own.get(cx.guard);
         out.each(frame, |_, p| {
-            let (reason, message) = message(Cause::from_raw(p.fwd()));
+            let (reason, message) = A::message(Cause::from_raw(p.fwd()), p.bytes());
             let source = |cx: &Cx<'_>, p: &mut Packet<'_>| source(own, interfaces, cx.guard, p);
             reports.push(reporter.report(cx, p, message, source).map_err(unreported));
             Verdict::Drop(reason)

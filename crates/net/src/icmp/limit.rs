@@ -2,7 +2,7 @@
 //!
 //! Each worker has limits of its own: with n workers the router sends up to n times as many.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 
 use infra::hash::{Seeded, bucket};
 
@@ -72,8 +72,8 @@ impl Limiter {
     ///
     /// # Errors
     /// Which limit is against it.
-    pub fn pass(&mut self, fib: u16, source: u32, now: u64) -> Result<(), Refused> {
-        let hash = self.seed.hash_one(u64::from(fib) << 32 | u64::from(source));
+    pub fn pass(&mut self, fib: u16, source: impl Hash, now: u64) -> Result<(), Refused> {
+        let hash = self.seed.hash_one((u32::from(fib), source));
         let own = self.sources.get_mut(bucket((hash >> 32) as u32, SOURCES) as usize);
         if !own.is_some_and(|b| b.pass(self.per_source, now)) {
             return Err(Refused::Source);

@@ -1,16 +1,25 @@
-//! ICMPv4: what is reported to sources, and echo.
+//! ICMP and ICMPv6: what is reported to sources, and echo; the way of Neighbor Discovery to the main thread.
 //!
 //! ```text
 //! (whoever cannot deliver) → ip4-icmp-error ───────────────────┐
 //! ip4-local → icmp4-input → icmp4-echo-request → ip4-lookup ←──┘
 //!                  └ error-punt (echo replies, for the router's own pings)
 //! (arc ip4-output) ip4-redirect → next feature; redirects → ip4-lookup
+//!
+//! (whoever cannot deliver) → ip6-icmp-error ───────────────────┐
+//! ip6-local → icmp6-input → icmp6-echo-request → ip6-lookup ←──┘
+//!                  └ error-punt (Neighbor Discovery)
 //! ```
+//!
+//! Reports are made by the same nodes for both families; what differs is in `family.rs`.
 
 mod cause;
 mod echo;
+mod echo6;
 mod error;
+mod family;
 mod input;
+mod input6;
 mod limit;
 mod redirect;
 mod report;
@@ -21,10 +30,13 @@ use wire::protocol;
 pub use cause::Cause;
 
 use crate::Tables;
-use crate::router::{Hooks, ping};
+use crate::neighbor::CONFLICT_RATE;
+use crate::router::{Hooks, Router, ping};
 
 /// Echo replies a second that one worker passes to the main thread.
 const REPLIES: u32 = 1000;
+/// Messages of Neighbor Discovery of each kind a second that one worker passes on.
+const ND_RATE: u32 = 5_000;
 
 /// Adds the nodes of this feature; behind `ip`.
 ///
@@ -40,7 +52,24 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.packet(move |_| Ok(input::Icmp4Input::new(reply)));
     b.packet(|_| Ok(echo::Icmp4EchoRequest::default()));
     t.ip4.protocols.register(b, u16::from(protocol::ICMP), "icmp4-input")?;
-    Ok(())
+    install6(b, t, hooks)
+}
+
+fn install6(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let tables = t.clone();
+    b.frame(move |_| Ok(error::Ip6IcmpError::new(&tables)));
+    let punts = input6::Punts {
+        solicitation: hooks.punt(b, "nd-solicitation", ND_RATE, Router::punted_nd),
+        advertisement: hooks.punt(b, "nd-advertisement", ND_RATE, Router::punted_nd),
+        router: hooks.punt(b, "nd-router", ND_RATE, Router::punted_nd),
+        conflict: hooks.punt(b, "nd-conflict", CONFLICT_RATE, Router::punted_nd),
+        query: hooks.punt(b, "mld-query", CONFLICT_RATE, Router::punted_mld),
+        reply: hooks.punt(b, "icmp6-echo-reply", REPLIES, ping::reply),
+    };
+    let tables = t.clone();
+    b.packet(move |_| Ok(input6::Icmp6Input::new(&tables, punts)));
+    b.packet(|_| Ok(echo6::Icmp6EchoRequest::default()));
+    t.ip6.protocols.register(b, u16::from(protocol::ICMPV6), "icmp6-input")
 }
 
 #[cfg(test)]

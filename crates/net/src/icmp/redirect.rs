@@ -31,7 +31,7 @@ reasons! {
 pub struct Ip4Redirect {
     interfaces: SlotReader<Interface>,
     adjacencies: SlotReader<Adjacency>,
-    reporter: Reporter,
+    reporter: Reporter<Ipv4Addr>,
     /// The redirects about the packets of a frame.
     redirects: Vec<Held>,
 }

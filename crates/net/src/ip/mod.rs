@@ -19,12 +19,16 @@ mod family;
 mod forwarding;
 mod fragment;
 mod input;
+mod input6;
 pub(crate) mod local;
+mod local6;
 mod lookup;
 mod mss;
 mod multicast;
+mod multicast6;
 mod object;
 mod options;
+mod options6;
 mod own;
 mod packet;
 mod path;
@@ -39,7 +43,7 @@ mod slab;
 mod table;
 mod urpf;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use graph::{ArcKey, Builder, GraphError};
 
@@ -47,6 +51,7 @@ pub use address::Address;
 pub use balance::{Buckets, Layout};
 pub use family::Ip;
 pub use forwarding::{Forwarding, ForwardingWriters};
+pub(crate) use local6::unknown_at;
 pub use lookup::Fibs;
 pub use mss::{Clamping, Mss};
 pub use object::Object;
@@ -79,7 +84,15 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let tables = t.clone();
     b.frame(move |_| Ok(options::Ip4Options::new(&tables)));
     b.packet(|_| Ok(multicast::Ip4Multicast));
+    let tables = t.clone();
+    b.frame(move |_| Ok(input6::Ip6Input::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |_| Ok(local6::Ip6Local::new(&tables)));
+    let tables = t.clone();
+    b.packet(move |_| Ok(options6::Ip6HopByHop::new(&tables)));
+    b.packet(|_| Ok(multicast6::Ip6Multicast));
     install_family::<Ipv4Addr>(b, t, hooks, &[SHALLOW, "ip4-count"])?;
+    install_family::<Ipv6Addr>(b, t, hooks, &[])?;
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
@@ -110,11 +123,17 @@ fn install_family<A: Packets>(
 #[cfg(test)]
 mod fragment_tests;
 #[cfg(test)]
+mod input6_tests;
+#[cfg(test)]
 mod input_tests;
+#[cfg(test)]
+mod local6_tests;
 #[cfg(test)]
 mod local_tests;
 #[cfg(test)]
 mod lookup_tests;
+#[cfg(test)]
+mod options6_tests;
 #[cfg(test)]
 mod options_tests;
 #[cfg(test)]

@@ -176,7 +176,7 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, NoReason> {
 
 /// Reports that the list of options is wrong at this byte.
 fn wrong(p: &mut Packet<'_>, at: usize) -> Verdict<Next, NoReason> {
-    report(p, Cause::ParameterProblem((Ipv4Header::LEN + at) as u8))
+    report(p, Cause::ParameterProblem((Ipv4Header::LEN + at) as u16))
 }
 
 impl FrameNode for Ip4Options {

@@ -46,7 +46,7 @@ const ASK_RATE: u32 = 20_000;
 /// ARP requests, and replies, a second that one worker passes on.
 const ARP_RATE: u32 = 5_000;
 /// Claims to addresses of this router a second that one worker passes on.
-const CONFLICT_RATE: u32 = 10;
+pub(crate) const CONFLICT_RATE: u32 = 10;
 
 /// Adds the nodes of this feature.
 ///

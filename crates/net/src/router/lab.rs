@@ -82,7 +82,7 @@ impl DeviceControl for Control {
 pub struct Lab {
     pub router: Router,
     pub workers: Vec<Worker>,
-    pub far: Vec<Far>,
+    far: Vec<Far>,
     pub now: u64,
 }
 

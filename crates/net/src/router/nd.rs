@@ -66,7 +66,7 @@ impl Router {
                 sender: (from, ip.src()),
                 source_mac: options.source_mac(),
                 target,
-                for_us: has(target),
+                for_us: self.answers_for(interface, target) && target != ip.src(),
                 on_link: info.on_link(ip.src()),
             },
             Message::NeighborAdvertisement { target, .. } if has(target) => {
@@ -125,8 +125,10 @@ impl Router {
     /// Says that an address is this router's.
     fn advertise_address(&mut self, (interface, own): Key<Ipv6Addr>, mac: Mac, to: Ipv6Addr) {
         let solicited = !to.is_multicast();
-        let message =
-            Message::NeighborAdvertisement { target: own, router: true, solicited, overrides: true };
+        // For another's address only as long as nobody else says that it is his (RFC 4389 section 4.1.3.3).
+        let info = self.near.interfaces.get(interface);
+        let overrides = info.is_some_and(|i| i.standing(own) == Some(Standing::Unique));
+        let message = Message::NeighborAdvertisement { target: own, router: true, solicited, overrides };
         self.send_nd(interface, mac, (own, to), &message);
     }
 

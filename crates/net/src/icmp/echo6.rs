@@ -1,0 +1,93 @@
+//! `icmp6-echo-request`: answers pings in place (RFC 4443 section 4.2).
+//!
+//! The reply is the request with its addresses exchanged, without its extension headers: what they ask for is not for the way
+//! back. A requester whose address means something on its link only is answered there.
+
+use buf::{Flags, Packet};
+use graph::{Cx, PacketNode, Verdict, edges, reasons};
+use wire::icmpv6::kind;
+use wire::{Icmpv6Header, Ipv6Header, ipv6, protocol};
+
+use super::echo::RATE;
+use super::limit::Bucket;
+
+/// Hop limit of replies.
+const HOPS: u8 = 64;
+
+edges! { pub enum Next { Lookup = "ip6-lookup" } }
+reasons! {
+    pub enum Reason {
+        Group = "echo-to-group", Info, "an echo request to a multicast address, which is not answered";
+        Limit = "echo-limit", Warn, "more echo requests than this router answers in a second";
+        Length = "bad-length", Error, "the packet ends before the message begins, or has no room to move its headers";
+    }
+}
+
+#[derive(Default)]
+pub struct Icmp6EchoRequest {
+    replies: Bucket,
+}
+
+impl PacketNode for Icmp6EchoRequest {
+    const NAME: &'static str = "icmp6-echo-request";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip6;
+
+    #[inline(always)]
+    fn one(&mut self, cx: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+        let to_group = ipv6::is_multicast(p.peek::<Ipv6Header>().dst_u128());
+        if to_group || p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
+            return Verdict::Drop(Reason::Group);
+        }
+        if !self.replies.pass(RATE, cx.now) {
+            return Verdict::Drop(Reason::Limit);
+        }
+        let extensions = usize::from(p.l4_offset()).saturating_sub(Ipv6Header::LEN);
+        if extensions > 0 && !take_out(p, extensions) {
+            return Verdict::Drop(Reason::Length);
+        }
+        let ip = p.peek::<Ipv6Header>();
+        let (src, dst) = (ip.src(), ip.dst());
+        ip.set_src(dst);
+        ip.set_dst(src);
+        ip.set_hop_limit(HOPS);
+        // The exchange of the addresses changes no sum.
+        let partial = p.flags().any(Flags::CSUM_PARTIAL);
+        let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
+        if partial {
+            icmp.0[0] = kind::ECHO_REPLY;
+        } else {
+            icmp.make_echo_reply();
+        }
+        p.set_flags(p.flags() | Flags::LOCAL_ORIGIN);
+        p.set_tx_if(p.rx_if());
+        p.forget_features();
+        Verdict::Next(Next::Lookup)
+    }
+}
+
+/// Takes so many bytes of extension headers out of a packet: what is in front of them, the link header too, moves up to the
+/// message. `false` if that is not to be done.
+#[cold]
+fn take_out(p: &mut Packet<'_>, extensions: usize) -> bool {
+    let len = p.len();
+    p.rewind_to_l2();
+    let link = p.len() - len;
+    let Some(front) = p.bytes_mut().get_mut(..link + Ipv6Header::LEN + extensions) else { return false };
+    front.copy_within(..link + Ipv6Header::LEN, extensions);
+    if !p.advance(extensions + link) {
+        return false;
+    }
+    p.mark_l3(link as u8);
+    p.set_l4_offset(Ipv6Header::LEN as u8);
+    let payload = p.total_len() - Ipv6Header::LEN;
+    let ip = p.peek::<Ipv6Header>();
+    ip.set_next_header(protocol::ICMPV6);
+    ip.set_payload_len(payload as u16);
+    if p.flags().any(Flags::CSUM_PARTIAL) {
+        let cold = p.cold_mut();
+        cold.csum_start = cold.csum_start.saturating_sub(extensions as u16);
+    }
+    true
+}

@@ -1,0 +1,153 @@
+//! What differs between ICMP (RFC 792, RFC 1812 section 4.3) and ICMPv6 (RFC 4443), as far as reports need it.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use buf::{Flags, Packet};
+use wire::{IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header, icmpv4, icmpv6, ipv6, protocol};
+
+use super::Cause;
+use super::error::Reason;
+use super::report::Message;
+use crate::interface::Interface;
+use crate::ip::{Packets, unknown_at};
+
+/// Precedence "internetwork control" (RFC 1812 section 4.3.2.5), and no other type of service (RFC 1349 section 5.1).
+const TOS: u8 = 0xc0;
+
+/// A family whose packets are reported to their sources.
+pub trait Icmp: Packets {
+    /// Bytes of a report in front of the packet that it quotes.
+    const QUOTE_AT: usize;
+    /// Type and code of the report that says how large a packet may be.
+    const TOO_BIG: (u8, u8);
+
+    /// What a cause means for the packet `l3`: why it is dropped, and the message.
+    fn message(cause: Cause, l3: &[u8]) -> (Reason, Message);
+    /// Whether there may be such a message about a packet, which begins with its IP header.
+    fn may_report(p: &Packet<'_>, message: Message) -> bool;
+    /// What a packet says its length is, in bytes.
+    fn said(h: &Self::Header) -> usize;
+    /// How many bytes of a packet a report quotes.
+    fn quote_len(original: usize) -> usize;
+    /// The address that reports about packets which came in by an interface, from the source `to`, are sent from.
+    fn sender(interface: &Interface, to: Self::Bits) -> Option<Self>;
+    /// Writes the headers of a report, which has its quote already; `id` tells it from others.
+    fn write_headers(report: &mut [u8], from: Self, to: Self, id: u16, message: Message);
+}
+
+impl Icmp for Ipv4Addr {
+    const QUOTE_AT: usize = Ipv4Header::LEN + IcmpHeader::LEN;
+    const TOO_BIG: (u8, u8) = (icmpv4::kind::UNREACHABLE, icmpv4::unreachable::FRAGMENTATION_NEEDED);
+
+    fn message(cause: Cause, _: &[u8]) -> (Reason, Message) {
+        use icmpv4::kind::{PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
+        use icmpv4::{exceeded, unreachable};
+        let (reason, kind, code, rest) = match cause {
+            Cause::TtlExpired => (Reason::TtlExpired, TIME_EXCEEDED, exceeded::TTL, 0),
+            Cause::NoRoute => (Reason::NoRoute, UNREACHABLE, unreachable::NET, 0),
+            Cause::HostUnreachable => (Reason::Unreachable, UNREACHABLE, unreachable::HOST, 0),
+            Cause::Prohibited => (Reason::Prohibited, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
+            Cause::ProtocolUnreachable => (Reason::Protocol, UNREACHABLE, unreachable::PROTOCOL, 0),
+            Cause::PortUnreachable => (Reason::Port, UNREACHABLE, unreachable::PORT, 0),
+            Cause::FragmentationNeeded(mtu) => {
+                (Reason::TooBig, UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, u32::from(mtu))
+            }
+            Cause::ReassemblyTimeout => (Reason::Reassembly, TIME_EXCEEDED, exceeded::REASSEMBLY, 0),
+            Cause::SourceRouteFailed => {
+                (Reason::SourceRoute, UNREACHABLE, unreachable::SOURCE_ROUTE_FAILED, 0)
+            }
+            Cause::ParameterProblem(at) => (Reason::Parameter, PARAMETER_PROBLEM, 0, u32::from(at) << 24),
+            // IPv4 has no such causes.
+            Cause::BeyondScope => (Reason::Scope, UNREACHABLE, unreachable::HOST, 0),
+            Cause::UnknownOption(at) => (Reason::Option, PARAMETER_PROBLEM, 0, u32::from(at) << 24),
+            Cause::IncompleteHeaders => (Reason::Incomplete, PARAMETER_PROBLEM, 0, 0),
+        };
+        (reason, Message { kind, code, rest })
+    }
+
+    fn may_report(p: &Packet<'_>, _: Message) -> bool {
+        let never = Flags::L2_BROADCAST | Flags::L2_MULTICAST | Flags::LOCAL_ORIGIN;
+        !p.flags().any(never) && icmpv4::may_report(p.bytes())
+    }
+
+    fn said(h: &Ipv4Header) -> usize {
+        h.total_len().into()
+    }
+
+    fn quote_len(original: usize) -> usize {
+        icmpv4::quote_len(original)
+    }
+
+    fn sender(interface: &Interface, _: u32) -> Option<Ipv4Addr> {
+        interface.primary()
+    }
+
+    fn write_headers(report: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, id: u16, message: Message) {
+        let Some((ip_to, rest)) = report.split_first_chunk_mut() else { return };
+        let Some((icmp_to, quote)) = rest.split_first_chunk_mut() else { return };
+        let icmp = IcmpHeader::new(message.kind, message.code, message.rest, quote);
+        let mut ip = Ipv4Header::new(from, to, protocol::ICMP, IcmpHeader::LEN + quote.len());
+        ip.set_tos(TOS);
+        ip.set_id(id);
+        ip.set_checksum(ip.compute_checksum());
+        (*ip_to, *icmp_to) = (ip.0, icmp.0);
+    }
+}
+
+impl Icmp for Ipv6Addr {
+    const QUOTE_AT: usize = Ipv6Header::LEN + Icmpv6Header::LEN;
+    const TOO_BIG: (u8, u8) = (icmpv6::kind::PACKET_TOO_BIG, 0);
+
+    fn message(cause: Cause, l3: &[u8]) -> (Reason, Message) {
+        use icmpv6::kind::{PACKET_TOO_BIG, PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
+        use icmpv6::{exceeded, parameter, unreachable};
+        let (reason, kind, code, rest) = match cause {
+            Cause::TtlExpired => (Reason::TtlExpired, TIME_EXCEEDED, exceeded::HOP_LIMIT, 0),
+            Cause::NoRoute => (Reason::NoRoute, UNREACHABLE, unreachable::NO_ROUTE, 0),
+            Cause::HostUnreachable => (Reason::Unreachable, UNREACHABLE, unreachable::ADDRESS, 0),
+            Cause::Prohibited => (Reason::Prohibited, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
+            Cause::ProtocolUnreachable => {
+                (Reason::Protocol, PARAMETER_PROBLEM, parameter::NEXT_HEADER, unknown_at(l3) as u32)
+            }
+            Cause::PortUnreachable => (Reason::Port, UNREACHABLE, unreachable::PORT, 0),
+            Cause::FragmentationNeeded(mtu) => (Reason::TooBig, PACKET_TOO_BIG, 0, u32::from(mtu)),
+            Cause::ReassemblyTimeout => (Reason::Reassembly, TIME_EXCEEDED, exceeded::REASSEMBLY, 0),
+            Cause::ParameterProblem(at) => {
+                (Reason::Parameter, PARAMETER_PROBLEM, parameter::HEADER, u32::from(at))
+            }
+            Cause::UnknownOption(at) => (Reason::Option, PARAMETER_PROBLEM, parameter::OPTION, u32::from(at)),
+            Cause::IncompleteHeaders => (Reason::Incomplete, PARAMETER_PROBLEM, parameter::FIRST_FRAGMENT, 0),
+            Cause::BeyondScope => (Reason::Scope, UNREACHABLE, unreachable::BEYOND_SCOPE, 0),
+            // IPv6 has no such cause: a routing header is a parameter problem.
+            Cause::SourceRouteFailed => (Reason::SourceRoute, UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0),
+        };
+        (reason, Message { kind, code, rest })
+    }
+
+    fn may_report(p: &Packet<'_>, message: Message) -> bool {
+        let to_group = p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST);
+        !p.flags().any(Flags::LOCAL_ORIGIN)
+            && icmpv6::may_report(p.bytes(), to_group, message.kind, message.code)
+    }
+
+    fn said(h: &Ipv6Header) -> usize {
+        h.total_len()
+    }
+
+    fn quote_len(original: usize) -> usize {
+        icmpv6::quote_len(original)
+    }
+
+    fn sender(interface: &Interface, to: u128) -> Option<Ipv6Addr> {
+        // What means something on the link only, and on no other (RFC 4007 section 5).
+        if ipv6::is_link_local(to) { Some(interface.link_local()) } else { interface.primary() }
+    }
+
+    fn write_headers(report: &mut [u8], from: Ipv6Addr, to: Ipv6Addr, _: u16, message: Message) {
+        let Some((ip_to, rest)) = report.split_first_chunk_mut() else { return };
+        let Some((icmp_to, quote)) = rest.split_first_chunk_mut() else { return };
+        let ip = Ipv6Header::new(from, to, protocol::ICMPV6, Icmpv6Header::LEN + quote.len());
+        let icmp = Icmpv6Header::new(&ip, message.kind, message.code, message.rest, quote);
+        (*ip_to, *icmp_to) = (ip.0, icmp.0);
+    }
+}

@@ -1,0 +1,165 @@
+//! `icmp6-input`: checks ICMPv6 messages for this router (RFC 4443), and sorts them.
+//!
+//! Messages of Neighbor Discovery (RFC 4861) go to the main thread, which checks them further, if they come from the link and
+//! may be of use: a solicitation that asks for an address of this router, an advertisement of somebody who can be a neighbour,
+//! what routers and hosts say of themselves; and whatever says that an address of this router is somebody else's.
+
+use std::net::Ipv6Addr;
+
+use buf::{Flags, Packet};
+use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
+use infra::class_a::{Reader, SlotReader};
+use wire::icmpv6::kind;
+use wire::{EthernetHeader, Icmpv6Header, Ipv6Header, ipv6, nd, protocol};
+
+use crate::Tables;
+use crate::checksum::sum;
+use crate::interface::Interface;
+use crate::ip::{OwnAddresses, Packets};
+
+edges! { pub enum Next { EchoRequest = "icmp6-echo-request", Punt = "error-punt" } }
+reasons! {
+    pub enum Reason {
+        Short = "too-short", Error, "the message is shorter than an ICMPv6 header, or than such a message is";
+        Checksum = "bad-checksum", Error, "the ICMPv6 checksum is wrong";
+        HopLimit = "bad-hop-limit", Warn, "a message of Neighbor Discovery that a router has forwarded";
+        NotForUs = "not-for-us", Info, "a solicitation for an address that is not this router's, or an advertisement of one that no neighbour can have";
+        Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
+        Unreachable = "unreachable-received", Info, "a report that a destination is unreachable, which nobody waits for";
+        TooBig = "packet-too-big-received", Info, "a report that a packet was too big, which nobody waits for";
+        Exceeded = "time-exceeded-received", Info, "a report that a packet's time was exceeded, which nobody waits for";
+        Parameter = "parameter-problem-received", Info, "a report of a parameter problem, which nobody waits for";
+        Mld = "mld-received", Info, "what a listener says of groups, which no router without multicast routes asks for";
+        Redirect = "redirect-received", Info, "a redirect, which a router ignores";
+        Unknown = "unknown-type", Info, "an ICMPv6 message of a type that this router does not answer";
+    }
+}
+
+/// Why messages of Neighbor Discovery go to the main thread; apart, so that a flood of one kind does not keep out the others.
+#[derive(Clone, Copy)]
+pub struct Punts {
+    /// Solicitations of an address of this router.
+    pub solicitation: PuntReason,
+    /// Advertisements of neighbours.
+    pub advertisement: PuntReason,
+    /// Solicitations and advertisements of routers.
+    pub router: PuntReason,
+    /// Another station claims an address of this router.
+    pub conflict: PuntReason,
+    /// Queries of Multicast Listener Discovery.
+    pub query: PuntReason,
+    /// Echo replies, for the router's own pings.
+    pub reply: PuntReason,
+}
+
+pub struct Icmp6Input {
+    interfaces: SlotReader<Interface>,
+    own: Reader<OwnAddresses<Ipv6Addr>>,
+    punts: Punts,
+}
+
+impl Icmp6Input {
+    pub fn new(t: &Tables, punts: Punts) -> Icmp6Input {
+        Icmp6Input { interfaces: t.interfaces.clone(), own: t.ip6.own.clone(), punts }
+    }
+
+    /// A message of Neighbor Discovery.
+    #[cold]
+    fn neighbor(&self, cx: &Cx<'_>, p: &mut Packet<'_>, kind: u8) -> Verdict<Next, Reason> {
+        let ip = *p.peek::<Ipv6Header>();
+        if ip.hop_limit() != nd::HOP_LIMIT {
+            return Verdict::Drop(Reason::HopLimit);
+        }
+        let reason = match kind {
+            kind::ROUTER_SOLICITATION | kind::ROUTER_ADVERTISEMENT => self.punts.router,
+            _ => match self.of_target(cx, p, ip.src_u128(), kind) {
+                Ok(reason) => reason,
+                Err(reason) => return Verdict::Drop(reason),
+            },
+        };
+        p.set_fwd(reason.0);
+        Verdict::Next(Next::Punt)
+    }
+
+    /// Why the main thread wants to hear of a message that has a target, or why it does not.
+    fn of_target(&self, cx: &Cx<'_>, p: &mut Packet<'_>, src: u128, kind: u8) -> Result<PuntReason, Reason> {
+        let at = usize::from(p.l4_offset()) + Icmpv6Header::LEN;
+        let target = p.bytes().get(at..).and_then(|rest| rest.first_chunk::<16>());
+        let target = u128::from_be_bytes(*target.ok_or(Reason::Short)?);
+        let own = self.own.get(cx.guard);
+        let (fib, rx_if) = (p.fib(), p.rx_if());
+        let is_own = |address| own.contains(fib, Ipv6Addr::scoped(address, rx_if));
+        let solicits = kind == kind::NEIGHBOR_SOLICITATION;
+        // Interfaces are told apart by bits that a target must not have.
+        if ipv6::is_multicast(target)
+            || ipv6::is_martian_destination(target)
+            || ipv6::is_bad_link_local(target)
+        {
+            return Err(Reason::NotForUs);
+        }
+        if is_own(src) || (!solicits && is_own(target)) {
+            return if self.is_echo(cx, p) { Err(Reason::Echo) } else { Ok(self.punts.conflict) };
+        }
+        match solicits {
+            true if is_own(target) || self.is_proxy(cx, rx_if) => Ok(self.punts.solicitation),
+            true => Err(Reason::NotForUs),
+            false => Ok(self.punts.advertisement),
+        }
+    }
+
+    /// Whether the interface answers for hosts behind others.
+    fn is_proxy(&self, cx: &Cx<'_>, rx_if: u32) -> bool {
+        self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy)
+    }
+
+    /// Whether the interface that a packet came in by has sent it itself.
+    fn is_echo(&self, cx: &Cx<'_>, p: &mut Packet<'_>) -> bool {
+        p.rewind_to_l2();
+        let from = p.head::<EthernetHeader>().map(|h| h.src());
+        p.rewind_to_l3();
+        self.interfaces.get(cx.guard, p.rx_if()).is_some_and(|i| Some(i.mac) == from)
+    }
+}
+
+impl PacketNode for Icmp6Input {
+    const NAME: &'static str = "icmp6-input";
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ip6;
+
+    #[inline(always)]
+    fn one(&mut self, cx: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+        let l4 = usize::from(p.l4_offset());
+        let Some((icmp, _)) = p.bytes().get(l4..).and_then(Icmpv6Header::split) else {
+            return Verdict::Drop(Reason::Short);
+        };
+        let kind = icmp.kind();
+        let length = (p.total_len() - l4) as u32;
+        // A partial checksum has not been on a wire yet.
+        if !p.flags().any(Flags::CSUM_PARTIAL) {
+            let pseudo = p.peek::<Ipv6Header>().pseudo_sum(protocol::ICMPV6, length);
+            if !pseudo.plus(sum(p, l4, usize::MAX)).is_valid() {
+                return Verdict::Drop(Reason::Checksum);
+            }
+        }
+        match kind {
+            kind::ECHO_REQUEST => Verdict::Next(Next::EchoRequest),
+            kind::ROUTER_SOLICITATION..=kind::NEIGHBOR_ADVERTISEMENT => self.neighbor(cx, p, kind),
+            kind::ECHO_REPLY => {
+                p.set_fwd(self.punts.reply.0);
+                Verdict::Next(Next::Punt)
+            }
+            kind::MLD_QUERY => {
+                p.set_fwd(self.punts.query.0);
+                Verdict::Next(Next::Punt)
+            }
+            kind::UNREACHABLE => Verdict::Drop(Reason::Unreachable),
+            kind::PACKET_TOO_BIG => Verdict::Drop(Reason::TooBig),
+            kind::TIME_EXCEEDED => Verdict::Drop(Reason::Exceeded),
+            kind::PARAMETER_PROBLEM => Verdict::Drop(Reason::Parameter),
+            kind::MLD_REPORT | kind::MLD_DONE | kind::MLDV2_REPORT => Verdict::Drop(Reason::Mld),
+            kind::REDIRECT => Verdict::Drop(Reason::Redirect),
+            _ => Verdict::Drop(Reason::Unknown),
+        }
+    }
+}
