@@ -54,11 +54,13 @@ fn said_len(l3: &[u8]) -> Option<usize> {
 /// How the packet, whose network header is at `l3`, is to be cut.
 fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
     let gso = p.cold().gso().ok_or(Fault::Headers)?;
-    let kind = match gso.kind {
-        GsoKind::Tcp4 | GsoKind::Tcp6 => Kind::Tcp,
-        GsoKind::UdpL4 => Kind::Udp,
-    };
     let frame = p.bytes();
+    let version = frame.get(l3).map(|first| first >> 4);
+    let kind = match (gso.kind, version) {
+        (GsoKind::Tcp4, Some(4)) | (GsoKind::Tcp6, Some(6)) => Kind::Tcp,
+        (GsoKind::UdpL4, Some(4 | 6)) => Kind::Udp,
+        _ => return Err(Fault::Headers),
+    };
     let said = frame.get(l3..).and_then(said_len).ok_or(Fault::Headers)?;
     let end = p.total_len().min(l3 + said);
     let plan = |payload| Segmentation::new(kind, frame, l3, payload, gso.size).map_err(|_| Fault::Headers);

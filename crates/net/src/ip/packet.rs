@@ -66,6 +66,8 @@ pub trait Packets: Ip {
     fn flow_hash(l3: &[u8]) -> Option<u32>;
     /// The address that stands for one which means something on the link of `interface` only, in tables that have all links.
     fn scoped(address: Self::Bits, interface: u32) -> Self::Bits;
+    /// The inverse of [`scoped`](Self::scoped): the address, and the interface if it is of one link only.
+    fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);
     /// Whether a packet is for its link only, whatever its destination: from a host that has no address to be routed to.
     fn stays_on_link(h: &Self::Header) -> bool;
     /// One hop less; `false`, and the cause noted, when the packet is not to be forwarded.
@@ -120,6 +122,10 @@ impl Packets for Ipv4Addr {
     #[inline(always)]
     fn scoped(address: u32, _: u32) -> u32 {
         address
+    }
+
+    fn unscoped(address: u32) -> (u32, Option<u32>) {
+        (address, None)
     }
 
     fn stays_on_link(h: &Ipv4Header) -> bool {
@@ -183,10 +189,21 @@ impl Packets for Ipv6Addr {
         five_tuple6(l3).map(FiveTuple6::hash)
     }
 
-    /// Of fe80::/64, whose 54 bits in the middle are 0 on every link (RFC 4291 section 2.5.6), the last 32 of these say which link.
+    /// Of fe80::/64, whose 54 bits in the middle are 0 on every link (RFC 4291 section 2.5.6), the last 32 of these say which link:
+    /// never 0, so that the address on the wire is none of any link's.
     #[inline(always)]
     fn scoped(address: u128, interface: u32) -> u128 {
-        if ipv6::is_link_local(address) { address | u128::from(interface) << 64 } else { address }
+        if ipv6::is_link_local(address) { address | (u128::from(interface) + 1) << 64 } else { address }
+    }
+
+    fn unscoped(address: u128) -> (u128, Option<u32>) {
+        let link = (address >> 64) as u32;
+        match link.checked_sub(1) {
+            Some(interface) if ipv6::is_link_local(address) => {
+                (address ^ u128::from(link) << 64, Some(interface))
+            }
+            _ => (address, None),
+        }
     }
 
     fn stays_on_link(h: &Ipv6Header) -> bool {

@@ -94,6 +94,17 @@ impl PathList {
         self.weighted().map(|w| w.path)
     }
 
+    /// The list of what `f` makes of each path.
+    pub(crate) fn map(self, f: impl Fn(Path) -> Path) -> PathList {
+        match self {
+            PathList::One(path) => PathList::One(f(path)),
+            several => {
+                let paths = several.weighted().map(|w| Weighted { path: f(w.path), ..w }).collect();
+                PathList::new(paths).unwrap_or(several)
+            }
+        }
+    }
+
     /// What is left without the paths that name this interface; `None` when nothing is.
     pub fn without(&self, interface: u32) -> Option<PathList> {
         let left = self.weighted().filter(|w| w.path.interface() != Some(interface)).collect();

@@ -1,7 +1,7 @@
 //! How much memory routes may take: at the limit a new one is refused, and the router goes on with those that it has.
 //!
-//! What they take is counted anew after so many additions as cannot exceed the rest of the budget, so that an addition costs no
-//! more than a comparison most of the time.
+//! What they take is counted anew after so many additions as should not exceed the rest of the budget, so that an addition costs no
+//! more than a comparison most of the time. Tables grow by pieces, the last of which may go beyond it.
 
 use infra::mem;
 

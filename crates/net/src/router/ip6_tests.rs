@@ -109,6 +109,7 @@ fn packets_wait_for_the_answer_and_then_flow() {
 fn what_cannot_be_delivered_is_reported() {
     let mut lab = lab();
     lab.router.add_neighbor(0, A, A_MAC, true).unwrap();
+    lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     let far: Prefix6 = "2001:db8:9::/48".parse().unwrap();
     lab.router.add_route(0, far, Path::Prohibit).unwrap();
     let mut told = |frame: Vec<u8>, wait| {
@@ -127,11 +128,11 @@ fn what_cannot_be_delivered_is_reported() {
     assert_eq!(told(datagram(far.address(), 64), 0), (kind::UNREACHABLE, unreachable::ADMIN_PROHIBITED, 0));
     let nowhere = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 1);
     assert_eq!(told(datagram(nowhere, 64), 0), (kind::UNREACHABLE, unreachable::NO_ROUTE, 0));
-    assert_eq!(told(datagram(B, 64), 4000), (kind::UNREACHABLE, unreachable::ADDRESS, 0));
+    let other = Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 77);
+    assert_eq!(told(datagram(other, 64), 4000), (kind::UNREACHABLE, unreachable::ADDRESS, 0));
     let large = PacketBuilder::ipv6(A, B).ethernet(A_MAC, own_mac(0)).udp(1, 2).payload(&[0; 1400]).build();
     lab.sent(1);
     lab.router.set_mtu(1, 1280).unwrap();
-    lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     lab.receive(0, 0, large);
     let sent = lab.sent(0);
     let (_, _, rest) = packet(&sent[0]);

@@ -276,10 +276,10 @@ impl Router {
             return Err(RouterError(format!("{} is a loopback interface: it has no neighbours", info.name)));
         }
         check_neighbor(address.into(), mac)?;
-        if A::own(info).any(|a| a.address == address) {
+        if A::all(info).any(|a| a.address == address) {
             return Err(RouterError(format!("{address} is the router's own address on {}", info.name)));
         }
-        if let Some(a) = A::own(info).find(|a| a.is_end(address)) {
+        if let Some(a) = A::all(info).find(|a| a.is_end(address)) {
             let (network, name) = (a.prefix(), &info.name);
             return Err(RouterError(format!(
                 "{address} is the first or last address of {network} on {name}, not a host's"

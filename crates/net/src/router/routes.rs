@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use infra::lpm::Address as _;
+
 use super::{Neighborhood, Routed, Router, RouterError};
 use crate::ip::{Affected, IpPrefix, Object, Path, PathList, Prefix, Resolver, Source};
 
@@ -124,6 +126,14 @@ impl Router {
                 )));
             }
         }
+        // Of a host that is on the link the next hop is known: itself.
+        let list = match prefix.len() == A::Bits::BITS {
+            true => list.map(|path| match path {
+                Path::Attached(on) => Path::Via { next_hop: prefix.address().into(), interface: Some(on) },
+                other => other,
+            }),
+            false => list,
+        };
         let mut sources = A::side(self).routes.exact(fib, prefix);
         if !sources.any(|(source, _)| source == Source::Static) {
             self.admit_route()?;
