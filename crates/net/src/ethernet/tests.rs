@@ -252,3 +252,22 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    /// Whichever family begins a vector, each packet goes to the node of its own.
+    #[test]
+    fn families_in_one_vector(families in prop::collection::vec(any::<bool>(), 1..300)) {
+        let (_bench, mut h) = bench();
+        let v4 = frame(mac(DEVICE), &[]);
+        let b = PacketBuilder::ipv6([0xfd; 16].into(), [0xfe; 16].into());
+        let v6 = b.ethernet(HOST, mac(DEVICE)).udp(1, 2).build();
+        let frames: Vec<&[u8]> = families.iter().map(|six| if *six { &v6[..] } else { &v4 }).collect();
+        let out = h.send("ethernet-input", &frames, |_, p| p.set_rx_if(DEVICE));
+        prop_assert_eq!(out.len(), frames.len());
+        for o in out {
+            let at = o.from.unwrap();
+            taken(&o, frames[at], if families[at] { "ip6-input" } else { "ip4-input" }, DEVICE, HEADER);
+        }
+    }
+}

@@ -9,7 +9,8 @@ use super::Cause;
 use super::error::Reason;
 use super::report::Message;
 use crate::interface::Interface;
-use crate::ip::{Packets, unknown_at};
+use crate::ip::Packets;
+use crate::ip::local6::unknown_at;
 
 /// Precedence "internetwork control" (RFC 1812 section 4.3.2.5), and no other type of service (RFC 1349 section 5.1).
 const TOS: u8 = 0xc0;

@@ -73,6 +73,10 @@ fn install6(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphE
 }
 
 #[cfg(test)]
+mod echo6_tests;
+#[cfg(test)]
+mod error6_tests;
+#[cfg(test)]
 mod error_tests;
 #[cfg(test)]
 mod limit_tests;

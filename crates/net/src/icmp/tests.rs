@@ -11,6 +11,7 @@ use wire::icmpv4::{IcmpHeader, kind};
 use wire::{Ipv4Header, protocol};
 
 use crate::ip::local::Ip4Local;
+use crate::ip::local6::Ip6Local;
 use crate::testing::{Bench, checksum};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
@@ -20,6 +21,8 @@ fn harness() -> Harness {
     Bench::new().harness(|b, t, hooks| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip6Local::new(&tables)));
         b.arc("ip4-output", "interface-output", graph::ArcKey::Tx);
         super::install(b, t, hooks).unwrap();
     })

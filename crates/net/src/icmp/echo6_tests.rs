@@ -1,0 +1,421 @@
+//! `icmp6-input` and `icmp6-echo-request`, behind `ip6-local`.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use buf::{Flags, Frame};
+use graph::{Builder, Cx, FrameNode, NoReason, Verdict};
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+use wire::icmpv6::kind;
+use wire::nd::{self, Message, NdOption, Preference, RouterAdvertisement};
+use wire::protocol::{self, DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING};
+use wire::{EthernetHeader, Ipv6Header, Mac, ethertype};
+
+use crate::Tables;
+use crate::ip::local::Ip4Local;
+use crate::ip::local6::Ip6Local;
+use crate::router::Hooks;
+use crate::testing::{Bench, checksum};
+
+const HOST: &str = "2001:db8::9";
+const OWN: &str = "2001:db8::1";
+const HOST_LINK: &str = "fe80::9";
+const OWN_LINK: &str = "fe80::1";
+/// The router's on another link.
+const OTHER_LINK: &str = "fe80::2";
+const ALL_NODES: &str = "ff02::1";
+const HOST_MAC: Mac = Mac([2, 0, 0, 0, 9, 9]);
+
+fn ip(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+/// A router with two interfaces, the first of which packets come in by; its nodes that packets for itself go through.
+fn harness() -> (Bench, Harness) {
+    let mut bench = Bench::new();
+    let (rx, other) = (bench.interface(0, None), bench.interface(0, None));
+    assert_eq!(rx, 0);
+    bench.own6(&[
+        (0, ip(OWN), rx),
+        (0, ip(OWN_LINK), rx),
+        (0, ip(OTHER_LINK), other),
+        (5, ip("2001:db8::5"), 9),
+    ]);
+    let h = bench.harness(nodes);
+    (bench, h)
+}
+
+fn nodes(b: &mut Builder, t: &Tables, hooks: &mut Hooks) {
+    let tables = t.clone();
+    b.frame(move |_| Ok(Ip6Local::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |_| Ok(Ip4Local::new(&tables)));
+    b.arc("ip4-output", "interface-output", graph::ArcKey::Tx);
+    super::install(b, t, hooks).unwrap();
+}
+
+fn ping(src: &str, dst: &str) -> PacketBuilder {
+    PacketBuilder::ipv6(ip(src), ip(dst))
+        .ttl(3)
+        .tos(0xb8)
+        .flow_label(0x12345)
+        .echo_request(0x1234, 5)
+        .payload(b"payload")
+}
+
+fn send(h: &mut Harness, packet: &[u8], flags: Flags) -> Out {
+    let mut out = h.send("ip6-local", &[packet], |_, p| {
+        p.set_rx_if(0);
+        p.set_flags(p.flags() | flags);
+    });
+    assert_eq!(out.len(), 1);
+    out.remove(0)
+}
+
+/// Where a packet goes that comes in a frame from `mac`.
+fn arrive(h: &mut Harness, mac: Mac, packet: &[u8]) -> Out {
+    let frame =
+        [&EthernetHeader::new(Mac([0x33, 0x33, 0, 0, 0, 1]), mac, ethertype::IPV6).0[..], packet].concat();
+    let mut out = h.send("ip6-local", &[frame], |_, p| {
+        p.set_rx_if(0);
+        assert!(p.advance(14));
+        p.mark_l3(14);
+    });
+    assert_eq!(out[0].bytes, packet, "packets stay as they are, and start where they did");
+    out.remove(0)
+}
+
+/// Whether the ICMPv6 checksum of a packet without extension headers is right, by the plain form of the sum.
+fn checksum_ok(l3: &[u8]) -> bool {
+    let length = (l3.len() as u32 - 40).to_be_bytes();
+    checksum(&[&l3[8..40], &length, &[0, 0, 0, 58], &l3[40..]].concat()) == 0
+}
+
+/// Checks the reply to a request without extension headers.
+fn check_reply(out: &Out, request: &[u8]) {
+    assert_eq!((out.node.as_str(), out.reason), ("ip6-lookup", None));
+    assert!(out.record.flags.any(Flags::LOCAL_ORIGIN));
+    assert_eq!((out.record.tx_if, checksum_ok(&out.bytes)), (out.record.rx_if, true));
+    let mut expected = request.to_vec();
+    expected[7] = 64;
+    expected[8..24].copy_from_slice(&request[24..40]);
+    expected[24..40].copy_from_slice(&request[8..24]);
+    expected[40] = kind::ECHO_REPLY;
+    // The checksum was checked by itself.
+    expected[42..44].copy_from_slice(&out.bytes[42..44]);
+    assert_eq!(out.bytes, expected);
+}
+
+proptest! {
+    /// RFC 4443 section 4.2: the data is entirely in the reply, whatever its size, and the reply's source is the address that
+    /// was pinged. Extension headers do not come back.
+    #[test]
+    fn rfc4443_4_2_all_data_comes_back(len in 0usize..9000, id: u16, seq: u16, fill: u8, extensions in prop::collection::vec(0usize..40, 0..5)) {
+        let (_bench, mut h) = harness();
+        let data: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(3) ^ fill).collect();
+        let request = ping(HOST, OWN).echo_request(id, seq).payload(&data);
+        let with = extensions.iter().fold(request.clone(), |b, n| {
+            b.extension(DESTINATION_OPTIONS, &[]).extension(ROUTING, &[0; 40][..*n])
+        });
+        check_reply(&send(&mut h, &with.build(), Flags::NONE), &request.build());
+    }
+
+    /// A wrong byte anywhere in the message is noticed, in whichever segment it is.
+    #[test]
+    fn a_wrong_checksum_is_not_answered(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8, extension: bool) {
+        let (_bench, mut h) = harness();
+        let mut request = ping(HOST, OWN).payload(&vec![0x5a; len]);
+        if extension {
+            request = request.extension(DESTINATION_OPTIONS, &[]);
+        }
+        let mut bytes = request.build();
+        let l4 = if extension { 48 } else { 40 };
+        let at = l4 + at.index(bytes.len() - l4);
+        bytes[at] ^= 1 << bit;
+        let out = send(&mut h, &bytes, Flags::NONE);
+        prop_assert_eq!((out.node.as_str(), out.reason), ("icmp6-input", Some("bad-checksum")));
+    }
+
+    /// Whatever comes as a message, something becomes of it.
+    #[test]
+    fn any_message(kind: u8, code: u8, rest: u32, body in prop::collection::vec(any::<u8>(), 0..100), hops in prop::sample::select(vec![1u8, 64, 255])) {
+        let (_bench, mut h) = harness();
+        let packet = PacketBuilder::ipv6(ip(HOST_LINK), ip(OWN_LINK)).ttl(hops).icmp(kind, code, rest).payload(&body).build();
+        let out = send(&mut h, &packet, Flags::NONE);
+        prop_assert_eq!(out.reason.is_none(), out.node == "ip6-lookup" && kind == kind::ECHO_REQUEST);
+        prop_assert_ne!(out.reason, Some("bad-checksum"));
+    }
+}
+
+graph::edges! { enum Next { Seen = "seen" } }
+
+/// Stands in for the lookup: shows packets from their link header on.
+struct FromLink;
+
+impl FrameNode for FromLink {
+    const NAME: &'static str = "ip6-lookup";
+    type Next = Next;
+    type Drop = NoReason;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut graph::Out<'_, Next, NoReason>) {
+        frame.packets().for_each(|mut p| p.rewind_to_l2());
+        out.all(Verdict::Next(Next::Seen));
+    }
+}
+
+#[test]
+fn the_link_header_stays_in_front_of_a_reply() {
+    let mut bench = Bench::new();
+    bench.own6(&[(0, ip(OWN), 0)]);
+    let mut h = bench.harness(|b, t, hooks| {
+        nodes(b, t, hooks);
+        b.frame(|_| Ok(FromLink));
+    });
+    let link = EthernetHeader::new(Mac::ZERO, HOST_MAC, ethertype::IPV6).0;
+    let without = ping(HOST, OWN);
+    for request in [without.clone(), without.clone().extension(ROUTING, &[0; 30])] {
+        let out = h.send("ip6-local", &[[&link[..], &request.build()].concat()], |_, p| {
+            assert!(p.advance(14));
+            p.mark_l3(14);
+        });
+        let (front, reply) = out[0].bytes.split_at(14);
+        assert_eq!((out[0].node.as_str(), front), ("seen", &link[..]));
+        assert_eq!(
+            (reply.len(), reply[40], checksum_ok(reply)),
+            (without.build().len(), kind::ECHO_REPLY, true)
+        );
+    }
+}
+
+#[test]
+fn rfc4007_9_a_requester_on_the_link_is_answered_there() {
+    let (_bench, mut h) = harness();
+    let request = ping(HOST_LINK, OWN_LINK).build();
+    let out = send(&mut h, &request, Flags::NONE);
+    check_reply(&out, &request);
+    assert_eq!(out.record.tx_if, 0);
+}
+
+#[test]
+fn pings_to_groups_are_not_answered() {
+    let cases = [
+        (ping(HOST_LINK, ALL_NODES).build(), Flags::L2_MULTICAST),
+        (ping(HOST_LINK, ALL_NODES).build(), Flags::NONE),
+        (ping(HOST, OWN).build(), Flags::L2_BROADCAST),
+        (ping(HOST, OWN).build(), Flags::L2_MULTICAST),
+    ];
+    for (packet, flags) in cases {
+        let out = send(&mut harness().1, &packet, flags);
+        assert_eq!((out.node.as_str(), out.reason), ("icmp6-echo-request", Some("echo-to-group")));
+    }
+}
+
+#[test]
+fn more_pings_than_the_limit_are_dropped_until_time_has_passed() {
+    let (_bench, mut h) = harness();
+    let storm = vec![ping(HOST, OWN).build(); 2100];
+    let answered = |h: &mut Harness| {
+        let out = h.send("ip6-local", &storm, |_, p| p.set_rx_if(0));
+        out.iter().filter(|o| o.reason.is_none()).count()
+    };
+    assert_eq!(answered(&mut h), 2000);
+    h.advance(Duration::from_millis(50));
+    assert_eq!(answered(&mut h), 1000);
+    assert_eq!(h.dropped("icmp6-echo-request", "echo-limit"), 1200);
+}
+
+#[test]
+fn a_partial_checksum_stays_partial() {
+    let (_bench, mut h) = harness();
+    let mut request = ping(HOST, OWN).extension(DESTINATION_OPTIONS, &[]).build();
+    request[50..52].copy_from_slice(&[0xab, 0xcd]);
+    let mut out = h.send("ip6-local", &[request], |_, p| {
+        p.set_rx_if(0);
+        p.set_flags(p.flags() | Flags::CSUM_PARTIAL);
+        p.cold_mut().csum_start = 14 + 48;
+    });
+    let out = out.remove(0);
+    assert_eq!((out.bytes[40], &out.bytes[42..44]), (kind::ECHO_REPLY, &[0xab, 0xcd][..]));
+    assert!(out.record.flags.any(Flags::CSUM_PARTIAL));
+    assert_eq!(out.cold.csum_start, 14 + 40);
+}
+
+#[test]
+fn other_messages_are_dropped_for_their_reasons() {
+    let cases = [
+        (kind::UNREACHABLE, "unreachable-received"),
+        (kind::PACKET_TOO_BIG, "packet-too-big-received"),
+        (kind::TIME_EXCEEDED, "time-exceeded-received"),
+        (kind::PARAMETER_PROBLEM, "parameter-problem-received"),
+        (kind::ECHO_REPLY, "echo-reply-received"),
+        (kind::MLD_QUERY, "mld-received"),
+        (kind::MLD_REPORT, "mld-received"),
+        (kind::MLD_DONE, "mld-received"),
+        (kind::MLDV2_REPORT, "mld-received"),
+        (kind::REDIRECT, "redirect-received"),
+        (0, "unknown-type"),
+        (5, "unknown-type"),
+        (127, "unknown-type"),
+        (138, "unknown-type"),
+        (255, "unknown-type"),
+    ];
+    let (_bench, mut h) = harness();
+    for (kind, reason) in cases {
+        let message =
+            PacketBuilder::ipv6(ip(HOST_LINK), ip(OWN_LINK)).ttl(255).icmp(kind, 0, 0).payload(&[0; 40]);
+        for message in [message.clone(), message.extension(HOP_BY_HOP, &[5, 2, 0, 0])] {
+            let out = send(&mut h, &message.build(), Flags::NONE);
+            assert_eq!((out.node.as_str(), out.reason), ("icmp6-input", Some(reason)), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_message_shorter_than_its_header_is_dropped() {
+    let (_bench, mut h) = harness();
+    for len in 0..8 {
+        let packet =
+            PacketBuilder::ipv6(ip(HOST), ip(OWN)).protocol(protocol::ICMPV6).payload(&[0; 8][..len]);
+        for packet in [packet.clone(), packet.extension(ROUTING, &[0; 100])] {
+            let out = send(&mut h, &packet.build(), Flags::NONE);
+            assert_eq!((out.node.as_str(), out.reason), ("icmp6-input", Some("too-short")), "{len}");
+        }
+    }
+}
+
+/// What becomes of a message of Neighbor Discovery: why it is punted, or dropped.
+fn fate(src: &str, dst: &str, message: &Message) -> &'static str {
+    let option = [NdOption::SourceMac(HOST_MAC)];
+    let options = if src == "::" { &option[..0] } else { &option };
+    let (_bench, mut h) = harness();
+    let out = arrive(&mut h, HOST_MAC, &nd::build(ip(src), ip(dst), message, options));
+    assert!(["punt", "icmp6-input"].contains(&out.node.as_str()), "{}", out.node);
+    out.reason.unwrap()
+}
+
+fn solicitation(src: &str, dst: &str, target: &str) -> &'static str {
+    fate(src, dst, &Message::NeighborSolicitation { target: ip(target) })
+}
+
+fn advertisement(src: &str, target: &str) -> &'static str {
+    let (router, solicited, overrides) = (false, false, true);
+    fate(src, ALL_NODES, &Message::NeighborAdvertisement { target: ip(target), router, solicited, overrides })
+}
+
+#[test]
+fn rfc4861_7_2_3_solicitations_of_own_addresses_are_for_the_main_thread() {
+    for (src, dst, target) in [
+        (HOST_LINK, "ff02::1:ff00:1", OWN),
+        (HOST, OWN, OWN),
+        (HOST, "ff02::1:ff00:1", OWN_LINK),
+        ("::", "ff02::1:ff00:1", OWN),
+        ("::", "ff02::1:ff00:1", OWN_LINK),
+    ] {
+        assert_eq!(solicitation(src, dst, target), "nd-solicitation", "{src} {target}");
+    }
+    // A host's, another link's, another VRF's, groups, and such as only look like another link's.
+    for target in
+        [HOST, HOST_LINK, OTHER_LINK, "2001:db8::5", ALL_NODES, "::", "::1", "fe80:0:0:1::2", "fe80:0:0:1::1"]
+    {
+        assert_eq!(solicitation(HOST_LINK, "ff02::1:ff00:1", target), "not-for-us", "{target}");
+    }
+}
+
+#[test]
+fn rfc4861_7_2_5_advertisements_of_those_who_may_be_neighbours_are_for_the_main_thread() {
+    for target in [HOST, HOST_LINK, OTHER_LINK, "2001:db8:5::5"] {
+        assert_eq!(advertisement(HOST_LINK, target), "nd-advertisement", "{target}");
+    }
+    for target in [ALL_NODES, "::", "::1", "::ffff:1.2.3.4", "fe80:0:0:1::2"] {
+        assert_eq!(advertisement(HOST_LINK, target), "not-for-us", "{target}");
+    }
+}
+
+#[test]
+fn rfc4862_5_4_claims_to_own_addresses_are_told_apart() {
+    for own in [OWN, OWN_LINK] {
+        assert_eq!(advertisement(HOST_LINK, own), "nd-conflict");
+        assert_eq!(advertisement(own, HOST), "nd-conflict");
+        assert_eq!(solicitation(own, "ff02::1:ff00:9", HOST), "nd-conflict");
+        assert_eq!(solicitation(own, "ff02::1:ff00:1", own), "nd-conflict");
+    }
+}
+
+#[test]
+fn what_comes_back_from_a_loop_is_no_claim() {
+    let (bench, mut h) = harness();
+    let own_mac =
+        bench.tables.interfaces.get(bench.domain.register().enter().guard(), 0).map(|i| i.mac).unwrap();
+    let message = Message::NeighborSolicitation { target: ip(HOST) };
+    let packet = nd::build(ip(OWN), ip("ff02::1:ff00:9"), &message, &[NdOption::SourceMac(own_mac)]);
+    assert_eq!(arrive(&mut h, own_mac, &packet).reason, Some("own-packet"));
+    assert_eq!(arrive(&mut h, HOST_MAC, &packet).reason, Some("nd-conflict"));
+}
+
+#[test]
+fn routers_and_who_asks_for_them_are_for_the_main_thread() {
+    assert_eq!(fate(HOST_LINK, "ff02::2", &Message::RouterSolicitation), "nd-router");
+    assert_eq!(fate("::", "ff02::2", &Message::RouterSolicitation), "nd-router");
+    let advertisement = RouterAdvertisement {
+        hop_limit: 64,
+        managed: false,
+        other: false,
+        preference: Preference::Medium,
+        lifetime: 1800,
+        reachable: 0,
+        retransmit: 0,
+    };
+    assert_eq!(fate(HOST_LINK, ALL_NODES, &Message::RouterAdvertisement(advertisement)), "nd-router");
+}
+
+#[test]
+fn rfc4861_7_1_messages_from_beyond_the_link_are_dropped() {
+    for kind in kind::ROUTER_SOLICITATION..=kind::NEIGHBOR_ADVERTISEMENT {
+        for hops in [0, 1, 64, 254] {
+            let packet =
+                PacketBuilder::ipv6(ip(HOST), ip(OWN)).ttl(hops).icmp(kind, 0, 0).payload(&ip(OWN).octets());
+            let out = send(&mut harness().1, &packet.build(), Flags::NONE);
+            assert_eq!(out.reason, Some("bad-hop-limit"), "{kind} {hops}");
+        }
+    }
+}
+
+#[test]
+fn a_message_without_its_whole_target_is_dropped() {
+    let (_bench, mut h) = harness();
+    for kind in [kind::NEIGHBOR_SOLICITATION, kind::NEIGHBOR_ADVERTISEMENT] {
+        for len in 0..16 {
+            let packet = PacketBuilder::ipv6(ip(HOST), ip(OWN))
+                .ttl(255)
+                .icmp(kind, 0, 0)
+                .payload(&ip(OWN).octets()[..len]);
+            assert_eq!(send(&mut h, &packet.build(), Flags::NONE).reason, Some("too-short"), "{kind} {len}");
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_one_kind_does_not_keep_out_the_others() {
+    let (_bench, mut h) = harness();
+    let message =
+        |target| Message::NeighborAdvertisement { target, router: false, solicited: false, overrides: true };
+    let flood = nd::build(ip(HOST_LINK), ip(ALL_NODES), &message(ip(HOST)), &[]);
+    let out = h.send("ip6-local", &vec![flood; 1000], |_, p| p.set_rx_if(0));
+    assert!(out.iter().any(|o| o.reason == Some("punt-policed")));
+    let asked = nd::build(ip(HOST), ip(OWN), &Message::NeighborSolicitation { target: ip(OWN) }, &[]);
+    assert_eq!(arrive(&mut h, HOST_MAC, &asked).reason, Some("nd-solicitation"));
+    let claim = nd::build(ip(HOST_LINK), ip(ALL_NODES), &message(ip(OWN)), &[]);
+    assert_eq!(arrive(&mut h, HOST_MAC, &claim).reason, Some("nd-conflict"));
+}
+
+#[test]
+fn what_follows_is_as_long_as_the_header_says() {
+    let (_bench, mut h) = harness();
+    let asked = nd::build(ip(HOST), ip(OWN), &Message::NeighborSolicitation { target: ip(OWN) }, &[]);
+    let (header, _) = Ipv6Header::split(&asked).unwrap();
+    assert_eq!(header.total_len(), asked.len());
+    let out = send(&mut h, &[&asked[..], &[0xee; 9]].concat(), Flags::NONE);
+    assert_eq!((out.reason, out.bytes), (Some("nd-solicitation"), asked));
+}
