@@ -1,7 +1,7 @@
 //! What goes wrong without anybody asking: workers that hang, and things that there are not enough of. The main thread looks
 //! once a second; what begins and what ends is said in the log and in the event log, once each.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::pool;
 use net::router::Router;
@@ -27,12 +27,12 @@ const SCARCE: [Scarce; 4] = [
         count: |r| r.pool().stats().refused,
     },
     Scarce {
-        what: "the table of neighbours is full, or too many do not answer: older entries give way to new ones (set ip neighbor-config)",
-        count: |r| r.neighbor_counters::<Ipv4Addr>().recycled,
+        what: "a table of neighbours is full, or too many do not answer: older entries give way to new ones (set ip neighbor-config)",
+        count: |r| r.neighbor_counters::<Ipv4Addr>().recycled + r.neighbor_counters::<Ipv6Addr>().recycled,
     },
     Scarce {
-        what: "the table of neighbours is full of static ones: new ones are refused (set ip neighbor-config)",
-        count: |r| r.neighbor_counters::<Ipv4Addr>().refused,
+        what: "a table of neighbours is full of static ones: new ones are refused (set ip neighbor-config)",
+        count: |r| r.neighbor_counters::<Ipv4Addr>().refused + r.neighbor_counters::<Ipv6Addr>().refused,
     },
     Scarce { what: "packets get lost without a reason: a defect, please report it", count: |_| pool::lost() },
 ];

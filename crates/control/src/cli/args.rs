@@ -2,7 +2,8 @@
 
 use super::error::CliError;
 use super::registry::Call;
-use std::net::Ipv4Addr;
+use net::ip::Address;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use wire::Mac;
@@ -17,9 +18,9 @@ pub enum Value {
     /// A number.
     Number(u64),
     /// An address.
-    Ip4(Ipv4Addr),
-    /// An address, host bits kept, with a prefix length of at most 32.
-    Prefix4(Ipv4Addr, u8),
+    Ip(IpAddr),
+    /// An address, host bits kept, with a prefix length of at most all its bits.
+    Prefix(Address),
     /// An Ethernet address.
     Mac(Mac),
 }
@@ -56,10 +57,10 @@ impl Args {
         self.find(name).is_some()
     }
 
-    /// The argument `name`, if it was given: an `Ipv4Addr` for `ip4`, `(Ipv4Addr, u8)` for `address4` and
-    /// `prefix4`, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
+    /// The argument `name`, if it was given: an `IpAddr` for `ip`, an [`Address`] for `address` and `prefix`, of one family
+    /// for types that name it, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
-        // A keyword may have the name of the argument that follows it, as in `via <via:ip4>`.
+        // A keyword may have the name of the argument that follows it, as in `via <via:ip>`.
         self.taken.iter().filter(|t| t.name == name).find_map(|t| T::from_arg(&t.value, &self.call))
     }
 
@@ -136,19 +137,19 @@ impl FromArg for u16 {
     }
 }
 
-impl FromArg for Ipv4Addr {
-    fn from_arg(value: &Value, _: &Call) -> Option<Ipv4Addr> {
+impl FromArg for IpAddr {
+    fn from_arg(value: &Value, _: &Call) -> Option<IpAddr> {
         match value {
-            Value::Ip4(address) => Some(*address),
+            Value::Ip(address) => Some(*address),
             _ => None,
         }
     }
 }
 
-impl FromArg for (Ipv4Addr, u8) {
-    fn from_arg(value: &Value, _: &Call) -> Option<(Ipv4Addr, u8)> {
+impl FromArg for Address {
+    fn from_arg(value: &Value, _: &Call) -> Option<Address> {
         match value {
-            Value::Prefix4(address, len) => Some((*address, *len)),
+            Value::Prefix(address) => Some(*address),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! The syntax in which commands are declared.
 //!
 //! ```text
-//! ip route add <prefix:prefix4> {via <via:ip4> [<interface:interface>] | drop} [table <table:u32>] [count <n:u32>]
+//! ip route add <prefix:prefix> {via <via:ip> [<interface:interface>] | drop} [table <table:u32>] [count <n:u32>]
 //! ```
 //!
 //! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. Optional
@@ -14,11 +14,13 @@
 //! | `text` | the rest of the line | `String` |
 //! | `path` | a file name, relative to where the client is | `PathBuf` |
 //! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
-//! | `ip4` | `192.0.2.1` | `Ipv4Addr` |
-//! | `address4` | `192.0.2.1/24`, the address of an interface and its network | `(Ipv4Addr, u8)` |
-//! | `prefix4` | `192.0.2.0/24`; host bits are kept, and an address alone is a prefix of 32 bits | `(Ipv4Addr, u8)` |
+//! | `ip` | an address: `192.0.2.1`, `2001:db8::1` | `IpAddr` |
+//! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `net::ip::Address` |
+//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `net::ip::Address` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
+
+use crate::intent::Family;
 
 /// What an argument takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +33,12 @@ pub(super) enum Kind {
     Path,
     /// A number that is not above the limit.
     Number(u64),
-    /// An IPv4 address.
-    Ip4,
-    /// An IPv4 address with the length of its network's prefix.
-    Address4,
-    /// An IPv4 prefix, or the address that is all of it.
-    Prefix4,
+    /// An address.
+    Ip,
+    /// An address with the length of its network's prefix; of a family, if one is named.
+    Address(Option<Family>),
+    /// A prefix, or the address that is all of it; of a family, if one is named.
+    Prefix(Option<Family>),
     /// An Ethernet address.
     Mac,
     /// A name that the router's state knows under this heading.
@@ -52,9 +54,12 @@ impl Kind {
             "u16" => Kind::Number(u16::MAX.into()),
             "u32" => Kind::Number(u32::MAX.into()),
             "u64" => Kind::Number(u64::MAX),
-            "ip4" => Kind::Ip4,
-            "address4" => Kind::Address4,
-            "prefix4" => Kind::Prefix4,
+            "ip" => Kind::Ip,
+            "address" => Kind::Address(None),
+            "address4" => Kind::Address(Some(Family::V4)),
+            "prefix" => Kind::Prefix(None),
+            "prefix4" => Kind::Prefix(Some(Family::V4)),
+            "prefix6" => Kind::Prefix(Some(Family::V6)),
             "mac" => Kind::Mac,
             "interface" | "node" | "log-class" | "log-level" => Kind::Name(text.into()),
             _ => return None,
@@ -68,18 +73,36 @@ impl Kind {
             Kind::Text => "text".into(),
             Kind::Path => "a file name".into(),
             Kind::Number(limit) => format!("a number from 0 to {limit}"),
-            Kind::Ip4 => "an IPv4 address (such as 192.0.2.1)".into(),
-            Kind::Address4 => {
-                "an IPv4 address with the length of its network's prefix (such as 192.0.2.1/24, or 192.0.2.1/32)"
-                    .into()
+            Kind::Ip => "an IP address (such as 192.0.2.1 or 2001:db8::1)".into(),
+            Kind::Address(family) => format!(
+                "{} with the length of its network's prefix (such as {})",
+                some(*family, "address"),
+                such_as(*family, "192.0.2.1/24, 192.0.2.1/32", "2001:db8::1/64")
+            ),
+            Kind::Prefix(family) => {
+                let example = such_as(*family, "192.0.2.0/24", "2001:db8::/32");
+                format!("{} (such as {example}) or address", some(*family, "prefix"))
             }
-            Kind::Prefix4 => "an IPv4 prefix (such as 192.0.2.0/24) or address".into(),
             Kind::Mac => "a MAC address (such as 02:00:00:00:00:01)".into(),
             Kind::Name(kind) if kind.starts_with(['a', 'e', 'i', 'o', 'u']) => {
                 format!("the name of an {kind}")
             }
             Kind::Name(kind) => format!("the name of a {kind}"),
         }
+    }
+}
+
+/// An address or a prefix, of a family if one is named.
+fn some(family: Option<Family>, what: &str) -> String {
+    family.map_or_else(|| format!("an IP {what}"), |family| format!("an {} {what}", family.name()))
+}
+
+/// The example of the family, or both.
+fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
+    match family {
+        None => format!("{ip4} or {ip6}"),
+        Some(Family::V4) => ip4.into(),
+        Some(Family::V6) => ip6.into(),
     }
 }
 

@@ -10,7 +10,9 @@ use super::explain::{LISTED, expected, misfit};
 use super::grammar::{Item, Kind, Leaf, Seq};
 use super::lex::{Line, Token};
 use super::registry::Values;
-use std::net::Ipv4Addr;
+use crate::intent::Family;
+use net::ip::Address;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// What is still to be matched: the groups of which each may come once, or the items, and what follows them.
@@ -142,12 +144,12 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
             Kind::Text if tokens.len() == 1 => Value::Text(word.to_owned()),
             Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
             Kind::Number(limit) => Value::Number(number(word).filter(|n| n <= limit)?),
-            Kind::Ip4 => Value::Ip4(word.parse().ok()?),
-            Kind::Address4 => prefix4(word)?,
-            Kind::Prefix4 => match word.parse() {
-                Ok(address) => Value::Prefix4(address, 32),
-                Err(_) => prefix4(word)?,
-            },
+            Kind::Ip => Value::Ip(word.parse().ok()?),
+            Kind::Address(family) => Value::Prefix(prefix(word, *family)?),
+            Kind::Prefix(family) => Value::Prefix(match ip(word, *family) {
+                Some(address) => Address::new(address, bits(address)),
+                None => prefix(word, *family)?,
+            }),
             Kind::Mac => Value::Mac(word.parse().ok()?),
             Kind::Name(kind) => Value::Text(values.has(kind, word).then(|| word.to_owned())?),
         },
@@ -155,10 +157,23 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
     Some((Fit::Value, value))
 }
 
-fn prefix4(word: &str) -> Option<Value> {
+/// An address; of this family, if one is named.
+fn ip(word: &str, family: Option<Family>) -> Option<IpAddr> {
+    let fits = |address: &IpAddr| family.is_none_or(|family| Family::of(*address) == family);
+    word.parse().ok().filter(fits)
+}
+
+/// The bits of an address.
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// An address and a length of at most all its bits.
+fn prefix(word: &str, family: Option<Family>) -> Option<Address> {
     let (address, len) = word.split_once('/')?;
-    let len = number(len).and_then(|len| u8::try_from(len).ok()).filter(|len| *len <= 32)?;
-    Some(Value::Prefix4(address.parse::<Ipv4Addr>().ok()?, len))
+    let address = ip(address, family)?;
+    let len = number(len).and_then(|len| u8::try_from(len).ok()).filter(|len| *len <= bits(address))?;
+    Some(Address::new(address, len))
 }
 
 fn number(word: &str) -> Option<u64> {

@@ -5,8 +5,10 @@ use super::grammar::{self, Item, Kind, Leaf};
 use super::lex::{Line, quote};
 use super::parse::{self, State};
 use super::*;
+use crate::intent::Family;
+use net::ip::Address;
 use proptest::prelude::*;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -33,9 +35,9 @@ const COMMANDS: &[&str] = &[
     "show ip fib [table <table:u32>]",
     "show version",
     "set interface state <interface:interface> {up | down}",
-    "set interface ip address [del] <interface:interface> <address:address4>",
+    "set interface ip address [del] <interface:interface> <address:address>",
     "set interface mtu <mtu:u16> <interface:interface>",
-    "ip route add <prefix:prefix4> [table <table:u32>] [{via <next-hop:ip4> [<interface:interface>] | \
+    "ip route add <prefix:prefix> [table <table:u32>] [{via <next-hop:ip> [<interface:interface>] | \
      via <out:interface> | [via] drop | unreachable}] [count <n:u32>]",
     "create tap [id <id:u32>] [hw-addr <mac:mac>] [host-if-name <name:word>] [gso]",
     "packet-generator new <what:text>",
@@ -91,7 +93,7 @@ fn optional_groups_come_in_any_order() {
 
 #[test]
 fn alternatives_share_their_beginning() {
-    let head = "ip route add prefix=Prefix4(10.0.0.1, 8)";
+    let head = "ip route add prefix=Prefix(Address { address: 10.0.0.1, len: 8 })";
     assert_eq!(run("ip route add 10.0.0.1/8 via drop"), Ok(format!("{head} via drop")));
     assert_eq!(
         run("ip route add 10.0.0.1/8 via host-eth1"),
@@ -100,18 +102,18 @@ fn alternatives_share_their_beginning() {
     let words = run("ip route add 10.0.0.1/8 via 1.2.3.4 host-eth1 count 3").unwrap();
     assert_eq!(
         words,
-        format!("{head} via next-hop=Ip4(1.2.3.4) interface=Text(\"host-eth1\") count n=Number(3)")
+        format!("{head} via next-hop=Ip(1.2.3.4) interface=Text(\"host-eth1\") count n=Number(3)")
     );
 }
 
 #[test]
 fn keywords_in_full_come_first_and_quoted_words_are_values() {
     // There is an interface called `count`.
-    let head = "ip route add prefix=Prefix4(10.0.0.0, 8) via";
+    let head = "ip route add prefix=Prefix(Address { address: 10.0.0.0, len: 8 }) via";
     assert!(run("ip route add 10.0.0.0/8 via 1.1.1.1 count").unwrap_err().contains("not complete"));
     assert_eq!(
         run("ip route add 10.0.0.0/8 via 1.1.1.1 'count' count 2"),
-        Ok(format!("{head} next-hop=Ip4(1.1.1.1) interface=Text(\"count\") count n=Number(2)"))
+        Ok(format!("{head} next-hop=Ip(1.1.1.1) interface=Text(\"count\") count n=Number(2)"))
     );
     assert_eq!(run("show interface addr"), Ok("show interface addr".into()));
 }
@@ -121,11 +123,11 @@ fn an_address_alone_is_a_prefix_but_no_interface_address() {
     let words = run("ip route add 10.0.0.1 count 3 via 1.2.3.4").unwrap();
     assert_eq!(
         words,
-        "ip route add prefix=Prefix4(10.0.0.1, 32) count n=Number(3) via next-hop=Ip4(1.2.3.4)"
+        "ip route add prefix=Prefix(Address { address: 10.0.0.1, len: 32 }) count n=Number(3) via next-hop=Ip(1.2.3.4)"
     );
     let error = run("set interface ip address host-eth0 10.0.0.1").unwrap_err();
     let mark = " ".repeat(35) + "^^^^^^^^\n";
-    assert!(error.contains(&mark) && error.contains("192.0.2.1/24, or 192.0.2.1/32"), "{error}");
+    assert!(error.contains(&mark) && error.contains("192.0.2.1/24, 192.0.2.1/32"), "{error}");
 }
 
 #[test]
@@ -257,8 +259,8 @@ fn paths_are_relative_to_the_client() {
 #[test]
 fn arguments_have_one_type() {
     let mut registry = Registry::<Toy>::new();
-    registry.add("do <via:ip4> [{via <n:u32> | drop}]", "D.", |_, args| {
-        assert_eq!(args.get::<Ipv4Addr>("via"), Some(Ipv4Addr::new(1, 2, 3, 4)));
+    registry.add("do <via:ip> [{via <n:u32> | drop}]", "D.", |_, args| {
+        assert_eq!(args.get::<IpAddr>("via"), Some(IpAddr::from([1, 2, 3, 4])));
         assert_eq!(args.get::<u32>("via"), None);
         assert_eq!(args.need::<u64>("n")?, 70_000);
         assert_eq!(args.get::<u16>("n"), None, "it does not fit");
@@ -311,18 +313,33 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
             Item::Leaf(Leaf::Keyword(word)) => out.push(word_of(word.clone(), word, Value::Keyword)),
             Item::Leaf(Leaf::Arg { name, kind }) => {
                 let number = pick(60_000) as u64;
-                let address = Ipv4Addr::from_bits(number as u32 * 65_537);
+                let ip4 = IpAddr::from(Ipv4Addr::from_bits(number as u32 * 65_537));
+                let ip6 = IpAddr::from(Ipv6Addr::from_bits(u128::from(number) << 100 | u128::from(number)));
+                let address = |family: &Option<Family>, pick: &mut dyn FnMut(usize) -> usize| match family {
+                    Some(Family::V4) => ip4,
+                    Some(Family::V6) => ip6,
+                    None => [ip4, ip6][pick(2)],
+                };
                 let (word, value) = match kind {
                     Kind::Word | Kind::Text | Kind::Path => {
                         let text = ["a b", "drop", "#x", "it's \\ \"q\""][pick(4)];
                         (quote_always(text), Value::Text(text.into()))
                     }
                     Kind::Number(_) => (number.to_string(), Value::Number(number)),
-                    Kind::Ip4 => (address.to_string(), Value::Ip4(address)),
-                    Kind::Prefix4 if pick(4) == 0 => (address.to_string(), Value::Prefix4(address, 32)),
-                    Kind::Address4 | Kind::Prefix4 => {
-                        let len = pick(33) as u8;
-                        (format!("{address}/{len}"), Value::Prefix4(address, len))
+                    Kind::Ip => {
+                        let address = address(&None, pick);
+                        (address.to_string(), Value::Ip(address))
+                    }
+                    Kind::Prefix(family) if pick(4) == 0 => {
+                        let address = address(family, pick);
+                        let len = if address.is_ipv4() { 32 } else { 128 };
+                        (address.to_string(), Value::Prefix(Address::new(address, len)))
+                    }
+                    Kind::Address(family) | Kind::Prefix(family) => {
+                        let address = address(family, pick);
+                        let most = if address.is_ipv4() { 32 } else { 128 };
+                        let address = Address::new(address, pick(most + 1) as u8);
+                        (address.to_string(), Value::Prefix(address))
                     }
                     Kind::Mac => {
                         let mac = wire::Mac::from_u64(number);

@@ -8,13 +8,14 @@ use drivers::{af_packet, af_xdp, tap};
 use graph::ArcError;
 use net::ethernet::Tags;
 use net::interface::Kind;
+use net::ip::Address;
 use wire::Mac;
 
 use super::config::LOOK;
 use super::whole::{Thread, joined, on_a_thread};
-use super::{Context, Output, address, table};
+use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Change, Interface, Key, Spec, VLANS, Value};
+use crate::intent::{Change, Family, Interface, Key, Spec, VLANS, Value};
 
 type Done = Result<Output, CliError>;
 
@@ -104,16 +105,29 @@ pub fn register(r: &mut Registry<Context>) {
             change(c, a, "mac", |i| i.mac = mac)
         },
     );
+    // A VRF is one of both families.
+    for family in Family::ALL {
+        r.add(
+            &format!("set interface {} table <interface:interface> <table:u16>", family.noun()),
+            "Bind an interface to a VRF, for both families.",
+            |c, a| {
+                let table = table(a, "table");
+                change(c, a, "table", |i| i.table = table)
+            },
+        );
+    }
     r.add(
-        "set interface ip table <interface:interface> <table:u16>",
-        "Bind an interface to a VRF.",
-        |c, a| {
-            let table = table(a, "table");
-            change(c, a, "table", |i| i.table = table)
-        },
+        "enable ip6 interface <interface:interface>",
+        "Speak IPv6 on an interface, with its link-local address, even if it is given no other.",
+        |c, a| change(c, a, "interface", |i| i.ip6 = true),
     );
     r.add(
-        "set interface ip address [del] <interface:interface> <address:address4>",
+        "disable ip6 interface <interface:interface>",
+        "Speak no IPv6 on an interface, unless it has an IPv6 address.",
+        disable_ip6,
+    );
+    r.add(
+        "set interface ip address [del] <interface:interface> <address:address>",
         "Give an interface an address, or take it away.",
         change_address,
     );
@@ -212,7 +226,7 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
     let config = tap::Config {
         host_namespace,
         host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
-        host_ip4: a.get::<(Ipv4Addr, u8)>("host-ip"),
+        host_ip4: a.get::<Address>("host-ip").and_then(Address::of::<Ipv4Addr>).map(|a| (a.address, a.len)),
         gso: !a.has("no-gso"),
         ..tap::Config::new(a.get::<String>("host").unwrap_or_else(|| format!("tap{id}")))
     };
@@ -358,6 +372,17 @@ pub(super) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut
     done(c, vec![Change::set(key, Value::Interface(Box::new(new)))]).map_err(|e| a.about(about, e))
 }
 
+fn disable_ip6(c: &mut Context, a: &Args) -> Done {
+    change(c, a, "interface", |i| i.ip6 = false)?;
+    let name = a.need::<String>("interface")?;
+    match c.system.router.interface_named(&name) {
+        Some(i) if i.speaks_ip6() => {
+            Ok(Output::text(format!("{name} speaks IPv6 as long as it has an IPv6 address")))
+        }
+        _ => Ok(Output::none()),
+    }
+}
+
 fn mtu(c: &mut Context, a: &Args) -> Done {
     let (name, wanted) = (a.need::<String>("interface")?, a.need::<u16>("mtu")?);
     change(c, a, "mtu", |i| i.mtu = Some(wanted))?;
@@ -379,7 +404,7 @@ pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError
 
 /// Gives an interface an address, behind those that it has, or takes one away.
 fn change_address(c: &mut Context, a: &Args) -> Done {
-    let (interface, address) = (a.need::<String>("interface")?, address(a, "address")?);
+    let (interface, address) = (a.need::<String>("interface")?, a.need::<Address>("address")?);
     let key = Key::Addresses(interface.clone());
     let mut list = match c.store.get(&key) {
         Some(Value::Addresses(list)) => list.clone(),

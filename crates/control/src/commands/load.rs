@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Display, Write};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -16,13 +16,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use net::ip::Prefix4;
+use net::ip::IpPrefix;
 
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::config::NOWHERE;
-use crate::intent::{Branch, Change, Key, Route, Value, Via};
+use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
 
 /// Lines in one batch, and batches that wait for the main thread at most.
 const BATCH: usize = 256;
@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ip route load <file:path> [table <table:u16>] [via <next-hop:ip4> [<interface:interface>]] [strict]",
+        "ip route load <file:path> [table <table:u16>] [via <next-hop:ip> [<interface:interface>]] [strict]",
         "Add the routes of a file. A line is what follows \"ip route add\"; with \"via\" here, only its prefix counts. Lines that \
          cannot be added are told and passed over; with \"strict\" the first one ends it, and nothing is added.",
         load,
@@ -56,7 +56,7 @@ struct Line {
 /// A route as a line says it.
 struct Said {
     table: Option<u16>,
-    prefix: Prefix4,
+    prefix: IpPrefix,
     branch: Branch,
 }
 
@@ -83,7 +83,7 @@ fn route_of<'l>(
     words: impl Iterator<Item = &'l str>,
     via: Option<&Branch>,
 ) -> Result<Said, String> {
-    let prefix = Prefix4::exact(prefix)?;
+    let prefix = IpPrefix::exact(prefix)?;
     if let Some(branch) = via {
         return Ok(Said { table: None, prefix, branch: branch.clone() });
     }
@@ -96,7 +96,8 @@ fn route_of<'l>(
             "via" if way.is_none() => {
                 let to = value()?;
                 way = Some(match to {
-                    "ip4-lookup-in-table" => Via::Table(number(value()?, 0..=u16::MAX)?),
+                    "ip4-lookup-in-table" => Via::Table(Family::V4, number(value()?, 0..=u16::MAX)?),
+                    "ip6-lookup-in-table" => Via::Table(Family::V6, number(value()?, 0..=u16::MAX)?),
                     _ => match (nowhere(to), to.parse()) {
                         (Some(via), _) => via,
                         (None, Ok(hop)) => {
@@ -170,7 +171,7 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let file = File::open(&path).map_err(|e| failed(&e))?;
     c.changes.must_be_free()?;
-    let hop = a.get::<Ipv4Addr>("next-hop");
+    let hop = a.get::<IpAddr>("next-hop");
     let via = hop.map(|ip| Branch { via: Via::NextHop(ip, a.get("interface")), weight: 1 });
     let (send, batches) = sync_channel(BATCHES);
     let work = move || read(file, via, &send);
@@ -395,8 +396,9 @@ mod tests {
         cli.ok("ip table add 7");
         let text = "# two uplinks\n20.0.0.0/24 via 10.0.0.2 pg0 weight 2\n20.0.0.0/24 via 10.0.0.3\n\n\
                     ip route add 20.0.1.0/24 table 7 via drop # nobody\n20.0.2.0/24 prohibit\n\
-                    20.0.3.0/24 via pg0\n20.0.4.0/24\tvia\tip4-lookup-in-table 7\n20.0.5.1 via 10.0.0.2";
-        assert_eq!(load(&mut cli, text, "").unwrap(), "7 routes added\n");
+                    20.0.3.0/24 via pg0\n20.0.4.0/24\tvia\tip4-lookup-in-table 7\n20.0.5.1 via 10.0.0.2\n\
+                    2001:db8:9::/48 via fe80::2 pg0\n::/0 via ip6-lookup-in-table 7";
+        assert_eq!(load(&mut cli, text, "").unwrap(), "9 routes added\n");
         let all = [
             "20.0.0.0/24 via 10.0.0.2 pg0 weight 2",
             "20.0.0.0/24 via 10.0.0.3",
@@ -404,13 +406,15 @@ mod tests {
             "20.0.3.0/24 via pg0",
             "20.0.4.0/24 via ip4-lookup-in-table 7",
             "20.0.5.1/32 via 10.0.0.2",
+            "::/0 via ip6-lookup-in-table 7",
+            "2001:db8:9::/48 via fe80::2 pg0",
             "20.0.1.0/24 table 7 via drop",
         ];
         assert_eq!(routes(&mut cli), all);
         // What show config says is such a file.
         let config = cli.ok("show config");
         let lines: Vec<&str> = config.lines().filter(|l| l.starts_with("ip route add")).collect();
-        assert_eq!(load(&mut cli, &lines.join("\n"), "strict").unwrap(), "7 routes added\n");
+        assert_eq!(load(&mut cli, &lines.join("\n"), "strict").unwrap(), "9 routes added\n");
         assert_eq!(routes(&mut cli), all);
         cli.ok("config rollback");
         assert_eq!(routes(&mut cli), [""; 0]);
@@ -466,6 +470,8 @@ mod tests {
             ("20.0.0.0/24 via 10.0.0.2 table 70000", "not a number from 0 to 65535"),
             ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
             ("20.0.0.0/24 via ip4-lookup-in-table", "something is missing"),
+            ("2001:db8::1/64 via drop", "2001:db8::/64 is meant"),
+            ("2001:db8::/64 via 10.0.0.2", "it is no IPv6 address"),
         ] {
             let said = load(&mut cli, line, "strict").unwrap_err();
             assert!(said.contains(why), "{line}: {said}");

@@ -22,14 +22,12 @@ mod urpf;
 pub mod whole;
 mod workers;
 
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use infra::clock::Clock;
-use net::ip::{Address, Prefix4};
 use net::router::Router;
 
 use crate::cli::{Args, CliError, Registry, Values};
@@ -290,18 +288,6 @@ pub fn registry() -> Registry<Context> {
     r
 }
 
-/// An argument `a.b.c.d/len` as an interface's address.
-fn address(args: &Args, name: &str) -> Result<Address, CliError> {
-    let (address, len) = args.need::<(Ipv4Addr, u8)>(name)?;
-    Ok(Address::new(address, len))
-}
-
-/// An argument `a.b.c.d/len` as a prefix.
-fn prefix(args: &Args, name: &str) -> Result<Prefix4, CliError> {
-    let (address, len) = args.need::<(Ipv4Addr, u8)>(name)?;
-    Ok(Prefix4::new(address, len))
-}
-
 /// The longest interval that a command takes, in seconds.
 const LONGEST_INTERVAL: f64 = 3600.0;
 
@@ -320,6 +306,8 @@ fn table(args: &Args, name: &str) -> u16 {
 
 #[cfg(test)]
 mod config_tests;
+#[cfg(test)]
+mod ip6_tests;
 #[cfg(test)]
 mod list_tests;
 #[cfg(test)]

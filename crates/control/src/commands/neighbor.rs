@@ -1,6 +1,6 @@
 //! Neighbours.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::neighbor::Counters;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use wire::Mac;
 
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, Key, Neighbor, NeighborBounds, Value};
+use crate::intent::{Change, Key, Neighbor, NeighborBounds, OfFamily, Value};
 
 /// A second in the nanoseconds of the bounds.
 const SECOND: u64 = 1_000_000_000;
@@ -17,37 +17,44 @@ const SECOND: u64 = 1_000_000_000;
 pub fn register(r: &mut Registry<Context>) {
     for words in ["set ip neighbor", "set ip arp", "ip neighbor"] {
         r.add(
-            &format!("{words} <interface:interface> <ip:ip4> <mac:mac> [static]"),
+            &format!("{words} <interface:interface> <ip:ip> <mac:mac> [static]"),
             "Name a neighbour's Ethernet address. It stays until it is deleted, with \"static\" or without.",
             set,
         );
         r.add(
-            &format!("{words} del <interface:interface> <ip:ip4> [<mac:mac>]"),
+            &format!("{words} del <interface:interface> <ip:ip> [<mac:mac>]"),
             "Forget a neighbour that was named.",
             remove,
         );
     }
+    family::<Ipv4Addr>(r);
+    family::<Ipv6Addr>(r);
+}
+
+/// Declares the commands that each family has of its own.
+fn family<A: OfFamily>(r: &mut Registry<Context>) {
+    let (word, noun) = (A::FAMILY.word(), A::FAMILY.noun());
     r.add(
-        "set ip neighbor-config ip4 [limit <limit:u32>] [age <age:u32>]",
+        &format!("set ip neighbor-config {word} [limit <limit:u32>] [age <age:u32>]"),
         "Bound the table of neighbours: entries at most, and seconds after which one is asked again.",
-        configure,
+        configure::<A>,
     );
     r.add(
-        "set ip neighbor-config ip4 default",
+        &format!("set ip neighbor-config {word} default"),
         "Give the table of neighbours the router's own bounds again.",
-        |c, _| c.unset(Key::NeighborBounds),
+        |c, _| c.unset(Key::NeighborBounds(A::FAMILY)),
     );
     r.add(
-        "show ip neighbor-config",
+        &format!("show {noun} neighbor-config"),
         "Show the bounds of the table of neighbours, and what neighbours made the router do.",
-        show_config,
+        show_config::<A>,
     );
-    for words in ["clear ip neighbors", "ip neighbor flush"] {
-        r.add(&format!("{words} [<interface:interface>]"), "Forget learned neighbours.", flush);
+    for words in [format!("clear {noun} neighbors"), format!("{noun} neighbor flush")] {
+        r.add(&format!("{words} [<interface:interface>]"), "Forget learned neighbours.", flush::<A>);
     }
 }
 
-fn flush(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn flush<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let wanted = a.get::<String>("interface");
     let all: Vec<u32> = c
         .system
@@ -57,13 +64,13 @@ fn flush(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         .map(|i| i.index)
         .collect();
     for index in all {
-        c.system.router.flush_neighbors::<Ipv4Addr>(index).map_err(|e| CliError::new(e.to_string()))?;
+        c.system.router.flush_neighbors::<A>(index).map_err(|e| CliError::new(e.to_string()))?;
     }
     Ok(Output::none())
 }
 
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<Ipv4Addr>("ip")?);
+    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<IpAddr>("ip")?);
     let mac = a.need::<Mac>("mac")?;
     let about = if mac.is_unicast() { "ip" } else { "mac" };
     c.transact(vec![Change::set(key, Value::Neighbor(Neighbor { mac }))]).map_err(|e| a.about(about, e))?;
@@ -71,24 +78,24 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 }
 
 fn remove(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<Ipv4Addr>("ip")?);
+    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<IpAddr>("ip")?);
     c.transact(vec![Change::remove(key)]).map_err(|e| a.about("ip", e))?;
     Ok(Output::none())
 }
 
-fn configure(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn configure<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (limit, age) = (a.get::<u32>("limit"), a.get::<u32>("age"));
     let about = match (limit, age) {
         (None, None) => return Err(CliError::new("nothing is bounded: limit ENTRIES, or age SECONDS")),
         (_, Some(0)) | (None, _) => "age",
         _ => "limit",
     };
-    let old = match c.store.get(&Key::NeighborBounds) {
+    let old = match c.store.get(&Key::NeighborBounds(A::FAMILY)) {
         Some(Value::NeighborBounds(old)) => *old,
         _ => NeighborBounds::default(),
     };
     let new = NeighborBounds { limit: limit.or(old.limit), age: age.or(old.age) };
-    let change = Change::set(Key::NeighborBounds, Value::NeighborBounds(new));
+    let change = Change::set(Key::NeighborBounds(A::FAMILY), Value::NeighborBounds(new));
     c.transact(vec![change]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }
@@ -101,9 +108,9 @@ struct Bounds {
     counters: Counters,
 }
 
-fn show_config(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let config = c.system.router.neighbor_config::<Ipv4Addr>();
-    let counters = *c.system.router.neighbor_counters::<Ipv4Addr>();
+fn show_config<A: OfFamily>(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let config = c.system.router.neighbor_config::<A>();
+    let counters = *c.system.router.neighbor_counters::<A>();
     let shown = Bounds {
         limit: config.max_entries,
         unresolved_limit: config.max_unresolved,
@@ -111,8 +118,11 @@ fn show_config(c: &mut Context, _: &Args) -> Result<Output, CliError> {
         counters,
     };
     let mut text = format!(
-        "ip4:\n  limit {}, of these without an answer {}\n  age {} s\n",
-        shown.limit, shown.unresolved_limit, shown.age_seconds
+        "{}:\n  limit {}, of these without an answer {}\n  age {} s\n",
+        A::FAMILY.word(),
+        shown.limit,
+        shown.unresolved_limit,
+        shown.age_seconds
     );
     let mut t = Table::new(&["Count", "What"]);
     for (count, what) in [

@@ -1,9 +1,10 @@
 //! `ping` from the router.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use net::router::PingTarget;
 use serde_json::json;
 
 use super::{Context, Output, interval, table};
@@ -17,17 +18,17 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ping <destination:ip4> [source <source:ip4>] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
+        "ping <destination:ip> [<interface:interface>] [source <source:ip>] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
-        "Send echo requests, and show the replies. The interval is in seconds, as 0.2.",
+        "Send echo requests, and show the replies. A link-local address needs the interface whose link it is on. The interval is in seconds, as 0.2.",
         start,
     );
 }
 
 fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let destination: Ipv4Addr = a.need("destination")?;
+    let destination: IpAddr = a.need("destination")?;
     let size = a.get::<u32>("size").unwrap_or(56) as usize;
-    let source = a.get::<Ipv4Addr>("source");
+    let source = a.get::<IpAddr>("source");
     let interval = interval(a, "seconds", 0.0)?;
     let count = a.get::<u32>("n").unwrap_or(5);
     if !(1..=u32::from(u16::MAX)).contains(&count) {
@@ -43,7 +44,10 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     if !c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
         return Err(a.fault("table", format!("there is no table {table}")));
     }
-    let id = c.system.router.ping_start(table, destination, source.map(Into::into), size);
+    let interface = a.get::<String>("interface").map(|name| c.system.index(&name)).transpose();
+    let interface = interface.map_err(|e| a.fault("interface", e.to_string()))?;
+    let to = PingTarget { address: destination, interface };
+    let id = c.system.router.ping_start(table, to, source, size);
     let id = id.map_err(|e| CliError::new(e.to_string()))?;
     let token = Rc::new(());
     c.pings.push((id, Rc::downgrade(&token)));
@@ -62,7 +66,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 struct Ping {
     id: u16,
-    destination: Ipv4Addr,
+    destination: IpAddr,
     /// Says that the job is still there.
     _token: Rc<()>,
     count: u32,

@@ -1,41 +1,36 @@
 //! Routes and VRFs.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use net::ip::Prefix4;
+use net::ip::{Address, IpPrefix};
 
 use super::long::{ForClient, SLICE, Unfinished};
-use super::{Context, Output, prefix, table};
+use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Branch, Change, Key, Route, Value, Via};
+use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
 
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
 
 /// A prefix, and in any order what may follow it.
-const ROUTE: &str = "<prefix:prefix4> [table <table:u16>] [{via <next-hop:ip4> [<interface:interface>] [weight <weight:u16>] | \
-     via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | via ip4-lookup-in-table <other:u16>}] \
+const ROUTE: &str = "<prefix:prefix> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] | \
+     via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | via {ip4-lookup-in-table | ip6-lookup-in-table} <other:u16>}] \
      [count <n:u32>]";
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("ip table add <table:u16>", "Add a VRF.", |c, a| {
-        let table: u16 = a.need("table")?;
-        // VRF 0 is always there, and nobody's to ask for.
-        let changes = (table != 0).then(|| Change::set(Key::Table(table), Value::Table));
-        c.transact(changes.into_iter().collect()).map_err(|e| a.about("table", e))?;
-        Ok(Output::none())
-    });
-    r.add("ip table del <table:u16>", "Remove a VRF that no interface and no route uses.", |c, a| {
-        let table: u16 = a.need("table")?;
-        if table == 0 {
-            return Err(a.fault("table", "table 0 is always there"));
-        }
-        c.transact(vec![Change::remove(Key::Table(table))]).map_err(|e| a.about("table", e))?;
-        Ok(Output::none())
-    });
+    // A VRF is one of both families.
+    for family in Family::ALL {
+        let noun = family.noun();
+        r.add(&format!("{noun} table add <table:u16>"), "Add a VRF, for both families.", add_table);
+        r.add(
+            &format!("{noun} table del <table:u16>"),
+            "Remove a VRF that no interface and no route uses.",
+            remove_table,
+        );
+    }
     r.add(
         &format!("ip route add {ROUTE}"),
         "Add a route, or N routes for consecutive prefixes. One that is there already gets one more path to share its flows with.",
@@ -53,6 +48,23 @@ pub fn register(r: &mut Registry<Context>) {
     );
 }
 
+fn add_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table: u16 = a.need("table")?;
+    // VRF 0 is always there, and nobody's to ask for.
+    let changes = (table != 0).then(|| Change::set(Key::Table(table), Value::Table));
+    c.transact(changes.into_iter().collect()).map_err(|e| a.about("table", e))?;
+    Ok(Output::none())
+}
+
+fn remove_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let table: u16 = a.need("table")?;
+    if table == 0 {
+        return Err(a.fault("table", "table 0 is always there"));
+    }
+    c.transact(vec![Change::remove(Key::Table(table))]).map_err(|e| a.about("table", e))?;
+    Ok(Output::none())
+}
+
 /// What is to become of routes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Deed {
@@ -62,14 +74,15 @@ enum Deed {
 }
 
 fn via(a: &Args) -> Option<Via> {
-    if let Some(ip) = a.get::<Ipv4Addr>("next-hop") {
+    if let Some(ip) = a.get::<IpAddr>("next-hop") {
         return Some(Via::NextHop(ip, a.get::<String>("interface")));
     }
     if let Some(out) = a.get::<String>("out") {
         return Some(Via::Attached(out));
     }
     if let Some(other) = a.get::<u16>("other") {
-        return Some(Via::Table(other));
+        let family = if a.has("ip6-lookup-in-table") { Family::V6 } else { Family::V4 };
+        return Some(Via::Table(family, other));
     }
     let words = [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
     words.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
@@ -82,21 +95,21 @@ fn concerned(c: &Context, a: &Args, via: Option<&Via>) -> &'static str {
         _ if table != 0 && c.store.get(&Key::Table(table)).is_none() => "table",
         Some(Via::NextHop(..)) => "next-hop",
         Some(Via::Attached(_)) => "out",
-        Some(Via::Table(_)) => "other",
+        Some(Via::Table(..)) => "other",
         _ => "prefix",
     }
 }
 
 fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
-    let (prefix, via) = (prefix(a, "prefix")?, via(a));
+    let (prefix, via) = (a.need::<Address>("prefix")?.network(), via(a));
     let weight = u8::try_from(a.get::<u16>("weight").unwrap_or(1)).ok().filter(|w| *w > 0);
     let weight = weight.ok_or_else(|| a.fault("weight", "the weight of a path is 1 to 255"))?;
     if deed != Deed::Remove && via.is_none() {
         return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
     }
     let of = a.get::<u32>("n").unwrap_or(1);
-    let there_are = from_here_on(prefix);
-    if of == 0 || u64::from(of) > there_are {
+    let there_are = prefix.from_here_on();
+    if of == 0 || u128::from(of) > there_are {
         let len = prefix.len();
         let message =
             format!("a count from {prefix} on is 1 to {there_are}: there are no more prefixes of {len} bits");
@@ -130,16 +143,10 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     })
 }
 
-/// How many prefixes of the same length there are from this one to the last.
-fn from_here_on(prefix: Prefix4) -> u64 {
-    let shift = 32 - u32::from(prefix.len());
-    (1 << prefix.len()) - (u64::from(prefix.bits()) >> shift)
-}
-
 /// Routes for consecutive prefixes: all of them are changed, in slices, or none.
 struct Work {
     table: u16,
-    first: Prefix4,
+    first: IpPrefix,
     of: u32,
     /// The path that they get or lose; all that they have, if none is said.
     branch: Option<Branch>,
@@ -156,16 +163,14 @@ struct Work {
 }
 
 impl Work {
-    fn new(c: &Context, table: u16, first: Prefix4, of: u32, branch: Option<Branch>, deed: Deed) -> Work {
+    fn new(c: &Context, table: u16, first: IpPrefix, of: u32, branch: Option<Branch>, deed: Deed) -> Work {
         let (_beside, before) = (c.changes.beside(), Vec::new());
         Work { table, first, of, branch, deed, done: 0, had_others: 0, before, failed: None, _beside }
     }
 
-    /// The route number `n`.
+    /// The route number `n` of those that there are.
     fn key(&self, n: u32) -> Key {
-        let step = 1u32.checked_shl(32 - u32::from(self.first.len())).unwrap_or(0);
-        let bits = self.first.bits().wrapping_add(n.wrapping_mul(step));
-        Key::Route(self.table, Prefix4::new(Ipv4Addr::from_bits(bits), self.first.len()))
+        Key::Route(self.table, self.first.nth(n).unwrap_or(self.first))
     }
 
     fn route(c: &Context, key: &Key) -> Option<Route> {

@@ -490,7 +490,7 @@ fn features_and_bounds_are_configuration() {
     }
     cli.refused("set ip neighbor pg1 10.0.0.10 02:00:00:00:00:01", "10.0.0.10");
     let told = cli.refused("set ip neighbor-config ip4 limit 8", "8");
-    assert!(told.contains("9 static neighbours"), "{told}");
+    assert!(told.contains("9 static IPv4 neighbours"), "{told}");
     assert!(cli.run("set ip neighbor-config ip4").is_err());
     let own = Cli::new().ok("show ip neighbor-config");
     for _ in 0..2 {

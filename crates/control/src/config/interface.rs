@@ -1,6 +1,6 @@
 //! Interfaces with their sub-interfaces, loopbacks and taps.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
@@ -324,9 +324,12 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     config.host_mac = fields.take("mac").and_then(|n| mac(r, n)).map(|m| m.0);
     config.host_namespace = fields.take("namespace").and_then(|n| r.text(n)).map(Into::into);
     if let Some(node) = fields.take("address")
-        && let Some(a) = address(r, node).and_then(Address::of)
+        && let Some(a) = address(r, node)
     {
-        config.host_ip4 = Some((a.address, a.len));
+        config.host_ip4 = a.of::<Ipv4Addr>().map(|a| (a.address, a.len));
+        if config.host_ip4.is_none() {
+            r.fault(node.at, format!("{a} is no IPv4 address, which the host's end can be given"));
+        }
     }
     let mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     for name in ["bridge", "bridge-create", "namespace-create"] {
@@ -364,6 +367,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     let urpf = fields.take("urpf").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
     interface.urpf = urpf.and_then(Urpf::parse).unwrap_or_default();
     interface.mss = fields.take("tcp-mss-clamp").and_then(|n| mss(r, n)).unwrap_or_default();
+    interface.ip6 = fields.take("ip6").and_then(|n| r.truth(n)).unwrap_or(false);
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
     interface.table = table.flatten().unwrap_or(0);
     for (name, what) in [
@@ -385,8 +389,8 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     }
     if let Some(node) = fields.take("neighbors") {
         for (ip, at, node) in reading.r.entries(node) {
-            let Ok(ip) = ip.parse::<Ipv4Addr>() else {
-                reading.r.fault(at, format!("\"{ip}\" is not an IPv4 address"));
+            let Ok(ip) = ip.parse::<IpAddr>() else {
+                reading.r.fault(at, format!("\"{ip}\" is not an IP address"));
                 continue;
             };
             if let Some(mac) = mac(&mut reading.r, node) {
@@ -519,14 +523,18 @@ fn mac(r: &mut Reader, node: &Node) -> Option<Mac> {
 fn address(r: &mut Reader, node: &Node) -> Option<Address> {
     let text = r.text(node)?;
     let (address, len) = text.split_once('/').unwrap_or((text, ""));
-    match (address.parse::<Ipv4Addr>(), len.parse::<u8>()) {
-        (Ok(address), Ok(len)) => Some(Address::new(address, len)),
-        _ if address.parse::<std::net::Ipv6Addr>().is_ok() => {
-            r.fault(node.at, format!("{text}: there is no IPv6 yet"));
+    match (address.parse::<IpAddr>(), len.parse::<u8>()) {
+        // One form of each, so that whoever looks for an address finds it.
+        (Ok(ip), Ok(_)) if ip.to_string() != address => {
+            r.fault(node.at, format!("\"{text}\" is written {ip}/{len}"));
             None
         }
+        (Ok(address), Ok(len)) => Some(Address::new(address, len)),
         _ => {
-            r.fault(node.at, format!("\"{text}\" is not an address with its length as 192.0.2.1/24"));
+            r.fault(
+                node.at,
+                format!("\"{text}\" is not an address with its length as 192.0.2.1/24 or 2001:db8::1/64"),
+            );
             None
         }
     }

@@ -1,12 +1,12 @@
 //! VRFs and static routes.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use net::ip::Prefix4;
+use net::ip::IpPrefix;
 
 use super::Reading;
 use super::document::{At, Fields, Node, Reader};
-use crate::intent::{Branch, Key, Route, Value, Via};
+use crate::intent::{Branch, Family, Key, Route, Value, Via};
 
 /// `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading, node: &Node) {
@@ -38,21 +38,23 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
         }
     };
     let table = fields.take("table").map(|node| r.number(node, 0..=u16::MAX));
+    // Of a route whose prefix nobody can read nothing becomes.
+    let family = prefix.map_or(Family::V4, Family::of_prefix);
     let route = match fields.take("paths") {
-        None => path(r, node.at, &mut fields).and_then(|path| Route::new(vec![path])),
-        Some(node) => paths(r, node),
+        None => path(r, node.at, &mut fields, family).and_then(|path| Route::new(vec![path])),
+        Some(node) => paths(r, node, family),
     };
     fields.end(r);
     Some((Key::Route(table.unwrap_or(Some(0))?, prefix?), Value::Route(route?)))
 }
 
 /// `paths`: a list of maps, each with where it goes.
-fn paths(r: &mut Reader, node: &Node) -> Option<Route> {
+fn paths(r: &mut Reader, node: &Node, family: Family) -> Option<Route> {
     let mut paths = Vec::new();
     let members = r.list(node);
     for member in members {
         let mut fields = r.fields(member);
-        paths.extend(path(r, member.at, &mut fields));
+        paths.extend(path(r, member.at, &mut fields, family));
         fields.end(r);
     }
     if members.is_empty() {
@@ -61,8 +63,8 @@ fn paths(r: &mut Reader, node: &Node) -> Option<Route> {
     (paths.len() == members.len()).then(|| Route::new(paths)).flatten()
 }
 
-/// The fields that say where packets go.
-fn path(r: &mut Reader, at: At, fields: &mut Fields<'_>) -> Option<Branch> {
+/// The fields that say where packets of a family go.
+fn path(r: &mut Reader, at: At, fields: &mut Fields<'_>, family: Family) -> Option<Branch> {
     let (via, interface) = (fields.take("via"), fields.take("interface"));
     let other = fields.take("lookup-in-table");
     let weight = fields.take("weight").map(|node| r.number(node, 1..=u8::MAX));
@@ -70,7 +72,7 @@ fn path(r: &mut Reader, at: At, fields: &mut Fields<'_>) -> Option<Branch> {
     let via = match (via, interface, other) {
         (Some(via), interface, None) => next_hop(r, via, interface),
         (None, Some(interface), None) => interface.map(Via::Attached),
-        (None, None, Some(node)) => r.number(node, 0..=u16::MAX).map(Via::Table),
+        (None, None, Some(node)) => r.number(node, 0..=u16::MAX).map(|table| Via::Table(family, table)),
         _ => {
             let ways = "\"via\" (with \"interface\", if you like), \"interface\" alone, \"lookup-in-table\", or a list of \
                         \"paths\" that share its flows";
@@ -90,7 +92,7 @@ fn next_hop(r: &mut Reader, node: &Node, interface: Option<Option<String>>) -> O
         }
         return Some(via);
     }
-    let address: Ipv4Addr = r.parsed(node, "an IPv4 address, nor drop, unreachable or prohibit")?;
+    let address: IpAddr = r.parsed(node, "an IP address, nor drop, unreachable or prohibit")?;
     match interface {
         Some(None) => None,
         given => Some(Via::NextHop(address, given.flatten())),
@@ -98,7 +100,7 @@ fn next_hop(r: &mut Reader, node: &Node, interface: Option<Option<String>>) -> O
 }
 
 /// A prefix whose bits behind its length are zero.
-fn prefix(r: &mut Reader, node: &Node) -> Option<Prefix4> {
+fn prefix(r: &mut Reader, node: &Node) -> Option<IpPrefix> {
     let text = r.text(node)?;
-    Prefix4::exact(text).map_err(|e| r.fault(node.at, e)).ok()
+    IpPrefix::exact(text).map_err(|e| r.fault(node.at, e)).ok()
 }

@@ -4,13 +4,15 @@ use net::ip::reassembly::Kind;
 
 use super::Reading;
 use super::document::Node;
-use crate::intent::{Key, NeighborBounds, Reassembly, Value, reassembly_name};
+use crate::intent::{Family, Key, NeighborBounds, Reassembly, Value, reassembly_name};
 
 /// `settings`: bounds that are not the router's own.
 pub(super) fn settings(reading: &mut Reading, node: &Node) {
     let mut fields = reading.r.fields(node);
-    if let Some(node) = fields.take("ip4-neighbors") {
-        neighbors(reading, node);
+    for family in Family::ALL {
+        if let Some(node) = fields.take(neighbors_name(family)) {
+            neighbors(reading, node, family);
+        }
     }
     for kind in [Kind::Full, Kind::Shallow] {
         if let Some(node) = fields.take(reassembly_name(kind)) {
@@ -20,7 +22,15 @@ pub(super) fn settings(reading: &mut Reading, node: &Node) {
     fields.end(&mut reading.r);
 }
 
-fn neighbors(reading: &mut Reading, node: &Node) {
+/// The name of the bounds of a family's neighbours.
+pub(super) fn neighbors_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip4-neighbors",
+        Family::V6 => "ip6-neighbors",
+    }
+}
+
+fn neighbors(reading: &mut Reading, node: &Node, family: Family) {
     let r = &mut reading.r;
     let mut fields = r.fields(node);
     let limit = fields.take("limit").and_then(|n| r.number(n, 0..=u32::MAX));
@@ -28,7 +38,7 @@ fn neighbors(reading: &mut Reading, node: &Node) {
     fields.end(r);
     let bounds = NeighborBounds { limit, age };
     if bounds != NeighborBounds::default() {
-        reading.set(node.at, Key::NeighborBounds, Value::NeighborBounds(bounds));
+        reading.set(node.at, Key::NeighborBounds(family), Value::NeighborBounds(bounds));
     }
 }
 

@@ -39,13 +39,16 @@ interfaces:
     mtu: 9000
     urpf: strict
     tcp-mss-clamp: { ip4: 1400 }
-    addresses: [ 192.0.2.1/24, 192.0.2.2/24 ]
+    addresses: [ 192.0.2.1/24, 2001:db8::1/64, 192.0.2.2/24 ]
     neighbors:
       192.0.2.254: 02:00:00:00:00:01
+      fe80::9: 02:00:00:00:00:09
+      "2001:db8::9": 02:00:00:00:00:09
     features:
       ip4-unicast: [ ip4-count ]
     sub-interfaces:
       100:
+        ip6: true
         addresses:
           - 198.51.100.1/24
       200:
@@ -69,8 +72,13 @@ routes:
     interface: host-eth0
   - { prefix: 10.2.0.0/16, via: unreachable }
   - { prefix: 10.3.0.0/16, interface: pg3 }
+  - { prefix: ::/0, via: fe80::9, interface: host-eth0 }
+  - prefix: 2001:db8:1::/48
+    paths: [ { via: 2001:db8::7 }, { via: 2001:db8::8, weight: 2 } ]
+  - { prefix: 2001:db8:2::/48, table: 5, lookup-in-table: 0 }
 settings:
   ip4-neighbors: { limit: 1000 }
+  ip6-neighbors: { age-seconds: 20 }
   ip4-full-reassembly: { timeout-seconds: 10 }
 "#;
 
@@ -105,6 +113,15 @@ fn a_whole_configuration() {
         "ip route add 10.1.0.0/16 via 192.0.2.3 host-eth0",
         "ip route add 10.2.0.0/16 via unreachable",
         "ip route add 10.3.0.0/16 via pg3",
+        "ip route add ::/0 via fe80::9 host-eth0",
+        "ip route add 2001:db8:1::/48 via 2001:db8::7",
+        "ip route add 2001:db8:1::/48 via 2001:db8::8 weight 2",
+        "ip route add 2001:db8:2::/48 table 5 via ip6-lookup-in-table 0",
+        "set interface ip address host-eth0 2001:db8::1/64",
+        "set ip neighbor host-eth0 fe80::9 02:00:00:00:00:09",
+        "set ip neighbor host-eth0 2001:db8::9 02:00:00:00:00:09",
+        "enable ip6 interface host-eth0.100",
+        "set ip neighbor-config ip6 age 20",
         "set ip neighbor-config ip4 limit 1000",
         "set ip4-full-reassembly timeout 10",
     ] {
@@ -125,11 +142,11 @@ fn every_fault_is_named_with_its_place() {
         ],
     );
     wrong(
-        "interfaces:\n  pg0: { addresses: [ 10.0.0.300/24, 10.0.0.1, 2001:db8::1/64 ], mac: 02:00 }\n",
+        "interfaces:\n  pg0: { addresses: [ 10.0.0.300/24, 10.0.0.1, 2001:DB8::1/64 ], mac: 02:00 }\n",
         &[
             ("2:23", "not an address with its length"),
             ("2:38", "not an address with its length"),
-            ("2:48", "no IPv6 yet"),
+            ("2:48", "is written 2001:db8::1/64"),
             ("2:71", "not an Ethernet address"),
         ],
     );

@@ -7,11 +7,14 @@ use std::ops::Bound;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif};
 use net::ip::reassembly::Kind;
-use net::ip::{Clamping, Prefix4, Urpf};
+use net::ip::{Clamping, IpPrefix, Urpf};
 use wire::Mac;
 
 use super::route::NOWHERE;
-use crate::intent::{HIDDEN, Interface, Key, Route, Spec, Tree, Value, Via, in_order, reassembly_name};
+use super::settings::neighbors_name;
+use crate::intent::{
+    FIRST, Family, HIDDEN, Interface, Key, LAST, Route, Spec, Tree, Value, Via, in_order, reassembly_name,
+};
 
 /// YAML by lines.
 pub(super) struct Text<'o> {
@@ -75,6 +78,12 @@ fn quoted(text: &str) -> String {
 /// An Ethernet address: in quotes, because digits between colons were numbers once.
 fn mac(mac: Mac) -> String {
     format!("\"{mac}\"")
+}
+
+/// An address or prefix: of IPv6 in quotes, as Ethernet addresses are.
+fn ip(address: impl Display) -> String {
+    let text = address.to_string();
+    if text.contains(':') { format!("\"{text}\"") } else { text }
 }
 
 /// The configuration, as [`read`](super::read) reads it.
@@ -229,7 +238,7 @@ impl Writer {
 
     fn routes(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
         let mut more = false;
-        for (key, value) in self.rest(tree, Key::Route(0, Prefix4::DEFAULT)) {
+        for (key, value) in self.rest(tree, Key::Route(0, IpPrefix::new(FIRST, 0))) {
             let (Key::Route(table, prefix), Value::Route(r)) = (key, value) else { return false };
             self.entry(t, "routes", |t| route(t, *table, *prefix, r));
             (self.last, more) = (Some(key.clone()), true);
@@ -375,6 +384,7 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("mac", i.mac.map(mac));
     t.field("table", (i.table != 0).then_some(i.table));
     super::receive::write(t, &i.receive);
+    t.field("ip6", i.ip6.then_some(true));
     t.field("urpf", (i.urpf != Urpf::Off).then(|| quoted(i.urpf.word())));
     let direction = match i.mss.clamping {
         Clamping::Off | Clamping::Both => String::new(),
@@ -383,15 +393,14 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     let clamped = i.mss.clamping != Clamping::Off;
     t.field("tcp-mss-clamp", clamped.then(|| format!("{{ ip4: {}{direction} }}", i.mss.ip4)));
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
-        let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+        let list: Vec<String> = list.iter().map(ip).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));
     }
-    let first = Key::Neighbor(name.into(), std::net::Ipv4Addr::UNSPECIFIED);
-    let last = Key::Neighbor(name.into(), std::net::Ipv4Addr::BROADCAST);
+    let [first, last] = [FIRST, LAST].map(|address| Key::Neighbor(name.into(), address));
     t.map("neighbors", |t| {
         for (key, value) in tree.range(first..=last) {
             if let (Key::Neighbor(_, ip), Value::Neighbor(n)) = (key, value) {
-                t.line(format_args!("{ip}: {}", mac(n.mac)));
+                t.line(format_args!("{}: {}", self::ip(ip), mac(n.mac)));
             }
         }
     });
@@ -425,8 +434,8 @@ fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interfa
     });
 }
 
-fn route(t: &mut Text<'_>, table: u16, prefix: Prefix4, route: &Route) {
-    let mut fields = vec![format!("prefix: {prefix}")];
+fn route(t: &mut Text<'_>, table: u16, prefix: IpPrefix, route: &Route) {
+    let mut fields = vec![format!("prefix: {}", ip(prefix))];
     if table != 0 {
         fields.push(format!("table: {table}"));
     }
@@ -445,12 +454,12 @@ fn route(t: &mut Text<'_>, table: u16, prefix: Prefix4, route: &Route) {
 fn path(via: &Via, weight: u8) -> Vec<String> {
     let mut fields = Vec::new();
     match via {
-        Via::NextHop(ip, interface) => {
-            fields.push(format!("via: {ip}"));
+        Via::NextHop(hop, interface) => {
+            fields.push(format!("via: {}", ip(hop)));
             fields.extend(interface.as_ref().map(|i| format!("interface: {}", quoted(i))));
         }
         Via::Attached(i) => fields.push(format!("interface: {}", quoted(i))),
-        Via::Table(other) => fields.push(format!("lookup-in-table: {other}")),
+        Via::Table(_, other) => fields.push(format!("lookup-in-table: {other}")),
         nowhere => {
             let word = NOWHERE.iter().find(|(_, via)| via == nowhere).map_or("drop", |(word, _)| word);
             fields.push(format!("via: {word}"));
@@ -463,8 +472,9 @@ fn path(via: &Via, weight: u8) -> Vec<String> {
 }
 
 fn settings(t: &mut Text<'_>, tree: &Tree) {
-    if let Some(Value::NeighborBounds(b)) = tree.get(&Key::NeighborBounds) {
-        t.map("ip4-neighbors", |t| {
+    for family in Family::ALL {
+        let Some(Value::NeighborBounds(b)) = tree.get(&Key::NeighborBounds(family)) else { continue };
+        t.map(neighbors_name(family), |t| {
             t.field("limit", b.limit);
             t.field("age-seconds", b.age);
         });

@@ -1,14 +1,14 @@
-//! Addresses of interfaces: a list for each, the primary one first.
+//! Addresses of interfaces: a list for each, the primary one of each family before its others.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::ip::Address;
 
 use super::{Key, Refused, View, neighbor, refuse, route};
 use crate::system::System;
 
-/// Connected networks of one VRF must be apart, whatever interfaces they are on; no route may lead to the router itself,
+/// Connected networks of one VRF must be apart, whatever interfaces they are on, unless they are link-local; no route may lead to the router itself,
 /// and no static neighbour on the interface be a host that cannot be there.
 pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
     let table = view.must_have_interface(interface)?.table;
@@ -27,15 +27,17 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
     if !faults.is_empty() {
         return refuse(faults.join("; "));
     }
-    let networks: BTreeSet<_> = list.iter().map(|a| a.network()).collect();
+    let apart = |a: &&Address| !a.is_link_local();
+    let networks: BTreeSet<_> = list.iter().filter(apart).map(|a| a.network()).collect();
     let others: BTreeSet<_> =
         networks.into_iter().filter_map(|n| view.index.overlapping(table, n, interface)).collect();
     for a in list {
-        let clash = others.iter().find_map(|other| {
+        let clash = others.iter().filter(|_| apart(&a)).find_map(|other| {
             let theirs = super::list(view.get(&Key::Addresses((*other).into())));
+            let theirs = || theirs.iter().filter(apart);
             let overlap = |b: &&Address| a.network().covers(b.network()) || b.network().covers(a.network());
             // The address itself says more than its network.
-            let b = theirs.iter().find(|b| a.address == b.address).or_else(|| theirs.iter().find(overlap))?;
+            let b = theirs().find(|b| a.address == b.address).or_else(|| theirs().find(overlap))?;
             Some((other, b))
         });
         match clash {
@@ -47,19 +49,30 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
             )),
             None => {}
         }
-        if let Some(prefix) = route::leading_to(a.address, table, view) {
+        if let Some(prefix) = route::leading_to(a.address, interface, table, view) {
             faults
                 .push(format!("{} is the next hop of the route for {prefix}: remove that first", a.address));
         }
     }
     let neighbor = |ip| Key::Neighbor(interface.into(), ip);
-    for (key, _) in view.range(neighbor(Ipv4Addr::UNSPECIFIED)..=neighbor(Ipv4Addr::BROADCAST)) {
+    let (first, last) = (neighbor(FIRST), neighbor(LAST));
+    for (key, _) in view.range(first..=last) {
         if let Key::Neighbor(_, ip) = key {
-            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, (*ip).into(), interface).err());
+            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, *ip, interface).err());
             faults.extend(wrong.map(|e| e.0));
         }
     }
     if faults.is_empty() { Ok(()) } else { refuse(faults.join("; ")) }
+}
+
+/// The first of all addresses in their order, and the last.
+pub const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// See [`FIRST`].
+pub const LAST: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
+
+/// Whether an address means something on one link only (RFC 4291 section 2.5.6).
+pub fn is_link_local(address: IpAddr) -> bool {
+    Address::new(address, u8::MAX).is_link_local()
 }
 
 /// The addresses that stay while a list becomes another one: as many of the new ones as are there already, in this order.

@@ -27,7 +27,7 @@ pub(crate) struct Index {
     records: BTreeSet<(PathBuf, String)>,
     /// Addresses of interfaces: VRF, address, interface.
     owners: BTreeSet<(u16, IpAddr, String)>,
-    /// Networks of interfaces: VRF, network, interface.
+    /// Networks of interfaces, but the link-local ones: VRF, network, interface.
     networks: BTreeSet<(u16, IpPrefix, String)>,
     /// How many paths there are for each; never none.
     hops: BTreeMap<Hop, usize>,
@@ -75,7 +75,7 @@ impl Index {
                 (Key::Route(table, _), Some(Value::Route(r))) => {
                     for (via, _) in r.paths() {
                         if let Via::NextHop(ip, by) = via {
-                            *index.hops.entry(((*ip).into(), by.clone(), *table)).or_default() += 1;
+                            *index.hops.entry((*ip, by.clone(), *table)).or_default() += 1;
                         }
                     }
                 }
@@ -90,7 +90,8 @@ impl Index {
         let addresses = list(get(&Key::Addresses(name.to_string())));
         if let Some(table) = interface(name, get).map(|i| i.table) {
             self.owners.extend(addresses.iter().map(|a| (table, a.address, name.to_string())));
-            self.networks.extend(addresses.iter().map(|a| (table, a.network(), name.to_string())));
+            let apart = addresses.iter().filter(|a| !a.is_link_local());
+            self.networks.extend(apart.map(|a| (table, a.network(), name.to_string())));
         }
     }
 
@@ -222,12 +223,11 @@ impl Layers<'_> {
         self.range(|i| &i.records, from, move |(f, _)| f == file).map(|(_, name)| name.as_str())
     }
 
-    /// The interface of a VRF that has this address.
-    pub fn owner(&self, table: u16, address: IpAddr) -> Option<&str> {
+    /// The interfaces of a VRF that have this address: one, unless it is a link-local one.
+    pub fn owners(&self, table: u16, address: IpAddr) -> impl Iterator<Item = &str> {
         let from = (table, address, String::new());
-        self.range(|i| &i.owners, from, |(t, a, _)| (*t, *a) == (table, address))
+        self.range(|i| &i.owners, from, move |(t, a, _)| (*t, *a) == (table, address))
             .map(|(.., name)| name.as_str())
-            .next()
     }
 
     /// An interface of a VRF, but not this one, with a network that overlaps.

@@ -86,6 +86,8 @@ pub struct Interface {
     pub urpf: Urpf,
     /// How the largest segments of TCP are lowered.
     pub mss: Mss,
+    /// Whether IPv6 is spoken on it, even without an IPv6 address that it was given.
+    pub ip6: bool,
 }
 
 /// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
@@ -108,6 +110,7 @@ impl Interface {
             receive: Receive::default(),
             urpf: Urpf::Off,
             mss: Mss::default(),
+            ip6: false,
         }
     }
 
@@ -250,6 +253,9 @@ impl Interface {
         if self.mss != old.mss {
             r.set_mss(index, self.mss)?;
         }
+        if self.ip6 != old.ip6 {
+            r.set_ip6(index, self.ip6)?;
+        }
         if self.up != old.up {
             r.set_admin(index, self.up)?;
             tracing::debug!(event = "interface", "{name}: set {}", if self.up { "up" } else { "down" });
@@ -313,6 +319,9 @@ impl Interface {
         if self.mss.clamping != Clamping::Off {
             let (which, most) = (self.mss.clamping.word(), self.mss.ip4);
             lines.push(format!("set interface tcp-mss-clamp {name} ip4 {which} ip4-mss {most}"));
+        }
+        if self.ip6 {
+            lines.push(format!("enable ip6 interface {name}"));
         }
         if self.up {
             lines.push(format!("set interface state {name} up"));

@@ -11,6 +11,7 @@
 
 mod abilities;
 mod address;
+mod family;
 mod feature;
 mod index;
 mod interface;
@@ -26,14 +27,16 @@ mod table;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use net::ip::reassembly::Kind;
-use net::ip::{Address, Prefix4};
+use net::ip::{Address, IpPrefix};
 use net::router::RouterError;
 
 pub use abilities::Abilities;
+pub use address::{FIRST, LAST};
+pub use family::{Family, OfFamily};
 pub use interface::{Interface, Spec, VLANS, can_be_name};
 pub use journal::{Entry, Journal, Way};
 pub use memif::DEFAULT_SOCKET;
@@ -56,8 +59,8 @@ pub enum Key {
     Table(u16),
     /// The bounds of one kind of reassembly.
     Reassembly(Kind),
-    /// The bounds of the table of neighbours.
-    NeighborBounds,
+    /// The bounds of the table of neighbours of a family.
+    NeighborBounds(Family),
     /// A memif socket by number. Socket 0 is always there.
     MemifSocket(u32),
     /// An interface that stands on its own, by name.
@@ -69,9 +72,9 @@ pub enum Key {
     /// The addresses of an interface.
     Addresses(String),
     /// A static neighbour on an interface.
-    Neighbor(String, Ipv4Addr),
+    Neighbor(String, IpAddr),
     /// A route of a VRF.
-    Route(u16, Prefix4),
+    Route(u16, IpPrefix),
 }
 
 /// An object.
@@ -89,7 +92,7 @@ pub enum Value {
     Interface(Box<Interface>),
     /// See [`Key::Feature`].
     Feature,
-    /// See [`Key::Addresses`]: at least one, the primary one first.
+    /// See [`Key::Addresses`]: at least one, the primary one of each family before its others.
     Addresses(Vec<Address>),
     /// See [`Key::Neighbor`].
     Neighbor(Neighbor),
@@ -123,7 +126,7 @@ fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) ->
     match (key, value) {
         (Key::Table(t), Value::Table) => table::validate(*t),
         (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, abilities),
-        (Key::NeighborBounds, Value::NeighborBounds(b)) => NeighborBounds::validate(Some(*b), view),
+        (Key::NeighborBounds(f), Value::NeighborBounds(b)) => NeighborBounds::validate(*f, Some(*b), view),
         (Key::MemifSocket(id), Value::MemifSocket(_)) => memif::validate_socket(*id),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
         (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, abilities),
@@ -137,7 +140,7 @@ fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) ->
 /// Whether the tree can be without the object, which nothing needs.
 fn validate_absence(key: &Key, view: &View<'_>) -> Result<(), Refused> {
     match key {
-        Key::NeighborBounds => NeighborBounds::validate(None, view),
+        Key::NeighborBounds(family) => NeighborBounds::validate(*family, None, view),
         _ => Ok(()),
     }
 }
@@ -169,7 +172,8 @@ pub(crate) fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = 
         },
         (Key::Feature(i, ..) | Key::Addresses(i) | Key::Neighbor(i, _), _) => ([None; 2], vec![i]),
         (Key::Route(table, _), Value::Route(r)) => {
-            let other = r.paths().find_map(|(via, _)| if let Via::Table(t) = via { Some(*t) } else { None });
+            let other =
+                r.paths().find_map(|(via, _)| if let Via::Table(_, t) = via { Some(*t) } else { None });
             ([Some(*table), other], r.interfaces().collect())
         }
         _ => ([None; 2], Vec::new()),
@@ -193,10 +197,10 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
         (Key::Table(t), _, None) => table::withdraw(*t, system),
         (Key::Reassembly(kind), _, Some(Value::Reassembly(r))) => r.apply(*kind, system),
         (Key::Reassembly(kind), _, None) => Reassembly::default().apply(*kind, system),
-        (Key::NeighborBounds, _, new) => {
+        (Key::NeighborBounds(family), _, new) => {
             let bounds =
                 if let Some(Value::NeighborBounds(b)) = new { *b } else { NeighborBounds::default() };
-            bounds.apply(system);
+            bounds.apply(*family, system);
             Ok(())
         }
         (Key::MemifSocket(id), _, Some(Value::MemifSocket(path))) => memif::apply_socket(*id, path, system),
@@ -249,7 +253,7 @@ pub fn dump(key: &Key, value: &Value, indices: bool) -> Vec<String> {
     match (key, value) {
         (Key::Table(t), _) => vec![format!("ip table add {t}")],
         (Key::Reassembly(kind), Value::Reassembly(r)) => vec![r.dump(*kind)],
-        (_, Value::NeighborBounds(b)) => vec![b.dump()],
+        (Key::NeighborBounds(family), Value::NeighborBounds(b)) => vec![b.dump(*family)],
         (Key::MemifSocket(id), Value::MemifSocket(path)) => vec![memif::dump_socket(*id, path)],
         (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n, indices),
         (Key::Feature(i, arc, f), _) => vec![feature::dump(&quote(i), arc, f)],

@@ -2,15 +2,15 @@
 //! does not matter, and what fails at any step leaves no trace.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
 use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
-use net::ip::{Address, Clamping, Mss, Object, Path, Prefix4, Urpf};
-use net::router::{Receive, ReceiveQueue};
+use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, Urpf};
+use net::router::{Receive, ReceiveQueue, Router};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use wire::Mac;
@@ -32,9 +32,27 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
         lines.push(format!("queues of {} {:?}, sources: {:?}, {:?}", i.name, i.receive, i.urpf, i.mss));
+        let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
+        lines.push(format!("IPv6 on {}: {} {own:?}", i.name, i.ip6));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
     }
+    for slot in r.tables().placement.slots() {
+        lines.push(format!("queue {} of {}: {:?}", slot.number, named(slot.interface), slot.attention()));
+    }
+    family::<Ipv4Addr>(r, &mut lines);
+    family::<Ipv6Addr>(r, &mut lines);
+    lines.extend(
+        r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
+    );
+    lines.extend([Kind::Full, Kind::Shallow].map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
+    lines.sort();
+    lines
+}
+
+/// What a router has of one family.
+fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
+    let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
     let path_by_name = |path: Path| match path {
         Path::Via { next_hop, interface } => format!("{next_hop} {:?}", interface.map(named)),
         Path::Attached(i) => format!("attached {}", named(i)),
@@ -48,16 +66,13 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         Object::Glean(i) => format!("glean {}", named(i)),
         other => format!("{other:?}"),
     };
-    for slot in r.tables().placement.slots() {
-        lines.push(format!("queue {} of {}: {:?}", slot.number, named(slot.interface), slot.attention()));
-    }
     let mut participant = r.participant();
     let section = participant.enter();
-    let fibs = r.tables().ip4.fibs.get(section.guard());
-    for t in r.routes::<Ipv4Addr>().tables() {
+    let fibs = A::tables(r.tables()).fibs.get(section.guard());
+    for t in r.routes::<A>().tables() {
         let table = fibs.get(t).expect("a VRF has a lookup table");
-        lines.push(format!("table {t}"));
-        for (prefix, sources) in r.routes::<Ipv4Addr>().iter(t) {
+        lines.push(format!("{} table {t}", A::NAME));
+        for (prefix, sources) in r.routes::<A>().iter(t) {
             for (source, to) in sources {
                 let paths: Vec<String> =
                     to.list.weighted().map(|w| format!("{} {}", path_by_name(w.path), w.weight)).collect();
@@ -73,18 +88,11 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             assert_eq!(table.lookup(prefix.bits()), leaf, "{prefix} in table {t}");
         }
     }
-    assert_eq!(fibs.0.iter().flatten().count(), r.routes::<Ipv4Addr>().tables().count());
+    assert_eq!(fibs.0.iter().flatten().count(), r.routes::<A>().tables().count());
     lines.extend(
-        r.neighbors::<Ipv4Addr>()
-            .map(|n| format!("neighbour {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)),
+        r.neighbors::<A>().map(|n| format!("neighbour {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)),
     );
-    lines.extend(
-        r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
-    );
-    lines.push(format!("{:?}", r.neighbor_config::<Ipv4Addr>()));
-    lines.extend([Kind::Full, Kind::Shallow].map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
-    lines.sort();
-    lines
+    lines.push(format!("{:?}", r.neighbor_config::<A>()));
 }
 
 fn dumped(store: &Store) -> Vec<String> {
@@ -133,7 +141,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
     let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
     let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, ip4)| Mss { clamping, ip4 }));
-    let receive = (receive(), urpf, mss);
+    let receive = (receive(), urpf, mss, prop::bool::weighted(0.2));
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, tags, any::<bool>(), set).prop_map(
@@ -141,7 +149,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             n,
             (outer_service, outer, inner),
             plain,
-            (up, mtu, mac, table, index, description, (receive, urpf, mss)),
+            (up, mtu, mac, table, index, description, (receive, urpf, mss, ip6)),
         )| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
@@ -159,7 +167,8 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             let queues = matches!(spec, Spec::Generator(_));
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            let interface = Interface { spec, up, mtu, mac, table, index, description, receive, urpf, mss };
+            let interface =
+                Interface { spec, up, mtu, mac, table, index, description, receive, urpf, mss, ip6 };
             (key, Value::Interface(Box::new(interface)))
         },
     )
@@ -184,19 +193,37 @@ fn memif() -> impl Strategy<Value = (Key, Value)> {
     )
 }
 
-fn via() -> impl Strategy<Value = Via> {
-    let hop = || (0u8..4, 1u8..5).prop_map(|(net, host)| Ipv4Addr::new(10, 0, net, host));
+fn family_of_two() -> impl Strategy<Value = Family> {
+    prop::sample::select(Family::ALL.to_vec())
+}
+
+/// A host on one of few networks.
+fn host() -> impl Strategy<Value = IpAddr> {
+    family_of_two().prop_flat_map(host_of)
+}
+
+fn host_of(family: Family) -> impl Strategy<Value = IpAddr> {
+    (0u8..4, 1u8..5).prop_map(move |(net, host)| match family {
+        Family::V4 => Ipv4Addr::new(10, 0, net, host).into(),
+        // One of the networks is every link's.
+        Family::V6 if net == 3 => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host.into()).into(),
+        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, net.into(), 0, 0, 0, host.into()).into(),
+    })
+}
+
+/// A way for routes of a family; now and then to a next hop of the other one.
+fn via(family: Family) -> impl Strategy<Value = Via> {
     prop_oneof![
-        3 => (hop(), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
+        3 => (prop_oneof![9 => Just(family), 1 => family_of_two()].prop_flat_map(host_of), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
         1 => ALL.prop_map(|i| Via::Attached(name_of(i))),
         1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
-        1 => (0u16..3).prop_map(Via::Table),
+        1 => (0u16..3).prop_map(move |t| Via::Table(family, t)),
     ]
 }
 
 /// One path, or several, which may not go together.
-fn route() -> impl Strategy<Value = Route> {
-    let branch = (via(), 1u8..4).prop_map(|(via, weight)| Branch { via, weight });
+fn route(family: Family) -> impl Strategy<Value = Route> {
+    let branch = (via(family), 1u8..4).prop_map(|(via, weight)| Branch { via, weight });
     prop::collection::vec(branch, 1..4).prop_map(|branches| {
         let mut branches: Vec<Branch> = branches;
         branches.sort_by(|a, b| a.via.cmp(&b.via));
@@ -207,18 +234,28 @@ fn route() -> impl Strategy<Value = Route> {
 
 /// An object of a small world, in which many clash.
 fn object() -> impl Strategy<Value = (Key, Value)> {
-    let address = (0u8..4, 1u8..5, prop::sample::select(vec![24u8, 24, 25, 30, 32]))
-        .prop_map(|(net, host, len)| Address::new(Ipv4Addr::new(10, 0, net, host), len));
+    let address = (host(), 0usize..5).prop_map(|(host, n)| {
+        let len = if host.is_ipv4() { [24, 24, 25, 30, 32] } else { [64, 64, 65, 126, 128] };
+        Address::new(host, len[n])
+    });
     let prefix = prop_oneof![
-        (0u8..4, prop::sample::select(vec![16u8, 24, 26, 32]))
-            .prop_map(|(n, len)| Prefix4::new(Ipv4Addr::new(10, 0, n, 2), len)),
-        (0u8..3, 14u8..18).prop_map(|(n, len)| Prefix4::new(Ipv4Addr::new(20, n, 0, 0), len)),
-        Just(Prefix4::new(Ipv4Addr::UNSPECIFIED, 0)),
+        (host(), 0usize..4).prop_map(|(host, n)| {
+            let len = if host.is_ipv4() { [16, 24, 26, 32] } else { [48, 64, 122, 128] };
+            IpPrefix::new(host, len[n])
+        }),
+        (family_of_two(), 0u8..3, 14u8..18).prop_map(|(family, n, len)| match family {
+            Family::V4 => IpPrefix::new(Ipv4Addr::new(20, n, 0, 0).into(), len),
+            Family::V6 => IpPrefix::new(Ipv6Addr::new(0x2000, n.into(), 0, 0, 0, 0, 0, 0).into(), len + 16),
+        }),
+        family_of_two().prop_map(|family| match family {
+            Family::V4 => IpPrefix::new(FIRST, 0),
+            Family::V6 => IpPrefix::new(LAST, 0),
+        }),
     ];
     prop_oneof![
         1 => (1u16..3).prop_map(|t| (Key::Table(t), Value::Table)),
-        1 => (prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(limit, age)| {
-            (Key::NeighborBounds, Value::NeighborBounds(NeighborBounds { limit, age }))
+        1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
+            (Key::NeighborBounds(family), Value::NeighborBounds(NeighborBounds { limit, age }))
         }),
         1 => (any::<bool>(), prop::option::of(1u32..31), prop::option::of(1u32..9)).prop_map(|(full, timeout, datagrams)| {
             let kind = if full { Kind::Full } else { Kind::Shallow };
@@ -235,10 +272,12 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         }),
         6 => (ALL, prop::collection::vec(address, 1..4))
             .prop_map(|(n, list)| (Key::Addresses(name_of(n)), Value::Addresses(list))),
-        2 => (ALL, 0u8..4, 1u8..5, mac()).prop_map(|(n, net, host, mac)| {
-            (Key::Neighbor(name_of(n), Ipv4Addr::new(10, 0, net, host)), Value::Neighbor(Neighbor { mac }))
+        2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
+            (Key::Neighbor(name_of(n), host), Value::Neighbor(Neighbor { mac }))
         }),
-        4 => (0u16..3, prefix, route()).prop_map(|(t, p, route)| (Key::Route(t, p), Value::Route(route))),
+        4 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of_prefix(p))))).prop_map(|(t, (p, route))| {
+            (Key::Route(t, p), Value::Route(route))
+        }),
     ]
 }
 
@@ -388,7 +427,8 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                 {
                     faults.extend(others.iter().filter_map(|b| {
                         let overlap = a.network().covers(b.network()) || b.network().covers(a.network());
-                        overlap.then(|| match a.address == b.address {
+                        let apart = !a.is_link_local() && !b.is_link_local();
+                        (overlap && apart).then(|| match a.address == b.address {
                             true => format!("{other} has the address {} already", b.address),
                             false => format!(
                                 "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
@@ -400,7 +440,8 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                     for (via, _) in route.paths() {
                         let Via::NextHop(ip, by) = via else { continue };
                         let t = by.as_ref().and_then(|i| of(i)).map_or(*t, |i| i.table);
-                        if *ip == a.address && t == table {
+                        let same_link = !a.is_link_local() || by.as_deref() == Some(interface);
+                        if *ip == a.address && t == table && same_link {
                             faults.push(format!(
                                 "{ip} is the next hop of the route for {prefix}: remove that first"
                             ));
@@ -408,7 +449,7 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                     }
                 }
                 (Key::Neighbor(on, ip), _) if on == interface => {
-                    faults.extend(neighbor::apart(*a, (*ip).into(), interface).err().map(|e| e.0));
+                    faults.extend(neighbor::apart(*a, *ip, interface).err().map(|e| e.0));
                 }
                 _ => {}
             }
@@ -483,7 +524,8 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 let t = by.as_ref().and_then(of).unwrap_or(*t);
                 faults.extend(tree.iter().filter_map(|(key, value)| match key {
                     Key::Addresses(i) if of(i) == Some(t) => {
-                        list(Some(value)).iter().any(|a| a.address == *ip).then(|| says(i))
+                        let same_link = |a: &Address| !a.is_link_local() || by.as_ref() == Some(i);
+                        list(Some(value)).iter().any(|a| a.address == *ip && same_link(a)).then(|| says(i))
                     }
                     _ => None,
                 }));

@@ -1,19 +1,23 @@
 //! Routes.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use net::ip::{Path, PathList, Prefix4, Weighted};
+use net::ip::{IpPrefix, Path, PathList, Weighted};
 
-use super::{Key, Refused, Value, View, no_table, refuse};
+use super::address::{FIRST, LAST, is_link_local};
+use super::{Family, Key, Refused, Value, View, no_table, refuse};
 use crate::cli::quote;
 use crate::system::System;
+
+/// The length of the prefix that all link-local addresses have (RFC 4291 section 2.4).
+const LINK_LOCAL_LEN: u8 = 10;
 
 /// Where packets go, by names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
     /// To a neighbour, by a certain interface or by whichever connected network it is on.
-    NextHop(Ipv4Addr, Option<String>),
+    NextHop(IpAddr, Option<String>),
     /// To the destination itself, on the link of this interface.
     Attached(String),
     /// Nowhere.
@@ -23,7 +27,7 @@ pub enum Via {
     /// Nowhere, with an ICMP error that says so.
     Prohibit,
     /// To wherever another VRF says.
-    Table(u16),
+    Table(Family, u16),
 }
 
 impl fmt::Display for Via {
@@ -36,7 +40,7 @@ impl fmt::Display for Via {
             Via::Drop => f.write_str("via drop"),
             Via::Unreachable => f.write_str("via unreachable"),
             Via::Prohibit => f.write_str("via prohibit"),
-            Via::Table(t) => write!(f, "via ip4-lookup-in-table {t}"),
+            Via::Table(family, t) => write!(f, "via {}-lookup-in-table {t}", family.word()),
         }
     }
 }
@@ -127,10 +131,13 @@ impl Route {
         has.then(|| Route::new(self.branches().filter(|b| b.via != *via).collect()))
     }
 
-    pub(super) fn validate(&self, table: u16, prefix: Prefix4, view: &View<'_>) -> Result<(), Refused> {
+    pub(super) fn validate(&self, table: u16, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
         let has_table = |t: u16| t == 0 || view.get(&Key::Table(t)).is_some();
         if !has_table(table) {
             return refuse(no_table(table));
+        }
+        if prefix.len() >= LINK_LOCAL_LEN && is_link_local(prefix.address()) {
+            return refuse(format!("{prefix} is on every link: its routes follow from the interfaces"));
         }
         // Interfaces have names here, and no numbers yet; the rest of what makes a list is looked at.
         let stand_in = |(n, (via, weight)): (usize, (&Via, u8))| {
@@ -148,7 +155,7 @@ impl Route {
         self.paths().filter_map(|(via, _)| via.interface())
     }
 
-    pub(super) fn apply(&self, table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
+    pub(super) fn apply(&self, table: u16, prefix: IpPrefix, system: &mut System) -> Result<(), Refused> {
         let weighted = |(via, weight): (&Via, u8)| Ok(Weighted { path: via.path(system)?, weight });
         let paths: Result<Vec<Weighted>, Refused> = self.paths().map(weighted).collect();
         // Two names may mean one interface only if nobody has validated them.
@@ -156,12 +163,12 @@ impl Route {
         Ok(system.router.add_route(table, prefix, list)?)
     }
 
-    pub(super) fn withdraw(table: u16, prefix: Prefix4, system: &mut System) -> Result<(), Refused> {
+    pub(super) fn withdraw(table: u16, prefix: IpPrefix, system: &mut System) -> Result<(), Refused> {
         system.router.remove_route(table, prefix)?;
         Ok(())
     }
 
-    pub(super) fn dump(&self, table: u16, prefix: Prefix4) -> Vec<String> {
+    pub(super) fn dump(&self, table: u16, prefix: IpPrefix) -> Vec<String> {
         let table = if table == 0 { String::new() } else { format!(" table {table}") };
         self.branches().map(|branch| format!("ip route add {prefix}{table} {branch}")).collect()
     }
@@ -186,19 +193,38 @@ impl fmt::Display for Route {
 }
 
 impl Via {
-    fn validate(&self, table: u16, prefix: Prefix4, view: &View<'_>) -> Result<(), Refused> {
+    fn validate(&self, table: u16, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
+        let family = Family::of_prefix(prefix);
+        match self {
+            Via::NextHop(ip, _) if Family::of(*ip) != family => {
+                return refuse(format!(
+                    "{ip} cannot be the next hop of {prefix}: it is no {} address",
+                    family.name()
+                ));
+            }
+            Via::Table(other, _) if *other != family => {
+                return refuse(format!(
+                    "{prefix} can only be looked up by {}-lookup-in-table",
+                    family.word()
+                ));
+            }
+            _ => {}
+        }
         if let Some(interface) = self.own_next_hop(table, view) {
             return refuse(format!(
                 "the next hop of {prefix} is the router's own address on {interface}: name a neighbour's"
             ));
         }
         match self {
-            Via::NextHop(ip, _) if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() => {
+            Via::NextHop(ip, _) if is_no_host(*ip) => {
                 refuse(format!("{ip} cannot be the next hop of {prefix}: it is no host's address"))
             }
+            Via::NextHop(ip, None) if is_link_local(*ip) => {
+                refuse(format!("{ip} may be on any link: name the interface that it is on, too"))
+            }
             Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
-            Via::Table(t) if *t != 0 && view.get(&Key::Table(*t)).is_none() => refuse(no_table(*t)),
-            Via::Table(t) if *t == table => {
+            Via::Table(_, t) if *t != 0 && view.get(&Key::Table(*t)).is_none() => refuse(no_table(*t)),
+            Via::Table(_, t) if *t == table => {
                 refuse(format!("{prefix} would look itself up again in table {t}"))
             }
             _ => Ok(()),
@@ -208,20 +234,21 @@ impl Via {
     /// The interface of this router that has the address of the next hop, if one does.
     fn own_next_hop<'v>(&self, table: u16, view: &'v View<'_>) -> Option<&'v str> {
         let Via::NextHop(ip, by) = self else { return None };
-        view.index.owner(hop_table(by.as_deref(), table, view), (*ip).into())
+        let mut owners = view.index.owners(hop_table(by.as_deref(), table, view), *ip);
+        owners.find(|owner| !is_link_local(*ip) || by.as_deref() == Some(*owner))
     }
 
     fn path(&self, system: &System) -> Result<Path, Refused> {
         Ok(match self {
             Via::NextHop(next_hop, interface) => {
                 let interface = interface.as_deref().map(|i| system.index(i)).transpose()?;
-                Path::Via { next_hop: (*next_hop).into(), interface }
+                Path::Via { next_hop: *next_hop, interface }
             }
             Via::Attached(interface) => Path::Attached(system.index(interface)?),
             Via::Drop => Path::Drop,
             Via::Unreachable => Path::Unreachable,
             Via::Prohibit => Path::Prohibit,
-            Via::Table(t) => Path::Table(*t),
+            Via::Table(_, t) => Path::Table(*t),
         })
     }
 }
@@ -231,19 +258,28 @@ fn hop_table(by: Option<&str>, table: u16, view: &View<'_>) -> u16 {
     by.and_then(|i| view.interface(i)).map_or(table, |i| i.table)
 }
 
-/// The prefix of a route whose next hop is this address in this VRF, if there is one.
-pub(super) fn leading_to(address: IpAddr, table: u16, view: &View<'_>) -> Option<Prefix4> {
-    let leads = |by: Option<&str>, t| hop_table(by, t, view) == table;
+/// Whether no host can have this address, on whatever link.
+fn is_no_host(ip: IpAddr) -> bool {
+    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    broadcast || ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V6(ip) if ip.is_loopback())
+}
+
+/// The prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
+pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &View<'_>) -> Option<IpPrefix> {
+    let leads = |by: Option<&str>, t| match is_link_local(address) {
+        true => by == Some(interface),
+        false => hop_table(by, t, view) == table,
+    };
     if !view.index.leading_to(address).any(|(by, t)| leads(by, t)) {
         return None;
     }
     // It is refused, and may take its time to say why.
-    let all = Prefix4::new(Ipv4Addr::UNSPECIFIED, 0)..=Prefix4::new(Ipv4Addr::BROADCAST, 32);
-    let mut routes = view.range(Key::Route(0, *all.start())..=Key::Route(u16::MAX, *all.end()));
+    let all = Key::Route(0, IpPrefix::new(FIRST, 0))..=Key::Route(u16::MAX, IpPrefix::host(LAST));
+    let mut routes = view.range(all);
     routes.find_map(|(key, value)| match (key, value) {
         (Key::Route(t, prefix), Value::Route(route)) => {
             let leads =
-                |via: &Via| matches!(via, Via::NextHop(ip, by) if IpAddr::from(*ip) == address && leads(by.as_deref(), *t));
+                |via: &Via| matches!(via, Via::NextHop(ip, by) if *ip == address && leads(by.as_deref(), *t));
             route.paths().any(|(via, _)| leads(via)).then_some(*prefix)
         }
         _ => None,

@@ -573,7 +573,7 @@ pub fn name(key: &Key) -> String {
     match key {
         Key::Table(t) => format!("table {t}"),
         Key::MemifSocket(id) => format!("memif socket {id}"),
-        Key::NeighborBounds => "the bounds of the table of neighbours".into(),
+        Key::NeighborBounds(f) => format!("the bounds of the table of {} neighbours", f.name()),
         Key::Interface(n) | Key::SubInterface(n) => format!("interface {n}"),
         Key::Feature(i, arc, f) => format!("feature {f} of {arc} on {i}"),
         Key::Addresses(i) => format!("the addresses of {i}"),

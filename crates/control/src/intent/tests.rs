@@ -1,6 +1,6 @@
 //! Transactions on a real router with packet generators for devices.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use drivers::{Guardian, af_packet, tap};
 use graph::{Builder, GraphError};
@@ -59,9 +59,9 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
     let (mut s, mut store) = (system(), Store::default());
     // Given backwards: the route first, the interface last.
     let changes = vec![
-        route("10.9.0.0/16", Via::NextHop(Ipv4Addr::new(10, 0, 0, 2), Some("pg0".into()))),
+        route("10.9.0.0/16", Via::NextHop(IpAddr::from([10, 0, 0, 2]), Some("pg0".into()))),
         Change::set(
-            Key::Neighbor("pg0".into(), Ipv4Addr::new(10, 0, 0, 2)),
+            Key::Neighbor("pg0".into(), IpAddr::from([10, 0, 0, 2])),
             Value::Neighbor(Neighbor { mac: Mac([2, 0, 0, 0, 0, 7]) }),
         ),
         address(0, "10.0.0.1", 24),
@@ -79,7 +79,7 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
 #[test]
 fn what_validation_refuses_touches_nothing() {
     let (mut s, mut store) = (system(), Store::default());
-    let hop = Via::NextHop(Ipv4Addr::new(10, 8, 0, 2), None);
+    let hop = Via::NextHop(IpAddr::from([10, 8, 0, 2]), None);
     let first = vec![interface(0), interface(1), address(0, "10.0.0.1", 24), route("10.9.0.0/16", hop)];
     store.transact(&mut s, first).unwrap();
     let before = state(&mut s);
@@ -98,15 +98,15 @@ fn what_validation_refuses_touches_nothing() {
         vec![address(1, "10.0.0.5", 24)],
         vec![address(7, "10.7.0.1", 24)],
         vec![route("10.1.0.0/16", Via::Attached("pg7".into()))],
-        vec![route("10.1.0.0/16", Via::Table(9))],
-        vec![route("10.1.0.0/16", Via::Table(0))],
-        vec![route("10.1.0.0/16", Via::NextHop(Ipv4Addr::BROADCAST, None))],
-        vec![route("0.0.0.0/0", Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), None))],
-        vec![route("0.0.0.0/0", Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), Some("pg0".into())))],
+        vec![route("10.1.0.0/16", Via::Table(Family::V4, 9))],
+        vec![route("10.1.0.0/16", Via::Table(Family::V4, 0))],
+        vec![route("10.1.0.0/16", Via::NextHop(Ipv4Addr::BROADCAST.into(), None))],
+        vec![route("0.0.0.0/0", Via::NextHop(IpAddr::from([10, 0, 0, 1]), None))],
+        vec![route("0.0.0.0/0", Via::NextHop(IpAddr::from([10, 0, 0, 1]), Some("pg0".into())))],
         // Both are new.
         vec![
             address(1, "10.1.0.1", 24),
-            route("10.2.0.0/16", Via::NextHop(Ipv4Addr::new(10, 1, 0, 1), None)),
+            route("10.2.0.0/16", Via::NextHop(IpAddr::from([10, 1, 0, 1]), None)),
         ],
         vec![address(1, "10.8.0.2", 24)],
         vec![Change::set(Key::SubInterface("pg9.1".into()), sub("pg9", 1))],
@@ -127,7 +127,7 @@ fn what_validation_refuses_touches_nothing() {
 #[test]
 fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
     let (mut s, mut store) = (system(), Store::default());
-    let via = |prefix| route(prefix, Via::NextHop(Ipv4Addr::new(10, 0, 0, 1), None));
+    let via = |prefix| route(prefix, Via::NextHop(IpAddr::from([10, 0, 0, 1]), None));
     store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
     let swap = vec![address(0, "10.0.0.2", 24), via("10.9.0.0/16")];
     store.transact(&mut s, swap).unwrap();
@@ -172,7 +172,10 @@ fn what_fails_half_way_is_taken_back() {
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
         Change::set(Key::Table(5), Value::Table),
-        Change::set(Key::NeighborBounds, Value::NeighborBounds(NeighborBounds { limit: Some(7), age: None })),
+        Change::set(
+            Key::NeighborBounds(Family::V4),
+            Value::NeighborBounds(NeighborBounds { limit: Some(7), age: None }),
+        ),
         interface(1),
         Change::set(Key::Interface("pg0".into()), Value::Interface(Box::new(other))),
         Change::remove(Key::Addresses("pg0".into())),

@@ -1,12 +1,12 @@
 //! The main thread's part: it collects samples when it is asked to, in slices.
 
 use std::cell::RefCell;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
-use net::router::InterfaceInfo;
+use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
 use tokio::time;
 
@@ -14,13 +14,12 @@ use super::declared::Id;
 use super::server::Ask;
 use super::text::{Lines, Samples};
 use crate::commands::Context;
+use crate::intent::OfFamily;
 
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
 /// Interfaces, or VRFs, at a time: a small part of a slice.
 const PAGE: usize = 32;
-/// The labels of a VRF's IPv4 table.
-const IP4: &str = "ip4";
 
 /// Answers what is asked until nobody is left who could ask. All who wait when a collection begins get what comes of it,
 /// and after it the main thread has as much time for itself as it took: so however many ask, and however often, at least
@@ -134,12 +133,8 @@ impl Collection {
                 let more = !left.is_empty();
                 for vrf in page.into_iter().rev() {
                     let name = vrf.to_string();
-                    self.lines.add(Id::FibRoutes, &[IP4, &name], router.routes::<Ipv4Addr>().count(vrf));
-                    self.lines.add(
-                        Id::FibMemory,
-                        &[IP4, &name],
-                        router.routes::<Ipv4Addr>().memory_bytes(vrf),
-                    );
+                    self.table::<Ipv4Addr>(router, vrf, &name);
+                    self.table::<Ipv6Addr>(router, vrf, &name);
                 }
                 return more;
             }
@@ -165,9 +160,8 @@ impl Collection {
         }
         out.add(Id::BuffersRefused, &[], pool.refused);
         out.add(Id::PacketsLost, &[], buf::pool::lost());
-        for (state, n) in router.neighbors_by_state::<Ipv4Addr>() {
-            out.add(Id::Neighbors, &[state], n);
-        }
+        neighbors::<Ipv4Addr>(out, router);
+        neighbors::<Ipv6Addr>(out, router);
 
         let stats = router.graph().stats();
         for d in stats.dropped_totals() {
@@ -179,6 +173,13 @@ impl Collection {
             out.add(Id::PuntPackets, &[reason.name], passed);
             out.add(Id::PuntPoliced, &[reason.name], policed);
         }
+    }
+
+    /// The table that a family has of a VRF.
+    fn table<A: OfFamily>(&mut self, router: &Router, vrf: u16, name: &str) {
+        let (labels, routes) = ([A::FAMILY.word(), name], router.routes::<A>());
+        self.lines.add(Id::FibRoutes, &labels, routes.count(vrf));
+        self.lines.add(Id::FibMemory, &labels, routes.memory_bytes(vrf));
     }
 
     fn interface(&mut self, c: &Context, i: &InterfaceInfo) {
@@ -224,5 +225,12 @@ impl Collection {
             out.add(Id::NodeTimedPackets, &labels, n.timed_packets);
             out.add(Id::NodeCycles, &labels, n.clocks);
         }
+    }
+}
+
+/// The neighbours of a family.
+fn neighbors<A: OfFamily>(out: &mut Lines, router: &Router) {
+    for (state, n) in router.neighbors_by_state::<A>() {
+        out.add(Id::Neighbors, &[A::FAMILY.word(), state], n);
     }
 }

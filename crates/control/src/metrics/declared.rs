@@ -145,7 +145,7 @@ metrics! {
         "Prefixes that have routes, those that every VRF has included.";
     FibMemory: Gauge "volley_fib_memory_bytes" ["af", "vrf"]
         "Memory of the lookup table.";
-    Neighbors: Gauge "volley_neighbors" ["state"]
+    Neighbors: Gauge "volley_neighbors" ["af", "state"]
         "Neighbours by what is known of them.";
 }
 

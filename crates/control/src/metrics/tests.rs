@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -97,8 +97,11 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     let routes = context.system.router.routes::<Ipv4Addr>().count(7) as f64;
     assert_eq!(value(&text, "volley_fib_routes{af=\"ip4\",vrf=\"7\"}"), routes);
     assert!(routes > 1.0);
+    let routes6 = context.system.router.routes::<Ipv6Addr>().count(7) as f64;
+    assert_eq!(value(&text, "volley_fib_routes{af=\"ip6\",vrf=\"7\"}"), routes6);
+    assert_eq!(value(&text, "volley_neighbors{af=\"ip6\",state=\"stale\"}"), 0.0);
     assert!(value(&text, "volley_fib_memory_bytes{af=\"ip4\",vrf=\"0\"}") > 0.0);
-    assert_eq!(value(&text, "volley_neighbors{state=\"static\"}"), 1.0);
+    assert_eq!(value(&text, "volley_neighbors{af=\"ip4\",state=\"static\"}"), 1.0);
     assert_eq!(value(&text, "volley_start_time_seconds"), 1_700_000_000.0);
     assert_eq!(value(&text, "volley_drop_packets_total{node=\"ip4-input\",reason=\"bad-version\"}"), 0.0);
     // What is no drop is in no sum of drops.

@@ -2,25 +2,49 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::marker::PhantomData;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use net::ip::{Object, Path, PathList, PathState, Prefix4, Routes, Trail, Weighted};
+use infra::lpm::Address as _;
+use net::ip::{
+    Address, Ip, IpPrefix, Object, Path, PathList, PathState, Prefix, Prefix6, Routes, Trail, Weighted,
+};
 use serde::Serialize;
+use wire::ipv6;
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, Merge, PAGE, Registry, Rows, Table};
+use crate::intent::{Family, OfFamily};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("show ip fib [table <table:u16>] [<prefix:prefix4>]", "Show routes.", show);
-    r.add("show ip fib [table <table:u16>] summary", "Count routes by the length of their prefix.", summary);
-    r.add("show ip table [<table:u16>]", "Show the VRFs, and with a number who uses one.", tables);
+    family::<Ipv4Addr>(r);
+    family::<Ipv6Addr>(r);
     r.add("show adjacency [<index:u32>]", "Show adjacencies with what was sent over them.", adjacencies);
+}
+
+/// Declares the commands that each family has of its own.
+fn family<A: OfFamily>(r: &mut Registry<Context>) {
+    let (noun, prefix) = (A::FAMILY.noun(), A::FAMILY.prefix());
+    r.add(&format!("show {noun} fib [table <table:u16>] [<prefix:{prefix}>]"), "Show routes.", show::<A>);
+    r.add(
+        &format!("show {noun} fib [table <table:u16>] summary"),
+        "Count routes by the length of their prefix.",
+        summary::<A>,
+    );
+    r.add(
+        &format!("show {noun} table [<table:u16>]"),
+        "Show the VRFs, and with a number who uses one.",
+        tables::<A>,
+    );
 }
 
 #[derive(Serialize)]
 struct Route {
     prefix: String,
+    /// Of a link-local prefix: the interface on whose link it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
     installed: bool,
     sources: Vec<RouteSource>,
 }
@@ -50,6 +74,7 @@ struct Share {
 
 fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
     let table = super::super::table(a, "table");
+    // A VRF is one of both families.
     match c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
         true => Ok(table),
         false => Err(a.fault("table", format!("there is no table {table}"))),
@@ -60,22 +85,35 @@ fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
-fn target_text(c: &Context, path: Path) -> String {
+/// A prefix without its link in it (see [`net::ip::Packets::scoped`]), and that link's interface if it has one: routes to link-local
+/// addresses are those of one link.
+fn on_link(prefix: IpPrefix) -> (IpPrefix, Option<u32>) {
+    match prefix {
+        IpPrefix::V6(p) if p.len() >= 64 && ipv6::is_link_local(p.bits()) => {
+            let plain = Ipv6Addr::from_bits(p.bits() & !(u128::from(u32::MAX) << 64));
+            (Prefix6::new(plain, p.len()).into(), Some((p.bits() >> 64) as u32))
+        }
+        other => (other, None),
+    }
+}
+
+fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
+    let word = A::FAMILY.word();
     match path {
         Path::Via { next_hop, interface: Some(i) } => format!("via {next_hop} {}", interface_name(c, i)),
         Path::Via { next_hop, interface: None } => format!("via {next_hop}"),
-        Path::Attached(i) => format!("ip4-glean: {}", interface_name(c, i)),
+        Path::Attached(i) => format!("{word}-glean: {}", interface_name(c, i)),
         Path::Local => "dpo-receive".into(),
-        Path::Drop => "dpo-drop ip4".into(),
+        Path::Drop => format!("dpo-drop {word}"),
         Path::Unreachable => "unreachable".into(),
         Path::Prohibit => "prohibit".into(),
-        Path::LinkLocal => "link-local".into(),
-        Path::Table(t) => format!("lookup in ip4 table {t}"),
+        Path::LinkLocal => format!("{word}-link-local: what the routes of the packet's link say"),
+        Path::Table(t) => format!("lookup in {word} table {t}"),
     }
 }
 
 /// Where the routes lead that a next hop was looked for by, such as ` → 10.0.0.2 host-eth0`, if they lead one way.
-fn trail_text(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
+fn trail_text<A: OfFamily>(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
     let mut text: String = trail.hops.iter().skip(1).map(|hop| format!(" → {hop}")).collect();
     match trail.ends[..] {
         [(Path::Via { next_hop, interface: Some(i) }, _)] => {
@@ -88,7 +126,7 @@ fn trail_text(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
             text.extend(leaves_by.map(|i| format!(" {}", interface_name(c, i))));
         }
         [(other, _)] => {
-            let _ = write!(text, " → {}", target_text(c, other));
+            let _ = write!(text, " → {}", target_text::<A>(c, other));
         }
         _ => {}
     }
@@ -109,50 +147,56 @@ fn adjacency_text(c: &Context, object: Option<Object>) -> String {
                     let _ = write!(text, "{b:02x}");
                 }
             }
-            None => text.push_str("arp-ipv4 (incomplete)"),
+            None => {
+                let family = Family::of(adj.next_hop).name().to_lowercase();
+                let _ = write!(text, "arp-{family} (incomplete)");
+            }
         }
         text.push(']');
     }
     text
 }
 
-fn list_text(c: &Context, to: &PathState) -> String {
+fn list_text<A: OfFamily>(c: &Context, to: &PathState) -> String {
     let PathList::One(path) = to.list else {
         let branch = |w: Weighted| match w.weight {
-            1 => target_text(c, w.path),
-            weight => format!("{} weight {weight}", target_text(c, w.path)),
+            1 => target_text::<A>(c, w.path),
+            weight => format!("{} weight {weight}", target_text::<A>(c, w.path)),
         };
         return to.list.weighted().map(branch).collect::<Vec<_>>().join(" and ");
     };
-    let mut text = target_text(c, path);
+    let mut text = target_text::<A>(c, path);
     let adjacency = if let Some(Object::Adjacency(index)) = to.resolved { Some(index) } else { None };
     if let Some(trail) = &to.trail {
         let leaves_by = adjacency.and_then(|index| c.system.router.adjacencies().get(index));
-        text += &trail_text(c, trail, leaves_by.map(|a| a.interface));
+        text += &trail_text::<A>(c, trail, leaves_by.map(|a| a.interface));
     }
     text + &adjacency_text(c, to.resolved)
 }
 
 /// Makes rows out of routes. Paths are shared by many routes, so it keeps the text of the last one, and is for no longer
 /// than nothing changes.
-struct Reader<'c> {
+struct Reader<'c, A> {
     context: &'c Context,
     table: u16,
     last: Option<(u32, RouteSource)>,
+    family: PhantomData<A>,
 }
 
-impl Reader<'_> {
-    fn new(context: &Context, table: u16) -> Reader<'_> {
-        Reader { context, table, last: None }
+impl<A: OfFamily> Reader<'_, A> {
+    fn new(context: &Context, table: u16) -> Reader<'_, A> {
+        Reader { context, table, last: None, family: PhantomData }
     }
 
     /// What the sources say of a prefix; `None` when none says anything.
-    fn route(&mut self, prefix: Prefix4) -> Option<Route> {
-        let sources = self.context.system.router.routes::<Ipv4Addr>().exact(self.table, prefix);
+    fn route(&mut self, prefix: Prefix<A>) -> Option<Route> {
+        let sources = self.context.system.router.routes::<A>().exact(self.table, prefix);
         let sources: Vec<RouteSource> =
             sources.map(|(source, to)| RouteSource { source: source.name(), ..self.paths(to) }).collect();
         let installed = sources.iter().any(|s| s.resolved);
-        (!sources.is_empty()).then(|| Route { prefix: prefix.to_string(), installed, sources })
+        let (prefix, link) = on_link(prefix.into());
+        let link = link.map(|index| interface_name(self.context, index));
+        (!sources.is_empty()).then(|| Route { prefix: prefix.to_string(), link, installed, sources })
     }
 
     fn paths(&mut self, to: &PathState) -> RouteSource {
@@ -161,13 +205,13 @@ impl Reader<'_> {
         }
         let (c, trail) = (self.context, to.trail.as_ref());
         let share = |(path, parts, means)| Share {
-            path: target_text(c, path) + &adjacency_text(c, Some(means)),
+            path: target_text::<A>(c, path) + &adjacency_text(c, Some(means)),
             parts,
         };
         let lost = trail.map_or_else(Vec::new, |t| t.lost.iter().map(ToString::to_string).collect());
         let source = RouteSource {
             source: "",
-            path: list_text(c, to),
+            path: list_text::<A>(c, to),
             resolved: to.resolved.is_some(),
             through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
             reason: (!lost.is_empty()).then(|| lost.join("; ")),
@@ -179,7 +223,8 @@ impl Reader<'_> {
 
 impl Route {
     fn text(&self, out: &mut String) {
-        let _ = writeln!(out, "{}", self.prefix);
+        let link = self.link.as_ref().map_or_else(String::new, |link| format!(" on {link}"));
+        let _ = writeln!(out, "{}{link}", self.prefix);
         let mut first = self.installed;
         for s in &self.sources {
             let reason = s.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
@@ -198,56 +243,58 @@ impl Route {
     }
 }
 
-fn heading(table: u16) -> String {
-    format!("ipv4-VRF:{table}, fib_index:{table}\n")
+fn heading<A: OfFamily>(table: u16) -> String {
+    format!("{}-VRF:{table}, fib_index:{table}\n", A::NAME.to_lowercase())
 }
 
 /// The routes of a VRF. First it gathers the prefixes, which have no order, part by part; then it shows what there is of
 /// them by then.
-struct Fib {
+struct Fib<A: Ip> {
     table: u16,
     gathered: usize,
-    prefixes: Merge<Prefix4>,
+    prefixes: Merge<Prefix<A>>,
     begun: bool,
 }
 
-impl Rows<Context> for Fib {
+impl<A: OfFamily> Rows<Context> for Fib<A> {
     type Row = Route;
 
     fn next(&mut self, c: &Context, page: &mut Vec<Route>) -> bool {
-        if self.gathered < Routes::<Ipv4Addr>::PARTS {
-            self.prefixes.add(c.system.router.routes::<Ipv4Addr>().part(self.table, self.gathered).collect());
+        if self.gathered < Routes::<A>::PARTS {
+            self.prefixes.add(c.system.router.routes::<A>().part(self.table, self.gathered).collect());
             self.gathered += 1;
             return true;
         }
-        let mut reader = Reader::new(c, self.table);
+        let mut reader = Reader::<A>::new(c, self.table);
         page.extend(self.prefixes.by_ref().take(PAGE).filter_map(|prefix| reader.route(prefix)));
         !self.prefixes.is_empty()
     }
 
     fn text(&mut self, page: &[Route], out: &mut String) {
         if !std::mem::replace(&mut self.begun, true) {
-            out.push_str(&heading(self.table));
+            out.push_str(&heading::<A>(self.table));
         }
         page.iter().for_each(|route| route.text(out));
     }
 }
 
-fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
-    let routes = c.system.router.routes::<Ipv4Addr>();
-    let wanted = match a.get::<(Ipv4Addr, u8)>("prefix") {
+    let routes = c.system.router.routes::<A>();
+    let wanted = match a.get::<Address>("prefix").and_then(Address::of::<A>) {
         None => {
-            let fib = Fib { table, gathered: 0, prefixes: Merge::default(), begun: false };
+            let fib = Fib::<A> { table, gathered: 0, prefixes: Merge::default(), begun: false };
             return Ok(Output::rows(fib, a.json()));
         }
         // An address: the route that packets to it take.
-        Some((address, 32)) => routes.lookup(table, address).map(|(prefix, ..)| prefix),
-        Some((address, len)) => Some(Prefix4::new(address, len)),
+        Some(Address { address, len }) if len == A::Bits::BITS => {
+            routes.lookup(table, address).map(|(prefix, ..)| prefix)
+        }
+        Some(network) => Some(network.prefix()),
     };
-    match wanted.and_then(|prefix| Reader::new(c, table).route(prefix)) {
+    match wanted.and_then(|prefix| Reader::<A>::new(c, table).route(prefix)) {
         Some(route) => {
-            let mut text = heading(table);
+            let mut text = heading::<A>(table);
             route.text(&mut text);
             Ok(Output::show([route], text))
         }
@@ -263,9 +310,9 @@ struct Summary {
     lookup_memory_bytes: usize,
 }
 
-fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn summary<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
-    let routes = c.system.router.routes::<Ipv4Addr>();
+    let routes = c.system.router.routes::<A>();
     let by_length: BTreeMap<u8, usize> =
         (0..).zip(routes.lengths(table).iter().copied()).filter(|(_, count)| *count > 0).collect();
     let s = Summary {
@@ -277,7 +324,8 @@ fn summary(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let mut t = Table::new(&["Prefix length", "Count"]);
     s.by_length.iter().for_each(|(len, n)| t.row(vec![len.to_string(), n.to_string()]));
     let text = format!(
-        "ipv4-VRF:{table}, fib_index:{table}\n{t}{} routes, lookup table {:.1} MiB\n",
+        "{}{t}{} routes, lookup table {:.1} MiB\n",
+        heading::<A>(table),
         s.routes,
         s.lookup_memory_bytes as f64 / f64::from(1 << 20)
     );
@@ -293,25 +341,26 @@ struct Vrf {
 }
 
 /// VRFs, from one on.
-struct Vrfs {
+struct Vrfs<A> {
+    family: PhantomData<A>,
     next: Option<u16>,
     /// Only this one, in detail.
     one: bool,
 }
 
-impl Rows<Context> for Vrfs {
+impl<A: OfFamily> Rows<Context> for Vrfs<A> {
     type Row = Vrf;
 
     fn next(&mut self, c: &Context, page: &mut Vec<Vrf>) -> bool {
         let r = &c.system.router;
         // Each asks all interfaces, so a page is short.
-        let all = r.routes::<Ipv4Addr>().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
+        let all = r.routes::<A>().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
         let found: Vec<u16> = all.take(if self.one { 1 } else { 8 }).collect();
         page.extend(found.iter().map(|&table| Vrf {
             table,
             interfaces: r.interfaces().filter(|i| i.fib == table).map(|i| i.name.clone()).collect(),
-            routes: r.routes::<Ipv4Addr>().count(table),
-            lookup_memory_bytes: r.routes::<Ipv4Addr>().memory_bytes(table),
+            routes: r.routes::<A>().count(table),
+            lookup_memory_bytes: r.routes::<A>().memory_bytes(table),
         }));
         self.next = found.last().and_then(|last| last.checked_add(1)).filter(|_| !self.one);
         self.next.is_some()
@@ -319,7 +368,7 @@ impl Rows<Context> for Vrfs {
 
     fn text(&mut self, page: &[Vrf], out: &mut String) {
         for v in page {
-            let _ = writeln!(out, "[{0}] table_id:{0} ipv4-VRF:{0}", v.table);
+            let _ = writeln!(out, "[{0}] table_id:{0} {1}-VRF:{0}", v.table, A::NAME.to_lowercase());
             if self.one {
                 let mib = v.lookup_memory_bytes as f64 / f64::from(1 << 20);
                 let _ = writeln!(out, "  routes: {}, lookup table {mib:.1} MiB", v.routes);
@@ -330,9 +379,12 @@ impl Rows<Context> for Vrfs {
     }
 }
 
-fn tables(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn tables<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let one = a.get::<u16>("table").map(|_| table_of(c, a)).transpose()?;
-    Ok(Output::rows(Vrfs { next: Some(one.unwrap_or(0)), one: one.is_some() }, a.json()))
+    Ok(Output::rows(
+        Vrfs::<A> { family: PhantomData, next: Some(one.unwrap_or(0)), one: one.is_some() },
+        a.json(),
+    ))
 }
 
 #[derive(Serialize)]

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use net::interface::Kind;
+use net::ip::Address;
 use net::router::InterfaceInfo;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::intent::mode_word;
+use crate::intent::{Family, mode_word};
 use crate::rates::Rate;
 
 /// Declares the commands.
@@ -105,20 +106,25 @@ fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
 }
 
 /// The interfaces that a command is about: one, or all in order of their indices.
-struct Chosen {
+pub(super) struct Chosen {
     next: u32,
     one: bool,
 }
 
 impl Chosen {
-    fn new(c: &Context, a: &Args) -> Result<Chosen, CliError> {
+    pub(super) fn new(c: &Context, a: &Args) -> Result<Chosen, CliError> {
         let one = a.get::<String>("interface").is_some();
         let next = chosen(c, a)?.first().filter(|_| one).map_or(0, |i| i.index);
         Ok(Chosen { next, one })
     }
 
     /// Appends a row for each of the next ones; returns whether there may be more.
-    fn page<R>(&mut self, c: &Context, page: &mut Vec<R>, row: impl Fn(&InterfaceInfo) -> R) -> bool {
+    pub(super) fn page<R>(
+        &mut self,
+        c: &Context,
+        page: &mut Vec<R>,
+        row: impl Fn(&InterfaceInfo) -> R,
+    ) -> bool {
         let behind = c.system.router.interfaces_from(self.next);
         let wanted = behind.take_while(|i| !self.one || i.index == self.next);
         let mut last = None;
@@ -298,7 +304,13 @@ struct Addresses {
     name: String,
     admin_up: bool,
     table: u16,
-    addresses: Vec<String>,
+    #[serde(serialize_with = "as_texts")]
+    addresses: Vec<Address>,
+}
+
+/// Addresses as people write them.
+fn as_texts<S: Serializer>(addresses: &[Address], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_seq(addresses.iter().map(ToString::to_string))
 }
 
 struct AllAddresses(Chosen);
@@ -311,7 +323,7 @@ impl Rows<Context> for AllAddresses {
             name: i.name.clone(),
             admin_up: i.admin_up,
             table: i.fib,
-            addresses: i.addresses.iter().map(ToString::to_string).collect(),
+            addresses: i.addresses.clone(),
         })
     }
 
@@ -319,7 +331,9 @@ impl Rows<Context> for AllAddresses {
         for i in page {
             let _ = writeln!(out, "{} ({}):", i.name, if i.admin_up { "up" } else { "dn" });
             for address in &i.addresses {
-                let table = if i.table == 0 { String::new() } else { format!(" ip4 table-id {}", i.table) };
+                let word = Family::of(address.address).word();
+                let table =
+                    if i.table == 0 { String::new() } else { format!(" {word} table-id {}", i.table) };
                 let _ = writeln!(out, "  L3 {address}{table}");
             }
         }

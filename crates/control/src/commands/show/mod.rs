@@ -2,40 +2,36 @@
 
 mod fib;
 mod interface;
+mod ip6;
 mod machine;
+mod neighbor;
 mod runtime;
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::Part;
 use infra::mem::PageSize;
-use net::neighbor::NeighborView;
 use serde::Serialize;
 
 use super::config::CHANGED;
 use super::{Context, Output};
-use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
+use crate::cli::{CliError, PAGE, Registry, Rows, Table};
 use crate::intent::{Key, dump, in_order, without_secrets};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     interface::register(r);
     fib::register(r);
+    neighbor::register::<Ipv4Addr>(r);
+    neighbor::register::<Ipv6Addr>(r);
+    ip6::register(r);
     runtime::register(r);
     machine::register(r);
     r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
     r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));
-    // The singular is a command too, not the beginning of two.
-    for noun in ["neighbors", "neighbor"] {
-        r.add(
-            &format!("show ip {noun} [<interface:interface>] [max <n:u32>]"),
-            "Show neighbours, or the first n.",
-            |c, a| Ok(neighbors(c, a)),
-        );
-    }
     r.add("show config", "Show the commands that make the configuration as it is.", |c, a| {
         Ok(Output::rows(
             Config {
@@ -251,57 +247,6 @@ fn threads(c: &Context) -> Output {
         t.row(row);
     }
     Output::show(&all, t.to_string())
-}
-
-/// Neighbours in order of interface and address.
-struct Neighbors {
-    /// Only those on this interface.
-    interface: Option<u32>,
-    last: Option<(u32, Ipv4Addr)>,
-    /// How many there may be more.
-    left: usize,
-    table: Table,
-}
-
-impl Rows<Context> for Neighbors {
-    type Row = NeighborView;
-
-    fn next(&mut self, c: &Context, page: &mut Vec<NeighborView>) -> bool {
-        // Before the first address of an interface there is what is on others.
-        let first = self.last.or(self.interface.and_then(|i| Some((i.checked_sub(1)?, Ipv4Addr::BROADCAST))));
-        let all = c.system.router.neighbors_behind(first);
-        let (mut last, before) = (None, page.len());
-        for (key, view) in
-            all.take_while(|(key, _)| self.interface.is_none_or(|i| i == key.0)).take(PAGE.min(self.left))
-        {
-            page.push(view);
-            last = Some(key);
-        }
-        self.last = last;
-        self.left -= page.len() - before;
-        last.is_some()
-    }
-
-    fn text(&mut self, page: &[NeighborView], out: &mut String) {
-        for n in page {
-            self.table.row(vec![
-                format!("{:.4}", n.age),
-                n.ip.clone(),
-                n.flags.into(),
-                n.mac.clone().unwrap_or_else(|| "-".into()),
-                n.interface.clone(),
-            ]);
-        }
-        self.table.flush(out);
-    }
-}
-
-fn neighbors(c: &Context, a: &Args) -> Output {
-    let interface = a.get::<String>("interface");
-    let interface = interface.and_then(|name| c.system.router.interface_named(&name)).map(|i| i.index);
-    let table = Table::new(&["Age", "IP", "Flags", "Ethernet", "Interface"]);
-    let left = a.get::<u32>("n").map_or(usize::MAX, |n| n as usize);
-    Output::rows(Neighbors { interface, last: None, left, table }, a.json())
 }
 
 /// Done, and nothing to say.

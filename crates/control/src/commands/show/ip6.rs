@@ -1,0 +1,95 @@
+//! IPv6 on interfaces.
+
+use std::fmt::Write;
+use std::net::Ipv6Addr;
+
+use net::nd::Standing;
+use net::router::{InterfaceInfo, Router};
+use serde::Serialize;
+
+use super::super::{Context, Output};
+use super::interface::Chosen;
+use crate::cli::{Args, CliError, Registry, Rows};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add(
+        "show ip6 interface [<interface:interface>]",
+        "Show the interfaces that speak IPv6: their addresses, how these stand, and the groups that they have joined.",
+        show,
+    );
+}
+
+#[derive(Serialize)]
+struct Interface {
+    name: String,
+    admin_up: bool,
+    /// Whether IPv6 is spoken even without an address that was given.
+    enabled: bool,
+    link_local: Option<Ipv6Addr>,
+    addresses: Vec<Stand>,
+    groups: Vec<Ipv6Addr>,
+}
+
+#[derive(Serialize)]
+struct Stand {
+    address: String,
+    /// `tentative`, `unique`, `duplicate`, or `unused` while the interface is.
+    state: &'static str,
+}
+
+impl Interface {
+    /// What there is to say of an interface that speaks IPv6.
+    fn of(router: &Router, i: &InterfaceInfo) -> Option<Interface> {
+        let state = |address| match i.standing(address) {
+            Some(Standing::Tentative) => "tentative",
+            Some(Standing::Unique) => "unique",
+            Some(Standing::Duplicate) => "duplicate",
+            None => "unused",
+        };
+        let stand = |a: net::ip::Address<Ipv6Addr>| Stand { address: a.to_string(), state: state(a.address) };
+        i.speaks_ip6().then(|| Interface {
+            name: i.name.clone(),
+            admin_up: i.admin_up,
+            enabled: i.ip6,
+            link_local: i.link_local(),
+            addresses: i.all_ip6().into_iter().map(stand).collect(),
+            groups: router.groups(i.index).collect(),
+        })
+    }
+}
+
+/// Interfaces from an index on.
+struct Interfaces(Chosen);
+
+impl Rows<Context> for Interfaces {
+    type Row = Interface;
+
+    fn next(&mut self, c: &Context, page: &mut Vec<Interface>) -> bool {
+        let mut all = Vec::new();
+        let more = self.0.page(c, &mut all, |i| Interface::of(&c.system.router, i));
+        page.extend(all.into_iter().flatten());
+        more
+    }
+
+    fn text(&mut self, page: &[Interface], out: &mut String) {
+        for i in page {
+            let _ = writeln!(out, "{} is admin {}", i.name, if i.admin_up { "up" } else { "down" });
+            for a in &i.addresses {
+                let _ = writeln!(out, "  {} ({})", a.address, a.state);
+            }
+            i.groups.iter().for_each(|group| *out += &format!("  joined {group}\n"));
+        }
+    }
+}
+
+fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    if let Some(name) = a.get::<String>("interface")
+        && c.system.router.interface_named(&name).is_some_and(|i| !i.speaks_ip6())
+    {
+        let message =
+            format!("{name} speaks no IPv6: give it an IPv6 address, or say enable ip6 interface {name}");
+        return Err(a.fault("interface", message));
+    }
+    Ok(Output::rows(Interfaces(Chosen::new(c, a)?), a.json()))
+}
