@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use infra::lpm::Address as _;
 use net::ip::{
-    Address, Ip, IpPrefix, Object, Path, PathList, PathState, Prefix, Prefix6, Routes, Trail, Weighted,
+    Address, Ip, IpPrefix, Object, Packets, Path, PathList, PathState, Prefix, Prefix6, Routes, Trail,
+    Weighted,
 };
 use serde::Serialize;
-use wire::ipv6;
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, Merge, PAGE, Registry, Rows, Table};
@@ -89,9 +89,9 @@ fn interface_name(c: &Context, index: u32) -> String {
 /// addresses are those of one link.
 fn on_link(prefix: IpPrefix) -> (IpPrefix, Option<u32>) {
     match prefix {
-        IpPrefix::V6(p) if p.len() >= 64 && ipv6::is_link_local(p.bits()) => {
-            let plain = Ipv6Addr::from_bits(p.bits() & !(u128::from(u32::MAX) << 64));
-            (Prefix6::new(plain, p.len()).into(), Some((p.bits() >> 64) as u32))
+        IpPrefix::V6(p) if p.len() >= 64 => {
+            let (bits, interface) = Ipv6Addr::unscoped(p.bits());
+            (Prefix6::new(Ipv6Addr::from_bits(bits), p.len()).into(), interface)
         }
         other => (other, None),
     }
