@@ -127,6 +127,28 @@ pub fn register(r: &mut Registry<Context>) {
         disable_ip6,
     );
     r.add(
+        "set interface unnumbered <interface:interface> use <lender:interface>",
+        "Let an interface without addresses use those of another one.",
+        |c, a| {
+            let key = Key::Unnumbered(a.need("interface")?);
+            let value = Value::Unnumbered(a.need("lender")?);
+            done(c, vec![Change::set(key, value)]).map_err(|e| a.about("interface", e))
+        },
+    );
+    r.add(
+        "set interface unnumbered del <interface:interface>",
+        "Let an interface use no other one's addresses.",
+        |c, a| c.unset(Key::Unnumbered(a.need("interface")?)),
+    );
+    r.add(
+        "set interface proxy-arp <interface:interface> [enable | disable]",
+        "Answer on an interface for hosts that are reached by others: ARP, and Neighbor Discovery if IPv6 is spoken there.",
+        |c, a| {
+            let on = !a.has("disable");
+            change(c, a, "interface", |i| i.proxy = on)
+        },
+    );
+    r.add(
         "set interface ip address [del] <interface:interface> <address:address>",
         "Give an interface an address, or take it away.",
         change_address,

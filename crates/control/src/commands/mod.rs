@@ -12,6 +12,7 @@ mod long;
 mod memif;
 mod monitor;
 mod mss;
+mod nd;
 mod neighbor;
 mod ping;
 mod reassembly;
@@ -271,6 +272,7 @@ pub fn registry() -> Registry<Context> {
     memif::register(&mut r);
     route::register(&mut r);
     load::register(&mut r);
+    nd::register(&mut r);
     neighbor::register(&mut r);
     show::register(&mut r);
     trace::register(&mut r);

@@ -10,13 +10,13 @@ use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "set urpf ip4 {rx | tx} {off | strict | loose} <interface:interface>",
+        "set urpf {ip4 | ip6} {rx | tx} {off | strict | loose} <interface:interface>",
         "Check the sources of packets that come in by an interface (RFC 3704): strict, the route to the source leaves by this \
          interface; loose, there is one. The default route counts.",
         set,
     );
     r.add("show urpf", "Show the interfaces whose packets' sources are checked, and what failed.", |_, a| {
-        let table = Table::new(&["Interface", "Mode", "Dropped packets"]);
+        let table = Table::new(&["Interface", "IPv4", "IPv6", "Dropped packets"]);
         Ok(Output::rows(Checks { next: 0, table }, a.json()))
     });
 }
@@ -26,13 +26,17 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         return Err(a.fault("tx", "sources are checked where packets come in: rx, on each such interface"));
     }
     let mode = Urpf::ALL.into_iter().find(|mode| a.has(mode.word())).unwrap_or_default();
-    change(c, a, "interface", |i| i.urpf = mode)
+    let six = a.has("ip6");
+    change(c, a, "interface", |i| if six { i.urpf6 = mode } else { i.urpf = mode })
 }
 
 #[derive(Serialize)]
 struct Check {
     interface: String,
+    /// Of IPv4.
     mode: &'static str,
+    mode_ip6: &'static str,
+    /// Of both families.
     dropped_packets: u64,
 }
 
@@ -49,9 +53,10 @@ impl Rows<Context> for Checks {
         let router = &c.system.router;
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
-            if i.urpf != Urpf::Off {
+            if (i.urpf, i.urpf6) != (Urpf::Off, Urpf::Off) {
                 let [dropped_packets] = router.tables().urpf.read(i.index);
-                page.push(Check { interface: i.name.clone(), mode: i.urpf.word(), dropped_packets });
+                let (mode, mode_ip6) = (i.urpf.word(), i.urpf6.word());
+                page.push(Check { interface: i.name.clone(), mode, mode_ip6, dropped_packets });
             }
             last = Some(i.index);
         }
@@ -64,6 +69,7 @@ impl Rows<Context> for Checks {
             self.table.row(vec![
                 check.interface.clone(),
                 check.mode.into(),
+                check.mode_ip6.into(),
                 check.dropped_packets.to_string(),
             ]);
         }

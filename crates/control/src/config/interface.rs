@@ -367,12 +367,17 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     let urpf = fields.take("urpf").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
     interface.urpf = urpf.and_then(Urpf::parse).unwrap_or_default();
     interface.mss = fields.take("tcp-mss-clamp").and_then(|n| mss(r, n)).unwrap_or_default();
+    let urpf6 = fields.take("urpf6").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
+    interface.urpf6 = urpf6.and_then(Urpf::parse).unwrap_or_default();
+    interface.proxy = fields.take("proxy-arp").and_then(|n| r.truth(n)).unwrap_or(false);
+    interface.advertisement =
+        fields.take("router-advertisement").and_then(|n| super::advertisement::read(r, n)).map(Box::new);
+    let unnumbered = fields.take("unnumbered").and_then(|n| Some((n.at, r.text(n)?.to_string())));
     interface.ip6 = fields.take("ip6").and_then(|n| r.truth(n)).unwrap_or(false);
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
     interface.table = table.flatten().unwrap_or(0);
     for (name, what) in [
         ("lcp", "mirror of interfaces in Linux"),
-        ("unnumbered", "unnumbered interface"),
         ("l2xc", "cross-connect"),
         ("mpls", "MPLS"),
         ("sflow", "sFlow"),
@@ -386,6 +391,9 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
         if !list.is_empty() && table != Some(None) {
             reading.set(node.at, Key::Addresses(name.into()), Value::Addresses(list));
         }
+    }
+    if let Some((at, lender)) = unnumbered {
+        reading.set(at, Key::Unnumbered(name.into()), Value::Unnumbered(lender));
     }
     if let Some(node) = fields.take("neighbors") {
         for (ip, at, node) in reading.r.entries(node) {

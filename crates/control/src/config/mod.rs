@@ -16,6 +16,7 @@
 //!
 //! Every fault of a file is reported at once, each with line and column, and then nothing is done.
 
+mod advertisement;
 mod document;
 mod interface;
 mod receive;

@@ -385,7 +385,15 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("table", (i.table != 0).then_some(i.table));
     super::receive::write(t, &i.receive);
     t.field("ip6", i.ip6.then_some(true));
+    t.field("proxy-arp", i.proxy.then_some(true));
+    if let Some(says) = &i.advertisement {
+        super::advertisement::write(t, says);
+    }
+    if let Some(Value::Unnumbered(lender)) = tree.get(&Key::Unnumbered(name.into())) {
+        t.field("unnumbered", Some(quoted(lender)));
+    }
     t.field("urpf", (i.urpf != Urpf::Off).then(|| quoted(i.urpf.word())));
+    t.field("urpf6", (i.urpf6 != Urpf::Off).then(|| quoted(i.urpf6.word())));
     let direction = match i.mss.clamping {
         Clamping::Off | Clamping::Both => String::new(),
         one => format!(", direction: {}", one.word()),

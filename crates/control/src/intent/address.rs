@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::ip::Address;
 
-use super::{Key, Refused, View, neighbor, refuse, route};
+use super::{Key, Refused, Value, View, neighbor, refuse, route};
 use crate::system::System;
 
 /// Connected networks of one VRF must be apart, whatever interfaces they are on, unless they are link-local; no route may lead to the router itself,
@@ -14,6 +14,9 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
     let table = view.must_have_interface(interface)?.table;
     if list.is_empty() {
         return refuse(format!("{interface} has an empty list of addresses: leave it out"));
+    }
+    if let Some(Value::Unnumbered(lender)) = view.get(&Key::Unnumbered(interface.into())) {
+        return refuse(format!("{interface} uses the addresses of {lender}: it is to have none of its own"));
     }
     // Each address that cannot be is named.
     let mut faults = Vec::new();

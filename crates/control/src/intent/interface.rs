@@ -1,11 +1,13 @@
 //! Interfaces and sub-interfaces.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
 use net::ip::{Clamping, Mss, Urpf};
+use net::nd::Advertisement;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
@@ -88,6 +90,12 @@ pub struct Interface {
     pub mss: Mss,
     /// Whether IPv6 is spoken on it, even without an IPv6 address that it was given.
     pub ip6: bool,
+    /// How the sources of IPv6 packets that come in by it are checked.
+    pub urpf6: Urpf,
+    /// Whether it answers for hosts that are behind other interfaces.
+    pub proxy: bool,
+    /// What hosts on its link are told of the router, if they are.
+    pub advertisement: Option<Box<Advertisement>>,
 }
 
 /// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
@@ -111,6 +119,9 @@ impl Interface {
             urpf: Urpf::Off,
             mss: Mss::default(),
             ip6: false,
+            urpf6: Urpf::Off,
+            proxy: false,
+            advertisement: None,
         }
     }
 
@@ -248,7 +259,16 @@ impl Interface {
             r.set_mac(index, self.mac)?;
         }
         if self.urpf != old.urpf {
-            r.set_urpf(index, self.urpf)?;
+            r.set_urpf::<Ipv4Addr>(index, self.urpf)?;
+        }
+        if self.urpf6 != old.urpf6 {
+            r.set_urpf::<Ipv6Addr>(index, self.urpf6)?;
+        }
+        if self.proxy != old.proxy {
+            r.set_proxy(index, self.proxy)?;
+        }
+        if self.advertisement != old.advertisement {
+            r.set_advertisement(index, self.advertisement.as_deref().cloned())?;
         }
         if self.mss != old.mss {
             r.set_mss(index, self.mss)?;
@@ -315,6 +335,15 @@ impl Interface {
         super::receive::dump(plain, &self.receive, &mut lines);
         if self.urpf != Urpf::Off {
             lines.push(format!("set urpf ip4 rx {} {name}", self.urpf.word()));
+        }
+        if self.urpf6 != Urpf::Off {
+            lines.push(format!("set urpf ip6 rx {} {name}", self.urpf6.word()));
+        }
+        if self.proxy {
+            lines.push(format!("set interface proxy-arp {name} enable"));
+        }
+        if let Some(advertisement) = &self.advertisement {
+            lines.extend(super::advertisement::dump(&name, advertisement));
         }
         if self.mss.clamping != Clamping::Off {
             let (which, most) = (self.mss.clamping.word(), self.mss.ip4);

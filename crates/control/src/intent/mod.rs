@@ -11,6 +11,7 @@
 
 mod abilities;
 mod address;
+mod advertisement;
 mod family;
 mod feature;
 mod index;
@@ -23,6 +24,7 @@ mod receive;
 mod route;
 mod store;
 mod table;
+mod unnumbered;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,6 +38,7 @@ use net::router::RouterError;
 
 pub use abilities::Abilities;
 pub use address::{FIRST, LAST};
+pub(crate) use advertisement::{PREFERENCES, word as preference_word};
 pub use family::{Family, OfFamily};
 pub use interface::{Interface, Spec, VLANS, can_be_name};
 pub use journal::{Entry, Journal, Way};
@@ -69,6 +72,8 @@ pub enum Key {
     SubInterface(String),
     /// A feature that is on: interface, arc, feature.
     Feature(String, String, String),
+    /// An interface that uses the addresses of another one.
+    Unnumbered(String),
     /// The addresses of an interface.
     Addresses(String),
     /// A static neighbour on an interface.
@@ -92,6 +97,8 @@ pub enum Value {
     Interface(Box<Interface>),
     /// See [`Key::Feature`].
     Feature,
+    /// See [`Key::Unnumbered`]: the other one's name.
+    Unnumbered(String),
     /// See [`Key::Addresses`]: at least one, the primary one of each family before its others.
     Addresses(Vec<Address>),
     /// See [`Key::Neighbor`].
@@ -130,6 +137,7 @@ fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) ->
         (Key::MemifSocket(id), Value::MemifSocket(_)) => memif::validate_socket(*id),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
         (Key::Feature(i, arc, f), Value::Feature) => feature::validate(i, arc, f, view, abilities),
+        (Key::Unnumbered(i), Value::Unnumbered(lender)) => unnumbered::validate(i, lender, view),
         (Key::Addresses(i), Value::Addresses(list)) => address::validate(i, list, view),
         (Key::Neighbor(i, ip), Value::Neighbor(n)) => n.validate(i, *ip, view),
         (Key::Route(table, prefix), Value::Route(r)) => r.validate(*table, *prefix, view),
@@ -170,6 +178,7 @@ pub(crate) fn needs<'a>(key: &'a Key, value: &'a Value) -> impl Iterator<Item = 
             Spec::Sub { parent, .. } => ([Some(i.table), None], vec![parent]),
             _ => ([Some(i.table), None], Vec::new()),
         },
+        (Key::Unnumbered(i), Value::Unnumbered(lender)) => ([None; 2], vec![i, lender]),
         (Key::Feature(i, ..) | Key::Addresses(i) | Key::Neighbor(i, _), _) => ([None; 2], vec![i]),
         (Key::Route(table, _), Value::Route(r)) => {
             let other =
@@ -211,6 +220,10 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
         }
         (Key::Interface(n) | Key::SubInterface(n), _, None) => Interface::withdraw(n, system),
         (Key::Feature(i, arc, f), _, new) => feature::apply(i, arc, f, new.is_some(), system),
+        (Key::Unnumbered(i), _, Some(Value::Unnumbered(lender))) => {
+            unnumbered::apply(i, Some(lender), system)
+        }
+        (Key::Unnumbered(i), _, None) => unnumbered::apply(i, None, system),
         (Key::Addresses(i), old, new) => address::apply(i, list(old), list(new), system),
         (Key::Neighbor(i, ip), _, Some(Value::Neighbor(n))) => n.apply(i, *ip, system),
         (Key::Neighbor(i, ip), _, None) => Neighbor::withdraw(i, *ip, system),
@@ -257,6 +270,7 @@ pub fn dump(key: &Key, value: &Value, indices: bool) -> Vec<String> {
         (Key::MemifSocket(id), Value::MemifSocket(path)) => vec![memif::dump_socket(*id, path)],
         (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n, indices),
         (Key::Feature(i, arc, f), _) => vec![feature::dump(&quote(i), arc, f)],
+        (Key::Unnumbered(i), Value::Unnumbered(lender)) => vec![unnumbered::dump(i, lender)],
         (Key::Addresses(i), Value::Addresses(list)) => address::dump(&quote(i), list),
         (Key::Neighbor(i, ip), Value::Neighbor(n)) => vec![n.dump(&quote(i), *ip)],
         (Key::Route(t, p), Value::Route(r)) => r.dump(*t, *p),

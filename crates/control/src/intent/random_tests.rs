@@ -10,6 +10,7 @@ use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
 use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, Urpf};
+use net::nd::Advertisement;
 use net::router::{Receive, ReceiveQueue, Router};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -33,7 +34,8 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
         lines.push(format!("queues of {} {:?}, sources: {:?}, {:?}", i.name, i.receive, i.urpf, i.mss));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
-        lines.push(format!("IPv6 on {}: {} {own:?}", i.name, i.ip6));
+        lines.push(format!("IPv6 on {}: {} {own:?} {:?} {:?}", i.name, i.ip6, i.urpf6, i.advertisement));
+        lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
     }
@@ -141,7 +143,13 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
     let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
     let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, ip4)| Mss { clamping, ip4 }));
-    let receive = (receive(), urpf, mss, prop::bool::weighted(0.2));
+    let urpf6 = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
+    let advertisement = prop::option::weighted(0.2, (any::<bool>(), 0u16..9));
+    let advertisement = advertisement.prop_map(|some| {
+        some.map(|(managed, lifetime)| Box::new(Advertisement { managed, lifetime, ..Advertisement::default() }))
+    });
+    let rare = || prop::bool::weighted(0.2);
+    let receive = (receive(), urpf, mss, (rare(), urpf6, rare(), advertisement));
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, tags, any::<bool>(), set).prop_map(
@@ -149,7 +157,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             n,
             (outer_service, outer, inner),
             plain,
-            (up, mtu, mac, table, index, description, (receive, urpf, mss, ip6)),
+            (up, mtu, mac, table, index, description, (receive, urpf, mss, rest)),
         )| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
@@ -167,8 +175,23 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             let queues = matches!(spec, Spec::Generator(_));
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            let interface =
-                Interface { spec, up, mtu, mac, table, index, description, receive, urpf, mss, ip6 };
+            let (ip6, urpf6, proxy, advertisement) = rest;
+            let interface = Interface {
+                up,
+                mtu,
+                mac,
+                table,
+                index,
+                description,
+                receive,
+                urpf,
+                mss,
+                ip6,
+                urpf6,
+                proxy,
+                advertisement,
+                ..Interface::new(spec)
+            };
             (key, Value::Interface(Box::new(interface)))
         },
     )

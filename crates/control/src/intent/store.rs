@@ -576,6 +576,7 @@ pub fn name(key: &Key) -> String {
         Key::NeighborBounds(f) => format!("the bounds of the table of {} neighbours", f.name()),
         Key::Interface(n) | Key::SubInterface(n) => format!("interface {n}"),
         Key::Feature(i, arc, f) => format!("feature {f} of {arc} on {i}"),
+        Key::Unnumbered(i) => format!("the addresses that {i} uses"),
         Key::Addresses(i) => format!("the addresses of {i}"),
         Key::Neighbor(i, ip) => format!("neighbor {ip} on {i}"),
         Key::Reassembly(kind) => super::reassembly_name(*kind).to_string(),

@@ -151,6 +151,11 @@ impl Adjacencies {
         }
     }
 
+    /// The index of the adjacency to a neighbour, if somebody uses it.
+    pub fn index_of(&self, interface: u32, next_hop: IpAddr) -> Option<u32> {
+        self.by_neighbor.get(&(interface, next_hop)).map(|e| e.index)
+    }
+
     /// The adjacency at `index`.
     pub fn get(&self, index: u32) -> Option<&Adjacency> {
         self.records.get(index)

@@ -11,3 +11,4 @@ pub mod listener;
 
 pub use advertisement::Advertisement;
 pub use dad::Standing;
+pub use wire::nd::Preference;

@@ -55,6 +55,8 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// How the sources of packets that come in by it are checked.
     pub urpf: Urpf,
+    /// The same of IPv6.
+    pub urpf6: Urpf,
     /// How the largest segments of TCP are lowered.
     pub mss: Mss,
     /// Address and MTU that it began with.

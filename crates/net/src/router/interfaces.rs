@@ -11,7 +11,7 @@ use wire::Mac;
 use super::{DeviceState, InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
-use crate::ip::{Affected, IpPrefix, Mss, Network, Packets, Urpf};
+use crate::ip::{Affected, IpPrefix, Mss, Network, Urpf};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -168,6 +168,7 @@ impl Router {
             device: None,
             own_mac: None,
             urpf: Urpf::Off,
+            urpf6: Urpf::Off,
             mss: Mss::default(),
             receive: super::Receive::default(),
             initial,
@@ -469,20 +470,21 @@ impl Router {
         self.changed(index)
     }
 
-    /// Says whether the sources of packets that come in by an interface are checked, and how.
+    /// Says whether the sources of a family's packets that come in by an interface are checked, and how.
     ///
     /// # Errors
     /// When there is none.
-    pub fn set_urpf(&mut self, index: u32, mode: Urpf) -> Result<(), RouterError> {
-        let before = self.interface(index)?.urpf;
+    pub fn set_urpf<A: Routed>(&mut self, index: u32, mode: Urpf) -> Result<(), RouterError> {
+        self.interface(index)?;
+        let before = *A::urpf(self.info_mut(index)?);
         // The new one first: nothing passes unchecked in between.
         for (mode, on) in [(mode, true), (before, false)].into_iter().filter(|_| before != mode) {
-            if let Some(feature) = mode.feature::<Ipv4Addr>() {
-                let arc = Ipv4Addr::NODES.unicast;
+            if let Some(feature) = mode.feature::<A>() {
+                let arc = A::NODES.unicast;
                 self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
             }
         }
-        self.info_mut(index)?.urpf = mode;
+        *A::urpf(self.info_mut(index)?) = mode;
         Ok(())
     }
 

@@ -300,3 +300,30 @@ fn queries_for_listeners_are_answered() {
     let expected = [own(0), link_local(0)].map(|a| Ipv6Addr::from_bits(ipv6::solicited_node(a.to_bits())));
     assert!(expected.iter().all(|g| groups.contains(g)), "{groups:?}");
 }
+
+#[test]
+fn rfc4861_7_3_3_a_neighbour_that_is_used_is_asked_and_one_that_does_not_answer_is_forgotten() {
+    let mut lab = lab();
+    lab.receive(0, 0, datagram(B, 64));
+    lab.advertises(1, (B_MAC, B), own(1));
+    assert!(lab.host_route6(B));
+    let state =
+        |lab: &Lab| lab.router.neighbors::<Ipv6Addr>().find(|n| n.ip == B.to_string()).map(|n| n.state);
+    lab.pass(60_000);
+    lab.sent(1);
+    assert_eq!(state(&lab), Some("stale"));
+    lab.pass(60_000);
+    assert_eq!((state(&lab), lab.sent(1).len()), (Some("stale"), 0), "nobody asks for one that is not used");
+    lab.receive(0, 0, datagram(B, 64));
+    assert_eq!(packet(&lab.sent(1)[0]).0.dst(), B_MAC, "it is used all the same");
+    lab.pass(1000);
+    assert_eq!(state(&lab), Some("delay"));
+    lab.pass(6000);
+    let asked = lab.sent(1);
+    let (header, _, what, _) = message(&asked[0]);
+    assert_eq!((header.dst(), what), (B_MAC, Message::NeighborSolicitation { target: B }));
+    lab.pass(4000);
+    assert_eq!(state(&lab), None);
+    assert!(!lab.host_route6(B));
+    lab.sent(1);
+}

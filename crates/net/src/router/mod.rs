@@ -19,6 +19,7 @@ mod poll;
 mod reassembly;
 mod routes;
 mod side;
+mod usage;
 mod workers;
 
 use std::fmt;
@@ -138,6 +139,7 @@ pub struct Router {
     ip4: Side<Ipv4Addr>,
     ip6: Side<Ipv6Addr>,
     nd: ip6::Ip6,
+    usage: usage::Usage,
     budget: budget::Budget,
     pings: ping::Pings,
     // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
@@ -200,6 +202,7 @@ impl Router {
             ip4: Side::new(&domain, ip4)?,
             ip6: Side::new(&domain, ip6)?,
             nd: ip6::Ip6::default(),
+            usage: usage::Usage::default(),
             budget: budget::Budget::default(),
             pings: ping::Pings::default(),
             domain,

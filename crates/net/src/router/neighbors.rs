@@ -219,6 +219,7 @@ impl Router {
         self.neighbor_timeouts::<Ipv4Addr>(now);
         self.neighbor_timeouts::<Ipv6Addr>(now);
         self.handle_ip6_timeouts(now);
+        self.watch_usage(now);
     }
 
     fn neighbor_timeouts<A: Routed>(&mut self, now: u64) {

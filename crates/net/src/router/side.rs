@@ -9,7 +9,7 @@ use infra::quiesce::Domain;
 use wire::Mac;
 
 use super::{InterfaceInfo, Neighborhood, Router};
-use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes};
+use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes, Urpf};
 use crate::nd::Standing;
 use crate::neighbor::{Action, Family, Neighbors};
 
@@ -62,6 +62,8 @@ pub trait Routed: Family {
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;
     /// Its neighbours, to be changed.
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;
+    /// How the sources of its packets that come in by an interface are checked.
+    fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf;
     /// The addresses of an interface.
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
     /// Those that may turn out to be another's, and are not used yet.
@@ -89,6 +91,10 @@ impl Routed for Ipv4Addr {
 
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Ipv4Addr> {
         &mut near.neighbors4
+    }
+
+    fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf {
+        &mut interface.urpf
     }
 
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv4Addr>> {
@@ -125,6 +131,10 @@ impl Routed for Ipv6Addr {
 
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Ipv6Addr> {
         &mut near.neighbors6
+    }
+
+    fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf {
+        &mut interface.urpf6
     }
 
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv6Addr>> {

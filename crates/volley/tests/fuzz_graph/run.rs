@@ -196,7 +196,8 @@ impl Run {
             5 if s.one_in(3) => {
                 router.set_mss(index, Mss { clamping: s.pick(&Clamping::ALL), ip4: s.pick(&[88, 536, 1400]) })
             }
-            5 if s.one_in(2) => router.set_urpf(index, s.pick(&Urpf::ALL)),
+            5 if s.one_in(3) => router.set_urpf::<Ipv4Addr>(index, s.pick(&Urpf::ALL)),
+            5 if s.one_in(2) => router.set_urpf::<Ipv6Addr>(index, s.pick(&Urpf::ALL)),
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
             _ => {
