@@ -14,6 +14,7 @@ use wire::protocol::{self, DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING};
 use wire::{EthernetHeader, Ipv6Header, Mac, ethertype};
 
 use crate::Tables;
+use crate::interface::Interface;
 use crate::ip::local::Ip4Local;
 use crate::ip::local6::Ip6Local;
 use crate::router::Hooks;
@@ -249,8 +250,6 @@ fn other_messages_are_dropped_for_their_reasons() {
         (kind::PACKET_TOO_BIG, "packet-too-big-received"),
         (kind::TIME_EXCEEDED, "time-exceeded-received"),
         (kind::PARAMETER_PROBLEM, "parameter-problem-received"),
-        (kind::ECHO_REPLY, "echo-reply-received"),
-        (kind::MLD_QUERY, "mld-received"),
         (kind::MLD_REPORT, "mld-received"),
         (kind::MLD_DONE, "mld-received"),
         (kind::MLDV2_REPORT, "mld-received"),
@@ -283,6 +282,30 @@ fn a_message_shorter_than_its_header_is_dropped() {
             assert_eq!((out.node.as_str(), out.reason), ("icmp6-input", Some("too-short")), "{len}");
         }
     }
+}
+
+#[test]
+fn queries_and_echo_replies_are_for_the_main_thread() {
+    let (_bench, mut h) = harness();
+    for (kind, reason) in [(kind::ECHO_REPLY, "icmp6-echo-reply"), (kind::MLD_QUERY, "mld-query")] {
+        let message =
+            PacketBuilder::ipv6(ip(HOST_LINK), ip(OWN_LINK)).icmp(kind, 0, 9).payload(&[0; 20]).build();
+        let out = send(&mut h, &message, Flags::NONE);
+        assert_eq!((out.node.as_str(), out.reason, out.bytes), ("punt", Some(reason), message));
+    }
+}
+
+#[test]
+fn rfc4389_4_1_interfaces_that_answer_for_others_want_to_hear_who_is_asked_for() {
+    let (mut bench, mut h) = harness();
+    let asks = Message::NeighborSolicitation { target: ip("2001:db8:77::1") };
+    let packet = nd::build(ip(HOST), ip("ff02::1:ff00:1"), &asks, &[]);
+    assert_eq!(arrive(&mut h, HOST_MAC, &packet).reason, Some("not-for-us"));
+    let mut participant = bench.domain.register();
+    let old = bench.tables.interfaces.get(participant.enter().guard(), 0).cloned().unwrap();
+    drop(participant);
+    bench.writers.interfaces.set(0, Interface { proxy: true, ..old }).unwrap();
+    assert_eq!(arrive(&mut h, HOST_MAC, &packet).reason, Some("nd-solicitation"));
 }
 
 /// What becomes of a message of Neighbor Discovery: why it is punted, or dropped.
