@@ -40,8 +40,8 @@ pub struct Interface {
     pub mss4: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of the family, its primary one; about
-    /// packets that stay on the link, from the link-local one.
+    /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of
+    /// the family, its primary one; about packets that stay on the link, from the link-local one.
     pub addresses: Vec<Address>,
     /// Whether the router answers on its link for hosts that are behind other interfaces.
     pub proxy: bool,

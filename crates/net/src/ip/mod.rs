@@ -1,4 +1,4 @@
-//! IPv4 forwarding.
+//! IPv4 and IPv6 forwarding.
 //!
 //! ```text
 //! ip4-input → (arc ip4-unicast) → ip4-lookup → ip4-rewrite → (arc ip4-output) → interface-output
@@ -8,6 +8,10 @@
 //!                                              │                      └ ip4-full-reassembly → ip4-lookup
 //!                                              └ ip4-icmp-error
 //! ```
+//!
+//! IPv6 goes the same way by nodes with a 6 in their names, `ip6-hop-by-hop` in the place of `ip4-options` and
+//! `ip6-discover-neighbor` in that of `ip4-arp`. Lookup, rewrite and reverse path check are the same types; `packet.rs` says what
+//! differs. Fragments of IPv6 are not put together.
 //!
 //! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
 //! with the same path share one object.
