@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::bpf::Program;
 use net::ip::{Address, Clamping, Mss, Path, PathList, Prefix4, Urpf, Weighted};

@@ -6,10 +6,7 @@ use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use infra::lpm::Address as _;
-use net::ip::{
-    Address, Ip, IpPrefix, Object, Packets, Path, PathList, PathState, Prefix, Prefix6, Routes, Trail,
-    Weighted,
-};
+use net::ip::{Address, Ip, Object, Path, PathList, PathState, Prefix, Routes, Trail, Weighted};
 use serde::Serialize;
 
 use super::super::{Context, Output};
@@ -85,16 +82,11 @@ fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
-/// A prefix without its link in it (see [`net::ip::Packets::scoped`]), and that link's interface if it has one: routes to link-local
-/// addresses are those of one link.
-fn on_link(prefix: IpPrefix) -> (IpPrefix, Option<u32>) {
-    match prefix {
-        IpPrefix::V6(p) if p.len() >= 64 => {
-            let (bits, interface) = Ipv6Addr::unscoped(p.bits());
-            (Prefix6::new(Ipv6Addr::from_bits(bits), p.len()).into(), interface)
-        }
-        other => (other, None),
-    }
+/// A prefix without its link in it (see [`Packets::scoped`](net::ip::Packets::scoped)), and that link's interface if it has one:
+/// routes to link-local addresses are those of one link.
+fn on_link<A: OfFamily>(prefix: Prefix<A>) -> (Prefix<A>, Option<u32>) {
+    let (bits, link) = A::unscoped(prefix.bits());
+    (Prefix::new(A::from_bits(bits), prefix.len()), link)
 }
 
 fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
@@ -194,7 +186,7 @@ impl<A: OfFamily> Reader<'_, A> {
         let sources: Vec<RouteSource> =
             sources.map(|(source, to)| RouteSource { source: source.name(), ..self.paths(to) }).collect();
         let installed = sources.iter().any(|s| s.resolved);
-        let (prefix, link) = on_link(prefix.into());
+        let (prefix, link) = on_link(prefix);
         let link = link.map(|index| interface_name(self.context, index));
         (!sources.is_empty()).then(|| Route { prefix: prefix.to_string(), link, installed, sources })
     }
