@@ -1,31 +1,17 @@
-//! Nodes from what is in them, and back.
+//! Nodes from what is in them.
 
 use super::{
-    node::{CHILD, INTERVALS, TABLE, TABLE_ENTRIES, TABLE_LENGTHS, cut, depth, list, table, unit},
-    pool::{Block, Pool, Size},
+    change::Slot,
+    node::{INTERVALS, table, unit},
+    pool::{Size, UNIT},
+    runs::Runs,
+    store::Builder,
 };
 use crate::lpm::{Address, LpmFull};
 use std::ops::Range;
 
 /// So many intervals are in two levels of lists; where there are more is a table.
-const MOST: usize = INTERVALS * INTERVALS;
-
-/// An entry, and the length of the prefix behind it: 0 for none. A child has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Slot {
-    pub entry: u32,
-    pub len: u8,
-}
-
-impl Slot {
-    pub fn is_child(self) -> bool {
-        self.entry & CHILD != 0
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.entry == 0
-    }
-}
+pub(super) const MOST: usize = INTERVALS * INTERVALS;
 
 /// Addresses with one leaf, or below one child.
 #[derive(Clone, Copy, Debug)]
@@ -36,32 +22,6 @@ pub(super) struct Item {
     pub slot: Slot,
     /// Under a child: its default.
     pub under: Slot,
-}
-
-/// A list by its parts.
-struct List {
-    base: u64,
-    depth: u8,
-    /// The intervals' ends and entries, the first first.
-    intervals: [(u16, Slot); INTERVALS],
-    n: usize,
-    default: Slot,
-}
-
-impl List {
-    /// Address of the interval that begins at `at`; `path` is any address below the list.
-    fn address(&self, at: u16, path: u128) -> u128 {
-        let behind = 8 * cut(self.depth).0;
-        let base = path & u128::mask(64 - behind) | u128::from(self.base).up(behind);
-        base.wrapping_add(u128::from(at).up(128 - self.depth))
-    }
-
-    /// Which interval an address is in.
-    fn find(&self, address: u128) -> Option<usize> {
-        let (bytes, bits) = cut(self.depth);
-        let at = (address.down(8 * bytes) as u64).wrapping_sub(self.base) >> bits;
-        (0..self.n).find(|n| at < u64::from(self.intervals[*n].0))
-    }
 }
 
 /// A piece of what is in a node, in addresses cut to its depth, counted from the first.
@@ -77,207 +37,10 @@ enum What {
     Below(Range<usize>, Slot),
 }
 
-/// The nodes, as the writer sees them.
-pub(super) struct Builder {
-    pub pool: Pool,
-    /// Blocks that were taken since the last publication.
-    fresh: Vec<Block>,
-    /// Blocks that will no longer be found after the next one.
-    stale: Vec<Block>,
-}
-
 impl Builder {
-    pub fn new(pool: Pool) -> Builder {
-        Builder { pool, fresh: Vec::new(), stale: Vec::new() }
-    }
-
-    /// Makes sure that [`published`](Self::published) cannot fail.
-    ///
-    /// # Errors
-    /// When there is no memory.
-    pub fn make_room(&mut self) -> Result<(), LpmFull> {
-        self.pool.make_room(self.stale.len())
-    }
-
-    /// What was built is where readers find it.
-    pub fn published(&mut self) {
-        self.fresh.clear();
-        if !self.stale.is_empty() {
-            self.pool.retire(self.stale.drain(..));
-        }
-    }
-
-    /// What was built will not be used.
-    pub fn abandoned(&mut self) {
-        self.stale.clear();
-        for block in self.fresh.drain(..) {
-            self.pool.give_back(block);
-        }
-    }
-
-    fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
-        let unit = self.pool.take(size)?;
-        self.fresh.push((unit, size));
-        Ok(unit)
-    }
-
-    fn half(&self, unit: u32, at: usize) -> u32 {
-        (self.pool.get(unit, at / 2) >> (at % 2 * 32)) as u32
-    }
-
-    fn set_half(&mut self, unit: u32, at: usize, value: u32) {
-        let keep = u64::from(u32::MAX) << ((1 - at % 2) * 32);
-        let word = self.pool.get(unit, at / 2) & keep | u64::from(value) << (at % 2 * 32);
-        self.pool.set(unit, at / 2, word);
-    }
-
-    fn byte(&self, unit: u32, word: usize, at: usize) -> u8 {
-        (self.pool.get(unit, word + at / 8) >> (at % 8 * 8)) as u8
-    }
-
-    fn set_byte(&mut self, unit: u32, word: usize, at: usize, value: u8) {
-        let shift = at % 8 * 8;
-        let old = self.pool.get(unit, word + at / 8);
-        self.pool.set(unit, word + at / 8, old & !(0xff << shift) | u64::from(value) << shift);
-    }
-
-    /// Whether a list has one interval only.
-    fn is_half(&self, unit: u32) -> bool {
-        self.pool.get(unit, 1) as u32 >> 16 == 0
-    }
-
-    fn size(&self, child: u32) -> Size {
-        match () {
-            () if child & TABLE != 0 => Size::Table,
-            () if self.is_half(unit(child)) => Size::Half,
-            () => Size::Line,
-        }
-    }
-
-    /// How many bits the addresses of a list are cut to.
-    fn depth(&self, child: u32) -> u8 {
-        let high = self.pool.get(unit(child), 2);
-        depth(((high >> 48) as u8, (high >> 56) as u8))
-    }
-
-    /// Whether the entry of a list of this depth leads to more intervals of the same list.
-    fn is_inner(&self, slot: Slot, depth: u8) -> bool {
-        slot.is_child() && slot.entry & TABLE == 0 && self.depth(slot.entry) == depth
-    }
-
-    /// The default of a child.
-    pub fn default(&self, child: u32) -> Slot {
-        let at = unit(child);
-        match self.size(child) {
-            Size::Half => Slot { entry: self.half(at, 6), len: self.byte(at, 1, 5) },
-            Size::Line => Slot { entry: self.half(at, 6), len: self.byte(at, 7, 7) },
-            Size::Table => Slot { entry: self.half(at, 0), len: self.half(at, 1) as u8 },
-        }
-    }
-
-    /// Sets the default of a child in its place.
-    pub fn set_default(&mut self, child: u32, default: Slot) {
-        let at = unit(child);
-        match self.size(child) {
-            Size::Half => self.set_byte(at, 1, 5, default.len),
-            Size::Line => self.set_byte(at, 7, 7, default.len),
-            Size::Table => {
-                return self.pool.set(at, 0, u64::from(default.len) << 32 | u64::from(default.entry));
-            }
-        }
-        self.set_half(at, 6, default.entry);
-    }
-
-    /// The child with another default.
-    pub fn with_default(&mut self, child: u32, default: Slot) -> Result<u32, LpmFull> {
-        if self.default(child) == default {
-            return Ok(child);
-        }
-        let copy = self.copy(child)?;
-        self.set_default(copy, default);
-        Ok(copy)
-    }
-
-    /// A copy of a child in place of it.
-    fn copy(&mut self, child: u32) -> Result<u32, LpmFull> {
-        let size = self.size(child);
-        let (from, to) = (unit(child), self.take(size)?);
-        for word in 0..size.units() as usize * super::pool::UNIT {
-            self.pool.set(to, word, self.pool.get(from, word));
-        }
-        self.stale.push((from, size));
-        Ok(child ^ from ^ to)
-    }
-
-    fn read_list(&self, child: u32) -> List {
-        let at = unit(child);
-        let lanes = u128::from(self.pool.get(at, 2)) << 64 | u128::from(self.pool.get(at, 1));
-        let end = |lane: usize| (lanes >> (16 * lane)) as u16;
-        let n = if self.is_half(at) {
-            1
-        } else {
-            (0..INTERVALS).find(|lane| end(*lane) == 0).unwrap_or(INTERVALS)
-        };
-        let len = |lane: usize| if n == 1 { self.byte(at, 1, 4) } else { self.byte(at, 7, lane) };
-        let mut intervals = [(0, Slot::default()); INTERVALS];
-        for (interval, lane) in intervals.iter_mut().zip((0..n).rev()) {
-            *interval = (end(lane), Slot { entry: self.half(at, 7 + lane), len: len(lane) });
-        }
-        List {
-            base: self.pool.get(at, 0),
-            depth: self.depth(child),
-            intervals,
-            n,
-            default: self.default(child),
-        }
-    }
-
-    fn write_list(&mut self, l: &List) -> Result<u32, LpmFull> {
-        let size = if l.n == 1 { Size::Half } else { Size::Line };
-        let at = self.take(size)?;
-        let (bytes, bits) = cut(l.depth);
-        let mut lanes = u128::from(bytes) << 112 | u128::from(bits) << 120;
-        let mut halves = [0; INTERVALS + 1];
-        let mut lengths = 0;
-        for (lane, (end, slot)) in l.intervals[..l.n].iter().rev().enumerate() {
-            lanes |= u128::from(*end) << (16 * lane);
-            halves[lane + 1] = slot.entry;
-            lengths |= u64::from(slot.len) << (8 * lane);
-        }
-        halves[0] = l.default.entry;
-        if size == Size::Half {
-            lanes |= u128::from(lengths) << 32 | u128::from(l.default.len) << 40;
-        } else {
-            self.pool.set(at, 7, lengths | u64::from(l.default.len) << 56);
-        }
-        self.pool.set(at, 0, l.base);
-        self.pool.set(at, 1, lanes as u64);
-        self.pool.set(at, 2, (lanes >> 64) as u64);
-        for (word, pair) in halves.chunks(2).take(if size == Size::Half { 1 } else { 4 }).enumerate() {
-            self.pool.set(at, 3 + word, u64::from(pair[1]) << 32 | u64::from(pair[0]));
-        }
-        Ok(list(at))
-    }
-
-    /// Adds what is in a list to `items`, and gives the list's nodes up.
-    pub fn take_list_apart(&mut self, child: u32, path: u128, items: &mut Vec<Item>) {
-        let l = self.read_list(child);
-        self.stale.push((unit(child), self.size(child)));
-        let mut first = 0;
-        for (end, slot) in &l.intervals[..l.n] {
-            if self.is_inner(*slot, l.depth) {
-                self.take_list_apart(slot.entry, path, items);
-            } else if !slot.is_empty() {
-                let last = l.address(end - 1, path).last(l.depth);
-                items.push(self.item(l.address(first, path), last, *slot, l.depth));
-            }
-            first = *end;
-        }
-    }
-
     /// Adds what is in a table to `items`, and gives the table up.
     pub fn take_table_apart(&mut self, child: u32, depth: u8, path: u128, items: &mut Vec<Item>) {
-        self.stale.push((unit(child), Size::Table));
+        self.give_up(child);
         for byte in 0..=255 {
             let slot = self.table_slot(child, byte);
             if !slot.is_empty() {
@@ -293,58 +56,6 @@ impl Builder {
             true => Item { first, last, slot: Slot { len: depth, ..slot }, under: self.default(slot.entry) },
             false => Item { first, last, slot, under: Slot::default() },
         }
-    }
-
-    /// The entry of a table for a byte.
-    pub fn table_slot(&self, child: u32, byte: u8) -> Slot {
-        let at = unit(child);
-        let entry = self.half(at, 2 * TABLE_ENTRIES + usize::from(byte));
-        Slot { entry, len: self.byte(at, TABLE_LENGTHS, byte.into()) }
-    }
-
-    /// Whether a table has more than `n` intervals of equal entries.
-    pub fn has_more_than(&self, child: u32, n: usize) -> bool {
-        let slot = |byte| self.table_slot(child, byte);
-        (1..=255).filter(|byte| slot(*byte) != slot(byte - 1)).nth(n).is_some()
-    }
-
-    /// Sets the entry of a table, of which readers may see one or the other.
-    pub fn set_table_slot(&mut self, child: u32, byte: u8, slot: Slot) {
-        self.set_half(unit(child), 2 * TABLE_ENTRIES + usize::from(byte), slot.entry);
-        self.set_byte(unit(child), TABLE_LENGTHS, byte.into(), slot.len);
-    }
-
-    /// A table with other entries for some bytes, in place of this one.
-    pub fn with_table_slots(&mut self, child: u32, slots: &[(u8, Slot)]) -> Result<u32, LpmFull> {
-        let copy = self.copy(child)?;
-        for (byte, slot) in slots {
-            self.set_table_slot(copy, *byte, *slot);
-        }
-        Ok(copy)
-    }
-
-    /// The child of a list on an address's way, below all of the list's levels, and its depth.
-    pub fn list_child(&self, child: u32, address: u128) -> Option<(u32, u8)> {
-        let l = self.read_list(child);
-        let (_, slot) = l.intervals[l.find(address)?];
-        match slot {
-            _ if self.is_inner(slot, l.depth) => self.list_child(slot.entry, address),
-            _ if slot.is_child() => Some((slot.entry, l.depth)),
-            _ => None,
-        }
-    }
-
-    /// The list with another child on an address's way, in place of this one.
-    pub fn with_list_child(&mut self, child: u32, address: u128, new: u32) -> Result<u32, LpmFull> {
-        let mut l = self.read_list(child);
-        self.stale.push((unit(child), self.size(child)));
-        if let Some(n) = l.find(address) {
-            let slot = l.intervals[n].1;
-            let inner = self.is_inner(slot, l.depth);
-            l.intervals[n].1.entry =
-                if inner { self.with_list_child(slot.entry, address, new)? } else { new };
-        }
-        self.write_list(&l)
     }
 
     /// Makes nodes of items, in order and longer than `depth`, the number of bits in which all of them are the same; and
@@ -379,7 +90,7 @@ impl Builder {
             return self.build_list(same, default, items, &cut_up(items, same));
         }
         let entry = table(self.take(Size::Table)?, at);
-        for word in 0..Size::Table.units() as usize * super::pool::UNIT {
+        for word in 0..Size::Table.units() as usize * UNIT {
             self.pool.set(unit(entry), word, 0);
         }
         self.set_default(entry, default);
@@ -420,40 +131,47 @@ impl Builder {
         let mut end = 0;
         for piece in pieces {
             if piece.points.start > end {
-                all.push((piece.points.start, Slot::default()));
+                all.push((piece.points.start.into(), Slot::default()));
             }
-            all.push((piece.points.end, self.slot(piece, depth, items)?));
+            all.push((piece.points.end.into(), self.slot(piece, depth, items)?));
             end = piece.points.end;
         }
-        let (bytes, bits) = cut(depth);
-        let base = items.first().map_or(0, |item| item.first.down(8 * bytes) as u64) >> bits << bits;
-        let entry = self.levels(base, depth, default, &all)?;
-        Ok(Slot { entry, len: 0 })
+        let origin = items.first().map_or(0, |item| item.first);
+        Ok(Slot::child(self.levels(origin, depth, default, 0, &all)?))
     }
 
-    /// A list of intervals, each with its end; of two levels if need be.
-    fn levels(&mut self, base: u64, depth: u8, default: Slot, all: &[(u64, Slot)]) -> Result<u32, LpmFull> {
-        let mut l = List { base, depth, intervals: [(0, Slot::default()); INTERVALS], n: 0, default };
-        if all.len() <= INTERVALS {
-            for (to, (end, slot)) in l.intervals.iter_mut().zip(all) {
-                *to = (*end as u16, *slot);
+    /// Makes nodes of a prefix that is longer than `at`, over a default.
+    pub fn build_one(&mut self, at: u8, default: Slot, prefix: u128, to: Slot) -> Result<Slot, LpmFull> {
+        let depth = to.len.next_multiple_of(8).min(at.saturating_add(64));
+        let points = 1 << depth.saturating_sub(to.len);
+        let slot = if to.len > depth { self.build_one(depth, Slot::default(), prefix, to)? } else { to };
+        Ok(Slot::child(self.levels(prefix, depth, default, 0, &[(points, slot)])?))
+    }
+
+    /// Makes nodes of what was in a list of this depth, counted from `origin`.
+    pub fn build_runs(
+        &mut self,
+        at: u8,
+        default: Slot,
+        origin: u128,
+        depth: u8,
+        runs: &Runs,
+    ) -> Result<Slot, LpmFull> {
+        if runs.all.is_empty() {
+            return Ok(default);
+        }
+        if runs.fit() {
+            return Ok(Slot::child(self.levels(origin, depth, default, runs.start, &runs.all)?));
+        }
+        let address = |point: i128| origin.wrapping_add((point as u128).up(128 - depth));
+        let (mut items, mut start) = (Vec::with_capacity(runs.all.len()), runs.start);
+        for (end, slot) in &runs.all {
+            if !slot.is_empty() {
+                items.push(self.item(address(start), address(end - 1).last(depth), *slot, depth));
             }
-            l.n = all.len();
-            return self.write_list(&l);
+            start = *end;
         }
-        let parts = all.len().div_ceil(INTERVALS);
-        let mut start = 0;
-        for part in 0..parts {
-            let of = &all[part * all.len() / parts..(part + 1) * all.len() / parts];
-            let relative: Vec<_> = of.iter().map(|(end, slot)| (end - start, *slot)).collect();
-            let end = of.last().map_or(start, |(end, _)| *end);
-            let base = base.wrapping_add(start << cut(depth).1);
-            let entry = self.levels(base, depth, Slot::default(), &relative)?;
-            l.intervals[part] = (end as u16, Slot { entry, len: 0 });
-            start = end;
-        }
-        l.n = parts;
-        self.write_list(&l)
+        self.build(at, default, &items)
     }
 }
 

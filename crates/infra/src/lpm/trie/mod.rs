@@ -17,11 +17,16 @@
 //! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or
 //! 2,048 entries of the first table, and the defaults of the nodes there.
 
+mod below;
 mod build;
+mod change;
+mod list;
 mod node;
 #[cfg(all(test, loom))]
 mod one_list;
 mod pool;
+mod runs;
+mod store;
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests;
 mod writer;

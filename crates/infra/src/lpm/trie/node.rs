@@ -15,7 +15,7 @@
 //! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 behind the first; then which bits `base` has, [`cut`] |
 //! | 3 | default; entry of the last interval |
 //! | 4 to 6 | entries of the intervals before it |
-//! | 7 | lengths of the prefixes behind the entries, the last first; that of the default in the top byte |
+//! | 7 | lengths of the prefixes behind the entries, the last first, or [`INNER`]; that of the default in the top byte |
 //!
 //! One with a single interval ends with word 3, and has the lengths in the upper half of word 1.
 //!
@@ -40,6 +40,8 @@ pub(super) const CHILD: u32 = 1 << 31;
 pub(super) const TABLE: u32 = 1 << 30;
 /// Which byte of the address, counted from the last, a table is for: four bits from here on.
 const BYTE_SHIFT: u32 = UNIT_BITS;
+/// In place of the length of a prefix: the child is a list of more intervals of the same list.
+pub(super) const INNER: u8 = 255;
 /// Intervals of a list.
 pub(super) const INTERVALS: usize = 7;
 /// Words of a table in front of its entries.

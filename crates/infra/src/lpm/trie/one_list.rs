@@ -1,10 +1,6 @@
 //! A trie of one list, for loom.
 
-use super::{
-    build::{Builder, Item, Slot},
-    node::Nodes,
-    pool::Pool,
-};
+use super::{change::Slot, node::Nodes, pool::Pool, store::Builder};
 use crate::{
     lpm::LpmFull,
     mem::{Pages, Zeroed},
@@ -49,8 +45,7 @@ impl OneList {
     /// A list of the addresses 0 to 255 with this leaf.
     pub fn build(&mut self, leaf: u32) -> Result<u32, LpmFull> {
         let slot = Slot { entry: leaf, len: 120 };
-        let item = Item { first: 0, last: 255, slot, under: Slot::default() };
-        Ok(self.builder.build(80, Slot::default(), &[item])?.entry)
+        Ok(self.builder.build_one(80, Slot::default(), 0, slot)?.entry)
     }
 
     fn publish(&mut self, leaf: u32) -> Result<(), LpmFull> {
@@ -63,7 +58,7 @@ impl OneList {
 
     /// Puts a list with another leaf in its place.
     pub fn replace(&mut self, leaf: u32) -> Result<(), LpmFull> {
-        self.builder.take_list_apart(self.entry.load(Relaxed), 0, &mut Vec::new());
+        self.builder.give_up(self.entry.load(Relaxed));
         self.publish(leaf)
     }
 }

@@ -1,0 +1,199 @@
+//! How a change goes down the nodes below the first table.
+
+use super::{
+    change::{Change, Slot},
+    list::List,
+    node::{INNER, INTERVALS, TABLE},
+    runs::Paint,
+    writer::TrieWriter,
+};
+use crate::lpm::{Address, LpmFull};
+
+/// A table with so many intervals or fewer becomes a list when a route goes.
+const FEW: usize = 6;
+/// An inner list with fewer intervals is put together with the others when a route goes.
+const LEAST: usize = 3;
+
+impl TrieWriter {
+    /// What is to be in place of an entry that leads below `depth` bits, for a prefix that is longer.
+    pub(super) fn change(&mut self, slot: Slot, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
+        match () {
+            () if slot.is_child() && slot.entry & TABLE != 0 => self.change_table(slot.entry, depth, change),
+            () if slot.is_child() => self.change_list(slot.entry, depth, change),
+            () if change.adds => self.nodes.build_one(depth, slot, change.prefix, change.to),
+            () => Ok(slot),
+        }
+    }
+
+    /// What is to be in place of an entry that the prefix covers, which becomes `to` if it gives way.
+    fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
+        if !slot.is_child() {
+            return Ok(if change.replaces(slot.len) { to } else { slot });
+        }
+        if !change.replaces(self.nodes.default(slot.entry).len) {
+            return Ok(slot);
+        }
+        let entry = self.nodes.with_default(slot.entry, to)?;
+        self.covers |= entry != slot.entry;
+        Ok(Slot::child(entry))
+    }
+
+    fn change_table(&mut self, table: u32, at: u8, change: &Change) -> Result<Slot, LpmFull> {
+        let same = Slot::child(table);
+        let depth = at + 8;
+        let first = change.prefix.bits(at, 8) as u8;
+        if change.len > depth {
+            let old = self.nodes.table_slot(table, first);
+            let new = self.change(old, depth, change)?;
+            return if new == old { Ok(same) } else { self.set_in_table(table, at, change, &[(first, new)]) };
+        }
+        let mut slots = Vec::new();
+        for byte in first..=change.last().bits(at, 8) as u8 {
+            let old = self.nodes.table_slot(table, byte);
+            let new = self.cover(old, change.to(at), change)?;
+            if new != old {
+                slots.push((byte, new));
+            }
+        }
+        if slots.is_empty() { Ok(same) } else { self.set_in_table(table, at, change, &slots) }
+    }
+
+    fn set_in_table(
+        &mut self,
+        table: u32,
+        at: u8,
+        change: &Change,
+        slots: &[(u8, Slot)],
+    ) -> Result<Slot, LpmFull> {
+        let stays = change.adds || self.nodes.has_more_than(table, FEW + 2 * slots.len());
+        if stays && self.in_place() {
+            self.nodes.make_room()?;
+            for (byte, slot) in slots {
+                self.nodes.set_table_slot(table, *byte, *slot);
+            }
+            return Ok(Slot::child(table));
+        }
+        let new = self.nodes.with_table_slots(table, slots)?;
+        if change.adds || self.nodes.has_more_than(new, FEW) {
+            return Ok(Slot::child(new));
+        }
+        let (default, mut items) = (self.nodes.default(new), Vec::new());
+        self.nodes.take_table_apart(new, at, change.prefix, &mut items);
+        self.nodes.build(at, default, &items)
+    }
+
+    fn change_list(&mut self, list: u32, at: u8, change: &Change) -> Result<Slot, LpmFull> {
+        let l = self.nodes.read_list(list);
+        let mut paint = Paint { points: l.points(change), change, to: change.to(at), put: None };
+        if change.len > l.depth {
+            let old = self.nodes.list_slot(&l, paint.points.start);
+            if !old.is_child()
+                && change.adds
+                && let Some(finer) = self.finer(list, &l, at, change)?
+            {
+                return Ok(finer);
+            }
+            let new = self.change(old, l.depth, change)?;
+            if new == old {
+                return Ok(Slot::child(list));
+            }
+            paint.put = Some(new);
+        }
+        if let Some(new) = self.change_line(list, &l, &paint)? {
+            return Ok(Slot::child(new));
+        }
+        self.nodes.take_apart(list, &l, &paint, &mut self.runs);
+        self.cover_children(&paint)?;
+        self.nodes.build_runs(at, l.default, l.origin(change.prefix), l.depth, &self.runs)
+    }
+
+    /// The list with all its intervals and the change's in more bits of the address, if they fit and none is a child.
+    fn finer(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Option<Slot>, LpmFull> {
+        let depth = change.len.next_multiple_of(8);
+        if depth - at > 64 || l.intervals().iter().any(|(_, slot)| slot.is_child()) {
+            return Ok(None);
+        }
+        let origin = l.origin(change.prefix);
+        let paint = Paint { points: change.points(origin, depth), change, to: change.to(at), put: None };
+        self.runs.open(&paint);
+        self.runs.add_list(l, 0, depth - l.depth, &paint);
+        self.runs.close(&paint);
+        if !self.runs.fit() {
+            return Ok(None);
+        }
+        self.nodes.give_up(list);
+        self.nodes.build_runs(at, l.default, origin, depth, &self.runs).map(Some)
+    }
+
+    /// The list with the points painted, if they are in one line of it, and still are then.
+    fn change_line(&mut self, list: u32, l: &List, paint: &Paint) -> Result<Option<u32>, LpmFull> {
+        let held = l.holding(&paint.points);
+        if let Some((n, _)) = held
+            && l.slot(n).is_inner()
+        {
+            let inner = l.slot(n).entry;
+            let of = self.nodes.read_list(inner);
+            let new = self.change_line(inner, &of, &paint.behind(l.offset(&of)))?;
+            return match new {
+                Some(new) if new == inner => Ok(Some(list)),
+                Some(entry) => self.set_in_list(list, l, n, Slot { entry, len: INNER }).map(Some),
+                None => Ok(None),
+            };
+        }
+        if l.intervals().iter().any(|(_, slot)| slot.is_inner()) {
+            return Ok(None);
+        }
+        if let Some((n, true)) = held {
+            let old = l.slot(n);
+            let new = match paint.put {
+                Some(new) => new,
+                None => self.cover(old, paint.to, paint.change)?,
+            };
+            if new == old {
+                return Ok(Some(list));
+            }
+            if new.is_child() || paint.change.adds {
+                return self.set_in_list(list, l, n, new).map(Some);
+            }
+        }
+        self.runs.open(paint);
+        self.runs.add_list(l, 0, 0, paint);
+        self.runs.close(paint);
+        let least = if paint.change.adds { 1 } else { LEAST };
+        if !(least..=INTERVALS).contains(&self.runs.all.len()) || !self.runs.fit() {
+            return Ok(None);
+        }
+        self.cover_children(paint)?;
+        self.nodes.give_up(list);
+        let origin = l.origin(paint.change.prefix);
+        self.nodes.levels(origin, l.depth, l.default, self.runs.start, &self.runs.all).map(Some)
+    }
+
+    /// Gives the children in the runs that the change covers another default.
+    fn cover_children(&mut self, paint: &Paint) -> Result<(), LpmFull> {
+        if paint.put.is_some() {
+            return Ok(());
+        }
+        let mut start = self.runs.start;
+        for n in 0..self.runs.all.len() {
+            let (end, slot) = self.runs.all[n];
+            if slot.is_child() && start < paint.points.end && paint.points.start < end {
+                self.runs.all[n].1 = self.cover(slot, paint.to, paint.change)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// The list with another slot for interval `n`.
+    fn set_in_list(&mut self, list: u32, l: &List, n: usize, slot: Slot) -> Result<u32, LpmFull> {
+        let new = if self.in_place() {
+            self.nodes.make_room()?;
+            list
+        } else {
+            self.nodes.copy(list)?
+        };
+        self.nodes.set_list_slot(new, l, n, slot);
+        Ok(new)
+    }
+}

@@ -1,0 +1,189 @@
+//! Lists as the writer reads and makes them.
+
+use super::{
+    change::{Change, Slot},
+    node::{INNER, INTERVALS, cut, depth, list, unit},
+    pool::Size,
+    runs::{Paint, Runs},
+    store::Builder,
+};
+use crate::lpm::{Address, LpmFull};
+use std::ops::Range;
+
+/// A list by its parts.
+pub(super) struct List {
+    base: u64,
+    pub depth: u8,
+    /// The intervals' ends and entries, the first first.
+    intervals: [(u16, Slot); INTERVALS],
+    n: usize,
+    pub default: Slot,
+}
+
+impl List {
+    /// The intervals' ends, and what is in them.
+    pub fn intervals(&self) -> &[(u16, Slot)] {
+        &self.intervals[..self.n]
+    }
+
+    /// What is in interval `n`; nothing where there is none.
+    pub fn slot(&self, n: usize) -> Slot {
+        self.intervals.get(n).map_or(Slot::default(), |(_, slot)| *slot)
+    }
+
+    /// The address of its first point; `path` is any address below the list.
+    pub fn origin(&self, path: u128) -> u128 {
+        let behind = 8 * cut(self.depth).0;
+        path & u128::mask(64 - behind) | u128::from(self.base).up(behind)
+    }
+
+    /// The points of a change, counted from the first one here.
+    pub fn points(&self, change: &Change) -> Range<i128> {
+        change.points(self.origin(change.prefix), self.depth)
+    }
+
+    /// How many points behind this list's first that of an inner list is.
+    pub fn offset(&self, inner: &List) -> i128 {
+        i128::from(inner.base.wrapping_sub(self.base) >> cut(self.depth).1)
+    }
+
+    /// Which interval has all of these points, and whether they are all that it has.
+    pub fn holding(&self, points: &Range<i128>) -> Option<(usize, bool)> {
+        let mut start = 0;
+        for (n, (end, _)) in self.intervals().iter().enumerate() {
+            let end = i128::from(*end);
+            if points.start < end {
+                return (start <= points.start && points.end <= end).then_some((n, (start..end) == *points));
+            }
+            start = end;
+        }
+        None
+    }
+}
+
+impl Builder {
+    /// How many bits the addresses of a list are cut to.
+    fn depth(&self, child: u32) -> u8 {
+        let high = self.pool.get(unit(child), 2);
+        depth(((high >> 48) as u8, (high >> 56) as u8))
+    }
+
+    /// The list that a child is.
+    pub fn read_list(&self, child: u32) -> List {
+        let at = unit(child);
+        let lanes = u128::from(self.pool.get(at, 2)) << 64 | u128::from(self.pool.get(at, 1));
+        let end = |lane: usize| (lanes >> (16 * lane)) as u16;
+        let (n, lengths) = if self.is_half(at) {
+            (1, (lanes >> 32) as u64)
+        } else {
+            ((0..INTERVALS).find(|lane| end(*lane) == 0).unwrap_or(INTERVALS), self.pool.get(at, 7))
+        };
+        let mut intervals = [(0, Slot::default()); INTERVALS];
+        for (interval, lane) in intervals.iter_mut().zip((0..n).rev()) {
+            let slot = Slot { entry: self.half(at, 7 + lane), len: (lengths >> (8 * lane)) as u8 };
+            *interval = (end(lane), slot);
+        }
+        List {
+            base: self.pool.get(at, 0),
+            depth: self.depth(child),
+            intervals,
+            n,
+            default: self.default(child),
+        }
+    }
+
+    fn write_list(&mut self, l: &List) -> Result<u32, LpmFull> {
+        let size = if l.n == 1 { Size::Half } else { Size::Line };
+        let at = self.take(size)?;
+        let (bytes, bits) = cut(l.depth);
+        let mut lanes = u128::from(bytes) << 112 | u128::from(bits) << 120;
+        let mut halves = [0; INTERVALS + 1];
+        let mut lengths = 0;
+        for (lane, (end, slot)) in l.intervals().iter().rev().enumerate() {
+            lanes |= u128::from(*end) << (16 * lane);
+            halves[lane + 1] = slot.entry;
+            lengths |= u64::from(slot.len) << (8 * lane);
+        }
+        halves[0] = l.default.entry;
+        if size == Size::Half {
+            lanes |= u128::from(lengths) << 32 | u128::from(l.default.len) << 40;
+        } else {
+            self.pool.set(at, 7, lengths | u64::from(l.default.len) << 56);
+        }
+        self.pool.set(at, 0, l.base);
+        self.pool.set(at, 1, lanes as u64);
+        self.pool.set(at, 2, (lanes >> 64) as u64);
+        for (word, pair) in halves.chunks(2).take(if size == Size::Half { 1 } else { 4 }).enumerate() {
+            self.pool.set(at, 3 + word, u64::from(pair[1]) << 32 | u64::from(pair[0]));
+        }
+        Ok(list(at))
+    }
+
+    /// Sets what is in interval `n` of a list, of which readers may see one or the other.
+    pub fn set_list_slot(&mut self, child: u32, l: &List, n: usize, slot: Slot) {
+        let (at, lane) = (unit(child), l.n - 1 - n);
+        self.set_half(at, 7 + lane, slot.entry);
+        if l.n == 1 { self.set_byte(at, 1, 4, slot.len) } else { self.set_byte(at, 7, lane, slot.len) }
+    }
+
+    /// What a list of one level or two has for a point.
+    pub fn list_slot(&self, l: &List, point: i128) -> Slot {
+        match l.holding(&(point..point + 1)).map(|(n, _)| l.slot(n)) {
+            Some(slot) if slot.is_inner() => {
+                let inner = self.read_list(slot.entry);
+                self.list_slot(&inner, point - l.offset(&inner))
+            }
+            slot => slot.unwrap_or_default(),
+        }
+    }
+
+    /// Gives a list's nodes up; what was in them, painted, is in `runs` then.
+    pub fn take_apart(&mut self, list: u32, l: &List, paint: &Paint, runs: &mut Runs) {
+        self.give_up(list);
+        runs.open(paint);
+        for (end, slot) in l.intervals() {
+            if slot.is_inner() {
+                let inner = self.read_list(slot.entry);
+                self.give_up(slot.entry);
+                runs.add_list(&inner, l.offset(&inner), 0, paint);
+                runs.add((*end).into(), Slot::default(), paint);
+            } else {
+                runs.add((*end).into(), *slot, paint);
+            }
+        }
+        runs.close(paint);
+    }
+
+    /// A list of intervals, which begin with the point `start`, each with its end; of two levels if need be. Points are
+    /// addresses cut to `depth` bits, and counted from that of `origin`.
+    pub fn levels(
+        &mut self,
+        origin: u128,
+        depth: u8,
+        default: Slot,
+        start: i128,
+        all: &[(i128, Slot)],
+    ) -> Result<u32, LpmFull> {
+        let (bytes, bits) = cut(depth);
+        let first = origin.wrapping_add((start as u128).up(128 - depth));
+        let base = first.down(8 * bytes) as u64 >> bits << bits;
+        let mut l = List { base, depth, intervals: [(0, Slot::default()); INTERVALS], n: 0, default };
+        if all.len() <= INTERVALS {
+            for (to, (end, slot)) in l.intervals.iter_mut().zip(all) {
+                *to = ((end - start) as u16, *slot);
+            }
+            l.n = all.len();
+            return self.write_list(&l);
+        }
+        l.n = all.len().div_ceil(INTERVALS);
+        let mut from = start;
+        for part in 0..l.n {
+            let of = &all[part * all.len() / l.n..(part + 1) * all.len() / l.n];
+            let end = of.last().map_or(from, |(end, _)| *end);
+            let entry = self.levels(origin, depth, Slot::default(), from, of)?;
+            l.intervals[part] = ((end - start) as u16, Slot { entry, len: INNER });
+            from = end;
+        }
+        self.write_list(&l)
+    }
+}
