@@ -93,6 +93,19 @@ impl<A: Address> PrefixMap<A> {
         old
     }
 
+    /// Sets the prefix's number if there is room. Returns the former one.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn try_insert(&mut self, prefix: A, len: u8, value: u32) -> Result<Option<u32>, LpmFull> {
+        let key = Key::new(prefix, len);
+        let shard = self.shard_mut(key, len);
+        shard.try_reserve(1).map_err(|_| LpmFull::Memory)?;
+        let old = shard.insert(key, value);
+        self.count[usize::from(len)] += usize::from(old.is_none());
+        Ok(old)
+    }
+
     /// Forgets the prefix. Returns its number.
     pub fn remove(&mut self, prefix: A, len: u8) -> Option<u32> {
         let key = Key::new(prefix, len);

@@ -1,9 +1,10 @@
 //! How a change goes down the nodes below the first table.
 
 use super::{
+    build::Item,
     change::{Change, Slot},
     list::List,
-    node::{INNER, INTERVALS, TABLE},
+    node::{CHILD, INNER, INTERVALS, TABLE},
     runs::Paint,
     writer::TrieWriter,
 };
@@ -83,22 +84,31 @@ impl TrieWriter {
     }
 
     fn change_list(&mut self, list: u32, at: u8, change: &Change) -> Result<Slot, LpmFull> {
-        let l = self.nodes.read_list(list);
-        let mut paint = Paint { points: l.points(change), change, to: change.to(at), put: None };
-        if change.len > l.depth {
-            let old = self.nodes.list_slot(&l, paint.points.start);
-            if !old.is_child()
-                && change.adds
-                && let Some(finer) = self.finer(list, &l, at, change)?
-            {
-                return Ok(finer);
-            }
-            let new = self.change(old, l.depth, change)?;
-            if new == old {
+        let depth = self.nodes.depth(list);
+        let mut put = None;
+        if change.len > depth
+            && let Some(child) = self.child_in_list(list, depth, change.prefix)
+        {
+            let new = self.change(Slot::child(child), depth, change)?;
+            if new.entry == child {
                 return Ok(Slot::child(list));
             }
-            paint.put = Some(new);
+            put = Some(new);
         }
+        let l = self.nodes.read_list(list);
+        let points = l.points(change);
+        if change.len > depth && put.is_none() {
+            if !change.adds {
+                return Ok(Slot::child(list));
+            }
+            // Where there are no children yet, another depth may have none, or fewer of them later.
+            if !l.intervals().iter().any(|(_, slot)| slot.is_child()) || !l.reaches(&points) {
+                return self.build_anew(list, &l, at, change);
+            }
+            let old = self.nodes.list_slot(&l, points.start);
+            put = Some(self.change(old, depth, change)?);
+        }
+        let paint = Paint { points, change, to: change.to(at), put };
         if let Some(new) = self.change_line(list, &l, &paint)? {
             return Ok(Slot::child(new));
         }
@@ -107,22 +117,25 @@ impl TrieWriter {
         self.nodes.build_runs(at, l.default, l.origin(change.prefix), l.depth, &self.runs)
     }
 
-    /// The list with all its intervals and the change's in more bits of the address, if they fit and none is a child.
-    fn finer(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Option<Slot>, LpmFull> {
-        let depth = change.len.next_multiple_of(8);
-        if depth - at > 64 || l.intervals().iter().any(|(_, slot)| slot.is_child()) {
-            return Ok(None);
+    /// The child on an address's way behind all levels of a list.
+    fn child_in_list(&self, list: u32, depth: u8, address: u128) -> Option<u32> {
+        let child = self.reader.nodes.in_list(list, &address).entry;
+        match child & CHILD {
+            0 => None,
+            _ if child & TABLE == 0 && self.nodes.depth(child) == depth => {
+                self.child_in_list(child, depth, address)
+            }
+            _ => Some(child),
         }
-        let origin = l.origin(change.prefix);
-        let paint = Paint { points: change.points(origin, depth), change, to: change.to(at), put: None };
-        self.runs.open(&paint);
-        self.runs.add_list(l, 0, depth - l.depth, &paint);
-        self.runs.close(&paint);
-        if !self.runs.fit() {
-            return Ok(None);
-        }
-        self.nodes.give_up(list);
-        self.nodes.build_runs(at, l.default, origin, depth, &self.runs).map(Some)
+    }
+
+    /// Nodes of what is in a list and of a prefix that covers none of it, at whichever depth is best.
+    fn build_anew(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Slot, LpmFull> {
+        let none = Paint { points: 0..0, change, to: change.to, put: None };
+        self.nodes.take_apart(list, l, &none, &mut self.runs);
+        let mut items = self.nodes.items(l.origin(change.prefix), l.depth, &self.runs);
+        Item::insert(&mut items, change.prefix, change.to);
+        self.nodes.build(at, l.default, &items)
     }
 
     /// The list with the points painted, if they are in one line of it, and still are then.
@@ -157,7 +170,7 @@ impl TrieWriter {
             }
         }
         self.runs.open(paint);
-        self.runs.add_list(l, 0, 0, paint);
+        self.runs.add_list(l, 0, paint);
         self.runs.close(paint);
         let least = if paint.change.adds { 1 } else { LEAST };
         if !(least..=INTERVALS).contains(&self.runs.all.len()) || !self.runs.fit() {

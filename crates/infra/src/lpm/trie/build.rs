@@ -163,19 +163,38 @@ impl Builder {
         if runs.fit() {
             return Ok(Slot::child(self.levels(origin, depth, default, runs.start, &runs.all)?));
         }
+        let items = self.items(origin, depth, runs);
+        self.build(at, default, &items)
+    }
+
+    /// What was in a list of this depth, counted from `origin`.
+    pub fn items(&self, origin: u128, depth: u8, runs: &Runs) -> Vec<Item> {
         let address = |point: i128| origin.wrapping_add((point as u128).up(128 - depth));
-        let (mut items, mut start) = (Vec::with_capacity(runs.all.len()), runs.start);
+        let (mut items, mut start) = (Vec::with_capacity(runs.all.len() + 1), runs.start);
         for (end, slot) in &runs.all {
             if !slot.is_empty() {
                 items.push(self.item(address(start), address(end - 1).last(depth), *slot, depth));
             }
             start = *end;
         }
-        self.build(at, default, &items)
+        items
     }
 }
 
 impl Item {
+    /// Adds a prefix to items in order, none of which is longer or in several parts there.
+    pub fn insert(items: &mut Vec<Item>, prefix: u128, slot: Slot) {
+        let new = Item { first: prefix, last: prefix.last(slot.len), slot, under: Slot::default() };
+        let at = items.partition_point(|item| item.last < new.first);
+        let around = items.get(at).copied().filter(|item| item.first <= new.first);
+        let before =
+            around.filter(|item| item.first < new.first).map(|item| Item { last: new.first - 1, ..item });
+        let behind =
+            around.filter(|item| item.last > new.last).map(|item| Item { first: new.last + 1, ..item });
+        let parts = before.into_iter().chain([new]).chain(behind);
+        items.splice(at..at + usize::from(around.is_some()), parts);
+    }
+
     /// The item below a node at `depth` that has the shorter prefixes.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };

@@ -47,6 +47,12 @@ impl List {
         i128::from(inner.base.wrapping_sub(self.base) >> cut(self.depth).1)
     }
 
+    /// Whether a list may have these points and its own.
+    pub fn reaches(&self, points: &Range<i128>) -> bool {
+        let end = self.intervals().last().map_or(0, |(end, _)| (*end).into());
+        points.end.max(end) - points.start.min(0) <= u16::MAX.into()
+    }
+
     /// Which interval has all of these points, and whether they are all that it has.
     pub fn holding(&self, points: &Range<i128>) -> Option<(usize, bool)> {
         let mut start = 0;
@@ -63,33 +69,28 @@ impl List {
 
 impl Builder {
     /// How many bits the addresses of a list are cut to.
-    fn depth(&self, child: u32) -> u8 {
+    pub fn depth(&self, child: u32) -> u8 {
         let high = self.pool.get(unit(child), 2);
         depth(((high >> 48) as u8, (high >> 56) as u8))
     }
 
     /// The list that a child is.
     pub fn read_list(&self, child: u32) -> List {
-        let at = unit(child);
-        let lanes = u128::from(self.pool.get(at, 2)) << 64 | u128::from(self.pool.get(at, 1));
-        let end = |lane: usize| (lanes >> (16 * lane)) as u16;
-        let (n, lengths) = if self.is_half(at) {
-            (1, (lanes >> 32) as u64)
-        } else {
-            ((0..INTERVALS).find(|lane| end(*lane) == 0).unwrap_or(INTERVALS), self.pool.get(at, 7))
+        let words = self.pool.words_of(unit(child));
+        let high = words[2];
+        let end = |lane: usize| ([words[1], high][lane / 4] >> (16 * (lane % 4))) as u16;
+        let entry = |half: usize| (words[half / 2] >> (32 * (half % 2))) as u32;
+        let (n, lengths, default_len) = match (0..INTERVALS).find(|lane| end(*lane) == 0).unwrap_or(INTERVALS)
+        {
+            1 => (1, words[1] >> 32, words[1] >> 40),
+            n => (n, words[7], words[7] >> 56),
         };
         let mut intervals = [(0, Slot::default()); INTERVALS];
         for (interval, lane) in intervals.iter_mut().zip((0..n).rev()) {
-            let slot = Slot { entry: self.half(at, 7 + lane), len: (lengths >> (8 * lane)) as u8 };
-            *interval = (end(lane), slot);
+            *interval = (end(lane), Slot { entry: entry(7 + lane), len: (lengths >> (8 * lane)) as u8 });
         }
-        List {
-            base: self.pool.get(at, 0),
-            depth: self.depth(child),
-            intervals,
-            n,
-            default: self.default(child),
-        }
+        let default = Slot { entry: entry(6), len: default_len as u8 };
+        List { base: words[0], depth: depth(((high >> 48) as u8, (high >> 56) as u8)), intervals, n, default }
     }
 
     fn write_list(&mut self, l: &List) -> Result<u32, LpmFull> {
@@ -145,7 +146,7 @@ impl Builder {
             if slot.is_inner() {
                 let inner = self.read_list(slot.entry);
                 self.give_up(slot.entry);
-                runs.add_list(&inner, l.offset(&inner), 0, paint);
+                runs.add_list(&inner, l.offset(&inner), paint);
                 runs.add((*end).into(), Slot::default(), paint);
             } else {
                 runs.add((*end).into(), *slot, paint);

@@ -79,6 +79,20 @@ impl TrieReader {
             .load(Acquire)
     }
 
+    /// Fetches the first node on an address's way; gives the entry that leads there.
+    fn fetch(&self, addr: u128) -> u32 {
+        let entry = self.entry(addr);
+        self.nodes.fetch(entry, &addr);
+        entry
+    }
+
+    /// Fetches the node behind that.
+    fn fetch_below(&self, entry: u32, addr: u128) {
+        if entry & CHILD != 0 {
+            self.nodes.fetch(self.nodes.in_child(entry, &addr).entry, &addr);
+        }
+    }
+
     /// The leaf of the longest prefix of more than [`WIDE`] bits.
     fn narrow(&self, addr: u128) -> u32 {
         let (mut entry, mut best) = (self.entry(addr), NO_ROUTE);
@@ -86,11 +100,7 @@ impl TrieReader {
             if entry & CHILD == 0 {
                 break;
             }
-            let step = if entry & TABLE == 0 {
-                self.nodes.in_list(entry, &addr)
-            } else {
-                self.nodes.in_table(entry, &addr)
-            };
+            let step = self.nodes.in_child(entry, &addr);
             best = better(best, step.default);
             entry = step.entry;
         }

@@ -199,6 +199,12 @@ impl Nodes {
         Step { default: self.word(unit, 0) as u32, entry: self.half(unit, 2 * TABLE_ENTRIES + byte) }
     }
 
+    /// What a child says of an address.
+    #[inline(always)]
+    pub fn in_child(&self, child: u32, address: &u128) -> Step {
+        if child & TABLE == 0 { self.in_list(child, address) } else { self.in_table(child, address) }
+    }
+
     /// Fetches the line that a lookup will read: a list's, or that of a table's entry. Of what is no child, any.
     #[inline(always)]
     pub fn fetch(&self, entry: u32, address: &u128) {

@@ -97,6 +97,12 @@ impl Pool {
         self.words[unit as usize * UNIT + word].load(Relaxed)
     }
 
+    /// The words of a list; of half a line those behind it, too.
+    pub fn words_of(&self, unit: u32) -> [u64; 8] {
+        let words = &self.words[unit as usize * UNIT..][..8];
+        std::array::from_fn(|word| words[word].load(Relaxed))
+    }
+
     /// Writes a word of a block. Who reads it sees what was written before.
     pub fn set(&mut self, unit: u32, word: usize, value: u64) {
         self.words[unit as usize * UNIT + word].store(value, Release);

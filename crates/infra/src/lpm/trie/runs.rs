@@ -55,16 +55,18 @@ impl Runs {
     /// Adds the points up to `end`, painted.
     pub fn add(&mut self, end: i128, slot: Slot, paint: &Paint) {
         let Range { start: from, end: to } = paint.points;
-        self.push(end.min(from), slot);
-        self.push(end.min(to), paint.over(slot));
+        if from < end && self.at < to {
+            self.push(from, slot);
+            self.push(end.min(to), paint.over(slot));
+        }
         self.push(end, slot);
     }
 
-    /// Adds what is in one list, whose first point is `first`; `finer` says how many bits more the points have than it.
-    pub fn add_list(&mut self, l: &List, first: i128, finer: u8, paint: &Paint) {
+    /// Adds what is in one list, whose first point is `first`.
+    pub fn add_list(&mut self, l: &List, first: i128, paint: &Paint) {
         self.add(first, Slot::default(), paint);
         for (end, slot) in l.intervals() {
-            self.add(first + (i128::from(*end) << finer), *slot, paint);
+            self.add(first + i128::from(*end), *slot, paint);
         }
     }
 

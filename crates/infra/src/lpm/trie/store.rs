@@ -2,7 +2,7 @@
 
 use super::{
     change::Slot,
-    node::{TABLE, TABLE_ENTRIES, TABLE_LENGTHS, unit},
+    node::{CHILD, TABLE, TABLE_ENTRIES, TABLE_LENGTHS, unit},
     pool::{Block, Pool, Size, UNIT},
 };
 use crate::lpm::LpmFull;
@@ -138,7 +138,8 @@ impl Builder {
     pub fn table_slot(&self, child: u32, byte: u8) -> Slot {
         let at = unit(child);
         let entry = self.half(at, 2 * TABLE_ENTRIES + usize::from(byte));
-        Slot { entry, len: self.byte(at, TABLE_LENGTHS, byte.into()) }
+        // A child's is 0, and need not be fetched.
+        Slot { entry, len: if entry & CHILD == 0 { self.byte(at, TABLE_LENGTHS, byte.into()) } else { 0 } }
     }
 
     /// Whether a table has more than `n` intervals of equal entries.

@@ -22,7 +22,7 @@ use std::io;
 
 /// The one handle that may change the table.
 pub struct TrieWriter {
-    reader: TrieReader,
+    pub(super) reader: TrieReader,
     first: First,
     wide: Wide<WIDE>,
     pub(super) nodes: Builder,
@@ -143,9 +143,18 @@ impl Lpm for TrieWriter {
         if leaf == NO_ROUTE || leaf > MAX_LEAF {
             return Err(LpmFull::Leaf(leaf));
         }
-        self.routes.make_room(prefix, len)?;
-        self.apply(&Change { prefix, len, to: Slot { entry: leaf, len }, adds: true })?;
-        Ok(self.routes.insert(prefix, len, leaf))
+        // The first nodes on its way come while the map of prefixes is asked.
+        let entry = self.reader.fetch(prefix);
+        self.reader.fetch_below(entry, prefix);
+        let old = self.routes.try_insert(prefix, len, leaf)?;
+        if let Err(full) = self.apply(&Change { prefix, len, to: Slot { entry: leaf, len }, adds: true }) {
+            match old {
+                Some(old) => self.routes.insert(prefix, len, old),
+                None => self.routes.remove(prefix, len),
+            };
+            return Err(full);
+        }
+        Ok(old)
     }
 
     fn remove(&mut self, prefix: u128, len: u8) -> Option<u32> {
