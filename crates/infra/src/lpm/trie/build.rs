@@ -84,11 +84,6 @@ impl Builder {
         if let Some((_, depth, pieces)) = best {
             return self.build_list(depth, default, items, &pieces);
         }
-        // All in one byte's value: a table would have but one entry.
-        let same = ((first.first ^ last.last).leading_zeros() as u8 / 8 * 8).min(most);
-        if same > at {
-            return self.build_list(same, default, items, &cut_up(items, same));
-        }
         let entry = table(self.take(Size::Table)?, at);
         for word in 0..Size::Table.units() as usize * UNIT {
             self.pool.set(unit(entry), word, 0);

@@ -5,14 +5,14 @@
 //! that it met as the default of a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`]
 //! bits lie beside the table (`wide.rs`).
 //!
-//! A list that readers can find never changes. Whoever adds or removes a route makes a new one, and new nodes above it,
-//! up to a table, where one store puts the uppermost in its place. The nodes that were replaced are used again after a
-//! grace period.
+//! The intervals of a list that readers can find never change. Whoever adds or removes a route makes a new list, or in a
+//! list of two levels a new line of it, and one store puts it into the entry above; where an entry is all that changes,
+//! that store is all there is. What was replaced is used again after a grace period.
 //!
 //! A default that a reader remembers and an entry that it reads later must belong together: a default that came before
 //! the longer route below went must not have been missed. It is enough that no entry changes under a default that has
-//! changed, as long as a reader may remember the former one. So until all readers have passed such a change, tables are
-//! replaced like lists, up to the first table, and whoever reads there looks at the table of one moment.
+//! changed, as long as a reader may remember the former one. So until all readers have passed such a change, the nodes
+//! above a new one are replaced, too, up to the first table, and whoever reads there looks at the table of one moment.
 //!
 //! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or
 //! 2,048 entries of the first table, and the defaults of the nodes there.

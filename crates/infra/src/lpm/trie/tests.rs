@@ -261,3 +261,63 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
         checks.join().unwrap();
     });
 }
+
+/// How many nodes are on an address's way.
+fn nodes_to(r: &TrieReader, addr: u128) -> usize {
+    let way = std::iter::successors(Some(r.entry(addr)), |entry| {
+        (entry & CHILD != 0).then(|| r.nodes.in_child(*entry, &addr).entry)
+    });
+    way.take_while(|entry| entry & CHILD != 0).count()
+}
+
+/// A shorter route comes, which changes the default of the first node, and then a longer one goes, from the third. Whoever
+/// remembers the former default must not miss the longer route: the node between them, a list or a table, may have to
+/// stay as it was.
+#[test]
+fn no_reader_remembers_a_default_of_another_time() {
+    let d = Domain::new();
+    let (mut w, r) = trie(&d).unwrap();
+    let (short, long) = ((NET, 24), (NET | 1 << 80, 64));
+    w.insert(NET, 20, 3).unwrap();
+    for side in [0, 1 << 97, 1 << 98] {
+        for n in 0..3 {
+            w.insert(NET ^ side | n << 80 | 5 << 64, 64, 7).unwrap();
+            w.insert(NET ^ side | n << 80 | 9 << 64, 64, 7).unwrap();
+        }
+    }
+    for (others, tables) in [(3, 0), (100, 1)] {
+        // More of them make a table of the list in the middle.
+        for n in 0..others {
+            w.insert(NET | n << 88 | n << 81 | 1 << 80 | 1 << 70, 64, 7).unwrap();
+        }
+        w.insert(long.0, long.1, 2).unwrap();
+        assert!(nodes_to(&r, long.0) >= 3);
+        let middle = r.nodes.in_child(r.entry(long.0), &long.0).entry;
+        assert_eq!((middle & CHILD, u32::from(middle & TABLE != 0)), (CHILD, tables));
+        let (stop, looked) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let (stopping, stop, looked, r) = (Stop(&stop), &stop, &looked, &r);
+            let mut worker = d.register();
+            let checks = scope.spawn(move || {
+                let mut leaves = [0; 256];
+                let mut section = worker.enter();
+                while !stop.load(Relaxed) {
+                    r.lookup_many(&[long.0; 256], &mut leaves);
+                    assert_eq!(leaves.iter().find(|leaf| ![1, 2].contains(*leaf)), None);
+                    looked.store(true, Relaxed);
+                    section.quiescent();
+                }
+            });
+            let start = Instant::now();
+            while (start.elapsed().as_millis() < 700 || !looked.load(Relaxed)) && !checks.is_finished() {
+                assert!(start.elapsed().as_secs() < 60, "the reader does not run");
+                w.insert(short.0, short.1, 1).unwrap();
+                w.remove(long.0, long.1).unwrap();
+                w.insert(long.0, long.1, 2).unwrap();
+                w.remove(short.0, short.1).unwrap();
+            }
+            drop(stopping);
+            checks.join().unwrap();
+        });
+    }
+}
