@@ -2,13 +2,13 @@
 
 use super::{
     change::Slot,
+    cut::{Piece, What, cut_up, intervals},
     node::{INTERVALS, table, unit},
     pool::{Size, UNIT},
     runs::Runs,
     store::Builder,
 };
 use crate::lpm::{Address, LpmFull};
-use std::ops::Range;
 
 /// So many intervals are in two levels of lists; where there are more is a table.
 pub(super) const MOST: usize = INTERVALS * INTERVALS;
@@ -22,19 +22,6 @@ pub(super) struct Item {
     pub slot: Slot,
     /// Under a child: its default.
     pub under: Slot,
-}
-
-/// A piece of what is in a node, in addresses cut to its depth, counted from the first.
-struct Piece {
-    points: Range<u64>,
-    what: What,
-}
-
-enum What {
-    /// This is all there is.
-    Whole(Item),
-    /// There is more below: the items in this range that are longer, over this one.
-    Below(Range<usize>, Slot),
 }
 
 impl Builder {
@@ -194,61 +181,6 @@ impl Item {
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }
-    }
-}
-
-/// How many intervals a list of the pieces has: they, and the gaps between them.
-fn intervals(pieces: &[Piece]) -> usize {
-    pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
-}
-
-/// Cuts items into what a node of this depth says of each point: all, or that there is more below.
-fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
-    let start = items.first().map_or(0, |item| item.first.down(128 - depth));
-    let point = |address: u128| (address.down(128 - depth) - start) as u64;
-    let mut pieces: Vec<Piece> = Vec::with_capacity(items.len());
-    for (i, item) in items.iter().enumerate() {
-        let (mut points, is_below) = (point(item.first)..point(item.last) + 1, item.slot.len > depth);
-        // The last piece is one point with more below, and this item begins in it.
-        if let Some(Piece { points: of, what: What::Below(range, under) }) = pieces.last_mut()
-            && of.start == points.start
-        {
-            range.end = i + 1;
-            if is_below {
-                take_over(under, item.under, depth);
-                continue;
-            }
-            *under = item.slot;
-            points.start += 1;
-            if points.is_empty() {
-                continue;
-            }
-        }
-        if is_below {
-            let mut under = Slot::default();
-            take_over(&mut under, item.under, depth);
-            pieces.push(Piece { points, what: What::Below(i..i + 1, under) });
-            continue;
-        }
-        // The next item is longer, and begins in this one's last point.
-        let next =
-            items.get(i + 1).filter(|next| next.slot.len > depth && point(next.first) + 1 == points.end);
-        points.end -= u64::from(next.is_some());
-        let after = points.end..points.end + 1;
-        if !points.is_empty() {
-            pieces.push(Piece { points, what: What::Whole(*item) });
-        }
-        if next.is_some() {
-            pieces.push(Piece { points: after, what: What::Below(i..i + 1, item.slot) });
-        }
-    }
-    pieces
-}
-
-/// What lies under a child lies under all of its point, if it is no longer than the point.
-fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
-    if of_child.len > 0 && of_child.len <= depth {
-        *under = of_child;
     }
 }
 

@@ -20,6 +20,7 @@
 mod below;
 mod build;
 mod change;
+mod cut;
 mod list;
 mod node;
 #[cfg(all(test, loom))]

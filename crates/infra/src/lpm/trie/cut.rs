@@ -1,0 +1,73 @@
+//! What a node of some depth says of what is in it.
+
+use super::{build::Item, change::Slot};
+use crate::lpm::Address;
+use std::ops::Range;
+
+/// A piece of what is in a node, in addresses cut to its depth, counted from the first.
+pub(super) struct Piece {
+    pub points: Range<u64>,
+    pub what: What,
+}
+
+pub(super) enum What {
+    /// This is all there is.
+    Whole(Item),
+    /// There is more below: the items in this range that are longer, over this one.
+    Below(Range<usize>, Slot),
+}
+
+/// How many intervals a list of the pieces has: they, and the gaps between them.
+pub(super) fn intervals(pieces: &[Piece]) -> usize {
+    pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
+}
+
+/// Cuts items into what a node of this depth says of each point: all, or that there is more below.
+pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
+    let start = items.first().map_or(0, |item| item.first.down(128 - depth));
+    let point = |address: u128| (address.down(128 - depth) - start) as u64;
+    let mut pieces: Vec<Piece> = Vec::with_capacity(items.len());
+    for (i, item) in items.iter().enumerate() {
+        let (mut points, is_below) = (point(item.first)..point(item.last) + 1, item.slot.len > depth);
+        // The last piece is one point with more below, and this item begins in it.
+        if let Some(Piece { points: of, what: What::Below(range, under) }) = pieces.last_mut()
+            && of.start == points.start
+        {
+            range.end = i + 1;
+            if is_below {
+                take_over(under, item.under, depth);
+                continue;
+            }
+            *under = item.slot;
+            points.start += 1;
+            if points.is_empty() {
+                continue;
+            }
+        }
+        if is_below {
+            let mut under = Slot::default();
+            take_over(&mut under, item.under, depth);
+            pieces.push(Piece { points, what: What::Below(i..i + 1, under) });
+            continue;
+        }
+        // The next item is longer, and begins in this one's last point.
+        let next =
+            items.get(i + 1).filter(|next| next.slot.len > depth && point(next.first) + 1 == points.end);
+        points.end -= u64::from(next.is_some());
+        let after = points.end..points.end + 1;
+        if !points.is_empty() {
+            pieces.push(Piece { points, what: What::Whole(*item) });
+        }
+        if next.is_some() {
+            pieces.push(Piece { points: after, what: What::Below(i..i + 1, item.slot) });
+        }
+    }
+    pieces
+}
+
+/// What lies under a child lies under all of its point, if it is no longer than the point.
+fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
+    if of_child.len > 0 && of_child.len <= depth {
+        *under = of_child;
+    }
+}
