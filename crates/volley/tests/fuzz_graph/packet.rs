@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use buf::{Gso, GsoKind};
 use wire::arp::{ArpPacket, Operation};
 use wire::builder::{PacketBuilder, arp_frame};
-use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype};
+use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
 
-use crate::script::{Script, own};
+use crate::script::{Script, own, own6};
 
 /// What is still to be done to a packet, as a driver hands it over.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +33,11 @@ pub fn arriving(s: &mut Script<'_>, to: Mac) -> Arriving {
         bytes.resize(n, 0xa5);
         return Arriving { bytes, ..Arriving::default() };
     }
-    let mut arriving = if s.one_in(8) { arp(s, to) } else { ip4(s, to) };
+    let mut arriving = match s.below(8) {
+        0 => arp(s, to),
+        1 | 2 => ip6(s, to),
+        _ => ip4(s, to),
+    };
     if s.one_in(4) {
         damage(s, &mut arriving.bytes);
         arriving.lies = arriving.offload.csum.is_some();
@@ -134,6 +138,65 @@ fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
         bytes.resize(bytes.len() + usize::from(s.u16()) % 5000, 0xee);
     }
     Arriving { bytes, offload, lies: false }
+}
+
+/// Headers that go between, whatever their sense.
+const EXTENSIONS: [u8; 8] = [
+    protocol::HOP_BY_HOP,
+    protocol::HOP_BY_HOP,
+    protocol::DESTINATION_OPTIONS,
+    protocol::DESTINATION_OPTIONS,
+    protocol::ROUTING,
+    protocol::FRAGMENT,
+    protocol::AH,
+    protocol::MOBILITY,
+];
+
+fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
+    let (src, dst) = (s.address6(), s.address6());
+    let group = wire::ipv6::multicast_mac(dst.to_bits());
+    let station = if dst.is_multicast() { group } else { destination(s, to) };
+    let mut b = PacketBuilder::ipv6(src, dst).ethernet(s.mac(), station);
+    for (tpid, tci) in tags(s) {
+        b = b.tag(tpid, tci);
+    }
+    b = b.ttl(s.pick(&[64, 64, 64, 255, 255, 2, 1, 0])).tos(s.u8()).flow_label(s.u32());
+    let len = s.pick(&[0, 1, 18, 18, 100, 1000, 1232, 1233, 1452, 1453, 2085, 4000, 9000, 30_000]);
+    b = b.payload(&vec![s.u8(); len]);
+    if s.one_in(4) {
+        for _ in 0..1 + s.below(9) {
+            let (kind, len) = (s.pick(&EXTENSIONS), s.pick(&[0, 6, 6, 14, 30, 254]));
+            b = b.extension(kind, s.bytes(len));
+        }
+    }
+    if s.one_in(8) {
+        b = b.fragment(s.pick(&[0, 0, 1, 0x1fff]), s.one_in(2));
+    }
+    b = match s.below(8) {
+        0 | 1 => b.udp(s.u16(), s.u16()),
+        2 => b.tcp(s.u16(), s.u16(), s.u32(), s.u32(), wire::tcp::Flags(s.u8())),
+        3 => b.echo_request(s.u16() & 7, s.u16() & 7),
+        4 => b.icmp(s.u8(), s.u8() & 7, s.u32()),
+        5 => {
+            // Neighbor Discovery, from its link.
+            let other = s.address6();
+            let target = s.pick(&[other, dst, own6(0), own6(1)]);
+            let option = [&[1 + s.u8() % 2, 1][..], &s.mac().0].concat();
+            let message = [&target.octets()[..], &option].concat();
+            b.ttl(255).icmp(133 + s.u8() % 5, 0, u32::from(s.u8()) << 24).payload(&message)
+        }
+        6 => {
+            // A listener query.
+            let alert = [5, 2, 0, 0, 1, 0];
+            b.ttl(1).extension(protocol::HOP_BY_HOP, &alert).icmp(130, 0, s.u32()).payload(&[0; 20])
+        }
+        _ => b.protocol(s.u8()),
+    };
+    let mut bytes = b.build();
+    if s.one_in(16) {
+        bytes.resize(bytes.len() + usize::from(s.u16()) % 5000, 0xee);
+    }
+    Arriving { bytes, ..Arriving::default() }
 }
 
 fn arp(s: &mut Script<'_>, to: Mac) -> Arriving {

@@ -63,8 +63,8 @@ impl Run {
             42 | 43 => self.interface(s),
             44 | 45 => self.address(s),
             46 | 47 => self.neighbor(s),
-            48 => self.feature(s),
-            49 | 50 => self.remove(s),
+            48 | 49 => self.feature(s),
+            50 => self.remove(s),
             51..54 => self.bring_back(s),
             54 => self.vanish(s),
             55 => {
@@ -193,7 +193,7 @@ impl Run {
         self.attempt(|router| match s.below(8) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
-            5 if s.one_in(3) => {
+            5 if s.one_in(2) => {
                 router.set_mss(index, Mss { clamping: s.pick(&Clamping::ALL), ip4: s.pick(&[88, 536, 1400]) })
             }
             5 if s.one_in(3) => router.set_urpf::<Ipv4Addr>(index, s.pick(&Urpf::ALL)),
@@ -213,7 +213,10 @@ impl Run {
         if !had.is_empty() && s.one_in(2) {
             self.attempt(|r| r.remove_address(index, s.pick(&had)));
         } else {
-            let address = Address::new(s.address(), s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33]));
+            let address = match s.one_in(4) {
+                true => Address::new(s.address6(), s.pick(&[64, 64, 64, 128, 127, 48, 10, 0, 129])),
+                false => Address::new(s.address(), s.pick(&[24, 24, 24, 32, 31, 30, 16, 8, 0, 33])),
+            };
             self.attempt(|r| r.add_address(index, address));
         }
     }
@@ -244,6 +247,8 @@ impl Run {
                 ("ip4-unicast", "ip4-count"),
                 ("ip4-unicast", "ip4-sv-reassembly"),
                 ("ip4-output", "ip4-redirect"),
+                ("ip6-unicast", "ip6-rx-urpf-strict"),
+                ("ip6-unicast", "ip6-rx-urpf-loose"),
                 ("device-input", "pcap-rx"),
                 ("interface-output", "pcap-tx"),
                 ("drop", "pcap-drop"),

@@ -1,12 +1,31 @@
 //! An input as a sequence of choices: any bytes are a script, and a short one ends early.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
 /// The router's own address on device `n`; the hosts of its link follow behind.
 pub fn own(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, n as u8, 1)
+}
+
+/// The same of IPv6.
+pub fn own6(n: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, n as u16, 0, 0, 0, 1)
+}
+
+fn special6(n: u8) -> Ipv6Addr {
+    match n {
+        0 => Ipv6Addr::UNSPECIFIED,
+        1 => Ipv6Addr::LOCALHOST,
+        2 => Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a00, 1),
+        3..8 => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, [1, 2, 5, 0x16, 0xfb][usize::from(n) - 3]),
+        8..16 => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, n.into()),
+        16 => Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0, 1),
+        17 => Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1),
+        18..32 => Ipv6Addr::new(0xfe80, 0, 0, (n & 3).into(), 0, 0, 0, 1),
+        n => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, (n & 7).into()),
+    }
 }
 
 /// Addresses that hosts, routes and packets share, so that they meet often.
@@ -81,6 +100,26 @@ impl<'d> Script<'d> {
             2 => Ipv4Addr::new(10, 0, self.u8() & 7, self.u8()),
             3 => Ipv4Addr::new(10, self.u8() & 3, self.u8() & 3, self.u8() & 3),
             _ => Ipv4Addr::new(10, 0, self.u8() & 7, 1 + (self.u8() & 3)),
+        }
+    }
+
+    pub fn address6(&mut self) -> Ipv6Addr {
+        match self.below(8) {
+            0 => Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|_| self.u8())),
+            1 | 2 => special6(self.u8()),
+            3 => Ipv6Addr::new(
+                0x2001,
+                0xdb8,
+                (self.u8() & 3).into(),
+                (self.u8() & 7).into(),
+                0,
+                0,
+                0,
+                self.u16(),
+            ),
+            _ => {
+                Ipv6Addr::new(0x2001, 0xdb8, 0, (self.u8() & 7).into(), 0, 0, 0, (1 + (self.u8() & 3)).into())
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A router between links, and what must hold of it whatever happens.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::TxCaps;
 use graph::Worker;
@@ -11,11 +11,13 @@ use net::ethernet::Tags;
 use net::interface::Handoff;
 use net::ip::{Address, IpPrefix, Path, PathList, Source, Weighted};
 use net::pcap::Point;
-use net::router::{Parts, Receive, Router, Sizes};
-use wire::{ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
+use net::router::{Parts, Receive, Routed, Router, Sizes};
+use wire::{
+    ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
+};
 
 use crate::link::{Far, Sent};
-use crate::script::own;
+use crate::script::{own, own6};
 
 pub const WORKERS: usize = 2;
 /// Links: one that takes everything, one that takes only plain packets, one that sums but does not cut, and one whose
@@ -29,12 +31,17 @@ pub const CAPS: [TxCaps; LINKS] = [
 ];
 pub const MS: u64 = 1_000_000;
 /// Reasons that count beside a packet's own: they say why something else was not made.
-const BESIDE: [(&str, &str); 7] = [
+const BESIDE: [(&str, &str); 12] = [
     ("ip4-icmp-error", "unreported-forbidden"),
     ("ip4-icmp-error", "unreported-source-limit"),
     ("ip4-icmp-error", "unreported-limit"),
     ("ip4-icmp-error", "unreported-no-address"),
     ("ip4-icmp-error", "unreported-no-buffer"),
+    ("ip6-icmp-error", "unreported-forbidden"),
+    ("ip6-icmp-error", "unreported-source-limit"),
+    ("ip6-icmp-error", "unreported-limit"),
+    ("ip6-icmp-error", "unreported-no-address"),
+    ("ip6-icmp-error", "unreported-no-buffer"),
     ("ip4-redirect", "unredirected-limit"),
     ("ip4-redirect", "unredirected-no-buffer"),
 ];
@@ -83,6 +90,8 @@ impl World {
             lied: false,
         };
         w.router.add_table(1).expect("a second VRF");
+        // Addresses are used at once.
+        w.router.set_dad_transmits(0);
         for n in 0..LINKS {
             w.links.push(Far::default());
             w.add_device(n);
@@ -100,6 +109,13 @@ impl World {
             (0, "10.3.1.0/24", Path::Drop),
             (0, "10.3.2.0/24", Path::Unreachable),
             (0, "10.3.3.0/24", Path::Prohibit),
+            (0, "2001:db8:1::/48", Path::Via { next_hop: host6(0).into(), interface: None }),
+            (0, "2001:db8:1:1::/64", Path::Via { next_hop: own6(1).into(), interface: None }),
+            (0, "2001:db8:2::/48", Path::Table(1)),
+            (1, "2001:db8::/32", Path::Table(0)),
+            (0, "2001:db8:3:1::/64", Path::Drop),
+            (0, "2001:db8:3:2::/64", Path::Unreachable),
+            (0, "2001:db8:3:3::/64", Path::Prohibit),
         ];
         for (fib, prefix, path) in routes {
             w.router.add_route(fib, prefix.parse::<IpPrefix>().expect("a prefix"), path).expect("a route");
@@ -152,6 +168,8 @@ impl World {
         let _ = self.router.add_address(index, Address::new(own(n), 24));
         let host = Ipv4Addr::new(10, 0, n as u8, 2);
         let _ = self.router.add_neighbor(index, host, Mac([2, 0, 0, 0, 1, n as u8]), true);
+        let _ = self.router.add_address(index, Address::new(own6(n), 64));
+        let _ = self.router.add_neighbor(index, host6(n), Mac([2, 0, 0, 0, 1, n as u8]), true);
     }
 
     /// One turn of each worker.
@@ -200,7 +218,11 @@ impl World {
             self.asked.push(Asked { link, tags, arp: *arp });
             return;
         }
-        assert_eq!(kind, ethertype::IPV4, "nothing else is sent");
+        assert!(matches!(kind, ethertype::IPV4 | ethertype::IPV6), "nothing else is sent");
+        if kind == ethertype::IPV6 && is_of_main_thread(rest) {
+            // As ARP: it was on its way while its interface changed.
+            return check_ip6(rest, true);
+        }
         let tags = match tags[..] {
             [] => None,
             [(tpid, outer)] => Some(Tags { outer_service: tpid == ethertype::QINQ, outer, inner: None }),
@@ -216,6 +238,13 @@ impl World {
         assert_eq!(ethernet.src(), by.mac, "sent from the interface's own address");
         assert!(self.router.usable(by.index), "sent by an interface that is down");
 
+        if kind == ethertype::IPV6 {
+            let fits = rest.len() <= usize::from(by.mtu);
+            assert!(*gso || self.lied || fits, "larger than the MTU {}", by.mtu);
+            let ours =
+                self.router.interfaces().any(|i| i.own_ip6().any(|a| rest[8..24] == a.address.octets()));
+            return check_ip6(rest, ours && !csum && !self.lied);
+        }
         let (ip, _) = Ipv4Header::split(rest).expect("an IPv4 header is whole");
         let header = ip.header_len();
         assert!(rest[0] >> 4 == 4 && header >= 20 && header <= rest.len(), "a good IPv4 header");
@@ -268,8 +297,19 @@ impl World {
         for index in indexes {
             self.router.remove_interface(index).expect("an interface can be removed");
         }
+        self.remove_routes::<Ipv4Addr>();
+        self.remove_routes::<Ipv6Addr>();
+        self.settle();
+        assert_eq!(self.router.adjacencies().iter().count(), 0, "an adjacency that nobody uses");
+        assert_eq!(self.router.neighbors::<Ipv4Addr>().count(), 0, "a neighbour on no interface");
+        assert_eq!(self.router.neighbors::<Ipv6Addr>().count(), 0, "a neighbour on no interface");
+        self.check_buffers("when all was removed");
+    }
+
+    /// Removes the routes of a family that scripts added; no others are left.
+    fn remove_routes<A: Routed>(&mut self) {
         for fib in [0, 1] {
-            let routes = self.router.routes::<Ipv4Addr>().iter(fib);
+            let routes = self.router.routes::<A>().iter(fib);
             let left: Vec<_> = routes
                 .flat_map(|(p, all)| all.map(move |(source, to)| (p, source, to.list.clone())))
                 .collect();
@@ -281,10 +321,6 @@ impl World {
                 }
             }
         }
-        self.settle();
-        assert_eq!(self.router.adjacencies().iter().count(), 0, "an adjacency that nobody uses");
-        assert_eq!(self.router.neighbors::<Ipv4Addr>().count(), 0, "a neighbour on no interface");
-        self.check_buffers("when all was removed");
     }
 
     fn check_buffers(&self, when: &str) {
@@ -316,7 +352,7 @@ impl World {
         });
         assert_eq!(nodes["pg-input"], taken, "packets that came in");
         assert_eq!(nodes["ethernet-input"], taken);
-        let onward = nodes["ip4-input"] + nodes["arp-input"] + drops("ethernet-input");
+        let onward = nodes["ip4-input"] + nodes["ip6-input"] + nodes["arp-input"] + drops("ethernet-input");
         assert_eq!(nodes["ethernet-input"], onward);
         assert_eq!(nodes["interface-tx"], sent + drops("interface-tx"), "packets that went out");
         let all: u64 = dropped.iter().filter(beside).map(|d| d.packets).sum();
@@ -340,6 +376,30 @@ impl World {
     pub fn trace(&self) -> String {
         let tracer = self.router.graph().tracer();
         tracer.entries().iter().map(|e| tracer.describe(e)).collect()
+    }
+}
+
+/// The host of network `n` that is known from the start.
+fn host6(n: usize) -> Ipv6Addr {
+    Ipv6Addr::from_bits(own6(n).to_bits() + 1)
+}
+
+/// Whether the main thread has sent a packet: one for its link. Forwarded ones have hops behind them, and are to no group.
+fn is_of_main_thread(packet: &[u8]) -> bool {
+    let (ip, _) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
+    ip.dst().is_multicast() || ip.hop_limit() == wire::nd::HOP_LIMIT
+}
+
+/// A packet on the wire is well-formed; if it is the router's `own`, its message is, too.
+fn check_ip6(packet: &[u8], own: bool) {
+    let (ip, rest) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
+    assert_eq!((ip.version(), ip.total_len()), (6, packet.len()), "as long as the header says");
+    assert!(ip.hop_limit() > 0, "a packet without hops left");
+    assert!(!wire::ipv6::is_martian_destination(ip.dst_u128()), "to {}", ip.dst());
+    if own && ip.next_header() == protocol::ICMPV6 {
+        assert!(rest.len() >= 8, "an ICMPv6 message is whole");
+        let pseudo = [&packet[8..40], &(rest.len() as u32).to_be_bytes(), &[0, 0, 0, protocol::ICMPV6]];
+        assert_eq!(plain_checksum(&[&pseudo.concat(), rest].concat()), 0, "the ICMPv6 checksum is right");
     }
 }
 
