@@ -9,7 +9,7 @@ use buf::Packet;
 use crate::ip::Ip;
 
 /// A next hop as bytes: 4 or 16.
-fn to_bytes<'b>(next_hop: IpAddr, room: &'b mut [u8; 16]) -> &'b [u8] {
+fn to_bytes(next_hop: IpAddr, room: &mut [u8; 16]) -> &[u8] {
     match next_hop {
         IpAddr::V4(a) => {
             let [front @ .., _, _, _, _, _, _, _, _, _, _, _, _] = room;
