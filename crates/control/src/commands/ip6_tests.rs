@@ -166,6 +166,7 @@ fn ipv6_neighbours_are_named_and_shown() {
 
 #[test]
 fn ipv6_is_enabled_without_an_address() {
+    assert_eq!(Cli::new().ok("show ip6 interface"), "no interface speaks IPv6\n");
     let mut cli = cli();
     let told = cli.refused("show ip6 interface pg1", "pg1");
     assert!(told.contains("speaks no IPv6"), "{told}");

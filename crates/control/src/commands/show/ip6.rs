@@ -73,6 +73,10 @@ impl Rows<Context> for Interfaces {
     }
 
     fn text(&mut self, page: &[Interface], out: &mut String) {
+        // The first page is empty if there are none.
+        if page.is_empty() {
+            out.push_str("no interface speaks IPv6\n");
+        }
         for i in page {
             let _ = writeln!(out, "{} is admin {}", i.name, if i.admin_up { "up" } else { "down" });
             for a in &i.addresses {
