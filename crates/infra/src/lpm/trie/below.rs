@@ -26,6 +26,19 @@ impl TrieWriter {
         }
     }
 
+    /// The same for an entry of a node that has prefixes longer than `at`.
+    ///
+    /// Where prefixes hid the one that stands behind them from all addresses below the entry, a node that was made
+    /// meanwhile does not have it as its default. When one of them goes, the default is set right.
+    fn change_child(&mut self, slot: Slot, at: u8, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
+        let mut entry = slot.entry;
+        if slot.is_child() && !change.adds && (at + 1..=depth).contains(&change.to.len) {
+            entry = self.nodes.with_default(entry, change.to)?;
+            self.covers |= entry != slot.entry;
+        }
+        self.change(Slot { entry, ..slot }, depth, change)
+    }
+
     /// What is to be in place of an entry that the prefix covers, which becomes `to` if it gives way.
     fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
         if !slot.is_child() {
@@ -45,7 +58,7 @@ impl TrieWriter {
         let first = change.prefix.bits(at, 8) as u8;
         if change.len > depth {
             let old = self.nodes.table_slot(table, first);
-            let new = self.change(old, depth, change)?;
+            let new = self.change_child(old, at, depth, change)?;
             return if new == old { Ok(same) } else { self.set_in_table(table, at, change, &[(first, new)]) };
         }
         let mut slots = Vec::new();
@@ -89,7 +102,7 @@ impl TrieWriter {
         if change.len > depth
             && let Some(child) = self.child_in_list(list, depth, change.prefix)
         {
-            let new = self.change(Slot::child(child), depth, change)?;
+            let new = self.change_child(Slot::child(child), at, depth, change)?;
             if new.entry == child {
                 return Ok(Slot::child(list));
             }

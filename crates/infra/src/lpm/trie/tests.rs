@@ -321,3 +321,25 @@ fn no_reader_remembers_a_default_of_another_time() {
         });
     }
 }
+
+/// Two /33s hide the /31 around them from every address of a /32, for which a node is made then. When one of them goes,
+/// its addresses have the /31 again.
+#[test]
+fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
+    let (mut w, r) = trie(&Domain::new()).unwrap();
+    w.insert(NET, 31, 1).unwrap();
+    w.insert(NET, 33, 2).unwrap();
+    w.insert(NET | 1 << 95, 33, 3).unwrap();
+    // So many that their list can no longer be one of 40 bits.
+    for n in 0..60 {
+        w.insert(NET | n << 90 | 1 << 80, 48, 4).unwrap();
+    }
+    for n in 0..4 {
+        w.insert(NET ^ (1 + n) << 100 | 1 << 80, 48, 4).unwrap();
+    }
+    assert_eq!([NET, NET | 1 << 95].map(|addr| r.lookup(addr)), [2, 3]);
+    w.remove(NET, 33).unwrap();
+    assert_eq!([NET, NET | 1 << 95].map(|addr| r.lookup(addr)), [1, 3]);
+    w.remove(NET | 1 << 95, 33).unwrap();
+    assert_eq!([NET, NET | 1 << 95].map(|addr| r.lookup(addr)), [1, 1]);
+}
