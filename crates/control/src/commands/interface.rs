@@ -141,7 +141,7 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| c.unset(Key::Unnumbered(a.need("interface")?)),
     );
     r.add(
-        "set interface proxy-arp <interface:interface> [enable | disable]",
+        "set interface proxy-arp <interface:interface> [{enable | disable}]",
         "Answer on an interface for hosts that are reached by others: ARP, and Neighbor Discovery if IPv6 is spoken there.",
         |c, a| {
             let on = !a.has("disable");

@@ -447,7 +447,7 @@ fn sources_are_checked_as_an_interface_says() {
         cli.ok(&format!("set urpf ip4 rx {mode} pg0"));
         assert!(cli.ok("show config").contains(&format!("set urpf ip4 rx {mode} pg0\n")));
         assert!(features(&mut cli).contains(&format!("ip4-unicast:\n  ip4-rx-urpf-{mode}\n  (available")));
-        let shown = serde_json::json!([{ "interface": "pg0", "mode": mode, "dropped_packets": 0 }]);
+        let shown = serde_json::json!([{ "interface": "pg0", "mode": mode, "mode_ip6": "off", "dropped_packets": 0 }]);
         assert_eq!(cli.json("show urpf"), shown);
         assert!(cli.ok("show urpf").contains(&format!("pg0        {mode}")), "{}", cli.ok("show urpf"));
     }
