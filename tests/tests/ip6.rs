@@ -121,7 +121,8 @@ fn link_local_addresses_mean_their_link() {
     assert!(!Ping::answered(&a, &format!("{}%eth0", own("host-eth1"))));
     for (host, interface) in [(&a, "host-eth0"), (&b, "host-eth1")] {
         let text = host.run("ip -6 -o addr show dev eth0 scope link");
-        let address = text.split_whitespace().nth(3).and_then(|a| a.split('/').next()).unwrap_or("").to_string();
+        let address =
+            text.split_whitespace().nth(3).and_then(|a| a.split('/').next()).unwrap_or("").to_string();
         let pinged = router.ctl(&format!("ping {address} {interface} repeat 2 interval 0.05"));
         assert!(pinged.contains("2 sent, 2 received"), "{pinged}");
     }
@@ -163,7 +164,9 @@ fn an_address_that_another_has_is_not_used() {
     let Some(Routed { a, b, router, .. }) = routed() else { return };
     a.run("ip -6 addr add 2001:db8::9/64 dev eth0 nodad");
     router.ctl("set interface ip address host-eth0 2001:db8::9/64");
-    until("the router notices", LIMIT, || router.log().contains("another station has the address 2001:db8::9"));
+    until("the router notices", LIMIT, || {
+        router.log().contains("another station has the address 2001:db8::9")
+    });
     assert!(router.ctl("show ip6 interface host-eth0").contains("duplicate"));
     // It is a host on the link for everybody else.
     assert!(Ping::run(&b, "-c 2 -i 0.1 -W 2 2001:db8::9").complete());

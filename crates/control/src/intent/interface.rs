@@ -141,6 +141,7 @@ impl Interface {
         if self.table != 0 && view.get(&Key::Table(self.table)).is_none() {
             return refuse(no_table(self.table));
         }
+        super::unnumbered::may_be_in(name, self.table, view)?;
         if let Some(index) = self.index {
             if index >= MAX_INTERFACES {
                 return refuse(format!("an index is 0 to {}, not {index}", MAX_INTERFACES - 1));

@@ -146,7 +146,9 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let urpf6 = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
     let advertisement = prop::option::weighted(0.2, (any::<bool>(), 0u16..9));
     let advertisement = advertisement.prop_map(|some| {
-        some.map(|(managed, lifetime)| Box::new(Advertisement { managed, lifetime, ..Advertisement::default() }))
+        some.map(|(managed, lifetime)| {
+            Box::new(Advertisement { managed, lifetime, ..Advertisement::default() })
+        })
     });
     let rare = || prop::bool::weighted(0.2);
     let receive = (receive(), urpf, mss, (rare(), urpf6, rare(), advertisement));
@@ -298,7 +300,7 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
             (Key::Neighbor(name_of(n), host), Value::Neighbor(Neighbor { mac }))
         }),
-        4 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of_prefix(p))))).prop_map(|(t, (p, route))| {
+        6 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of_prefix(p))))).prop_map(|(t, (p, route))| {
             (Key::Route(t, p), Value::Route(route))
         }),
     ]

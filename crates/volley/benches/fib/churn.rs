@@ -191,7 +191,7 @@ impl Lab {
         };
         let mac = |bytes: &[u8]| Mac([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]]);
         let right = |bytes: &[u8]| {
-            mac(bytes) == Mac::from_u64(0x0200_0000_0000 | 1 << 24 | hop(bytes) % u64::from(self.hops))
+            mac(bytes) == Mac::from_u64(0x0200_0000_0000 | 1 << 24 | (hop(bytes) % u64::from(self.hops)))
         };
         let sample = self.sinks[0].take();
         self.sinks[0].keep(SAMPLE);

@@ -135,13 +135,13 @@ impl Load {
         eprint!("{} prefixes {what}, {n} with those of the same kind … ", prefixes.len());
         let mut r = Random::new(5);
         // What is nobody's has routes that drop, and what is connected is not forwarded.
-        let usable = |(prefix, _): &(A, u8)| prefix.is_usable();
+        let usable = |(prefix, _): &(A, u8)| prefix.usable();
         let all: Vec<_> = rib::extend(&prefixes, n).into_iter().filter(usable).collect();
         for (i, (prefix, len)) in all.into_iter().enumerate() {
             self.prefixes.push(IpPrefix::new(prefix.to_ip(), len));
             // A longer prefix may cover it: then that one's next hop is it.
             let dst = rib::below((prefix, len), &mut r);
-            let dst = if dst.is_usable() { dst } else { prefix };
+            let dst = if dst.usable() { dst } else { prefix };
             let mut t = packet(dst.to_ip(), sizes[i % sizes.len()], router);
             t.weight = weight;
             self.templates.push(t);
@@ -154,7 +154,7 @@ impl Load {
 trait Address {
     fn to_ip(self) -> IpAddr;
     /// Whether packets to it are forwarded by a router whose ports have 10/8 and fd00::/16.
-    fn is_usable(self) -> bool;
+    fn usable(self) -> bool;
 }
 
 impl Address for u32 {
@@ -162,7 +162,7 @@ impl Address for u32 {
         Ipv4Addr::from_bits(self).into()
     }
 
-    fn is_usable(self) -> bool {
+    fn usable(self) -> bool {
         (1..224).contains(&(self >> 24)) && ![10, 127].contains(&(self >> 24))
     }
 }
@@ -172,7 +172,7 @@ impl Address for u128 {
         Ipv6Addr::from_bits(self).into()
     }
 
-    fn is_usable(self) -> bool {
+    fn usable(self) -> bool {
         (0x2000..0x4000).contains(&(self >> 112))
     }
 }
