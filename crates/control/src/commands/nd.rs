@@ -138,8 +138,9 @@ mod tests {
         let told = cli.refused("set interface ip address pg1 10.7.0.1/24", "10.7.0.1/24");
         assert!(told.contains("pg1 uses the addresses of loop0"), "{told}");
         cli.refused("set interface unnumbered loop0 use pg1", "loop0");
-        let told = cli.refused("set interface unnumbered loop0 use pg0", "loop0");
-        assert!(told.contains("pg1 uses the addresses of loop0"), "{told}");
+        cli.ok("create loopback interface");
+        let told = cli.refused("set interface unnumbered loop1 use pg1", "loop1");
+        assert!(told.contains("pg1 uses the addresses of loop0 itself"), "{told}");
         cli.ok("ip table add 7");
         assert!(cli.run("set interface ip table pg1 7").is_err(), "they are in one table");
         cli.ok("set interface unnumbered del pg1");
