@@ -38,10 +38,7 @@ impl<A: Packets> OwnAddresses<A> {
     /// ones are in it [scoped](Packets::scoped).
     pub fn with(mut self, fib: u16, address: Address<A>, interface: u32) -> OwnAddresses<A> {
         let own = address.address;
-        let scoped = A::scoped(own.to_bits(), interface);
-        self.exact.insert((fib, scoped));
-        self.filter(scoped);
-        if scoped == own.to_bits() {
+        if A::scoped(own.to_bits(), interface) == own.to_bits() {
             self.first.entry(fib).and_modify(|a| *a = own.min(*a)).or_insert(own);
         }
         if A::HAS_BROADCAST && address.len < A::Bits::BITS - 1 {
@@ -49,6 +46,14 @@ impl<A: Packets> OwnAddresses<A> {
             self.broadcasts.insert((fib, broadcast));
             self.filter(broadcast);
         }
+        self.with_tentative(fib, own, interface)
+    }
+
+    /// The set with an address that is not used yet: nothing is sent from it.
+    pub fn with_tentative(mut self, fib: u16, address: A, interface: u32) -> OwnAddresses<A> {
+        let scoped = A::scoped(address.to_bits(), interface);
+        self.exact.insert((fib, scoped));
+        self.filter(scoped);
         self
     }
 

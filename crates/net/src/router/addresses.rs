@@ -103,14 +103,11 @@ impl Router {
     /// Makes the set of own addresses what it should be.
     pub(super) fn sync_own<A: Routed>(&mut self) {
         let (side, near) = A::side_mut(self);
-        // Also those that are not used yet: what others say of them is for this router to hear.
-        let tentative = |i| A::tentative(i).map(|address| Address { address, len: A::Bits::BITS });
-        let of = |i| A::own(i).chain(tentative(i)).map(move |a| (i, a));
-        let own = near
-            .interfaces
-            .values()
-            .flat_map(of)
-            .fold(OwnAddresses::default(), |own, (i, a)| own.with(i.fib, a, i.index));
+        let own = near.interfaces.values().fold(OwnAddresses::default(), |own, i| {
+            let own = A::own(i).fold(own, |own, a| own.with(i.fib, a, i.index));
+            // What others say of those that are not used yet is for this router to hear.
+            A::tentative(i).fold(own, |own, a| own.with_tentative(i.fib, a, i.index))
+        });
         if own != *side.own.get() {
             side.own.set(own);
         }

@@ -108,6 +108,9 @@ impl Router {
         info.standing.retain(|a, _| wanted.contains(a));
         info.standing.extend(new.iter().map(|a| (*a, Standing::Tentative)));
         let advertises = info.advertisement.as_ref().map(|a| a.interval).filter(|_| !wanted.is_empty());
+        if !(gone.is_empty() && new.is_empty()) {
+            self.sync_own::<Ipv6Addr>();
+        }
         if wanted.is_empty() && !was_up {
             return;
         }

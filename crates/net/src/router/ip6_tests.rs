@@ -198,7 +198,7 @@ fn rfc4861_7_2_solicitations_are_answered() {
 #[test]
 fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     let mut lab = lab();
-    let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 9);
+    let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
     lab.router.add_address(0, Address::new(new, 64)).unwrap();
     lab.run();
     let sent = lab.sent(0);
@@ -206,6 +206,9 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     let (_, ip, asked, options) = message(probe);
     assert_eq!((ip.src(), asked), (Ipv6Addr::UNSPECIFIED, Message::NeighborSolicitation { target: new }));
     assert_eq!((options.source_mac(), lab.stands(0, new)), (None, Some(Standing::Tentative)));
+    // Nothing is sent from it meanwhile, though it would be the first that is looked for.
+    assert_eq!(lab.router.ip6.own.get().first(0), Some(own(0)));
+    assert!(lab.router.ip6.own.get().contains(0, new.to_bits()));
     // Somebody has it: it is not used, and packets to it go to him.
     let what =
         Message::NeighborAdvertisement { target: new, router: false, solicited: false, overrides: true };
