@@ -141,6 +141,9 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     if router.pool().stats().window.page == infra::mem::PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
+    if let Some(limit) = startup.route_memory {
+        router.set_route_memory(limit);
+    }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     if let Some(schedule) = schedule(startup)? {
         router.schedule_workers(schedule);

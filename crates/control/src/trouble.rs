@@ -21,7 +21,7 @@ struct Scarce {
     count: fn(&Router) -> u64,
 }
 
-const SCARCE: [Scarce; 4] = [
+const SCARCE: [Scarce; 5] = [
     Scarce {
         what: "no buffer is free for packets: add some (set buffers; buffers { buffers-per-numa } in startup.conf), or look for who keeps them (show buffers)",
         count: |r| r.pool().stats().refused,
@@ -33,6 +33,10 @@ const SCARCE: [Scarce; 4] = [
     Scarce {
         what: "a table of neighbours is full of static ones: new ones are refused (set ip neighbor-config)",
         count: |r| r.neighbor_counters::<Ipv4Addr>().refused + r.neighbor_counters::<Ipv6Addr>().refused,
+    },
+    Scarce {
+        what: "routes take all the memory that they may: new ones are refused (routes { memory } in startup.conf, show ip route-memory)",
+        count: |r| r.route_memory().refused,
     },
     Scarce { what: "packets get lost without a reason: a defect, please report it", count: |_| pool::lost() },
 ];

@@ -135,6 +135,14 @@ fn what_ipv6_routes_there_are_is_shown() {
     assert_eq!(all.as_array().unwrap().len(), cli.json("show ip6 fib summary")["routes"]);
     assert!(cli.ok("show ip6 fib 2001:db8:1::7").contains("\n2001:db8:1::/48\n"));
     assert!(cli.ok("show ip6 fib table 0 2001:db8:1::/48").contains("\n2001:db8:1::/48\n"));
+    let memory = cli.json("show ip route-memory");
+    assert!(memory["used_bytes"].as_u64() < memory["limit_bytes"].as_u64(), "{memory}");
+    assert!(cli.ok("show ip route-memory").contains("MiB; 0 routes were refused"));
+    let within = cli.json("show ip6 fib 2001:db8:1::/47 longer-prefixes");
+    let prefixes: Vec<_> = within.as_array().unwrap().iter().map(|r| r["prefix"].as_str().unwrap()).collect();
+    assert_eq!(prefixes, ["2001:db8:1::/48"]);
+    assert_eq!(cli.json("show ip6 fib ::/0 longer-prefixes"), all);
+    assert_eq!(cli.json("show ip6 fib 2001:db8:7::/48 longer-prefixes"), serde_json::json!([]));
     cli.refused("show ip6 fib 2001:db8:7::/48", "2001:db8:7::/48");
     cli.refused("show ip6 fib 10.0.0.1", "10.0.0.1");
     cli.refused("show ip fib 2001:db8::1", "2001:db8::1");

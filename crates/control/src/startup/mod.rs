@@ -109,6 +109,8 @@ pub struct Startup {
     pub cpu: Cpu,
     /// Packet buffers.
     pub buffers: Buffers,
+    /// How much memory routes may take, in bytes, if that is said.
+    pub route_memory: Option<u64>,
     /// What Prometheus sees.
     pub metrics: Metrics,
     /// What is logged.
@@ -229,6 +231,7 @@ impl Startup {
             },
             cpu: Cpu::default(),
             buffers: Buffers { per_numa: 16_384 },
+            route_memory: None,
             metrics: Metrics::default(),
             logging: logging::Settings::default(),
             plugins: Plugins { default_enabled: true, named: Vec::new() },

@@ -87,6 +87,7 @@ pub const SECTIONS: [(&str, &[Parameter]); 6] = [
     ("unix", UNIX),
     ("cpu", CPU),
     ("buffers", BUFFERS),
+    ("routes", ROUTES),
     ("logging", LOGGING),
     ("metrics", METRICS),
     ("plugins", PLUGINS),
@@ -314,6 +315,16 @@ const BUFFERS: &[Parameter] = &[
     .repeats()
     .help("There is one pool, of `buffers-per-numa` buffers."),
 ];
+
+const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
+    s.route_memory = Some(c.size()?);
+    Ok(())
+})
+.default("half of what there is")
+.help(
+    "How much memory lookup tables and routes may take, as 2G; without a word half of what the machine or its control group has. At \
+     it another route is refused, and the router goes on with those that it has (`show ip route-memory`).",
+)];
 
 const LOGGING: &[Parameter] = &[
     Parameter::sets("default-log-level", "<level>", |s, c| {

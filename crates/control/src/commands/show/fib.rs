@@ -17,6 +17,11 @@ use crate::intent::{Family, OfFamily};
 pub fn register(r: &mut Registry<Context>) {
     family::<Ipv4Addr>(r);
     family::<Ipv6Addr>(r);
+    r.add(
+        "show ip route-memory",
+        "Show what lookup tables and routes of both families take of memory, what they may take, and how many were refused.",
+        memory,
+    );
     r.add("show adjacency [<index:u32>]", "Show adjacencies with what was sent over them.", adjacencies);
 }
 
@@ -24,6 +29,11 @@ pub fn register(r: &mut Registry<Context>) {
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let (noun, prefix) = (A::FAMILY.noun(), A::FAMILY.prefix());
     r.add(&format!("show {noun} fib [table <table:u16>] [<prefix:{prefix}>]"), "Show routes.", show::<A>);
+    r.add(
+        &format!("show {noun} fib [table <table:u16>] <prefix:{prefix}> longer-prefixes"),
+        "Show the routes for a prefix and for all within it.",
+        show::<A>,
+    );
     r.add(
         &format!("show {noun} fib [table <table:u16>] summary"),
         "Count routes by the length of their prefix.",
@@ -243,6 +253,8 @@ fn heading<A: OfFamily>(table: u16) -> String {
 /// them by then.
 struct Fib<A: Ip> {
     table: u16,
+    /// Of these only.
+    within: Prefix<A>,
     gathered: usize,
     prefixes: Merge<Prefix<A>>,
     begun: bool,
@@ -253,7 +265,8 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
 
     fn next(&mut self, c: &Context, page: &mut Vec<Route>) -> bool {
         if self.gathered < Routes::<A>::PARTS {
-            self.prefixes.add(c.system.router.routes::<A>().part(self.table, self.gathered).collect());
+            let part = c.system.router.routes::<A>().part(self.table, self.gathered);
+            self.prefixes.add(part.filter(|prefix| self.within.covers(*prefix)).collect());
             self.gathered += 1;
             return true;
         }
@@ -273,11 +286,14 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
 fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
     let routes = c.system.router.routes::<A>();
-    let wanted = match a.get::<Address>("prefix").and_then(Address::of::<A>) {
-        None => {
-            let fib = Fib::<A> { table, gathered: 0, prefixes: Merge::default(), begun: false };
-            return Ok(Output::rows(fib, a.json()));
-        }
+    let prefix = a.get::<Address>("prefix").and_then(Address::of::<A>);
+    if prefix.is_none() || a.has("longer-prefixes") {
+        let within = prefix.map_or(Prefix::DEFAULT, Address::prefix);
+        let fib = Fib::<A> { table, within, gathered: 0, prefixes: Merge::default(), begun: false };
+        return Ok(Output::rows(fib, a.json()));
+    }
+    let wanted = match prefix {
+        None => None,
         // An address: the route that packets to it take.
         Some(Address { address, len }) if len == A::Bits::BITS => {
             routes.lookup(table, address).map(|(prefix, ..)| prefix)
@@ -292,6 +308,22 @@ fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         }
         None => Err(a.fault("prefix", "there is no such route")),
     }
+}
+
+#[derive(Serialize)]
+struct Memory {
+    used_bytes: u64,
+    limit_bytes: u64,
+    refused_routes: u64,
+}
+
+fn memory(c: &mut Context, _: &Args) -> Result<Output, CliError> {
+    let m = c.system.router.route_memory();
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let (used, limit) = (mib(m.used), mib(m.limit));
+    let text = format!("{used:.1} MiB of at most {limit:.0} MiB; {} routes were refused\n", m.refused);
+    let memory = Memory { used_bytes: m.used, limit_bytes: m.limit, refused_routes: m.refused };
+    Ok(Output::show(memory, text))
 }
 
 #[derive(Serialize)]
