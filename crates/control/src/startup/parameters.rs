@@ -83,7 +83,7 @@ impl Parameter {
 }
 
 /// The sections that are used, with their parameters.
-pub const SECTIONS: [(&str, &[Parameter]); 6] = [
+pub const SECTIONS: [(&str, &[Parameter]); 7] = [
     ("unix", UNIX),
     ("cpu", CPU),
     ("buffers", BUFFERS),
