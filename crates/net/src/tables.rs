@@ -44,9 +44,9 @@ pub struct Tables {
     pub udp_ports: Registry,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
     pub ip4_count: CounterSet<2>,
-    /// Packets that failed the check of their source ([`ip::Urpf`]), by receive interface.
+    /// Packets that failed the check of their source ([`crate::ip::Urpf`]), by receive interface.
     pub urpf: CounterSet<1>,
-    /// TCP segments whose largest segment was lowered ([`ip::Mss`]), by interface.
+    /// TCP segments whose largest segment was lowered ([`crate::ip::Mss`]), by interface.
     pub mss_clamped: CounterSet<1>,
     /// Datagrams of which not all fragments have come.
     pub reassembly: Reassembly,
