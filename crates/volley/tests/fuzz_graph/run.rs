@@ -190,16 +190,17 @@ impl Run {
 
     fn interface(&mut self, s: &mut Script<'_>) {
         let index = self.some_interface(s);
-        self.attempt(|router| match s.below(8) {
+        self.attempt(|router| match s.below(9) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
             5 if s.one_in(2) => {
                 router.set_mss(index, Mss { clamping: s.pick(&Clamping::ALL), ip4: s.pick(&[88, 536, 1400]) })
             }
-            5 if s.one_in(3) => router.set_urpf::<Ipv4Addr>(index, s.pick(&Urpf::ALL)),
-            5 if s.one_in(2) => router.set_urpf::<Ipv6Addr>(index, s.pick(&Urpf::ALL)),
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
+            7 => router
+                .set_urpf::<Ipv4Addr>(index, s.pick(&Urpf::ALL))
+                .and_then(|()| router.set_urpf::<Ipv6Addr>(index, s.pick(&Urpf::ALL))),
             _ => {
                 router.clear_interface(index);
                 Ok(())
