@@ -138,7 +138,7 @@ fn what_ipv6_routes_there_are_is_shown() {
     let memory = cli.json("show ip route-memory");
     assert!(memory["used_bytes"].as_u64() < memory["limit_bytes"].as_u64(), "{memory}");
     assert!(cli.ok("show ip route-memory").contains("MiB; 0 routes were refused"));
-    let within = cli.json("show ip6 fib 2001:db8:1::/47 longer-prefixes");
+    let within = cli.json("show ip6 fib 2001:db8:1::/48 longer-prefixes");
     let prefixes: Vec<_> = within.as_array().unwrap().iter().map(|r| r["prefix"].as_str().unwrap()).collect();
     assert_eq!(prefixes, ["2001:db8:1::/48"]);
     assert_eq!(cli.json("show ip6 fib ::/0 longer-prefixes"), all);
