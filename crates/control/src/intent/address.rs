@@ -11,10 +11,12 @@ use crate::system::System;
 /// Connected networks of one VRF must be apart, whatever interfaces they are on, unless they are link-local; no route may lead to the router itself,
 /// and no static neighbour on the interface be a host that cannot be there.
 pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
-    let table = view.must_have_interface(interface)?.table;
+    let on = view.must_have_interface(interface)?;
+    let table = on.table;
     if list.is_empty() {
         return refuse(format!("{interface} has an empty list of addresses: leave it out"));
     }
+    on.can_speak_ip6(interface, list.iter().any(|a| a.address.is_ipv6()))?;
     if let Some(Value::Unnumbered(lender)) = view.get(&Key::Unnumbered(interface.into())) {
         return refuse(format!("{interface} uses the addresses of {lender}: it is to have none of its own"));
     }

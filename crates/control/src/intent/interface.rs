@@ -10,7 +10,7 @@ use net::ip::{Clamping, Mss, Urpf};
 use net::nd::Advertisement;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
-use wire::Mac;
+use wire::{Mac, ipv6};
 
 use super::{Key, Refused, View, no_table, refuse};
 use crate::cli::{quote, quote_last};
@@ -160,6 +160,8 @@ impl Interface {
         }
         super::receive::validate(self)?;
         self.mtu.map_or(Ok(()), check_mtu)?;
+        let given = super::list(view.get(&Key::Addresses(name.into())));
+        self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
         self.mac.map_or(Ok(()), check_mac)?;
         let (parent, tags) = match &self.spec {
             Spec::Sub { parent, tags, .. } => (parent, tags),
@@ -210,6 +212,18 @@ impl Interface {
         }
         match view.index.tagged(parent, *tags).find(|other| *other != name) {
             Some(other) => refuse(format!("{other} takes packets with these tags already")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether packets of IPv6 fit, if it is to be spoken. The device's own MTU, or that of the interface which this one is on, is not
+    /// known here.
+    pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
+        match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
+            Some(mtu) => refuse(format!(
+                "the MTU of {name}, {mtu}, is less than {}, the least of IPv6, which it speaks",
+                ipv6::MIN_MTU
+            )),
             None => Ok(()),
         }
     }

@@ -430,16 +430,24 @@ fn fresh(wanted: &Tree) -> Result<(System, Store), TestCaseError> {
     Ok((s, store))
 }
 
+/// What is wrong with the MTU of an interface that has these addresses, or on which IPv6 is spoken without any.
+fn too_narrow(name: &str, interface: &Interface, list: &[Address], is_on: bool) -> Option<String> {
+    let speaks = is_on || list.iter().any(|a| a.address.is_ipv6());
+    let mtu = interface.mtu.filter(|mtu| *mtu < 1280 && speaks)?;
+    Some(format!("the MTU of {name}, {mtu}, is less than 1280, the least of IPv6, which it speaks"))
+}
+
 /// What is wrong with the addresses of an interface, by a look at everything: all that may be said of it.
 fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> Vec<String> {
     let of = |name: &str| {
         let value = tree.get(&Key::Interface(name.into())).or(tree.get(&Key::SubInterface(name.into())))?;
         if let Value::Interface(i) = value { Some(i) } else { None }
     };
-    let Some(table) = of(interface).map(|i| i.table) else {
+    let Some(on) = of(interface) else {
         return vec![format!("there is no interface {interface}")];
     };
-    let mut faults = Vec::new();
+    let table = on.table;
+    let mut faults: Vec<String> = too_narrow(interface, on, list, false).into_iter().collect();
     for (n, a) in list.iter().enumerate() {
         faults.extend(a.check().err().map(|e| e.0));
         if list[..n].iter().any(|b| a.address == b.address) {
@@ -530,7 +538,8 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 ) if name == taken => Some(format!("{other} has the Linux interface {name} already")),
                 _ => None,
             };
-            Some(others.filter_map(clash).collect())
+            let narrow = too_narrow(name, i, list(tree.get(&Key::Addresses(name.clone()))), i.ip6);
+            Some(others.filter_map(clash).chain(narrow).collect())
         }
         (Key::Route(t, prefix), Value::Route(route)) => {
             let of = |name: &String| match tree
@@ -573,6 +582,7 @@ fn is_about_others(said: &str) -> bool {
         "records to",
         "has the Linux interface",
         "router's own address",
+        "the least of IPv6",
     ]
     .iter()
     .any(|part| said.contains(part))
