@@ -9,7 +9,7 @@ use super::family::Ip;
 use super::packet::Packets;
 
 /// The router's own addresses of a family by VRF. A packet that claims to come from one of them is a martian.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,
     /// The lowest address by VRF.

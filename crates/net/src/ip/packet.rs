@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::{GsoKind, Packet};
 use graph::trace::TraceFn;
 use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6};
-use wire::{Ipv4Header, Ipv6Header, ethertype, ipv4, ipv6};
+use wire::{Ipv4Header, Ipv6Header, ipv4, ipv6};
 
 use super::family::Ip;
 use super::forwarding::Forwarding;
@@ -14,8 +14,6 @@ use crate::icmp::Cause;
 
 /// The names of a family's nodes and arcs.
 pub struct Nodes {
-    /// The input check.
-    pub input: &'static str,
     /// The arc of packets to hosts.
     pub unicast: &'static str,
     /// The arc of packets to groups.
@@ -51,8 +49,6 @@ pub trait Packets: Ip {
 
     /// The names of its nodes.
     const NODES: Nodes;
-    /// What a link header says of its packets.
-    const ETHERTYPE: u16;
     /// Describes a packet that begins with its header.
     const TRACE: TraceFn;
 
@@ -82,7 +78,6 @@ impl Packets for Ipv4Addr {
     type Header = Ipv4Header;
 
     const NODES: Nodes = Nodes {
-        input: "ip4-input",
         unicast: "ip4-unicast",
         multicast: "ip4-multicast",
         lookup: "ip4-lookup",
@@ -97,7 +92,6 @@ impl Packets for Ipv4Addr {
         urpf_strict: "ip4-rx-urpf-strict",
         urpf_loose: "ip4-rx-urpf-loose",
     };
-    const ETHERTYPE: u16 = ethertype::IPV4;
     const TRACE: TraceFn = crate::trace::ip4;
     const TCP: GsoKind = GsoKind::Tcp4;
 
@@ -152,7 +146,6 @@ impl Packets for Ipv6Addr {
     type Header = Ipv6Header;
 
     const NODES: Nodes = Nodes {
-        input: "ip6-input",
         unicast: "ip6-unicast",
         multicast: "ip6-multicast",
         lookup: "ip6-lookup",
@@ -167,7 +160,6 @@ impl Packets for Ipv6Addr {
         urpf_strict: "ip6-rx-urpf-strict",
         urpf_loose: "ip6-rx-urpf-loose",
     };
-    const ETHERTYPE: u16 = ethertype::IPV6;
     const TRACE: TraceFn = crate::trace::ip6;
     const TCP: GsoKind = GsoKind::Tcp6;
 

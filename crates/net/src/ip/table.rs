@@ -19,7 +19,7 @@ use std::io;
 use std::net::IpAddr;
 
 use infra::class_a::{SlotWriter, WordWriter, Writer};
-use infra::lpm::{Address, Lpm, LpmFull, PrefixMap};
+use infra::lpm::{LpmFull, PrefixMap};
 use infra::quiesce::{Domain, Mark};
 
 use super::balance::Buckets;
@@ -30,7 +30,7 @@ use super::path::{Network, Path, PathState};
 use super::path_list::PathList;
 use super::prefix::Prefix;
 use super::recursion::{self, Following};
-use super::rib::{OfPrefix, Rib};
+use super::rib::Rib;
 use super::slab::NONE;
 
 /// Who a route is from, the most preferred first.
@@ -107,7 +107,7 @@ impl Resolver for NoNeighbors {
 
 /// One VRF.
 pub(super) struct Vrf<A: Ip> {
-    lookup: A::Lookup,
+    pub(super) lookup: A::Lookup,
     /// For each prefix the route of its best source.
     pub prefixes: PrefixMap<A::Bits>,
 }
@@ -130,22 +130,6 @@ pub struct Routes<A: Ip> {
     /// Objects and buckets that no route uses any more, until no worker can be between a leaf and its object.
     unused: VecDeque<(Mark, u32, Option<u32>)>,
     published: Writer<Fibs<A>>,
-}
-
-/// What the sources say of one prefix, the best first.
-#[derive(Clone)]
-pub struct Sources<'r, A: Ip> {
-    rib: &'r Rib<A>,
-    routes: OfPrefix<'r, A>,
-}
-
-impl<'r, A: Ip> Iterator for Sources<'r, A> {
-    type Item = (Source, &'r PathState);
-
-    fn next(&mut self) -> Option<(Source, &'r PathState)> {
-        let route = &self.rib.routes[self.routes.next()?];
-        Some((route.source, &self.rib.paths.states[route.path]))
-    }
 }
 
 /// The word of a list's object.
@@ -510,70 +494,6 @@ impl<A: Ip> Routes<A> {
         !self.following.is_empty()
     }
 
-    /// Every route of a VRF in order of prefix: sources with their paths, the best first.
-    pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix<A>, Sources<'_, A>)> {
-        let all = self.vrfs.get(&fib).into_iter().flat_map(|v| v.prefixes.iter());
-        let mut all: Vec<(Prefix<A>, u32)> =
-            all.map(|(bits, len, first)| (Prefix::new(A::from_bits(bits), len), first)).collect();
-        all.sort_unstable();
-        all.into_iter().map(|(prefix, first)| (prefix, self.sources(first)))
-    }
-
-    /// The prefixes of a VRF of which `n`, below [`PARTS`](Self::PARTS), is the part: in no order. A prefix is always in
-    /// the same part, so whoever looks at one after the other finds each that stays once, whatever comes and goes.
-    pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix<A>> {
-        let part = self.vrfs.get(&fib).into_iter().flat_map(move |v| v.prefixes.part(n));
-        part.map(|(bits, len, _)| Prefix::new(A::from_bits(bits), len))
-    }
-
-    /// How many prefixes of a VRF have each length.
-    pub fn lengths(&self, fib: u16) -> &[usize] {
-        self.vrfs.get(&fib).map_or(&[], |v| v.prefixes.lengths())
-    }
-
-    /// How many prefixes of a VRF have routes.
-    pub fn count(&self, fib: u16) -> usize {
-        self.vrfs.get(&fib).map_or(0, |v| v.prefixes.len())
-    }
-
-    /// What the sources say of this very prefix.
-    pub fn exact(&self, fib: u16, prefix: Prefix<A>) -> Sources<'_, A> {
-        let first = self.vrfs.get(&fib).and_then(|v| v.prefixes.get(prefix.bits(), prefix.len()));
-        self.sources(first.unwrap_or(NONE))
-    }
-
-    fn sources(&self, first: u32) -> Sources<'_, A> {
-        Sources { rib: &self.rib, routes: self.rib.of_prefix(first) }
-    }
-
-    /// The route that packets to `address` take: the longest prefix with a resolved path.
-    pub fn lookup(&self, fib: u16, address: A) -> Option<(Prefix<A>, Source, &PathState)> {
-        self.longest(fib, address, A::Bits::BITS, |path| path.resolved.is_some())
-    }
-
-    /// The route with the longest prefix shorter than a host's that packets to `address` would take.
-    pub fn covering(&self, fib: u16, address: A) -> Option<(Prefix<A>, &PathState)> {
-        let found = self.longest(fib, address, A::Bits::BITS - 1, |path| path.resolved.is_some());
-        found.map(|(prefix, _, state)| (prefix, state))
-    }
-
-    /// The longest prefix of at most `most` bits with a path like this.
-    pub(super) fn longest(
-        &self,
-        fib: u16,
-        address: A,
-        most: u8,
-        like: impl Fn(&PathState) -> bool,
-    ) -> Option<(Prefix<A>, Source, &PathState)> {
-        let vrf = self.vrfs.get(&fib)?;
-        (0..=most).rev().find_map(|len| {
-            let prefix = Prefix::new(address, len);
-            let best = self.rib.best_with(vrf.prefixes.get(prefix.bits(), len)?, &like)?;
-            let route = &self.rib.routes[best];
-            Some((prefix, route.source, &self.rib.paths.states[route.path]))
-        })
-    }
-
     /// A state of a list.
     #[cfg(test)]
     pub(crate) fn path(&self, fib: u16, list: impl Into<PathList>) -> Option<&PathState> {
@@ -584,17 +504,6 @@ impl<A: Ip> Routes<A> {
     #[cfg(test)]
     pub(crate) fn objects_in_use(&self) -> usize {
         self.objects.len()
-    }
-
-    /// Memory of all routes and tables, in bytes.
-    pub fn memory_total(&self) -> usize {
-        let of_vrf = |v: &Vrf<A>| v.lookup.memory_bytes() + v.prefixes.memory_bytes();
-        self.vrfs.values().map(of_vrf).sum::<usize>() + self.rib.routes.memory_bytes()
-    }
-
-    /// Memory of a VRF's lookup table in bytes.
-    pub fn memory_bytes(&self, fib: u16) -> usize {
-        self.vrfs.get(&fib).map_or(0, |v| v.lookup.memory_bytes())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use infra::class_a::{Reader, SlotReader, WordReader, published, slots, words};
-use infra::lpm::{LpmLookup, NaiveLpm};
+use infra::lpm::{Lpm, LpmLookup, NaiveLpm};
 use infra::quiesce::Participant;
 use proptest::prelude::*;
 

@@ -35,7 +35,7 @@ impl Neighborhood {
     }
 
     /// Writes what workers see of an interface.
-    fn publish(&mut self, index: u32) -> Result<(), RouterError> {
+    pub(super) fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(index) else { return Ok(()) };
         let addresses = &self.lender(i).unwrap_or(i).addresses;
         let record = Interface {
@@ -444,8 +444,6 @@ impl Router {
             let child = self.info_mut(child)?;
             child.mac = child.own_mac.unwrap_or(mac);
         }
-        // Link-local addresses follow.
-        self.sync_own::<Ipv6Addr>();
         Ok(())
     }
 
@@ -466,49 +464,8 @@ impl Router {
             self.forget_host_routes::<Ipv6Addr>(index);
         }
         self.info_mut(index)?.fib = fib;
-        self.sync_own::<Ipv6Addr>();
+        self.ip6.own_changed = true;
         self.changed(index)
-    }
-
-    /// Says whether the sources of a family's packets that come in by an interface are checked, and how.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn set_urpf<A: Routed>(&mut self, index: u32, mode: Urpf) -> Result<(), RouterError> {
-        self.interface(index)?;
-        let before = *A::urpf(self.info_mut(index)?);
-        // The new one first: nothing passes unchecked in between.
-        for (mode, on) in [(mode, true), (before, false)].into_iter().filter(|_| before != mode) {
-            if let Some(feature) = mode.feature::<A>() {
-                let arc = A::NODES.unicast;
-                self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
-            }
-        }
-        *A::urpf(self.info_mut(index)?) = mode;
-        Ok(())
-    }
-
-    /// Says how the largest segments of TCP are lowered on an interface.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn set_mss(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
-        let before = std::mem::replace(&mut self.info_mut(index)?.mss, mss);
-        let done = self.clamp(index, mss);
-        if done.is_err() {
-            self.info_mut(index)?.mss = before;
-            self.clamp(index, before)?;
-        }
-        done
-    }
-
-    /// Has workers clamp what passes by an interface.
-    fn clamp(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
-        self.near.publish(index)?;
-        for (arc, feature, on) in mss.clamping.features() {
-            self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
-        }
-        Ok(())
     }
 
     /// An interface changed: workers and routes follow, also those of the interfaces on it.

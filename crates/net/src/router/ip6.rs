@@ -55,11 +55,6 @@ impl Router {
         self.nd.dad.transmits = transmits;
     }
 
-    /// See [`set_dad_transmits`](Self::set_dad_transmits).
-    pub fn dad_transmits(&self) -> u8 {
-        self.nd.dad.transmits
-    }
-
     /// Says whether the router advertises itself to the hosts on an interface, and what.
     ///
     /// # Errors
@@ -96,6 +91,7 @@ impl Router {
         let usable = self.near.usable(index);
         let Some(info) = self.near.interfaces.get_mut(index) else { return };
         if info.kind == Kind::Loopback {
+            self.ip6.own_changed = true;
             return;
         }
         let was_up = !info.standing.is_empty();
@@ -108,9 +104,7 @@ impl Router {
         info.standing.retain(|a, _| wanted.contains(a));
         info.standing.extend(new.iter().map(|a| (*a, Standing::Tentative)));
         let advertises = info.advertisement.as_ref().map(|a| a.interval).filter(|_| !wanted.is_empty());
-        if !(gone.is_empty() && new.is_empty()) {
-            self.sync_own::<Ipv6Addr>();
-        }
+        self.ip6.own_changed |= !(gone.is_empty() && new.is_empty());
         if wanted.is_empty() && !was_up {
             return;
         }
@@ -163,6 +157,7 @@ impl Router {
     }
 
     fn act_on_addresses(&mut self, actions: Vec<dad::Action>) {
+        let mut known = BTreeSet::new();
         for action in actions {
             match action {
                 dad::Action::Probe((interface, target)) => {
@@ -175,7 +170,7 @@ impl Router {
                     );
                     self.send_to_group(interface, group, &message);
                 }
-                dad::Action::Unique(key) => self.stands(key, Standing::Unique),
+                dad::Action::Unique(key) => known.extend(self.stands(key, Standing::Unique)),
                 dad::Action::Duplicate(key) => {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
                     tracing::warn!(
@@ -183,23 +178,26 @@ impl Router {
                         "{name}: another station has the address {}, which is not used: take it away or give another one",
                         key.1
                     );
-                    self.stands(key, Standing::Duplicate);
+                    known.extend(self.stands(key, Standing::Duplicate));
                 }
+            }
+        }
+        for interface in known {
+            self.join_groups(interface);
+            let done = self.sync_connected(interface);
+            self.neighbors_follow::<Ipv6Addr>(interface);
+            if let Err(e) = done {
+                let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
+                tracing::error!("the routes of the addresses of {name}: {e}");
             }
         }
     }
 
-    /// It is known how an address stands.
-    fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) {
-        let Some(info) = self.near.interfaces.get_mut(interface) else { return };
-        info.standing.insert(address, standing);
-        self.sync_own::<Ipv6Addr>();
-        self.join_groups(interface);
-        let done = self.sync_connected(interface);
-        self.neighbors_follow::<Ipv6Addr>(interface);
-        if let Err(e) = done {
-            tracing::error!("the routes of {address}: {e}");
-        }
+    /// It is known how an address stands. Returns the interface, which is to follow.
+    fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) -> Option<u32> {
+        self.near.interfaces.get_mut(interface)?.standing.insert(address, standing);
+        self.ip6.own_changed = true;
+        Some(interface)
     }
 
     /// Joins the groups that an interface is to be in, and leaves others.

@@ -272,6 +272,11 @@ fn hosts_hear_of_the_router_if_they_are_to() {
         (Prefix6::new(own(0), 64).address(), 64, true)
     );
     assert_eq!(ask(&mut lab).len(), 1);
+    // Another interface of this router on the same link is no host that asks.
+    let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
+    lab.hear(0, (own_mac(1), link_local(1)), to, Message::RouterSolicitation, &[]);
+    lab.pass(4000);
+    assert_eq!(lab.sent(0).len(), 0);
     lab.router.set_advertisement(0, None).unwrap();
     lab.pass(20_000);
     let last = lab.sent(0);

@@ -8,6 +8,7 @@ mod addresses;
 mod arp;
 mod balance;
 mod budget;
+mod features;
 mod interface_table;
 mod interfaces;
 mod ip6;

@@ -29,14 +29,14 @@ impl Router {
     fn nd_message(&mut self, now: u64, interface: u32, from: Mac, l3: &[u8], l4: usize) -> Option<()> {
         let (ip, _) = Ipv6Header::split(l3)?;
         let (message, options) = nd::parse(ip, l3.get(l4..)?).ok()?;
-        if message == Message::RouterSolicitation {
-            self.router_solicited(interface);
-        }
-        let info = self.near.interfaces.get(interface)?;
         // Two interfaces of this router on one link hear each other: nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == from) {
             return None;
         }
+        if message == Message::RouterSolicitation {
+            self.router_solicited(interface);
+        }
+        let info = self.near.interfaces.get(interface)?;
         let has = |ip: Ipv6Addr| info.standing(ip) == Some(Standing::Unique);
         let target = match message {
             Message::NeighborSolicitation { target } | Message::NeighborAdvertisement { target, .. } => {

@@ -90,6 +90,8 @@ impl Router {
         size: usize,
     ) -> Result<u16, RouterError> {
         let to = to.into();
+        // Of addresses that were given or taken within this turn, too.
+        self.publish_own();
         let source = match to.address {
             IpAddr::V4(a) => self.ping_source(fib, (a, to.interface), source, size)?.into(),
             IpAddr::V6(a) => self.ping_source(fib, (a, to.interface), source, size)?.into(),

@@ -63,6 +63,7 @@ impl Router {
         self.expire_fragments(now);
         self.tables.utc.adjust(now);
         self.balance(now);
+        self.publish_own();
         let more = self.settle_routes();
         self.ip4.routes.collect(&mut self.near);
         self.ip6.routes.collect(&mut self.near);

@@ -17,6 +17,8 @@ use crate::neighbor::{Action, Family, Neighbors};
 pub struct Side<A: Family> {
     pub(super) routes: Routes<A>,
     pub(super) own: Writer<OwnAddresses<A>>,
+    /// Whether interfaces have other addresses than `own` says, which [follows](Router::publish_own) within this turn.
+    pub(super) own_changed: bool,
     /// Routes that follow from interface addresses, by interface.
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
     /// What was told of interfaces that are up.
@@ -40,6 +42,7 @@ impl<A: Family> Side<A> {
         Ok(Side {
             routes: Routes::new(domain, objects, balances, fibs)?,
             own,
+            own_changed: false,
             connected: BTreeMap::new(),
             announced: BTreeMap::new(),
             off_link: BTreeSet::new(),

@@ -250,6 +250,30 @@ fn two_addresses_may_share_a_network() {
     assert_eq!(paths(&r), [None; 5]);
 }
 
+/// RFC 3021 and RFC 6164: both addresses of a link between two routers are hosts', and none is a broadcast's or anycast's.
+#[test]
+fn a_network_of_two_has_two_hosts() {
+    let mut r = router(2);
+    for (own, far) in [("192.0.2.0/31", "192.0.2.1"), ("2001:db8::1/127", "2001:db8::")] {
+        r.add_address(0, address(own)).unwrap();
+        let far: IpAddr = far.parse().unwrap();
+        match far {
+            IpAddr::V4(far) => r.add_neighbor(0, far, HOST, true).unwrap(),
+            IpAddr::V6(far) => r.add_neighbor(0, far, HOST, true).unwrap(),
+        };
+        let own = address(own).address;
+        let leads = |r: &Router, to: IpAddr| match to {
+            IpAddr::V4(a) => r.routes().lookup(0, a).map(|(p, _, path)| (p.len(), path.resolved)),
+            IpAddr::V6(a) => r.routes().lookup(0, a).map(|(p, _, path)| (p.len(), path.resolved)),
+        };
+        let host = if own.is_ipv4() { 32 } else { 128 };
+        assert!(matches!(leads(&r, far), Some((len, Some(Object::Adjacency(_)))) if len == host), "{far}");
+        // An IPv6 address is the router's once nobody else has it.
+        let expected = if own.is_ipv4() { Object::Local } else { Object::Drop };
+        assert_eq!(leads(&r, own), Some((host, Some(expected))));
+    }
+}
+
 #[test]
 fn routes_to_neighbours_leave_a_vrf_with_their_interface() {
     let mut r = router(1);
