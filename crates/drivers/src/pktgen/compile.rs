@@ -1,6 +1,7 @@
 //! From the description of a stream to what makes its packets: everything that can be checked or computed once is.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use buf::layout::DATA_ROOM;
 use infra::hash::mix64;
@@ -44,6 +45,7 @@ enum Value {
     Increment { now: u64, min: u64, max: u64, step: u64 },
     Random { min: u64, more: u64 },
     Size { less: usize },
+    List { values: Arc<[u64]>, next: usize },
 }
 
 /// A template as packets are made of it.
@@ -237,6 +239,11 @@ impl Mold {
                 }
                 Value::Random { min, more } => *min + random.up_to(*more),
                 Value::Size { less } => (len - *less) as u64,
+                Value::List { values, next } => {
+                    let value = values.get(*next).copied().unwrap_or_default();
+                    *next = if *next + 1 < values.len() { *next + 1 } else { 0 };
+                    value
+                }
             };
             put(out, f.at, f.width, value);
             if let (Some(sum), Some(upper)) = (&mut sum, f.summed) {
@@ -293,7 +300,7 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
         return Err(format!("it ends at byte {end}, behind the end of the shortest packet ({least})"));
     }
     let top = u64::MAX >> (64 - 8 * f.width);
-    let value = match f.mode {
+    let value = match f.mode.clone() {
         Mode::Increment { step: 0, .. } => return Err("a step of 0 varies nothing".into()),
         Mode::Increment { min, max, .. } | Mode::Random { min, max } if min > max || max > top => {
             return Err(format!("{min} to {max} is no range of values of {} bytes", f.width));
@@ -307,6 +314,11 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
         Mode::Increment { min, max, step } => Value::Increment { now: min, min, max, step },
         Mode::Random { min, max } => Value::Random { min, more: max - min },
         Mode::Size { less } => Value::Size { less },
+        Mode::List(values) => match values.iter().position(|v| *v > top) {
+            Some(n) => return Err(format!("value {n} of its list has more than {} bytes", f.width)),
+            None if values.is_empty() => return Err("its list has no value".into()),
+            None => Value::List { values, next: 0 },
+        },
     };
     let mut summed = None;
     if f.ip4_checksum {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// A stream of packets.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ pub struct Field {
 }
 
 /// How a field varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// From `min` in steps of `step` up to `max` at most, then from `min` again.
     Increment {
@@ -112,6 +113,9 @@ pub enum Mode {
         /// Bytes in front of what the field counts.
         less: usize,
     },
+    /// These, one after the other, and after the last the first again. Lists of the same length go together: two of eight bytes
+    /// side by side are one of IPv6 addresses.
+    List(Arc<[u64]>),
 }
 
 /// Why a stream cannot be: it names the template and the field, both counted from 0.

@@ -57,6 +57,7 @@ fn mode() -> impl Strategy<Value = Mode> {
             step
         }),
         (0..200u64, 0..50u64).prop_map(|(min, more)| Mode::Random { min, max: min + more }),
+        prop::collection::vec(0..256u64, 1..20).prop_map(|all| Mode::List(all.into())),
     ]
 }
 
@@ -71,7 +72,7 @@ proptest! {
         let template = udp(100);
         let offsets = [15, 18, 31, 46];
         let widths = [widths[0], widths[1].min(6), widths[2], widths[3]];
-        let mut fields: Vec<_> = (0..4).map(|i| field(offsets[i], widths[i], modes[i])).collect();
+        let mut fields: Vec<_> = (0..4).map(|i| field(offsets[i], widths[i], modes[i].clone())).collect();
         for f in &mut fields[..3] {
             f.ip4_checksum = true;
         }
@@ -79,6 +80,7 @@ proptest! {
         let packets =
             run(Stream { templates: vec![description], vector: 64, seed, ..Stream::default() }, 2);
         prop_assert_eq!(packets.len(), 128);
+        // The next value of one that counts, the next place in a list.
         let mut expected = fields.iter().map(|f| match f.mode {
             Mode::Increment { min, .. } => min,
             _ => 0,
@@ -88,12 +90,16 @@ proptest! {
             let mut rest = packet.clone();
             for (f, expected) in fields.iter().zip(&mut expected) {
                 let value = number(packet, f.offset, f.width);
-                match f.mode {
+                match &f.mode {
                     Mode::Increment { min, max, step } => {
                         prop_assert_eq!(value, *expected);
-                        *expected = if *expected + step > max { min } else { *expected + step };
+                        *expected = if *expected + step > *max { *min } else { *expected + step };
                     }
-                    Mode::Random { min, max } => prop_assert!((min..=max).contains(&value)),
+                    Mode::Random { min, max } => prop_assert!((*min..=*max).contains(&value)),
+                    Mode::List(all) => {
+                        prop_assert_eq!(value, all[*expected as usize % all.len()]);
+                        *expected += 1;
+                    }
                     Mode::Size { .. } => unreachable!("not generated"),
                 }
                 rest[f.offset..][..f.width].copy_from_slice(&template[f.offset..][..f.width]);
@@ -107,11 +113,12 @@ proptest! {
     #[test]
     fn impossible_streams_are_refused_not_run(
         offset in 0..70usize, width in 0..10usize, min: u64, max: u64, step in 0..3u64, least in 0..80usize,
-        most in 0..2200usize, ip4_checksum: bool, kind in 0..3, vector in 0..300usize,
+        most in 0..2200usize, ip4_checksum: bool, kind in 0..4, vector in 0..300usize,
     ) {
         let mode = match kind {
             0 => Mode::Increment { min, max, step },
             1 => Mode::Random { min, max },
+            2 => Mode::List([min, max].into_iter().take(step as usize).collect()),
             _ => Mode::Size { less: offset },
         };
         let fields = vec![Field { offset, width, mode, ip4_checksum }];
@@ -137,22 +144,26 @@ fn refusals_name_the_place() {
         let templates = vec![Template::fixed(udp(60)), Template { fields, ..Template::fixed(udp(60)) }];
         generator.add(Stream { name: "s".into(), templates, ..Stream::default() }).unwrap_err().to_string()
     };
-    let random = Mode::Random { min: 0, max: 1 };
+    let random = || Mode::Random { min: 0, max: 1 };
     assert_eq!(
-        refused(vec![field(58, 4, random)]),
+        refused(vec![field(58, 4, random())]),
         "stream s, template 1: field 0: it ends at byte 62, behind the end of the shortest packet (60)"
     );
     assert_eq!(
-        refused(vec![field(30, 4, random), field(28, 4, random)]),
+        refused(vec![field(30, 4, random()), field(28, 4, random())]),
         "stream s, template 1: field 1: it lies on field 0"
     );
     assert!(
-        refused(vec![Field { ip4_checksum: true, ..field(34, 2, random) }]).contains("not in bytes 15 to 33")
+        refused(vec![Field { ip4_checksum: true, ..field(34, 2, random()) }])
+            .contains("not in bytes 15 to 33")
     );
     assert!(
-        refused(vec![Field { ip4_checksum: true, ..field(25, 1, random) }]).contains("cannot follow itself")
+        refused(vec![Field { ip4_checksum: true, ..field(25, 1, random()) }])
+            .contains("cannot follow itself")
     );
     assert!(refused(vec![field(30, 1, Mode::Random { min: 0, max: 256 })]).contains("0 to 256"));
+    assert!(refused(vec![field(30, 1, Mode::List([1, 256].into()))]).contains("value 1 of its list"));
+    assert!(refused(vec![field(30, 1, Mode::List([].into()))]).contains("has no value"));
     assert!(generator.add(Stream::default()).unwrap_err().to_string().contains("no template"));
 }
 

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use drivers::pktgen::{self, Stream, Template};
+use drivers::pktgen::{self, Mode, Stream};
 use infra::quiesce::Participant;
 use net::ip::{Address, IpPrefix, Path, PathList, Weighted};
 use net::router::{Parts, Router, Sizes};
@@ -204,9 +204,13 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     // With one port, traffic enters by a port of its own; with several, every port sends to all.
     let inputs = if b.ports == 1 { &ports[..1] } else { &ports[1..] };
     for (port, (_, generator)) in inputs.iter().enumerate() {
-        // Many are shared out, so that memory does not hold each of them several times.
-        let (skip, step) = if load.templates.len() > 1000 { (port, inputs.len()) } else { (0, 1) };
-        let mut templates: Vec<Template> = load.templates.iter().skip(skip).step_by(step).cloned().collect();
+        let mut templates = load.templates.clone();
+        // Each has destinations of its own: what one looks up is not in the caches because another one just did.
+        for field in templates.iter_mut().flat_map(|t| &mut t.fields) {
+            if let Mode::List(all) = &mut field.mode {
+                *all = all.iter().skip(port).step_by(inputs.len()).copied().collect();
+            }
+        }
         let to = if b.ports == 1 { mac(0) } else { mac(port as u8 + 1) };
         templates.iter_mut().for_each(|t| t.bytes[..6].copy_from_slice(&to.0));
         generator.add(Stream { name: "bench".into(), templates, vector: b.vector, ..Stream::default() })?;

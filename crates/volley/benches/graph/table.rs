@@ -69,9 +69,8 @@ impl Load {
             Table::Real4 => load.real::<u32>(rib::TODAY.0, sizes, router, 1)?,
             Table::Real6 => load.real::<u128>(rib::TODAY.1, sizes, router, 1)?,
             Table::Both => {
-                // Weights that make three packets of IPv4 for each of IPv6.
-                load.real::<u32>(rib::TODAY.0, sizes, router, 3 * rib::TODAY.1 as u32 / 1000)?;
-                load.real::<u128>(rib::TODAY.1, sizes, router, rib::TODAY.0 as u32 / 1000)?;
+                load.real::<u32>(rib::TODAY.0, sizes, router, 3)?;
+                load.real::<u128>(rib::TODAY.1, sizes, router, 1)?;
             }
         }
         Ok(load)
@@ -137,13 +136,17 @@ impl Load {
         // What is nobody's has routes that drop, and what is connected is not forwarded.
         let usable = |(prefix, _): &(A, u8)| prefix.usable();
         let all: Vec<_> = rib::extend(&prefixes, n).into_iter().filter(usable).collect();
-        for (i, (prefix, len)) in all.into_iter().enumerate() {
-            self.prefixes.push(IpPrefix::new(prefix.to_ip(), len));
-            // A longer prefix may cover it: then that one's next hop is it.
-            let dst = rib::below((prefix, len), &mut r);
-            let dst = if dst.usable() { dst } else { prefix };
-            let mut t = packet(dst.to_ip(), sizes[i % sizes.len()], router);
+        self.prefixes.extend(all.iter().map(|(prefix, len)| IpPrefix::new(prefix.to_ip(), *len)));
+        // A longer prefix may cover a destination: then that one's next hop is it.
+        let below =
+            |r: &mut Random, p: (A, u8)| Some(rib::below(p, r)).filter(|dst| dst.usable()).unwrap_or(p.0);
+        let mut destinations: Vec<A> = all.iter().map(|p| below(&mut r, *p)).collect();
+        (1..destinations.len()).rev().for_each(|i| destinations.swap(i, r.below(i + 1)));
+        for (i, size) in sizes.iter().enumerate() {
+            let mine = destinations.iter().skip(i).step_by(sizes.len());
+            let mut t = packet(destinations[0].to_ip(), *size, router);
             t.weight = weight;
+            t.fields = A::destinations(mine.copied());
             self.templates.push(t);
         }
         Ok(())
@@ -153,6 +156,8 @@ impl Load {
 /// A number as an address.
 trait Address {
     fn to_ip(self) -> IpAddr;
+    /// The fields that make a packet go to these, one after the other.
+    fn destinations(all: impl Iterator<Item = Self>) -> Vec<Field>;
     /// Whether packets to it are forwarded by a router whose ports have 10/8 and fd00::/16.
     fn usable(self) -> bool;
 }
@@ -160,6 +165,11 @@ trait Address {
 impl Address for u32 {
     fn to_ip(self) -> IpAddr {
         Ipv4Addr::from_bits(self).into()
+    }
+
+    fn destinations(all: impl Iterator<Item = u32>) -> Vec<Field> {
+        let mode = Mode::List(all.map(u64::from).collect());
+        vec![Field { offset: DST4, width: 4, mode, ip4_checksum: true }]
     }
 
     fn usable(self) -> bool {
@@ -170,6 +180,17 @@ impl Address for u32 {
 impl Address for u128 {
     fn to_ip(self) -> IpAddr {
         Ipv6Addr::from_bits(self).into()
+    }
+
+    fn destinations(all: impl Iterator<Item = u128>) -> Vec<Field> {
+        let (upper, lower): (Vec<u64>, Vec<u64>) = all.map(|a| ((a >> 64) as u64, a as u64)).unzip();
+        let field = |offset, list: Vec<u64>| Field {
+            offset,
+            width: 8,
+            mode: Mode::List(list.into()),
+            ip4_checksum: false,
+        };
+        vec![field(DST6, upper), field(DST6 + 8, lower)]
     }
 
     fn usable(self) -> bool {
