@@ -13,7 +13,7 @@
 
 use super::{
     Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,
-    first::{DENSE, ENTRIES, First, PER_HUGE, resident},
+    first::{DENSE, First, PER_HUGE, resident},
     wide::{Wide, WideReader},
 };
 use crate::{
@@ -29,6 +29,8 @@ use std::{io, ops::Range};
 
 /// Set in an entry of the first table that holds the index of a group.
 const GROUP: u32 = 1 << 31;
+/// Bits of an address that choose an entry of the first table.
+const FIRST: u8 = 24;
 /// Length of the longest prefix that lies beside the entries.
 const WIDE: u8 = 8;
 /// Groups in a small page of the second table.
@@ -41,7 +43,7 @@ const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 /// # Errors
 /// When the kernel refuses the address space.
 pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Writer, Dir24Reader)> {
-    let groups = groups.min(ENTRIES as u32);
+    let groups = groups.min(1 << FIRST);
     let group_entries = groups as usize * 256;
     let (first, wide) = (First::new(pages)?, Wide::new()?);
     let reader = Dir24Reader {
@@ -65,7 +67,7 @@ pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Wri
 /// A handle to look up addresses; cheap to clone.
 #[derive(Clone)]
 pub struct Dir24Reader {
-    /// [`ENTRIES`] entries.
+    /// 2^24 entries.
     first: SharedZeroed<AtomicU32>,
     /// Prefixes of up to 8 bits.
     wide: WideReader<WIDE>,
@@ -128,7 +130,7 @@ impl LpmLookup for Dir24Reader {
 /// The one handle that may change the table.
 pub struct Dir24Writer {
     reader: Dir24Reader,
-    first: First,
+    first: First<FIRST>,
     wide: Wide<WIDE>,
     /// Length of the prefix behind each entry of the second table.
     second_len: Zeroed<u8>,

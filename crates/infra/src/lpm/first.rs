@@ -1,15 +1,11 @@
-//! A table with an entry for each value of an address's first 24 bits, in memory only where it was written to.
+//! A table with an entry for each value of an address's first bits, in memory only where it was written to.
 
 use crate::{
     mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
     sync::atomic::AtomicU32,
 };
-use std::{io, ops::Range};
+use std::{collections::BTreeMap, io, ops::Range};
 
-/// Entries of the table.
-pub(super) const ENTRIES: usize = 1 << 24;
-/// Bits of an address that choose one.
-pub(super) const BITS: u8 = 24;
 /// Entries in a small page.
 const PER_SMALL: usize = SMALL / size_of::<u32>();
 /// Small pages in a huge one.
@@ -17,8 +13,8 @@ pub(super) const PER_HUGE: usize = HUGE / SMALL;
 /// Of 512 small pages so many are written to when one huge page is worth its memory.
 pub(super) const DENSE: usize = 64;
 
-/// The writer's side of the table. What an entry means is the business of whoever uses it.
-pub(super) struct First {
+/// The writer's side of the table of the first `BITS` bits. What an entry means is the business of whoever uses it.
+pub(super) struct First<const BITS: u8> {
     /// What readers see.
     pub entries: SharedZeroed<AtomicU32>,
     /// Length of the prefix behind each entry.
@@ -27,13 +23,13 @@ pub(super) struct First {
     pages: Pages,
 }
 
-impl First {
-    /// A table of zeros.
-    pub fn new(pages: Pages) -> io::Result<First> {
+impl<const BITS: u8> First<BITS> {
+    /// A table of zeros. It takes five bytes of address space for each entry, of which there are two to the power of `BITS`.
+    pub fn new(pages: Pages) -> io::Result<Self> {
         Ok(First {
-            entries: Zeroed::with_pages(ENTRIES, pages)?.share(),
-            len: Zeroed::with_pages(ENTRIES, Pages::Small)?,
-            touched: Touched::new(),
+            entries: Zeroed::with_pages(1 << BITS, pages)?.share(),
+            len: Zeroed::with_pages(1 << BITS, Pages::Small)?,
+            touched: Touched::default(),
             pages,
         })
     }
@@ -60,17 +56,14 @@ pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> us
     touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
 }
 
-/// The small pages of the table that were written to.
-struct Touched(Box<[[u64; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]>);
+/// The small pages of the table that were written to, a bit for each, by the huge one that they are in.
+#[derive(Default)]
+struct Touched(BTreeMap<usize, [u64; PER_HUGE / 64]>);
 
 impl Touched {
-    fn new() -> Touched {
-        Touched(Box::new([[0; PER_HUGE / 64]; ENTRIES / PER_SMALL / PER_HUGE]))
-    }
-
     /// Notes a page; gives how many there are now in its huge page if it is a new one.
     fn note(&mut self, page: usize) -> Option<usize> {
-        let huge = &mut self.0[page / PER_HUGE];
+        let huge = self.0.entry(page / PER_HUGE).or_default();
         let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));
         let is_new = *word & bit == 0;
         *word |= bit;
@@ -79,13 +72,13 @@ impl Touched {
 
     /// How many there are in each huge page.
     fn counts(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().map(|huge| count(huge))
+        self.0.values().map(|huge| count(huge))
     }
 
     /// Pages of the array of lengths, which has a byte for each entry: one for four pages of entries.
     fn of_lengths(&self) -> usize {
         let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();
-        self.0.as_flattened().iter().map(|word| quarters(*word)).sum()
+        self.0.values().flatten().map(|word| quarters(*word)).sum()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! There is one leaf for each value of an address's first bits, as many as the longest of these prefixes has. Where the
 //! table says that no longer prefix covers an address, it decides. So the change of a default route changes a few
-//! hundred or thousand words, and not all of a table.
+//! hundred or thousand words, and not all of a table. What it lies beside may be a table with one such already.
 
 use super::NO_ROUTE;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
-use std::{io, ops::Range};
+use std::{collections::BTreeSet, io, ops::Range};
 
 /// What readers see of prefixes of up to `BITS` bits.
 #[derive(Clone)]
@@ -48,16 +48,19 @@ pub(super) struct Wide<const BITS: u8> {
     reader: WideReader<BITS>,
     /// Length of the prefix behind each leaf.
     len: Zeroed<u8>,
-    /// One past the highest word that was written to.
-    end: usize,
+    /// The pages of words that were written to.
+    touched: BTreeSet<usize>,
 }
+
+/// Words in a page.
+const PER_PAGE: usize = SMALL / size_of::<u64>();
 
 impl<const BITS: u8> Wide<BITS> {
     /// No prefixes.
     pub fn new() -> io::Result<Self> {
         let words = Zeroed::with_pages(1 << BITS, Pages::Small)?.share();
         let len = Zeroed::with_pages(1 << BITS, Pages::Small)?;
-        Ok(Self { reader: WideReader { words }, len, end: 0 })
+        Ok(Self { reader: WideReader { words }, len, touched: BTreeSet::new() })
     }
 
     /// What readers see.
@@ -68,7 +71,7 @@ impl<const BITS: u8> Wide<BITS> {
     /// Gives `leaf` to the addresses whose first bits are in `range` and whose present prefix `replaces` says to give
     /// way; notes `len` as the new prefix's length.
     pub fn paint(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool) {
-        self.end = self.end.max(range.end);
+        self.touched.extend(range.start / PER_PAGE..range.end.div_ceil(PER_PAGE));
         for first in range {
             if replaces(self.len[first]) {
                 let word = &self.reader.words[first];
@@ -79,8 +82,8 @@ impl<const BITS: u8> Wide<BITS> {
         }
     }
 
-    /// Memory in use, in bytes; at most so much.
+    /// Memory in use, in bytes; at most so much: of lengths, eight pages of words have one.
     pub fn memory_bytes(&self) -> usize {
-        (self.end * size_of::<u64>()).next_multiple_of(SMALL) + self.end.next_multiple_of(SMALL)
+        2 * self.touched.len() * SMALL
     }
 }

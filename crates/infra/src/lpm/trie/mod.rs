@@ -1,9 +1,9 @@
 //! A trie for IPv6 of two kinds of nodes: lists, where prefixes are few, and tables of a byte, where they are many.
 //!
-//! The first 24 bits of an address choose an entry of a table that is in memory only where there are routes. An entry
+//! The first 32 bits of an address choose an entry of a table that is in memory only where there are routes. An entry
 //! is a leaf, or leads to a node (`node.rs`), and so do the node's entries. On its way a lookup remembers the last leaf
 //! that it met as the default of a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`]
-//! bits lie beside the table (`wide.rs`).
+//! bits lie beside the table, and those of up to [`WIDEST`] beside these (`wide.rs`).
 //!
 //! The intervals of a list that readers can find never change. Whoever adds or removes a route makes a new list, or in a
 //! list of two levels a new line of it, and one store puts it into the entry above; where an entry is all that changes,
@@ -36,23 +36,29 @@ mod writer;
 pub use one_list::{OneList, OneListReader};
 pub use writer::TrieWriter;
 
-use super::{Address, LpmLookup, NO_ROUTE, first, wide::WideReader};
+use super::{Address, LpmLookup, NO_ROUTE, wide::WideReader};
 use crate::{
     mem::SharedZeroed,
     quiesce::Domain,
     sync::atomic::{AtomicU32, Ordering::Acquire},
 };
-use node::{CHILD, Nodes, Step, TABLE, child};
+use node::{CHILD, Nodes, Step, TABLE, child, prefetch};
 use std::io;
 
+/// Bits of an address that choose an entry of the first table.
+const FIRST: u8 = 32;
 /// Length of the longest prefix that lies beside the table.
-const WIDE: u8 = 12;
-/// More nodes than there can be one below the other: two lists for each byte of an address behind the first three.
+const WIDE: u8 = 20;
+/// Length of the longest prefix that lies beside both.
+const WIDEST: u8 = 12;
+/// More nodes than there can be one below the other: two lists for each byte of an address behind the first four.
 const DEEPEST: usize = 32;
+/// So many addresses ahead their entries of the first table are fetched: as many misses may be under way.
+const AHEAD: usize = 16;
 /// So many addresses are looked up at a time.
 const VECTOR: usize = 256;
 
-/// Makes an empty table. It takes 2.1 GiB of address space, but memory only for routes.
+/// Makes an empty table. It takes 22 GiB of address space, but memory only for routes.
 ///
 /// # Errors
 /// When the kernel refuses the address space.
@@ -65,19 +71,26 @@ pub fn trie(domain: &Domain) -> io::Result<(TrieWriter, TrieReader)> {
 /// A handle to look up addresses; cheap to clone.
 #[derive(Clone)]
 pub struct TrieReader {
-    /// [`first::ENTRIES`] entries.
+    /// 2^[`FIRST`] entries.
     first: SharedZeroed<AtomicU32>,
     nodes: Nodes,
-    /// Prefixes of up to [`WIDE`] bits.
+    /// Prefixes of more than [`WIDEST`] and up to [`WIDE`] bits.
     wide: WideReader<WIDE>,
+    /// Those of fewer.
+    widest: WideReader<WIDEST>,
 }
 
 impl TrieReader {
     #[inline(always)]
     fn entry(&self, addr: u128) -> u32 {
-        // SAFETY: a shift by all but 24 bits leaves 24, and `first` has 2^24 entries.
-        unsafe { self.first.get_unchecked((addr >> (u128::BITS - u32::from(first::BITS))) as usize) }
-            .load(Acquire)
+        // SAFETY: a shift by all but 32 bits leaves 32, and `first` has 2^32 entries.
+        unsafe { self.first.get_unchecked((addr >> (u128::BITS - u32::from(FIRST))) as usize) }.load(Acquire)
+    }
+
+    /// Fetches the line with the address's entry of the first table.
+    #[inline(always)]
+    fn fetch_entry(&self, addr: u128) {
+        prefetch(self.first.as_ptr().wrapping_add((addr >> (u128::BITS - u32::from(FIRST))) as usize));
     }
 
     /// Fetches the first node on an address's way; gives the entry that leads there.
@@ -111,7 +124,8 @@ impl TrieReader {
     /// What there is to say when no prefix of more than [`WIDE`] bits covers the address.
     #[cold]
     fn settle(&self, addr: u128) -> u32 {
-        self.wide.settle(addr.bits(0, WIDE), || self.narrow(addr))
+        let wide = || self.wide.settle(addr.bits(0, WIDE), || self.narrow(addr));
+        self.widest.settle(addr.bits(0, WIDEST), wide)
     }
 
     /// Looks up as many addresses as fit in a vector.
@@ -153,6 +167,9 @@ impl TrieReader {
             };
         }
         for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
+            if let Some(later) = addrs.get(i + AHEAD) {
+                self.fetch_entry(*later);
+            }
             let entry = self.entry(*addr);
             *leaf = entry & !child(entry);
             go_on!(i, entry, addr);

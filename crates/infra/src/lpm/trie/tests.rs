@@ -32,8 +32,8 @@ fn address() -> impl Strategy<Value = u128> {
 }
 
 fn length() -> impl Strategy<Value = u8> {
-    let usual = prop::sample::select(vec![24u8, 29, 32, 36, 40, 44, 48, 56, 64, 112, 127, 128]);
-    prop_oneof![1 => 0u8..14, 2 => 14u8..=24, 6 => 25u8..=48, 4 => 49u8..=128, 12 => usual, 1 => 129u8..=255]
+    let usual = prop::sample::select(vec![20u8, 21, 29, 32, 33, 40, 44, 48, 56, 64, 112, 127, 128]);
+    prop_oneof![1 => 0u8..14, 2 => 14u8..=21, 2 => 22u8..=32, 6 => 33u8..=56, 4 => 57u8..=128, 12 => usual, 1 => 129u8..=255]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -180,7 +180,7 @@ fn memory_is_what_routes_touch() {
     assert!(w.memory_bytes() < 200 << 10, "{}", w.memory_bytes());
     // What covers all others touches none of them.
     let nodes = w.nodes_in_use();
-    for len in 0..=24 {
+    for len in 0..=32 {
         w.insert(0x2001 << 112, len, 4).unwrap();
     }
     assert_eq!(w.nodes_in_use(), nodes);
@@ -197,7 +197,19 @@ fn memory_is_what_routes_touch() {
 fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
     let d = Domain::new();
     let (mut w, r) = trie(&d).unwrap();
-    let pairs = [(0, 13), (12, 24), (16, 32), (24, 25), (28, 64), (32, 40), (36, 48), (40, 128), (33, 47)];
+    let pairs = [
+        (0, 13),
+        (12, 24),
+        (16, 32),
+        (20, 21),
+        (13, 64),
+        (32, 33),
+        (28, 64),
+        (32, 40),
+        (36, 48),
+        (40, 128),
+        (33, 47),
+    ];
     // A place of its own for each pair, with addresses that belong to the longer prefix.
     let place = |n: usize| (0x2001_0d00 + n as u128 * 0x10_0000) << 96 | 0x0123_4567_89ab_cdef << 32;
     let (stop, rounds) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -277,18 +289,18 @@ fn nodes_to(r: &TrieReader, addr: u128) -> usize {
 fn no_reader_remembers_a_default_of_another_time() {
     let d = Domain::new();
     let (mut w, r) = trie(&d).unwrap();
-    let (short, long) = ((NET, 24), (NET | 1 << 80, 64));
-    w.insert(NET, 20, 3).unwrap();
-    for side in [0, 1 << 97, 1 << 98] {
+    let (short, long) = ((NET, 32), (NET | 1 << 72, 72));
+    w.insert(NET, 28, 3).unwrap();
+    for side in [0, 1 << 89, 1 << 90] {
         for n in 0..3 {
-            w.insert(NET ^ side | n << 80 | 5 << 64, 64, 7).unwrap();
-            w.insert(NET ^ side | n << 80 | 9 << 64, 64, 7).unwrap();
+            w.insert(NET ^ side | n << 72 | 5 << 56, 72, 7).unwrap();
+            w.insert(NET ^ side | n << 72 | 9 << 56, 72, 7).unwrap();
         }
     }
     for (others, tables) in [(3, 0), (100, 1)] {
         // More of them make a table of the list in the middle.
         for n in 0..others {
-            w.insert(NET | n << 88 | n << 81 | 1 << 80 | 1 << 70, 64, 7).unwrap();
+            w.insert(NET | n << 80 | n << 73 | 1 << 72 | 1 << 62, 72, 7).unwrap();
         }
         w.insert(long.0, long.1, 2).unwrap();
         assert!(nodes_to(&r, long.0) >= 3);
@@ -322,24 +334,24 @@ fn no_reader_remembers_a_default_of_another_time() {
     }
 }
 
-/// Two /33s hide the /31 around them from every address of a /32, for which a node is made then. When one of them goes,
-/// its addresses have the /31 again.
+/// Two /41s hide the /39 around them from every address of a /40, for which a node is made then. When one of them goes,
+/// its addresses have the /39 again.
 #[test]
 fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
     let (mut w, r) = trie(&Domain::new()).unwrap();
-    w.insert(NET, 31, 1).unwrap();
-    w.insert(NET, 33, 2).unwrap();
-    w.insert(NET | 1 << 95, 33, 3).unwrap();
-    // So many that their list can no longer be one of 40 bits.
+    w.insert(NET, 39, 1).unwrap();
+    w.insert(NET, 41, 2).unwrap();
+    w.insert(NET | 1 << 87, 41, 3).unwrap();
+    // So many that their list can no longer be one of 48 bits.
     for n in 0..60 {
-        w.insert(NET | n << 90 | 1 << 80, 48, 4).unwrap();
+        w.insert(NET | n << 82 | 1 << 72, 56, 4).unwrap();
     }
     for n in 0..4 {
-        w.insert(NET ^ (1 + n) << 100 | 1 << 80, 48, 4).unwrap();
+        w.insert(NET ^ (1 + n) << 92 | 1 << 72, 56, 4).unwrap();
     }
-    assert_eq!([NET, NET | 1 << 95].map(|addr| r.lookup(addr)), [2, 3]);
-    w.remove(NET, 33).unwrap();
-    assert_eq!([NET, NET | 1 << 95].map(|addr| r.lookup(addr)), [1, 3]);
-    w.remove(NET | 1 << 95, 33).unwrap();
-    assert_eq!([NET, NET | 1 << 95].map(|addr| r.lookup(addr)), [1, 1]);
+    assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [2, 3]);
+    w.remove(NET, 41).unwrap();
+    assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 3]);
+    w.remove(NET | 1 << 87, 41).unwrap();
+    assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
 }

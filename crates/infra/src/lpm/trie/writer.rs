@@ -1,7 +1,7 @@
 //! The writer's side of the trie.
 
 use super::{
-    TrieReader, WIDE,
+    FIRST, TrieReader, WIDE, WIDEST,
     change::{Change, Slot},
     node::{CHILD, Nodes},
     pool::{Pool, words},
@@ -9,11 +9,7 @@ use super::{
     store::Builder,
 };
 use crate::{
-    lpm::{
-        Address, Lpm, LpmFull, MAX_LEAF, NO_ROUTE, PrefixMap,
-        first::{BITS, First},
-        wide::Wide,
-    },
+    lpm::{Address, Lpm, LpmFull, MAX_LEAF, NO_ROUTE, PrefixMap, first::First, wide::Wide},
     mem::Pages,
     quiesce::{Domain, Mark},
     sync::atomic::Ordering::{Relaxed, Release},
@@ -23,8 +19,9 @@ use std::io;
 /// The one handle that may change the table.
 pub struct TrieWriter {
     pub(super) reader: TrieReader,
-    first: First,
+    first: First<FIRST>,
     wide: Wide<WIDE>,
+    widest: Wide<WIDEST>,
     pub(super) nodes: Builder,
     routes: PrefixMap<u128>,
     /// When the default of a node last changed, until all readers have passed that.
@@ -38,17 +35,20 @@ pub struct TrieWriter {
 impl TrieWriter {
     /// An empty table of at most `units` units of nodes.
     pub(super) fn new(domain: &Domain, units: u32) -> io::Result<TrieWriter> {
-        let (first, wide, words) = (First::new(Pages::Small)?, Wide::new()?, words()?);
+        let (first, wide, widest) = (First::new(Pages::Small)?, Wide::new()?, Wide::new()?);
+        let words = words()?;
         let reader = TrieReader {
             first: first.entries.clone(),
             nodes: Nodes::new(words.clone())?,
             wide: wide.reader(),
+            widest: widest.reader(),
         };
         let nodes = Builder::new(Pool::new(domain, words, units));
         Ok(TrieWriter {
             reader,
             first,
             wide,
+            widest,
             nodes,
             routes: PrefixMap::new(),
             covered: None,
@@ -73,13 +73,17 @@ impl TrieWriter {
             self.covered = None;
         }
         self.nodes.pool.removes(!change.adds);
+        let Slot { entry, len } = change.to;
         let done = match change.len {
-            0..=WIDE => {
-                let Slot { entry, len } = change.to;
+            0..=WIDEST => {
+                self.widest.paint(change.first_bits(WIDEST), entry, len, |old| change.replaces(old));
+                Ok(())
+            }
+            _ if change.len <= WIDE => {
                 self.wide.paint(change.first_bits(WIDE), entry, len, |old| change.replaces(old));
                 Ok(())
             }
-            _ if change.len <= BITS => {
+            _ if change.len <= FIRST => {
                 self.paint_first(change);
                 Ok(())
             }
@@ -101,7 +105,7 @@ impl TrieWriter {
 
     /// Gives the prefix's entries of the first table another leaf, and the nodes there another default.
     fn paint_first(&mut self, change: &Change) {
-        let (range, to) = (change.first_bits(BITS), change.to(WIDE));
+        let (range, to) = (change.first_bits(FIRST), change.to(WIDE));
         self.first.touch(range.clone());
         for at in range {
             let entry = self.first.entries[at].load(Relaxed);
@@ -119,10 +123,10 @@ impl TrieWriter {
 
     /// Changes what hangs on an entry of the first table.
     fn change_below(&mut self, change: &Change) -> Result<(), LpmFull> {
-        let at = change.prefix.bits(0, BITS) as usize;
+        let at = change.prefix.bits(0, FIRST) as usize;
         let entry = self.first.entries[at].load(Relaxed);
         let old = Slot { entry, len: if entry & CHILD == 0 { self.first.len[at] } else { 0 } };
-        let new = self.change(old, BITS, change)?;
+        let new = self.change(old, FIRST, change)?;
         self.nodes.make_room()?;
         if new != old {
             self.first.touch(at..at + 1);
@@ -160,12 +164,13 @@ impl Lpm for TrieWriter {
     fn remove(&mut self, prefix: u128, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.get(prefix, len)?;
-        // Beside the table, in the first table and below it only prefixes of such lengths count; where there is none,
+        // Beside the tables, in the first one and below it only prefixes of such lengths count; where there is none,
         // what is there says nothing.
         let least = match len {
-            ..=WIDE => 0,
-            _ if len <= BITS => WIDE + 1,
-            _ => BITS + 1,
+            ..=WIDEST => 0,
+            _ if len <= WIDE => WIDEST + 1,
+            _ if len <= FIRST => WIDE + 1,
+            _ => FIRST + 1,
         };
         let (entry, cover_len) = self.routes.cover(prefix, len, least).unwrap_or((NO_ROUTE, 0));
         self.apply(&Change { prefix, len, to: Slot { entry, len: cover_len }, adds: false }).ok()?;
@@ -189,6 +194,7 @@ impl Lpm for TrieWriter {
     fn memory_bytes(&self) -> usize {
         self.first.memory_bytes()
             + self.wide.memory_bytes()
+            + self.widest.memory_bytes()
             + self.nodes.pool.memory_bytes()
             + self.routes.memory_bytes()
     }
