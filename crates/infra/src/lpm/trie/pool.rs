@@ -12,7 +12,7 @@ use crate::{
         Ordering::{Relaxed, Release},
     },
 };
-use std::{collections::VecDeque, io};
+use std::{collections::VecDeque, io, time::Duration};
 
 /// Words of a unit. A block begins at a unit, whose number is its name.
 pub(super) const UNIT: usize = 4;
@@ -22,6 +22,12 @@ pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
+/// As many units as may wait for readers, 2 MiB, before whoever needs a block waits for readers too. They pass within a tenth of a
+/// millisecond, unless the system has given a worker's core to somebody else; and then memory must not grow by all that changes
+/// meanwhile.
+const MOST_RETIRED: u32 = 1 << 16;
+/// How long a change waits for readers at most.
+const PATIENCE: Duration = Duration::from_micros(500);
 
 /// How many units a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +70,8 @@ pub(super) struct Pool {
     free: [u32; 3],
     /// Blocks out of the readers' reach, oldest first.
     retired: VecDeque<(Mark, Block)>,
+    /// How many units these have.
+    retired_units: u32,
     /// All readers have passed this mark.
     passed: Option<Mark>,
     /// Whether a route is being taken away.
@@ -82,6 +90,7 @@ impl Pool {
             capacity,
             free: [NONE; 3],
             retired: VecDeque::new(),
+            retired_units: 0,
             passed: None,
             removes: false,
         }
@@ -115,6 +124,10 @@ impl Pool {
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         if self.free[size as usize] == NONE {
             self.reclaim();
+            if self.free[size as usize] == NONE && self.retired_units > MOST_RETIRED {
+                self.domain.synchronize(PATIENCE);
+                self.reclaim();
+            }
         }
         let unit = self.free[size as usize];
         if unit != NONE {
@@ -142,7 +155,10 @@ impl Pool {
     /// Gives blocks back that readers may still look at, but can no longer find.
     pub fn retire(&mut self, blocks: impl Iterator<Item = Block>) {
         let mark = self.domain.mark();
-        self.retired.extend(blocks.map(|block| (mark, block)));
+        for block in blocks {
+            self.retired_units += block.1.units();
+            self.retired.push_back((mark, block));
+        }
     }
 
     /// A point in the history of the readers' domain.
@@ -168,6 +184,7 @@ impl Pool {
             && Some(mark) <= self.passed
         {
             self.retired.pop_front();
+            self.retired_units -= block.1.units();
             self.give_back(block);
         }
     }
@@ -208,7 +225,7 @@ impl Pool {
     /// How many units are neither free nor retired.
     #[cfg(all(test, not(loom)))]
     pub fn in_use(&self) -> u32 {
-        let mut n = self.next - self.retired.iter().map(|(_, (_, size))| size.units()).sum::<u32>();
+        let mut n = self.next - self.retired_units;
         for size in [Size::Half, Size::Line, Size::Table] {
             let mut unit = self.free[size as usize];
             while unit != NONE {

@@ -5,7 +5,10 @@ use crate::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 use proptest::prelude::*;
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -354,4 +357,37 @@ fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 3]);
     w.remove(NET | 1 << 87, 41).unwrap();
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
+}
+
+/// A worker whose core is somebody else's for a while: what changes meanwhile takes some memory, and not more the longer it lasts.
+#[test]
+fn a_slow_reader_does_not_make_the_table_grow() {
+    let d = Domain::new();
+    let (mut w, _) = trie(&d).unwrap();
+    let mut change = |n: u128| {
+        let prefix = NET | (n % 20_000) << 80;
+        if n / 20_000 % 2 == 0 {
+            drop(w.insert(prefix, 48, 1))
+        } else {
+            drop(w.remove(prefix, 48))
+        }
+        w.memory_bytes()
+    };
+    let before = (0..40_000).map(&mut change).last().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (stopping, stop, mut worker) = (Stop(&stop), &stop, d.register());
+        scope.spawn(move || {
+            while !stop.load(Relaxed) {
+                let section = worker.enter();
+                std::thread::sleep(Duration::from_millis(200));
+                drop(section);
+            }
+        });
+        let start = Instant::now();
+        let changes = (0..).map_while(|n| (start.elapsed().as_millis() < 700).then(|| change(n)));
+        let most = changes.max().unwrap();
+        drop(stopping);
+        assert!(most < before + (5 << 20), "{before} bytes grew to {most}");
+    });
 }
