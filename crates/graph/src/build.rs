@@ -330,7 +330,7 @@ impl Builder {
 
     /// Declares why packets go to the main thread, and how many a second one worker passes on.
     pub fn punt_reason(&mut self, name: &'static str, rate: u32) -> PuntReason {
-        self.punt_reasons.push(PuntInfo { name, rate });
+        self.punt_reasons.push(PuntInfo::new(name, rate));
         PuntReason(self.punt_reasons.len() as u32 - 1)
     }
 

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use buf::{Frame, Held, Packet};
 use infra::counters::Lane;
@@ -28,13 +28,31 @@ pub const INJECT: &str = "inject";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PuntReason(pub u32);
 
-/// A punt reason as it was declared.
-#[derive(Clone, Copy, Debug)]
+/// A punt reason.
+#[derive(Debug)]
 pub struct PuntInfo {
     /// Its name.
     pub name: &'static str,
+    /// Packets a second that one worker passes on, as it was declared.
+    pub default_rate: u32,
+    /// As it is now.
+    rate: AtomicU32,
+}
+
+impl PuntInfo {
+    pub(crate) fn new(name: &'static str, rate: u32) -> PuntInfo {
+        PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
+    }
+
     /// Packets a second that one worker passes on.
-    pub rate: u32,
+    pub fn rate(&self) -> u32 {
+        self.rate.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many packets a second one worker passes on; workers heed it from the next packet on.
+    pub fn set_rate(&self, rate: u32) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
 }
 
 /// A packet for the main thread.
@@ -71,8 +89,8 @@ pub(crate) fn install(b: &mut Builder) {
     b.frame(|s| {
         let second = || io::Error::other("a worker has one punt node");
         let (punt, punted, wake_main) = s.punt.take().ok_or_else(second)?;
-        let police = s.punt_reasons.iter().map(|r| Police::new(r.rate)).collect();
-        Ok(Punt { punt, punted, wake_main, police })
+        let police = vec![Police::default(); s.punt_reasons.len()];
+        Ok(Punt { punt, punted, wake_main, reasons: s.punt_reasons.clone(), police })
     });
     b.arc(Punt::NAME, Punt::NAME, ArcKey::Rx);
     b.input(INJECT, |s| {
@@ -140,6 +158,7 @@ struct Punt {
     /// Passed and policed, by reason.
     punted: Lane<2>,
     wake_main: Arc<Doorbell>,
+    reasons: Arc<[PuntInfo]>,
     police: Vec<Police>,
 }
 
@@ -159,7 +178,8 @@ impl FrameNode for Punt {
         let now = cx.now;
         out.each(frame, |_, p| {
             let reason = p.fwd();
-            let pass = self.police.get_mut(reason as usize).is_some_and(|police| police.pass(now));
+            let of = self.police.get_mut(reason as usize).zip(self.reasons.get(reason as usize));
+            let pass = of.is_some_and(|(police, reason)| police.pass(now, reason.rate()));
             self.punted.add(reason, [pass as u64, !pass as u64]);
             if pass { Verdict::Hold } else { Verdict::Drop(PuntDrop::Policed) }
         });
@@ -182,8 +202,8 @@ impl FrameNode for Punt {
 }
 
 /// Lets packets pass at a rate, with a burst of a tenth of a second (the generic cell rate algorithm: one time stamp).
+#[derive(Clone, Default)]
 struct Police {
-    interval: u64,
     /// When the next packet would be due if all came evenly.
     due: u64,
 }
@@ -191,16 +211,12 @@ struct Police {
 impl Police {
     const BURST_NS: u64 = 100_000_000;
 
-    fn new(rate: u32) -> Police {
-        Police { interval: 1_000_000_000 / u64::from(rate.max(1)), due: 0 }
-    }
-
-    fn pass(&mut self, now: u64) -> bool {
+    fn pass(&mut self, now: u64, rate: u32) -> bool {
         let due = self.due.max(now);
         if due - now > Self::BURST_NS {
             return false;
         }
-        self.due = due + self.interval;
+        self.due = due + 1_000_000_000 / u64::from(rate.max(1));
         true
     }
 }

@@ -18,7 +18,7 @@
 //! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `net::ip::Address` |
 //! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `net::ip::Address` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
-//! | `interface`, `node`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
+//! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
 
 use crate::intent::Family;
 
@@ -61,7 +61,7 @@ impl Kind {
             "prefix4" => Kind::Prefix(Some(Family::V4)),
             "prefix6" => Kind::Prefix(Some(Family::V6)),
             "mac" => Kind::Mac,
-            "interface" | "node" | "log-class" | "log-level" => Kind::Name(text.into()),
+            "interface" | "node" | "punt-reason" | "log-class" | "log-level" => Kind::Name(text.into()),
             _ => return None,
         })
     }

@@ -15,6 +15,7 @@ mod mss;
 mod nd;
 mod neighbor;
 mod ping;
+mod punt;
 mod reassembly;
 mod route;
 mod show;
@@ -205,6 +206,7 @@ impl Values for Context {
         match kind {
             "interface" => self.system.router.interfaces().map(|i| i.name.clone()).collect(),
             "node" => self.system.router.graph().nodes().iter().map(|n| n.name.to_string()).collect(),
+            "punt-reason" => self.system.abilities.punt_reasons().iter().map(|r| r.to_string()).collect(),
             _ => constant(kind),
         }
     }
@@ -234,12 +236,17 @@ fn constant(kind: &str) -> Vec<String> {
 /// The names that a router may have, for commands that are looked at without one: any that an interface can have.
 pub struct Names {
     nodes: Vec<String>,
+    punt_reasons: Vec<String>,
 }
 
 impl Names {
     /// Those of a router like this one.
     pub fn of(router: &Router) -> Names {
-        Names { nodes: router.graph().nodes().iter().map(|node| node.name.to_string()).collect() }
+        let graph = router.graph();
+        Names {
+            nodes: graph.nodes().iter().map(|node| node.name.to_string()).collect(),
+            punt_reasons: graph.punt_reasons().iter().map(|reason| reason.name.to_string()).collect(),
+        }
     }
 }
 
@@ -247,6 +254,7 @@ impl Values for Names {
     fn values(&self, kind: &str) -> Vec<String> {
         match kind {
             "node" => self.nodes.clone(),
+            "punt-reason" => self.punt_reasons.clone(),
             _ => constant(kind),
         }
     }
@@ -283,6 +291,7 @@ pub fn registry() -> Registry<Context> {
     logging::register(&mut r);
     capture::register(&mut r);
     reassembly::register(&mut r);
+    punt::register(&mut r);
     urpf::register(&mut r);
     mss::register(&mut r);
     workers::register(&mut r);

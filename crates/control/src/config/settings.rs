@@ -4,7 +4,7 @@ use net::ip::reassembly::Kind;
 
 use super::Reading;
 use super::document::Node;
-use crate::intent::{Family, Key, NeighborBounds, Reassembly, Value, reassembly_name};
+use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, Reassembly, Value, reassembly_name};
 
 /// `settings`: bounds that are not the router's own.
 pub(super) fn settings(reading: &mut Reading, node: &Node) {
@@ -13,6 +13,9 @@ pub(super) fn settings(reading: &mut Reading, node: &Node) {
         if let Some(node) = fields.take(neighbors_name(family)) {
             neighbors(reading, node, family);
         }
+    }
+    if let Some(node) = fields.take("punt-rates") {
+        punt_rates(reading, node);
     }
     for kind in [Kind::Full, Kind::Shallow] {
         if let Some(node) = fields.take(reassembly_name(kind)) {
@@ -39,6 +42,15 @@ fn neighbors(reading: &mut Reading, node: &Node, family: Family) {
     let bounds = NeighborBounds { limit, age };
     if bounds != NeighborBounds::default() {
         reading.set(node.at, Key::NeighborBounds(family), Value::NeighborBounds(bounds));
+    }
+}
+
+/// Of each reason its packets a second.
+fn punt_rates(reading: &mut Reading, node: &Node) {
+    for (name, at, node) in reading.r.entries(node) {
+        if let Some(rate) = reading.r.number(node, PUNT_RATES) {
+            reading.set(at, Key::PuntRate(name.to_string()), Value::PuntRate(rate));
+        }
     }
 }
 

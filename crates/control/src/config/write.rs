@@ -487,6 +487,16 @@ fn settings(t: &mut Text<'_>, tree: &Tree) {
             t.field("age-seconds", b.age);
         });
     }
+    let rates: Vec<(&String, u32)> = tree
+        .iter()
+        .filter_map(|(key, value)| match (key, value) {
+            (Key::PuntRate(reason), Value::PuntRate(rate)) => Some((reason, *rate)),
+            _ => None,
+        })
+        .collect();
+    if !rates.is_empty() {
+        t.map("punt-rates", |t| rates.iter().for_each(|(reason, rate)| t.field(reason, Some(rate))));
+    }
     for kind in [Kind::Full, Kind::Shallow] {
         let Some(Value::Reassembly(r)) = tree.get(&Key::Reassembly(kind)) else { continue };
         t.map(reassembly_name(kind), |t| {

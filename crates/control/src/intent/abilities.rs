@@ -9,6 +9,8 @@ use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
 pub struct Abilities {
     /// Arcs with their features.
     arcs: Vec<(&'static str, Vec<&'static str>)>,
+    /// Why packets go to the main thread.
+    punt_reasons: Vec<&'static str>,
     /// Packet buffers that there were at the start. What holds with those that were added must hold at the next start, too.
     buffers: usize,
 }
@@ -19,7 +21,8 @@ impl Abilities {
         // Whether they are on does not matter, nor for which interface.
         let arcs = router.features(0).into_iter();
         let arcs = arcs.map(|(arc, features)| (arc, features.into_iter().map(|(name, _)| name).collect()));
-        Abilities { arcs: arcs.collect(), buffers: router.pool().stats().window.total }
+        let punt_reasons = router.graph().punt_reasons().iter().map(|r| r.name).collect();
+        Abilities { arcs: arcs.collect(), punt_reasons, buffers: router.pool().stats().window.total }
     }
 
     /// Whether an arc has a feature.
@@ -32,6 +35,11 @@ impl Abilities {
             Some((_, features)) if features.contains(&feature) => Ok(()),
             Some(_) => Err(ArcError::NoFeature(arc.into(), feature.into())),
         }
+    }
+
+    /// Why packets go to the main thread.
+    pub fn punt_reasons(&self) -> &[&'static str] {
+        &self.punt_reasons
     }
 
     /// The limits of a kind of reassembly as long as nobody says otherwise.

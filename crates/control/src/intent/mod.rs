@@ -19,6 +19,7 @@ mod interface;
 mod journal;
 mod memif;
 mod neighbor;
+mod punt;
 mod reassembly;
 mod receive;
 mod route;
@@ -44,6 +45,7 @@ pub use interface::{Interface, Spec, VLANS, can_be_name};
 pub use journal::{Entry, Journal, Way};
 pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};
+pub use punt::RATES as PUNT_RATES;
 pub use reassembly::{Reassembly, name as reassembly_name};
 pub use receive::{HANDOFFS, MODES, MOST_QUEUES, handoff_word, mode_word};
 pub use route::{Branch, Route, Via};
@@ -62,6 +64,8 @@ pub enum Key {
     Table(u16),
     /// The bounds of one kind of reassembly.
     Reassembly(Kind),
+    /// How many packets a second one worker lets through to the main thread for a reason.
+    PuntRate(String),
     /// The bounds of the table of neighbours of a family.
     NeighborBounds(Family),
     /// A memif socket by number. Socket 0 is always there.
@@ -89,6 +93,8 @@ pub enum Value {
     Table,
     /// See [`Key::Reassembly`].
     Reassembly(Reassembly),
+    /// See [`Key::PuntRate`].
+    PuntRate(u32),
     /// See [`Key::NeighborBounds`].
     NeighborBounds(NeighborBounds),
     /// See [`Key::MemifSocket`]: its file.
@@ -133,6 +139,7 @@ fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) ->
     match (key, value) {
         (Key::Table(t), Value::Table) => table::validate(*t),
         (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, abilities),
+        (Key::PuntRate(reason), Value::PuntRate(rate)) => punt::validate(reason, *rate, abilities),
         (Key::NeighborBounds(f), Value::NeighborBounds(b)) => NeighborBounds::validate(*f, Some(*b), view),
         (Key::MemifSocket(id), Value::MemifSocket(_)) => memif::validate_socket(*id),
         (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => i.validate(name, view),
@@ -206,6 +213,11 @@ fn apply(key: &Key, old: Option<&Value>, new: Option<&Value>, system: &mut Syste
         (Key::Table(t), _, None) => table::withdraw(*t, system),
         (Key::Reassembly(kind), _, Some(Value::Reassembly(r))) => r.apply(*kind, system),
         (Key::Reassembly(kind), _, None) => Reassembly::default().apply(*kind, system),
+        (Key::PuntRate(reason), _, new) => {
+            let rate = new.and_then(|v| if let Value::PuntRate(rate) = v { Some(*rate) } else { None });
+            punt::apply(reason, rate, system);
+            Ok(())
+        }
         (Key::NeighborBounds(family), _, new) => {
             let bounds =
                 if let Some(Value::NeighborBounds(b)) = new { *b } else { NeighborBounds::default() };
@@ -266,6 +278,7 @@ pub fn dump(key: &Key, value: &Value, indices: bool) -> Vec<String> {
     match (key, value) {
         (Key::Table(t), _) => vec![format!("ip table add {t}")],
         (Key::Reassembly(kind), Value::Reassembly(r)) => vec![r.dump(*kind)],
+        (Key::PuntRate(reason), Value::PuntRate(rate)) => vec![punt::dump(reason, *rate)],
         (Key::NeighborBounds(family), Value::NeighborBounds(b)) => vec![b.dump(*family)],
         (Key::MemifSocket(id), Value::MemifSocket(path)) => vec![memif::dump_socket(*id, path)],
         (Key::Interface(n) | Key::SubInterface(n), Value::Interface(i)) => i.dump(n, indices),

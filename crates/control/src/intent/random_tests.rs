@@ -35,7 +35,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         lines.push(format!("queues of {} {:?}, sources: {:?}, {:?}", i.name, i.receive, i.urpf, i.mss));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
         lines.push(format!("IPv6 on {}: {} {own:?} {:?} {:?}", i.name, i.ip6, i.urpf6, i.advertisement));
-        lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered));
+        lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered.map(named)));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
     }
@@ -47,6 +47,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
     lines.extend(
         r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
     );
+    lines.extend(r.graph().punt_reasons().iter().map(|reason| format!("{} {}", reason.name, reason.rate())));
     lines.extend([Kind::Full, Kind::Shallow].map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
     lines.sort();
     lines
@@ -287,6 +288,10 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
             let bounds = Reassembly { timeout, datagrams, ..Reassembly::default() };
             (Key::Reassembly(kind), Value::Reassembly(bounds))
         }),
+        1 => (0usize..3, 1u32..3).prop_map(|(n, rate)| {
+            let reason = ["arp-request", "nd-router", "nonsense"][n];
+            (Key::PuntRate(reason.into()), Value::PuntRate(rate * 100))
+        }),
         4 => interface(),
         1 => (1u32..3, 0u8..2).prop_map(|(n, path)| {
             (Key::MemifSocket(n), Value::MemifSocket(format!("m{n}-{path}.sock").into()))
@@ -295,6 +300,8 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         1 => ALL.prop_map(|n| {
             (Key::Feature(name_of(n), "ip4-unicast".into(), "ip4-count".into()), Value::Feature)
         }),
+        1 => (ALL, ALL)
+            .prop_map(|(n, lender)| (Key::Unnumbered(name_of(n)), Value::Unnumbered(name_of(lender)))),
         6 => (ALL, prop::collection::vec(address, 1..4))
             .prop_map(|(n, list)| (Key::Addresses(name_of(n)), Value::Addresses(list))),
         2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
@@ -398,7 +405,7 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
 fn the_random_world_has_everything() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = BTreeMap::new();
-    for _ in 0..30 {
+    for _ in 0..45 {
         let steps = steps(60).new_tree(&mut runner).unwrap().current();
         let (_, store) = walked(steps).unwrap();
         for (key, _) in store.iter() {
@@ -413,10 +420,12 @@ fn the_random_world_has_everything() {
         ("MemifSocket", 10),
         ("Neighbor", 20),
         ("NeighborBounds", 5),
+        ("PuntRate", 5),
         ("Reassembly", 5),
         ("Route", 50),
         ("SubInterface", 20),
         ("Table", 20),
+        ("Unnumbered", 3),
     ];
     assert_eq!(seen.len(), enough.len(), "{seen:?}");
     assert!(enough.iter().all(|(kind, n)| seen[*kind] >= *n), "{seen:?}");

@@ -572,6 +572,7 @@ fn is_interface(need: Need<'_>) -> bool {
 pub fn name(key: &Key) -> String {
     match key {
         Key::Table(t) => format!("table {t}"),
+        Key::PuntRate(reason) => format!("the rate of packets to the main thread for {reason}"),
         Key::MemifSocket(id) => format!("memif socket {id}"),
         Key::NeighborBounds(f) => format!("the bounds of the table of {} neighbours", f.name()),
         Key::Interface(n) | Key::SubInterface(n) => format!("interface {n}"),

@@ -90,6 +90,10 @@ fn each_reason_has_its_own_policer() {
         all += passed(&mut rig, 2000 * SECOND + ms * 1_000_000, 1, 3);
     }
     assert!((10_000..=10_101).contains(&all), "{all}");
+    // A rate that is set counts from then on.
+    rig.blueprint.punt_reasons()[0].set_rate(100);
+    assert_eq!(rig.blueprint.punt_reasons()[0].default_rate, 10);
+    assert_eq!(passed(&mut rig, 3000 * SECOND, 0, 100), 11);
     rig.ends_clean();
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use graph::{Blueprint, PuntReason, Severity};
+use graph::{Blueprint, Severity};
 use serde::Serialize;
 
 use super::super::{Context, Output};
@@ -22,7 +22,6 @@ pub fn register(r: &mut Registry<Context>) {
             errors,
         );
     }
-    r.add("show punt", "Show what went to the main thread, and what its policers held back.", punt);
     r.add("show node [<node:node>]", "Show the nodes, or one with its edges and drop reasons.", node);
     r.add("clear runtime", "Start the run-time statistics anew.", |c, _| {
         c.system.router.graph().stats().clear_runtime();
@@ -159,31 +158,6 @@ fn errors(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let mut t = Table::new(&["Count", "Node", "Reason", "Severity", "What happened"]);
     for d in &all {
         t.row(vec![d.count.to_string(), d.node.into(), d.name.into(), d.severity.into(), d.reason.into()]);
-    }
-    Ok(Output::show(&all, t.to_string()))
-}
-
-#[derive(Serialize)]
-struct Punted {
-    reason: &'static str,
-    rate_per_second: u32,
-    passed: u64,
-    policed: u64,
-}
-
-fn punt(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let graph = c.system.router.graph();
-    let reasons = graph.punt_reasons().iter().enumerate();
-    let all: Vec<Punted> = reasons
-        .map(|(i, r)| {
-            let [passed, policed] = graph.stats().punted(PuntReason(i as u32));
-            Punted { reason: r.name, rate_per_second: r.rate, passed, policed }
-        })
-        .collect();
-    let mut t = Table::new(&["Reason", "Rate/s", "Passed", "Policed"]);
-    for p in &all {
-        let numbers = [u64::from(p.rate_per_second), p.passed, p.policed].map(|n| n.to_string());
-        t.row([vec![p.reason.to_string()], numbers.to_vec()].concat());
     }
     Ok(Output::show(&all, t.to_string()))
 }

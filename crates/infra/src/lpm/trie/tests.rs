@@ -366,11 +366,10 @@ fn a_slow_reader_does_not_make_the_table_grow() {
     let (mut w, _) = trie(&d).unwrap();
     let mut change = |n: u128| {
         let prefix = NET | (n % 20_000) << 80;
-        if n / 20_000 % 2 == 0 {
-            drop(w.insert(prefix, 48, 1))
-        } else {
-            drop(w.remove(prefix, 48))
-        }
+        let _ = match (n / 20_000).is_multiple_of(2) {
+            true => w.insert(prefix, 48, 1).unwrap(),
+            false => w.remove(prefix, 48),
+        };
         w.memory_bytes()
     };
     let before = (0..40_000).map(&mut change).last().unwrap();
