@@ -1,11 +1,13 @@
 //! Routing tables of real routers, for benchmarks and scenarios: read from the files that `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`
-//! name, lines of a prefix and a tab; extended to the size of today's tables; or made up of the lengths that are usual, where no
-//! file is named.
+//! name, or from those beside the project, lines of a prefix and a tab, packed by gzip or not; extended to the size of today's
+//! tables; or made up of the lengths that are usual, where there is no file.
 
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::LowerHex;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use infra::hash::mix64;
 use infra::lpm::Address;
@@ -40,22 +42,36 @@ impl Random {
     pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
+
+    /// Brings these into another order.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for i in (1..all.len()).rev() {
+            all.swap(i, self.below(i + 1));
+        }
+    }
 }
 
 /// What the tables of the two families do not have in common.
 pub trait Family: Address + LowerHex {
     /// The variable that names the file of a real table.
     const FILE: &'static str;
+    /// How the file of one begins that lies beside the project.
+    const BESIDE: &'static str;
     /// The lengths that are usual, with how many of a thousand prefixes have them.
     const LENGTHS: &'static [(u8, usize)];
     /// Any address.
     fn random(r: &mut Random) -> Self;
     /// The address that a text names.
     fn parse(text: &str) -> Option<Self>;
+    /// The address as others have it.
+    fn to_ip(self) -> IpAddr;
+    /// Whether packets to it are forwarded by a router whose ports have 10/8 and fd00::/16.
+    fn forwarded(self) -> bool;
 }
 
 impl Family for u32 {
     const FILE: &'static str = "VOLLEY_RIB";
+    const BESIDE: &'static str = "ipv4-";
     const LENGTHS: &'static [(u8, usize)] =
         &[(16, 20), (18, 20), (19, 40), (20, 60), (21, 60), (22, 120), (23, 90), (24, 590)];
 
@@ -66,10 +82,19 @@ impl Family for u32 {
     fn parse(text: &str) -> Option<u32> {
         Some(text.parse::<Ipv4Addr>().ok()?.to_bits())
     }
+
+    fn to_ip(self) -> IpAddr {
+        Ipv4Addr::from_bits(self).into()
+    }
+
+    fn forwarded(self) -> bool {
+        (1..224).contains(&(self >> 24)) && ![10, 127].contains(&(self >> 24))
+    }
 }
 
 impl Family for u128 {
     const FILE: &'static str = "VOLLEY_RIB6";
+    const BESIDE: &'static str = "ipv6-";
     const LENGTHS: &'static [(u8, usize)] = &[
         (29, 31),
         (32, 263),
@@ -90,6 +115,14 @@ impl Family for u128 {
     fn parse(text: &str) -> Option<u128> {
         Some(text.parse::<Ipv6Addr>().ok()?.to_bits())
     }
+
+    fn to_ip(self) -> IpAddr {
+        Ipv6Addr::from_bits(self).into()
+    }
+
+    fn forwarded(self) -> bool {
+        (0x2000..0x4000).contains(&(self >> 112))
+    }
 }
 
 /// The table of a real router, or a made up one; and which of the two it is.
@@ -97,15 +130,18 @@ impl Family for u128 {
 /// # Errors
 /// When the file cannot be read, or a line of it is no prefix.
 pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> {
-    if let Some(file) = std::env::var_os(A::FILE) {
+    if let Some(file) = file::<A>() {
         let parse = |line: &str| {
             let (address, len) = line.split_once('\t')?.0.split_once('/')?;
             Some((A::parse(address)?, len.parse().ok()?))
         };
-        let prefixes: Option<Prefixes<A>> = std::fs::read_to_string(file)?.lines().map(parse).collect();
+        let prefixes: Option<Prefixes<A>> = text(&file)?.lines().map(parse).collect();
         return Ok(("real", prefixes.ok_or("a line is no prefix")?));
     }
-    println!("{} does not name the file of a real routing table: prefixes are made up", A::FILE);
+    println!(
+        "{} does not name the file of a real routing table, and none is beside the project: prefixes are made up",
+        A::FILE
+    );
     let mut r = Random(7);
     let unicast = A::parse("2000::").unwrap_or(A::ZERO);
     let top = u8::from(unicast != A::ZERO) * 12;
@@ -113,6 +149,29 @@ pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> 
     let all = A::LENGTHS.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, 30 * n));
     let set: HashSet<_> = all.map(|len| (each(len), len)).collect();
     Ok(("made up", set.into_iter().collect()))
+}
+
+/// The file of a real table: the one that is named, or the one beside the project.
+fn file<A: Family>() -> Option<PathBuf> {
+    let beside = || {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/rib");
+        let files = std::fs::read_dir(folder).ok()?.flatten();
+        files
+            .map(|f| f.path())
+            .find(|f| f.file_name().is_some_and(|name| name.to_string_lossy().starts_with(A::BESIDE)))
+    };
+    std::env::var_os(A::FILE).map(PathBuf::from).or_else(beside)
+}
+
+fn text(file: &Path) -> Result<String, Box<dyn Error>> {
+    if file.extension().is_none_or(|extension| extension != "gz") {
+        return Ok(std::fs::read_to_string(file)?);
+    }
+    let out = Command::new("gzip").arg("-dc").arg(file).output()?;
+    match out.status.success() {
+        true => Ok(String::from_utf8(out.stdout)?),
+        false => Err(String::from_utf8_lossy(&out.stderr).into()),
+    }
 }
 
 /// The same with prefixes of the same lengths, each with the first bits of one that is there, until there are `n`.

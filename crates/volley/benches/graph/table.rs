@@ -123,7 +123,7 @@ impl Load {
         }
     }
 
-    fn real<A: rib::Family + Address>(
+    fn real<A: Address>(
         &mut self,
         n: usize,
         sizes: &[usize],
@@ -134,14 +134,14 @@ impl Load {
         eprint!("{} prefixes {what}, {n} with those of the same kind … ", prefixes.len());
         let mut r = Random::new(5);
         // What is nobody's has routes that drop, and what is connected is not forwarded.
-        let usable = |(prefix, _): &(A, u8)| prefix.usable();
+        let usable = |(prefix, _): &(A, u8)| prefix.forwarded();
         let all: Vec<_> = rib::extend(&prefixes, n).into_iter().filter(usable).collect();
         self.prefixes.extend(all.iter().map(|(prefix, len)| IpPrefix::new(prefix.to_ip(), *len)));
         // A longer prefix may cover a destination: then that one's next hop is it.
         let below =
-            |r: &mut Random, p: (A, u8)| Some(rib::below(p, r)).filter(|dst| dst.usable()).unwrap_or(p.0);
+            |r: &mut Random, p: (A, u8)| Some(rib::below(p, r)).filter(|dst| dst.forwarded()).unwrap_or(p.0);
         let mut destinations: Vec<A> = all.iter().map(|p| below(&mut r, *p)).collect();
-        (1..destinations.len()).rev().for_each(|i| destinations.swap(i, r.below(i + 1)));
+        r.shuffle(&mut destinations);
         for (i, size) in sizes.iter().enumerate() {
             let mine = destinations.iter().skip(i).step_by(sizes.len());
             let mut t = packet(destinations[0].to_ip(), *size, router);
@@ -153,35 +153,20 @@ impl Load {
     }
 }
 
-/// A number as an address.
-trait Address {
-    fn to_ip(self) -> IpAddr;
+/// A number as an address of a packet.
+trait Address: rib::Family {
     /// The fields that make a packet go to these, one after the other.
     fn destinations(all: impl Iterator<Item = Self>) -> Vec<Field>;
-    /// Whether packets to it are forwarded by a router whose ports have 10/8 and fd00::/16.
-    fn usable(self) -> bool;
 }
 
 impl Address for u32 {
-    fn to_ip(self) -> IpAddr {
-        Ipv4Addr::from_bits(self).into()
-    }
-
     fn destinations(all: impl Iterator<Item = u32>) -> Vec<Field> {
         let mode = Mode::List(all.map(u64::from).collect());
         vec![Field { offset: DST4, width: 4, mode, ip4_checksum: true }]
     }
-
-    fn usable(self) -> bool {
-        (1..224).contains(&(self >> 24)) && ![10, 127].contains(&(self >> 24))
-    }
 }
 
 impl Address for u128 {
-    fn to_ip(self) -> IpAddr {
-        Ipv6Addr::from_bits(self).into()
-    }
-
     fn destinations(all: impl Iterator<Item = u128>) -> Vec<Field> {
         let (upper, lower): (Vec<u64>, Vec<u64>) = all.map(|a| ((a >> 64) as u64, a as u64)).unzip();
         let field = |offset, list: Vec<u64>| Field {
@@ -191,9 +176,5 @@ impl Address for u128 {
             ip4_checksum: false,
         };
         vec![field(DST6, upper), field(DST6 + 8, lower)]
-    }
-
-    fn usable(self) -> bool {
-        (0x2000..0x4000).contains(&(self >> 112))
     }
 }
