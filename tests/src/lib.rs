@@ -3,17 +3,21 @@
 //! Each file in `tests/` is a theme. Most scenarios start from [`Routed`]: two hosts with the router between them.
 #![forbid(unsafe_code)]
 
+mod fan;
 mod figure;
 mod iperf;
 mod ping;
+mod table;
 
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
+pub use fan::{Arrival, Fan, HOPS, Input, Way, frame};
 pub use figure::Figure;
 pub use iperf::{Iperf, lost_on_the_way, out_of_order};
 pub use ping::Ping;
+pub use table::{Table, gateway, real};
 
 /// Takes both ports into service with their addresses.
 pub const TWO_PORTS: &str = "\

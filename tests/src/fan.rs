@@ -1,0 +1,229 @@
+//! A router whose packets come from files and go into files, so that none is lost on its way to or from the router however
+//! busy the machine is, and each one can be looked at.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::time::Duration;
+
+use testkit::netns::Lab;
+use testkit::rib::Family;
+use testkit::router::Router;
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use crate::table::gateway;
+
+/// Ports that packets leave by.
+pub(crate) const PORTS: u16 = 4;
+/// Next hops of each family, on the ports in turns.
+pub const HOPS: u16 = 4096;
+/// The router's address on all ports that packets come in by.
+const INPUT: Mac = Mac([2, 0, 0, 0, 0, 1]);
+/// Where packets say that they come from.
+const SENDERS: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(198, 18, 0, 2), Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2));
+/// What a pcap file begins with: version 2.4, packets of up to 65,535 bytes, Ethernet.
+const FILE_HEADER: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
+/// Bytes in front of each packet of it.
+const RECORD_HEADER: usize = 16;
+/// How long a command may take that changes a whole table.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A packet to an address, with a number by which it is known, and a source port.
+pub fn frame(to: IpAddr, number: u32, port: u16) -> Vec<u8> {
+    let b = match to {
+        IpAddr::V4(to) => PacketBuilder::ipv4(SENDERS.0, to),
+        IpAddr::V6(to) => PacketBuilder::ipv6(SENDERS.1, to),
+    };
+    b.ethernet(Mac([2; 6]), INPUT).udp(port, 7).payload(&number.to_be_bytes()).build()
+}
+
+/// The port by which a packet left, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Way {
+    port: u16,
+    mac: Mac,
+}
+
+impl Way {
+    /// The way to a next hop.
+    pub fn to<A: Family>(hop: u16) -> Way {
+        let [high, low] = hop.to_be_bytes();
+        Way { port: hop % PORTS, mac: Mac([2, A::BITS, 0, 0, high, low]) }
+    }
+}
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its number.
+    pub number: u32,
+    /// Where it went.
+    pub way: Way,
+}
+
+impl Arrival {
+    /// What the router itself has to say is none.
+    fn of(port: u16, frame: &[u8]) -> Option<Arrival> {
+        let (link, packet) = frame.split_first_chunk::<14>()?;
+        let (source, number) = match link[12] {
+            0x08 => (IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?), packet.get(28..32)?),
+            _ => (IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?), packet.get(48..52)?),
+        };
+        let ours = source == SENDERS.0 || source == SENDERS.1;
+        let number = u32::from_be_bytes(number.try_into().ok()?);
+        let mac = Mac(*link.first_chunk()?);
+        ours.then_some(Arrival { number, way: Way { port, mac } })
+    }
+}
+
+/// Packets that come in by a port of their own.
+#[derive(Debug)]
+pub struct Input {
+    /// Frames in their order.
+    pub frames: Vec<Vec<u8>>,
+    /// How they are replayed, as `create pcap interface` has it.
+    pub speed: &'static str,
+}
+
+/// The router, with all its next hops as static neighbours.
+#[derive(Debug)]
+pub struct Fan {
+    /// It.
+    pub router: Router,
+    outputs: Vec<Recorded>,
+}
+
+impl Fan {
+    /// A router that has these packets to forward, when they are [played](Self::play), and runs `commands` after those that make
+    /// its ports; `None` where there can be no namespaces (which is reported).
+    ///
+    /// # Panics
+    /// When a file cannot be written or read.
+    pub fn new(inputs: &[Input], commands: &str) -> Option<Fan> {
+        let host = Lab::new()?.host("r");
+        let file = |n: u16| host.lab().dir().join(format!("{n}.pcap"));
+        let mut script = String::new();
+        for n in 0..PORTS {
+            script += &format!(
+                "create pcap interface pcap{n} tx {} max {}\n\
+                 set interface ip address pcap{n} 10.{n}.0.1/16\n\
+                 set interface ip address pcap{n} fd00:0:0:{n}::1/64\n\
+                 set interface state pcap{n} up\n",
+                file(n).display(),
+                u64::MAX,
+            );
+        }
+        for n in 0..HOPS {
+            script += &format!(
+                "set ip neighbor pcap{} {} {}\n",
+                n % PORTS,
+                gateway::<u32>(n),
+                Way::to::<u32>(n).mac
+            );
+            script += &format!(
+                "set ip neighbor pcap{} {} {}\n",
+                n % PORTS,
+                gateway::<u128>(n),
+                Way::to::<u128>(n).mac
+            );
+        }
+        for (n, input) in (PORTS..).zip(inputs) {
+            write(&file(n), &input.frames).unwrap_or_else(|e| panic!("{}: {e}", file(n).display()));
+            script += &format!(
+                "create pcap interface pcap{n} rx {} {}\n\
+                 set interface mac address pcap{n} {INPUT}\n\
+                 set interface ip address pcap{n} 10.{n}.0.1/16\n\
+                 set interface ip address pcap{n} fd00:0:0:{n}::1/64\n",
+                file(n).display(),
+                input.speed,
+            );
+        }
+        let router = Router::start(&host, &(script + commands));
+        let outputs = (0..PORTS).map(|n| Recorded::open(&file(n))).collect();
+        Some(Fan { router, outputs })
+    }
+
+    /// Begins, or stops, to send an input's packets.
+    pub fn play(&self, input: u16, on: bool) {
+        let state = if on { "up" } else { "down" };
+        self.router.ctl(&format!("set interface state pcap{} {state}", PORTS + input));
+    }
+
+    /// Packets of an input that came in so far.
+    pub fn sent(&self, input: u16) -> u64 {
+        self.router.counter(&format!("pcap{}", PORTS + input), "rx packets")
+    }
+
+    /// Shows the packets that left since the last call; gives how many they were.
+    ///
+    /// # Panics
+    /// When a file cannot be read.
+    pub fn arrived(&mut self, mut seen: impl FnMut(Arrival)) -> u64 {
+        let mut count = 0;
+        for (port, output) in (0..).zip(&mut self.outputs) {
+            output.read(|frame| {
+                if let Some(arrival) = Arrival::of(port, frame) {
+                    count += 1;
+                    seen(arrival);
+                }
+            });
+        }
+        count
+    }
+
+    /// Runs a command that reads a file, with a file of this text.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn run(&self, command: &str, text: &str) {
+        let path = self.router.socket().with_file_name("text");
+        fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        self.router.in_background(&format!("{command} {}", path.display())).finish(LONG).expect_ok();
+    }
+}
+
+/// A capture that is still being written.
+#[derive(Debug)]
+struct Recorded {
+    file: File,
+    /// What was read and not yet shown: the begin of a packet.
+    rest: Vec<u8>,
+}
+
+impl Recorded {
+    fn open(path: &Path) -> Recorded {
+        let mut file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        file.read_exact(&mut [0; size_of_val(&FILE_HEADER)]).expect("the router begins its files");
+        Recorded { file, rest: Vec::new() }
+    }
+
+    fn read(&mut self, mut seen: impl FnMut(&[u8])) {
+        self.file.read_to_end(&mut self.rest).expect("what the router writes can be read");
+        let mut rest = &self.rest[..];
+        while let Some((header, behind)) = rest.split_first_chunk::<RECORD_HEADER>() {
+            let [.., a, b, c, d] = *header;
+            let Some((frame, behind)) = behind.split_at_checked(u32::from_le_bytes([a, b, c, d]) as usize)
+            else {
+                break;
+            };
+            seen(frame);
+            rest = behind;
+        }
+        let shown = self.rest.len() - rest.len();
+        self.rest.drain(..shown);
+    }
+}
+
+fn write(path: &Path, frames: &[Vec<u8>]) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    FILE_HEADER.iter().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
+    for frame in frames {
+        let len = frame.len() as u32;
+        [0, 0, len, len].iter().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
+        file.write_all(frame)?;
+    }
+    file.flush()
+}

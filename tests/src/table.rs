@@ -1,0 +1,86 @@
+//! Routing tables as a scenario has them: prefixes with a next hop each, and the plain way to look up in them, a map for each
+//! length.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use testkit::netns::skipped;
+use testkit::rib::{self, Family, Random};
+
+use crate::fan::{HOPS, PORTS};
+
+/// The address of a next hop of a [`Fan`](crate::Fan).
+pub fn gateway<A: Family>(hop: u16) -> IpAddr {
+    let (port, host) = (hop % PORTS, hop + 2);
+    match A::BITS {
+        32 => Ipv4Addr::from_bits(0x0a00_0000 | u32::from(port) << 16 | u32::from(host)).into(),
+        _ => Ipv6Addr::new(0xfd00, 0, 0, port, 0, 0, 0, host).into(),
+    }
+}
+
+/// The prefixes of a real router that are routes to others, in no order. Where there is no table of a real router, a line says
+/// so, and they are made up.
+///
+/// # Panics
+/// When the file of a real table cannot be read.
+pub fn real<A: Family>(r: &mut Random) -> rib::Prefixes<A> {
+    let (what, mut prefixes) = rib::real::<A>().unwrap_or_else(|e| panic!("{}: {e}", A::FILE));
+    if what != "real" {
+        skipped(&format!("{} names no table of a real router: it runs with one that is made up", A::FILE));
+    }
+    prefixes.retain(|(prefix, _)| prefix.forwarded());
+    r.shuffle(&mut prefixes);
+    prefixes
+}
+
+/// A table of one family.
+pub struct Table<A> {
+    hops: BTreeMap<Reverse<u8>, HashMap<A, u16>>,
+}
+
+impl<A: Family> Table<A> {
+    /// These prefixes, each with any one of the next hops that `hop` lets it have.
+    pub fn new(prefixes: &[(A, u8)], r: &mut Random, hop: impl Fn(u16) -> bool) -> Table<A> {
+        let mut table = Table { hops: BTreeMap::new() };
+        for (prefix, len) in prefixes {
+            let any = std::iter::repeat_with(|| r.below(HOPS.into()) as u16).find(|&n| hop(n));
+            table.hops.entry(Reverse(*len)).or_default().insert(*prefix, any.unwrap_or(0));
+        }
+        table
+    }
+
+    /// The longest prefix that covers an address, and its next hop.
+    pub fn lookup(&self, to: A) -> Option<((A, u8), u16)> {
+        let of = |(Reverse(len), hops): (&Reverse<u8>, &HashMap<A, u16>)| {
+            let prefix = to & A::mask(*len);
+            hops.get(&prefix).map(|hop| ((prefix, *len), *hop))
+        };
+        self.hops.iter().find_map(of)
+    }
+
+    /// Forgets a prefix.
+    pub fn remove(&mut self, (prefix, len): (A, u8)) {
+        self.hops.get_mut(&Reverse(len)).and_then(|hops| hops.remove(&prefix));
+    }
+
+    /// An address in the prefix that no longer one covers, or one that is covered, if none was found in some tries.
+    pub fn destination(&self, prefix: (A, u8), r: &mut Random) -> A {
+        let mut any = || Some(rib::below(prefix, r)).filter(|a| a.forwarded()).unwrap_or(prefix.0);
+        let own = |a: &A| self.lookup(*a).is_some_and(|(longest, _)| longest == prefix);
+        (0..16).map(|_| any()).find(own).unwrap_or_else(any)
+    }
+
+    /// Its routes as `ip route load` reads them, those of `prefixes`.
+    pub fn lines(&self, prefixes: &[(A, u8)]) -> String {
+        let mut lines = String::new();
+        for (prefix, len) in prefixes {
+            let hop = self.hops.get(&Reverse(*len)).and_then(|hops| hops.get(prefix));
+            if let Some(hop) = hop {
+                let _ = writeln!(lines, "{}/{len} via {}", prefix.to_ip(), gateway::<A>(*hop));
+            }
+        }
+        lines
+    }
+}
