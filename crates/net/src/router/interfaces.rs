@@ -376,20 +376,34 @@ impl Router {
     /// When there is none, or the device refuses.
     pub fn set_admin(&mut self, index: u32, up: bool) -> Result<(), RouterError> {
         let info = self.info_mut(index)?;
-        if info.admin_up == up {
+        if std::mem::replace(&mut info.admin_up, up) == up {
             return Ok(());
         }
+        if up {
+            // Packets may come as soon as the device is up.
+            self.publish_with_carried(index)?;
+        }
+        let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {
             let done = device.control.set_admin(up);
             device.link = device.control.link();
-            done.map_err(|e| refuses_state(info, up, &e))?;
+            if let Err(e) = done {
+                let refused = refuses_state(info, up, &e);
+                info.admin_up = !up;
+                self.publish_with_carried(index)?;
+                return Err(refused);
+            }
         }
-        info.admin_up = up;
         if up {
             // A device without a file descriptor that begins to have packets cannot do so itself.
             self.wake_workers();
         }
         self.changed(index)
+    }
+
+    fn publish_with_carried(&mut self, index: u32) -> Result<(), RouterError> {
+        let carried = self.carried_by(index);
+        [index].into_iter().chain(carried).try_for_each(|i| self.near.publish(i))
     }
 
     /// Sets the largest network packet, in bytes.

@@ -649,6 +649,53 @@ impl DeviceControl for Plug {
     }
 }
 
+/// A device that finds out what workers make of packets that it gives them as soon as it is up.
+struct Eager {
+    tables: Tables,
+    participant: Participant,
+    wakes: bool,
+    up: Arc<AtomicBool>,
+}
+
+impl DeviceControl for Eager {
+    fn set_admin(&mut self, up: bool) -> io::Result<()> {
+        let section = self.participant.enter();
+        let own = self.tables.interfaces.get(section.guard(), 0);
+        self.up.store(own.is_some_and(|own| own.up), Ordering::Relaxed);
+        if up && !self.wakes { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+    }
+    fn set_mtu(&mut self, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
+    fn link(&mut self) -> Link {
+        Link { present: true, carrier: true, speed_mbps: None }
+    }
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn packets_that_come_as_soon_as_a_device_is_up_are_taken() {
+    for wakes in [true, false] {
+        let mut r = router(0);
+        let up = Arc::new(AtomicBool::new(false));
+        let mut d = device(0).0;
+        let (tables, participant) = (r.tables.clone(), r.participant());
+        d.control = Box::new(Eager { tables, participant, wakes, up: up.clone() });
+        let index = r.add_device("d0", d).unwrap();
+        assert_eq!(r.set_admin(index, true).is_ok(), wakes);
+        assert!(up.load(Ordering::Relaxed));
+        // One that refuses stays down.
+        let mut participant = r.participant();
+        let section = participant.enter();
+        assert_eq!(r.tables.interfaces.get(section.guard(), index).unwrap().up, wakes);
+    }
+}
+
 #[test]
 fn a_carrier_that_is_lost_takes_the_routes_along_until_it_is_back() {
     let mut r = router(1);
