@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test lint bench bench-fib bench-lpm bench-io bench-restart demo loom deb test-deb
+.PHONY: help setup build test soak lint bench bench-fib bench-lpm bench-io bench-restart demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -14,6 +14,11 @@ build: setup ## Build the release binary, target/release/volley
 
 test: ## Run every check and test, with a summary
 	@scripts/test.sh
+
+soak: setup ## Tear tables down and build them again for a minute, under traffic (VOLLEY_CHURN_SECONDS=N: for so long)
+	@. scripts/env.sh && cargo build --release --package volley && \
+		VOLLEY_CHURN_SECONDS="$${VOLLEY_CHURN_SECONDS:-60}" VOLLEY_BIN="$$(realpath "$$target_dir")/release/volley" \
+		cargo test --package scenarios --test churn -- --nocapture
 
 lint: setup ## Check the format, the lints, the documentation and the layers, without running tests
 	@scripts/test.sh lint

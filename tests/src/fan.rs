@@ -28,6 +28,8 @@ const SENDERS: (Ipv4Addr, Ipv6Addr) =
 const FILE_HEADER: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
 /// Bytes in front of each packet of it.
 const RECORD_HEADER: usize = 16;
+/// Packets that come at the same time.
+const BURST: usize = 64;
 /// How long a command may take that changes a whole table.
 const LONG: Duration = Duration::from_secs(120);
 
@@ -84,8 +86,10 @@ impl Arrival {
 pub struct Input {
     /// Frames in their order.
     pub frames: Vec<Vec<u8>>,
-    /// How they are replayed, as `create pcap interface` has it.
-    pub speed: &'static str,
+    /// How many a second. They come some at a time, and the worker rests meanwhile.
+    pub rate: u32,
+    /// How often they come, one behind the other.
+    pub rounds: u32,
 }
 
 /// The router, with all its next hops as static neighbours.
@@ -131,14 +135,14 @@ impl Fan {
             );
         }
         for (n, input) in (PORTS..).zip(inputs) {
-            write(&file(n), &input.frames).unwrap_or_else(|e| panic!("{}: {e}", file(n).display()));
+            write(&file(n), input).unwrap_or_else(|e| panic!("{}: {e}", file(n).display()));
             script += &format!(
-                "create pcap interface pcap{n} rx {} {}\n\
+                "create pcap interface pcap{n} rx {} loop {}\n\
                  set interface mac address pcap{n} {INPUT}\n\
                  set interface ip address pcap{n} 10.{n}.0.1/16\n\
                  set interface ip address pcap{n} fd00:0:0:{n}::1/64\n",
                 file(n).display(),
-                input.speed,
+                input.rounds,
             );
         }
         let router = Router::start(&host, &(script + commands));
@@ -217,12 +221,14 @@ impl Recorded {
     }
 }
 
-fn write(path: &Path, frames: &[Vec<u8>]) -> std::io::Result<()> {
+fn write(path: &Path, input: &Input) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     FILE_HEADER.iter().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
-    for frame in frames {
+    for (n, frame) in input.frames.iter().enumerate() {
+        let us = (n - n % BURST) as u64 * 1_000_000 / u64::from(input.rate);
         let len = frame.len() as u32;
-        [0, 0, len, len].iter().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
+        let header = [(us / 1_000_000) as u32, (us % 1_000_000) as u32, len, len];
+        header.iter().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
         file.write_all(frame)?;
     }
     file.flush()

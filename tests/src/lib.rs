@@ -120,3 +120,13 @@ pub fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
     host.run(&format!("ip addr add {address} dev {name}"));
     device
 }
+
+/// A value of a process's status in KiB.
+///
+/// # Panics
+/// When there is no such process, or Linux does not tell the value.
+pub fn status(id: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("the process runs");
+    let line = status.lines().find_map(|l| l.strip_prefix(name)).expect("Linux tells it");
+    line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").parse().expect("a number")
+}

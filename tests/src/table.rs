@@ -41,14 +41,19 @@ pub struct Table<A> {
 }
 
 impl<A: Family> Table<A> {
-    /// These prefixes, each with any one of the next hops that `hop` lets it have.
-    pub fn new(prefixes: &[(A, u8)], r: &mut Random, hop: impl Fn(u16) -> bool) -> Table<A> {
+    /// These prefixes, each with any one of the next hops.
+    pub fn new(prefixes: &[(A, u8)], r: &mut Random) -> Table<A> {
         let mut table = Table { hops: BTreeMap::new() };
         for (prefix, len) in prefixes {
-            let any = std::iter::repeat_with(|| r.below(HOPS.into()) as u16).find(|&n| hop(n));
-            table.hops.entry(Reverse(*len)).or_default().insert(*prefix, any.unwrap_or(0));
+            let hops = table.hops.entry(Reverse(*len)).or_default();
+            hops.insert(*prefix, r.below(HOPS.into()) as u16);
         }
         table
+    }
+
+    /// The next hop of a prefix that is in the table.
+    pub fn hop(&self, (prefix, len): (A, u8)) -> Option<u16> {
+        self.hops.get(&Reverse(len))?.get(&prefix).copied()
     }
 
     /// The longest prefix that covers an address, and its next hop.
@@ -76,9 +81,8 @@ impl<A: Family> Table<A> {
     pub fn lines(&self, prefixes: &[(A, u8)]) -> String {
         let mut lines = String::new();
         for (prefix, len) in prefixes {
-            let hop = self.hops.get(&Reverse(*len)).and_then(|hops| hops.get(prefix));
-            if let Some(hop) = hop {
-                let _ = writeln!(lines, "{}/{len} via {}", prefix.to_ip(), gateway::<A>(*hop));
+            if let Some(hop) = self.hop((*prefix, *len)) {
+                let _ = writeln!(lines, "{}/{len} via {}", prefix.to_ip(), gateway::<A>(hop));
             }
         }
         lines

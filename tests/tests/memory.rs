@@ -1,8 +1,8 @@
 //! Memory: what many VRFs take, and what happens when there is none.
 
 use std::fmt::Write;
-use std::fs;
 
+use scenarios::status;
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::router::Router;
 
@@ -19,13 +19,6 @@ fn vrfs(numbers: std::ops::Range<u32>) -> String {
         let _ = writeln!(commands, "ip route add 0.0.0.0/0 table {table} via drop");
     }
     commands
-}
-
-/// A value of a process's status in KiB.
-fn status(id: u32, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the process runs");
-    let line = status.lines().find_map(|l| l.strip_prefix(name)).expect("Linux tells it");
-    line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").parse().expect("a number")
 }
 
 fn alone() -> Option<(Router, Host)> {

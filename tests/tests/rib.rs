@@ -22,7 +22,7 @@ struct Part<A> {
 impl<A: Family> Part<A> {
     fn new(r: &mut Random) -> Part<A> {
         let prefixes = real(r);
-        let table = Table::new(&prefixes, r, |_| true);
+        let table = Table::new(&prefixes, r);
         let mut destinations: Vec<A> = prefixes.iter().map(|p| table.destination(*p, r)).collect();
         let longest = |to: &A| table.lookup(*to).map(|(prefix, _)| prefix);
         let own = prefixes.iter().zip(&destinations).filter(|(p, to)| longest(to) == Some(**p)).count();
@@ -96,7 +96,7 @@ fn a_packet_to_every_prefix_goes_to_its_next_hop() {
     let wanted = [four.ways(), six.ways()].concat();
     let mut frames: Vec<_> = (0..).zip(&wanted).map(|(n, (to, _))| frame(*to, n, 7)).collect();
     r.shuffle(&mut frames);
-    let Some(mut fan) = Fan::new(&[Input { frames, speed: "rate 200000 loop 1" }], "") else { return };
+    let Some(mut fan) = Fan::new(&[Input { frames, rate: 200_000, rounds: 1 }], "") else { return };
     four.load(&fan);
     six.load(&fan);
     check(&mut fan, &wanted);

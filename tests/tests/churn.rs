@@ -1,0 +1,170 @@
+//! A table that is torn down and built again without pause, while packets go to prefixes that stay: each is forwarded, by its
+//! own next hop, and memory is level. `make soak` does it for a minute, and `VOLLEY_CHURN_SECONDS` says for how long otherwise.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use scenarios::{Arrival, Fan, Input, Table, Way, frame, real, status};
+use testkit::process::poll;
+use testkit::rib::{Family, Prefixes, Random, extend};
+
+/// How long it goes on, in seconds, where nothing is said.
+const SECONDS: u32 = 15;
+/// Routes that come and go, of IPv4 and of IPv6.
+const CHURNED: [usize; 2] = [210_000, 40_000];
+/// Prefixes of each family that stay, and addresses in each that packets go to.
+const STABLE: usize = 1000;
+const ADDRESSES: usize = 4;
+/// Packets a second to each family.
+const RATE: u32 = 25_000;
+/// KiB by which the memory of all, and that of the routes, may differ between the second round and the last. What the routes
+/// of a round take is about 25 MiB. The heap keeps some of what is freed, more of it when workers are late to let go.
+const LEVEL: [u64; 2] = [32 << 10, 1 << 10];
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The routes of one family.
+struct Part<A> {
+    table: Table<A>,
+    stable: Prefixes<A>,
+    churned: Prefixes<A>,
+    /// Where packets go, and their ways.
+    destinations: Vec<(A, Way)>,
+}
+
+impl<A: Family> Part<A> {
+    fn new(r: &mut Random, churned: usize) -> Part<A> {
+        let mut prefixes = extend(&real::<A>(r), churned + STABLE);
+        prefixes.truncate(churned + STABLE);
+        prefixes.retain(|(prefix, _)| prefix.forwarded());
+        let table = Table::new(&prefixes, r);
+        let mut part = Part { table, stable: Vec::new(), churned: Vec::new(), destinations: Vec::new() };
+        for prefix in prefixes {
+            match part.addresses(prefix, r) {
+                Some(addresses) if part.stable.len() < STABLE => {
+                    part.stable.push(prefix);
+                    part.destinations.extend(addresses);
+                }
+                _ => part.churned.push(prefix),
+            }
+        }
+        assert_eq!(part.stable.len(), STABLE, "prefixes that could stay");
+        part
+    }
+
+    /// Addresses in a prefix that may stay: a shorter prefix covers it, which comes and goes, and no longer one has its
+    /// addresses.
+    fn addresses(&self, (prefix, len): (A, u8), r: &mut Random) -> Option<Vec<(A, Way)>> {
+        let shorter = (0..len).any(|len| self.table.hop((prefix & A::mask(len), len)).is_some());
+        let mut address = || {
+            let to = self.table.destination((prefix, len), r);
+            let (longest, hop) = self.table.lookup(to)?;
+            (longest == (prefix, len)).then_some((to, Way::to::<A>(hop)))
+        };
+        if shorter { (0..ADDRESSES).map(|_| address()).collect() } else { None }
+    }
+
+    fn frames(&self, first: usize) -> Vec<Vec<u8>> {
+        (first as u32..).zip(&self.destinations).map(|(n, (to, _))| frame(to.to_ip(), n, 7)).collect()
+    }
+
+    fn build(&self, fan: &Fan) {
+        fan.run("ip route load", &self.table.lines(&self.churned));
+    }
+
+    /// In another order each time.
+    fn tear_down(&mut self, fan: &Fan, r: &mut Random) {
+        r.shuffle(&mut self.churned);
+        let mut commands = String::new();
+        for (prefix, len) in &self.churned {
+            let _ = writeln!(commands, "ip route del {}/{len}", prefix.to_ip());
+        }
+        fan.run("exec", &commands);
+    }
+}
+
+/// What is known of the packets that have arrived.
+struct Receiver {
+    ways: Vec<Way>,
+    arrived: Vec<u64>,
+    misrouted: Vec<Arrival>,
+}
+
+impl Receiver {
+    fn look(&mut self, fan: &mut Fan) {
+        fan.arrived(|packet| {
+            let n = packet.number as usize;
+            self.arrived[n] += 1;
+            if packet.way != self.ways[n] {
+                self.misrouted.push(packet);
+            }
+        });
+        let some = &self.misrouted[..self.misrouted.len().min(10)];
+        assert!(some.is_empty(), "{} packets went to another next hop: {some:#?}", self.misrouted.len());
+    }
+}
+
+/// KiB of memory of the router, and of its routes.
+fn memory(fan: &Fan) -> [u64; 2] {
+    let routes = fan.router.json("show ip route-memory");
+    let routes = routes["used_bytes"].as_u64().unwrap_or_else(|| panic!("no used_bytes: {routes}"));
+    [status(fan.router.id(), "VmRSS"), routes >> 10]
+}
+
+#[test]
+fn a_table_comes_and_goes_beside_traffic_that_does_not_notice() {
+    let seconds = std::env::var("VOLLEY_CHURN_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(SECONDS);
+    let mut r = Random::new(12);
+    let mut four = Part::<u32>::new(&mut r, CHURNED[0]);
+    let mut six = Part::<u128>::new(&mut r, CHURNED[1]);
+    let addresses = STABLE * ADDRESSES;
+    let rounds = seconds * RATE / addresses as u32;
+    let inputs = [four.frames(0), six.frames(addresses)].map(|frames| Input { frames, rate: RATE, rounds });
+    // A worker for each family.
+    let commands = "set workers 2\n\
+                    set interface rx-placement pcap4 worker 0\n\
+                    set interface rx-placement pcap5 worker 1\n";
+    let Some(mut fan) = Fan::new(&inputs, commands) else { return };
+    fan.run("ip route load", &four.table.lines(&four.stable));
+    fan.run("ip route load", &six.table.lines(&six.stable));
+    let ways = four.destinations.iter().map(|d| d.1).chain(six.destinations.iter().map(|d| d.1)).collect();
+    let mut receiver = Receiver { ways, arrived: vec![0; 2 * addresses], misrouted: Vec::new() };
+    let all = u64::from(rounds) * addresses as u64;
+    fan.play(0, true);
+    fan.play(1, true);
+    let start = Instant::now();
+    let (mut built, mut torn_down) = (Vec::new(), Vec::new());
+    while built.len() < 3 || [0, 1].into_iter().any(|input| fan.sent(input) < all) {
+        four.build(&fan);
+        receiver.look(&mut fan);
+        six.build(&fan);
+        built.push(memory(&fan));
+        receiver.look(&mut fan);
+        four.tear_down(&fan, &mut r);
+        receiver.look(&mut fan);
+        six.tear_down(&fan, &mut r);
+        torn_down.push(memory(&fan));
+        receiver.look(&mut fan);
+    }
+    eprintln!(
+        "MEASURED {} times {} and {} routes in {:.1?}, {all} packets of each family meanwhile; KiB in all and of routes when \
+         built {built:?}, when torn down {torn_down:?}",
+        built.len(),
+        four.churned.len(),
+        six.churned.len(),
+        start.elapsed(),
+    );
+    poll(LIMIT, || {
+        receiver.look(&mut fan);
+        (receiver.arrived.iter().sum::<u64>() >= 2 * all).then_some(())
+    });
+    let lost: Vec<_> = (0..).zip(&receiver.arrived).filter(|(_, n)| **n != u64::from(rounds)).collect();
+    let some = &lost[..lost.len().min(10)];
+    assert!(lost.is_empty(), "{} addresses got more or less than {rounds} packets: {some:?}", lost.len());
+    assert_eq!(fan.router.json("show errors"), serde_json::json!([]));
+    // What is made once is made in the first round.
+    for rounds in [&built, &torn_down] {
+        for ((second, last), level) in rounds[1].into_iter().zip(rounds[rounds.len() - 1]).zip(LEVEL) {
+            assert!(last.abs_diff(second) < level, "KiB in all and of routes, by round: {rounds:?}");
+        }
+    }
+}
