@@ -7,6 +7,7 @@ mod fan;
 mod figure;
 mod iperf;
 mod ping;
+mod routed6;
 mod table;
 
 use testkit::netns::{Host, LIMIT, Lab};
@@ -16,7 +17,8 @@ use testkit::router::Router;
 pub use fan::{Arrival, Fan, HOPS, Input, Way, frame};
 pub use figure::Figure;
 pub use iperf::{Iperf, lost_on_the_way, out_of_order};
-pub use ping::Ping;
+pub use ping::{Ping, traceroute};
+pub use routed6::{Routed6, TWO_PORTS6, address6, cabled6, speaks6};
 pub use table::{Table, gateway, real};
 
 /// Takes both ports into service with their addresses.

@@ -71,3 +71,13 @@ impl Ping {
         sorted[sorted.len() / 2] * 1000.0
     }
 }
+
+/// The routers and the host that `traceroute` with these arguments names, each hop asked once.
+///
+/// # Panics
+/// When it fails.
+pub fn traceroute(host: &Host, arguments: &str) -> Vec<String> {
+    let text = host.run(&format!("traceroute -n -q 1 -w 2 {arguments}"));
+    let hop = |line: &str| line.split_whitespace().nth(1).map(str::to_string);
+    text.lines().skip(1).filter_map(hop).collect()
+}

@@ -1,62 +1,13 @@
 //! IPv6 with Linux as the neighbour: forwarding, what is reported, Neighbor Discovery, router advertisements.
 
-use std::time::Duration;
-
-use scenarios::{Iperf, Ping};
-use testkit::netns::{Host, LIMIT, Lab};
+use scenarios::{Iperf, Ping, Routed6, TWO_PORTS6, address6, cabled6, speaks6, traceroute};
+use testkit::netns::{Host, LIMIT};
 use testkit::process::until;
 use testkit::router::Router;
 
-const PORTS: &str = "\
-create host-interface name eth0
-create host-interface name eth1
-set interface state host-eth0 up
-set interface state host-eth1 up
-set interface ip address host-eth0 2001:db8::1/64
-set interface ip address host-eth1 2001:db8:1::1/64
-";
-
-/// Host `a` (2001:db8::2) — router (2001:db8::1 on eth0, 2001:db8:1::1 on eth1) — host `b` (2001:db8:1::2), over veth.
-struct Routed {
-    router: Router,
-    a: Host,
-    b: Host,
-    r: Host,
-}
-
-/// Gives a host's eth0 IPv6.
-fn speaks(host: &Host) {
-    host.run("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0");
-}
-
-fn address(host: &Host, address: &str, gateway: &str) {
-    speaks(host);
-    host.run(&format!("ip -6 addr add {address} dev eth0 nodad"));
-    host.run(&format!("ip -6 route add default via {gateway}"));
-}
-
-fn cabled() -> Option<(Host, Host, Host)> {
-    let lab = Lab::new()?;
-    let (a, r, b) = (lab.host("a"), lab.host("r"), lab.host("b"));
-    lab.link((&a, "eth0"), (&r, "eth0"));
-    lab.link((&b, "eth0"), (&r, "eth1"));
-    Some((a, r, b))
-}
-
-fn routed() -> Option<Routed> {
-    let (a, r, b) = cabled()?;
-    address(&a, "2001:db8::2/64", "2001:db8::1");
-    address(&b, "2001:db8:1::2/64", "2001:db8:1::1");
-    let router = Router::start(&r, PORTS);
-    // The router uses its addresses once it knows that nobody else does.
-    Ping::until_answered(&a, "2001:db8::1", LIMIT);
-    Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
-    Some(Routed { router, a, b, r })
-}
-
 #[test]
 fn pings_of_all_sizes_pass_and_are_answered() {
-    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     for size in [16, 56, 1000, 1452] {
         for target in ["2001:db8:1::2", "2001:db8::1", "2001:db8:1::1"] {
             let ping = Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 -s {size} {target}"));
@@ -76,7 +27,7 @@ fn pings_of_all_sizes_pass_and_are_answered() {
 
 #[test]
 fn what_cannot_be_delivered_is_reported() {
-    let Some(Routed { a, b, r, router }) = routed() else { return };
+    let Some(Routed6 { a, b, r, router }) = Routed6::new() else { return };
     let says = |arguments: &str, expected: &str| {
         let ping = Ping::run(&a, &format!("-c 1 -W 5 {arguments}"));
         assert!(ping.text.contains(expected), "{arguments}: {}\n{}", ping.text, router.ctl("show errors"));
@@ -102,7 +53,7 @@ fn what_cannot_be_delivered_is_reported() {
 
 #[test]
 fn tcp_flows_in_large_packets() {
-    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     let end = Iperf::run(&a, &b, "2001:db8:1::2", "-6 -t 1");
     let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
     assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
@@ -110,7 +61,7 @@ fn tcp_flows_in_large_packets() {
 
 #[test]
 fn link_local_addresses_mean_their_link() {
-    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     let own = |interface: &str| {
         let shown = router.json(&format!("show ip6 interface {interface}"));
         shown[0]["link_local"].as_str().unwrap_or_else(|| panic!("{shown}")).to_string()
@@ -135,8 +86,8 @@ fn link_local_addresses_mean_their_link() {
 }
 
 #[test]
-fn a_neighbour_that_moves_or_goes_is_noticed() {
-    let Some(Routed { a, b, router, .. }) = routed() else { return };
+fn a_neighbour_that_announces_its_new_address_is_followed() {
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     let moved = "02:00:00:00:99:06";
     // With this, Linux advertises itself when its address changes.
     b.run("sysctl -qw net.ipv6.conf.eth0.ndisc_notify=1");
@@ -146,11 +97,60 @@ fn a_neighbour_that_moves_or_goes_is_noticed() {
     address_again(&b);
     Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
     assert!(router.ctl("show ip6 neighbors").contains(moved));
-    b.run("ip -6 addr del 2001:db8:1::2/64 dev eth0");
-    until("the neighbour is forgotten", Duration::from_secs(60), || {
-        let ping = Ping::run(&a, "-c 1 -W 4 2001:db8:1::2");
-        ping.text.contains("Address unreachable")
+}
+
+/// [`Routed6`], whose router soon doubts what it knows of host b.
+fn in_doubt() -> Option<Routed6> {
+    let net = Routed6::new()?;
+    net.router.ctl("set ip neighbor-config ip6 age 1");
+    net.router.ctl("clear ip6 neighbors");
+    assert!(Ping::run(&net.a, "-c 1 -W 2 2001:db8:1::2").complete());
+    until("the router doubts", LIMIT, || state_of_b(&net.router).as_deref() == Some("stale"));
+    Some(net)
+}
+
+fn state_of_b(router: &Router) -> Option<String> {
+    let all = router.json("show ip6 neighbors");
+    let b = all.as_array()?.iter().find(|n| n["ip"] == "2001:db8:1::2")?;
+    Some(b["state"].as_str().unwrap_or_else(|| panic!("no state: {b}")).to_string())
+}
+
+/// One that is known and not used is not asked (RFC 4861 section 7.3): it is when packets are sent to it again.
+#[test]
+fn a_neighbour_that_vanishes_is_noticed_when_it_is_used() {
+    let Some(Routed6 { a, b, router, .. }) = in_doubt() else { return };
+    let is = |state: Option<&str>| state_of_b(&router).as_deref() == state;
+    until("it was asked and has answered", LIMIT, || {
+        Ping::answered(&a, "2001:db8:1::2") && is(Some("reachable"))
     });
+    until("the router doubts again", LIMIT, || is(Some("stale")));
+    b.run("ip -6 addr del 2001:db8:1::2/64 dev eth0");
+    until("it was asked and is forgotten", LIMIT, || !Ping::answered(&a, "2001:db8:1::2") && is(None));
+    let ping = Ping::run(&a, "-c 1 -W 5 2001:db8:1::2");
+    assert!(
+        ping.text.contains("From 2001:db8::1 icmp_seq=1 Destination unreachable: Address"),
+        "{}",
+        ping.text
+    );
+}
+
+#[test]
+fn a_neighbour_that_moves_in_silence_is_found_again() {
+    let Some(Routed6 { a, b, router, .. }) = in_doubt() else { return };
+    let moved = "02:00:00:00:99:07";
+    b.run(&format!("ip link set eth0 address {moved}"));
+    assert!(!router.ctl("show ip6 neighbors").contains(moved), "it said nothing");
+    Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
+    assert!(router.ctl("show ip6 neighbors").contains(moved));
+}
+
+#[test]
+fn traceroute_sees_the_router() {
+    let Some(Routed6 { a, router: _router, .. }) = Routed6::new() else { return };
+    for method in ["", "-I"] {
+        let hops = traceroute(&a, &format!("-6 {method} 2001:db8:1::2"));
+        assert_eq!(hops, ["2001:db8::1", "2001:db8:1::2"], "traceroute {method}");
+    }
 }
 
 /// What Linux forgets when the link goes down.
@@ -161,7 +161,7 @@ fn address_again(b: &Host) {
 
 #[test]
 fn an_address_that_another_has_is_not_used() {
-    let Some(Routed { a, b, router, .. }) = routed() else { return };
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     a.run("ip -6 addr add 2001:db8::9/64 dev eth0 nodad");
     router.ctl("set interface ip address host-eth0 2001:db8::9/64");
     until("the router notices", LIMIT, || {
@@ -177,10 +177,10 @@ fn an_address_that_another_has_is_not_used() {
 
 #[test]
 fn hosts_configure_themselves_by_advertisements() {
-    let Some((a, r, b)) = cabled() else { return };
-    address(&b, "2001:db8:1::2/64", "2001:db8:1::1");
-    let router = Router::start(&r, &format!("{PORTS}ip6 nd host-eth0 no ra-suppress\n"));
-    speaks(&a);
+    let Some((a, r, b)) = cabled6() else { return };
+    address6(&b, "2001:db8:1::2/64", "2001:db8:1::1");
+    let router = Router::start(&r, &format!("{TWO_PORTS6}ip6 nd host-eth0 no ra-suppress\n"));
+    speaks6(&a);
     let addresses = || a.run("ip -6 addr show dev eth0 scope global");
     until("the host has an address", LIMIT, || {
         addresses().contains("2001:db8::") && !addresses().contains("tentative")

@@ -1,6 +1,6 @@
 //! Echo, through the router and to it: sizes, fragments, latency, TTL, traceroute.
 
-use scenarios::{Ping, Routed};
+use scenarios::{Ping, Routed, traceroute};
 use testkit::netns::LIMIT;
 
 #[test]
@@ -44,9 +44,8 @@ fn a_packet_that_runs_out_of_hops_is_reported() {
 fn traceroute_sees_the_router() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
     for method in ["", "-I"] {
-        let text = a.run(&format!("traceroute -n -q 1 -w 2 {method} 10.0.1.2"));
-        let hops: Vec<_> = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-        assert_eq!(hops, ["10.0.0.1", "10.0.1.2"], "traceroute {method}: {text}");
+        let hops = traceroute(&a, &format!("{method} 10.0.1.2"));
+        assert_eq!(hops, ["10.0.0.1", "10.0.1.2"], "traceroute {method}");
     }
 }
 
