@@ -1,0 +1,82 @@
+//! Attacks on Neighbor Discovery (RFC 6583): a scan of a network that is attached, and neighbours that are made up. The table
+//! stays within its bounds, memory is level, neighbours that are known stay reachable, and others still become known.
+
+use std::time::{Duration, Instant};
+
+use scenarios::{Ping, Routed6, status};
+use testkit::netns::{Host, LIMIT};
+use testkit::process::{Process, until};
+use testkit::router::Router;
+
+/// Neighbours that the table may have. A list of them that is made while they change may have some that just gave way.
+const BOUND: usize = 500;
+const LISTED: usize = 600;
+/// How long an attack lasts that is looked at.
+const ATTACK: Duration = Duration::from_secs(6);
+/// KiB by which memory may grow in this time: a hundred bytes for each packet of the attack would be more.
+const LEVEL: u64 = 2 << 10;
+
+/// Runs a tool of `tools/` on a host.
+fn tool(host: &Host, words: &str) -> Process {
+    host.spawn(&format!("python3 {}/tools/{words}", env!("CARGO_MANIFEST_DIR")))
+}
+
+fn count(router: &Router, counter: &str) -> u64 {
+    let shown = router.json("show ip6 neighbor-config");
+    shown["counters"][counter].as_u64().unwrap_or_else(|| panic!("no {counter}: {shown}"))
+}
+
+/// Checks all that is to hold while `attack` goes on, once `begun` says that it does. `from` and `to` know each other
+/// through the router; `host` is given addresses of this network, that nobody has asked for yet, which `other` then asks for.
+fn withstands(
+    net: &Routed6,
+    mut attack: Process,
+    begun: impl Fn() -> bool,
+    (host, network): (&Host, &str),
+    (other, known): (&Host, &str),
+) {
+    until("the attack has its effect", LIMIT, begun);
+    let memory = || status(net.router.id(), "VmRSS");
+    let (first, start) = (memory(), Instant::now());
+    let mut flow = other.spawn(&format!("ping -n -i 0.01 -c {} -W 2 {known}", ATTACK.as_millis() / 10));
+    let (mut most, mut strangers) = (0, 0);
+    while start.elapsed() < ATTACK {
+        strangers += 1;
+        let stranger = format!("{network}::5:{strangers:x}");
+        host.run(&format!("ip -6 addr add {stranger}/64 dev eth0 nodad"));
+        Ping::until_answered(other, &stranger, LIMIT);
+        let table = net.router.json("show ip6 neighbors");
+        most = most.max(table.as_array().map_or(usize::MAX, Vec::len));
+    }
+    let last = memory();
+    assert!(attack.running(), "{}", attack.stderr());
+    let said = flow.finish(LIMIT).expect_ok();
+    eprintln!(
+        "MEASURED {strangers} strangers became known, {most} neighbours at most, {first} and {last} KiB"
+    );
+    assert!(said.contains(" 0% packet loss"), "{said}");
+    assert!((BOUND / 2..=LISTED).contains(&most), "{most} neighbours");
+    assert!(last < first + LEVEL, "memory grew from {first} to {last} KiB");
+}
+
+fn bounded() -> Option<Routed6> {
+    let net = Routed6::new()?;
+    net.router.ctl(&format!("set ip neighbor-config ip6 limit {BOUND}"));
+    Some(net)
+}
+
+#[test]
+fn a_network_that_is_scanned_stays_reachable() {
+    let Some(net) = bounded() else { return };
+    let attack = tool(&net.a, "scan.py 2001:db8:1::/64");
+    let begun = || count(&net.router, "requests") > 10 * BOUND as u64;
+    withstands(&net, attack, begun, (&net.b, "2001:db8:1:0"), (&net.a, "2001:db8:1::2"));
+}
+
+#[test]
+fn neighbours_that_are_made_up_do_not_drive_out_others() {
+    let Some(net) = bounded() else { return };
+    let attack = tool(&net.a, "made_up.py eth0 2001:db8::1");
+    let begun = || count(&net.router, "recycled") > 10 * BOUND as u64;
+    withstands(&net, attack, begun, (&net.a, "2001:db8:0:0"), (&net.b, "2001:db8::2"));
+}
