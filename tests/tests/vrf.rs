@@ -1,9 +1,53 @@
 //! Two customers with the same addresses, kept apart by VRFs.
 
-use scenarios::{Ping, Routed, address};
-use testkit::netns::Host;
+use scenarios::{Ping, Routed, address, address6};
+use testkit::netns::{Host, LIMIT};
 
-/// [`Routed`], and beside it in table 5 hosts c and d with the addresses of a and b.
+/// What the scenarios of the two families do not have in common.
+struct Family {
+    /// The router for a and c.
+    router: &'static str,
+    /// What b and d are to a and c.
+    peer: &'static str,
+    /// Networks behind b and d, and an address in each.
+    behind_b: [&'static str; 2],
+    behind_d: [&'static str; 2],
+    /// A network of which a has an address.
+    behind_a: [&'static str; 2],
+    a: &'static str,
+    lookup: &'static str,
+    no_route: &'static str,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        router: "10.0.0.1",
+        peer: "10.0.1.2",
+        behind_b: ["10.8.0.0/16", "10.8.0.1"],
+        behind_d: ["10.9.0.0/16", "10.9.0.1"],
+        behind_a: ["10.7.0.0/16", "10.7.0.2"],
+        a: "10.0.0.2",
+        lookup: "ip4-lookup-in-table",
+        no_route: "Destination Net Unreachable",
+    },
+    Family {
+        router: "2001:db8::1",
+        peer: "2001:db8:1::2",
+        behind_b: ["2001:db8:8::/48", "2001:db8:8::1"],
+        behind_d: ["2001:db8:9::/48", "2001:db8:9::1"],
+        behind_a: ["2001:db8:7::/48", "2001:db8:7::2"],
+        a: "2001:db8::2",
+        lookup: "ip6-lookup-in-table",
+        no_route: "Destination unreachable: No route",
+    },
+];
+
+/// Gives a host an address on its loopback interface.
+fn owns(host: &Host, address: &str) {
+    host.run(&format!("ip addr add {address} dev lo"));
+}
+
+/// [`Routed`], and beside it in table 5 hosts c and d with the addresses of a and b; all of both families.
 fn twice() -> Option<(Routed, Host, Host)> {
     let net = Routed::new()?;
     let lab = net.a.lab();
@@ -12,6 +56,10 @@ fn twice() -> Option<(Routed, Host, Host)> {
     lab.link((&d, "eth0"), (&net.r, "eth3"));
     address(&c, "10.0.0.2/24", "10.0.0.1");
     address(&d, "10.0.1.2/24", "10.0.1.1");
+    for (near, far) in [(&net.a, &net.b), (&c, &d)] {
+        address6(near, "2001:db8::2/64", "2001:db8::1");
+        address6(far, "2001:db8:1::2/64", "2001:db8:1::1");
+    }
     net.router.script(
         "ip table add 5
         create host-interface name eth2
@@ -21,46 +69,64 @@ fn twice() -> Option<(Routed, Host, Host)> {
         set interface state host-eth2 up
         set interface state host-eth3 up
         set interface ip address host-eth2 10.0.0.1/24
-        set interface ip address host-eth3 10.0.1.1/24",
+        set interface ip address host-eth3 10.0.1.1/24
+        set interface ip address host-eth0 2001:db8::1/64
+        set interface ip address host-eth1 2001:db8:1::1/64
+        set interface ip address host-eth2 2001:db8::1/64
+        set interface ip address host-eth3 2001:db8:1::1/64",
     );
+    // The router uses IPv6 addresses once it knows that nobody else does.
+    for host in [&net.a, &c] {
+        Ping::until_answered(host, "2001:db8:1::2", LIMIT);
+    }
     Some((net, c, d))
 }
 
 #[test]
 fn equal_addresses_in_two_vrfs_do_not_meet() {
     let Some((net, c, d)) = twice() else { return };
-    // Each pair has its own far side: b answers for 10.8.0.1, d for 10.9.0.1.
-    net.b.run("ip addr add 10.8.0.1/32 dev lo");
-    d.run("ip addr add 10.9.0.1/32 dev lo");
-    net.router.script("ip route add 10.8.0.0/16 via 10.0.1.2\nip route add 10.9.0.0/16 table 5 via 10.0.1.2");
-    for (host, answers, does_not) in [(&net.a, "10.8.0.1", "10.9.0.1"), (&c, "10.9.0.1", "10.8.0.1")] {
-        assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {answers}")).complete());
-        assert!(Ping::run(host, "-c 2 -i 0.05 -W 2 10.0.0.1").complete(), "the router itself");
-        let ping = Ping::run(host, &format!("-c 1 -W 2 {does_not}"));
-        assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination Net Unreachable"), "{}", ping.text);
+    for Family { router, peer, behind_b, behind_d, no_route, .. } in FAMILIES {
+        // Each pair has its own far side: b answers for one address, d for another.
+        owns(&net.b, behind_b[1]);
+        owns(&d, behind_d[1]);
+        net.router.ctl(&format!("ip route add {} via {peer}", behind_b[0]));
+        net.router.ctl(&format!("ip route add {} table 5 via {peer}", behind_d[0]));
+        for (host, answers, does_not) in [(&net.a, behind_b[1], behind_d[1]), (&c, behind_d[1], behind_b[1])]
+        {
+            assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {answers}")).complete());
+            assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {router}")).complete(), "the router itself");
+            let ping = Ping::run(host, &format!("-c 1 -W 2 {does_not}"));
+            let said = format!("From {router} icmp_seq=1 {no_route}");
+            assert!(ping.text.contains(&said), "{}", ping.text);
+        }
     }
-    let tables = net.router.ctl("show ip table");
-    assert!(tables.contains("ipv4-VRF:0") && tables.contains("ipv4-VRF:5"), "{tables}");
+    for (show, family) in [("show ip table", "ipv4"), ("show ip6 table", "ipv6")] {
+        let tables = net.router.ctl(show);
+        assert!([0, 5].iter().all(|n| tables.contains(&format!("{family}-VRF:{n}"))), "{tables}");
+    }
 }
 
 #[test]
 fn a_route_may_lead_into_another_vrf() {
     let Some((net, c, d)) = twice() else { return };
-    d.run("ip addr add 10.9.0.1/32 dev lo");
-    // a has an address that only table 0 knows; the way back leads there, too.
-    net.a.run("ip addr add 10.7.0.2/32 dev lo");
-    net.router.script(
-        "ip route add 10.7.0.2/32 via 10.0.0.2
-        ip route add 10.9.0.0/16 via ip4-lookup-in-table 5
-        ip route add 10.9.0.0/16 table 5 via 10.0.1.2",
-    );
-    let from_7 = "-c 2 -i 0.05 -W 0.5 -I 10.7.0.2 10.9.0.1";
-    assert!(Ping::run(&net.a, from_7).rtts.is_empty(), "there is no way back yet");
-    net.router.ctl("ip route add 10.7.0.0/16 table 5 via ip4-lookup-in-table 0");
-    assert!(Ping::run(&net.a, from_7).complete());
-    assert!(Ping::answered(&c, "10.9.0.1"));
+    for Family { peer, behind_d, behind_a, a, lookup, .. } in FAMILIES {
+        owns(&d, behind_d[1]);
+        // a has an address that only table 0 knows; the way back leads there, too.
+        owns(&net.a, behind_a[1]);
+        net.router.script(&format!(
+            "ip route add {} via {a}
+            ip route add {} via {lookup} 5
+            ip route add {} table 5 via {peer}",
+            behind_a[1], behind_d[0], behind_d[0]
+        ));
+        let from_behind = format!("-c 2 -i 0.05 -W 0.5 -I {} {}", behind_a[1], behind_d[1]);
+        assert!(Ping::run(&net.a, &from_behind).rtts.is_empty(), "there is no way back yet");
+        net.router.ctl(&format!("ip route add {} table 5 via {lookup} 0", behind_a[0]));
+        assert!(Ping::run(&net.a, &from_behind).complete());
+        assert!(Ping::answered(&c, behind_d[1]));
+    }
     // Table 0 has this network already, so the interface cannot move there; it stays what it was.
     let refused = net.router.attempt("set interface ip table host-eth3 0");
     assert!(refused.stderr.contains("host-eth1 has the address 10.0.1.1"), "{refused}");
-    assert!(Ping::answered(&c, "10.9.0.1"));
+    assert!(FAMILIES.iter().all(|f| Ping::answered(&c, f.behind_d[1])));
 }
