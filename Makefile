@@ -17,7 +17,7 @@ test: ## Run every check and test, with a summary
 
 soak: setup ## Tear tables down and build them again for a minute, under traffic (VOLLEY_CHURN_SECONDS=N: for so long)
 	@. scripts/env.sh && cargo build --release --package volley && \
-		VOLLEY_CHURN_SECONDS="$${VOLLEY_CHURN_SECONDS:-60}" VOLLEY_BIN="$$(realpath "$$target_dir")/release/volley" \
+		VOLLEY_CHURN_SECONDS="$${VOLLEY_CHURN_SECONDS:-60}" VOLLEY_BIN="$$target_dir/release/volley" \
 		cargo test --package scenarios --test churn -- --nocapture
 
 lint: setup ## Check the format, the lints, the documentation and the layers, without running tests
