@@ -23,8 +23,7 @@ documents() {
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 tests() {
-    VOLLEY_BIN="$PWD/$target_dir/debug/volley"
-    case $target_dir in /*) VOLLEY_BIN="$target_dir/debug/volley" ;; esac
+    VOLLEY_BIN="$target_dir/debug/volley"
     export VOLLEY_BIN
     cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"
 }
