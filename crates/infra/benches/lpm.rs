@@ -84,6 +84,8 @@ impl<A: Address> Hashes<A> {
 impl<A: Address> LpmLookup for Hashes<A> {
     type Addr = A;
 
+    fn fetch(&self, _: A) {}
+
     fn lookup(&self, addr: A) -> u32 {
         let find = |(len, hash): &(u8, HashMap<A, u32, Seeded>)| hash.get(&(addr & A::mask(*len))).copied();
         self.0.iter().find_map(find).unwrap_or(NO_ROUTE)

@@ -11,6 +11,7 @@ pub mod doorbell;
 pub mod hash;
 pub mod lpm;
 pub mod mem;
+pub mod prefetch;
 pub mod quiesce;
 pub mod ring;
 pub mod sync;

@@ -6,6 +6,5 @@ pub(crate) mod mapping;
 pub(crate) mod netdev;
 pub(crate) mod offload;
 pub(crate) mod port;
-pub(crate) mod prefetch;
 pub(crate) mod scratch;
 pub(crate) mod sys;

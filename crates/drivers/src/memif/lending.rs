@@ -6,11 +6,11 @@
 
 use buf::layout::{DATA, DATA_ROOM};
 use buf::{Cache, FRAME_SIZE, Frame, Held, LentInOrder, Packet, Pool, Unsent};
+use infra::prefetch;
 
 use super::ring::{Fault, NEXT, Ring};
 use super::rx::LARGEST;
 use super::tx::Stop;
-use crate::kernel::prefetch;
 
 /// Number of the region that the pool's memory is.
 pub(super) const REGION: u16 = 1;

@@ -15,6 +15,7 @@
 //! The own index is never read back from the shared memory. The peer's is checked: whatever it says, there is never more
 //! than the ring holds.
 
+use infra::prefetch;
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +27,6 @@ use super::lending::REGION;
 use super::message::Direction;
 use super::region::Region;
 use super::{Layout, Role};
-use crate::kernel::prefetch;
 
 /// What a ring begins with.
 const COOKIE: u32 = 0x03e3_1f20;
@@ -142,7 +142,7 @@ impl Memory {
     #[inline(always)]
     fn will_write(&self, from: u16, n: usize) {
         for i in (0..n as u16).step_by(64 / DESCRIPTOR) {
-            prefetch::write(self.descriptor_at(from.wrapping_add(i)).as_ptr().cast());
+            prefetch::write(self.descriptor_at(from.wrapping_add(i)).as_ptr());
         }
     }
 

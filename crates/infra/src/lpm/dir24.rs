@@ -19,6 +19,7 @@ use super::{
 use crate::{
     class_a::Indices,
     mem::{Pages, SMALL, SharedZeroed, Zeroed},
+    prefetch,
     quiesce::Domain,
     sync::atomic::{
         AtomicU32,
@@ -109,6 +110,11 @@ impl LpmLookup for Dir24Reader {
     #[inline(always)]
     fn lookup(&self, addr: u32) -> u32 {
         self.resolve(self.entry(addr), addr)
+    }
+
+    #[inline(always)]
+    fn fetch(&self, addr: u32) {
+        prefetch::read(self.first.as_ptr().wrapping_add((addr >> 8) as usize));
     }
 
     /// In two stages, so that the misses in the first table overlap.

@@ -94,6 +94,9 @@ pub trait LpmLookup {
     /// The leaf of the longest prefix that covers `addr`; [`NO_ROUTE`] when none does.
     fn lookup(&self, addr: Self::Addr) -> u32;
 
+    /// Says that `addr` is about to be looked up: what is read first comes into the cache meanwhile.
+    fn fetch(&self, addr: Self::Addr);
+
     /// Looks up each of `addrs`; as many as both slices have room for.
     fn lookup_many(&self, addrs: &[Self::Addr], leaves: &mut [u32]) {
         for (addr, leaf) in addrs.iter().zip(leaves) {

@@ -74,12 +74,15 @@ impl<A: Packets> Leaves<A> {
         let n = frame.len();
         let Some(first) = frame.get(0) else { return };
         let fib = first.fib();
-        let mut same = true;
+        let (table, mut same) = (fibs.get(fib), true);
         for (address, mut p) in self.addresses.iter_mut().zip(frame.packets()) {
             *address = of(p.peek::<A::Header>());
             same &= p.fib() == fib;
+            if let Some(table) = table {
+                table.fetch(*address);
+            }
         }
-        if let (true, Some(table)) = (same, fibs.get(fib)) {
+        if let (true, Some(table)) = (same, table) {
             table.lookup_many(&self.addresses[..n], &mut self.leaves[..n]);
             return;
         }

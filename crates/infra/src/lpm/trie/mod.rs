@@ -39,10 +39,11 @@ pub use writer::TrieWriter;
 use super::{Address, LpmLookup, NO_ROUTE, wide::WideReader};
 use crate::{
     mem::SharedZeroed,
+    prefetch,
     quiesce::Domain,
     sync::atomic::{AtomicU32, Ordering::Acquire},
 };
-use node::{CHILD, Nodes, Step, TABLE, child, prefetch};
+use node::{CHILD, Nodes, Step, TABLE, child};
 use std::io;
 
 /// Bits of an address that choose an entry of the first table.
@@ -53,8 +54,6 @@ const WIDE: u8 = 20;
 const WIDEST: u8 = 12;
 /// More nodes than there can be one below the other: two lists for each byte of an address behind the first four.
 const DEEPEST: usize = 32;
-/// So many addresses ahead their entries of the first table are fetched: as many misses may be under way.
-const AHEAD: usize = 16;
 /// So many addresses are looked up at a time.
 const VECTOR: usize = 256;
 
@@ -87,14 +86,8 @@ impl TrieReader {
         unsafe { self.first.get_unchecked((addr >> (u128::BITS - u32::from(FIRST))) as usize) }.load(Acquire)
     }
 
-    /// Fetches the line with the address's entry of the first table.
-    #[inline(always)]
-    fn fetch_entry(&self, addr: u128) {
-        prefetch(self.first.as_ptr().wrapping_add((addr >> (u128::BITS - u32::from(FIRST))) as usize));
-    }
-
     /// Fetches the first node on an address's way; gives the entry that leads there.
-    fn fetch(&self, addr: u128) -> u32 {
+    fn fetch_node(&self, addr: u128) -> u32 {
         let entry = self.entry(addr);
         self.nodes.fetch(entry, &addr);
         entry
@@ -167,9 +160,6 @@ impl TrieReader {
             };
         }
         for (i, (addr, leaf)) in addrs.iter().zip(leaves.iter_mut()).enumerate() {
-            if let Some(later) = addrs.get(i + AHEAD) {
-                self.fetch_entry(*later);
-            }
             let entry = self.entry(*addr);
             *leaf = entry & !child(entry);
             go_on!(i, entry, addr);
@@ -204,6 +194,11 @@ impl LpmLookup for TrieReader {
             NO_ROUTE => self.settle(addr),
             leaf => leaf,
         }
+    }
+
+    #[inline(always)]
+    fn fetch(&self, addr: u128) {
+        prefetch::read(self.first.as_ptr().wrapping_add((addr >> (u128::BITS - u32::from(FIRST))) as usize));
     }
 
     /// All addresses advance by a node at a time, so that the misses of many overlap.

@@ -30,6 +30,7 @@
 use super::pool::{Size, UNIT, UNIT_BITS, UNIT_BYTES};
 use crate::{
     mem::SharedZeroed,
+    prefetch,
     sync::atomic::{AtomicU64, Ordering::Acquire},
 };
 use std::io;
@@ -211,19 +212,6 @@ impl Nodes {
         let of_entry = TABLE_ENTRIES * 8 + 4 * usize::from(byte(address, entry >> BYTE_SHIFT));
         let is_table = 0usize.wrapping_sub((entry >> TABLE.trailing_zeros() & 1) as usize);
         let at = unit(entry & child(entry)) as usize * UNIT_BYTES + (of_entry & is_table);
-        prefetch(self.0.as_ptr().cast::<u8>().wrapping_add(at));
+        prefetch::read(self.0.as_ptr().cast::<u8>().wrapping_add(at));
     }
-}
-
-/// Fetches the line at an address, whatever is there.
-#[inline(always)]
-pub(super) fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing, whatever the address.
-    unsafe {
-        use std::arch::x86_64::*;
-        _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }

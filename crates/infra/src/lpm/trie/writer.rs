@@ -148,7 +148,7 @@ impl Lpm for TrieWriter {
             return Err(LpmFull::Leaf(leaf));
         }
         // The first nodes on its way come while the map of prefixes is asked.
-        let entry = self.reader.fetch(prefix);
+        let entry = self.reader.fetch_node(prefix);
         self.reader.fetch_below(entry, prefix);
         let old = self.routes.try_insert(prefix, len, leaf)?;
         if let Err(full) = self.apply(&Change { prefix, len, to: Slot { entry: leaf, len }, adds: true }) {

@@ -2,11 +2,11 @@
 
 /// It will be read.
 #[inline(always)]
-pub(crate) fn read(at: *const u8) {
+pub fn read<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint that takes any address.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast::<i8>());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
@@ -14,7 +14,7 @@ pub(crate) fn read(at: *const u8) {
 
 /// It will be written: whoever else has the line is to give it up.
 #[inline(always)]
-pub(crate) fn write(at: *const u8) {
+pub fn write<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint that takes any address, and that processors without it take for nothing.
     unsafe {
