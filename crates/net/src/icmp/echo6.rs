@@ -10,6 +10,7 @@ use wire::{Icmpv6Header, Ipv6Header, ipv6, protocol};
 
 use super::echo::RATE;
 use super::limit::Bucket;
+use crate::ip::extensions;
 
 /// Hop limit of replies.
 const HOPS: u8 = 64;
@@ -67,27 +68,16 @@ impl PacketNode for Icmp6EchoRequest {
     }
 }
 
-/// Takes so many bytes of extension headers out of a packet: what is in front of them, the link header too, moves up to the
-/// message. `false` if that is not to be done.
+/// Takes so many bytes of extension headers out of a packet. `false` if that is not to be done.
 #[cold]
 fn take_out(p: &mut Packet<'_>, extensions: usize) -> bool {
-    let len = p.len();
-    p.rewind_to_l2();
-    let link = p.len() - len;
-    let Some(front) = p.bytes_mut().get_mut(..link + Ipv6Header::LEN + extensions) else { return false };
-    front.copy_within(..link + Ipv6Header::LEN, extensions);
-    if !p.advance(extensions + link) {
+    if !extensions::take_out(p, Ipv6Header::LEN, extensions) {
         return false;
     }
-    p.mark_l3(link as u8);
     p.set_l4_offset(Ipv6Header::LEN as u8);
     let payload = p.total_len() - Ipv6Header::LEN;
     let ip = p.peek::<Ipv6Header>();
     ip.set_next_header(protocol::ICMPV6);
     ip.set_payload_len(payload as u16);
-    if p.flags().any(Flags::CSUM_PARTIAL) {
-        let cold = p.cold_mut();
-        cold.csum_start = cold.csum_start.saturating_sub(extensions as u16);
-    }
     true
 }

@@ -26,8 +26,6 @@ pub trait Icmp: Packets {
     fn message(cause: Cause, l3: &[u8]) -> (Reason, Message);
     /// Whether there may be such a message about a packet, which begins with its IP header.
     fn may_report(p: &Packet<'_>, message: Message) -> bool;
-    /// What a packet says its length is, in bytes.
-    fn said(h: &Self::Header) -> usize;
     /// How many bytes of a packet a report quotes.
     fn quote_len(original: usize) -> usize;
     /// The address that reports about packets which came in by an interface, from the source `to`, are sent from.
@@ -69,10 +67,6 @@ impl Icmp for Ipv4Addr {
     fn may_report(p: &Packet<'_>, _: Message) -> bool {
         let never = Flags::L2_BROADCAST | Flags::L2_MULTICAST | Flags::LOCAL_ORIGIN;
         !p.flags().any(never) && icmpv4::may_report(p.bytes())
-    }
-
-    fn said(h: &Ipv4Header) -> usize {
-        h.total_len().into()
     }
 
     fn quote_len(original: usize) -> usize {
@@ -129,10 +123,6 @@ impl Icmp for Ipv6Addr {
         let to_group = p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST);
         !p.flags().any(Flags::LOCAL_ORIGIN)
             && icmpv6::may_report(p.bytes(), to_group, message.kind, message.code)
-    }
-
-    fn said(h: &Ipv6Header) -> usize {
-        h.total_len()
     }
 
     fn quote_len(original: usize) -> usize {

@@ -1,28 +1,68 @@
-//! Cuts packets that are larger than the MTU into fragments (RFC 791 section 3.2, RFC 1812 section 4.2.2.7).
+//! Cuts packets that are larger than the MTU into fragments (RFC 791 section 3.2, RFC 1812 section 4.2.2.7; RFC 8200 section 4.5).
 //!
-//! The packets begin with their IPv4 header, and have their TTL counted down. Each fragment has a buffer to itself, so it is
+//! The packets begin with their IP header, and have their TTL counted down. Each fragment has a buffer to itself, so it is
 //! at most as long as the data of one buffer, whatever the MTU.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::layout::DATA_ROOM;
 use buf::{Cache, FRAME_SIZE, Flags, Frame, Packet};
+use wire::extension::{Extensions, Fragment};
 use wire::ipv4::{self, Ipv4Header};
+use wire::ipv6::{self, Ipv6Header};
 use wire::options::{COPIED, Options};
+use wire::protocol;
 
+use super::packet::Packets;
 use super::rewrite::Reason;
 use crate::checksum;
 use crate::pieces::{Payload, inherit};
 
 /// Bytes that a fragment offset counts by.
 const UNIT: usize = 8;
-/// Bytes of the longest header.
-const MAX_HEADER: usize = 60;
-/// The flag "more fragments" beside the fragment offset.
+/// Bytes of headers that a fragment can have. Of IPv4 these are 60, and no packet of this router's own has so many of IPv6.
+const MAX_HEADER: usize = 128;
+/// The flag "more fragments" beside the fragment offset of IPv4.
 const MORE: u16 = 0x2000;
 
+/// The headers of a fragment, and how long they are.
+type Headers = ([u8; MAX_HEADER], usize);
+
+/// What is to be cut.
+pub struct Fragments {
+    /// Bytes of the packet that are headers of each fragment.
+    front: usize,
+    /// The headers of the first fragment.
+    first: Headers,
+    /// Those of all others.
+    later: Headers,
+}
+
+/// A family whose packets are cut.
+pub trait Cut: Packets {
+    /// Bytes of the longest fragment that is sent, whatever the link can carry.
+    const LONGEST: usize;
+
+    /// What the headers of fragments are, of a packet that begins with `headers` and has `total` bytes; those of IPv6 get the
+    /// identification `id`.
+    ///
+    /// # Errors
+    /// Why the packet is not to be cut.
+    fn headers(headers: &[u8], total: usize, id: u32) -> Result<Fragments, Reason>;
+    /// Completes the headers of a fragment, `header` bytes long: its data begins `at` bytes behind that of the packet, and is the end of
+    /// it if it `is_last`. `false` when the headers are cut off.
+    fn complete(fragment: &mut [u8], header: usize, at: usize, is_last: bool) -> bool;
+}
+
 /// Cuts a packet into fragments of at most `mtu` bytes. After an error `fragments` holds some that are to be freed.
-pub fn cut(p: &mut Packet<'_>, mtu: usize, fragments: &mut Frame, bufs: &mut Cache) -> Result<(), Reason> {
-    let h = *p.head::<Ipv4Header>().ok_or(Reason::Header)?;
-    let total = usize::from(h.total_len());
+pub fn cut<A: Cut>(
+    p: &mut Packet<'_>,
+    mtu: usize,
+    id: u32,
+    fragments: &mut Frame,
+    bufs: &mut Cache,
+) -> Result<(), Reason> {
+    let total = A::said(p.head().ok_or(Reason::Header)?);
     if total > p.total_len() {
         return Err(Reason::Header);
     }
@@ -31,14 +71,12 @@ pub fn cut(p: &mut Packet<'_>, mtu: usize, fragments: &mut Frame, bufs: &mut Cac
     if p.flags().any(Flags::CSUM_PARTIAL) && !checksum::complete(p, 0) {
         return Err(Reason::Checksum);
     }
-    let first = p.bytes().get(..h.header_len()).ok_or(Reason::Header)?;
-    let (later, later_len) = later_header(first).ok_or(Reason::Header)?;
-    let later = later.get(..later_len).ok_or(Reason::Header)?;
-    let payload = total.checked_sub(first.len()).ok_or(Reason::Header)?;
-    if usize::from(h.fragment_offset()) + payload > usize::from(u16::MAX) {
-        return Err(Reason::Offset);
-    }
-    let room = |header: &[u8]| mtu.min(DATA_ROOM).checked_sub(header.len()).filter(|&room| room >= UNIT);
+    let Fragments { front, first, later } = A::headers(p.bytes(), total, id)?;
+    let first = first.0.get(..first.1).ok_or(Reason::Header)?;
+    let later = later.0.get(..later.1).ok_or(Reason::Header)?;
+    let payload = total.checked_sub(front).ok_or(Reason::Header)?;
+    let most = mtu.min(DATA_ROOM).min(A::LONGEST);
+    let room = |header: &[u8]| most.checked_sub(header.len()).filter(|&room| room >= UNIT);
     let rooms = [room(first).ok_or(Reason::Mtu)?, room(later).ok_or(Reason::Mtu)?];
     let count = pieces(payload, rooms).take(FRAME_SIZE + 1).count();
     if count > fragments.room() {
@@ -48,26 +86,83 @@ pub fn cut(p: &mut Packet<'_>, mtu: usize, fragments: &mut Frame, bufs: &mut Cac
         return Err(Reason::NoBuffer);
     }
     let kept = p.flags() & !(Flags::CSUM_PARTIAL | Flags::CHAINED);
-    let mut bytes = Payload::behind(p.segments(), first.len());
+    let mut bytes = Payload::behind(p.segments(), front);
     for (mut to, piece) in fragments.packets().zip(pieces(payload, rooms)) {
         let header = if piece.at == 0 { first } else { later };
         let len = header.len() + piece.len;
         let fragment = to.room_mut().get_mut(..len).ok_or(Reason::Mtu)?;
         let (front, body) = fragment.split_at_mut_checked(header.len()).ok_or(Reason::Header)?;
         front.copy_from_slice(header);
-        let (front, _) = Ipv4Header::split_mut(front).ok_or(Reason::Header)?;
-        front.set_total_len(len as u16);
-        // Within the 13 bits: where the packet ends was checked.
-        let place = h.flags_fragment() + (piece.at / UNIT) as u16;
         let is_last = piece.at + piece.len == payload;
-        front.set_flags_fragment(if is_last { place } else { place | MORE });
-        if !(bytes.copy(body) && ipv4::write_checksum(fragment)) {
+        if !(bytes.copy(body) && A::complete(fragment, header.len(), piece.at, is_last)) {
             return Err(Reason::Header);
         }
         inherit(&mut to, p, kept, len);
     }
     fragments.note(kept);
     Ok(())
+}
+
+impl Cut for Ipv4Addr {
+    const LONGEST: usize = usize::MAX;
+
+    fn headers(headers: &[u8], total: usize, _: u32) -> Result<Fragments, Reason> {
+        let (h, _) = Ipv4Header::split(headers).ok_or(Reason::Header)?;
+        let front = h.header_len();
+        if usize::from(h.fragment_offset()) + total.saturating_sub(front) > usize::from(u16::MAX) {
+            return Err(Reason::Offset);
+        }
+        let all = headers.get(..front).ok_or(Reason::Header)?;
+        let mut first = [0; MAX_HEADER];
+        first.get_mut(..front).ok_or(Reason::Header)?.copy_from_slice(all);
+        let later = later_header(all).ok_or(Reason::Header)?;
+        Ok(Fragments { front, first: (first, front), later })
+    }
+
+    fn complete(fragment: &mut [u8], _: usize, at: usize, is_last: bool) -> bool {
+        let len = fragment.len() as u16;
+        let Some((h, _)) = Ipv4Header::split_mut(fragment) else { return false };
+        h.set_total_len(len);
+        // Within the 13 bits: where the packet ends was checked. It may have been a fragment itself.
+        let place = h.flags_fragment() + (at / UNIT) as u16;
+        h.set_flags_fragment(if is_last { place } else { place | MORE });
+        ipv4::write_checksum(fragment)
+    }
+}
+
+impl Cut for Ipv6Addr {
+    /// Nobody here learns of a narrower link on the way, so all must be able to carry it (RFC 8200 section 5).
+    const LONGEST: usize = ipv6::MIN_MTU as usize;
+
+    /// In front of the fragment header are those that routers on the way look at (RFC 8200 section 4.5).
+    fn headers(headers: &[u8], _: usize, id: u32) -> Result<Fragments, Reason> {
+        let mut chain = Extensions::of(headers);
+        let (mut front, mut named_at, mut protocol) = (chain.at(), chain.named_at(), chain.protocol());
+        while let Some(Ok(header)) = chain.next() {
+            if matches!(header.kind, protocol::HOP_BY_HOP | protocol::ROUTING) {
+                (front, named_at, protocol) = (chain.at(), chain.named_at(), chain.protocol());
+            }
+        }
+        let len = front + Fragment::LEN;
+        let mut all = [0; MAX_HEADER];
+        let (before, fragment) =
+            all.get_mut(..len).and_then(|all| all.split_at_mut_checked(front)).ok_or(Reason::Header)?;
+        before.copy_from_slice(headers.get(..front).ok_or(Reason::Header)?);
+        *before.get_mut(named_at).ok_or(Reason::Header)? = protocol::FRAGMENT;
+        let header = Fragment { at: front, protocol, offset: 0, more: false, id };
+        fragment.copy_from_slice(&header.to_bytes());
+        Ok(Fragments { front, first: (all, len), later: (all, len) })
+    }
+
+    fn complete(fragment: &mut [u8], header: usize, at: usize, is_last: bool) -> bool {
+        let payload = fragment.len().saturating_sub(Ipv6Header::LEN) as u16;
+        let Some((h, _)) = Ipv6Header::split_mut(fragment) else { return false };
+        h.set_payload_len(payload);
+        let place = header.saturating_sub(Fragment::LEN) + 2;
+        let Some(field) = fragment.get_mut(place..place + 2) else { return false };
+        field.copy_from_slice(&(at as u16 | u16::from(!is_last)).to_be_bytes());
+        true
+    }
 }
 
 /// A part of the payload.
@@ -91,9 +186,9 @@ fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Pi
     })
 }
 
-/// The header of all fragments but the first, and its length: of the options those that every fragment has, filled up
+/// The header of all fragments of an IPv4 packet but the first: of the options those that every fragment has, filled up
 /// with zeros. The list ends at an option whose length is impossible. `None` when the header is cut off.
-fn later_header(first: &[u8]) -> Option<([u8; MAX_HEADER], usize)> {
+fn later_header(first: &[u8]) -> Option<Headers> {
     let mut header = [0; MAX_HEADER];
     let (fixed, options) = first.split_at_checked(Ipv4Header::LEN)?;
     header.get_mut(..fixed.len())?.copy_from_slice(fixed);

@@ -11,7 +11,7 @@
 //!
 //! IPv6 goes the same way by nodes with a 6 in their names, `ip6-hop-by-hop` in the place of `ip4-options` and
 //! `ip6-discover-neighbor` in that of `ip4-arp`. Lookup, rewrite and reverse path check are the same types; `packet.rs` says what
-//! differs. Fragments of IPv6 are not put together.
+//! differs.
 //!
 //! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
 //! with the same path share one object.
@@ -19,6 +19,7 @@
 mod address;
 mod balance;
 mod count;
+pub(crate) mod extensions;
 mod family;
 mod forwarding;
 mod fragment;
@@ -106,7 +107,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
 }
 
 /// Adds the nodes and arcs that both families have; reverse path checks `before` these features.
-fn install_family<A: Packets>(
+fn install_family<A: fragment::Cut>(
     b: &mut Builder,
     t: &Tables,
     hooks: &mut Hooks,
@@ -125,6 +126,8 @@ fn install_family<A: Packets>(
     hooks.inject(b, lookup)
 }
 
+#[cfg(test)]
+mod fragment6_tests;
 #[cfg(test)]
 mod fragment_tests;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use buf::{GsoKind, Packet};
+use buf::{Flags, GsoKind, Packet};
 use graph::trace::TraceFn;
 use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6};
 use wire::{Ipv4Header, Ipv6Header, ipv4, ipv6};
@@ -58,6 +58,8 @@ pub trait Packets: Ip {
     fn src(h: &Self::Header) -> Self::Bits;
     /// The destination address.
     fn dst(h: &Self::Header) -> Self::Bits;
+    /// What a packet says its length is, in bytes.
+    fn said(h: &Self::Header) -> usize;
     /// The hash of the flow that a packet is of.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
     /// The address that stands for one which means something on the link of `interface` only, in tables that have all links.
@@ -107,6 +109,10 @@ impl Packets for Ipv4Addr {
     #[inline(always)]
     fn dst(h: &Ipv4Header) -> u32 {
         h.dst_u32()
+    }
+
+    fn said(h: &Ipv4Header) -> usize {
+        h.total_len().into()
     }
 
     fn flow_hash(l3: &[u8]) -> Option<u32> {
@@ -177,6 +183,10 @@ impl Packets for Ipv6Addr {
         h.dst_u128()
     }
 
+    fn said(h: &Ipv6Header) -> usize {
+        h.total_len()
+    }
+
     fn flow_hash(l3: &[u8]) -> Option<u32> {
         five_tuple6(l3).map(FiveTuple6::hash)
     }
@@ -216,7 +226,7 @@ impl Packets for Ipv6Addr {
     }
 
     /// Only whoever sends a packet may (RFC 8200 section 5).
-    fn may_fragment(_: &mut Packet<'_>) -> bool {
-        false
+    fn may_fragment(p: &mut Packet<'_>) -> bool {
+        p.flags().any(Flags::LOCAL_ORIGIN)
     }
 }

@@ -3,18 +3,19 @@
 //! A packet that is larger than the MTU is cut into fragments here, which leave before the packets that came behind it; one
 //! that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). A TCP packet that is still
 //! to be cut into segments, and may be fragmented, gets smaller segments instead; a UDP packet is cut into its datagrams,
-//! and these into fragments. Of IPv6 all that is too large is reported (RFC 8200 section 5).
+//! and these into fragments. Of IPv6 only the router's own packets are cut, all others reported (RFC 8200 section 5).
 
 use std::io;
 use std::marker::PhantomData;
 
-use super::fragment::cut;
+use super::fragment::{Cut, cut};
 use super::packet::Packets;
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::gso::{self, Fault};
 use crate::icmp::Cause;
 use crate::interface::Runs;
+use crate::jitter::Jitter;
 use buf::{Cache, Flags, Frame, Gso, Held, LinkHeader, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
@@ -59,6 +60,8 @@ pub struct Rewrite<A: Packets> {
     /// What a packet is cut into. Empty between two packets.
     segments: Box<Frame>,
     fragments: Box<Frame>,
+    /// Identifications of IPv6 fragments, which nobody should foresee (RFC 7739 section 3).
+    ids: Jitter,
     family: PhantomData<A>,
 }
 
@@ -66,12 +69,12 @@ impl<A: Packets> Rewrite<A> {
     pub fn new(t: &Tables, worker: usize) -> io::Result<Rewrite<A>> {
         let counters = t.adjacency_counters.lane(worker)?;
         let adjacencies = t.adjacencies.clone();
-        let (segments, fragments) = Default::default();
-        Ok(Rewrite { adjacencies, counters, segments, fragments, family: PhantomData })
+        let (segments, fragments, ids) = Default::default();
+        Ok(Rewrite { adjacencies, counters, segments, fragments, ids, family: PhantomData })
     }
 }
 
-impl<A: Packets> FrameNode for Rewrite<A> {
+impl<A: Cut> FrameNode for Rewrite<A> {
     const NAME: &'static str = A::NODES.rewrite;
     type Next = Next;
     type Drop = Reason;
@@ -111,22 +114,22 @@ impl<A: Packets> FrameNode for Rewrite<A> {
 
     /// Cuts a packet into fragments, and into segments before that if it is still to be.
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
-        let Rewrite { adjacencies, counters, segments, fragments, .. } = self;
+        let Rewrite { adjacencies, counters, segments, fragments, ids, .. } = self;
         let p = held.packet();
         let Some(adjacency) = adjacencies.get(cx.guard, p.fwd()) else {
             return out.drop(Reason::Stale, held);
         };
         let Some(rewrite) = &adjacency.rewrite else { return out.drop(Reason::Stale, held) };
-        let mut way = Way { mtu: adjacency.mtu, rewrite, counted: Runs::new(counters), fragments };
+        let mut way = Way { mtu: adjacency.mtu, rewrite, counted: Runs::new(counters), fragments, ids };
         if !p.flags().any(Flags::GSO) {
-            return way.send(held, cx.bufs, out);
+            return way.send::<A>(held, cx.bufs, out);
         }
         if let Err(fault) = gso::cut(&p, 0, segments, cx.bufs) {
             segments.free(cx.bufs);
             return out.drop(fault.into(), held);
         }
         held.free(cx.bufs);
-        segments.drain(|segment| way.send(segment, cx.bufs, out));
+        segments.drain(|segment| way.send::<A>(segment, cx.bufs, out));
     }
 }
 
@@ -136,13 +139,15 @@ struct Way<'a> {
     rewrite: &'a LinkHeader,
     counted: Runs<'a>,
     fragments: &'a mut Frame,
+    ids: &'a mut Jitter,
 }
 
 impl Way<'_> {
     /// Sends a packet in fragments.
-    fn send(&mut self, mut held: Held, bufs: &mut Cache, out: &mut Out<'_, Next, Reason>) {
-        let Way { mtu, rewrite, counted, fragments } = self;
-        if let Err(reason) = cut(&mut held.packet(), usize::from(*mtu), fragments, bufs) {
+    fn send<A: Cut>(&mut self, mut held: Held, bufs: &mut Cache, out: &mut Out<'_, Next, Reason>) {
+        let Way { mtu, rewrite, counted, fragments, ids } = self;
+        let id = ids.up_to(u32::MAX.into()) as u32;
+        if let Err(reason) = cut::<A>(&mut held.packet(), usize::from(*mtu), id, fragments, bufs) {
             fragments.free(bufs);
             return out.drop(reason, held);
         }
