@@ -1,6 +1,6 @@
 //! IPv6 with Linux as the neighbour: forwarding, what is reported, Neighbor Discovery, router advertisements.
 
-use scenarios::{Iperf, Ping, Routed6, TWO_PORTS6, address6, cabled6, speaks6, traceroute};
+use scenarios::{Iperf, Ping, Routed6, TWO_PORTS6, address6, cabled6, echo, speaks6, traceroute};
 use testkit::netns::{Host, LIMIT};
 use testkit::process::until;
 use testkit::router::Router;
@@ -23,6 +23,42 @@ fn pings_of_all_sizes_pass_and_are_answered() {
         let pinged = router.ctl(&format!("ping {target} repeat 3 interval 0.05"));
         assert!(pinged.contains("3 sent, 3 received"), "{pinged}");
     }
+}
+
+#[test]
+fn the_router_answers_pings_that_come_in_fragments() {
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
+    for size in [1453, 5000, 30_000, 65_527] {
+        for (host, target) in [(&a, "2001:db8::1"), (&b, "2001:db8::1")] {
+            let ping = Ping::run(host, &format!("-c 2 -i 0.05 -W 2 -s {size} {target}"));
+            assert!(ping.complete(), "{size}: {}\n{}", ping.text, router.ctl("show errors"));
+        }
+    }
+    let shown = router.json("show ip6-full-reassembly");
+    assert_eq!((&shown["datagrams"], &shown["buffers"]), (&0.into(), &0.into()), "{shown}");
+    assert_eq!(shown["completed"], 16, "{shown}");
+}
+
+#[test]
+fn fragments_come_in_any_order_and_not_all_make_a_datagram() {
+    let Some(Routed6 { a, router, .. }) = Routed6::new() else { return };
+    let hosts = "2001:db8::2 2001:db8::1";
+    assert_eq!(echo(&a, hosts), "reply 56 ok", "a fragment that is the whole datagram");
+    for order in ["forward", "backward", "shuffled", "twice"] {
+        for (size, piece) in [(100, 16), (8000, 1448), (60_000, 1000)] {
+            let answer = echo(&a, &format!("{hosts} --size {size} --piece {piece} --order {order}"));
+            assert_eq!(answer, format!("reply {size} ok"), "in pieces of {piece}, {order}");
+        }
+    }
+    let answer = echo(&a, &format!("{hosts} --size 4000 --piece 1000 --order overlap --wait 0.5"));
+    assert_eq!(answer, "nothing");
+    assert!(router.drops("ip6-full-reassembly", "overlap") >= 4);
+    // No multiple of 8 bytes, and others follow: a parameter problem at the payload length.
+    assert_eq!(echo(&a, &format!("{hosts} --size 4000 --piece 1001")), "error 4 0 4");
+    router.ctl("set ip6-full-reassembly timeout 1");
+    let answer = echo(&a, &format!("{hosts} --size 4000 --piece 1000 --order lost --wait 5"));
+    assert_eq!(answer, "error 3 1 0", "time exceeded, in reassembly");
+    until("all is forgotten", LIMIT, || router.json("show ip6-full-reassembly")["datagrams"] == 0);
 }
 
 #[test]
@@ -66,8 +102,10 @@ fn link_local_addresses_mean_their_link() {
         let shown = router.json(&format!("show ip6 interface {interface}"));
         shown[0]["link_local"].as_str().unwrap_or_else(|| panic!("{shown}")).to_string()
     };
-    let ping = Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 {}%eth0", own("host-eth0")));
-    assert!(ping.complete(), "{}\n{}", ping.text, router.ctl("show errors"));
+    for size in [56, 5000] {
+        let ping = Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 -s {size} {}%eth0", own("host-eth0")));
+        assert!(ping.complete(), "{}\n{}", ping.text, router.ctl("show errors"));
+    }
     // The other interface's is not on this link.
     assert!(!Ping::answered(&a, &format!("{}%eth0", own("host-eth1"))));
     for (host, interface) in [(&a, "host-eth0"), (&b, "host-eth1")] {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sends one echo request that is made by hand, and prints what comes of it.
+"""Sends one echo request that is made by hand, over IPv4 or IPv6, and prints what comes of it.
 
 echo.py SRC DST [--size N] [--options HEX] [--piece N] [--order forward|backward|shuffled|twice|overlap|lost] [--wait S]
 
@@ -26,13 +26,31 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
-def header(args, options, fragment, length):
-    words = 5 + len(options) // 4
+def header4(args, at, more, length):
+    words = 5 + len(args.options) // 4
     source, target = (socket.inet_aton(a) for a in (args.src, args.dst))
+    fragment = at // 8 | (0x2000 if more else 0)
     return (
         struct.pack("!BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + length, IDENT, fragment, 64, 1, 0, source, target)
-        + options
+        + args.options
     )
+
+
+def header6(args, at, more, length):
+    """With a fragment header, also in front of what is whole."""
+    return (
+        struct.pack("!IHBB", 6 << 28, 8 + length, 44, 64)
+        + addresses6(args.src, args.dst)
+        + struct.pack("!BBHI", 58, 0, at | more, IDENT)
+    )
+
+
+def addresses6(*both):
+    return b"".join(socket.inet_pton(socket.AF_INET6, a) for a in both)
+
+
+def pseudo6(source, target, length):
+    return addresses6(source, target) + struct.pack("!II", length, 58)
 
 
 def pieces(payload, size, order):
@@ -63,29 +81,34 @@ def main():
     parser.add_argument("--wait", type=float, default=2)
     args = parser.parse_args()
 
-    receiver = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    sender = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    six = ":" in args.dst
+    family, icmp = (socket.AF_INET6, socket.IPPROTO_ICMPV6) if six else (socket.AF_INET, socket.IPPROTO_ICMP)
+    request, reply, errors = (128, 129, range(1, 5)) if six else (8, 0, (3, 5, 11, 12))
+    receiver = socket.socket(family, socket.SOCK_RAW, icmp)
+    sender = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
     data = random.randbytes(args.size)
-    icmp = struct.pack("!BBHHH", 8, 0, 0, IDENT, 1) + data
-    icmp = icmp[:2] + struct.pack("!H", checksum(icmp)) + icmp[4:]
-    for at, part, more in pieces(icmp, args.piece, args.order):
-        packet = header(args, args.options, at // 8 | (0x2000 if more else 0), len(part)) + part
-        sender.sendto(packet, (args.dst, 0))
+    message = struct.pack("!BBHHH", request, 0, 0, IDENT, 1) + data
+    pseudo = pseudo6(args.src, args.dst, len(message)) if six else b""
+    message = message[:2] + struct.pack("!H", checksum(pseudo + message)) + message[4:]
+    for at, part, more in pieces(message, args.piece, args.order):
+        header = (header6 if six else header4)(args, at, more, len(part))
+        sender.sendto(header + part, (args.dst, 0))
 
     end = time.monotonic() + args.wait
     while (left := end - time.monotonic()) > 0:
         if not select.select([receiver], [], [], left)[0]:
             continue
-        packet = receiver.recv(65536)
-        start = (packet[0] & 15) * 4
+        packet = receiver.recv(1 << 17)
+        start = 0 if six else (packet[0] & 15) * 4
         options, message = packet[20:start], packet[start:]
         kind, code, _, word = struct.unpack("!BBHI", message[:8])
-        if kind == 0 and word >> 16 == IDENT:
-            same = message[8:] == data and checksum(message) == 0
+        if kind == reply and word >> 16 == IDENT:
+            pseudo = pseudo6(args.dst, args.src, len(message)) if six else b""
+            same = message[8:] == data and checksum(pseudo + message) == 0
             print("reply", len(message) - 8, "ok" if same else "wrong", *(["options", options.hex()] if options else []))
             return
-        if kind in (3, 5, 11, 12) and struct.unpack("!H", message[12:14])[0] == IDENT:
+        if kind in errors and (message[54:56] if six else message[12:14]) == struct.pack("!H", IDENT):
             print("error", kind, code, word)
             return
     print("nothing")

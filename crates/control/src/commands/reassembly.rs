@@ -5,56 +5,46 @@ use serde::Serialize;
 
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, Key, Reassembly, Value, reassembly_name};
+use crate::intent::{Change, Key, Reassembly, Value};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    let what = "the reassembly of datagrams for this router";
-    declare(
-        r,
-        Kind::Full,
-        what,
-        |c, a| set(c, a, Kind::Full),
-        |c, _| c.unset(Key::Reassembly(Kind::Full)),
-        |c, a| Ok(show(c, a, Kind::Full)),
-    );
-    let what = "shallow virtual reassembly, which holds fragments back until the first one came";
-    declare(
-        r,
-        Kind::Shallow,
-        what,
-        |c, a| set(c, a, Kind::Shallow),
-        |c, _| c.unset(Key::Reassembly(Kind::Shallow)),
-        |c, a| Ok(show(c, a, Kind::Shallow)),
-    );
+    for kind in Kind::ALL {
+        let name = kind.name();
+        let what = match kind {
+            Kind::Full4 => "the reassembly of IPv4 datagrams for this router",
+            Kind::Full6 => "the reassembly of IPv6 datagrams for this router",
+            Kind::Shallow4 => {
+                "shallow virtual reassembly, which holds fragments back until the first one came"
+            }
+        };
+        r.add(
+            &format!(
+                "set {name} [timeout <timeout:u32>] [max-reassemblies <datagrams:u32>] \
+                 [max-reassembly-length <fragments:u32>] [max-buffers <buffers:u32>]"
+            ),
+            &format!(
+                "Bound {what}: seconds, datagrams that wait, fragments of one, buffers in all fragments."
+            ),
+            set,
+        );
+        let help = format!("Give {what} the router's own bounds again.");
+        r.add(&format!("set {name} default"), &help, |c, a| c.unset(Key::Reassembly(kind_of(a)?)));
+        let help = format!("Show {what}; with \"details\" each datagram.");
+        r.add(&format!("show {name} [details]"), &help, |c, a| Ok(show(c, a, kind_of(a)?)));
+    }
 }
 
-/// Declares the two commands of a kind.
-fn declare(
-    r: &mut Registry<Context>,
-    kind: Kind,
-    what: &str,
-    set: fn(&mut Context, &Args) -> Result<Output, CliError>,
-    unset: fn(&mut Context, &Args) -> Result<Output, CliError>,
-    show: fn(&mut Context, &Args) -> Result<Output, CliError>,
-) {
-    let name = reassembly_name(kind);
-    r.add(
-        &format!(
-            "set {name} [timeout <timeout:u32>] [max-reassemblies <datagrams:u32>] \
-             [max-reassembly-length <fragments:u32>] [max-buffers <buffers:u32>]"
-        ),
-        &format!("Bound {what}: seconds, datagrams that wait, fragments of one, buffers in all fragments."),
-        set,
-    );
-    r.add(&format!("set {name} default"), &format!("Give {what} the router's own bounds again."), unset);
-    let help = format!("Show {what}; with \"details\" each datagram.");
-    r.add(&format!("show {name} [details]"), &help, show);
+/// The kind that a command is about.
+fn kind_of(a: &Args) -> Result<Kind, CliError> {
+    let named = Kind::ALL.into_iter().find(|kind| a.has(kind.name()));
+    named.ok_or_else(|| CliError::new("the kind of reassembly is missing"))
 }
 
-fn set(c: &mut Context, a: &Args, kind: Kind) -> Result<Output, CliError> {
+fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let kind = kind_of(a)?;
     let key = Key::Reassembly(kind);
     let mut bounds = match c.store.get(&key) {
         Some(Value::Reassembly(bounds)) => *bounds,
@@ -93,8 +83,8 @@ struct Datagram {
     table: u16,
     source: String,
     destination: String,
-    protocol: u8,
-    id: u16,
+    protocol: Option<u8>,
+    id: u32,
     age_seconds: f64,
     fragments: u32,
     buffers: u32,
@@ -142,7 +132,7 @@ fn show(c: &Context, a: &Args, kind: Kind) -> Output {
         shown.buffers,
         shown.max_buffers,
         shown.timeout_seconds,
-        if kind == Kind::Full { "became whole:" } else { "first fragments came:" },
+        if kind == Kind::Shallow4 { "first fragments came:" } else { "became whole:" },
         shown.completed,
     );
     if let Some(all) = &shown.details {
@@ -163,7 +153,7 @@ fn show(c: &Context, a: &Args, kind: Kind) -> Output {
                 d.table.to_string(),
                 d.source.clone(),
                 d.destination.clone(),
-                d.protocol.to_string(),
+                d.protocol.map_or("-".into(), |p| p.to_string()),
                 format!("0x{:04x}", d.id),
                 ports.map_or("-".into(), |(s, d)| format!("{s} {d}")),
                 format!("{:.1}", d.age_seconds),

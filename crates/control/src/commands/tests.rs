@@ -434,6 +434,13 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
         "{text}"
     );
     assert!(cli.ok("show ip4-sv-reassembly --json").contains("\"max_datagrams\": 100"));
+    assert!(cli.ok("show ip6-full-reassembly").contains("timeout 60 s"));
+    cli.ok("set ip6-full-reassembly timeout 9 max-reassemblies 5");
+    assert!(cli.ok("show config").contains("set ip6-full-reassembly timeout 9 max-reassemblies 5\n"));
+    assert_eq!(cli.json("show ip6-full-reassembly details")["max_datagrams"], 5);
+    cli.ok("set ip6-full-reassembly default");
+    assert!(!cli.ok("show config").contains("ip6-full-reassembly"));
+    assert!(cli.ok("show ip4-full-reassembly").contains("timeout 15 s"));
     for (line, place) in [
         ("set ip4-full-reassembly timeout 0", "0"),
         ("set ip4-full-reassembly timeout 601", "601"),

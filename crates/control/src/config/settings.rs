@@ -4,7 +4,7 @@ use net::ip::reassembly::Kind;
 
 use super::Reading;
 use super::document::Node;
-use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, Reassembly, Value, reassembly_name};
+use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, Reassembly, Value};
 
 /// `settings`: bounds that are not the router's own.
 pub(super) fn settings(reading: &mut Reading, node: &Node) {
@@ -17,8 +17,8 @@ pub(super) fn settings(reading: &mut Reading, node: &Node) {
     if let Some(node) = fields.take("punt-rates") {
         punt_rates(reading, node);
     }
-    for kind in [Kind::Full, Kind::Shallow] {
-        if let Some(node) = fields.take(reassembly_name(kind)) {
+    for kind in Kind::ALL {
+        if let Some(node) = fields.take(kind.name()) {
             reassembly(reading, node, kind);
         }
     }

@@ -80,6 +80,7 @@ settings:
   ip4-neighbors: { limit: 1000 }
   ip6-neighbors: { age-seconds: 20 }
   ip4-full-reassembly: { timeout-seconds: 10 }
+  ip6-full-reassembly: { max-reassemblies: 20 }
   punt-rates: { arp-request: 500 }
 "#;
 
@@ -125,6 +126,7 @@ fn a_whole_configuration() {
         "set ip neighbor-config ip6 age 20",
         "set ip neighbor-config ip4 limit 1000",
         "set ip4-full-reassembly timeout 10",
+        "set ip6-full-reassembly max-reassemblies 20",
         "set punt rate arp-request 500",
     ] {
         assert!(commands.iter().any(|c| c == line), "{line} is not among\n{}", commands.join("\n"));

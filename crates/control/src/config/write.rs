@@ -12,9 +12,7 @@ use wire::Mac;
 
 use super::route::NOWHERE;
 use super::settings::neighbors_name;
-use crate::intent::{
-    FIRST, Family, HIDDEN, Interface, Key, LAST, Route, Spec, Tree, Value, Via, in_order, reassembly_name,
-};
+use crate::intent::{FIRST, Family, HIDDEN, Interface, Key, LAST, Route, Spec, Tree, Value, Via, in_order};
 
 /// YAML by lines.
 pub(super) struct Text<'o> {
@@ -497,9 +495,9 @@ fn settings(t: &mut Text<'_>, tree: &Tree) {
     if !rates.is_empty() {
         t.map("punt-rates", |t| rates.iter().for_each(|(reason, rate)| t.field(reason, Some(rate))));
     }
-    for kind in [Kind::Full, Kind::Shallow] {
+    for kind in Kind::ALL {
         let Some(Value::Reassembly(r)) = tree.get(&Key::Reassembly(kind)) else { continue };
-        t.map(reassembly_name(kind), |t| {
+        t.map(kind.name(), |t| {
             t.field("timeout-seconds", r.timeout);
             t.field("max-reassemblies", r.datagrams);
             t.field("max-reassembly-length", r.fragments);

@@ -46,7 +46,7 @@ pub use journal::{Entry, Journal, Way};
 pub use memif::DEFAULT_SOCKET;
 pub use neighbor::{Neighbor, NeighborBounds};
 pub use punt::RATES as PUNT_RATES;
-pub use reassembly::{Reassembly, name as reassembly_name};
+pub use reassembly::Reassembly;
 pub use receive::{HANDOFFS, MODES, MOST_QUEUES, handoff_word, mode_word};
 pub use route::{Branch, Route, Via};
 pub use store::{Change, Making, Plan, Refusal, Snapshot, Store, View, in_order, name as key_name};

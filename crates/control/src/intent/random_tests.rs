@@ -48,7 +48,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
     );
     lines.extend(r.graph().punt_reasons().iter().map(|reason| format!("{} {}", reason.name, reason.rate())));
-    lines.extend([Kind::Full, Kind::Shallow].map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
+    lines.extend(Kind::ALL.map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
     lines.sort();
     lines
 }
@@ -283,8 +283,7 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
             (Key::NeighborBounds(family), Value::NeighborBounds(NeighborBounds { limit, age }))
         }),
-        1 => (any::<bool>(), prop::option::of(1u32..31), prop::option::of(1u32..9)).prop_map(|(full, timeout, datagrams)| {
-            let kind = if full { Kind::Full } else { Kind::Shallow };
+        1 => (prop::sample::select(&Kind::ALL[..]), prop::option::of(1u32..31), prop::option::of(1u32..9)).prop_map(|(kind, timeout, datagrams)| {
             let bounds = Reassembly { timeout, datagrams, ..Reassembly::default() };
             (Key::Reassembly(kind), Value::Reassembly(bounds))
         }),
@@ -405,7 +404,7 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
 fn the_random_world_has_everything() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = BTreeMap::new();
-    for _ in 0..45 {
+    for _ in 0..60 {
         let steps = steps(60).new_tree(&mut runner).unwrap().current();
         let (_, store) = walked(steps).unwrap();
         for (key, _) in store.iter() {

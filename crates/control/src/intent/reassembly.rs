@@ -20,14 +20,6 @@ pub struct Reassembly {
     pub buffers: Option<u32>,
 }
 
-/// The name of a kind in commands.
-pub fn name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Full => "ip4-full-reassembly",
-        Kind::Shallow => "ip4-sv-reassembly",
-    }
-}
-
 impl Reassembly {
     /// The limits that follow.
     pub fn limits(self, kind: Kind, abilities: &Abilities) -> Limits {
@@ -57,6 +49,6 @@ impl Reassembly {
             ("max-buffers", self.buffers),
         ];
         let given = words.iter().filter_map(|(word, value)| value.map(|v| format!(" {word} {v}")));
-        format!("set {}{}", name(kind), given.collect::<String>())
+        format!("set {}{}", kind.name(), given.collect::<String>())
     }
 }

@@ -580,7 +580,7 @@ pub fn name(key: &Key) -> String {
         Key::Unnumbered(i) => format!("the addresses that {i} uses"),
         Key::Addresses(i) => format!("the addresses of {i}"),
         Key::Neighbor(i, ip) => format!("neighbor {ip} on {i}"),
-        Key::Reassembly(kind) => super::reassembly_name(*kind).to_string(),
+        Key::Reassembly(kind) => kind.name().to_string(),
         Key::Route(t, p) => format!("route {p} in table {t}"),
     }
 }

@@ -10,20 +10,21 @@ use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::extension::{
     Chain, Extension, ExtensionError, Extensions, Fragment, Routing, check_options, is_extension,
 };
+use wire::icmpv6::kind;
 use wire::{Ipv6Header, ipv6, protocol};
 
 use super::{Registry, options6};
 use crate::Tables;
 use crate::icmp::Cause;
 
-edges! { pub enum Next { Report = "ip6-icmp-error" } }
+edges! { pub enum Next { Report = "ip6-icmp-error", Reassemble = "ip6-full-reassembly" } }
 reasons! {
     pub enum Reason {
         Length = "bad-length", Error, "the IPv6 header and the packet do not agree about lengths";
         Truncated = "truncated-header", Error, "an extension header does not end within the packet, or within its first buffer";
         Long = "long-headers", Warn, "there are more than 8 extension headers, or more than 215 bytes of them";
         Options = "bad-options", Info, "a header has too many options, or an unknown one that says that the packet is not to be reported";
-        Fragment = "fragment", Warn, "the packet is a fragment";
+        Neighbor = "fragmented-neighbor-discovery", Warn, "a message of Neighbor Discovery with a fragment header (RFC 6980)";
         Nothing = "no-next-header", Info, "the packet says that nothing follows its headers";
     }
 }
@@ -36,6 +37,19 @@ pub struct Ip6Local {
 enum Fault {
     Drop(Reason),
     Report(Cause),
+    /// It is a piece of a datagram.
+    Piece,
+}
+
+impl From<ExtensionError> for Fault {
+    fn from(error: ExtensionError) -> Fault {
+        match error {
+            // To be treated as an unknown protocol (RFC 8200 section 4).
+            ExtensionError::HopByHop(_) => Fault::Report(Cause::ProtocolUnreachable),
+            ExtensionError::Headers | ExtensionError::Length => Fault::Drop(Reason::Long),
+            ExtensionError::Truncated | ExtensionError::FirstFragment => Fault::Drop(Reason::Truncated),
+        }
+    }
 }
 
 impl Ip6Local {
@@ -60,6 +74,7 @@ impl Ip6Local {
                 Ok(found) => (protocol, l4) = found,
                 Err(Fault::Drop(reason)) => return Verdict::Drop(reason),
                 Err(Fault::Report(cause)) => return report(p, cause),
+                Err(Fault::Piece) => return Verdict::Next(Next::Reassemble),
             }
         }
         p.set_l4_offset(l4);
@@ -91,13 +106,7 @@ fn upper_layer(p: &mut Packet<'_>) -> Result<(u8, u8), Fault> {
     while is_understood(headers.protocol())
         && let Some(header) = headers.next()
     {
-        let header = header.map_err(|error| match error {
-            // To be treated as an unknown protocol (RFC 8200 section 4).
-            ExtensionError::HopByHop(_) => Fault::Report(Cause::ProtocolUnreachable),
-            ExtensionError::Headers | ExtensionError::Length => Fault::Drop(Reason::Long),
-            ExtensionError::Truncated | ExtensionError::FirstFragment => Fault::Drop(Reason::Truncated),
-        })?;
-        check(p, &header, to_group)?;
+        check(p, &header?, to_group)?;
     }
     let l4 = u8::try_from(headers.at()).map_err(|_| Fault::Drop(Reason::Long))?;
     Ok((headers.protocol(), l4))
@@ -114,24 +123,31 @@ fn check(p: &Packet<'_>, header: &Extension<'_>, to_group: bool) -> Result<(), F
     if let Some(at) = Routing::of(header).and_then(|routing| routing.refused_at()) {
         return Err(Fault::Report(Cause::ParameterProblem(at as u16)));
     }
-    match Fragment::of(header) {
-        // One that is the whole datagram is as good as a packet without the header (RFC 6946).
-        Some(fragment) if !fragment.is_atomic() => Err(piece(p, &fragment)),
-        _ => Ok(()),
+    let Some(fragment) = Fragment::of(header) else { return Ok(()) };
+    if fragment.offset == 0 {
+        check_first(p, &fragment)?;
     }
+    // One that is the whole datagram is as good as a packet without the header (RFC 6946).
+    if fragment.is_atomic() { Ok(()) } else { Err(Fault::Piece) }
 }
 
-/// What becomes of a piece of a datagram. The first must have all headers in it (RFC 7112 section 5).
-fn piece(p: &Packet<'_>, fragment: &Fragment) -> Fault {
-    let incomplete = match Chain::of(p.bytes()) {
-        Ok(chain) => !chain.whole,
-        Err(error) => error == ExtensionError::FirstFragment,
+/// Whether a first fragment has all headers in it (RFC 7112 section 5), and what may be fragmented behind them.
+fn check_first(p: &Packet<'_>, fragment: &Fragment) -> Result<(), Fault> {
+    let chain = match Chain::of(p.bytes()) {
+        Ok(chain) if chain.whole || !fragment.more => chain,
+        // What is missing may be in another buffer.
+        Ok(_) | Err(ExtensionError::FirstFragment) if p.flags().any(Flags::CHAINED) => {
+            return Err(Fault::Drop(Reason::Truncated));
+        }
+        Ok(_) | Err(ExtensionError::FirstFragment) => return Err(Fault::Report(Cause::IncompleteHeaders)),
+        Err(error) if fragment.more => return Err(error.into()),
+        // Who goes on through the headers finds out.
+        Err(_) => return Ok(()),
     };
-    // What is missing may be in another buffer.
-    if fragment.offset == 0 && incomplete && !p.flags().any(Flags::CHAINED) {
-        return Fault::Report(Cause::IncompleteHeaders);
-    }
-    Fault::Drop(Reason::Fragment)
+    let neighbor_discovery = kind::ROUTER_SOLICITATION..=kind::REDIRECT;
+    let kind = p.bytes().get(chain.offset).filter(|_| chain.protocol == protocol::ICMPV6);
+    let forbidden = kind.is_some_and(|kind| neighbor_discovery.contains(kind));
+    if forbidden { Err(Fault::Drop(Reason::Neighbor)) } else { Ok(()) }
 }
 
 /// Where the byte is that names what this router does not speak, in a packet for itself.

@@ -197,18 +197,21 @@ fn rfc6946_an_atomic_fragment_is_whole() {
     assert_eq!(found(&atomic.extension(DESTINATION_OPTIONS, &[])), (UDP, 56));
 }
 
+/// Where a packet goes that is neither dropped nor reported nor anybody's.
+fn is_piece(packet: &PacketBuilder) -> bool {
+    let out = send(&packet.build());
+    (out.node.as_str(), out.reason) == ("ip6-full-reassembly", None)
+}
+
 #[test]
-fn fragments_are_dropped() {
+fn fragments_are_put_together() {
     for (offset, more) in [(0, true), (1, true), (1, false), (0x1fff, false)] {
-        let piece = packet(OWN).payload(&[1; 64]).fragment(offset, more);
-        assert_eq!(dropped(&piece.build()), "fragment", "{offset} {more}");
+        assert!(is_piece(&packet(OWN).payload(&[1; 64]).fragment(offset, more)), "{offset} {more}");
     }
     // Behind the header of a later one there is no header, whatever it says.
-    let later = with(&[(FRAGMENT, &[0, 8, 0, 0, 0, 1]), (ROUTING, &[0, 1])]);
-    assert_eq!(dropped(&later.build()), "fragment");
+    assert!(is_piece(&with(&[(FRAGMENT, &[0, 8, 0, 0, 0, 1]), (ROUTING, &[0, 1])])));
     // Nor does an atomic fragment make a piece of one whole.
-    let nested = with(&[(FRAGMENT, &[0; 6]), (FRAGMENT, &[0, 8, 0, 0, 0, 1])]);
-    assert_eq!(dropped(&nested.build()), "fragment");
+    assert!(is_piece(&with(&[(FRAGMENT, &[0; 6]), (FRAGMENT, &[0, 8, 0, 0, 0, 1])])));
 }
 
 #[test]
@@ -219,10 +222,35 @@ fn rfc7112_5_a_first_fragment_has_all_headers() {
         cut[4..6].copy_from_slice(&((len - 40) as u16).to_be_bytes());
         let out = send(&cut);
         let whole = len >= 56 + 8;
-        let expected = if whole { ("ip6-local", Some("fragment")) } else { ("ip6-icmp-error", None) };
-        assert_eq!((out.node.as_str(), out.reason), expected, "{len}");
+        let expected = if whole { "ip6-full-reassembly" } else { "ip6-icmp-error" };
+        assert_eq!((out.node.as_str(), out.reason), (expected, None), "{len}");
         assert!(whole || Cause::from_raw(out.record.fwd) == Cause::IncompleteHeaders);
     }
+    // Nor may it have any that are out of place once it is whole, or more than this router passes over.
+    assert_eq!(
+        reported(&with(&[(FRAGMENT, &[0, 1, 0, 0, 0, 1]), (HOP_BY_HOP, &[])])),
+        Cause::ProtocolUnreachable
+    );
+    let mut many = vec![(FRAGMENT, &[0, 1, 0, 0, 0, 1][..])];
+    many.resize(9, (ROUTING, &[0; 6]));
+    assert_eq!(dropped(&with(&many).build()), "long-headers");
+}
+
+#[test]
+fn rfc6980_5_neighbor_discovery_is_not_fragmented() {
+    let message = |kind| PacketBuilder::ipv6(HOST, OWN).icmp(kind, 0, 0).payload(&[0; 32]);
+    for kind in 133..=137 {
+        for more in [false, true] {
+            for b in
+                [message(kind).fragment(0, more), message(kind).fragment(0, more).extension(ROUTING, &[])]
+            {
+                assert_eq!(dropped(&b.build()), "fragmented-neighbor-discovery", "{kind} {more}");
+            }
+        }
+        assert_eq!(found(&message(kind)), (ICMPV6, 40));
+    }
+    assert_eq!(found(&message(128).fragment(0, false)), (ICMPV6, 48));
+    assert!(is_piece(&message(128).fragment(0, true)));
 }
 
 #[test]
@@ -240,6 +268,18 @@ fn headers_that_are_cut_off_are_dropped() {
     }
 }
 
+/// As what a piece of a datagram is reported: a first one may have no hop-by-hop options behind its fragment header, as far as
+/// headers are looked at.
+fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
+    let is_first = |body: &[u8; 6]| body[0] == 0 && body[1] & !7 == 0;
+    let read = behind.iter().scan(is_first(fragment), |go_on, (kind, body)| {
+        let header = go_on.then_some(*kind);
+        *go_on &= *kind != FRAGMENT || is_first(body);
+        header
+    });
+    read.into_iter().any(|kind| kind == HOP_BY_HOP).then_some(Cause::ProtocolUnreachable)
+}
+
 /// What becomes of a packet with these headers, each of 8 bytes and in front of UDP; one after the other.
 fn plain(headers: &[(u8, [u8; 6])]) -> Result<u32, Option<Cause>> {
     for (i, (kind, body)) in headers.iter().enumerate() {
@@ -249,7 +289,9 @@ fn plain(headers: &[(u8, [u8; 6])]) -> Result<u32, Option<Cause>> {
             AH | MOBILITY => return Err(Some(Cause::ProtocolUnreachable)),
             _ if i == 8 => return Err(None),
             ROUTING if body[1] != 0 => return Err(Some(Cause::ParameterProblem(at + 2))),
-            FRAGMENT if body[0] != 0 || body[1] & !6 != 0 => return Err(None),
+            FRAGMENT if body[0] != 0 || body[1] & !6 != 0 => {
+                return Err(misplaced(body, &headers[i + 1..8.min(headers.len())]));
+            }
             DESTINATION_OPTIONS => match body[0] >> 6 {
                 _ if body[1] != 4 => return Err(Some(Cause::ParameterProblem(at + 2))),
                 0 => {}
@@ -302,7 +344,7 @@ proptest! {
             prop_assert_eq!(out.bytes.len(), 40 + rest.len());
             prop_assert!(out.record.fwd as usize <= out.bytes.len());
         } else {
-            prop_assert!(out.reason.is_some() || out.node == "ip6-icmp-error");
+            prop_assert!(out.reason.is_some() || ["ip6-icmp-error", "ip6-full-reassembly"].contains(&out.node.as_str()));
         }
     }
 }

@@ -228,7 +228,7 @@ impl Router {
             tx_ports,
         };
         router.shards.set(Shards::default().shared_out(workers.len()));
-        for kind in [Kind::Full, Kind::Shallow] {
+        for kind in Kind::ALL {
             router.set_reassembly(kind, reassembly_defaults(kind, router.pool.stats().total))?;
         }
         Ok(Parts { router, workers })

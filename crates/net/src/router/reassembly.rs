@@ -1,7 +1,9 @@
 //! Fragments that wait: their limits, and the end of their time.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::{Router, RouterError};
-use crate::ip::reassembly::{EXPIRE, Kind, Limits, MOST_FRAGMENTS};
+use crate::ip::reassembly::{Fragmented, Kind, Limits, MOST_FRAGMENTS};
 
 /// Of so many buffers, one may be in fragments of each kind of reassembly, as long as nobody says otherwise.
 const SHARE: usize = 8;
@@ -53,11 +55,16 @@ impl Router {
 
     /// Tells a worker when the time of some datagrams is over. One that cannot be told now is told in the next turn.
     pub(super) fn expire_fragments(&mut self, now: u64) {
+        self.expire_fragments_of::<Ipv4Addr>(now);
+        self.expire_fragments_of::<Ipv6Addr>(now);
+    }
+
+    fn expire_fragments_of<A: Fragmented>(&mut self, now: u64) {
         // From the reserve: it may be the waiting fragments that have all buffers.
-        if self.tables.reassembly.is_due(now)
+        if self.tables.reassembly.is_due::<A>(now)
             && let Some(message) = self.last_packet(&[])
         {
-            self.send(0, EXPIRE, message);
+            self.send(0, A::EXPIRE, message);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Packets as a script describes them: well-formed ones, and such that something happened to.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Gso, GsoKind};
 use wire::arp::{ArpPacket, Operation};
@@ -153,7 +153,12 @@ const EXTENSIONS: [u8; 8] = [
 ];
 
 fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
-    let (src, dst) = (s.address6(), s.address6());
+    // Pieces that fit together, now and then, for the router.
+    let piece = s.one_in(6);
+    let (src, dst) = match piece {
+        true => (Ipv6Addr::from_bits(own6(0).to_bits() + 1), s.pick(&[own6(0), own6(0), own6(1)])),
+        false => (s.address6(), s.address6()),
+    };
     let group = wire::ipv6::multicast_mac(dst.to_bits());
     let station = if dst.is_multicast() { group } else { destination(s, to) };
     let mut b = PacketBuilder::ipv6(src, dst).ethernet(s.mac(), station);
@@ -169,7 +174,11 @@ fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
             b = b.extension(kind, s.bytes(len));
         }
     }
-    if s.one_in(8) {
+    if piece {
+        b = b
+            .fragment(s.pick(&[0, 0, 1, 2, 126]), s.one_in(2))
+            .payload(&[s.u8(); 1000][..s.pick(&[0, 1, 8, 992, 1000])]);
+    } else if s.one_in(8) {
         b = b.fragment(s.pick(&[0, 0, 1, 0x1fff]), s.one_in(2));
     }
     b = match s.below(8) {

@@ -280,9 +280,9 @@ impl World {
         for far in &self.links {
             far.line().room = usize::MAX;
         }
-        // Fragments wait for half a minute; a next hop is asked for a few seconds, and what is then reported may wait for
+        // Fragments wait for a minute at most; a next hop is asked for a few seconds, and what is then reported may wait for
         // another one.
-        for _ in 0..60 {
+        for _ in 0..90 {
             self.now += 1000 * MS;
             self.turn();
             self.router.poll(self.now);

@@ -43,6 +43,7 @@ const TECH_SUPPORT: &[&str] = &[
     "show ip6 neighbors max 200",
     "show ip4-full-reassembly",
     "show ip4-sv-reassembly",
+    "show ip6-full-reassembly",
     "show logging configuration",
     "show logging",
     "show event-logger all",

@@ -1,16 +1,22 @@
-//! `ip4-reassembly-expire`: told by the main thread that the time of some datagrams is over, drops what came of them. A
-//! datagram whose first fragment came is reported to its source (RFC 1122 section 3.3.2, RFC 792).
+//! `ip4-reassembly-expire` and `ip6-reassembly-expire`: told by the main thread that the time of some datagrams is over, drop what came
+//! of them. A datagram whose first fragment came is reported to its source (RFC 1122 section 3.3.2, RFC 792; RFC 8200 section 4.5).
+
+use std::marker::PhantomData;
 
 use buf::Frame;
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 
 use super::Reassembly;
+use super::family::Fragmented;
 use crate::icmp::Cause;
 
 /// Datagrams of a shard that go at once; the main thread tells again if there are more.
 const MOST: usize = 64;
 
-edges! { pub enum Next { Report = "ip4-icmp-error" } }
+edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    pub enum Next { Report = "ip4-icmp-error" }
+}
 reasons! {
     pub enum Reason {
         Full = "full-timed-out", Warn, "other fragments of its datagram, which is for this router, did not come in time";
@@ -18,24 +24,26 @@ reasons! {
     }
 }
 
-pub struct Ip4ReassemblyExpire {
+pub struct ReassemblyExpire<A> {
     tables: Reassembly,
+    family: PhantomData<A>,
 }
 
-impl Ip4ReassemblyExpire {
-    pub fn new(tables: &Reassembly) -> Ip4ReassemblyExpire {
-        Ip4ReassemblyExpire { tables: tables.clone() }
+impl<A: Fragmented> ReassemblyExpire<A> {
+    pub fn new(tables: &Reassembly) -> ReassemblyExpire<A> {
+        ReassemblyExpire { tables: tables.clone(), family: PhantomData }
     }
 }
 
-impl FrameNode for Ip4ReassemblyExpire {
-    const NAME: &'static str = super::EXPIRE;
+impl<A: Fragmented> FrameNode for ReassemblyExpire<A> {
+    const NAME: &'static str = A::EXPIRE;
     type Next = Next;
     type Drop = Reason;
+    const EDGES: &'static [&'static str] = &[A::NODES.report];
 
     fn run(&mut self, cx: &mut Cx<'_>, _: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut went = 0;
-        for mut table in self.tables.full().each() {
+        for mut table in A::full(&self.tables).each() {
             table.expire(cx.now, MOST, |first, mut held| {
                 went += 1;
                 if first {
@@ -46,7 +54,7 @@ impl FrameNode for Ip4ReassemblyExpire {
                 }
             });
         }
-        for mut table in self.tables.shallow().each() {
+        for mut table in A::shallow(&self.tables).into_iter().flat_map(|shards| shards.each()) {
             table.expire(cx.now, MOST, |held| {
                 went += 1;
                 out.drop(Reason::Shallow, held);

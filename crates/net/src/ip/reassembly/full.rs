@@ -1,20 +1,26 @@
-//! `ip4-full-reassembly`: makes datagrams for this router whole again (RFC 791 section 3.2, RFC 1812 section 4.2.2.8).
+//! `ip4-full-reassembly` and `ip6-full-reassembly`: make datagrams for this router whole again (RFC 791 section 3.2, RFC 1812
+//! section 4.2.2.8; RFC 8200 section 4.5).
 //!
-//! In comes from `ip4-local`: a fragment with its whole IPv4 header in the first segment, as long as the header says. A whole
-//! datagram is the chain of the buffers that its fragments came in, with the header of the first.
+//! In comes from `ip4-local` or `ip6-local`: a fragment with all its headers in the first segment, as long as the header says. A whole
+//! datagram is the chain of the buffers that its fragments came in, with the headers of the first.
 
-use buf::{Cache, Flags, Frame, Held, Packet};
+use std::marker::PhantomData;
+
+use buf::{Cache, Flags, Frame, Held};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use wire::ipv4::{self, Ipv4Header};
 
+use super::family::Fragmented;
 use super::table::Whole;
-use super::{Fragment, Key, MOST_FRAGMENTS, Reassembly};
+use super::{MOST_FRAGMENTS, Reassembly};
 
 /// ECN code points, one bit each: not capable, and "congestion experienced".
 const NOT_ECT: u8 = 1 << 0;
 const CE: u8 = 1 << 3;
 
-edges! { pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local" } }
+edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local", Report = "ip4-icmp-error" }
+}
 reasons! {
     pub enum Reason {
         Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes";
@@ -31,20 +37,26 @@ reasons! {
 }
 
 /// The node. `parts` is empty between two packets.
-pub struct Ip4FullReassembly {
+pub struct FullReassembly<A> {
     tables: Reassembly,
     parts: Vec<Held>,
+    family: PhantomData<A>,
 }
 
-impl Ip4FullReassembly {
-    pub fn new(tables: &Reassembly) -> Ip4FullReassembly {
-        Ip4FullReassembly { tables: tables.clone(), parts: Vec::with_capacity(MOST_FRAGMENTS) }
+impl<A: Fragmented> FullReassembly<A> {
+    pub fn new(tables: &Reassembly) -> FullReassembly<A> {
+        let parts = Vec::with_capacity(MOST_FRAGMENTS);
+        FullReassembly { tables: tables.clone(), parts, family: PhantomData }
     }
 
     /// Puts the parts together, from the last to the first. After an error what is left of them lies in `parts` again.
     fn join(&mut self, whole: Whole, bufs: &mut Cache) -> Result<Held, Reason> {
+        let congested = whole.ecn & CE != 0;
+        if congested && whole.ecn & NOT_ECT != 0 {
+            return Err(Reason::Ecn);
+        }
         let first = self.parts.first_mut().ok_or(Reason::Malformed)?;
-        make_whole(&mut first.packet(), whole)?;
+        A::make_whole(&mut first.packet(), whole.len, congested)?;
         let mut link = Flags::NONE;
         loop {
             let mut last = self.parts.pop().ok_or(Reason::Malformed)?;
@@ -54,7 +66,7 @@ impl Ip4FullReassembly {
                 p.set_flags(p.flags() | link);
                 return Ok(last);
             };
-            let header = p.peek::<Ipv4Header>().header_len();
+            let header = A::fragment(&mut p).map_or(0, |(_, fragment)| fragment.header as usize);
             let appended = if p.advance(header) { before.packet().append(last, bufs) } else { Err(last) };
             self.parts.push(before);
             if let Err(last) = appended {
@@ -65,27 +77,12 @@ impl Ip4FullReassembly {
     }
 }
 
-/// Makes the header of the first fragment that of the whole datagram.
-fn make_whole(p: &mut Packet<'_>, whole: Whole) -> Result<(), Reason> {
-    let h = p.peek::<Ipv4Header>();
-    let total = u16::try_from(h.header_len() + whole.len as usize).map_err(|_| Reason::TooLong)?;
-    if whole.ecn & CE != 0 {
-        if whole.ecn & NOT_ECT != 0 {
-            return Err(Reason::Ecn);
-        }
-        h.set_tos(h.tos() | 3);
-    }
-    h.set_total_len(total);
-    // No "don't fragment" either: what is made of the datagram, an echo reply, may be cut as the datagram was.
-    h.set_flags_fragment(0);
-    if ipv4::write_checksum(p.bytes_mut()) { Ok(()) } else { Err(Reason::Malformed) }
-}
-
-impl FrameNode for Ip4FullReassembly {
-    const NAME: &'static str = super::FULL;
+impl<A: Fragmented> FrameNode for FullReassembly<A> {
+    const NAME: &'static str = A::FULL;
     type Next = Next;
     type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const EDGES: &'static [&'static str] = &[A::NODES.lookup, A::NODES.local, A::NODES.report];
+    const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         out.each(frame, |_, p| {
@@ -98,12 +95,18 @@ impl FrameNode for Ip4FullReassembly {
         let mut p = held.packet();
         // It looks up again when it goes on: what was found is not valid beyond this turn.
         p.set_fwd(0);
-        let (fragment, key) = (Fragment::of(&mut p), Key::new(p.fib(), p.peek()));
-        let mut table = self.tables.full().lock(&key);
+        let Some((key, fragment)) = A::fragment(&mut p) else { return out.drop(Reason::Malformed, held) };
+        let mut table = A::full(&self.tables).lock(&key);
         let mut went = 0;
-        let whole = table.add(cx.now, key, fragment, held, |reason, held| {
+        let whole = table.add(cx.now, key, fragment, held, |reason, mut held| {
             went += 1;
-            out.drop(reason, held);
+            match A::fault(&fragment, reason) {
+                Some(cause) => {
+                    held.packet().set_fwd(cause.to_raw());
+                    out.emit(Next::Report, held);
+                }
+                None => out.drop(reason, held),
+            }
         });
         if let Some(whole) = whole {
             table.take(whole, |part| self.parts.push(part));
@@ -113,9 +116,7 @@ impl FrameNode for Ip4FullReassembly {
         let Some(whole) = whole else { return };
         match self.join(whole, cx.bufs) {
             Ok(mut held) => {
-                let dst = held.packet().peek::<Ipv4Header>().dst_u32();
-                // Groups are in no lookup table.
-                let local = ipv4::is_multicast(dst);
+                let local = A::is_group(A::dst(held.packet().peek()));
                 out.emit(if local { Next::Local } else { Next::Lookup }, held);
             }
             Err(reason) => self.parts.drain(..).for_each(|part| out.drop(reason, part)),

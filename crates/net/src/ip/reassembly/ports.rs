@@ -4,10 +4,10 @@
 //! is over, since nobody counts its bytes here.
 
 use std::fmt::Write;
+use std::hash::Hash;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::Key;
 use super::shallow::Reason;
 use super::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
@@ -29,16 +29,17 @@ impl Ports {
     }
 }
 
-/// The ports of datagrams whose first fragment has come, and the fragments of others that wait for it.
-pub struct PortsOf<T> {
-    waiting: Waiting<Option<Ports>, T>,
+/// The ports of datagrams whose first fragment has come, and the fragments of others that wait for it; by
+/// the keys `K` of datagrams.
+pub struct PortsOf<K, T> {
+    waiting: Waiting<K, Option<Ports>, T>,
     /// Datagrams whose first fragment came.
     learned: u64,
 }
 
-impl<T> PortsOf<T> {
+impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
     /// Nothing is known.
-    pub fn new(limits: Limits) -> PortsOf<T> {
+    pub fn new(limits: Limits) -> PortsOf<K, T> {
         PortsOf { waiting: Waiting::new(limits), learned: 0 }
     }
 
@@ -47,7 +48,7 @@ impl<T> PortsOf<T> {
     pub fn first(
         &mut self,
         now: u64,
-        key: Key,
+        key: K,
         ports: Ports,
         item: T,
         mut each: impl FnMut(Result<Ports, Reason>, T),
@@ -70,7 +71,7 @@ impl<T> PortsOf<T> {
     pub fn later(
         &mut self,
         now: u64,
-        key: Key,
+        key: K,
         span: Span,
         item: T,
         mut each: impl FnMut(Result<Ports, Reason>, T),
@@ -90,7 +91,7 @@ impl<T> PortsOf<T> {
     }
 
     /// Where a datagram is, or its new place; `None` when there may be none.
-    fn at(&mut self, now: u64, key: Key, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
+    fn at(&mut self, now: u64, key: K, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
         if let Some(at) = self.waiting.find(&key) {
             return Some(at);
         }
@@ -123,7 +124,7 @@ impl<T> PortsOf<T> {
     }
 
     /// The datagrams, the oldest first.
-    pub fn views(&self) -> impl Iterator<Item = View<Option<Ports>>> {
+    pub fn views(&self) -> impl Iterator<Item = View<K, Option<Ports>>> {
         self.waiting.views()
     }
 

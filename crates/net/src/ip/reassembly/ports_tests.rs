@@ -3,20 +3,12 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wire::Ipv4Header;
 
-use super::Key;
 use super::ports::{Ports, PortsOf};
 use super::shallow::Reason;
 use super::waiting::{Limits, Span};
 
 const LIMITS: Limits = Limits { datagrams: 8, fragments: 4, buffers: 100, timeout: 3 };
-
-fn key(id: u16) -> Key {
-    let mut h = Ipv4Header::new([192, 0, 2, 9].into(), [192, 0, 2, 1].into(), 17, 0);
-    h.set_id(id);
-    Key::new(0, &h)
-}
 
 const SPAN: Span = Span { start: 8, end: 16, buffers: 1 };
 
@@ -48,8 +40,8 @@ proptest! {
                 (None, None) => d.1.push(n),
             }
             match first {
-                Some(p) => t.first(0, key(id), ports(p), n, |how, n| got.push((how, n))),
-                None => t.later(0, key(id), SPAN, n, |how, n| got.push((how, n))),
+                Some(p) => t.first(0, id, ports(p), n, |how, n| got.push((how, n))),
+                None => t.later(0, id, SPAN, n, |how, n| got.push((how, n))),
             }
             prop_assert_eq!(got, expected);
             prop_assert_eq!(t.fill().fragments as usize, plain.values().map(|d| d.1.len()).sum::<usize>());
@@ -63,15 +55,15 @@ proptest! {
 fn what_waits_in_vain_goes_and_what_was_known_is_forgotten() {
     let mut t = PortsOf::new(LIMITS);
     let mut out = Outcome::new();
-    t.later(0, key(1), SPAN, 0, |how, n| out.push((how, n)));
-    t.first(1, key(2), ports(5), 1, |how, n| out.push((how, n)));
+    t.later(0, 1, SPAN, 0, |how, n| out.push((how, n)));
+    t.first(1, 2, ports(5), 1, |how, n| out.push((how, n)));
     assert_eq!(out, [(Ok(ports(5)), 1)]);
     let mut gone = Vec::new();
     t.expire(2, 9, |n| gone.push(n));
     assert_eq!((gone.len(), t.due()), (0, Some(3)));
     t.expire(4, 9, |n| gone.push(n));
     assert_eq!((gone, t.due()), (vec![0], None));
-    t.later(5, key(2), SPAN, 2, |how, n| out.push((how, n)));
+    t.later(5, 2, SPAN, 2, |how, n| out.push((how, n)));
     assert_eq!(out.len(), 1, "it waits for a new first fragment");
     t.clear(|_| ());
 }
@@ -80,13 +72,13 @@ fn what_waits_in_vain_goes_and_what_was_known_is_forgotten() {
 fn the_oldest_go_when_there_is_no_room() {
     let mut t = PortsOf::new(Limits { datagrams: 2, buffers: 3, ..LIMITS });
     let mut out = Outcome::new();
-    for id in 0..3 {
-        t.later(0, key(id), SPAN, usize::from(id), |how, n| out.push((how, n)));
+    for id in 0u16..3 {
+        t.later(0, id, SPAN, usize::from(id), |how, n| out.push((how, n)));
     }
     assert_eq!(out, [(Err(Reason::Displaced), 0)]);
-    t.later(0, key(2), Span { buffers: 2, ..SPAN }, 3, |how, n| out.push((how, n)));
+    t.later(0, 2, Span { buffers: 2, ..SPAN }, 3, |how, n| out.push((how, n)));
     assert_eq!(out[1..], [(Err(Reason::Crowded), 1)]);
-    t.later(0, key(2), Span { buffers: 4, ..SPAN }, 4, |how, n| out.push((how, n)));
+    t.later(0, 2, Span { buffers: 4, ..SPAN }, 4, |how, n| out.push((how, n)));
     assert_eq!(out[2..], [(Err(Reason::Crowded), 4)]);
     t.clear(|_| ());
 }

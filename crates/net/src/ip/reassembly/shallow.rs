@@ -4,6 +4,8 @@
 //! Nothing is put together: fragments go on one by one, each with the ports in a field of the packet and the flow hash of the
 //! connection, in their place among the packets that are whole. What comes too early waits, bounded in number and time.
 
+use std::net::Ipv4Addr;
+
 use buf::{FeatureField, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::flow::FiveTuple;
@@ -11,7 +13,7 @@ use wire::icmpv4::kind;
 use wire::{Ipv4Header, protocol};
 
 use super::ports::Ports;
-use super::{Fragment, Key, Reassembly, SHALLOW};
+use super::{Fragmented, Reassembly, SHALLOW};
 
 edges! { pub enum Next { Continue = "next-feature" } }
 reasons! {
@@ -68,16 +70,15 @@ impl FrameNode for Ip4SvReassembly {
 
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let mut p = held.packet();
-        let (fragment, key) = (Fragment::of(&mut p), Key::new(p.fib(), p.peek()));
-        if fragment.check().is_err() {
+        let Some((key, fragment)) = Ipv4Addr::fragment(&mut p).filter(|(_, f)| f.check().is_ok()) else {
             return out.drop(Reason::Malformed, held);
-        }
+        };
         let is_tcp = p.peek::<Ipv4Header>().protocol() == protocol::TCP;
         if is_tcp && fragment.span.start == 8 {
             return out.drop(Reason::Tiny, held);
         }
         let first = (fragment.span.start == 0).then(|| ports(&mut p));
-        let mut table = self.tables.shallow().lock(&key);
+        let mut table = self.tables.shallow4().lock(&key);
         let (mut went, field) = (0, self.field);
         let each = |outcome: Result<Ports, Reason>, mut held: Held| {
             went += 1;

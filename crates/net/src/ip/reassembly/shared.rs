@@ -1,41 +1,59 @@
 //! The tables as workers and main thread share them.
 
-use std::hash::BuildHasher;
-use std::net::Ipv4Addr;
+use std::hash::{BuildHasher, Hash};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use buf::Held;
 use infra::hash::{Seeded, bucket};
 
-use super::Key;
+use super::family::Fragmented;
 use super::ports::{Ports, PortsOf};
 use super::table::Datagrams;
 use super::waiting::{Fill, Limits, View};
+use super::{Key, SHALLOW as SHALLOW4};
 
 /// Locks of a table, each with its share of the limits.
 const SHARDS: u32 = 4;
 const SECOND: u64 = 1_000_000_000;
-/// Reassembly: time out of RFC 791 and RFC 1122 section 3.3.2 are 15 s and 60 s; this is between the two. The largest
+/// Reassembly: the times of RFC 791 and RFC 1122 section 3.3.2 are 15 s and 60 s; this is between the two. The largest
 /// datagram comes in 119 fragments over links of 576 bytes.
-const FULL: Limits = Limits { datagrams: 1024, fragments: 128, buffers: 2048, timeout: 30 * SECOND };
+const FULL4: Limits = Limits { datagrams: 1024, fragments: 128, buffers: 2048, timeout: 30 * SECOND };
+/// The time of RFC 8200 section 4.5.
+const FULL6: Limits = Limits { timeout: 60 * SECOND, ..FULL4 };
 /// Shallow virtual reassembly: fragments come close to each other, or in vain, and there are many more datagrams.
 const SHALLOW: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
-/// One of the two kinds of reassembly.
+/// One of the kinds of reassembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Datagrams for this router become whole.
-    Full,
-    /// Fragments that are forwarded learn the ports of the first.
-    Shallow,
+    /// IPv4 datagrams for this router become whole.
+    Full4,
+    /// IPv6 datagrams for this router become whole.
+    Full6,
+    /// Fragments of IPv4 that are forwarded learn the ports of the first.
+    Shallow4,
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Full4, Kind::Full6, Kind::Shallow4];
+
+    /// The name of the node that does it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Full4 => Ipv4Addr::FULL,
+            Kind::Full6 => Ipv6Addr::FULL,
+            Kind::Shallow4 => SHALLOW4,
+        }
+    }
+
     /// The limits without regard to how many buffers there are.
     pub fn defaults(self) -> Limits {
         match self {
-            Kind::Full => FULL,
-            Kind::Shallow => SHALLOW,
+            Kind::Full4 => FULL4,
+            Kind::Full6 => FULL6,
+            Kind::Shallow4 => SHALLOW,
         }
     }
 }
@@ -55,13 +73,13 @@ pub struct DatagramView {
     /// VRF.
     pub fib: u16,
     /// Source address.
-    pub src: Ipv4Addr,
+    pub src: IpAddr,
     /// Destination address.
-    pub dst: Ipv4Addr,
-    /// IP protocol.
-    pub protocol: u8,
+    pub dst: IpAddr,
+    /// IP protocol, where every fragment says it: in IPv4.
+    pub protocol: Option<u8>,
     /// Identification.
-    pub id: u16,
+    pub id: u32,
     /// When its first fragment came: nanoseconds of the monotonic clock.
     pub since: u64,
     /// Fragments that wait.
@@ -73,14 +91,16 @@ pub struct DatagramView {
 }
 
 impl DatagramView {
-    fn new<C>(view: &View<C>, ports: Option<Ports>) -> DatagramView {
-        let Key { addresses, rest } = view.key;
+    fn new<A: Fragmented, C>(view: &View<Key<A>, C>, ports: Option<Ports>) -> DatagramView {
+        let key = &view.key;
+        let address = |scoped| -> IpAddr { A::from_bits(A::unscoped(scoped).0).into() };
+        let src = address(key.src);
         DatagramView {
-            fib: (rest >> 32) as u16,
-            src: Ipv4Addr::from_bits((addresses >> 32) as u32),
-            dst: Ipv4Addr::from_bits(addresses as u32),
-            protocol: (rest >> 16) as u8,
-            id: rest as u16,
+            fib: key.fib(),
+            src,
+            dst: address(key.dst),
+            protocol: src.is_ipv4().then_some(key.protocol()),
+            id: key.id(),
             since: view.since,
             fragments: view.fill.fragments,
             buffers: view.fill.buffers,
@@ -89,8 +109,52 @@ impl DatagramView {
     }
 }
 
+/// What the main thread asks of a shard, whatever is in it.
+trait Shard {
+    fn set_limits(&mut self, limits: Limits);
+    fn totals(&self) -> Totals;
+    fn views(&self) -> Vec<DatagramView>;
+    fn clear(&mut self);
+}
+
+impl<A: Fragmented> Shard for Datagrams<Key<A>, Held> {
+    fn set_limits(&mut self, limits: Limits) {
+        Datagrams::set_limits(self, limits);
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { fill: self.fill(), completed: self.completed() }
+    }
+
+    fn views(&self) -> Vec<DatagramView> {
+        Datagrams::views(self).map(|v| DatagramView::new(&v, None)).collect()
+    }
+
+    fn clear(&mut self) {
+        Datagrams::clear(self, Held::discard);
+    }
+}
+
+impl<A: Fragmented> Shard for PortsOf<Key<A>, Held> {
+    fn set_limits(&mut self, limits: Limits) {
+        PortsOf::set_limits(self, limits);
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { fill: self.fill(), completed: self.learned() }
+    }
+
+    fn views(&self) -> Vec<DatagramView> {
+        PortsOf::views(self).map(|v| DatagramView::new(&v, v.state)).collect()
+    }
+
+    fn clear(&mut self) {
+        PortsOf::clear(self, Held::discard);
+    }
+}
+
 /// A table in shards.
-pub(super) struct Shards<S> {
+pub struct Shards<S> {
     /// Secret, so that nobody can choose datagrams that share one lock and its limits.
     seed: Seeded,
     shards: Vec<Mutex<S>>,
@@ -102,7 +166,7 @@ impl<S> Shards<S> {
     }
 
     /// The shard that has what is known of a datagram.
-    pub(super) fn lock(&self, key: &Key) -> MutexGuard<'_, S> {
+    pub(super) fn lock(&self, key: &impl Hash) -> MutexGuard<'_, S> {
         let hash = self.seed.hash_one(key);
         lock(&self.shards[bucket((hash >> 32) as u32, SHARDS) as usize])
     }
@@ -126,33 +190,49 @@ fn share(limits: Limits) -> Limits {
     }
 }
 
-/// Both tables. Clones are the same tables.
+/// All tables. Clones are the same tables.
 #[derive(Clone)]
 pub struct Reassembly(Arc<Inner>);
 
 struct Inner {
-    full: Shards<Datagrams<Held>>,
-    shallow: Shards<PortsOf<Held>>,
-    limits: Mutex<[Limits; 2]>,
+    full4: Shards<Datagrams<Key<Ipv4Addr>, Held>>,
+    full6: Shards<Datagrams<Key<Ipv6Addr>, Held>>,
+    shallow4: Shards<PortsOf<Key<Ipv4Addr>, Held>>,
+    limits: Mutex<[Limits; Kind::ALL.len()]>,
 }
 
 impl Default for Reassembly {
     fn default() -> Reassembly {
         Reassembly(Arc::new(Inner {
-            full: Shards::new(|| Datagrams::new(share(FULL))),
-            shallow: Shards::new(|| PortsOf::new(share(SHALLOW))),
-            limits: Mutex::new([FULL, SHALLOW]),
+            full4: Shards::new(|| Datagrams::new(share(FULL4))),
+            full6: Shards::new(|| Datagrams::new(share(FULL6))),
+            shallow4: Shards::new(|| PortsOf::new(share(SHALLOW))),
+            limits: Mutex::new(Kind::ALL.map(Kind::defaults)),
         }))
     }
 }
 
+impl Inner {
+    fn each(&self, kind: Kind, mut what: impl FnMut(&mut dyn Shard)) {
+        match kind {
+            Kind::Full4 => self.full4.each().for_each(|mut s| what(&mut *s)),
+            Kind::Full6 => self.full6.each().for_each(|mut s| what(&mut *s)),
+            Kind::Shallow4 => self.shallow4.each().for_each(|mut s| what(&mut *s)),
+        }
+    }
+}
+
 impl Reassembly {
-    pub(super) fn full(&self) -> &Shards<Datagrams<Held>> {
-        &self.0.full
+    pub(super) fn full4(&self) -> &Shards<Datagrams<Key<Ipv4Addr>, Held>> {
+        &self.0.full4
     }
 
-    pub(super) fn shallow(&self) -> &Shards<PortsOf<Held>> {
-        &self.0.shallow
+    pub(super) fn full6(&self) -> &Shards<Datagrams<Key<Ipv6Addr>, Held>> {
+        &self.0.full6
+    }
+
+    pub(super) fn shallow4(&self) -> &Shards<PortsOf<Key<Ipv4Addr>, Held>> {
+        &self.0.shallow4
     }
 
     /// The limits of one kind.
@@ -164,58 +244,33 @@ impl Reassembly {
     /// with the next fragment that comes to it.
     pub fn set_limits(&self, kind: Kind, limits: Limits) {
         lock(&self.0.limits)[kind as usize] = limits;
-        match kind {
-            Kind::Full => self.0.full.each().for_each(|mut s| s.set_limits(share(limits))),
-            Kind::Shallow => self.0.shallow.each().for_each(|mut s| s.set_limits(share(limits))),
-        }
+        self.0.each(kind, |shard| shard.set_limits(share(limits)));
     }
 
-    /// Whether some datagram has waited too long at `now`.
-    pub fn is_due(&self, now: u64) -> bool {
-        let full = self.0.full.each().filter_map(|s| s.due());
-        full.chain(self.0.shallow.each().filter_map(|s| s.due())).any(|due| due <= now)
+    /// Whether some datagram of a family has waited too long at `now`.
+    pub(crate) fn is_due<A: Fragmented>(&self, now: u64) -> bool {
+        let full = A::full(self).each().filter_map(|s| s.due());
+        let shallow = A::shallow(self).into_iter().flat_map(Shards::each).filter_map(|s| s.due());
+        full.chain(shallow).any(|due| due <= now)
     }
 
     /// How much of one kind there is and was.
     pub fn totals(&self, kind: Kind) -> Totals {
-        let shards: Vec<Totals> = match kind {
-            Kind::Full => {
-                let totals =
-                    |s: MutexGuard<'_, Datagrams<Held>>| Totals { fill: s.fill(), completed: s.completed() };
-                self.0.full.each().map(totals).collect()
-            }
-            Kind::Shallow => {
-                let totals =
-                    |s: MutexGuard<'_, PortsOf<Held>>| Totals { fill: s.fill(), completed: s.learned() };
-                self.0.shallow.each().map(totals).collect()
-            }
-        };
-        shards.iter().fold(Totals::default(), |a, b| Totals {
-            fill: Fill {
-                datagrams: a.fill.datagrams + b.fill.datagrams,
-                fragments: a.fill.fragments + b.fill.fragments,
-                buffers: a.fill.buffers + b.fill.buffers,
-            },
-            completed: a.completed + b.completed,
-        })
+        let mut all = Totals::default();
+        self.0.each(kind, |shard| {
+            let Totals { fill, completed } = shard.totals();
+            all.fill.datagrams += fill.datagrams;
+            all.fill.fragments += fill.fragments;
+            all.fill.buffers += fill.buffers;
+            all.completed += completed;
+        });
+        all
     }
 
     /// The datagrams of one kind, the oldest first.
     pub fn views(&self, kind: Kind) -> Vec<DatagramView> {
-        let mut all: Vec<DatagramView> = match kind {
-            Kind::Full => {
-                let of = |s: MutexGuard<'_, Datagrams<Held>>| -> Vec<DatagramView> {
-                    s.views().map(|v| DatagramView::new(&v, None)).collect()
-                };
-                self.0.full.each().flat_map(of).collect()
-            }
-            Kind::Shallow => {
-                let of = |s: MutexGuard<'_, PortsOf<Held>>| -> Vec<DatagramView> {
-                    s.views().map(|v| DatagramView::new(&v, v.state)).collect()
-                };
-                self.0.shallow.each().flat_map(of).collect()
-            }
-        };
+        let mut all = Vec::new();
+        self.0.each(kind, |shard| all.extend(shard.views()));
         all.sort_by_key(|v| v.since);
         all
     }
@@ -223,7 +278,6 @@ impl Reassembly {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.full.each().for_each(|mut s| s.clear(Held::discard));
-        self.shallow.each().for_each(|mut s| s.clear(Held::discard));
+        Kind::ALL.into_iter().for_each(|kind| self.each(kind, |shard| shard.clear()));
     }
 }

@@ -4,9 +4,11 @@
 //! such, and which of two bytes is right cannot be told (RFC 5722 has it so for IPv6; RFC 8900 section 3.7). A fragment that
 //! comes twice with the same extent is a copy that the network made; it is dropped, and no more.
 
+use std::hash::Hash;
+
+use super::Fragment;
 use super::full::Reason;
 use super::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
-use super::{Fragment, Key};
 
 /// What is known of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,15 +33,15 @@ pub struct Whole {
     pub ecn: u8,
 }
 
-/// Datagrams that wait for more fragments.
-pub struct Datagrams<T> {
-    waiting: Waiting<Datagram, T>,
+/// Datagrams that wait for more fragments, by their keys `K`.
+pub struct Datagrams<K, T> {
+    waiting: Waiting<K, Datagram, T>,
     completed: u64,
 }
 
-impl<T> Datagrams<T> {
+impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
     /// No datagrams.
-    pub fn new(limits: Limits) -> Datagrams<T> {
+    pub fn new(limits: Limits) -> Datagrams<K, T> {
         Datagrams { waiting: Waiting::new(limits), completed: 0 }
     }
 
@@ -48,7 +50,7 @@ impl<T> Datagrams<T> {
     pub fn add(
         &mut self,
         now: u64,
-        key: Key,
+        key: K,
         fragment: Fragment,
         item: T,
         mut refuse: impl FnMut(Reason, T),
@@ -176,7 +178,7 @@ impl<T> Datagrams<T> {
     }
 
     /// The datagrams that wait, the oldest first.
-    pub fn views(&self) -> impl Iterator<Item = View<Datagram>> {
+    pub fn views(&self) -> impl Iterator<Item = View<K, Datagram>> {
         self.waiting.views()
     }
 

@@ -3,24 +3,17 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wire::Ipv4Header;
 
+use super::Fragment;
 use super::full::Reason;
 use super::table::Datagrams;
 use super::waiting::{Fill, Limits, Span};
-use super::{Fragment, Key};
 
 const SECOND: u64 = 1_000_000_000;
 const LIMITS: Limits = Limits { datagrams: 8, fragments: 6, buffers: 100, timeout: 30 * SECOND };
 
-fn key(id: u16) -> Key {
-    let mut h = Ipv4Header::new([192, 0, 2, 9].into(), [192, 0, 2, 1].into(), 17, 0);
-    h.set_id(id);
-    Key::new(0, &h)
-}
-
 fn fragment(start: u32, len: u32, more: bool) -> Fragment {
-    Fragment { span: Span { start, end: start + len, buffers: 1 }, more, header: 20, ecn: 0 }
+    Fragment { span: Span { start, end: start + len, buffers: 1 }, more, header: 20, counted: 20, ecn: 0 }
 }
 
 /// What became of fragments, by their numbers.
@@ -37,8 +30,8 @@ impl Outcome {
     }
 }
 
-fn add(t: &mut Datagrams<usize>, now: u64, id: u16, f: Fragment, n: usize, out: &mut Outcome) {
-    if let Some(whole) = t.add(now, key(id), f, n, |reason, n| out.refused.push((reason, n))) {
+fn add(t: &mut Datagrams<u16, usize>, now: u64, id: u16, f: Fragment, n: usize, out: &mut Outcome) {
+    if let Some(whole) = t.add(now, id, f, n, |reason, n| out.refused.push((reason, n))) {
         let mut parts = Vec::new();
         t.take(whole, |n| parts.push(n));
         out.whole.push(parts);

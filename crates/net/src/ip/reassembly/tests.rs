@@ -12,13 +12,15 @@ use wire::builder::PacketBuilder;
 use wire::flow::FiveTuple;
 use wire::{Ipv4Header, ipv4};
 
-use super::{EXPIRE, FULL, Kind, Limits, Ports, Reassembly, SHALLOW};
+use super::{Fragmented, Kind, Limits, Ports, Reassembly, SHALLOW};
 use crate::icmp::Cause;
 use crate::ip::local::Ip4Local;
 use crate::testing::{Bench, checksum};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const FULL: &str = Ipv4Addr::FULL;
+const EXPIRE: &str = Ipv4Addr::EXPIRE;
 /// Interface that packets come in by.
 const IN: u32 = 3;
 
@@ -60,7 +62,7 @@ fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
 /// Lets all that waits run out.
 fn run_out(h: &mut Harness, tables: &Reassembly) {
     h.advance(Duration::from_secs(60));
-    while tables.is_due(h.now()) {
+    while tables.is_due::<Ipv4Addr>(h.now()) {
         h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     }
 }
@@ -204,33 +206,36 @@ fn rfc1122_3_3_2_the_source_hears_of_a_datagram_that_did_not_become_whole() {
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
     h.send(FULL, &cut(&datagram(100).id(78).build(), 4)[1..], |_, _| ());
     h.advance(Duration::from_millis(29_999));
-    assert!(!tables.is_due(h.now()));
+    assert!(!tables.is_due::<Ipv4Addr>(h.now()));
     assert_eq!(ends(&h.send(EXPIRE, &[&[0u8; 0]], |_, _| ())), []);
     h.advance(Duration::from_millis(1));
-    assert!(tables.is_due(h.now()));
+    assert!(tables.is_due::<Ipv4Addr>(h.now()));
     let mut out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     out.sort_by_key(|o| o.node.clone());
     assert_eq!(ends(&out)[0], ("ip4-icmp-error", None));
     assert_eq!(ends(&out)[1..], vec![(EXPIRE, Some("full-timed-out")); fragments.len()]);
     assert_eq!((&out[0].bytes, out[0].record.fwd), (&fragments[0], Cause::ReassemblyTimeout.to_raw()));
-    assert!(!tables.is_due(h.now()));
+    assert!(!tables.is_due::<Ipv4Addr>(h.now()));
 }
 
 #[test]
 fn limits_hold_and_can_be_changed() {
     let (mut h, tables) = harness();
     let firsts: Vec<Vec<u8>> = (0..1000).map(|id| datagram(40).id(id).fragment(0, true).build()).collect();
-    tables.set_limits(Kind::Full, Limits { datagrams: 40, ..tables.limits(Kind::Full) });
+    tables.set_limits(Kind::Full4, Limits { datagrams: 40, ..tables.limits(Kind::Full4) });
     let out = h.send(FULL, &firsts, |_, _| ());
     assert!(out.iter().all(|o| o.reason == Some("displaced-datagrams")));
-    let fill = tables.totals(Kind::Full).fill;
+    let fill = tables.totals(Kind::Full4).fill;
     assert_eq!((fill.datagrams as usize + out.len(), fill.datagrams), (1000, 40));
-    tables.set_limits(Kind::Full, Limits { buffers: 4, ..tables.limits(Kind::Full) });
+    tables.set_limits(Kind::Full4, Limits { buffers: 4, ..tables.limits(Kind::Full4) });
     let out = h.send(FULL, &firsts[..100], |_, _| ());
     assert!(out.iter().any(|o| o.reason == Some("displaced-buffers")));
-    assert!(tables.totals(Kind::Full).fill.buffers <= 4);
-    let views = tables.views(Kind::Full);
-    assert!(views.len() <= 40 && views.iter().all(|v| (v.src, v.dst, v.protocol) == (HOST, OWN, 17)));
+    assert!(tables.totals(Kind::Full4).fill.buffers <= 4);
+    let views = tables.views(Kind::Full4);
+    assert!(
+        views.len() <= 40
+            && views.iter().all(|v| (v.src, v.dst, v.protocol) == (HOST.into(), OWN.into(), Some(17)))
+    );
     run_out(&mut h, &tables);
 }
 
@@ -315,7 +320,7 @@ fn no_fragment_goes_before_the_first_and_all_hash_alike() {
     let flow =
         FiveTuple { src: HOST.to_bits(), dst: OWN.to_bits(), src_port: 1000, dst_port: 53, protocol: 17 };
     assert!(out.iter().all(|o| o.node == "ip4-lookup" && o.record.hash == flow.hash()));
-    assert_eq!(tables.views(Kind::Shallow)[0].ports, Some((1000, 53)));
+    assert_eq!(tables.views(Kind::Shallow4)[0].ports, Some((1000, 53)));
 }
 
 #[test]
@@ -337,7 +342,7 @@ fn fragments_whose_first_does_not_come_are_dropped() {
     let fragments = cut(&datagram(100).build(), 3);
     send_shallow(&mut h, &fragments[1..]);
     h.advance(Duration::from_secs(3));
-    assert!(tables.is_due(h.now()));
+    assert!(tables.is_due::<Ipv4Addr>(h.now()));
     let out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     assert_eq!(ends(&out), vec![(EXPIRE, Some("sv-timed-out")); fragments.len() - 1]);
 }

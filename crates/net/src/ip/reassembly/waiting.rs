@@ -5,10 +5,9 @@
 //! the best chance to become whole, and a flood of fragments cannot keep new datagrams out.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use infra::hash::Seeded;
-
-use super::Key;
 
 /// No place, no context.
 pub const NONE: u32 = u32::MAX;
@@ -65,8 +64,8 @@ struct Place<T> {
 }
 
 /// A place for a datagram: in the list by age, or free.
-struct Context<C> {
-    key: Key,
+struct Context<K, C> {
+    key: K,
     state: C,
     /// When its first fragment came.
     since: u64,
@@ -79,9 +78,9 @@ struct Context<C> {
 
 /// One datagram, as the operator sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct View<C> {
+pub struct View<K, C> {
     /// Which datagram.
-    pub key: Key,
+    pub key: K,
     /// When its first fragment came, in nanoseconds.
     pub since: u64,
     /// Its fragments that wait.
@@ -90,12 +89,12 @@ pub struct View<C> {
     pub state: C,
 }
 
-/// Datagrams with a state `C` each, and fragments `T`.
-pub struct Waiting<C, T> {
+/// Datagrams by their keys `K`, with a state `C` each, and fragments `T`.
+pub struct Waiting<K, C, T> {
     limits: Limits,
     fill: Fill,
-    index: HashMap<Key, u32, Seeded>,
-    contexts: Vec<Option<Context<C>>>,
+    index: HashMap<K, u32, Seeded>,
+    contexts: Vec<Option<Context<K, C>>>,
     free_contexts: Vec<u32>,
     oldest: u32,
     newest: u32,
@@ -103,9 +102,9 @@ pub struct Waiting<C, T> {
     free_place: u32,
 }
 
-impl<C: Copy, T> Waiting<C, T> {
+impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
     /// Nothing waits yet.
-    pub fn new(limits: Limits) -> Waiting<C, T> {
+    pub fn new(limits: Limits) -> Waiting<K, C, T> {
         let mut waiting = Waiting {
             limits,
             fill: Fill::default(),
@@ -144,7 +143,7 @@ impl<C: Copy, T> Waiting<C, T> {
     }
 
     /// The datagrams, the oldest first.
-    pub fn views(&self) -> impl Iterator<Item = View<C>> {
+    pub fn views(&self) -> impl Iterator<Item = View<K, C>> {
         let context = |at: u32| self.contexts.get(at as usize)?.as_ref();
         std::iter::successors(context(self.oldest), move |c| context(c.newer)).map(|c| View {
             key: c.key,
@@ -154,12 +153,12 @@ impl<C: Copy, T> Waiting<C, T> {
         })
     }
 
-    fn context(&mut self, at: u32) -> Option<&mut Context<C>> {
+    fn context(&mut self, at: u32) -> Option<&mut Context<K, C>> {
         self.contexts.get_mut(at as usize)?.as_mut()
     }
 
     /// Where the datagram is that has this key.
-    pub fn find(&self, key: &Key) -> Option<u32> {
+    pub fn find(&self, key: &K) -> Option<u32> {
         self.index.get(key).copied()
     }
 
@@ -174,7 +173,7 @@ impl<C: Copy, T> Waiting<C, T> {
     }
 
     /// Begins a datagram that is not there; `None` when none may be. The oldest ones go as long as there are too many.
-    pub fn open(&mut self, now: u64, key: Key, state: C, mut refuse: impl FnMut(Why, T)) -> Option<u32> {
+    pub fn open(&mut self, now: u64, key: K, state: C, mut refuse: impl FnMut(Why, T)) -> Option<u32> {
         while self.fill.datagrams > 0 && self.fill.datagrams >= self.limits.datagrams {
             self.close(self.oldest, |_, item| refuse(Why::Datagrams, item));
         }

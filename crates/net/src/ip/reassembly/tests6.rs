@@ -1,0 +1,275 @@
+//! The nodes of IPv6: what becomes of packets that come in fragments.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use buf::{Flags, Packet};
+use graph::ArcKey;
+use proptest::prelude::*;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+use wire::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING, UDP};
+use wire::{Ipv6Header, ipv6};
+
+use super::{Fragmented, Kind, Reassembly};
+use crate::icmp::Cause;
+use crate::ip::local6::Ip6Local;
+use crate::testing::Bench;
+
+const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
+const OWN: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const FULL: &str = Ipv6Addr::FULL;
+const EXPIRE: &str = Ipv6Addr::EXPIRE;
+/// Interface that packets come in by.
+const IN: u32 = 3;
+
+/// The nodes of this folder and `ip6-local`, and the tables that they share.
+fn harness() -> (Harness, Reassembly) {
+    let bench = Bench::new();
+    let h = bench.harness(|b, t, hooks| {
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip6Local::new(&tables)));
+        b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
+        super::install(b, t, hooks).unwrap();
+        t.ip6.protocols.register(b, UDP.into(), "udp").unwrap();
+    });
+    (h, bench.tables.reassembly)
+}
+
+fn datagram(len: usize) -> PacketBuilder {
+    let payload: Vec<u8> = (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect();
+    PacketBuilder::ipv6(HOST, OWN).udp(1000, 53).payload(&payload)
+}
+
+/// A packet in fragments of `piece` times 8 bytes, whose headers up to `front` each has; `named_at` is where these say what follows.
+fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: usize) -> Vec<Vec<u8>> {
+    let (head, rest) = packet.split_at(front);
+    let pieces = rest.chunks(piece * 8).count();
+    let one = |(i, part): (usize, &[u8])| {
+        let place = (i * piece * 8) as u16 | u16::from(i + 1 < pieces);
+        let fragment = [&[head[named_at], 0][..], &place.to_be_bytes(), &id.to_be_bytes()].concat();
+        let mut bytes = [head, &fragment, part].concat();
+        bytes[named_at] = FRAGMENT;
+        let payload = bytes.len() as u16 - 40;
+        bytes[4..6].copy_from_slice(&payload.to_be_bytes());
+        bytes
+    };
+    rest.chunks(piece * 8).enumerate().map(one).collect()
+}
+
+/// As above, of a packet whose headers are all in its first fragment only.
+fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
+    cut_behind(packet, (40, 6), 77, piece)
+}
+
+/// Lets all that waits run out.
+fn run_out(h: &mut Harness, tables: &Reassembly) {
+    h.advance(Duration::from_secs(60));
+    while tables.is_due::<Ipv6Addr>(h.now()) {
+        h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
+    }
+}
+
+fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
+    out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
+}
+
+fn causes(out: &[Out]) -> Vec<Cause> {
+    assert!(out.iter().all(|o| (o.node.as_str(), o.reason) == ("ip6-icmp-error", None)), "{:?}", ends(out));
+    out.iter().map(|o| Cause::from_raw(o.record.fwd)).collect()
+}
+
+proptest! {
+    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length in front and extension
+    /// headers on both sides, are the datagram again.
+    #[test]
+    fn fragments_become_the_datagram(
+        len in 1usize..20_000, piece in 9usize..700, hops: bool, route: bool, options in 0usize..3, seed: u64,
+        lead in 0usize..40, padding in 0usize..20,
+    ) {
+        let mut packet = datagram(len);
+        for (kind, wanted) in [(HOP_BY_HOP, hops), (ROUTING, route), (DESTINATION_OPTIONS, options > 0)] {
+            if wanted {
+                packet = packet.extension(kind, if kind == ROUTING { &[] } else { &[1, 4] });
+            }
+        }
+        let packet = packet.build();
+        let front = 40 + 8 * (usize::from(hops) + usize::from(route));
+        let named_at = if front > 40 { front - 8 } else { 6 };
+        let fragments = cut_behind(&packet, (front, named_at), 7, piece.max(len.div_ceil(100 * 8)));
+        prop_assume!(fragments.len() > 1);
+        let mut order: Vec<usize> = (0..fragments.len()).collect();
+        order.sort_by_key(|i| infra::hash::mix64(seed ^ *i as u64));
+        let arriving: Vec<Vec<u8>> =
+            order.iter().map(|&i| [&vec![0xee; lead], &fragments[i][..], &vec![0xdd; padding]].concat()).collect();
+        let (mut h, _tables) = harness();
+        let out = h.send("ip6-local", &arriving, |_, p| {
+            assert!(p.advance(lead));
+            p.mark_l3(lead as u8);
+            p.set_rx_if(IN);
+            p.set_fib(7);
+            p.set_fwd(99);
+        });
+        prop_assert_eq!(ends(&out), [("ip6-lookup", None)]);
+        prop_assert_eq!(&out[0].bytes, &packet);
+        prop_assert_eq!(order[out[0].from.unwrap()], 0, "the first fragment is the one that goes on");
+        let r = out[0].record;
+        prop_assert_eq!((r.rx_if, r.fib, r.fwd), (IN, 7, 0));
+        prop_assert!(usize::from(r.len) >= packet.len().min(128), "headers are together");
+        // And on its second way it is no fragment any more.
+        let again = h.send("ip6-local", &[&out[0].bytes], |_, _| ());
+        prop_assert_eq!(ends(&again), [("udp", None)]);
+    }
+
+    /// No bytes behind the header make the nodes do anything but what they may.
+    #[test]
+    fn any_bytes(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
+        let (mut h, tables) = harness();
+        let packets: Vec<Vec<u8>> = packets.into_iter().map(|([next, reserved, place, more], rest)| {
+            let fragment = [next, reserved, place & 0x81, more & 9, 0, 0, 0, 0];
+            PacketBuilder::ipv6(HOST, OWN).protocol(FRAGMENT).payload(&[&fragment[..], &rest].concat()).build()
+        }).collect();
+        let out = h.send("ip6-local", &packets, |_, _| ());
+        let known = ["ip6-icmp-error", "ip6-lookup", "udp"];
+        prop_assert!(out.iter().all(|o| o.reason.is_some() || known.contains(&o.node.as_str())), "{:?}", ends(&out));
+        run_out(&mut h, &tables);
+    }
+}
+
+#[test]
+fn rfc8200_4_5_what_makes_fragments_a_datagram() {
+    let (mut h, _tables) = harness();
+    let packet = datagram(30).build();
+    let link_local =
+        PacketBuilder::ipv6("fe80::9".parse().unwrap(), OWN).udp(1000, 53).payload(&[1; 30]).build();
+    let other = PacketBuilder::ipv6(OWN, OWN).udp(1000, 53).payload(&[1; 30]).build();
+    // Source, destination, identification; VRF, and the link where the address means nothing elsewhere.
+    let sent = [
+        (&packet, 77, 0, 0),
+        (&packet, 78, 0, 0),
+        (&packet, 77 | 1 << 16, 0, 0),
+        (&packet, 77, 5, 0),
+        (&other, 77, 0, 0),
+        (&link_local, 77, 0, 0),
+        (&link_local, 77, 0, 1),
+    ];
+    let cut: Vec<Vec<Vec<u8>>> = sent.iter().map(|(p, id, ..)| cut_behind(p, (40, 6), *id, 2)).collect();
+    let turns =
+        (0..3).flat_map(|turn| cut.iter().enumerate().filter_map(move |(i, f)| Some((i, f.get(turn)?))));
+    let (of, arriving): (Vec<usize>, Vec<&Vec<u8>>) = turns.unzip();
+    let out = h.send(FULL, &arriving, |i, p| {
+        p.set_fib(sent[of[i]].2);
+        p.set_rx_if(sent[of[i]].3);
+    });
+    let whole: Vec<&Vec<u8>> = out.iter().map(|o| &o.bytes).collect();
+    assert_eq!(whole, sent.map(|s| s.0));
+}
+
+#[test]
+fn rfc8200_4_5_the_next_header_is_that_of_the_first_fragment() {
+    let (mut h, _tables) = harness();
+    let packet = datagram(100).build();
+    let mut fragments = cut(&packet, 4);
+    for later in &mut fragments[1..] {
+        later[40] = DESTINATION_OPTIONS;
+    }
+    fragments.reverse();
+    let out = h.send(FULL, &fragments, |_, _| ());
+    assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &packet));
+}
+
+#[test]
+fn rfc5722_overlapping_fragments_are_dropped_with_their_datagram_and_not_reported() {
+    let (mut h, _tables) = harness();
+    let mut fragments = cut(&datagram(100).build(), 4);
+    // The second one begins 8 bytes too early.
+    fragments[1][43] -= 8;
+    let out = h.send(FULL, &fragments, |_, _| ());
+    assert_eq!(ends(&out), vec![(FULL, Some("overlap")); fragments.len()]);
+}
+
+#[test]
+fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
+    let (mut h, tables) = harness();
+    let piece = |offset, more, len| datagram(len).fragment(offset, more).build();
+    // UDP's header is part of the fragment.
+    for (packet, cause) in [
+        (piece(0, true, 3), Some(Cause::ParameterProblem(4))),
+        (piece(7, true, 9), Some(Cause::ParameterProblem(4))),
+        (piece(8190, false, 8), Some(Cause::ParameterProblem(42))),
+        (piece(8190, true, 8), Some(Cause::ParameterProblem(42))),
+        (piece(8190, false, 7), None),
+        (piece(0, true, 8), None),
+    ] {
+        let out = h.send("ip6-local", &[packet], |_, _| ());
+        assert_eq!(causes(&out), Vec::from_iter(cause));
+    }
+    // Headers in front of the fragment header count.
+    let behind = datagram(7).extension(ROUTING, &[]).fragment(8190, false).build();
+    assert_eq!(causes(&h.send("ip6-local", &[behind], |_, _| ())), [Cause::ParameterProblem(50)]);
+    let empty = PacketBuilder::ipv6(HOST, OWN).protocol(UDP).fragment(9, false).build();
+    assert_eq!(ends(&h.send("ip6-local", &[empty], |_, _| ())), [(FULL, Some("bad-fragment"))]);
+    // The last two wait for more of the datagram.
+    assert_eq!(tables.totals(Kind::Full6).fill.fragments, 2);
+    run_out(&mut h, &tables);
+}
+
+#[test]
+fn the_longest_datagram_comes_through_and_none_that_is_longer() {
+    let (mut h, _tables) = harness();
+    let longest = datagram(65_535 - 8).build();
+    let out = h.send("ip6-local", &cut(&longest, 180), |_, _| ());
+    assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &longest));
+    // Fits behind the headers of its last fragment, but not behind those of its first.
+    let first = datagram(65_512 - 8).extension(ROUTING, &[]).fragment(0, true).build();
+    let last = datagram(0).protocol(UDP).fragment(65_512 / 8, false).payload(&[0; 20]).build();
+    let out = h.send(FULL, &[first, last], |_, _| ());
+    assert_eq!(ends(&out), [(FULL, Some("too-long")); 2]);
+}
+
+#[test]
+fn rfc8200_4_5_the_source_hears_of_a_datagram_that_did_not_become_whole() {
+    let (mut h, tables) = harness();
+    let fragments = cut(&datagram(100).build(), 4);
+    h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
+    h.send(FULL, &cut_behind(&datagram(100).build(), (40, 6), 78, 4)[1..], |_, _| ());
+    h.advance(Duration::from_millis(59_999));
+    assert!(!tables.is_due::<Ipv6Addr>(h.now()));
+    h.advance(Duration::from_millis(1));
+    assert!(tables.is_due::<Ipv6Addr>(h.now()));
+    let mut out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
+    out.sort_by_key(|o| o.node.clone());
+    assert_eq!(ends(&out)[0], ("ip6-icmp-error", None));
+    assert_eq!(ends(&out)[1..], vec![(EXPIRE, Some("full-timed-out")); fragments.len()]);
+    assert_eq!((&out[0].bytes, out[0].record.fwd), (&fragments[0], Cause::ReassemblyTimeout.to_raw()));
+}
+
+#[test]
+fn a_datagram_to_a_group_is_not_looked_up() {
+    let (mut h, _tables) = harness();
+    let group = Ipv6Addr::from_bits(ipv6::ALL_NODES);
+    let packet = PacketBuilder::ipv6(HOST, group).udp(1, 521).payload(&[0; 50]).build();
+    let mut set = |i: usize, p: &mut Packet<'_>| {
+        p.set_flags(p.flags() | if i == 1 { Flags::L2_MULTICAST } else { Flags::NONE });
+    };
+    let out = h.send("ip6-local", &cut(&packet, 4), &mut set);
+    assert_eq!(ends(&out), [("udp", None)]);
+    assert!(out[0].record.flags.any(Flags::L2_MULTICAST), "how one of the fragments came is how it came");
+}
+
+#[test]
+fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
+    let whole = |codes: [u8; 3]| {
+        let (mut h, _tables) = harness();
+        let mut fragments = cut(&datagram(100).build(), 5);
+        for (f, code) in fragments.iter_mut().zip(codes) {
+            Ipv6Header::split_mut(f).unwrap().0.set_traffic_class(0xb8 | code);
+        }
+        let out = h.send(FULL, &fragments, |_, _| ());
+        let bad = out.iter().find_map(|o| o.reason);
+        (Ipv6Header::split(&out[0].bytes).unwrap().0.traffic_class(), bad)
+    };
+    assert_eq!(whole([2, 2, 2]), (0xba, None));
+    assert_eq!(whole([2, 3, 2]), (0xbb, None));
+    assert_eq!(whole([2, 3, 0]).1, Some("bad-ecn"));
+}
