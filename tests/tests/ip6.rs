@@ -95,6 +95,36 @@ fn tcp_flows_in_large_packets() {
     assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
 }
 
+/// The segments that the two ends of a TCP connection from `client` to `server` make, in bytes without headers and options.
+fn segments(client: &Host, server: &Host, address: &str) -> [u64; 2] {
+    let said = "print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG), flush=True)";
+    let listen = format!(
+        "import socket; l = socket.create_server(('{address}', 7777), family=socket.AF_INET6); print('listens', flush=True); \
+         s = l.accept()[0]; {said}; s.recv(1)"
+    );
+    let mut listener = server.spawn_args(["python3", "-c", &listen]);
+    until("the server listens", LIMIT, || listener.stdout().contains("listens"));
+    let connect = format!("import socket; s = socket.create_connection(('{address}', 7777)); {said}");
+    let connected = client.spawn_args(["python3", "-c", &connect]).finish(LIMIT).expect_ok();
+    let accepted = listener.finish(LIMIT).expect_ok();
+    [connected, accepted].map(|text| text.split_whitespace().last().and_then(|n| n.parse().ok()).unwrap_or(0))
+}
+
+#[test]
+fn the_largest_segments_are_lowered_on_their_way() {
+    let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
+    // Less 12 bytes for time stamps.
+    assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1428, 1428]);
+    router.ctl("set interface tcp-mss-clamp host-eth0 ip6 enable ip6-mss 1300");
+    assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1288, 1288]);
+    // What comes from the client is what the server sends to it.
+    router.ctl("set interface tcp-mss-clamp host-eth0 ip6 rx ip6-mss 1240");
+    assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1428, 1228]);
+    assert_eq!(router.json("show interface tcp-mss-clamp")[0]["lowered_packets"], 3);
+    router.ctl("set interface tcp-mss-clamp host-eth0 ip6 disable");
+    assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1428, 1428]);
+}
+
 #[test]
 fn link_local_addresses_mean_their_link() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };

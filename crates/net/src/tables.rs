@@ -46,8 +46,8 @@ pub struct Tables {
     pub ip4_count: CounterSet<2>,
     /// Packets that failed the check of their source ([`crate::ip::Urpf`]), by receive interface.
     pub urpf: CounterSet<1>,
-    /// TCP segments whose largest segment was lowered ([`crate::ip::Mss`]), by interface.
-    pub mss_clamped: CounterSet<1>,
+    /// TCP segments whose largest segment was lowered ([`crate::ip::Mss`]), by interface; over IPv4 and over IPv6.
+    pub mss_clamped: CounterSet<2>,
     /// Datagrams of which not all fragments have come.
     pub reassembly: Reassembly,
     /// Universal time, for timestamp options.

@@ -64,6 +64,7 @@ impl Bench {
             fib,
             mtu: 1500,
             mss4: 0,
+            mss6: 0,
             vlans: Vlans::default(),
             proxy: false,
             addresses,

@@ -57,6 +57,12 @@ impl Args {
         self.find(name).is_some()
     }
 
+    /// The keyword, in full, that follows the keyword `name`.
+    pub fn behind(&self, name: &str) -> Option<&str> {
+        let mut behind = self.taken.iter().skip_while(|taken| taken.name != name).skip(1);
+        behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
+    }
+
     /// The argument `name`, if it was given: an `IpAddr` for `ip`, an [`Address`] for `address` and `prefix`, of one family
     /// for types that name it, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {

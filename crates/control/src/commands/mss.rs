@@ -7,44 +7,70 @@ use super::interface::change;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::config::MSS_SIZES;
+use crate::intent::Family;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
+    let which = "{enable | rx | tx | disable}";
     r.add(
-        "set interface tcp-mss-clamp <interface:interface> ip4 {enable | rx | tx | disable} [ip4-mss <mss:u16>]",
-        "Lower the largest segment that TCP's ends tell each other, in packets that pass by an interface, or in one direction only.",
+        &format!(
+            "set interface tcp-mss-clamp <interface:interface> {{ip4 {which} [ip4-mss <mss4:u16>] [ip6 {which}] \
+             [ip6-mss <mss6:u16>] | ip6 {which} [ip6-mss <mss6:u16>]}}"
+        ),
+        "Lower the largest segment that TCP's ends tell each other, in packets that pass by an interface, or in one direction only. \
+         A family of which nothing is said stays as it is.",
         set,
     );
     r.add(
         "show interface tcp-mss-clamp",
         "Show where TCP's largest segments are lowered, and in how many packets.",
         |_, a| {
-            let table = Table::new(&["Interface", "IPv4", "Largest segment (bytes)", "Lowered packets"]);
+            let table = Table::new(&[
+                "Interface",
+                "Family",
+                "Direction",
+                "Largest segment (bytes)",
+                "Lowered packets",
+            ]);
             Ok(Output::rows(Clamped { next: 0, table }, a.json()))
         },
     );
 }
 
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let clamping = Clamping::ALL.into_iter().find(|clamping| a.has(clamping.word())).unwrap_or_default();
-    let mss = match (clamping, a.get::<u16>("mss")) {
-        (Clamping::Off, _) => Mss::default(),
-        (clamping, Some(ip4)) if MSS_SIZES.contains(&ip4) => Mss { clamping, ip4 },
-        (_, Some(_)) => {
+    let (ip4, ip6) = (wanted(a, Family::V4, "mss4")?, wanted(a, Family::V6, "mss6")?);
+    change(c, a, "interface", |i| {
+        i.mss = ip4.unwrap_or(i.mss);
+        i.mss6 = ip6.unwrap_or(i.mss6);
+    })
+}
+
+/// What is said of a family.
+fn wanted(a: &Args, family: Family, size: &str) -> Result<Option<Mss>, CliError> {
+    let family = family.word();
+    let most = a.get::<u16>(size);
+    let Some(word) = a.behind(family) else {
+        return most.map_or(Ok(None), |_| Err(a.fault(size, format!("a size without \"{family} enable\""))));
+    };
+    let clamping = Clamping::ALL.into_iter().find(|clamping| clamping.word() == word);
+    match (clamping, most) {
+        (None, _) => Ok(Some(Mss::default())),
+        (Some(clamping), Some(most)) if MSS_SIZES.contains(&most) => Ok(Some(Mss { clamping, most })),
+        (Some(_), Some(_)) => {
             let message =
                 format!("the largest segment is {} to {} bytes", MSS_SIZES.start(), MSS_SIZES.end());
-            return Err(a.fault("mss", message));
+            Err(a.fault(size, message))
         }
-        (_, None) => return Err(a.fault("interface", "it needs a size: ip4-mss 1400, say")),
-    };
-    change(c, a, "interface", |i| i.mss = mss)
+        (Some(_), None) => Err(a.fault("interface", format!("it needs a size: {family}-mss 1400, say"))),
+    }
 }
 
 #[derive(Serialize)]
 struct Clamp {
     interface: String,
+    family: &'static str,
     direction: &'static str,
-    ip4_mss_bytes: u16,
+    mss_bytes: u16,
     lowered_packets: u64,
 }
 
@@ -61,17 +87,18 @@ impl Rows<Context> for Clamped {
         let router = &c.system.router;
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
-            let direction = match i.mss.clamping {
-                Clamping::Off => None,
-                Clamping::Both => Some("both"),
-                one => Some(one.word()),
-            };
-            page.extend(direction.map(|direction| Clamp {
-                interface: i.name.clone(),
-                direction,
-                ip4_mss_bytes: i.mss.ip4,
-                lowered_packets: router.tables().mss_clamped.read(i.index)[0],
-            }));
+            let lowered = router.tables().mss_clamped.read(i.index);
+            for ((family, mss), lowered_packets) in Family::ALL.into_iter().zip([i.mss, i.mss6]).zip(lowered)
+            {
+                let direction = match mss.clamping {
+                    Clamping::Off => continue,
+                    Clamping::Both => "both",
+                    one => one.word(),
+                };
+                let (interface, mss_bytes) = (i.name.clone(), mss.most);
+                let family = family.word();
+                page.push(Clamp { interface, family, direction, mss_bytes, lowered_packets });
+            }
             last = Some(i.index);
         }
         self.next = last.map_or(0, |last| last + 1);
@@ -82,8 +109,9 @@ impl Rows<Context> for Clamped {
         for clamp in page {
             self.table.row(vec![
                 clamp.interface.clone(),
+                clamp.family.into(),
                 clamp.direction.into(),
-                clamp.ip4_mss_bytes.to_string(),
+                clamp.mss_bytes.to_string(),
                 clamp.lowered_packets.to_string(),
             ]);
         }
@@ -104,10 +132,7 @@ mod tests {
             cli.ok(&line);
             assert!(cli.ok("show config").contains(&format!("{line}\n")));
             let shown = cli.json("show interface tcp-mss-clamp");
-            assert_eq!(
-                (&shown[0]["direction"], &shown[0]["ip4_mss_bytes"]),
-                (&direction.into(), &1400.into())
-            );
+            assert_eq!((&shown[0]["direction"], &shown[0]["mss_bytes"]), (&direction.into(), &1400.into()));
             let features = cli.ok("show interface features pg0");
             assert_eq!(features.contains("\n  tcp-mss-clamping-ip4-in\n"), word != "tx", "{features}");
             assert_eq!(features.contains("\n  tcp-mss-clamping-ip4-out\n"), word != "rx", "{features}");
@@ -121,5 +146,31 @@ mod tests {
         assert!(told.contains("set interface tcp-mss-clamp pg1"), "{told}");
         cli.ok("set interface tcp-mss-clamp pg0 ip4 disable");
         assert!(!cli.ok("show config").contains("tcp-mss-clamp"));
+    }
+
+    #[test]
+    fn families_are_clamped_apart() {
+        let mut cli = Cli::new();
+        cli.ok("set interface tcp-mss-clamp pg0 ip4 tx ip4-mss 1400 ip6 enable ip6-mss 1380");
+        let shown = cli.json("show interface tcp-mss-clamp");
+        assert_eq!((&shown[0]["family"], &shown[0]["direction"]), (&"ip4".into(), &"tx".into()));
+        assert_eq!((&shown[1]["family"], &shown[1]["direction"]), (&"ip6".into(), &"both".into()));
+        assert_eq!(shown[1]["mss_bytes"], 1380);
+        let features = cli.ok("show interface features pg0");
+        for (feature, on) in [("ip4-in", false), ("ip4-out", true), ("ip6-in", true), ("ip6-out", true)] {
+            assert_eq!(features.contains(&format!("\n  tcp-mss-clamping-{feature}\n")), on, "{features}");
+        }
+        let yaml = cli.ok("show config yaml");
+        assert!(yaml.contains("    tcp-mss-clamp: { ip4: 1400, direction: tx, ip6: 1380 }\n"), "{yaml}");
+        // Nothing is said of the other.
+        cli.ok("set interface tcp-mss-clamp pg0 ip6 rx ip6-mss 1300");
+        cli.ok("set interface tcp-mss-clamp pg0 ip4 disable");
+        assert!(cli.ok("show config").contains("set interface tcp-mss-clamp pg0 ip6 rx ip6-mss 1300\n"));
+        assert!(!cli.ok("show config").contains("ip4-mss"));
+        cli.refused("set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 1400 ip6 tx", "pg0");
+        cli.refused("set interface tcp-mss-clamp pg0 ip4 disable ip6-mss 1300", "1300");
+        let feature = "tcp-mss-clamping-ip6-out";
+        let told = cli.refused(&format!("set interface feature pg1 {feature} arc ip6-output"), feature);
+        assert!(told.contains("pg1 ip6 enable ip6-mss"), "{told}");
     }
 }

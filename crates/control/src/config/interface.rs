@@ -339,21 +339,28 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     mtu
 }
 
-/// `tcp-mss-clamp`: the largest segment over IPv4, and whether of packets in one direction only.
-fn mss(r: &mut Reader, node: &Node) -> Option<Mss> {
+/// `tcp-mss-clamp`: the largest segment over each family, and whether of packets in one direction only.
+fn mss(r: &mut Reader, node: &Node) -> [Mss; 2] {
     let mut fields = r.fields(node);
-    let ip4 = match fields.take("ip4") {
-        Some(node) => r.number(node, MSS_SIZES),
-        None => {
-            r.fault(node.at, "the largest segment over IPv4 is missing: \"ip4\"");
-            None
+    let all = [("ip4", "direction"), ("ip6", "ip6-direction")].map(|(family, direction)| {
+        let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
+        let word = fields.take(direction).map(|n| (n.at, r.word(n, &words.map(|(word, _)| word))));
+        let most = fields.take(family).map(|n| r.number(n, MSS_SIZES));
+        if most.is_none()
+            && let Some((at, _)) = word
+        {
+            r.fault(at, format!("the largest segment is missing: \"{family}\""));
         }
-    };
-    let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
-    let word = fields.take("direction").map(|node| r.word(node, &words.map(|(word, _)| word)));
+        let word = word.and_then(|(_, word)| word).unwrap_or("both");
+        let clamping = words.into_iter().find(|(name, _)| *name == word).map(|(_, clamping)| clamping);
+        let mss = |most| Some(Mss { clamping: clamping?, most });
+        most.flatten().and_then(mss)
+    });
     fields.end(r);
-    let clamping = words.into_iter().find(|(name, _)| *name == word.flatten().unwrap_or("both"))?.1;
-    Some(Mss { clamping, ip4: ip4? })
+    if all == [None; 2] {
+        r.fault(node.at, "the largest segment is missing: \"ip4\" or \"ip6\"");
+    }
+    all.map(Option::unwrap_or_default)
 }
 
 /// What may be said of every interface, and what lies on it: addresses, neighbours, features.
@@ -366,7 +373,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     interface.receive = super::receive::read(r, fields);
     let urpf = fields.take("urpf").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
     interface.urpf = urpf.and_then(Urpf::parse).unwrap_or_default();
-    interface.mss = fields.take("tcp-mss-clamp").and_then(|n| mss(r, n)).unwrap_or_default();
+    [interface.mss, interface.mss6] = fields.take("tcp-mss-clamp").map(|n| mss(r, n)).unwrap_or_default();
     let urpf6 = fields.take("urpf6").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
     interface.urpf6 = urpf6.and_then(Urpf::parse).unwrap_or_default();
     interface.proxy = fields.take("proxy-arp").and_then(|n| r.truth(n)).unwrap_or(false);

@@ -54,7 +54,7 @@ interfaces:
       200:
         mtu: 1500
         urpf: loose
-        tcp-mss-clamp: { ip4: 1360, direction: tx }
+        tcp-mss-clamp: { ip4: 1360, direction: tx, ip6: 1340, ip6-direction: rx }
         encapsulation: { dot1ad: 200, inner-dot1q: 7, exact-match: True }
         state: down
   tap5:
@@ -98,6 +98,7 @@ fn a_whole_configuration() {
         "set interface tcp-mss-clamp host-eth0 ip4 enable ip4-mss 1400",
         "set urpf ip4 rx loose host-eth0.200",
         "set interface tcp-mss-clamp host-eth0.200 ip4 tx ip4-mss 1360",
+        "set interface tcp-mss-clamp host-eth0.200 ip6 rx ip6-mss 1340",
         "set interface ip address host-eth0 192.0.2.1/24",
         "set ip neighbor host-eth0 192.0.2.254 02:00:00:00:00:01",
         "set interface feature host-eth0 ip4-count arc ip4-unicast",

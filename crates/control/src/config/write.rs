@@ -7,7 +7,7 @@ use std::ops::Bound;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif};
 use net::ip::reassembly::Kind;
-use net::ip::{Clamping, IpPrefix, Urpf};
+use net::ip::{Clamping, IpPrefix, Mss, Urpf};
 use wire::Mac;
 
 use super::route::NOWHERE;
@@ -392,12 +392,15 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     }
     t.field("urpf", (i.urpf != Urpf::Off).then(|| quoted(i.urpf.word())));
     t.field("urpf6", (i.urpf6 != Urpf::Off).then(|| quoted(i.urpf6.word())));
-    let direction = match i.mss.clamping {
-        Clamping::Off | Clamping::Both => String::new(),
-        one => format!(", direction: {}", one.word()),
-    };
-    let clamped = i.mss.clamping != Clamping::Off;
-    t.field("tcp-mss-clamp", clamped.then(|| format!("{{ ip4: {}{direction} }}", i.mss.ip4)));
+    let clamped = [("ip4", "direction", i.mss), ("ip6", "ip6-direction", i.mss6)].into_iter().filter_map(
+        |(family, direction, Mss { clamping, most })| match clamping {
+            Clamping::Off => None,
+            Clamping::Both => Some(format!("{family}: {most}")),
+            one => Some(format!("{family}: {most}, {direction}: {}", one.word())),
+        },
+    );
+    let clamped: Vec<String> = clamped.collect();
+    t.field("tcp-mss-clamp", (!clamped.is_empty()).then(|| format!("{{ {} }}", clamped.join(", "))));
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
         let list: Vec<String> = list.iter().map(ip).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));

@@ -1,6 +1,6 @@
 //! Features of arcs that are on for an interface.
 
-use net::ip::{Clamping, Urpf};
+use net::ip::{Mss, Urpf};
 
 use super::{Abilities, Refused, View, refuse};
 use crate::system::System;
@@ -20,10 +20,10 @@ pub(super) fn validate(
             "{feature} is set by its mode: \"set urpf ip4 rx {{strict | loose}} {interface}\", in a YAML file \"urpf\""
         ));
     }
-    if Clamping::has(feature) {
+    if let Some(family) = Mss::family_of(feature) {
         return refuse(format!(
-            "{feature} is set with its size: \"set interface tcp-mss-clamp {interface} ip4 enable ip4-mss 1400\", in a YAML \
-             file \"tcp-mss-clamp\""
+            "{feature} is set with its size: \"set interface tcp-mss-clamp {interface} {family} enable {family}-mss 1400\", \
+             in a YAML file \"tcp-mss-clamp\""
         ));
     }
     Ok(())

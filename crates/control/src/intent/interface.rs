@@ -12,7 +12,7 @@ use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
 
-use super::{Key, Refused, View, no_table, refuse};
+use super::{Family, Key, Refused, View, no_table, refuse};
 use crate::cli::{quote, quote_last};
 use crate::system::System;
 
@@ -88,6 +88,8 @@ pub struct Interface {
     pub urpf: Urpf,
     /// How the largest segments of TCP are lowered.
     pub mss: Mss,
+    /// The same over IPv6.
+    pub mss6: Mss,
     /// Whether IPv6 is spoken on it, even without an IPv6 address that it was given.
     pub ip6: bool,
     /// How the sources of IPv6 packets that come in by it are checked.
@@ -118,6 +120,7 @@ impl Interface {
             receive: Receive::default(),
             urpf: Urpf::Off,
             mss: Mss::default(),
+            mss6: Mss::default(),
             ip6: false,
             urpf6: Urpf::Off,
             proxy: false,
@@ -286,7 +289,10 @@ impl Interface {
             r.set_advertisement(index, self.advertisement.as_deref().cloned())?;
         }
         if self.mss != old.mss {
-            r.set_mss(index, self.mss)?;
+            r.set_mss::<Ipv4Addr>(index, self.mss)?;
+        }
+        if self.mss6 != old.mss6 {
+            r.set_mss::<Ipv6Addr>(index, self.mss6)?;
         }
         if self.ip6 != old.ip6 {
             r.set_ip6(index, self.ip6)?;
@@ -360,9 +366,12 @@ impl Interface {
         if let Some(advertisement) = &self.advertisement {
             lines.extend(super::advertisement::dump(&name, advertisement));
         }
-        if self.mss.clamping != Clamping::Off {
-            let (which, most) = (self.mss.clamping.word(), self.mss.ip4);
-            lines.push(format!("set interface tcp-mss-clamp {name} ip4 {which} ip4-mss {most}"));
+        for (family, Mss { clamping, most }) in Family::ALL.into_iter().zip([self.mss, self.mss6]) {
+            if clamping != Clamping::Off {
+                let (which, family) = (clamping.word(), family.word());
+                lines
+                    .push(format!("set interface tcp-mss-clamp {name} {family} {which} {family}-mss {most}"));
+            }
         }
         if self.ip6 {
             lines.push(format!("enable ip6 interface {name}"));

@@ -32,7 +32,13 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         let (set, parent) =
             ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
-        lines.push(format!("queues of {} {:?}, sources: {:?}, {:?}", i.name, i.receive, i.urpf, i.mss));
+        lines.push(format!(
+            "queues of {} {:?}, sources: {:?}, {:?}",
+            i.name,
+            i.receive,
+            i.urpf,
+            [i.mss, i.mss6]
+        ));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
         lines.push(format!("IPv6 on {}: {} {own:?} {:?} {:?}", i.name, i.ip6, i.urpf6, i.advertisement));
         lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered.map(named)));
@@ -143,7 +149,8 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let urpf = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
     let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
     let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
-    let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, ip4)| Mss { clamping, ip4 }));
+    let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
+    let mss = [mss.clone(), mss];
     let urpf6 = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
     let advertisement = prop::option::weighted(0.2, (any::<bool>(), 0u16..9));
     let advertisement = advertisement.prop_map(|some| {
@@ -188,7 +195,8 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                 description,
                 receive,
                 urpf,
-                mss,
+                mss: mss[0],
+                mss6: mss[1],
                 ip6,
                 urpf6,
                 proxy,

@@ -47,6 +47,7 @@ fn bench() -> (Bench, Harness) {
             fib: 10 + index as u16,
             mtu: 1500,
             mss4: 0,
+            mss6: 0,
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
             addresses: Vec::new(),
             proxy: false,

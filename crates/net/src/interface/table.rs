@@ -38,6 +38,8 @@ pub struct Interface {
     pub mtu: u16,
     /// The largest TCP segment over IPv4 that may be said; 65,535 where segments are not clamped.
     pub mss4: u16,
+    /// The same over IPv6.
+    pub mss6: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
     /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of

@@ -96,6 +96,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
         fib: 0,
         mtu: 1500,
         mss4: 0,
+        mss6: 0,
         vlans: Vlans::default(),
         addresses: Vec::new(),
         proxy: false,

@@ -58,6 +58,7 @@ pub use balance::{Buckets, Layout};
 pub use family::Ip;
 pub use forwarding::{Forwarding, ForwardingWriters};
 pub use lookup::Fibs;
+pub(crate) use mss::Clamped;
 pub use mss::{Clamping, Mss};
 pub use object::Object;
 pub use options::UtcClock;
@@ -102,7 +103,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
-    mss::install(b, t);
+    mss::install::<Ipv4Addr>(b, t);
+    mss::install::<Ipv6Addr>(b, t);
     reassembly::install(b, t, hooks)
 }
 

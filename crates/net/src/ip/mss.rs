@@ -5,20 +5,89 @@
 //! raise what is said; where nothing is said, the ends assume 536 bytes, and nothing is added.
 
 use std::io;
+use std::marker::PhantomData;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Flags, Frame, Packet};
 use graph::{Builder, Cx, FrameNode, NoReason, Out, Verdict, edges};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
-use wire::ipv4::{Ipv4Header, protocol};
-use wire::tcp;
+use wire::extension::{Chain, is_extension};
+use wire::{Ipv4Header, Ipv6Header, protocol, tcp};
 
+use super::packet::Packets;
 use super::reassembly::SHALLOW;
 use crate::Tables;
 use crate::interface::Interface;
 
-const IN: &str = "tcp-mss-clamping-ip4-in";
-const OUT: &str = "tcp-mss-clamping-ip4-out";
+/// A family whose TCP segments are clamped.
+pub trait Clamped: Packets {
+    /// The feature of packets that come in.
+    const IN: &'static str;
+    /// The feature of packets that leave.
+    const OUT: &'static str;
+    /// The family in commands.
+    const WORD: &'static str;
+    /// Features that come before the first.
+    const BEHIND: &'static [&'static str];
+    /// What a lowered segment adds to [`Tables::mss_clamped`].
+    const LOWERED: [u64; 2];
+
+    /// The largest segment that passes by an interface as it is.
+    fn most(interface: &Interface) -> u16;
+    /// Where the TCP header begins in a packet that begins with its IP header, if it has one: all of a datagram has, or its first fragment.
+    fn segment(l3: &[u8]) -> Option<usize>;
+}
+
+impl Clamped for Ipv4Addr {
+    const IN: &'static str = "tcp-mss-clamping-ip4-in";
+    const OUT: &'static str = "tcp-mss-clamping-ip4-out";
+    const WORD: &'static str = "ip4";
+    // Fragments have been put in order, as far as anybody asked for that.
+    const BEHIND: &'static [&'static str] = &[SHALLOW];
+    const LOWERED: [u64; 2] = [1, 0];
+
+    #[inline(always)]
+    fn most(interface: &Interface) -> u16 {
+        interface.mss4
+    }
+
+    #[inline(always)]
+    fn segment(l3: &[u8]) -> Option<usize> {
+        let (ip, _) = Ipv4Header::split(l3)?;
+        (ip.protocol() == protocol::TCP && ip.fragment_offset() == 0).then(|| ip.header_len())
+    }
+}
+
+impl Clamped for Ipv6Addr {
+    const IN: &'static str = "tcp-mss-clamping-ip6-in";
+    const OUT: &'static str = "tcp-mss-clamping-ip6-out";
+    const WORD: &'static str = "ip6";
+    const BEHIND: &'static [&'static str] = &[];
+    const LOWERED: [u64; 2] = [0, 1];
+
+    #[inline(always)]
+    fn most(interface: &Interface) -> u16 {
+        interface.mss6
+    }
+
+    #[inline(always)]
+    fn segment(l3: &[u8]) -> Option<usize> {
+        let (ip, _) = Ipv6Header::split(l3)?;
+        match ip.next_header() {
+            protocol::TCP => Some(Ipv6Header::LEN),
+            next if is_extension(next) => behind_extensions(l3),
+            _ => None,
+        }
+    }
+}
+
+#[cold]
+fn behind_extensions(l3: &[u8]) -> Option<usize> {
+    let chain = Chain::of(l3).ok()?;
+    let first = chain.fragment.is_none_or(|f| f.offset == 0);
+    (first && chain.protocol == protocol::TCP).then_some(chain.offset)
+}
 
 /// Whose largest segments are lowered on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,20 +103,28 @@ pub enum Clamping {
     Both,
 }
 
-/// How segments are clamped on an interface.
+/// How segments of a family are clamped on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mss {
     /// Which packets.
     pub clamping: Clamping,
-    /// The largest segment over IPv4 that may be said, in bytes without headers.
-    pub ip4: u16,
+    /// The largest segment that may be said, in bytes without headers.
+    pub most: u16,
 }
 
 impl Mss {
-    /// The largest segment over IPv4 that passes as it is: any, where nothing is clamped. A worker may still be in the
-    /// feature when that is switched off.
-    pub(crate) fn most4(self) -> u16 {
-        if self.clamping == Clamping::Off { u16::MAX } else { self.ip4 }
+    /// The largest segment that passes as it is: any, where nothing is clamped. A worker may still be in the feature when that is
+    /// switched off.
+    pub(crate) fn limit(self) -> u16 {
+        if self.clamping == Clamping::Off { u16::MAX } else { self.most }
+    }
+
+    /// The family of a feature of an arc that is one of these, in the word of commands: they are set by command.
+    pub fn family_of(feature: &str) -> Option<&'static str> {
+        fn word<A: Clamped>(feature: &str) -> Option<&'static str> {
+            (feature == A::IN || feature == A::OUT).then_some(A::WORD)
+        }
+        word::<Ipv4Addr>(feature).or_else(|| word::<Ipv6Addr>(feature))
     }
 }
 
@@ -65,71 +142,64 @@ impl Clamping {
         }
     }
 
-    /// What is on, of each feature with its arc.
-    pub(crate) fn features(self) -> [(&'static str, &'static str, bool); 2] {
+    /// What is on, of each feature of a family with its arc.
+    pub(crate) fn features<A: Clamped>(self) -> [(&'static str, &'static str, bool); 2] {
         let (rx, tx) =
             (matches!(self, Clamping::Rx | Clamping::Both), matches!(self, Clamping::Tx | Clamping::Both));
-        [("ip4-unicast", IN, rx), ("ip4-output", OUT, tx)]
-    }
-
-    /// Whether a feature of an arc is one of these: they are set by command.
-    pub fn has(feature: &str) -> bool {
-        feature == IN || feature == OUT
+        [(A::NODES.unicast, A::IN, rx), (A::NODES.output, A::OUT, tx)]
     }
 }
 
-/// Adds both nodes. Fragments have been put in order, as far as anybody asked for that.
-pub(super) fn install(b: &mut Builder, t: &Tables) {
+/// Adds both nodes of a family.
+pub(super) fn install<A: Clamped>(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
-    b.frame(move |s| TcpMssClamp::<false>::new(&tables, s.worker));
+    b.frame(move |s| TcpMssClamp::<A, false>::new(&tables, s.worker));
     let tables = t.clone();
-    b.frame(move |s| TcpMssClamp::<true>::new(&tables, s.worker));
-    b.feature("ip4-unicast", IN, &[SHALLOW], &[]);
-    b.feature("ip4-output", OUT, &[], &[]);
+    b.frame(move |s| TcpMssClamp::<A, true>::new(&tables, s.worker));
+    b.feature(A::NODES.unicast, A::IN, A::BEHIND, &[]);
+    b.feature(A::NODES.output, A::OUT, &[], &[]);
 }
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-pub struct TcpMssClamp<const OUTWARD: bool> {
+pub struct TcpMssClamp<A, const OUTWARD: bool> {
     interfaces: SlotReader<Interface>,
     /// Segments that said more, by interface.
-    clamped: Lane<1>,
+    clamped: Lane<2>,
+    family: PhantomData<A>,
 }
 
-impl<const OUTWARD: bool> TcpMssClamp<OUTWARD> {
+impl<A: Clamped, const OUTWARD: bool> TcpMssClamp<A, OUTWARD> {
     pub fn new(t: &Tables, worker: usize) -> io::Result<Self> {
-        Ok(TcpMssClamp { interfaces: t.interfaces.clone(), clamped: t.mss_clamped.lane(worker)? })
+        let (interfaces, clamped) = (t.interfaces.clone(), t.mss_clamped.lane(worker)?);
+        Ok(TcpMssClamp { interfaces, clamped, family: PhantomData })
     }
 }
 
 /// Lowers what a packet says, whose network header is `l3` bytes behind its start. Returns whether it said more.
-fn clamp(p: &mut Packet<'_>, l3: usize, most: u16) -> bool {
+fn clamp<A: Clamped>(p: &mut Packet<'_>, l3: usize, most: u16) -> bool {
     // The ends of a partial checksum are summed when it is completed.
     let partial = p.flags().any(Flags::CSUM_PARTIAL);
     let Some(l3) = p.bytes_mut().get_mut(l3..) else { return false };
-    let Some((ip, _)) = Ipv4Header::split(l3) else { return false };
-    if ip.protocol() != protocol::TCP || ip.fragment_offset() != 0 {
-        return false;
-    }
-    let header = ip.header_len();
-    l3.get_mut(header..).is_some_and(|segment| tcp::clamp_mss(segment, most, !partial))
+    let Some(at) = A::segment(l3) else { return false };
+    l3.get_mut(at..).is_some_and(|segment| tcp::clamp_mss(segment, most, !partial))
 }
 
-impl<const OUTWARD: bool> FrameNode for TcpMssClamp<OUTWARD> {
-    const NAME: &'static str = if OUTWARD { OUT } else { IN };
+impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
+    const NAME: &'static str = if OUTWARD { A::OUT } else { A::IN };
     type Next = Next;
     type Drop = NoReason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
         let interfaces = self.interfaces.view(cx.guard);
         for mut p in frame.packets() {
             // Packets that leave have their link header already.
             let (by, l3) = if OUTWARD { (p.tx_if(), usize::from(p.l2_len())) } else { (p.rx_if(), 0) };
-            if let Some(most) = interfaces.get(by).map(|i| i.mss4)
-                && clamp(&mut p, l3, most)
+            if let Some(most) = interfaces.get(by).map(A::most)
+                && clamp::<A>(&mut p, l3, most)
             {
-                self.clamped.add(by, [1]);
+                self.clamped.add(by, A::LOWERED);
             }
         }
         out.all(Verdict::Next(Next::Continue));

@@ -1,51 +1,70 @@
 //! MSS clamping against packets made anew.
 
-use std::net::Ipv4Addr;
-
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 
 use super::*;
-use crate::testing::{Bench, transport_checksum};
+use crate::testing::{Bench, checksum};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
+/// A family's packets, by hand.
+trait ByHand: Clamped {
+    /// A packet with this TCP segment, whose checksum is still to be made; of `fragment` the lower 13 bits are its place in units of 8
+    /// bytes, and the next one says that more follow.
+    fn packet(segment: &[u8], fragment: u16) -> Vec<u8>;
+}
+
+impl ByHand for Ipv4Addr {
+    fn packet(segment: &[u8], fragment: u16) -> Vec<u8> {
+        let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 1, 2];
+        let pseudo = [&p[12..20], &[0, 6], &(segment.len() as u16).to_be_bytes()].concat();
+        p[2..4].copy_from_slice(&(20 + segment.len() as u16).to_be_bytes());
+        p[6..8].copy_from_slice(&fragment.to_be_bytes());
+        p.extend(summed(&pseudo, segment));
+        p
+    }
+}
+
+impl ByHand for Ipv6Addr {
+    /// With destination options in front of odd segments.
+    fn packet(segment: &[u8], fragment: u16) -> Vec<u8> {
+        let mut headers = vec![(60, vec![0, 1, 4, 0, 0, 0, 0]); segment.len() / 4 % 2];
+        if fragment != 0 {
+            let [a, b] = (fragment << 3 | fragment >> 13 & 1).to_be_bytes();
+            headers.push((44, vec![0, a, b, 0, 0, 0, 7]));
+        }
+        let next = |at: usize| headers.get(at).map_or(6, |h: &(u8, Vec<u8>)| h.0);
+        let mut p = vec![0x60, 0, 0, 0, 0, 0, next(0), 64];
+        p.extend((0..32).map(|i| 0x20 + i));
+        let pseudo = [&p[8..40], &(segment.len() as u32).to_be_bytes(), &[0, 0, 0, 6]].concat();
+        p[4..6].copy_from_slice(&((8 * headers.len() + segment.len()) as u16).to_be_bytes());
+        for (i, (_, body)) in headers.iter().enumerate() {
+            p.push(next(i + 1));
+            p.extend(body);
+        }
+        p.extend(summed(&pseudo, segment));
+        p
+    }
+}
+
+fn summed(pseudo: &[u8], segment: &[u8]) -> Vec<u8> {
+    let mut segment = segment.to_vec();
+    let sum = checksum(&[pseudo, &segment].concat());
+    segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    segment
+}
+
 /// A TCP packet with these options, whose checksum is right.
-fn packet(flags: u8, options: &[u8], fragment: u16) -> Vec<u8> {
+fn packet<A: ByHand>(flags: u8, options: &[u8], fragment: u16) -> Vec<u8> {
     let mut list = options.to_vec();
     list.resize(list.len().next_multiple_of(4), 0);
-    let total = 20 + 20 + list.len() + 7;
-    let mut p = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 1, 2];
-    p[2..4].copy_from_slice(&(total as u16).to_be_bytes());
-    p[6..8].copy_from_slice(&fragment.to_be_bytes());
-    p.extend([
-        0x04,
-        0x00,
-        0,
-        80,
-        1,
-        2,
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        ((20 + list.len()) as u8 / 4) << 4,
-        flags,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0,
-    ]);
-    p.extend(&list);
-    p.extend(b"payload");
-    let checksum = transport_checksum(&p);
-    p[36..38].copy_from_slice(&checksum.to_be_bytes());
-    p
+    let words = (20 + list.len()) as u8 / 4;
+    let mut segment = vec![4, 0, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, words << 4, flags, 1, 0, 0, 0, 0, 0];
+    segment.extend(&list);
+    segment.extend(b"payload");
+    A::packet(&segment, fragment)
 }
 
 fn mss(size: u16) -> [u8; 4] {
@@ -53,22 +72,22 @@ fn mss(size: u16) -> [u8; 4] {
     [2, 4, high, low]
 }
 
-/// Both nodes, with a limit for what comes in by interface 0 or leaves by it.
-fn harness(most: u16) -> (Bench, Harness) {
+/// Both nodes of a family, with a limit for what comes in by interface 0 or leaves by it; there is none over the other.
+fn harness<A: ByHand>(most: u16) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let index = bench.interface(0, Some(Ipv4Addr::new(10, 0, 0, 1)));
     let mut record = bench.writers.interfaces.get(index).unwrap().clone();
-    record.mss4 = most;
+    (record.mss4, record.mss6) = if A::WORD == "ip4" { (most, u16::MAX) } else { (u16::MAX, most) };
     bench.writers.interfaces.set(index, record).unwrap();
     let h = bench.harness(|b, t, _| {
+        b.arc(A::NODES.unicast, A::NODES.lookup, graph::ArcKey::Rx);
+        b.arc(A::NODES.output, "interface-output", graph::ArcKey::Tx);
         let tables = t.clone();
-        b.frame(move |s| TcpMssClamp::<false>::new(&tables, s.worker));
+        b.frame(move |s| TcpMssClamp::<A, false>::new(&tables, s.worker));
         let tables = t.clone();
-        b.frame(move |s| TcpMssClamp::<true>::new(&tables, s.worker));
-        b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
-        b.arc("ip4-output", "interface-output", graph::ArcKey::Tx);
-        b.feature("ip4-unicast", IN, &[], &[]);
-        b.feature("ip4-output", OUT, &[], &[]);
+        b.frame(move |s| TcpMssClamp::<A, true>::new(&tables, s.worker));
+        b.feature(A::NODES.unicast, A::IN, &[], &[]);
+        b.feature(A::NODES.output, A::OUT, &[], &[]);
     });
     (bench, h)
 }
@@ -82,37 +101,56 @@ fn through(h: &mut Harness, node: &str, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     out.into_iter().map(|o| o.bytes).collect()
 }
 
+/// What is too much becomes the limit, with a checksum as if it had been said; all other packets stay as they are.
+fn only_what_is_too_much_is_lowered<A: ByHand>(packets: &[(u8, usize, Option<u16>, u16)], most: u16) {
+    let (_bench, mut h) = harness::<A>(most);
+    let list = |pad: usize, size: Option<u16>| {
+        // Some options without a meaning in front, so that it lies at odd places, too.
+        let mut list = vec![1u8; pad];
+        list.extend(size.iter().flat_map(|size| mss(*size)));
+        list.extend([3, 3, 7]);
+        list
+    };
+    let sent: Vec<Vec<u8>> =
+        packets.iter().map(|(flags, pad, size, f)| packet::<A>(*flags, &list(*pad, *size), *f)).collect();
+    let wanted = packets.iter().map(|(flags, pad, size, f)| {
+        let lowered = if flags & SYN != 0 && f & 0x1fff == 0 { size.map(|s| s.min(most)) } else { *size };
+        packet::<A>(*flags, &list(*pad, lowered), *f)
+    });
+    let wanted: Vec<Vec<u8>> = wanted.collect();
+    for node in [A::IN, A::OUT] {
+        assert_eq!(through(&mut h, node, &sent), wanted, "{node}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// What is too much becomes the limit, with a checksum as if it had been said; all other packets stay as they are.
     #[test]
-    fn only_what_is_too_much_is_lowered(
+    fn what_is_too_much_is_lowered_and_nothing_else(
         packets in prop::collection::vec(
             (any::<u8>(), 0usize..6, prop::option::of(1u16..10_000), prop::sample::select(vec![0u16, 0, 0, 0x2000, 3])), 1..40),
         most in 100u16..9000,
     ) {
-        let (_bench, mut h) = harness(most);
-        let list = |pad: usize, size: Option<u16>| {
-            // Some options without a meaning in front, so that it lies at odd places, too.
-            let mut list = vec![1u8; pad];
-            list.extend(size.iter().flat_map(|size| mss(*size)));
-            list.extend([3, 3, 7]);
-            list
-        };
-        let sent: Vec<Vec<u8>> = packets.iter().map(|(flags, pad, size, f)| packet(*flags, &list(*pad, *size), *f)).collect();
-        let wanted: Vec<Vec<u8>> = packets.iter().map(|(flags, pad, size, f)| {
-            let lowered = if flags & SYN != 0 && f & 0x1fff == 0 { size.map(|s| s.min(most)) } else { *size };
-            packet(*flags, &list(*pad, lowered), *f)
-        }).collect();
-        for node in [IN, OUT] {
-            prop_assert_eq!(through(&mut h, node, &sent), wanted.clone(), "{}", node);
-        }
+        only_what_is_too_much_is_lowered::<Ipv4Addr>(&packets, most);
+        only_what_is_too_much_is_lowered::<Ipv6Addr>(&packets, most);
+    }
+
+    /// No bytes behind an IPv6 header are changed but those of TCP's option, and its checksum.
+    #[test]
+    fn any_bytes(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
+        bytes.resize(40, 0xfd);
+        bytes.extend(rest);
+        let after = through(&mut harness::<Ipv6Addr>(1).1, Ipv6Addr::IN, std::slice::from_ref(&bytes)).remove(0);
+        prop_assert_eq!(after.len(), bytes.len());
+        prop_assert!(after.iter().zip(&bytes).filter(|(a, b)| a != b).count() <= 4);
     }
 }
 
 #[test]
 fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
-    let (bench, mut h) = harness(1000);
+    let packet = packet::<Ipv4Addr>;
+    let (bench, mut h) = harness::<Ipv4Addr>(1000);
     let mut cut = packet(SYN, &mss(1460), 0);
     cut.truncate(41);
     let mut long = packet(SYN, &mss(1460), 0);
@@ -123,26 +161,30 @@ fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
         [vec![2, 0, 5, 180], vec![2, 3, 5, 180], vec![7, 40, 2, 4, 5, 180], vec![2], vec![0, 2, 4, 5, 180]];
     let mut packets: Vec<Vec<u8>> = broken.iter().map(|list| packet(SYN | ACK, list, 0)).collect();
     packets.extend([cut, long.clone(), short]);
-    let after = through(&mut h, IN, &packets);
+    let after = through(&mut h, Ipv4Addr::IN, &packets);
     // The header of one is said to be longer than the packet has options: what it says is still lowered, or not at all.
     assert_eq!(after[..6], packets[..6]);
     assert_eq!(after[7], packets[7]);
-    assert_eq!(bench.tables.mss_clamped.read(0), [u64::from(after[6] != long)]);
+    assert_eq!(bench.tables.mss_clamped.read(0), [u64::from(after[6] != long), 0]);
 }
 
 /// Who is in the node when it is switched off finds nothing to lower: no segment is said to be of no byte.
 #[test]
 fn what_is_not_clamped_has_no_limit() {
-    let (_bench, mut h) = harness(Mss::default().most4());
-    let packets = [packet(SYN, &mss(1460), 0), packet(SYN, &mss(u16::MAX), 0)];
-    assert_eq!(through(&mut h, IN, &packets), packets);
-    assert_eq!(Mss { clamping: Clamping::Rx, ip4: 900 }.most4(), 900);
+    let (_bench, mut h) = harness::<Ipv4Addr>(Mss::default().limit());
+    let packets = [packet::<Ipv4Addr>(SYN, &mss(1460), 0), packet::<Ipv4Addr>(SYN, &mss(u16::MAX), 0)];
+    assert_eq!(through(&mut h, Ipv4Addr::IN, &packets), packets);
+    assert_eq!(Mss { clamping: Clamping::Rx, most: 900 }.limit(), 900);
+}
+
+fn counted<A: ByHand>() -> [u64; 2] {
+    let (bench, mut h) = harness::<A>(1400);
+    let says = |flags, size| packet::<A>(flags, &mss(size), 0);
+    through(&mut h, A::IN, &[says(SYN, 1460), says(SYN | ACK, 1401), says(SYN, 1400)]);
+    bench.tables.mss_clamped.read(0)
 }
 
 #[test]
 fn what_is_lowered_is_counted() {
-    let (bench, mut h) = harness(1400);
-    let packets = [packet(SYN, &mss(1460), 0), packet(SYN | ACK, &mss(1401), 0), packet(SYN, &mss(1400), 0)];
-    through(&mut h, IN, &packets);
-    assert_eq!(bench.tables.mss_clamped.read(0), [2]);
+    assert_eq!([counted::<Ipv4Addr>(), counted::<Ipv6Addr>()], [[2, 0], [0, 2]]);
 }

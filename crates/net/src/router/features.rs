@@ -22,24 +22,24 @@ impl Router {
         Ok(())
     }
 
-    /// Says how the largest segments of TCP are lowered on an interface.
+    /// Says how the largest segments of TCP over a family are lowered on an interface.
     ///
     /// # Errors
     /// When there is none.
-    pub fn set_mss(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
-        let before = std::mem::replace(&mut self.info_mut(index)?.mss, mss);
-        let done = self.clamp(index, mss);
+    pub fn set_mss<A: Routed>(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
+        let before = std::mem::replace(A::mss(self.info_mut(index)?), mss);
+        let done = self.clamp::<A>(index, mss);
         if done.is_err() {
-            self.info_mut(index)?.mss = before;
-            self.clamp(index, before)?;
+            *A::mss(self.info_mut(index)?) = before;
+            self.clamp::<A>(index, before)?;
         }
         done
     }
 
     /// Has workers clamp what passes by an interface.
-    fn clamp(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
+    fn clamp<A: Routed>(&mut self, index: u32, mss: Mss) -> Result<(), RouterError> {
         self.near.publish(index)?;
-        for (arc, feature, on) in mss.clamping.features() {
+        for (arc, feature, on) in mss.clamping.features::<A>() {
             self.arcs.enable(arc, feature, index, on).map_err(|e| RouterError(e.to_string()))?;
         }
         Ok(())

@@ -59,6 +59,8 @@ pub struct InterfaceInfo {
     pub urpf6: Urpf,
     /// How the largest segments of TCP are lowered.
     pub mss: Mss,
+    /// The same over IPv6.
+    pub mss6: Mss,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
     /// What had been counted at its index before it was there.

@@ -9,7 +9,7 @@ use infra::quiesce::Domain;
 use wire::Mac;
 
 use super::{InterfaceInfo, Neighborhood, Router};
-use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes, Urpf};
+use crate::ip::{Address, Clamped, ForwardingWriters, Mss, OwnAddresses, Path, Prefix, Routes, Urpf};
 use crate::nd::Standing;
 use crate::neighbor::{Action, Family, Neighbors};
 
@@ -52,7 +52,7 @@ impl<A: Family> Side<A> {
 }
 
 /// A family that a router routes.
-pub trait Routed: Family {
+pub trait Routed: Family + Clamped {
     /// What becomes of packets to the first address of a network: nobody's in IPv4, any of its routers' in IPv6 (RFC 4291 section
     /// 2.6.1).
     const FIRST_OF_NETWORK: Path;
@@ -67,6 +67,8 @@ pub trait Routed: Family {
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;
     /// How the sources of its packets that come in by an interface are checked.
     fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf;
+    /// How the largest segments of TCP in its packets are lowered on an interface.
+    fn mss(interface: &mut InterfaceInfo) -> &mut Mss;
     /// The addresses of an interface.
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
     /// Those that may turn out to be another's, and are not used yet.
@@ -98,6 +100,10 @@ impl Routed for Ipv4Addr {
 
     fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf {
         &mut interface.urpf
+    }
+
+    fn mss(interface: &mut InterfaceInfo) -> &mut Mss {
+        &mut interface.mss
     }
 
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv4Addr>> {
@@ -138,6 +144,10 @@ impl Routed for Ipv6Addr {
 
     fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf {
         &mut interface.urpf6
+    }
+
+    fn mss(interface: &mut InterfaceInfo) -> &mut Mss {
+        &mut interface.mss6
     }
 
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv6Addr>> {

@@ -194,7 +194,8 @@ impl Run {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
             5 if s.one_in(2) => {
-                router.set_mss(index, Mss { clamping: s.pick(&Clamping::ALL), ip4: s.pick(&[88, 536, 1400]) })
+                let mss = Mss { clamping: s.pick(&Clamping::ALL), most: s.pick(&[88, 536, 1400]) };
+                router.set_mss::<Ipv4Addr>(index, mss).and_then(|()| router.set_mss::<Ipv6Addr>(index, mss))
             }
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
