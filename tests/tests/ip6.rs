@@ -73,6 +73,12 @@ fn what_cannot_be_delivered_is_reported() {
     router.ctl("ip route add 2001:db8:8::/48 via prohibit");
     says("2001:db8:8::1", "From 2001:db8::1 icmp_seq=1 Destination unreachable: Administratively prohibited");
     says("2001:db8:1::77", "From 2001:db8::1 icmp_seq=1 Destination unreachable: Address unreachable");
+    // A port where nobody listens, which the sender hears of.
+    let send = "import socket; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(5); \
+                s.connect(('2001:db8::1', 9999)); s.send(b'is anybody there?'); s.recv(1)";
+    let sent = a.spawn_args(["python3", "-c", send]).finish(LIMIT);
+    assert!(sent.stderr.contains("ConnectionRefusedError"), "{sent}");
+    assert_eq!(router.drops("ip6-icmp-error", "port-unreachable"), 1);
     // A link that is too narrow.
     b.run("ip link set eth0 mtu 1280");
     r.run("ip link set eth1 mtu 1280");

@@ -10,7 +10,7 @@ use infra::quiesce::Domain;
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
-use crate::ip::{Forwarding, ForwardingWriters, Reassembly, Registry, UtcClock};
+use crate::ip::{Forwarding, ForwardingWriters, Reassembly, UtcClock};
 use crate::neighbor::Budget;
 use crate::pcap::Captures;
 
@@ -40,8 +40,6 @@ pub struct Tables {
     pub ip4: Forwarding<Ipv4Addr>,
     /// What forwards IPv6.
     pub ip6: Forwarding<Ipv6Addr>,
-    /// Who takes datagrams for this router, by UDP port.
-    pub udp_ports: Registry,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
     pub ip4_count: CounterSet<2>,
     /// Packets that failed the check of their source ([`crate::ip::Urpf`]), by receive interface.
@@ -108,7 +106,6 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
         captures: Captures::new(domain),
-        udp_ports: Registry::new(crate::udp::NODE, 1 << 16),
     };
     Ok((writers, tables))
 }

@@ -34,6 +34,8 @@ pub struct Forwarding<A: Packets> {
     pub(crate) unresolved: Queues<A>,
     /// Who takes packets for this router, by IP protocol.
     pub protocols: Registry,
+    /// Who takes datagrams for this router, by UDP port.
+    pub udp_ports: Registry,
     /// Who looks at packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
     pub router_alerts: Registry,
 }
@@ -68,6 +70,9 @@ impl<A: Packets> Forwarding<A> {
         let unresolved = Queues::new(waiting);
         let protocols = Registry::new(A::NODES.local, 1 << 8);
         let router_alerts = Registry::new(A::NODES.options, 1 << 8);
-        Ok((writers, Forwarding { fibs, objects, balances, own, unresolved, protocols, router_alerts }))
+        let udp_ports = Registry::new(A::NODES.udp, 1 << 16);
+        let tables =
+            Forwarding { fibs, objects, balances, own, unresolved, protocols, udp_ports, router_alerts };
+        Ok((writers, tables))
     }
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::{Flags, GsoKind, Packet};
 use graph::trace::TraceFn;
 use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6};
-use wire::{Ipv4Header, Ipv6Header, ipv4, ipv6};
+use wire::{Ipv4Header, Ipv6Header, PseudoHeader, ipv4, ipv6};
 
 use super::family::Ip;
 use super::forwarding::Forwarding;
@@ -26,6 +26,8 @@ pub struct Nodes {
     pub output: &'static str,
     /// The node that sorts packets for this router, and the arc that leads there.
     pub local: &'static str,
+    /// The node that sorts datagrams for this router by port.
+    pub udp: &'static str,
     /// The node that reports packets to their sources.
     pub report: &'static str,
     /// The node that holds packets for unresolved next hops.
@@ -45,7 +47,7 @@ pub struct Nodes {
 /// A family as the nodes see it.
 pub trait Packets: Ip {
     /// The fixed part of the header.
-    type Header: buf::Header;
+    type Header: buf::Header + PseudoHeader;
 
     /// The names of its nodes.
     const NODES: Nodes;
@@ -86,6 +88,7 @@ impl Packets for Ipv4Addr {
         rewrite: "ip4-rewrite",
         output: "ip4-output",
         local: "ip4-local",
+        udp: "udp4-local",
         report: "ip4-icmp-error",
         resolve: "ip4-arp",
         ask: "ip4-resolve",
@@ -158,6 +161,7 @@ impl Packets for Ipv6Addr {
         rewrite: "ip6-rewrite",
         output: "ip6-output",
         local: "ip6-local",
+        udp: "udp6-local",
         report: "ip6-icmp-error",
         resolve: "ip6-discover-neighbor",
         ask: "ip6-resolve",

@@ -1,41 +1,42 @@
-//! `udp4-local`: checks a datagram for this router (RFC 768, RFC 1122 section 4.1.3), and finds who listens at its port.
+//! `udp4-local` and `udp6-local`: check a datagram for this router (RFC 768, RFC 1122 section 4.1.3; RFC 8200 section 8.1), and find who
+//! listens at its port.
 
-use buf::{Flags, Packet};
-use graph::{Cx, PacketNode, Verdict, edges, reasons};
-use wire::{Ipv4Header, Sum, UdpHeader};
+use std::marker::PhantomData;
+
+use buf::{Flags, Frame, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use wire::{PseudoHeader, UdpHeader, protocol};
 
 use crate::Tables;
 use crate::checksum::sum;
 use crate::icmp::Cause;
-use crate::ip::Registry;
+use crate::ip::{Packets, Registry};
 
-edges! { pub enum Next { Report = "ip4-icmp-error" } }
+edges! {
+    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    pub enum Next { Report = "ip4-icmp-error" }
+}
 reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the datagram is shorter than a UDP header";
         Length = "bad-length", Error, "the UDP length is less than a header's, or more than what came";
         Checksum = "bad-checksum", Error, "the UDP checksum is wrong";
+        NoChecksum = "no-checksum", Error, "the datagram has no UDP checksum, without which none may be over IPv6";
     }
 }
 
-pub struct Udp4Local {
+pub struct UdpLocal<A> {
     ports: Registry,
+    family: PhantomData<A>,
 }
 
-impl Udp4Local {
-    pub fn new(t: &Tables) -> Udp4Local {
-        Udp4Local { ports: t.udp_ports.clone() }
+impl<A: Packets> UdpLocal<A> {
+    pub fn new(t: &Tables) -> UdpLocal<A> {
+        UdpLocal { ports: A::tables(t).udp_ports.clone(), family: PhantomData }
     }
-}
-
-impl PacketNode for Udp4Local {
-    const NAME: &'static str = super::NODE;
-    type Next = Next;
-    type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
 
     #[inline(always)]
-    fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+    fn one(&self, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
         let l4 = usize::from(p.l4_offset());
         if p.len() < l4 + UdpHeader::LEN {
             return Verdict::Drop(Reason::Short);
@@ -46,12 +47,11 @@ impl PacketNode for Udp4Local {
         if length < UdpHeader::LEN || length > room {
             return Verdict::Drop(Reason::Length);
         }
-        // 0 says that the sender made none; a partial one has not been on a wire yet.
-        if udp.checksum() != 0 && !p.flags().any(Flags::CSUM_PARTIAL) {
-            let pseudo: Sum = p.peek::<Ipv4Header>().pseudo_sum(udp.length());
-            if !pseudo.plus(sum(p, l4, length)).is_valid() {
-                return Verdict::Drop(Reason::Checksum);
-            }
+        // A partial one has not been on a wire yet.
+        if !p.flags().any(Flags::CSUM_PARTIAL)
+            && let Err(reason) = checked::<A>(p, l4, &udp)
+        {
+            return Verdict::Drop(reason);
         }
         match self.ports.get(udp.dst_port()) {
             Some(edge) => Verdict::Edge(edge),
@@ -60,5 +60,29 @@ impl PacketNode for Udp4Local {
                 Verdict::Next(Next::Report)
             }
         }
+    }
+}
+
+/// Whether the checksum of the datagram behind `l4` bytes is right.
+#[inline(always)]
+fn checked<A: Packets>(p: &mut Packet<'_>, l4: usize, udp: &UdpHeader) -> Result<(), Reason> {
+    // 0 says that the sender made none.
+    if udp.checksum() == 0 {
+        return if A::Header::UDP_CHECKSUM_OPTIONAL { Ok(()) } else { Err(Reason::NoChecksum) };
+    }
+    let pseudo = p.peek::<A::Header>().pseudo_header(protocol::UDP, udp.length().into());
+    let valid = pseudo.plus(sum(p, l4, udp.length().into())).is_valid();
+    if valid { Ok(()) } else { Err(Reason::Checksum) }
+}
+
+impl<A: Packets> FrameNode for UdpLocal<A> {
+    const NAME: &'static str = A::NODES.udp;
+    type Next = Next;
+    type Drop = Reason;
+    const EDGES: &'static [&'static str] = &[A::NODES.report];
+    const TRACE: graph::trace::TraceFn = A::TRACE;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        out.each(frame, |_, p| self.one(p));
     }
 }

@@ -1,25 +1,30 @@
 //! UDP for this router itself: datagrams go to the node that is registered for their port
-//! ([`Tables::udp_ports`]).
+//! ([`Forwarding::udp_ports`](crate::ip::Forwarding::udp_ports)).
 
 mod local;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use graph::{Builder, GraphError};
 use wire::protocol;
 
 use crate::Tables;
+use crate::ip::Packets;
 use crate::router::Hooks;
-
-/// The node that sorts datagrams by port.
-pub(crate) const NODE: &str = "udp4-local";
 
 /// Adds the nodes of this feature; behind `ip`.
 ///
 /// # Errors
 /// When another feature takes UDP.
 pub fn install(b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
+    install_family::<Ipv4Addr>(b, t)?;
+    install_family::<Ipv6Addr>(b, t)
+}
+
+fn install_family<A: Packets>(b: &mut Builder, t: &Tables) -> Result<(), GraphError> {
     let tables = t.clone();
-    b.packet(move |_| Ok(local::Udp4Local::new(&tables)));
-    t.ip4.protocols.register(b, u16::from(protocol::UDP), NODE)
+    b.frame(move |_| Ok(local::UdpLocal::<A>::new(&tables)));
+    A::tables(t).protocols.register(b, u16::from(protocol::UDP), A::NODES.udp)
 }
 
 #[cfg(test)]

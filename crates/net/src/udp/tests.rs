@@ -1,6 +1,6 @@
-//! `udp4-local`, behind `ip4-local`.
+//! `udp4-local` and `udp6-local`, behind `ip4-local` and `ip6-local`.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::Flags;
 use proptest::prelude::*;
@@ -10,6 +10,7 @@ use wire::{UdpHeader, protocol};
 
 use crate::icmp::Cause;
 use crate::ip::local::Ip4Local;
+use crate::ip::local6::Ip6Local;
 use crate::testing::Bench;
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
@@ -20,9 +21,14 @@ fn harness() -> Harness {
     Bench::new().harness(|b, t, hooks| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip6Local::new(&tables)));
         super::install(b, t, hooks).unwrap();
-        t.udp_ports.register(b, PORT, "listener").unwrap();
-        t.udp_ports.register(b, u16::MAX, "last-listener").unwrap();
+        t.ip4.udp_ports.register(b, PORT, "listener").unwrap();
+        t.ip4.udp_ports.register(b, u16::MAX, "last-listener").unwrap();
+        // A port of one family is not the other's.
+        t.ip6.udp_ports.register(b, PORT, "listener6").unwrap();
+        t.ip6.udp_ports.register(b, u16::MAX - 1, "last-listener6").unwrap();
     })
 }
 
@@ -129,4 +135,71 @@ fn rfc1812_5_2_7_1_nobody_listens_is_reported() {
     assert_eq!((way(&out), out.record.fwd), (("ip4-icmp-error", None), Cause::PortUnreachable.to_raw()));
     let packet = PacketBuilder::ipv4(HOST, OWN).udp(1000, u16::MAX).build();
     assert_eq!(way(&send(&mut h, &packet, Flags::NONE)), ("last-listener", None));
+}
+
+const HOST6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
+const OWN6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+fn datagram6(payload: &[u8]) -> PacketBuilder {
+    PacketBuilder::ipv6(HOST6, OWN6).udp(1000, PORT).payload(payload)
+}
+
+fn send6(packet: &[u8], flags: Flags) -> Out {
+    let mut h = harness();
+    let mut out = h.send("ip6-local", &[packet], |_, p| p.set_flags(p.flags() | flags));
+    assert_eq!(out.len(), 1);
+    out.remove(0)
+}
+
+proptest! {
+    #[test]
+    fn datagrams_over_ipv6_reach_their_listener(len in 0usize..6000, extensions in 0usize..3) {
+        let mut b = datagram6(&vec![0xa5; len]);
+        for _ in 0..extensions {
+            b = b.extension(protocol::DESTINATION_OPTIONS, &[1, 4]);
+        }
+        let packet = b.build();
+        let out = send6(&packet, Flags::NONE);
+        prop_assert_eq!(way(&out), ("listener6", None));
+        prop_assert_eq!(out.bytes, packet);
+    }
+
+    #[test]
+    fn a_wrong_checksum_over_ipv6_is_silently_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
+        let mut packet = datagram6(&vec![0x11; len]).build();
+        // In the addresses, the ports, the checksum (not so that there is none) or the payload.
+        let fields: Vec<usize> = (8..44).chain(48..packet.len()).collect();
+        packet[fields.get(at.index(fields.len())).copied().unwrap_or(8)] ^= 1 << bit;
+        let out = send6(&packet, Flags::NONE);
+        prop_assert_eq!(way(&out), ("udp6-local", Some("bad-checksum")));
+    }
+}
+
+#[test]
+fn rfc8200_8_1_a_datagram_over_ipv6_has_a_checksum() {
+    let mut packet = datagram6(b"data").build();
+    packet[46..48].fill(0);
+    assert_eq!(way(&send6(&packet, Flags::NONE)), ("udp6-local", Some("no-checksum")));
+    let partial = datagram6(b"data").partial_checksum().build();
+    assert_eq!(way(&send6(&partial, Flags::CSUM_PARTIAL)), ("listener6", None));
+    assert_eq!(way(&send6(&partial, Flags::NONE)), ("udp6-local", Some("bad-checksum")));
+}
+
+#[test]
+fn lengths_over_ipv6_are_checked() {
+    for length in [0u16, 7, 13, 2000] {
+        let mut packet = datagram6(b"data").build();
+        packet[44..46].copy_from_slice(&length.to_be_bytes());
+        assert_eq!(way(&send6(&packet, Flags::NONE)), ("udp6-local", Some("bad-length")), "{length}");
+    }
+    let short = PacketBuilder::ipv6(HOST6, OWN6).protocol(protocol::UDP).payload(&[0; 7]).build();
+    assert_eq!(way(&send6(&short, Flags::NONE)), ("udp6-local", Some("too-short")));
+}
+
+#[test]
+fn rfc4443_3_1_nobody_listens_is_reported() {
+    // Somebody does over IPv4.
+    let packet = PacketBuilder::ipv6(HOST6, OWN6).udp(1000, u16::MAX).payload(b"data").build();
+    let out = send6(&packet, Flags::NONE);
+    assert_eq!((way(&out), out.record.fwd), (("ip6-icmp-error", None), Cause::PortUnreachable.to_raw()));
 }
