@@ -62,7 +62,11 @@ impl Address {
             IpAddr::V4(a) => {
                 a.is_unspecified() || ipv4::is_martian_source(a.to_bits()) || a.to_bits() >> 28 == 0xf
             }
-            IpAddr::V6(a) => ipv6::is_unspecified(a.to_bits()) || ipv6::is_martian_source(a.to_bits()),
+            // A link-local one with other bits in the middle would be one of another link (see `Packets::scoped`).
+            IpAddr::V6(a) => {
+                let a = a.to_bits();
+                ipv6::is_unspecified(a) || ipv6::is_martian_source(a) || ipv6::is_bad_link_local(a)
+            }
         };
         if self.is_link_local() && self.len < 64 {
             return Err(RouterError(format!(
@@ -143,6 +147,8 @@ mod tests {
             ("::1/128", "cannot be"),
             ("ff02::1/64", "cannot be"),
             ("::/64", "cannot be"),
+            ("fe80:0:0:3::1/64", "cannot be"),
+            ("fe90::1/64", "cannot be"),
             ("2001:db8::1/0", "must be 1 to 128"),
             ("fe80::1/10", "must be 64 to 128"),
         ] {

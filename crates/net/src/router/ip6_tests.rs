@@ -164,6 +164,10 @@ fn rfc4291_2_5_6_what_is_on_one_link_only_is_not_forwarded() {
     // What the tables have of a link must not be had by asking for it.
     lab.receive(0, 0, ping(neighbor, Ipv6Addr::from_bits(link_local(1).to_bits() | 1 << 64)));
     assert_eq!((lab.sent(0).len(), lab.sent(1).len()), (0, 0));
+    // And nobody has such an address, whoever says so.
+    let of_another = Ipv6Addr::from_bits(neighbor.to_bits() | 2 << 64);
+    assert!(lab.router.add_neighbor(0, of_another, A_MAC, true).is_err());
+    assert!(lab.router.add_address(0, Address::new(of_another, 64)).is_err());
     // A next hop may be known by its link-local address; then the interface is said.
     let far: Prefix6 = "2001:db8:5::/48".parse().unwrap();
     let via = |next_hop: Ipv6Addr, interface| Path::Via { next_hop: next_hop.into(), interface };

@@ -383,7 +383,10 @@ pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     }
     let no_host = match address {
         IpAddr::V4(a) => a.is_unspecified() || ipv4::is_martian_source(a.to_bits()),
-        IpAddr::V6(a) => a.is_unspecified() || ipv6::is_martian_source(a.to_bits()),
+        IpAddr::V6(a) => {
+            let a = a.to_bits();
+            ipv6::is_unspecified(a) || ipv6::is_martian_source(a) || ipv6::is_bad_link_local(a)
+        }
     };
     if no_host {
         return Err(RouterError(format!("{address} cannot be a neighbour's address")));
