@@ -381,26 +381,29 @@ impl Router {
         if std::mem::replace(&mut info.admin_up, up) == up {
             return Ok(());
         }
-        if up {
-            // Packets may come as soon as the device is up.
-            self.publish_with_carried(index)?;
-        }
-        let info = self.info_mut(index)?;
-        if let Some(device) = &mut info.device {
-            let done = device.control.set_admin(up);
-            device.link = device.control.link();
-            if let Err(e) = done {
-                let refused = refuses_state(info, up, &e);
-                info.admin_up = !up;
-                self.publish_with_carried(index)?;
-                return Err(refused);
+        // Packets may come as soon as the device is up, if it has a carrier by then.
+        let shown = if up { self.publish_with_carried(index) } else { Ok(()) };
+        if let Err(refused) = shown.and_then(|()| self.set_device(index, up)) {
+            self.info_mut(index)?.admin_up = !up;
+            if let Err(e) = self.publish_with_carried(index) {
+                tracing::error!("interface {index} after a change that was refused: {e}");
             }
+            return Err(refused);
         }
         if up {
             // A device without a file descriptor that begins to have packets cannot do so itself.
             self.wake_workers();
         }
         self.changed(index)
+    }
+
+    /// Sets the device of an interface up or down, if it has one.
+    fn set_device(&mut self, index: u32, up: bool) -> Result<(), RouterError> {
+        let info = self.info_mut(index)?;
+        let Some(device) = &mut info.device else { return Ok(()) };
+        let done = device.control.set_admin(up);
+        device.link = device.control.link();
+        done.map_err(|e| refuses_state(info, up, &e))
     }
 
     fn publish_with_carried(&mut self, index: u32) -> Result<(), RouterError> {

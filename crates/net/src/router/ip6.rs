@@ -23,6 +23,8 @@ pub(super) struct Ip6 {
     dad: Dad,
     advertiser: Advertiser,
     listener: Listener,
+    /// Addresses to be asked for once workers know that they may become the router's.
+    probes: Vec<Key<Ipv6Addr>>,
 }
 
 impl Ip6 {
@@ -160,16 +162,7 @@ impl Router {
         let mut known = BTreeSet::new();
         for action in actions {
             match action {
-                dad::Action::Probe((interface, target)) => {
-                    let group = ipv6::solicited_node(target.to_bits());
-                    let message = nd::build(
-                        Ipv6Addr::UNSPECIFIED,
-                        Ipv6Addr::from_bits(group),
-                        &Message::NeighborSolicitation { target },
-                        &[],
-                    );
-                    self.send_to_group(interface, group, &message);
-                }
+                dad::Action::Probe(key) => self.nd.probes.push(key),
                 dad::Action::Unique(key) => known.extend(self.stands(key, Standing::Unique)),
                 dad::Action::Duplicate(key) => {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
@@ -190,6 +183,25 @@ impl Router {
                 let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
                 tracing::error!("the routes of the addresses of {name}: {e}");
             }
+        }
+    }
+
+    /// Asks for addresses that may be somebody else's. Called when workers know these, so that they hear of others who ask, too
+    /// (RFC 4862 section 5.4.3).
+    pub(super) fn send_probes(&mut self) {
+        for (interface, target) in std::mem::take(&mut self.nd.probes) {
+            let info = self.near.interfaces.get(interface);
+            if info.and_then(|i| i.standing(target)) != Some(Standing::Tentative) {
+                continue;
+            }
+            let group = ipv6::solicited_node(target.to_bits());
+            let message = nd::build(
+                Ipv6Addr::UNSPECIFIED,
+                Ipv6Addr::from_bits(group),
+                &Message::NeighborSolicitation { target },
+                &[],
+            );
+            self.send_to_group(interface, group, &message);
         }
     }
 

@@ -204,6 +204,12 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     let mut lab = lab();
     let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
     lab.router.add_address(0, Address::new(new, 64)).unwrap();
+    lab.turn_workers();
+    let asks = |f: &Vec<u8>| packet(f).1.next_header() == protocol::ICMPV6;
+    assert!(
+        !lab.sent(0).iter().any(asks),
+        "workers do not know the address yet, and would not hear of others who ask"
+    );
     lab.run();
     let sent = lab.sent(0);
     let probe = sent.iter().find(|f| packet(f).1.next_header() == protocol::ICMPV6).unwrap();

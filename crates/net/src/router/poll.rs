@@ -64,6 +64,7 @@ impl Router {
         self.tables.utc.adjust(now);
         self.balance(now);
         self.publish_own();
+        self.send_probes();
         let more = self.settle_routes();
         self.ip4.routes.collect(&mut self.near);
         self.ip6.routes.collect(&mut self.near);

@@ -72,6 +72,8 @@ pub(super) struct Pool {
     retired: VecDeque<(Mark, Block)>,
     /// How many units these have.
     retired_units: u32,
+    /// Whether this change has waited for readers.
+    waited: bool,
     /// All readers have passed this mark.
     passed: Option<Mark>,
     /// Whether a route is being taken away.
@@ -91,13 +93,15 @@ impl Pool {
             free: [NONE; 3],
             retired: VecDeque::new(),
             retired_units: 0,
+            waited: false,
             passed: None,
             removes: false,
         }
     }
 
-    /// Says whether routes are taken away from now on. That may use up what is kept back, a sixteenth of the units.
-    pub fn removes(&mut self, removes: bool) {
+    /// Begins a change, and says whether it takes a route away. That may use up what is kept back, a sixteenth of the units.
+    pub fn begin(&mut self, removes: bool) {
+        self.waited = false;
         self.removes = removes;
     }
 
@@ -124,7 +128,8 @@ impl Pool {
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         if self.free[size as usize] == NONE {
             self.reclaim();
-            if self.free[size as usize] == NONE && self.retired_units > MOST_RETIRED {
+            if self.free[size as usize] == NONE && self.retired_units > MOST_RETIRED && !self.waited {
+                self.waited = true;
                 self.domain.synchronize(PATIENCE);
                 self.reclaim();
             }

@@ -72,7 +72,7 @@ impl TrieWriter {
         if self.covered.is_some_and(|mark| self.nodes.pool.passed(mark)) {
             self.covered = None;
         }
-        self.nodes.pool.removes(!change.adds);
+        self.nodes.pool.begin(!change.adds);
         let Slot { entry, len } = change.to;
         let done = match change.len {
             0..=WIDEST => {
