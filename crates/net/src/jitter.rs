@@ -1,4 +1,4 @@
-//! Chance: for timers, so that many who do the same do not do it at once, and for numbers that are not to repeat soon.
+//! Chance for timers: what is to happen at about a time, so that many who do the same do not do it at once.
 
 use std::hash::BuildHasher;
 

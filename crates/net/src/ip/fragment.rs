@@ -3,6 +3,7 @@
 //! The packets begin with their IP header, and have their TTL counted down. Each fragment has a buffer to itself, so it is
 //! at most as long as the data of one buffer, whatever the MTU.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::layout::DATA_ROOM;
@@ -38,17 +39,32 @@ pub struct Fragments {
     later: Headers,
 }
 
+/// Identifications of IPv6 fragments. Whoever has seen some of them cannot tell the next (RFC 7739 section 3): they are hashes of a
+/// counter, with a secret key.
+#[derive(Default)]
+pub struct Ids {
+    key: RandomState,
+    last: u64,
+}
+
+impl Ids {
+    fn next(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.key.hash_one(self.last) as u32
+    }
+}
+
 /// A family whose packets are cut.
 pub trait Cut: Packets {
     /// Bytes of the longest fragment that is sent, whatever the link can carry.
     const LONGEST: usize;
 
-    /// What the headers of fragments are, of a packet that begins with `headers` and has `total` bytes; those of IPv6 get the
-    /// identification `id`.
+    /// What the headers of fragments are, of a packet that begins with `headers` and has `total` bytes; those of IPv6 get an
+    /// identification.
     ///
     /// # Errors
     /// Why the packet is not to be cut.
-    fn headers(headers: &[u8], total: usize, id: u32) -> Result<Fragments, Reason>;
+    fn headers(headers: &[u8], total: usize, ids: &mut Ids) -> Result<Fragments, Reason>;
     /// Completes the headers of a fragment, `header` bytes long: its data begins `at` bytes behind that of the packet, and is the end of
     /// it if it `is_last`. `false` when the headers are cut off.
     fn complete(fragment: &mut [u8], header: usize, at: usize, is_last: bool) -> bool;
@@ -58,7 +74,7 @@ pub trait Cut: Packets {
 pub fn cut<A: Cut>(
     p: &mut Packet<'_>,
     mtu: usize,
-    id: u32,
+    ids: &mut Ids,
     fragments: &mut Frame,
     bufs: &mut Cache,
 ) -> Result<(), Reason> {
@@ -71,7 +87,7 @@ pub fn cut<A: Cut>(
     if p.flags().any(Flags::CSUM_PARTIAL) && !checksum::complete(p, 0) {
         return Err(Reason::Checksum);
     }
-    let Fragments { front, first, later } = A::headers(p.bytes(), total, id)?;
+    let Fragments { front, first, later } = A::headers(p.bytes(), total, ids)?;
     let first = first.0.get(..first.1).ok_or(Reason::Header)?;
     let later = later.0.get(..later.1).ok_or(Reason::Header)?;
     let payload = total.checked_sub(front).ok_or(Reason::Header)?;
@@ -106,7 +122,7 @@ pub fn cut<A: Cut>(
 impl Cut for Ipv4Addr {
     const LONGEST: usize = usize::MAX;
 
-    fn headers(headers: &[u8], total: usize, _: u32) -> Result<Fragments, Reason> {
+    fn headers(headers: &[u8], total: usize, _: &mut Ids) -> Result<Fragments, Reason> {
         let (h, _) = Ipv4Header::split(headers).ok_or(Reason::Header)?;
         let front = h.header_len();
         if usize::from(h.fragment_offset()) + total.saturating_sub(front) > usize::from(u16::MAX) {
@@ -135,7 +151,7 @@ impl Cut for Ipv6Addr {
     const LONGEST: usize = ipv6::MIN_MTU as usize;
 
     /// In front of the fragment header are those that routers on the way look at (RFC 8200 section 4.5).
-    fn headers(headers: &[u8], _: usize, id: u32) -> Result<Fragments, Reason> {
+    fn headers(headers: &[u8], _: usize, ids: &mut Ids) -> Result<Fragments, Reason> {
         let mut chain = Extensions::of(headers);
         let (mut front, mut named_at, mut protocol) = (chain.at(), chain.named_at(), chain.protocol());
         while let Some(Ok(header)) = chain.next() {
@@ -149,7 +165,7 @@ impl Cut for Ipv6Addr {
             all.get_mut(..len).and_then(|all| all.split_at_mut_checked(front)).ok_or(Reason::Header)?;
         before.copy_from_slice(headers.get(..front).ok_or(Reason::Header)?);
         *before.get_mut(named_at).ok_or(Reason::Header)? = protocol::FRAGMENT;
-        let header = Fragment { at: front, protocol, offset: 0, more: false, id };
+        let header = Fragment { at: front, protocol, offset: 0, more: false, id: ids.next() };
         fragment.copy_from_slice(&header.to_bytes());
         Ok(Fragments { front, first: (all, len), later: (all, len) })
     }

@@ -8,14 +8,13 @@
 use std::io;
 use std::marker::PhantomData;
 
-use super::fragment::{Cut, cut};
+use super::fragment::{Cut, Ids, cut};
 use super::packet::Packets;
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::gso::{self, Fault};
 use crate::icmp::Cause;
 use crate::interface::Runs;
-use crate::jitter::Jitter;
 use buf::{Cache, Flags, Frame, Gso, Held, LinkHeader, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
@@ -60,8 +59,7 @@ pub struct Rewrite<A: Packets> {
     /// What a packet is cut into. Empty between two packets.
     segments: Box<Frame>,
     fragments: Box<Frame>,
-    /// Identifications of IPv6 fragments, which nobody should foresee (RFC 7739 section 3).
-    ids: Jitter,
+    ids: Ids,
     family: PhantomData<A>,
 }
 
@@ -139,15 +137,14 @@ struct Way<'a> {
     rewrite: &'a LinkHeader,
     counted: Runs<'a>,
     fragments: &'a mut Frame,
-    ids: &'a mut Jitter,
+    ids: &'a mut Ids,
 }
 
 impl Way<'_> {
     /// Sends a packet in fragments.
     fn send<A: Cut>(&mut self, mut held: Held, bufs: &mut Cache, out: &mut Out<'_, Next, Reason>) {
         let Way { mtu, rewrite, counted, fragments, ids } = self;
-        let id = ids.up_to(u32::MAX.into()) as u32;
-        if let Err(reason) = cut::<A>(&mut held.packet(), usize::from(*mtu), id, fragments, bufs) {
+        if let Err(reason) = cut::<A>(&mut held.packet(), usize::from(*mtu), ids, fragments, bufs) {
             fragments.free(bufs);
             return out.drop(reason, held);
         }
