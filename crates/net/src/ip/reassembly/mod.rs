@@ -128,6 +128,8 @@ fn install_family<A: Fragmented>(b: &mut Builder, t: &Tables, hooks: &mut Hooks)
 }
 
 #[cfg(test)]
+mod lab;
+#[cfg(test)]
 mod ports_tests;
 #[cfg(test)]
 mod table_tests;

@@ -12,6 +12,7 @@ use wire::builder::PacketBuilder;
 use wire::flow::FiveTuple;
 use wire::{Ipv4Header, ipv4};
 
+use super::lab::{IN, become_whole, ends, payload, run_out};
 use super::{Fragmented, Kind, Limits, Ports, Reassembly, SHALLOW};
 use crate::icmp::Cause;
 use crate::ip::local::Ip4Local;
@@ -21,8 +22,6 @@ const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const FULL: &str = Ipv4Addr::FULL;
 const EXPIRE: &str = Ipv4Addr::EXPIRE;
-/// Interface that packets come in by.
-const IN: u32 = 3;
 
 /// The nodes of this folder and `ip4-local`, and the tables that they share.
 fn harness() -> (Harness, Reassembly) {
@@ -38,8 +37,7 @@ fn harness() -> (Harness, Reassembly) {
 }
 
 fn datagram(len: usize) -> PacketBuilder {
-    let payload: Vec<u8> = (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect();
-    PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload)
+    PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload(len))
 }
 
 /// A packet in fragments of `piece` times 8 bytes of payload.
@@ -59,18 +57,6 @@ fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     payload.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// Lets all that waits run out.
-fn run_out(h: &mut Harness, tables: &Reassembly) {
-    h.advance(Duration::from_secs(60));
-    while tables.is_due::<Ipv4Addr>(h.now()) {
-        h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
-    }
-}
-
-fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
-    out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
-}
-
 proptest! {
     /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length in front,
     /// are the datagram again.
@@ -83,27 +69,7 @@ proptest! {
         let piece = piece.max(len.div_ceil(100 * 8));
         let fragments = cut(&packet, piece);
         prop_assume!(fragments.len() > 1);
-        let mut order: Vec<usize> = (0..fragments.len()).collect();
-        order.sort_by_key(|i| infra::hash::mix64(seed ^ *i as u64));
-        let arriving: Vec<Vec<u8>> =
-            order.iter().map(|&i| [&vec![0xee; lead], &fragments[i][..], &vec![0xdd; padding]].concat()).collect();
-        let (mut h, _tables) = harness();
-        let out = h.send("ip4-local", &arriving, |_, p| {
-            assert!(p.advance(lead));
-            p.mark_l3(lead as u8);
-            p.set_rx_if(IN);
-            p.set_fib(7);
-            p.set_fwd(99);
-        });
-        prop_assert_eq!(ends(&out), [("ip4-lookup", None)]);
-        prop_assert_eq!(&out[0].bytes, &packet);
-        prop_assert_eq!(order[out[0].from.unwrap()], 0, "the first fragment is the one that goes on");
-        let r = out[0].record;
-        prop_assert_eq!((r.rx_if, r.fib, r.fwd), (IN, 7, 0));
-        prop_assert!(usize::from(r.len) >= packet.len().min(128), "headers are together");
-        // And on its second way it is no fragment any more.
-        let again = h.send("ip4-local", &[&out[0].bytes], |_, _| ());
-        prop_assert_eq!(ends(&again), [("udp", None)]);
+        become_whole::<Ipv4Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 }
 
@@ -236,7 +202,7 @@ fn limits_hold_and_can_be_changed() {
         views.len() <= 40
             && views.iter().all(|v| (v.src, v.dst, v.protocol) == (HOST.into(), OWN.into(), Some(17)))
     );
-    run_out(&mut h, &tables);
+    run_out::<Ipv4Addr>(&mut h, &tables);
 }
 
 /// `ip4-sv-reassembly`, switched on for `IN`.

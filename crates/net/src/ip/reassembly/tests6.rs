@@ -11,6 +11,7 @@ use wire::builder::PacketBuilder;
 use wire::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING, UDP};
 use wire::{Ipv6Header, ipv6};
 
+use super::lab::{become_whole, ends, payload, run_out};
 use super::{Fragmented, Kind, Reassembly};
 use crate::icmp::Cause;
 use crate::ip::local6::Ip6Local;
@@ -20,8 +21,6 @@ const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 const OWN: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const FULL: &str = Ipv6Addr::FULL;
 const EXPIRE: &str = Ipv6Addr::EXPIRE;
-/// Interface that packets come in by.
-const IN: u32 = 3;
 
 /// The nodes of this folder and `ip6-local`, and the tables that they share.
 fn harness() -> (Harness, Reassembly) {
@@ -37,8 +36,7 @@ fn harness() -> (Harness, Reassembly) {
 }
 
 fn datagram(len: usize) -> PacketBuilder {
-    let payload: Vec<u8> = (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect();
-    PacketBuilder::ipv6(HOST, OWN).udp(1000, 53).payload(&payload)
+    PacketBuilder::ipv6(HOST, OWN).udp(1000, 53).payload(&payload(len))
 }
 
 /// A packet in fragments of `piece` times 8 bytes, whose headers up to `front` each has; `named_at` is where these say what follows.
@@ -60,18 +58,6 @@ fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: 
 /// As above, of a packet whose headers are all in its first fragment only.
 fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     cut_behind(packet, (40, 6), 77, piece)
-}
-
-/// Lets all that waits run out.
-fn run_out(h: &mut Harness, tables: &Reassembly) {
-    h.advance(Duration::from_secs(60));
-    while tables.is_due::<Ipv6Addr>(h.now()) {
-        h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
-    }
-}
-
-fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
-    out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
 }
 
 fn causes(out: &[Out]) -> Vec<Cause> {
@@ -98,27 +84,7 @@ proptest! {
         let named_at = if front > 40 { front - 8 } else { 6 };
         let fragments = cut_behind(&packet, (front, named_at), 7, piece.max(len.div_ceil(100 * 8)));
         prop_assume!(fragments.len() > 1);
-        let mut order: Vec<usize> = (0..fragments.len()).collect();
-        order.sort_by_key(|i| infra::hash::mix64(seed ^ *i as u64));
-        let arriving: Vec<Vec<u8>> =
-            order.iter().map(|&i| [&vec![0xee; lead], &fragments[i][..], &vec![0xdd; padding]].concat()).collect();
-        let (mut h, _tables) = harness();
-        let out = h.send("ip6-local", &arriving, |_, p| {
-            assert!(p.advance(lead));
-            p.mark_l3(lead as u8);
-            p.set_rx_if(IN);
-            p.set_fib(7);
-            p.set_fwd(99);
-        });
-        prop_assert_eq!(ends(&out), [("ip6-lookup", None)]);
-        prop_assert_eq!(&out[0].bytes, &packet);
-        prop_assert_eq!(order[out[0].from.unwrap()], 0, "the first fragment is the one that goes on");
-        let r = out[0].record;
-        prop_assert_eq!((r.rx_if, r.fib, r.fwd), (IN, 7, 0));
-        prop_assert!(usize::from(r.len) >= packet.len().min(128), "headers are together");
-        // And on its second way it is no fragment any more.
-        let again = h.send("ip6-local", &[&out[0].bytes], |_, _| ());
-        prop_assert_eq!(ends(&again), [("udp", None)]);
+        become_whole::<Ipv6Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 
     /// No bytes behind the header make the nodes do anything but what they may.
@@ -132,7 +98,7 @@ proptest! {
         let out = h.send("ip6-local", &packets, |_, _| ());
         let known = ["ip6-icmp-error", "ip6-lookup", "udp"];
         prop_assert!(out.iter().all(|o| o.reason.is_some() || known.contains(&o.node.as_str())), "{:?}", ends(&out));
-        run_out(&mut h, &tables);
+        run_out::<Ipv6Addr>(&mut h, &tables);
     }
 }
 
@@ -211,7 +177,7 @@ fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
     assert_eq!(ends(&h.send("ip6-local", &[empty], |_, _| ())), [(FULL, Some("bad-fragment"))]);
     // The last two wait for more of the datagram.
     assert_eq!(tables.totals(Kind::Full6).fill.fragments, 2);
-    run_out(&mut h, &tables);
+    run_out::<Ipv6Addr>(&mut h, &tables);
 }
 
 #[test]
