@@ -156,9 +156,11 @@ fn file<A: Family>() -> Option<PathBuf> {
     let beside = || {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/rib");
         let files = std::fs::read_dir(folder).ok()?.flatten();
+        // Of several, everybody takes the same.
         files
             .map(|f| f.path())
-            .find(|f| f.file_name().is_some_and(|name| name.to_string_lossy().starts_with(A::BESIDE)))
+            .filter(|f| f.file_name().is_some_and(|name| name.to_string_lossy().starts_with(A::BESIDE)))
+            .max()
     };
     std::env::var_os(A::FILE).map(PathBuf::from).or_else(beside)
 }

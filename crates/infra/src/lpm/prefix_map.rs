@@ -207,7 +207,8 @@ mod tests {
         let parts: Vec<_> = (0..PrefixMap::<A>::PARTS).flat_map(|n| map.part(n)).collect();
         assert_eq!((parts.len(), map.part(PrefixMap::<A>::PARTS).count()), (map.len(), 0));
         let most = map.networks.iter().chain(&map.hosts).map(HashMap::len).max();
-        assert!(most < Some(700), "{most:?} of 100,000 are in one");
+        // 4/3 of the mean are expected in the last, and more than five times the deviation beyond that in none.
+        assert!(most < Some(660), "{most:?} of 100,000 are in one");
     }
 
     #[test]

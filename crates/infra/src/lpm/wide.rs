@@ -82,8 +82,9 @@ impl<const BITS: u8> Wide<BITS> {
         }
     }
 
-    /// Memory in use, in bytes; at most so much: of lengths, eight pages of words have one.
+    /// Memory in use, in bytes: pages of words, and of lengths one for eight of those.
     pub fn memory_bytes(&self) -> usize {
-        2 * self.touched.len() * SMALL
+        let lengths: BTreeSet<usize> = self.touched.iter().map(|page| page / size_of::<u64>()).collect();
+        (self.touched.len() + lengths.len()) * SMALL
     }
 }
