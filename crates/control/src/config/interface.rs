@@ -342,10 +342,12 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
 /// `tcp-mss-clamp`: the largest segment over each family, and whether of packets in one direction only.
 fn mss(r: &mut Reader, node: &Node) -> [Mss; 2] {
     let mut fields = r.fields(node);
+    let mut said = false;
     let all = [("ip4", "direction"), ("ip6", "ip6-direction")].map(|(family, direction)| {
         let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
         let word = fields.take(direction).map(|n| (n.at, r.word(n, &words.map(|(word, _)| word))));
         let most = fields.take(family).map(|n| r.number(n, MSS_SIZES));
+        said |= most.is_some() || word.is_some();
         if most.is_none()
             && let Some((at, _)) = word
         {
@@ -357,7 +359,7 @@ fn mss(r: &mut Reader, node: &Node) -> [Mss; 2] {
         most.flatten().and_then(mss)
     });
     fields.end(r);
-    if all == [None; 2] {
+    if !said {
         r.fault(node.at, "the largest segment is missing: \"ip4\" or \"ip6\"");
     }
     all.map(Option::unwrap_or_default)

@@ -155,6 +155,10 @@ fn every_fault_is_named_with_its_place() {
             ("2:71", "not an Ethernet address"),
         ],
     );
+    let clamp = |what: &str| format!("interfaces:\n  pg0: {{ tcp-mss-clamp: {{ {what} }} }}\n");
+    wrong(&clamp("ip4: 99999"), &[("2:32", "a number from")]);
+    wrong(&clamp("direction: rx"), &[("2:38", "is missing: \"ip4\"")]);
+    wrong(&clamp(""), &[("2:25", "\"ip4\" or \"ip6\"")]);
 }
 
 #[test]
