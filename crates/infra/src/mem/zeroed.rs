@@ -76,7 +76,8 @@ impl<T: ZeroValid> Zeroed<T> {
             )
         };
         if p == libc::MAP_FAILED {
-            return Err(super::refused("addresses for a table", mapped, &io::Error::last_os_error()));
+            let what = "addresses for a table (they take no memory, unless vm.overcommit_memory is 2)";
+            return Err(super::refused(what, mapped, &io::Error::last_os_error()));
         }
         let mut base: NonNull<u8> = NonNull::new(p.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         if large {
