@@ -8,6 +8,7 @@ use infra::class_a::Reader;
 use wire::ipv4::{self, Ipv4Header};
 
 use super::OwnAddresses;
+use super::lookup::Fibs;
 use crate::Tables;
 
 /// Version 4, and a header without options.
@@ -27,11 +28,12 @@ reasons! {
 
 pub struct Ip4Input {
     own: Reader<OwnAddresses<Ipv4Addr>>,
+    fibs: Reader<Fibs<Ipv4Addr>>,
 }
 
 impl Ip4Input {
     pub fn new(t: &Tables) -> Ip4Input {
-        Ip4Input { own: t.ip4.own.clone() }
+        Ip4Input { own: t.ip4.own.clone(), fibs: t.ip4.fibs.clone() }
     }
 }
 
@@ -44,9 +46,11 @@ impl FrameNode for Ip4Input {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let own = self.own.get(cx.guard);
         let bufs = &mut *cx.bufs;
+        let fetch = self.fibs.get(cx.guard).ahead(frame);
         let usual = Verdict::Next(Next::Lookup);
         out.mostly(usual, frame, |_, p| {
             if is_plain(own, p) {
+                fetch(p.peek::<Ipv4Header>().dst_u32());
                 return None;
             }
             let verdict = check(own, bufs, p);

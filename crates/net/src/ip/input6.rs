@@ -10,6 +10,7 @@ use wire::ipv6::{self, scope};
 use wire::{Ipv6Header, nd, protocol};
 
 use super::OwnAddresses;
+use super::lookup::Fibs;
 use super::packet::Packets;
 use crate::Tables;
 
@@ -27,11 +28,12 @@ reasons! {
 
 pub struct Ip6Input {
     own: Reader<OwnAddresses<Ipv6Addr>>,
+    fibs: Reader<Fibs<Ipv6Addr>>,
 }
 
 impl Ip6Input {
     pub fn new(t: &Tables) -> Ip6Input {
-        Ip6Input { own: t.ip6.own.clone() }
+        Ip6Input { own: t.ip6.own.clone(), fibs: t.ip6.fibs.clone() }
     }
 }
 
@@ -44,9 +46,11 @@ impl FrameNode for Ip6Input {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let own = self.own.get(cx.guard);
         let bufs = &mut *cx.bufs;
+        let fetch = self.fibs.get(cx.guard).ahead(frame);
         let usual = Verdict::Next(Next::Lookup);
         out.mostly(usual, frame, |_, p| {
             if is_plain(own, p) {
+                fetch(p.peek::<Ipv6Header>().dst_u128());
                 return None;
             }
             let verdict = check(own, bufs, p);

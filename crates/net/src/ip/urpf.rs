@@ -113,7 +113,12 @@ impl<A: Packets> Reverse<A> {
     #[inline(always)]
     fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs<A> {
         let fibs = self.tables.fibs.get(guard);
-        self.leaves.fill(fibs, frame, A::src);
+        let fetch = fibs.ahead(frame);
+        self.leaves.fill(fibs, frame, |h| {
+            let source = A::src(h);
+            fetch(source);
+            source
+        });
         fibs
     }
 
