@@ -1,0 +1,8 @@
+//! The tester, `volley bench`: measures routers as RFC 2544, its successors and the papers about VPP do.
+//!
+//! It knows nothing of the router's graph. A [`trial`] sends a described traffic at a load for a time, and says what came back;
+//! everything else (searches, campaigns, statistics) is given trials and computes.
+
+#![forbid(unsafe_code)]
+
+pub mod trial;

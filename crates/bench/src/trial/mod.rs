@@ -1,0 +1,8 @@
+//! A trial: what is asked of it, and what came of it.
+//!
+//! A trial can be *invalid*, because the sender fell behind its schedule, say, or the tester dropped frames: it says nothing of the
+//! router then. That is something else than a trial with loss.
+
+mod outcome;
+
+pub use outcome::{Failure, Invalid, Measure, Outcome, Request};
