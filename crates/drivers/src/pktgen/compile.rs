@@ -37,8 +37,12 @@ struct Vary {
     at: usize,
     width: usize,
     value: Value,
-    /// Part of the checksum: whether the last byte is the upper half of a word.
-    summed: Option<bool>,
+    /// Whether the last byte is the upper half of a word, for checksums.
+    upper: bool,
+    /// Whether the checksum of the IPv4 header follows it.
+    in_header: bool,
+    /// Whether the checksum of the transport header follows it, where that is made of parts.
+    in_transport: bool,
 }
 
 enum Value {
@@ -58,7 +62,15 @@ struct Mold {
     fields: Box<[Vary]>,
     /// The sum over the IPv4 header without its checksum and without the fields that it follows.
     header: Option<Sum>,
-    transport: Option<Transport>,
+    transport: Option<Follow>,
+}
+
+/// How the transport checksum of a packet is found.
+enum Follow {
+    /// Summed up anew: sizes differ, or a field is only in part what the checksum covers.
+    Whole(Transport),
+    /// From the sum without the fields that it covers, and these.
+    Parts(Transport, Sum),
 }
 
 /// A transport header whose checksum is computed for each packet.
@@ -91,29 +103,49 @@ impl Transport {
         (at + len <= bytes.len()).then_some(Transport { at, checksum: at + checksum, protocol, addresses })
     }
 
-    fn write(self, out: &mut [u8]) {
-        let Some(field) = out.get_mut(self.checksum..self.checksum + 2) else { return };
-        field.fill(0);
-        let Some(all) = out.get(self.at..) else { return };
-        let mut sum = Sum::of(all);
-        if let Some(addresses) = self.addresses.and_then(|(at, len)| out.get(at..at + len)) {
+    /// The sum of what the checksum covers, which itself is 0 in there.
+    fn sum(self, out: &[u8]) -> Sum {
+        let Some(all) = out.get(self.at..) else { return Sum::ZERO };
+        let sum = Sum::of(all);
+        match self.addresses.and_then(|(at, len)| out.get(at..at + len)) {
             // The protocol and the length, each a word of its own.
-            let rest = Sum::of_u32(u32::from(self.protocol) << 16 | all.len() as u32);
-            sum = sum.plus(Sum::of(addresses)).plus(rest);
+            Some(addresses) => sum
+                .plus(Sum::of(addresses))
+                .plus(Sum::of_u32(u32::from(self.protocol) << 16 | all.len() as u32)),
+            None => sum,
         }
+    }
+
+    /// Writes the checksum for this sum.
+    #[inline(always)]
+    fn write(self, out: &mut [u8], sum: Sum) {
         // A UDP checksum of 0 would say that there is none (RFC 768).
-        let checksum = match sum.checksum() {
-            0 if self.protocol == protocol::UDP => 0xffff,
-            sum => sum,
-        };
+        let checksum = if self.protocol == protocol::UDP { sum.checksum_nonzero() } else { sum.checksum() };
         if let Some(field) = out.get_mut(self.checksum..self.checksum + 2) {
             field.copy_from_slice(&checksum.to_be_bytes());
         }
     }
+
+    /// Writes the checksum of a whole packet.
+    fn compute(self, out: &mut [u8]) {
+        if let Some(field) = out.get_mut(self.checksum..self.checksum + 2) {
+            field.fill(0);
+        }
+        self.write(out, self.sum(out));
+    }
+
+    /// Whether it covers all of a place, or `None` where it covers a part.
+    fn covers(self, place: &Range<usize>) -> Option<bool> {
+        let addresses = self.addresses.map_or(0..0, |(at, len)| at..at + len);
+        let within = |all: &Range<usize>| all.start <= place.start && place.end <= all.end;
+        let apart = |all: &Range<usize>| place.end <= all.start || all.end <= place.start;
+        let (own, all) = (self.at..usize::MAX, [within(&(self.at..usize::MAX)), within(&addresses)]);
+        if all.contains(&true) { Some(true) } else { (apart(&own) && apart(&addresses)).then_some(false) }
+    }
 }
 
-/// Makes the packets of a stream.
-pub(super) struct Maker {
+/// Makes the packets of a stream, one after the other, wherever they are to be.
+pub struct Maker {
     molds: Box<[Mold]>,
     /// For each mold the weights of all up to it; empty when there is only one.
     cumulated: Box<[u64]>,
@@ -121,7 +153,11 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    pub(super) fn new(stream: &Stream) -> Result<Maker, StreamError> {
+    /// For a stream; its rate and limit are not this one's business.
+    ///
+    /// # Errors
+    /// When the stream cannot be as described.
+    pub fn new(stream: &Stream) -> Result<Maker, StreamError> {
         let wrong = |what: &str| Err(StreamError(format!("stream {}: {what}", stream.name)));
         if stream.templates.is_empty() {
             return wrong("it has no template: add one");
@@ -147,9 +183,9 @@ impl Maker {
         Ok(Maker { molds: molds.into(), cumulated, random: Random(stream.seed) })
     }
 
-    /// Makes the next packet at the front of `room`, which holds at least [`DATA_ROOM`] bytes; gives its length.
+    /// Makes the next packet at the front of `room`, which holds at least [`DATA_ROOM`](buf::layout::DATA_ROOM) bytes; gives its length, 0 when there is no room.
     #[inline]
-    pub(super) fn make(&mut self, room: &mut [u8]) -> usize {
+    pub fn make(&mut self, room: &mut [u8]) -> usize {
         let chosen = match self.cumulated.last() {
             Some(&total) => {
                 let at = self.random.up_to(total - 1);
@@ -191,10 +227,15 @@ impl Mold {
             taken.push(place);
             fields.push(field);
         }
-        let header = fields.iter().any(|f| f.summed.is_some()).then(|| {
-            let mut blank = bytes.clone();
-            for f in fields.iter().filter(|f| f.summed.is_some()) {
-                blank[f.at..f.at + f.width].fill(0);
+        let mut blank = bytes.clone();
+        for f in &fields {
+            blank[f.at..f.at + f.width].fill(0);
+        }
+        let header = fields.iter().any(|f| f.in_header).then(|| {
+            let mut blank = blank.clone();
+            // Fields that the checksum does not follow are none of its business, whatever they hold.
+            for f in fields.iter().filter(|f| !f.in_header) {
+                blank[f.at..f.at + f.width].copy_from_slice(&bytes[f.at..f.at + f.width]);
             }
             blank[IP4_CHECKSUM].fill(0);
             Sum::of(&blank[ip4_header(&bytes).unwrap_or(IP4..IP4)])
@@ -211,6 +252,17 @@ impl Mold {
         {
             return Err(format!("field {i}: it lies on the checksum that is computed"));
         }
+        let transport = transport.map(|sum| {
+            let covered: Option<Vec<bool>> = taken.iter().map(|place| sum.covers(place)).collect();
+            match covered {
+                Some(covered) if least == most => {
+                    fields.iter_mut().zip(covered).for_each(|(f, covered)| f.in_transport = covered);
+                    blank[sum.checksum..sum.checksum + 2].fill(0);
+                    Follow::Parts(sum, sum.sum(&blank))
+                }
+                _ => Follow::Whole(sum),
+            }
+        });
         let increasing = (t.sizes == Sizes::Increasing).then_some(least);
         Ok(Mold { bytes: bytes.into(), least, increasing, fields: fields.into(), header, transport })
     }
@@ -229,7 +281,7 @@ impl Mold {
         };
         let (Some(from), Some(out)) = (self.bytes.get(..len), room.get_mut(..len)) else { return 0 };
         out.copy_from_slice(from);
-        let mut sum = self.header;
+        let (mut header, mut covered) = (self.header, Sum::ZERO);
         for f in &mut self.fields {
             let value = match &mut f.value {
                 Value::Increment { now, min, max, step } => {
@@ -246,16 +298,24 @@ impl Mold {
                 }
             };
             put(out, f.at, f.width, value);
-            if let (Some(sum), Some(upper)) = (&mut sum, f.summed) {
+            if f.in_header || f.in_transport {
                 let part = Sum::of_u64(value);
-                *sum = sum.plus(if upper { part.at_odd_offset() } else { part });
+                let part = if f.upper { part.at_odd_offset() } else { part };
+                if let (true, Some(header)) = (f.in_header, &mut header) {
+                    *header = header.plus(part);
+                }
+                if f.in_transport {
+                    covered = covered.plus(part);
+                }
             }
         }
-        if let (Some(sum), Some(field)) = (sum, out.get_mut(IP4_CHECKSUM)) {
+        if let (Some(sum), Some(field)) = (header, out.get_mut(IP4_CHECKSUM)) {
             field.copy_from_slice(&sum.checksum().to_be_bytes());
         }
-        if let Some(transport) = self.transport {
-            transport.write(out);
+        match self.transport {
+            Some(Follow::Parts(transport, rest)) => transport.write(out, rest.plus(covered)),
+            Some(Follow::Whole(transport)) => transport.compute(out),
+            None => {}
         }
         len
     }
@@ -320,7 +380,6 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
             None => Value::List { values, next: 0 },
         },
     };
-    let mut summed = None;
     if f.ip4_checksum {
         let header = ip4_header(&bytes[..least])
             .ok_or("the IPv4 checksum cannot follow it: the packet has no IPv4 header at byte 14")?;
@@ -335,7 +394,7 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
         if f.offset < IP4_CHECKSUM.end && IP4_CHECKSUM.start < end {
             return Err("it lies on the IPv4 checksum, which cannot follow itself".into());
         }
-        summed = Some(end % 2 == 1);
     }
-    Ok(Vary { at: f.offset, width: f.width, value, summed })
+    let (upper, in_header) = (end % 2 == 1, f.ip4_checksum);
+    Ok(Vary { at: f.offset, width: f.width, value, upper, in_header, in_transport: false })
 }

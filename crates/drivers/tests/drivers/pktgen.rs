@@ -252,6 +252,40 @@ fn checksums_of_transport_headers_are_computed() {
     assert!(refused.to_string().contains("field 0: it lies on the checksum"), "{refused}");
 }
 
+/// Of packets of one size the checksum is made of what stays and what varies: wherever that is, also across the border of what is
+/// covered.
+#[test]
+fn checksums_of_transport_headers_follow_fields_anywhere() {
+    let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 1, 1));
+    let ip = || PacketBuilder::ipv4(a, b).ethernet(Mac([2; 6]), Mac([4; 6]));
+    for (builder, checksum, pseudo) in [
+        (ip().udp(1, 2), 40, true),
+        (ip().tcp(1, 2, 3, 4, wire::tcp::Flags::SYN), 50, true),
+        (ip().echo_request(1, 2), 36, false),
+    ] {
+        let bytes = builder.payload(&[0x5a; 31]).build();
+        for (at, width) in (26..70).flat_map(|at| (1..=8).map(move |width| (at, width))) {
+            let end = at + width;
+            if end > bytes.len() || (at < checksum + 2 && checksum < end) {
+                continue;
+            }
+            let max = u64::MAX >> (64 - 8 * width);
+            let fields = vec![field(at, width, Mode::Random { min: 0, max })];
+            let template = Template { l4_checksum: true, fields, ..Template::fixed(bytes.clone()) };
+            let stream = Stream { templates: vec![template], vector: 3, ..Stream::default() };
+            for p in run(stream, 1) {
+                let mut sum = Sum::of(&p[34..]);
+                if pseudo {
+                    let len = (p.len() - 34) as u16;
+                    sum =
+                        sum.plus(Sum::of(&p[26..34])).plus(Sum::of_u16(p[23].into())).plus(Sum::of_u16(len));
+                }
+                assert!(sum.is_valid(), "{width} bytes at {at}: {p:02x?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn random_destinations_are_spread_evenly() {
     let destination = Mode::Random { min: 0x0a00_0000, max: 0x0aff_ffff };
