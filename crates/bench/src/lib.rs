@@ -5,4 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod engine;
+pub mod host;
+pub mod link;
 pub mod trial;

@@ -66,6 +66,8 @@ impl Outcome {
 pub enum Invalid {
     /// Sending took longer than it may, by this factor.
     Late(f64),
+    /// So many frames were overdue at once.
+    Lagged(u64),
     /// To catch up, the sender had to exceed its rate by this factor for a while.
     Burst(f64),
     /// The tester itself dropped this many frames.
@@ -80,6 +82,7 @@ impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Invalid::Late(by) => write!(f, "sending took {by:.6} of its time"),
+            Invalid::Lagged(n) => write!(f, "the sender was {n} frames behind its schedule"),
             Invalid::Burst(by) => write!(f, "the sender had to burst at {by:.3} of its rate to catch up"),
             Invalid::TesterDropped(n) => write!(f, "the tester dropped {n} frames"),
             Invalid::Stolen(share) => write!(f, "the host stole {:.2} % of the time", share * 100.0),

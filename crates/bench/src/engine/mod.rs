@@ -1,0 +1,7 @@
+//! What runs a trial: senders that keep a schedule, receivers that account for every frame.
+
+pub mod receiver;
+pub mod run;
+pub mod schedule;
+pub mod sender;
+pub mod stamp;

@@ -1,0 +1,126 @@
+//! Accounts for what comes back.
+
+use buf::Frame;
+use hdrhistogram::{CreationError, Histogram};
+
+use super::sender::Mode;
+use super::stamp::{Place, Stamp};
+
+/// Delays are counted up to this, in nanoseconds: ten seconds.
+const LONGEST: u64 = 10_000_000_000;
+/// Digits of a delay that are kept.
+const DIGITS: u8 = 3;
+
+/// What came back of one direction.
+pub struct Receiver {
+    signature: u32,
+    stream: u16,
+    mode: Mode,
+    /// Nanoseconds a tick.
+    ns_per_tick: f64,
+    /// A bit for each frame that was to be sent: it came.
+    seen: Box<[u64]>,
+    /// The number that is next if nothing is reordered.
+    expected: u64,
+    /// What was counted so far.
+    pub tally: Tally,
+    /// Delays in nanoseconds.
+    pub delays: Histogram<u64>,
+}
+
+/// Numbers of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Different frames of this direction.
+    pub received: u64,
+    /// Frames that had come before.
+    pub duplicated: u64,
+    /// Frames that came behind one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
+    pub reordered: u64,
+    /// Frames of somebody else: no mark, another trial's, another direction's, or a number that was never sent.
+    pub foreign: u64,
+    /// Delays that were longer than can be counted; they count as the longest.
+    pub over: u64,
+}
+
+impl Receiver {
+    /// For a direction of so many frames; `hz` ticks are a second.
+    ///
+    /// # Errors
+    /// When there is no memory for the counts.
+    pub fn new(
+        frames: u64,
+        mode: Mode,
+        signature: u32,
+        stream: u16,
+        hz: f64,
+    ) -> Result<Receiver, CreationError> {
+        let words = if mode == Mode::Stamped { frames.div_ceil(64) } else { 0 };
+        // These are bounds that a histogram can have.
+        let delays = Histogram::new_with_bounds(1, LONGEST, DIGITS)?;
+        Ok(Receiver {
+            signature,
+            stream,
+            mode,
+            ns_per_tick: 1e9 / hz,
+            seen: vec![0; words as usize].into(),
+            expected: 0,
+            tally: Tally::default(),
+            delays,
+        })
+    }
+
+    /// Accounts for the frames that came at `now`.
+    #[inline]
+    pub fn take(&mut self, frame: &mut Frame, now: u64) {
+        let mut last = Place { at: usize::MAX, checksum: usize::MAX };
+        for packet in frame.packets() {
+            self.one(packet.bytes(), now, &mut last);
+        }
+    }
+
+    #[inline(always)]
+    fn one(&mut self, bytes: &[u8], now: u64, last: &mut Place) {
+        // Most frames have their stamp where the one before had it.
+        let ours = |s: &Stamp| s.signature == self.signature && s.stream == self.stream;
+        let stamp = Stamp::read(bytes, *last).filter(ours).or_else(|| {
+            *last = Place::find(bytes)?;
+            Stamp::read(bytes, *last).filter(ours)
+        });
+        let Some(stamp) = stamp else {
+            self.tally.foreign += 1;
+            return;
+        };
+        if self.mode == Mode::Flood {
+            self.tally.received += 1;
+            return;
+        }
+        let Some(word) = self.seen.get_mut((stamp.sequence / 64) as usize) else {
+            self.tally.foreign += 1;
+            return;
+        };
+        let bit = 1 << (stamp.sequence % 64);
+        if *word & bit != 0 {
+            self.tally.duplicated += 1;
+            return;
+        }
+        *word |= bit;
+        self.tally.received += 1;
+        if stamp.sequence < self.expected {
+            self.tally.reordered += 1;
+        } else {
+            self.expected = stamp.sequence + 1;
+        }
+        let delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
+        self.tally.over += u64::from(delay > LONGEST);
+        self.delays.saturating_record(delay);
+    }
+
+    /// The last of the first `sent` frames that did not come, if any did not, and frames have numbers.
+    pub fn last_missing(&self, sent: u64) -> Option<u64> {
+        let sent = sent.min(self.seen.len() as u64 * 64);
+        (0..sent)
+            .rev()
+            .find(|n| self.seen.get((n / 64) as usize).is_none_or(|word| word >> (n % 64) & 1 == 0))
+    }
+}

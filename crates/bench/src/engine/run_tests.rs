@@ -1,0 +1,206 @@
+//! Trials over a cable, and over links that do what they are told.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use buf::{Gone, Held, TxCaps, Unsent};
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::*;
+use crate::link::cable;
+
+/// Nothing that a busy machine does makes a trial invalid.
+const PATIENT: Limits = Limits { late: 100.0, lag: u64::MAX, burst: f64::INFINITY, stolen: 1.0 };
+
+fn udp4(size: usize) -> Template {
+    let ip = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
+    let b = ip.ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])).udp(1024, 7);
+    Template::fixed(b.payload(&vec![0; size - 4 - 42]).build())
+}
+
+fn udp6(size: usize) -> Template {
+    let (a, b) =
+        (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0x2001, 2, 0, 0x8000, 0, 0, 0, 2));
+    let b = PacketBuilder::ipv6(a, b).ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])).udp(1024, 7);
+    Template::fixed(b.payload(&vec![0; size - 4 - 62]).build())
+}
+
+fn engine(directions: Vec<Direction>, pool: &Pool, mode: Mode) -> Engine {
+    Engine::new(directions, pool, mode, PATIENT, Duration::from_millis(20), 7)
+}
+
+fn request(load_fps: f64, ms: u64) -> Request {
+    Request { load_fps, duration: Duration::from_millis(ms) }
+}
+
+/// A link that treats the n-th frame as the closure says.
+struct Link<F> {
+    out: Box<dyn TxQueue>,
+    treat: F,
+    n: u64,
+    late: Option<Held>,
+}
+
+/// What becomes of a frame.
+enum Fate {
+    Pass,
+    Drop,
+    Twice,
+    /// Behind the next one.
+    Late,
+}
+
+impl<F: FnMut(u64) -> Fate + Send> TxQueue for Link<F> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        let mut out = Frame::new();
+        let mut put = |held| out.push(held).unwrap_or_else(|_| panic!("there is room for twice a burst"));
+        frame.drain(|mut held| {
+            let fate = (self.treat)(self.n);
+            self.n += 1;
+            match fate {
+                Fate::Pass => put(held),
+                Fate::Drop => held.discard(),
+                Fate::Twice => {
+                    let copy = held.packet().duplicate(cache).expect("a buffer");
+                    put(held);
+                    put(copy);
+                }
+                Fate::Late => {
+                    self.late = Some(held);
+                    return;
+                }
+            }
+            if let Some(late) = self.late.take() {
+                put(late);
+            }
+        });
+        self.out.send(&mut out, cache)
+    }
+
+    fn caps(&self) -> TxCaps {
+        self.out.caps()
+    }
+}
+
+#[test]
+fn a_cable_loses_nothing_in_either_direction_and_any_mode() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(4096)?;
+    for mode in [Mode::Stamped, Mode::Flood] {
+        let ((a, b), (c, d)) = (cable(1024), cable(1024));
+        let directions = vec![
+            Direction { templates: vec![udp4(64)], tx: a, rx: b },
+            Direction {
+                templates: vec![udp6(84), udp4(64), Template { weight: 2, ..udp4(1518) }],
+                tx: c,
+                rx: d,
+            },
+        ];
+        let mut engine = engine(directions, &pool, mode);
+        for _ in 0..2 {
+            let (outcome, reports) = engine.run(request(20_000.0, 50))?;
+            assert_eq!((outcome.intended, outcome.sent, outcome.received), (2000, 2000, 2000));
+            assert!(outcome.is_valid(), "{:?}", outcome.invalid);
+            for r in &reports {
+                assert_eq!(r.tally, Tally { received: 1000, ..Tally::default() });
+                assert_eq!(r.last_lost, None);
+                let measured = if mode == Mode::Stamped { 1000 } else { 0 };
+                assert_eq!(r.delays.len(), measured);
+            }
+        }
+    }
+    assert_eq!(pool.stats().lost, 0);
+    Ok(())
+}
+
+#[test]
+fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(4096)?;
+    let (tx, rx) = cable(4096);
+    let treat = |n: u64| match n % 100 {
+        7 => Fate::Drop,
+        // The last frame of all is not held back: nothing would come behind it.
+        31 | 32 => Fate::Twice,
+        50 => Fate::Late,
+        _ => Fate::Pass,
+    };
+    let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+    let mut engine =
+        engine(vec![Direction { templates: vec![udp4(64)], tx: link, rx }], &pool, Mode::Stamped);
+    let (outcome, reports) = engine.run(request(100_000.0, 100))?;
+    let tally = Tally { received: 9_900, duplicated: 200, reordered: 100, ..Tally::default() };
+    assert_eq!(reports[0].tally, tally);
+    assert_eq!((outcome.lost(), outcome.sent), (100, 10_000));
+    assert_eq!(reports[0].last_lost, Some(0.099_07));
+    Ok(())
+}
+
+/// Frames of the trial before, and of strangers, are counted as what they are.
+#[test]
+fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(1024)?;
+    let (mut tx, rx) = cable(64);
+    let (mut cache, mut frame) = (pool.cache(), Frame::new());
+    let strangers = [udp4(64).bytes, udp4(64).bytes[..30].to_vec(), vec![0xff; 60]];
+    frame.alloc(&mut cache, strangers.len());
+    for (mut p, bytes) in frame.packets().zip(&strangers) {
+        assert!(p.fill(bytes));
+    }
+    tx.send(&mut frame, &mut cache).map_err(|e| format!("{e:?}"))?;
+    let mut engine = engine(vec![Direction { templates: vec![udp4(64)], tx, rx }], &pool, Mode::Stamped);
+    let (_, reports) = engine.run(request(1_000.0, 20))?;
+    assert_eq!(reports[0].tally, Tally { received: 20, foreign: 3, ..Tally::default() });
+    Ok(())
+}
+
+/// A ring that is full is the wire's end: what it does not take is lost, and not sent later.
+#[test]
+fn what_a_port_refuses_is_lost_and_the_schedule_goes_on() -> Result<(), Box<dyn std::error::Error>> {
+    struct Silent;
+    impl RxQueue for Silent {
+        fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
+            Ok(())
+        }
+        fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            None
+        }
+    }
+    let pool = Pool::new(1024)?;
+    let (tx, _rx) = cable(64);
+    let direction = Direction { templates: vec![udp4(64)], tx, rx: Box::new(Silent) };
+    let (outcome, reports) = engine(vec![direction], &pool, Mode::Stamped).run(request(10_000.0, 50))?;
+    assert_eq!((reports[0].refused, outcome.sent, outcome.received), (436, 64, 0));
+    assert_eq!(outcome.loss_ratio(), 1.0);
+    Ok(())
+}
+
+#[test]
+fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(64)?;
+    let field = drivers::pktgen::Field {
+        offset: 44,
+        width: 2,
+        mode: drivers::pktgen::Mode::Random { min: 0, max: 9 },
+        ip4_checksum: false,
+    };
+    let refused = [
+        (
+            vec![Template::fixed(udp4(64).bytes[..50].to_vec())],
+            "direction 0, template 0: a frame of 50 bytes has no room",
+        ),
+        (
+            vec![udp4(64), Template { fields: vec![field], ..udp4(64) }],
+            "template 1: field 0: it lies on the tester's mark",
+        ),
+        (vec![Template { weight: 5_000, ..udp4(64) }, udp4(64)], "their weights add up to 5001"),
+    ];
+    for (templates, why) in refused {
+        let (tx, rx) = cable(64);
+        let mut engine = engine(vec![Direction { templates, tx, rx }], &pool, Mode::Stamped);
+        let Err(e) = engine.run(request(1_000.0, 10)) else { panic!("not refused: {why}") };
+        assert!(e.to_string().contains(why), "{e}");
+    }
+    let (tx, rx) = cable(64);
+    let mut engine = engine(vec![Direction { templates: vec![udp4(64)], tx, rx }], &pool, Mode::Stamped);
+    assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("no frame at all")));
+    Ok(())
+}

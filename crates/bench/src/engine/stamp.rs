@@ -1,0 +1,197 @@
+//! What the tester writes into its frames, to know them again: 18 bytes, as many as a UDP datagram of a 64-byte frame has room for.
+//!
+//! ```text
+//!  0     4   6           12          18
+//!  | signature | stream | sequence | ticks |
+//! ```
+//!
+//! The signature is another one for each trial, so that a frame that comes late is not taken for one of the next. Sequence and ticks
+//! of the time stamp counter have 48 bits: days at any rate, and more than a day of ticks.
+
+use wire::checksum::Sum;
+use wire::ethernet::ethertype;
+use wire::ipv4::protocol;
+
+/// Bytes of a stamp.
+pub const LEN: usize = 18;
+/// Sequence and ticks are cut to so many bits.
+const BITS: u32 = 48;
+
+/// What a frame says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Which trial it is of.
+    pub signature: u32,
+    /// Which stream: each has sequence numbers of its own.
+    pub stream: u16,
+    /// Its number in the stream, from 0 on; 48 bits.
+    pub sequence: u64,
+    /// When it was sent, ticks of the time stamp counter; the lowest 48 bits.
+    pub ticks: u64,
+}
+
+/// Where a frame has its stamp, and the checksum that covers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where the transport's payload begins, in bytes from the start of the frame: always even.
+    pub at: usize,
+    /// Where the transport's checksum is.
+    pub checksum: usize,
+}
+
+impl Place {
+    /// Where a frame that this tester made has its stamp, whatever a router did to it on the way: behind Ethernet with any VLAN tags,
+    /// IPv4 or IPv6, and UDP, TCP or an echo. `None` for any other frame, or one that is too short.
+    #[inline]
+    pub fn find(frame: &[u8]) -> Option<Place> {
+        let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+        let (mut kind, mut at) = (word(12)?, 14);
+        while ethertype::is_vlan(kind) {
+            (kind, at) = (word(at + 2)?, at + 4);
+        }
+        let (next, at) = match kind {
+            ethertype::IPV4 => (*frame.get(at + 9)?, at + usize::from(*frame.get(at)? & 15) * 4),
+            ethertype::IPV6 => (*frame.get(at + 6)?, at + 40),
+            _ => return None,
+        };
+        let (header, checksum) = match next {
+            protocol::UDP => (8, 6),
+            protocol::TCP => (usize::from(*frame.get(at + 12)? >> 4) * 4, 16),
+            protocol::ICMP | protocol::ICMPV6 => (8, 2),
+            _ => return None,
+        };
+        let place = Place { at: at + header, checksum: at + checksum };
+        (place.at + LEN <= frame.len()).then_some(place)
+    }
+}
+
+impl Stamp {
+    fn bytes(self) -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        // The upper bytes of each number are overwritten by what is in front of it.
+        bytes[10..18].copy_from_slice(&self.ticks.to_be_bytes());
+        bytes[4..12].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes[..4].copy_from_slice(&self.signature.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.stream.to_be_bytes());
+        bytes
+    }
+
+    /// Writes the stamp into a frame that has zeros there, and what it changes into the checksum.
+    #[inline(always)]
+    pub fn write(self, frame: &mut [u8], place: Place) {
+        let bytes = self.bytes();
+        let Some(to) = frame.get_mut(place.at..place.at + LEN) else { return };
+        to.copy_from_slice(&bytes);
+        let Some(field) = frame.get_mut(place.checksum..place.checksum + 2) else { return };
+        let old = u16::from_be_bytes([field[0], field[1]]);
+        // RFC 1624, with nothing where the stamp is now. A UDP checksum of 0 would say that there is none.
+        let new = Sum::of_u16(!old).plus(Sum::of(&bytes)).checksum_nonzero();
+        field.copy_from_slice(&new.to_be_bytes());
+    }
+
+    /// The stamp that is there; any 18 bytes are one, so the signature says whose.
+    #[inline(always)]
+    pub fn read(frame: &[u8], place: Place) -> Option<Stamp> {
+        let bytes: &[u8; LEN] = frame.get(place.at..)?.first_chunk()?;
+        let number =
+            |at: usize| bytes[at..].first_chunk().map(|b| u64::from_be_bytes(*b) & (u64::MAX >> (64 - BITS)));
+        Some(Stamp {
+            signature: u32::from_be_bytes(*bytes.first_chunk()?),
+            stream: u16::from_be_bytes([bytes[4], bytes[5]]),
+            sequence: number(4)?,
+            ticks: number(10)?,
+        })
+    }
+
+    /// Ticks from when the frame was sent until `now`. A clock that went back by less than a second gives 0.
+    #[inline(always)]
+    pub fn age(self, now: u64) -> u64 {
+        let ticks = now.wrapping_sub(self.ticks) & (u64::MAX >> (64 - BITS));
+        if ticks >> (BITS - 1) == 0 { ticks } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+    use wire::Mac;
+    use wire::builder::PacketBuilder;
+
+    use super::*;
+
+    fn packets() -> Vec<PacketBuilder> {
+        let (a4, b4) = (Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
+        let (a6, b6) =
+            (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0x2001, 2, 0, 0x8000, 0, 0, 0, 2));
+        [PacketBuilder::ipv4(a4, b4), PacketBuilder::ipv6(a6, b6)]
+            .into_iter()
+            .flat_map(|ip| {
+                let ip = ip.ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+                let tagged = ip.clone().vlan(100);
+                [ip, tagged]
+            })
+            .flat_map(|ip| {
+                [
+                    ip.clone().udp(1024, 7),
+                    ip.clone().tcp(1024, 80, 1, 1, wire::tcp::Flags::ACK),
+                    ip.echo_request(1, 1),
+                ]
+            })
+            .collect()
+    }
+
+    proptest! {
+        /// What is written is read, and the frame is as good as one that was built with the stamp as its payload.
+        #[test]
+        fn a_stamp_comes_back_and_checksums_hold(
+            signature: u32,
+            stream: u16,
+            sequence in 0u64..1 << 48,
+            ticks in 0u64..1 << 48,
+            behind in 0usize..40,
+        ) {
+            let stamp = Stamp { signature, stream, sequence, ticks };
+            for packet in packets() {
+                let mut frame = packet.clone().payload(&vec![0; LEN + behind]).build();
+                let place = Place::find(&frame).ok_or_else(|| TestCaseError::fail("no place"))?;
+                stamp.write(&mut frame, place);
+                prop_assert_eq!(Stamp::read(&frame, place), Some(stamp));
+                let mut payload = stamp.bytes().to_vec();
+                payload.resize(LEN + behind, 0);
+                let expected = packet.payload(&payload).build();
+                let field = place.checksum..place.checksum + 2;
+                // Both zeros of ones' complement are the same number (RFC 1071).
+                if frame[field.clone()] == [0xff, 0xff] && expected[field.clone()] == [0, 0] {
+                    frame[field].fill(0);
+                }
+                prop_assert_eq!(frame, expected);
+            }
+        }
+
+        /// Bytes of a stranger are no panic.
+        #[test]
+        fn any_frame_is_looked_at_safely(frame in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Some(place) = Place::find(&frame) {
+                prop_assert!(Stamp::read(&frame, place).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_64_byte_frame_of_ipv4_has_just_room() {
+        let ip = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
+        let frame = ip.ethernet(Mac([2; 6]), Mac([4; 6])).udp(1024, 7).payload(&[0; 18]).build();
+        assert_eq!(frame.len() + 4, 64);
+        assert_eq!(Place::find(&frame), Some(Place { at: 42, checksum: 40 }));
+        assert_eq!(Place::find(&frame[..59]), None);
+    }
+
+    #[test]
+    fn age_survives_the_end_of_48_bits_and_a_clock_that_goes_back() {
+        let stamp = Stamp { signature: 1, stream: 0, sequence: 0, ticks: (1 << 48) - 10 };
+        assert_eq!(stamp.age((1 << 48) + 5), 15);
+        assert_eq!(stamp.age((1 << 48) - 11), 0);
+    }
+}

@@ -1,0 +1,70 @@
+//! What the tester's own machine does to a trial.
+
+use std::fs;
+
+/// Time of all processors so far, in ticks of `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// In all.
+    pub total: u64,
+    /// Given to others by the host, while somebody here wanted to run.
+    pub stolen: u64,
+}
+
+impl Times {
+    /// Until now; `None` where the kernel does not say.
+    pub fn now() -> Option<Times> {
+        Times::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// The first line: user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in those already (proc(5)).
+    fn parse(stat: &str) -> Option<Times> {
+        let line = stat.lines().find_map(|l| l.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
+        Some(Times { total: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    }
+
+    /// The share of the time since `before` that was stolen, 0 to 1.
+    pub fn stolen_since(self, before: Times) -> f64 {
+        let total = self.total.saturating_sub(before.total);
+        if total == 0 { 0.0 } else { self.stolen.saturating_sub(before.stolen) as f64 / total as f64 }
+    }
+}
+
+/// Why the processor's counter is not fit for measuring time; `None` if it is.
+pub fn clock_fault() -> Option<String> {
+    match fs::read_to_string("/proc/cpuinfo") {
+        Ok(text) => clock_fault_of(&text),
+        Err(e) => Some(format!("/proc/cpuinfo cannot be read: {e}")),
+    }
+}
+
+fn clock_fault_of(cpuinfo: &str) -> Option<String> {
+    let flags = cpuinfo.lines().find(|l| l.starts_with("flags"))?;
+    // Of a constant rate whatever the core's frequency; running on in deep sleep is not needed by who polls.
+    let constant = flags.split_whitespace().any(|f| f == "constant_tsc");
+    (!constant).then(|| "the time stamp counter changes its rate (no constant_tsc in /proc/cpuinfo)".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_a_share_of_all() {
+        let a = Times::parse("cpu  10 0 10 80 0 0 0 0 5 0\ncpu0 1 2 3\n");
+        assert_eq!(a, Some(Times { total: 100, stolen: 0 }));
+        let b = Times { total: 200, stolen: 25 };
+        assert_eq!(a.map(|a| b.stolen_since(a)), Some(0.25));
+        assert_eq!(b.stolen_since(b), 0.0);
+        assert_eq!(Times::parse("cpu 1 2 3\n"), None);
+    }
+
+    #[test]
+    fn a_counter_without_a_constant_rate_is_not_fit() {
+        assert_eq!(clock_fault_of("flags\t: fpu constant_tsc rdtscp\n"), None);
+        assert!(clock_fault_of("flags\t: fpu tsc\n").is_some());
+        // Other processors have no such line, and their counter is the system's clock.
+        assert_eq!(clock_fault_of("Features\t: fp\n"), None);
+    }
+}
