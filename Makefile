@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak lint bench bench-fib bench-lpm bench-io bench-restart demo loom deb test-deb
+.PHONY: help setup build test soak lint bench bench-fib bench-lpm bench-io bench-restart bench-tester demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -40,6 +40,9 @@ bench-io: setup ## Measure drivers: memif, latency at low load, veth against the
 bench-restart: setup ## Measure how long a restart under traffic stops forwarding; a table, and target/bench/restart.json
 	@. scripts/env.sh && cargo build --release --package volley && \
 		VOLLEY_BIN="$$target_dir/release/volley" cargo bench --package scenarios --bench restart
+
+bench-tester: setup ## Measure what the tester itself costs a frame; a table, and target/bench/tester.json
+	@. scripts/env.sh && cargo bench --package bench --bench tester
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

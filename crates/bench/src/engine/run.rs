@@ -15,7 +15,7 @@ use crate::host::{self, Times};
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
 /// Frames that are sent at once, at most.
-const BURST: usize = 32;
+pub const BURST: usize = 64;
 /// From the decision to begin until the first frame, in seconds: what is cold by then gets warm.
 const AHEAD: f64 = 0.001;
 

@@ -1,10 +1,14 @@
 //! Makes the frames of one direction.
 
+use buf::layout::DATA_ROOM;
 use buf::{Cache, Frame};
 use drivers::pktgen::{Maker, Stream, StreamError, Template};
 use infra::hash::mix64;
 
 use super::stamp::{LEN, Place, Stamp};
+
+/// Bytes of the frames that a flood repeats: some 65,000 of the shortest.
+const FLOOD: usize = 4 << 20;
 
 /// Turns after which a mix of templates begins anew, at most.
 const TURNS: u64 = 4096;
@@ -14,18 +18,33 @@ const TURNS: u64 = 4096;
 pub enum Mode {
     /// Each frame has its number and its time: everything is known of it.
     Stamped,
-    /// All frames of a template are the same but for the fields that vary: only counted. Quicker.
+    /// Frames are made once, 4 MiB of them, and sent again and again; they are only counted. Quicker.
     Flood,
 }
 
 /// Makes frames of a weighted mix of templates.
 pub struct Sender {
+    mix: Mix,
+    next: Stamp,
+    /// What a flood repeats; empty where frames are stamped.
+    made: Made,
+}
+
+/// Templates in the order in which they take turns.
+struct Mix {
     kinds: Box<[Kind]>,
-    /// The kinds in the order in which they take turns: each as often as it weighs, in one turn of the whole.
+    /// Each as often as it weighs, in one turn of the whole.
     order: Box<[u16]>,
     turn: usize,
-    mode: Mode,
-    next: Stamp,
+}
+
+/// Frames that are ready.
+#[derive(Default)]
+struct Made {
+    bytes: Vec<u8>,
+    /// Where each ends, and the next begins.
+    ends: Vec<usize>,
+    turn: usize,
 }
 
 struct Kind {
@@ -54,8 +73,9 @@ impl Sender {
                 StreamError(format!("template {i}: {what}"))
             })?);
         }
-        let order = order(templates, seed)?;
-        Ok(Sender { kinds: kinds.into(), order, turn: 0, mode, next })
+        let mut mix = Mix { kinds: kinds.into(), order: order(templates, seed)?, turn: 0 };
+        let made = if mode == Mode::Flood { mix.many() } else { Made::default() };
+        Ok(Sender { mix, next, made })
     }
 
     /// Appends `n` frames, as far as there are buffers; gives how many. Their time is `now`.
@@ -64,19 +84,68 @@ impl Sender {
         let first = frame.len();
         let n = frame.alloc(cache, n);
         self.next.ticks = now;
+        let is_flood = !self.made.ends.is_empty();
         for mut packet in frame.packets().skip(first) {
-            let kind = self.order.get(self.turn).copied().unwrap_or_default();
-            self.turn = if self.turn + 1 < self.order.len() { self.turn + 1 } else { 0 };
-            let Some(kind) = self.kinds.get_mut(usize::from(kind)) else { continue };
             let room = packet.room_mut();
-            let len = kind.maker.make(room);
-            if self.mode == Mode::Stamped {
-                self.next.write(room, kind.place);
+            let len = if is_flood {
+                self.made.copy(room)
+            } else {
+                let (len, place) = self.mix.make(room);
+                self.next.write(room, place);
                 self.next.sequence += 1;
-            }
+                len
+            };
             packet.set_len(len);
         }
         n
+    }
+}
+
+impl Mix {
+    /// Makes the next frame; gives its length, and where its mark is to be.
+    #[inline(always)]
+    fn make(&mut self, room: &mut [u8]) -> (usize, Place) {
+        let kind = self.order.get(self.turn).copied().unwrap_or_default();
+        self.turn = if self.turn + 1 < self.order.len() { self.turn + 1 } else { 0 };
+        match self.kinds.get_mut(usize::from(kind)) {
+            Some(kind) => (kind.maker.make(room), kind.place),
+            None => (0, Place { at: usize::MAX, checksum: usize::MAX }),
+        }
+    }
+
+    /// Makes as many as a flood has: whole turns, one at least, so that each kind has its share.
+    fn many(&mut self) -> Made {
+        let mut made = Made::default();
+        let mut room = vec![0; DATA_ROOM];
+        while made.bytes.len() < FLOOD {
+            for _ in 0..self.order.len() {
+                let (len, _) = self.make(&mut room);
+                made.bytes.extend_from_slice(&room[..len]);
+                made.ends.push(made.bytes.len());
+            }
+            if made.bytes.is_empty() {
+                break;
+            }
+        }
+        made
+    }
+}
+
+impl Made {
+    /// Copies the next frame; gives its length.
+    #[inline(always)]
+    fn copy(&mut self, room: &mut [u8]) -> usize {
+        let start = match self.turn.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or_default(),
+            None => 0,
+        };
+        let end = self.ends.get(self.turn).copied().unwrap_or_default();
+        self.turn = if self.turn + 1 < self.ends.len() { self.turn + 1 } else { 0 };
+        let (Some(from), Some(to)) = (self.bytes.get(start..end), room.get_mut(..end - start)) else {
+            return 0;
+        };
+        to.copy_from_slice(from);
+        end - start
     }
 }
 

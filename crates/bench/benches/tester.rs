@@ -1,0 +1,120 @@
+//! What the tester itself costs: TSC clocks for a frame sent and for one received, over a cable in memory.
+//!
+//! `cargo bench -p bench --bench tester` prints a table and writes `target/bench/tester.json`, one object a line. It bounds what the
+//! tester can measure. Sending is to make the frames, mark them, and put them into the cable; receiving is to get them, account for
+//! them, and free their buffers. Both on one pinned thread, in bursts as a trial has them; figures are medians over repetitions.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use bench::engine::receiver::Receiver;
+use bench::engine::run::BURST;
+use bench::engine::sender::{Mode, Sender};
+use bench::link::cable;
+use buf::{Frame, Pool};
+use drivers::pktgen::{self, Field, Template};
+use infra::clock::{self, Clock, tsc};
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+/// Repetitions that count, and bursts in each.
+const REPETITIONS: usize = 15;
+const BURSTS: usize = 10_000;
+
+/// A frame of this size, with its frame check sequence, and random ports as RFC 4814 has them.
+fn udp(is_v6: bool, size: usize) -> Template {
+    let b = match is_v6 {
+        true => PacketBuilder::ipv6(
+            Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2),
+            Ipv6Addr::new(0x2001, 2, 0, 0x8000, 0, 0, 0, 2),
+        ),
+        false => PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2)),
+    };
+    let b = b.ethernet(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])).udp(1024, 1);
+    let ports = if is_v6 { 54 } else { 34 };
+    let field = |offset, min, max| Field {
+        offset,
+        width: 2,
+        mode: pktgen::Mode::Random { min, max },
+        ip4_checksum: false,
+    };
+    let payload = size - 4 - b.header_len();
+    let bytes = b.payload(&vec![0; payload]).build();
+    Template { fields: vec![field(ports, 1024, 65535), field(ports + 2, 1, 49151)], ..Template::fixed(bytes) }
+}
+
+/// A case: its name, how frames are marked, what they are, clocks to reach.
+type Case = (&'static str, Mode, Template, f64);
+
+/// Clocks for a frame sent and received, of each repetition.
+fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
+    let pool = Pool::new(4096)?;
+    let (mut cache, mut frame) = (pool.cache(), Box::new(Frame::new()));
+    let (mut tx, mut rx) = cable(1024);
+    let hz = Clock::new().tsc_hz();
+    let frames = (BURSTS * BURST) as u64;
+    let mut clocks = [Vec::new(), Vec::new()];
+    // The first repetition warms caches, and does not count.
+    for repetition in 0..=REPETITIONS {
+        let mut sender = Sender::new(std::slice::from_ref(template), *mode, 1, 7, 0)?;
+        let mut receiver = Receiver::new(frames, *mode, 7, 0, hz)?;
+        let (mut sent, mut received) = (0, 0);
+        for _ in 0..BURSTS {
+            let start = tsc();
+            sender.fill(&mut frame, &mut cache, BURST, start);
+            let taken = tx.send(&mut frame, &mut cache);
+            let between = tsc();
+            let came = rx.poll(&mut frame, &mut cache);
+            receiver.take(&mut frame, tsc());
+            frame.free(&mut cache);
+            received += tsc() - between;
+            sent += between - start;
+            taken.map_err(|e| format!("{e:?}"))?;
+            came.map_err(|gone| gone.0)?;
+        }
+        assert_eq!(receiver.tally.received, frames, "{:?}", receiver.tally);
+        if repetition > 0 {
+            clocks[0].push(sent as f64 / frames as f64);
+            clocks[1].push(received as f64 / frames as f64);
+        }
+    }
+    Ok(clocks)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let core = infra::cpu::online_cores().last().copied().unwrap_or(0);
+    infra::cpu::pin_current(core)?;
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    std::fs::create_dir_all(&directory)?;
+    let mut file = std::fs::File::create(directory.join("tester.json"))?;
+    println!(
+        "tester benchmark: TSC clocks a frame on core {core}, bursts of {BURST}, {:.2} core clocks a TSC clock",
+        clock::core_per_tsc()
+    );
+    println!("{:<22} {:>8} {:>8} {:>8} {:>8}", "bench", "median", "min", "max", "target");
+    let cases: [Case; 5] = [
+        ("flood-64", Mode::Flood, udp(false, 64), 35.0),
+        ("flood-ip6-84", Mode::Flood, udp(true, 84), 35.0),
+        ("stamped-64", Mode::Stamped, udp(false, 64), 60.0),
+        ("stamped-ip6-84", Mode::Stamped, udp(true, 84), 60.0),
+        ("stamped-1518", Mode::Stamped, udp(false, 1518), f64::INFINITY),
+    ];
+    for case in &cases {
+        let (name, _, _, target) = case;
+        for (what, mut clocks) in ["send", "receive"].into_iter().zip(run(case)?) {
+            clocks.sort_by(f64::total_cmp);
+            let (median, min, max) = (clocks[clocks.len() / 2], clocks[0], clocks[clocks.len() - 1]);
+            let verdict = if median <= *target { "ok" } else { "MISSED" };
+            let name = format!("{name}-{what}");
+            println!("{name:<22} {median:>8.1} {min:>8.1} {max:>8.1} {target:>8.1}  {verdict}");
+            writeln!(
+                file,
+                "{{\"bench\": \"{name}\", \"unit\": \"clocks/frame\", \"median\": {median:.2}, \"min\": {min:.2}, \"max\": {max:.2}, \
+                 \"samples\": {}}}",
+                clocks.len()
+            )?;
+        }
+    }
+    Ok(())
+}
