@@ -11,10 +11,18 @@ const LONGEST: u64 = 10_000_000_000;
 /// Digits of a delay that are kept.
 const DIGITS: u8 = 3;
 
-/// What came back of one direction.
+/// Knows the frames that come by one port.
 pub struct Receiver {
     signature: u32,
-    stream: u16,
+    /// The number of the first stream of this port; those of the others follow.
+    first: u16,
+    streams: Box<[Account]>,
+    /// Frames of somebody else: no mark, another trial's, another port's, or a number that was never sent.
+    pub foreign: u64,
+}
+
+/// What came back of one stream.
+pub struct Account {
     mode: Mode,
     /// Nanoseconds a tick.
     ns_per_tick: f64,
@@ -31,78 +39,78 @@ pub struct Receiver {
 /// Numbers of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Different frames of this direction.
+    /// Different frames.
     pub received: u64,
     /// Frames that had come before.
     pub duplicated: u64,
     /// Frames that came behind one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
     pub reordered: u64,
-    /// Frames of somebody else: no mark, another trial's, another direction's, or a number that was never sent.
-    pub foreign: u64,
     /// Delays that were longer than can be counted; they count as the longest.
     pub over: u64,
 }
 
 impl Receiver {
-    /// For a direction of so many frames; `hz` ticks are a second.
+    /// For the streams that come by one port, of which the first has this number.
+    pub fn new(signature: u32, first: u16, streams: Vec<Account>) -> Receiver {
+        Receiver { signature, first, streams: streams.into(), foreign: 0 }
+    }
+
+    /// Accounts for the frames that came at `now`, ticks.
+    #[inline]
+    pub fn take(&mut self, frame: &mut Frame, now: u64) {
+        // Most frames have their stamp where the one before had it.
+        let mut place = Place { at: usize::MAX, checksum: usize::MAX };
+        for packet in frame.packets() {
+            let bytes = packet.bytes();
+            let ours = |s: &Stamp| s.signature == self.signature;
+            let stamp = Stamp::read(bytes, place).filter(ours).or_else(|| {
+                place = Place::find(bytes)?;
+                Stamp::read(bytes, place).filter(ours)
+            });
+            let known = stamp.is_some_and(|stamp| {
+                let stream = stamp.stream.wrapping_sub(self.first);
+                self.streams.get_mut(usize::from(stream)).is_some_and(|account| account.take(stamp, now))
+            });
+            self.foreign += u64::from(!known);
+        }
+    }
+
+    /// What came of each stream.
+    pub fn into_streams(self) -> impl Iterator<Item = Account> {
+        self.streams.into_iter()
+    }
+}
+
+impl Account {
+    /// For a stream of so many frames; `hz` ticks are a second.
     ///
     /// # Errors
     /// When there is no memory for the counts.
-    pub fn new(
-        frames: u64,
-        mode: Mode,
-        signature: u32,
-        stream: u16,
-        hz: f64,
-    ) -> Result<Receiver, CreationError> {
+    pub fn new(frames: u64, mode: Mode, hz: f64) -> Result<Account, CreationError> {
         let words = if mode == Mode::Stamped { frames.div_ceil(64) } else { 0 };
-        // These are bounds that a histogram can have.
-        let delays = Histogram::new_with_bounds(1, LONGEST, DIGITS)?;
-        Ok(Receiver {
-            signature,
-            stream,
+        Ok(Account {
             mode,
             ns_per_tick: 1e9 / hz,
             seen: vec![0; words as usize].into(),
             expected: 0,
             tally: Tally::default(),
-            delays,
+            // These are bounds that a histogram can have.
+            delays: Histogram::new_with_bounds(1, LONGEST, DIGITS)?,
         })
     }
 
-    /// Accounts for the frames that came at `now`.
-    #[inline]
-    pub fn take(&mut self, frame: &mut Frame, now: u64) {
-        let mut last = Place { at: usize::MAX, checksum: usize::MAX };
-        for packet in frame.packets() {
-            self.one(packet.bytes(), now, &mut last);
-        }
-    }
-
+    /// Accounts for a frame that came at `now`; whether there is such a one in the stream.
     #[inline(always)]
-    fn one(&mut self, bytes: &[u8], now: u64, last: &mut Place) {
-        // Most frames have their stamp where the one before had it.
-        let ours = |s: &Stamp| s.signature == self.signature && s.stream == self.stream;
-        let stamp = Stamp::read(bytes, *last).filter(ours).or_else(|| {
-            *last = Place::find(bytes)?;
-            Stamp::read(bytes, *last).filter(ours)
-        });
-        let Some(stamp) = stamp else {
-            self.tally.foreign += 1;
-            return;
-        };
+    fn take(&mut self, stamp: Stamp, now: u64) -> bool {
         if self.mode == Mode::Flood {
             self.tally.received += 1;
-            return;
+            return true;
         }
-        let Some(word) = self.seen.get_mut((stamp.sequence / 64) as usize) else {
-            self.tally.foreign += 1;
-            return;
-        };
+        let Some(word) = self.seen.get_mut((stamp.sequence / 64) as usize) else { return false };
         let bit = 1 << (stamp.sequence % 64);
         if *word & bit != 0 {
             self.tally.duplicated += 1;
-            return;
+            return true;
         }
         *word |= bit;
         self.tally.received += 1;
@@ -114,6 +122,7 @@ impl Receiver {
         let delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
         self.tally.over += u64::from(delay > LONGEST);
         self.delays.saturating_record(delay);
+        true
     }
 
     /// The last of the first `sent` frames that did not come, if any did not, and frames have numbers.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use buf::{Cache, Frame, Pool, RxQueue, TxQueue};
+use buf::{Cache, Frame, Pool, RxQueue, TxQueue, Unsent};
 use drivers::pktgen::Template;
 use hdrhistogram::Histogram;
 use infra::clock::{Clock, tsc};
 use infra::hash::mix64;
 
-use super::receiver::{Receiver, Tally};
+use super::receiver::{Account, Receiver, Tally};
 use super::schedule::Schedule;
 use super::sender::{Mode, Sender};
 use crate::host::{self, Times};
@@ -16,13 +16,44 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
 /// Frames that are sent at once, at most.
 pub const BURST: usize = 64;
+/// Streams have numbers by direction and flow: so many flows a direction.
+pub const FLOWS: u16 = 16;
 /// From the decision to begin until the first frame, in seconds: what is cold by then gets warm.
 const AHEAD: f64 = 0.001;
 
+/// Frames of a kind, with a rate and counts of their own.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// What is sent: a mix.
+    pub templates: Vec<Template>,
+    /// How fast.
+    pub rate: Rate,
+    /// How its frames are marked.
+    pub mode: Mode,
+}
+
+/// How fast a flow is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// A share of the trial's load; shares of a direction add up to 1, usually.
+    Share(f64),
+    /// So many frames a second whatever the load, such as a stream that measures latency.
+    Fixed(f64),
+}
+
+impl Rate {
+    fn fps(self, load: f64) -> f64 {
+        match self {
+            Rate::Share(share) => share * load,
+            Rate::Fixed(fps) => fps,
+        }
+    }
+}
+
 /// From one port to another, through whatever is tested.
 pub struct Direction {
-    /// What is sent.
-    pub templates: Vec<Template>,
+    /// What is sent; at most [`FLOWS`] different ones.
+    pub flows: Vec<Flow>,
     /// Where it goes in.
     pub tx: Box<dyn TxQueue>,
     /// Where it comes out.
@@ -55,12 +86,22 @@ impl Limits {
 
 /// What came of one direction.
 pub struct Report {
+    /// Of each flow.
+    pub flows: Vec<FlowReport>,
+    /// Frames that came, and that this trial did not send there.
+    pub foreign: u64,
+}
+
+/// What came of one flow.
+pub struct FlowReport {
     /// Frames that should have been sent.
     pub intended: u64,
     /// Frames that the port took.
     pub sent: u64,
     /// Frames that it refused: its ring was full, as a wire's end would be.
     pub refused: u64,
+    /// Frames that the tester had no buffer for.
+    pub unmade: u64,
     /// What came back.
     pub tally: Tally,
     /// Delays of all that came, nanoseconds.
@@ -80,7 +121,6 @@ pub struct Engine {
     directions: Vec<Direction>,
     cache: Cache,
     clock: Clock,
-    mode: Mode,
     limits: Limits,
     /// How long frames that are under way are waited for (RFC 2544 section 23 step d: 2 s).
     wait: Duration,
@@ -90,30 +130,28 @@ pub struct Engine {
 
 /// A direction in a trial.
 struct Running<'d> {
-    port: &'d mut Direction,
+    tx: &'d mut dyn TxQueue,
+    rx: &'d mut dyn RxQueue,
+    flows: Vec<Sending>,
+    receiver: Receiver,
+}
+
+/// A flow in a trial.
+struct Sending {
     sender: Sender,
     schedule: Schedule,
-    receiver: Receiver,
+    fps: f64,
     refused: u64,
     /// Frames that the tester had no buffer for.
     unmade: u64,
-    /// Frames that came, and that the tester's port dropped.
-    dropped_in: u64,
     /// When the last frame was sent, in ticks.
     last: u64,
 }
 
 impl Engine {
     /// Sends and receives with buffers of `pool`. Whatever is random comes from the seed.
-    pub fn new(
-        directions: Vec<Direction>,
-        pool: &Pool,
-        mode: Mode,
-        limits: Limits,
-        wait: Duration,
-        seed: u64,
-    ) -> Engine {
-        Engine { directions, cache: pool.cache(), clock: Clock::new(), mode, limits, wait, seed, trials: 0 }
+    pub fn new(directions: Vec<Direction>, pool: &Pool, limits: Limits, wait: Duration, seed: u64) -> Engine {
+        Engine { directions, cache: pool.cache(), clock: Clock::new(), limits, wait, seed, trials: 0 }
     }
 
     /// Runs a trial.
@@ -122,41 +160,49 @@ impl Engine {
     /// When the traffic cannot be as described, or a port vanished.
     pub fn run(&mut self, request: Request) -> Result<(Outcome, Vec<Report>), Failure> {
         let began = tsc();
-        let (frames, hz) = (request.frames(), self.clock.tsc_hz());
-        if frames == 0 {
-            return Err(Failure(format!(
-                "{} frames a second for {:?} are no frame at all",
-                request.load_fps, request.duration
-            )));
-        }
+        let hz = self.clock.tsc_hz();
         self.trials += 1;
         let signature = mix64(self.seed ^ self.trials << 32) as u32;
         let start = began + (AHEAD * hz) as u64;
         let mut running = Vec::new();
-        for (stream, port) in (0u16..).zip(&mut self.directions) {
-            let seed = mix64(self.seed ^ u64::from(stream));
-            let sender = Sender::new(&port.templates, self.mode, seed, signature, stream);
-            let receiver = Receiver::new(frames, self.mode, signature, stream, hz);
+        for (n, port) in (0u16..).zip(&mut self.directions) {
             // What came before belongs to no trial: it is lost to none.
             port.rx.take_lost();
-            running.push(Running {
-                port,
-                sender: sender.map_err(|e| Failure(format!("direction {stream}, {e}")))?,
-                schedule: Schedule::new(start, frames, request.load_fps, hz),
-                receiver: receiver.map_err(|e| Failure(e.to_string()))?,
-                refused: 0,
-                unmade: 0,
-                dropped_in: 0,
-                last: start,
-            });
+            if port.flows.len() > usize::from(FLOWS) {
+                let what = format!("direction {n} has {} flows: at most {FLOWS} are possible", port.flows.len());
+                return Err(Failure(what));
+            }
+            let (mut flows, mut accounts) = (Vec::new(), Vec::new());
+            for (flow, stream) in port.flows.iter().zip(n * FLOWS..(n + 1) * FLOWS) {
+                let named = |what: String| Failure(format!("direction {n}, flow {}, {what}", stream % FLOWS));
+                let fps = flow.rate.fps(request.load_fps);
+                let frames = Request { load_fps: fps, ..request }.frames();
+                if frames == 0 {
+                    return Err(named(format!(
+                        "{fps} frames a second for {:?} are none at all",
+                        request.duration
+                    )));
+                }
+                let seed = mix64(self.seed ^ u64::from(stream));
+                let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
+                accounts.push(Account::new(frames, flow.mode, hz).map_err(|e| named(e.to_string()))?);
+                flows.push(Sending {
+                    sender: sender.map_err(|e| named(e.to_string()))?,
+                    schedule: Schedule::new(start, frames, fps, hz),
+                    fps,
+                    refused: 0,
+                    unmade: 0,
+                    last: start,
+                });
+            }
+            let receiver = Receiver::new(signature, n * FLOWS, accounts);
+            running.push(Running { tx: &mut *port.tx, rx: &mut *port.rx, flows, receiver });
         }
         let times = Times::now();
-        let end = running.iter().map(|r| r.schedule.end()).max().unwrap_or(start);
-        let wanted = (end - start) as f64 + hz / request.load_fps;
         // Who is late by then stays late: a trial is not stretched.
-        let stop = start + (wanted * self.limits.late) as u64 + (0.01 * hz) as u64;
+        let stop = start + (request.duration.as_secs_f64() * hz * self.limits.late + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
-        while running.iter().any(|r| !r.schedule.is_done()) && tsc() < stop {
+        while running.iter().any(|r| !r.is_done()) && tsc() < stop {
             for r in &mut running {
                 r.send(&mut frame, &mut self.cache)?;
                 r.receive(&mut frame, &mut self.cache)?;
@@ -178,18 +224,19 @@ impl Engine {
         {
             invalid.push(Invalid::Stolen(after.stolen_since(before)));
         }
-        let reports: Vec<Report> = running
-            .into_iter()
-            .map(|mut r| {
-                // Frames that came, and that the tester's own port lost, say nothing of the router.
-                let lost = r.port.rx.take_lost();
-                r.dropped_in = lost.missed + lost.unusable;
-                let late = r.late(ended - start, wanted);
-                invalid.extend(r.faults(&self.limits, late));
-                r.report(frames, late, request.load_fps)
-            })
-            .collect();
-        let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum();
+        let mut reports = Vec::new();
+        for r in running {
+            // Frames that came, and that the tester's own port lost, say nothing of the router.
+            let lost = r.rx.take_lost();
+            let dropped = lost.missed + lost.unusable;
+            invalid.extend((dropped > 0).then_some(Invalid::TesterDropped(dropped)));
+            let foreign = r.receiver.foreign;
+            let flows = r.flows.into_iter().zip(r.receiver.into_streams());
+            let flows: Vec<_> = flows.map(|(sent, came)| sent.report(came, ended)).collect();
+            flows.iter().for_each(|f| invalid.extend(f.faults(&self.limits)));
+            reports.push(Report { flows, foreign });
+        }
+        let sum = |of: fn(&FlowReport) -> u64| reports.iter().flat_map(|r| &r.flows).map(of).sum();
         let outcome = Outcome {
             request,
             intended: sum(|r| r.intended),
@@ -209,73 +256,77 @@ impl Measure for Engine {
 }
 
 impl Running<'_> {
+    fn is_done(&self) -> bool {
+        self.flows.iter().all(|f| f.schedule.is_done())
+    }
+
     /// Sends what is due.
     #[inline]
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
-        let now = tsc();
-        let due = self.schedule.due(now, BURST);
-        if due == 0 {
-            return Ok(());
-        }
-        let made = self.sender.fill(frame, cache, due, now);
-        self.unmade += (due - made) as u64;
-        self.last = now;
-        // Frames wait for nobody: what a port does not take now is lost, as it would be behind a full ring of the router.
-        if self.port.tx.send(frame, cache) == Err(buf::Unsent::Gone) {
+        for flow in &mut self.flows {
+            let now = tsc();
+            let due = flow.schedule.due(now, BURST);
+            if due == 0 {
+                continue;
+            }
+            let made = flow.sender.fill(frame, cache, due, now);
+            flow.unmade += (due - made) as u64;
+            flow.last = now;
+            // Frames wait for nobody: what a port does not take now is lost, as it would be behind a full ring of the router.
+            if self.tx.send(frame, cache) == Err(Unsent::Gone) {
+                frame.free(cache);
+                return Err(Failure("a port to send by vanished".into()));
+            }
+            flow.refused += frame.len() as u64;
             frame.free(cache);
-            return Err(Failure("a port to send by vanished".into()));
         }
-        self.refused += frame.len() as u64;
-        frame.free(cache);
         Ok(())
     }
 
     #[inline]
     fn receive(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
-        let polled = self.port.rx.poll(frame, cache);
+        let polled = self.rx.poll(frame, cache);
         if !frame.is_empty() {
             self.receiver.take(frame, tsc());
             frame.free(cache);
         }
         polled.map_err(|gone| Failure(format!("a port to receive by vanished: {}", gone.0)))
     }
+}
 
-    /// How long sending took, as a multiple of the ticks that it should have. It ended `took` ticks after the start.
-    fn late(&self, took: u64, wanted: f64) -> f64 {
-        let behind = match self.schedule.is_done() {
-            true => self.last.saturating_sub(self.schedule.end()) as f64,
-            false => (took as f64 - wanted).max(0.0),
-        };
-        (wanted + behind) / wanted
+impl Sending {
+    /// What came of the flow, which was sent until `ended` at most, ticks.
+    fn report(self, came: Account, ended: u64) -> FlowReport {
+        let (taken, end) = (self.schedule.taken(), self.schedule.end());
+        // Who did not get done in time was busy sending until the end.
+        let last = if self.schedule.is_done() { self.last } else { ended };
+        let wanted = (end - self.schedule.start()).max(1) as f64;
+        FlowReport {
+            intended: self.schedule.frames(),
+            sent: taken - self.unmade - self.refused,
+            refused: self.refused,
+            unmade: self.unmade,
+            last_lost: came.last_missing(taken).map(|n| n as f64 / self.fps),
+            lag: self.schedule.lag(),
+            fastest: self.schedule.fastest(),
+            late: (wanted + last.saturating_sub(end) as f64) / wanted,
+            tally: came.tally,
+            delays: came.delays,
+        }
     }
+}
 
-    fn faults(&self, limits: &Limits, late: f64) -> Vec<Invalid> {
-        let (lag, fastest) = (self.schedule.lag(), self.schedule.fastest());
-        let dropped = self.unmade + self.dropped_in;
+impl FlowReport {
+    /// Why it says nothing of the router.
+    fn faults(&self, limits: &Limits) -> impl Iterator<Item = Invalid> {
         [
-            (late > limits.late).then_some(Invalid::Late(late)),
-            (lag > limits.lag).then_some(Invalid::Lagged(lag)),
-            (fastest > limits.burst).then_some(Invalid::Burst(fastest)),
-            (dropped > 0).then_some(Invalid::TesterDropped(dropped)),
+            (self.late > limits.late).then_some(Invalid::Late(self.late)),
+            (self.lag > limits.lag).then_some(Invalid::Lagged(self.lag)),
+            (self.fastest > limits.burst).then_some(Invalid::Burst(self.fastest)),
+            (self.unmade > 0).then_some(Invalid::TesterDropped(self.unmade)),
         ]
         .into_iter()
         .flatten()
-        .collect()
-    }
-
-    fn report(self, intended: u64, late: f64, fps: f64) -> Report {
-        let taken = self.schedule.taken();
-        Report {
-            intended,
-            sent: taken - self.unmade - self.refused,
-            refused: self.refused,
-            last_lost: self.receiver.last_missing(taken).map(|n| n as f64 / fps),
-            lag: self.schedule.lag(),
-            fastest: self.schedule.fastest(),
-            late,
-            tally: self.receiver.tally,
-            delays: self.receiver.delays,
-        }
     }
 }
 

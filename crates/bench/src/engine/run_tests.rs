@@ -25,8 +25,13 @@ fn udp6(size: usize) -> Template {
     Template::fixed(b.payload(&vec![0; size - 4 - 62]).build())
 }
 
-fn engine(directions: Vec<Direction>, pool: &Pool, mode: Mode) -> Engine {
-    Engine::new(directions, pool, mode, PATIENT, Duration::from_millis(20), 7)
+/// All of a direction's load is one flow of these.
+fn flow(templates: Vec<Template>, mode: Mode) -> Vec<Flow> {
+    vec![Flow { templates, rate: Rate::Share(1.0), mode }]
+}
+
+fn engine(directions: Vec<Direction>, pool: &Pool) -> Engine {
+    Engine::new(directions, pool, PATIENT, Duration::from_millis(20), 7)
 }
 
 fn request(load_fps: f64, ms: u64) -> Request {
@@ -85,22 +90,19 @@ impl<F: FnMut(u64) -> Fate + Send> TxQueue for Link<F> {
 #[test]
 fn a_cable_loses_nothing_in_either_direction_and_any_mode() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;
+    let mix = [udp6(84), udp4(64), Template { weight: 2, ..udp4(1518) }];
     for mode in [Mode::Stamped, Mode::Flood] {
         let ((a, b), (c, d)) = (cable(1024), cable(1024));
         let directions = vec![
-            Direction { templates: vec![udp4(64)], tx: a, rx: b },
-            Direction {
-                templates: vec![udp6(84), udp4(64), Template { weight: 2, ..udp4(1518) }],
-                tx: c,
-                rx: d,
-            },
+            Direction { flows: flow(vec![udp4(64)], mode), tx: a, rx: b },
+            Direction { flows: flow(mix.to_vec(), mode), tx: c, rx: d },
         ];
-        let mut engine = engine(directions, &pool, mode);
+        let mut engine = engine(directions, &pool);
         for _ in 0..2 {
             let (outcome, reports) = engine.run(request(20_000.0, 50))?;
             assert_eq!((outcome.intended, outcome.sent, outcome.received), (2000, 2000, 2000));
             assert!(outcome.is_valid(), "{:?}", outcome.invalid);
-            for r in &reports {
+            for r in reports.iter().flat_map(|r| &r.flows) {
                 assert_eq!(r.tally, Tally { received: 1000, ..Tally::default() });
                 assert_eq!(r.last_lost, None);
                 let measured = if mode == Mode::Stamped { 1000 } else { 0 };
@@ -125,12 +127,29 @@ fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::
     };
     let link = Box::new(Link { out: tx, treat, n: 0, late: None });
     let mut engine =
-        engine(vec![Direction { templates: vec![udp4(64)], tx: link, rx }], &pool, Mode::Stamped);
+        engine(vec![Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx: link, rx }], &pool);
     let (outcome, reports) = engine.run(request(100_000.0, 100))?;
     let tally = Tally { received: 9_900, duplicated: 200, reordered: 100, ..Tally::default() };
-    assert_eq!(reports[0].tally, tally);
+    assert_eq!(reports[0].flows[0].tally, tally);
     assert_eq!((outcome.lost(), outcome.sent), (100, 10_000));
-    assert_eq!(reports[0].last_lost, Some(0.099_07));
+    assert_eq!(reports[0].flows[0].last_lost, Some(0.099_07));
+    Ok(())
+}
+
+/// A latency stream beside a flood: each has its own rate and its own counts.
+#[test]
+fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(4096)?;
+    let (tx, rx) = cable(1024);
+    let flows = vec![
+        Flow { templates: vec![udp4(1518)], rate: Rate::Share(1.0), mode: Mode::Flood },
+        Flow { templates: vec![udp4(64)], rate: Rate::Fixed(5_000.0), mode: Mode::Stamped },
+    ];
+    let (outcome, reports) = engine(vec![Direction { flows, tx, rx }], &pool).run(request(20_000.0, 100))?;
+    let received: Vec<_> =
+        reports[0].flows.iter().map(|f| (f.intended, f.tally.received, f.delays.len())).collect();
+    assert_eq!(received, [(2_000, 2_000, 0), (500, 500, 500)]);
+    assert_eq!((outcome.intended, outcome.lost()), (2_500, 0));
     Ok(())
 }
 
@@ -146,9 +165,10 @@ fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
         assert!(p.fill(bytes));
     }
     tx.send(&mut frame, &mut cache).map_err(|e| format!("{e:?}"))?;
-    let mut engine = engine(vec![Direction { templates: vec![udp4(64)], tx, rx }], &pool, Mode::Stamped);
+    let mut engine = engine(vec![Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx, rx }], &pool);
     let (_, reports) = engine.run(request(1_000.0, 20))?;
-    assert_eq!(reports[0].tally, Tally { received: 20, foreign: 3, ..Tally::default() });
+    assert_eq!(reports[0].flows[0].tally, Tally { received: 20, ..Tally::default() });
+    assert_eq!(reports[0].foreign, 3);
     Ok(())
 }
 
@@ -166,9 +186,9 @@ fn what_a_port_refuses_is_lost_and_the_schedule_goes_on() -> Result<(), Box<dyn 
     }
     let pool = Pool::new(1024)?;
     let (tx, _rx) = cable(64);
-    let direction = Direction { templates: vec![udp4(64)], tx, rx: Box::new(Silent) };
-    let (outcome, reports) = engine(vec![direction], &pool, Mode::Stamped).run(request(10_000.0, 50))?;
-    assert_eq!((reports[0].refused, outcome.sent, outcome.received), (436, 64, 0));
+    let direction = Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx, rx: Box::new(Silent) };
+    let (outcome, reports) = engine(vec![direction], &pool).run(request(10_000.0, 50))?;
+    assert_eq!((reports[0].flows[0].refused, outcome.sent, outcome.received), (436, 64, 0));
     assert_eq!(outcome.loss_ratio(), 1.0);
     Ok(())
 }
@@ -185,7 +205,7 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     let refused = [
         (
             vec![Template::fixed(udp4(64).bytes[..50].to_vec())],
-            "direction 0, template 0: a frame of 50 bytes has no room",
+            "direction 0, flow 0, template 0: a frame of 50 bytes has no room",
         ),
         (
             vec![udp4(64), Template { fields: vec![field], ..udp4(64) }],
@@ -195,12 +215,12 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     ];
     for (templates, why) in refused {
         let (tx, rx) = cable(64);
-        let mut engine = engine(vec![Direction { templates, tx, rx }], &pool, Mode::Stamped);
+        let mut engine = engine(vec![Direction { flows: flow(templates, Mode::Stamped), tx, rx }], &pool);
         let Err(e) = engine.run(request(1_000.0, 10)) else { panic!("not refused: {why}") };
         assert!(e.to_string().contains(why), "{e}");
     }
     let (tx, rx) = cable(64);
-    let mut engine = engine(vec![Direction { templates: vec![udp4(64)], tx, rx }], &pool, Mode::Stamped);
-    assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("no frame at all")));
+    let mut engine = engine(vec![Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx, rx }], &pool);
+    assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("none at all")));
     Ok(())
 }

@@ -57,6 +57,16 @@ impl Schedule {
         n as usize
     }
 
+    /// Frames in all.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// When the first frame is due, in ticks.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Whether all frames were taken.
     pub fn is_done(&self) -> bool {
         self.taken == self.frames
