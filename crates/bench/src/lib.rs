@@ -8,4 +8,5 @@
 pub mod engine;
 pub mod host;
 pub mod link;
+pub mod traffic;
 pub mod trial;

@@ -169,7 +169,8 @@ impl Engine {
             // What came before belongs to no trial: it is lost to none.
             port.rx.take_lost();
             if port.flows.len() > usize::from(FLOWS) {
-                let what = format!("direction {n} has {} flows: at most {FLOWS} are possible", port.flows.len());
+                let what =
+                    format!("direction {n} has {} flows: at most {FLOWS} are possible", port.flows.len());
                 return Err(Failure(what));
             }
             let (mut flows, mut accounts) = (Vec::new(), Vec::new());

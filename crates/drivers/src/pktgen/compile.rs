@@ -6,13 +6,13 @@ use std::sync::Arc;
 use buf::layout::DATA_ROOM;
 use infra::hash::mix64;
 use wire::checksum::Sum;
+use wire::ethernet::ethertype;
 use wire::ipv4::protocol;
 
 use super::stream::{Field, Mode, Sizes, Stream, StreamError, Template};
 
-/// Where the IP header of a packet without tags is, and in one of IPv4 the checksum.
-const IP4: usize = 14;
-const IP4_CHECKSUM: Range<usize> = IP4 + 10..IP4 + 12;
+/// Bytes of an Ethernet header without tags.
+const ETHERNET: usize = 14;
 
 /// Random numbers (SplitMix64): quick, and good enough that destinations look truly random.
 struct Random(u64);
@@ -62,6 +62,8 @@ struct Mold {
     fields: Box<[Vary]>,
     /// The sum over the IPv4 header without its checksum and without the fields that it follows.
     header: Option<Sum>,
+    /// Where that checksum is.
+    header_checksum: Range<usize>,
     transport: Option<Follow>,
 }
 
@@ -88,10 +90,11 @@ struct Transport {
 impl Transport {
     /// The one in a packet, if there is one.
     fn find(bytes: &[u8]) -> Option<Transport> {
-        let (at, protocol, addresses) = match ip4_header(bytes) {
-            Some(ip) => (ip.end, *bytes.get(IP4 + 9)?, (IP4 + 12, 8)),
-            None if bytes.get(12..14)? == [0x86, 0xdd] => (IP4 + 40, *bytes.get(IP4 + 6)?, (IP4 + 8, 32)),
-            None => return None,
+        let (kind, ip) = network(bytes)?;
+        let (at, protocol, addresses) = match kind {
+            ethertype::IPV4 => (ip4_header(bytes)?.end, *bytes.get(ip + 9)?, (ip + 12, 8)),
+            ethertype::IPV6 => (ip + 40, *bytes.get(ip + 6)?, (ip + 8, 32)),
+            _ => return None,
         };
         let (len, checksum) = match protocol {
             protocol::UDP => (8, 6),
@@ -203,9 +206,9 @@ impl Maker {
 impl Mold {
     fn new(t: &Template) -> Result<Mold, String> {
         let (least, most) = (*t.size.start(), *t.size.end());
-        if least > most || least < IP4 || most > DATA_ROOM {
+        if least > most || least < ETHERNET || most > DATA_ROOM {
             return Err(format!(
-                "sizes are {IP4} to {DATA_ROOM} bytes, the least first, not {least} to {most}"
+                "sizes are {ETHERNET} to {DATA_ROOM} bytes, the least first, not {least} to {most}"
             ));
         }
         if t.weight == 0 {
@@ -231,19 +234,20 @@ impl Mold {
         for f in &fields {
             blank[f.at..f.at + f.width].fill(0);
         }
+        let ip4 = ip4_header(&bytes).unwrap_or(0..0);
+        let header_checksum = if ip4.is_empty() { 0..0 } else { ip4_checksum(&ip4) };
         let header = fields.iter().any(|f| f.in_header).then(|| {
             let mut blank = blank.clone();
             // Fields that the checksum does not follow are none of its business, whatever they hold.
             for f in fields.iter().filter(|f| !f.in_header) {
                 blank[f.at..f.at + f.width].copy_from_slice(&bytes[f.at..f.at + f.width]);
             }
-            blank[IP4_CHECKSUM].fill(0);
-            Sum::of(&blank[ip4_header(&bytes).unwrap_or(IP4..IP4)])
+            blank[header_checksum.clone()].fill(0);
+            Sum::of(&blank[ip4.clone()])
         });
         let transport = match t.l4_checksum {
             true => Some(Transport::find(&bytes[..least]).ok_or(
-                "no checksum can be computed: the shortest packet has no UDP, TCP or ICMP header behind an IP header at \
-                 byte 14",
+                "no checksum can be computed: the shortest packet has no UDP, TCP or ICMP header behind an IP header",
             )?),
             false => None,
         };
@@ -264,7 +268,15 @@ impl Mold {
             }
         });
         let increasing = (t.sizes == Sizes::Increasing).then_some(least);
-        Ok(Mold { bytes: bytes.into(), least, increasing, fields: fields.into(), header, transport })
+        Ok(Mold {
+            bytes: bytes.into(),
+            least,
+            increasing,
+            fields: fields.into(),
+            header,
+            header_checksum,
+            transport,
+        })
     }
 
     #[inline(always)]
@@ -309,7 +321,7 @@ impl Mold {
                 }
             }
         }
-        if let (Some(sum), Some(field)) = (header, out.get_mut(IP4_CHECKSUM)) {
+        if let (Some(sum), Some(field)) = (header, out.get_mut(self.header_checksum.clone())) {
             field.copy_from_slice(&sum.checksum().to_be_bytes());
         }
         match self.transport {
@@ -343,12 +355,27 @@ fn put(out: &mut [u8], at: usize, width: usize, value: u64) {
     }
 }
 
-/// Where the IPv4 header of a packet is, if it has one at [`IP4`].
+/// What protocol a packet's network layer is, and where it begins: behind the Ethernet header and any tags.
+fn network(bytes: &[u8]) -> Option<(u16, usize)> {
+    let word = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    let (mut kind, mut at) = (word(12)?, ETHERNET);
+    while ethertype::is_vlan(kind) {
+        (kind, at) = (word(at + 2)?, at + 4);
+    }
+    Some((kind, at))
+}
+
+/// Where the IPv4 header of a packet is, if it has one.
 fn ip4_header(bytes: &[u8]) -> Option<Range<usize>> {
-    let first = *bytes.get(IP4)?;
-    let end = IP4 + usize::from(first & 15) * 4;
-    (bytes.get(12..14)? == [8, 0] && first >> 4 == 4 && end >= IP4 + 20 && end <= bytes.len())
-        .then_some(IP4..end)
+    let (kind, at) = network(bytes)?;
+    let first = *bytes.get(at)?;
+    let end = at + usize::from(first & 15) * 4;
+    (kind == ethertype::IPV4 && first >> 4 == 4 && end >= at + 20 && end <= bytes.len()).then_some(at..end)
+}
+
+/// Where its checksum is.
+fn ip4_checksum(header: &Range<usize>) -> Range<usize> {
+    header.start + 10..header.start + 12
 }
 
 fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, String> {
@@ -382,7 +409,7 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
     };
     if f.ip4_checksum {
         let header = ip4_header(&bytes[..least])
-            .ok_or("the IPv4 checksum cannot follow it: the packet has no IPv4 header at byte 14")?;
+            .ok_or("the IPv4 checksum cannot follow it: the packet has no IPv4 header")?;
         // The header's first byte says how long it is.
         if f.offset <= header.start || end > header.end {
             return Err(format!(
@@ -391,7 +418,8 @@ fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, Str
                 header.end - 1
             ));
         }
-        if f.offset < IP4_CHECKSUM.end && IP4_CHECKSUM.start < end {
+        let checksum = ip4_checksum(&header);
+        if f.offset < checksum.end && checksum.start < end {
             return Err("it lies on the IPv4 checksum, which cannot follow itself".into());
         }
     }

@@ -44,7 +44,7 @@ pub struct Template {
     pub size: RangeInclusive<usize>,
     /// How sizes follow each other, where there is a choice.
     pub sizes: Sizes,
-    /// Whether the checksum of the UDP, TCP or ICMP header behind an IPv4 header at byte 14, or an IPv6 header without
+    /// Whether the checksum of the UDP, TCP or ICMP header behind an IPv4 header, or an IPv6 header without
     /// extension headers, is computed for each packet.
     pub l4_checksum: bool,
     /// What varies, each on bytes of its own.
@@ -85,7 +85,7 @@ pub struct Field {
     pub width: usize,
     /// How it varies.
     pub mode: Mode,
-    /// Whether the checksum of an IPv4 header at byte 14, in which the field lies, follows it.
+    /// Whether the checksum of the IPv4 header, in which the field lies, follows it. It is behind Ethernet and any VLAN tags.
     pub ip4_checksum: bool,
 }
 

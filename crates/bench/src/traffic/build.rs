@@ -1,0 +1,226 @@
+//! From the description of traffic to the frames of a direction.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use drivers::pktgen::{self, Template};
+use infra::hash::mix64;
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traffic, Vary};
+use crate::engine::{run, sender, stamp};
+
+/// The frame check sequence, which no frame in memory has.
+const FCS: usize = 4;
+/// Values that a permutation has, at most.
+const PERMUTED: u64 = 1 << 24;
+
+/// The two ends of a direction, as frames name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The tester's port that sends.
+    pub source_mac: Mac,
+    /// The router's port that it is connected to.
+    pub destination_mac: Mac,
+    /// Where packets come from, and where they go.
+    pub ipv4: (Ipv4Addr, Ipv4Addr),
+    /// The same of IPv6.
+    pub ipv6: (Ipv6Addr, Ipv6Addr),
+}
+
+impl Ends {
+    /// Those of RFC 2544 appendix C.2.2 (198.18.0.0/15, halved) and of RFC 5180 section 8 (2001:2::/48, halved), hosts 2 on both
+    /// sides; the way back if `reverse`.
+    pub fn rfc(source_mac: Mac, destination_mac: Mac, reverse: bool) -> Ends {
+        let mut ipv4 = (Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
+        let mut ipv6 =
+            (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0x2001, 2, 0, 0x8000, 0, 0, 0, 2));
+        if reverse {
+            (ipv4, ipv6) = ((ipv4.1, ipv4.0), (ipv6.1, ipv6.0));
+        }
+        Ends { source_mac, destination_mac, ipv4, ipv6 }
+    }
+}
+
+/// What cannot be sent, and why: it names the flow and the kind of frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Traffic {
+    /// The flows of a direction.
+    ///
+    /// # Errors
+    /// When a frame cannot be as described, or a load is none.
+    pub fn flows(&self, ends: &Ends) -> Result<Vec<run::Flow>, Fault> {
+        if self.flows.is_empty() {
+            return Err(Fault(format!("traffic {}: it has no flow: add one", self.name)));
+        }
+        self.flows.iter().map(|flow| flow.build(self.seed, ends)).collect()
+    }
+}
+
+impl Flow {
+    fn build(&self, seed: u64, ends: &Ends) -> Result<run::Flow, Fault> {
+        let named = |what: String| Fault(format!("flow {}: {what}", self.name));
+        let rate = match self.load {
+            Load::Share(share) if !(share > 0.0 && share <= 1.0) => {
+                return Err(named(format!("a share of the load is more than 0 and at most 1, not {share}")));
+            }
+            Load::Fps(fps) if !(fps > 0.0 && fps.is_finite()) => {
+                return Err(named(format!("{fps} frames a second are no rate")));
+            }
+            Load::Share(share) => run::Rate::Share(share),
+            Load::Fps(fps) => run::Rate::Fixed(fps),
+        };
+        if self.frames.is_empty() {
+            return Err(named("it has no kind of frame: add one".into()));
+        }
+        let mode = match self.mark {
+            Mark::Stamped => sender::Mode::Stamped,
+            Mark::Flood => sender::Mode::Flood,
+        };
+        let build = |(i, kind): (usize, &Kind)| {
+            kind.build(mix64(seed ^ i as u64), ends).map_err(|what| named(format!("kind {i}: {what}")))
+        };
+        let templates = self.frames.iter().enumerate().map(build).collect::<Result<_, _>>()?;
+        Ok(run::Flow { templates, rate, mode })
+    }
+}
+
+impl Kind {
+    /// Addresses of this kind in a direction.
+    fn addresses(&self, ends: &Ends) -> Result<(IpAddr, IpAddr), String> {
+        let (a, b) = match self.family {
+            Family::Ipv4 => (ends.ipv4.0.into(), ends.ipv4.1.into()),
+            Family::Ipv6 => (IpAddr::from(ends.ipv6.0), ends.ipv6.1.into()),
+        };
+        let (a, b) = (self.source.unwrap_or(a), self.destination.unwrap_or(b));
+        match [a, b].iter().find(|ip| ip.is_ipv4() != (self.family == Family::Ipv4)) {
+            Some(other) => Err(format!("{other} is no address of its family")),
+            None => Ok((a, b)),
+        }
+    }
+
+    /// The frame without its payload.
+    fn headers(&self, ends: &Ends) -> Result<PacketBuilder, String> {
+        let mut b = match self.addresses(ends)? {
+            (IpAddr::V4(a), IpAddr::V4(b)) => PacketBuilder::ipv4(a, b),
+            (IpAddr::V6(a), IpAddr::V6(b)) => PacketBuilder::ipv6(a, b),
+            (a, b) => return Err(format!("{a} and {b} are of two families")),
+        };
+        b = b.ethernet(ends.source_mac, ends.destination_mac);
+        if let Some(vlan) = self.vlan {
+            if !(1..=4094).contains(&vlan) {
+                return Err(format!("a VLAN has a number from 1 to 4094, not {vlan}"));
+            }
+            b = b.vlan(vlan);
+        }
+        Ok(match self.protocol {
+            Protocol::Udp => b.udp(self.source_port, self.destination_port),
+            Protocol::Tcp => b.tcp(self.source_port, self.destination_port, 0, 0, wire::tcp::Flags::ACK),
+            Protocol::Icmp => b.echo_request(self.source_port, self.destination_port),
+        })
+    }
+
+    /// The smallest frame of this kind that has room for the tester's mark, bytes with frame check sequence: at least 64.
+    pub fn least_size(&self, ends: &Ends) -> Result<usize, String> {
+        Ok((self.headers(ends)?.header_len() + stamp::LEN + FCS).max(64))
+    }
+
+    fn build(&self, seed: u64, ends: &Ends) -> Result<Template, String> {
+        let least = self.least_size(ends)?;
+        let most = buf::layout::DATA_ROOM + FCS;
+        if self.size < least || self.size > most {
+            return Err(format!(
+                "a frame of {} bytes is impossible: this kind has {least} to {most}",
+                self.size
+            ));
+        }
+        if self.weight == 0 {
+            return Err("a weight of 0 means that it never comes: leave it out, or give at least 1".into());
+        }
+        let headers = self.headers(ends)?;
+        let payload = self.size - FCS - headers.header_len();
+        let bytes = headers.payload(&vec![0; payload]).build();
+        let vary = |(i, vary): (usize, &Vary)| {
+            self.vary(vary, mix64(seed ^ (i as u64) << 32), &bytes)
+                .map_err(|what| format!("vary {i}: {what}"))
+        };
+        let fields = self.vary.iter().enumerate().map(vary).collect::<Result<_, _>>()?;
+        Ok(Template { fields, weight: self.weight, ..Template::fixed(bytes) })
+    }
+
+    /// Where a field is in the frame, and how many bytes it has.
+    fn place(&self, field: Field) -> Result<(usize, usize), String> {
+        let network = if self.vlan.is_some() { 18 } else { 14 };
+        let is_v6 = self.family == Family::Ipv6;
+        let transport = network + if is_v6 { 40 } else { 20 };
+        // Of an echo the identifier is where others have their length, and its number the checksum.
+        let ports = if self.protocol == Protocol::Icmp { transport + 4 } else { transport };
+        Ok(match field {
+            Field::DestinationMac => (2, 4),
+            Field::SourceMac => (8, 4),
+            Field::Vlan if self.vlan.is_none() => return Err("this kind has no VLAN".into()),
+            Field::Vlan => (14, 2),
+            Field::Source if is_v6 => (network + 16, 8),
+            Field::Source => (network + 12, 4),
+            Field::Destination if is_v6 => (network + 32, 8),
+            Field::Destination => (network + 16, 4),
+            Field::SourceNetwork | Field::DestinationNetwork if !is_v6 => {
+                return Err("an IPv4 address has no upper 64 bits: vary all of it".into());
+            }
+            Field::SourceNetwork => (network + 8, 8),
+            Field::DestinationNetwork => (network + 24, 8),
+            Field::SourcePort => (ports, 2),
+            Field::DestinationPort => (ports + 2, 2),
+        })
+    }
+
+    fn vary(&self, vary: &Vary, seed: u64, bytes: &[u8]) -> Result<pktgen::Field, String> {
+        let (offset, width) = self.place(vary.field)?;
+        let is_address = matches!(
+            vary.field,
+            Field::Source | Field::Destination | Field::SourceNetwork | Field::DestinationNetwork
+        );
+        let own = bytes.get(offset..offset + width).unwrap_or_default();
+        let own = own.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        let base = if is_address { own } else { 0 };
+        let top = u64::MAX >> (64 - 8 * width);
+        let too_much = || format!("{} to {} is no range of {width} bytes", vary.min, vary.max);
+        let add = |value: u64| base.checked_add(value).filter(|v| *v <= top).ok_or_else(too_much);
+        let (min, max) = (add(vary.min)?, add(vary.max)?);
+        if min > max || vary.step == 0 {
+            return Err(too_much());
+        }
+        let mode = match vary.how {
+            How::Increment => pktgen::Mode::Increment { min, max, step: vary.step },
+            How::Random if vary.step == 1 => pktgen::Mode::Random { min, max },
+            How::Random | How::Permutation => pktgen::Mode::List(permuted(min, max, vary.step, seed)?.into()),
+        };
+        let ip4_checksum = self.family == Family::Ipv4 && is_address;
+        Ok(pktgen::Field { offset, width, mode, ip4_checksum })
+    }
+}
+
+/// All values in an order that looks random.
+fn permuted(min: u64, max: u64, step: u64, seed: u64) -> Result<Vec<u64>, String> {
+    let count = (max - min) / step + 1;
+    if count > PERMUTED {
+        return Err(format!("{count} values are too many to come each once: at most {PERMUTED}"));
+    }
+    let mut values: Vec<u64> = (0..count).map(|n| min + n * step).collect();
+    for i in (1..values.len()).rev() {
+        let j = (u128::from(mix64(seed.wrapping_add(i as u64))) * (i as u128 + 1)) >> 64;
+        values.swap(i, j as usize);
+    }
+    Ok(values)
+}

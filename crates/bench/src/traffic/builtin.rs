@@ -1,0 +1,66 @@
+//! Traffic by name.
+
+use super::describe::{Family, Field, Flow, How, Kind, Load, Mark, Traffic, Vary};
+
+/// The names of what is built in, each with what it is.
+pub const BUILTIN: [(&str, &str); 6] = [
+    ("rfc2544", "one source and one destination, ports random (RFC 2544 appendix C, RFC 4814)"),
+    ("rfc2544-256", "destinations random in 256 networks (RFC 2544 section 12)"),
+    ("rfc5180", "as rfc2544, of IPv6"),
+    ("rfc5180-256", "as rfc2544-256, of IPv6"),
+    ("imix", "64, 570 and 1518 bytes, 28:16:4 (the mix of FD.io's CSIT)"),
+    (
+        "slavik-2025",
+        "the TRex profile of the thesis (appendix A): sources one after the other, and a stream of 5,000 pps that measures latency",
+    ),
+];
+
+/// Traffic that is built in, for frames of this size (bytes with frame check sequence; a mix has its own). `None`: there is no such name.
+pub fn builtin(name: &str, size: usize) -> Option<Traffic> {
+    let v4 = || Kind { vary: ports(), ..Kind::udp(Family::Ipv4, size) };
+    let v6 = || Kind { vary: ports(), ..Kind::udp(Family::Ipv6, size) };
+    let kinds = match name {
+        "rfc2544" => vec![v4()],
+        "rfc2544-256" => vec![networks(v4(), Field::Destination, 8)],
+        "rfc5180" => vec![v6()],
+        "rfc5180-256" => vec![networks(v6(), Field::DestinationNetwork, 0)],
+        "imix" => [(64, 28), (570, 16), (1518, 4)].map(|(size, weight)| Kind { size, weight, ..v4() }).into(),
+        "slavik-2025" => return Some(slavik(size)),
+        _ => return None,
+    };
+    let test = Flow { name: "test".into(), load: Load::default(), mark: Mark::default(), frames: kinds };
+    Some(Traffic { name: name.into(), seed: 1, flows: vec![test] })
+}
+
+/// Ports as RFC 4814 section 4.5 has them: sources of 1024 and above, destinations of 1 to 49151.
+fn ports() -> Vec<Vary> {
+    let vary = |field, min, max| Vary { field, how: How::Random, min, max, step: 1 };
+    vec![vary(Field::SourcePort, 1024, 65535), vary(Field::DestinationPort, 1, 49151)]
+}
+
+/// 256 networks, one above the other: a network is so many bits wide.
+fn networks(mut kind: Kind, field: Field, bits: u32) -> Kind {
+    kind.vary.push(Vary { field, how: How::Permutation, min: 0, max: 255 << bits, step: 1 << bits });
+    kind
+}
+
+/// Two streams as TRex had them: one whose sources go up from 10.0.0.1, and one of 64 bytes that measures latency.
+fn slavik(size: usize) -> Traffic {
+    let ip = |a, b, c, d| Some(std::net::Ipv4Addr::new(a, b, c, d).into());
+    let of = |size, port, to| Kind {
+        source: ip(16, 0, 0, 1),
+        destination: ip(48, 0, 0, 1),
+        source_port: port,
+        destination_port: to,
+        ..Kind::udp(Family::Ipv4, size)
+    };
+    // Its last address is 10.255.255.255.
+    let sources = Vary { field: Field::Source, how: How::Increment, min: 0, max: 0x00ff_fffe, step: 1 };
+    let heavy = Kind { source: ip(10, 0, 0, 1), vary: vec![sources], ..of(size, 1025, 12) };
+    let flow = |name: &str, load, mark, kind| Flow { name: name.into(), load, mark, frames: vec![kind] };
+    let flows = vec![
+        flow("heavy", Load::Share(1.0), Mark::Flood, heavy),
+        flow("latency", Load::Fps(5_000.0), Mark::Stamped, of(64, 1234, 1234)),
+    ];
+    Traffic { name: "slavik-2025".into(), seed: 1, flows }
+}

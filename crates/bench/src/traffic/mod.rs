@@ -1,0 +1,12 @@
+//! What is sent, as data: read from a campaign's file, or one of those that are built in.
+
+mod build;
+mod builtin;
+mod describe;
+
+pub use build::{Ends, Fault};
+pub use builtin::{BUILTIN, builtin};
+pub use describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traffic, Vary};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! What is described is what is sent.
+
+use std::collections::BTreeSet;
+
+use buf::{Frame, Pool};
+use proptest::prelude::*;
+use wire::checksum::Sum;
+use wire::{Mac, PseudoHeader};
+
+use super::*;
+use crate::engine::sender::{Mode, Sender};
+use crate::engine::stamp::Place;
+
+fn ends() -> Ends {
+    Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
+}
+
+/// The first frames of the first flow.
+fn frames(traffic: &Traffic, n: usize) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+    let pool = Pool::new(512)?;
+    let (mut cache, mut frame) = (pool.cache(), Frame::new());
+    let flow = traffic.flows(&ends())?.swap_remove(0);
+    let mut sender = Sender::new(&flow.templates, Mode::Stamped, traffic.seed, 1, 0)?;
+    let mut all = Vec::new();
+    while all.len() < n {
+        sender.fill(&mut frame, &mut cache, 64, 0);
+        all.extend(frame.packets().map(|p| p.bytes().to_vec()));
+        frame.free(&mut cache);
+    }
+    all.truncate(n);
+    Ok(all)
+}
+
+/// Whether the checksums of a frame without extension headers and options are right.
+fn is_good(frame: &[u8], vlan: bool) -> bool {
+    let ip = &frame[if vlan { 18 } else { 14 }..];
+    let is_v4 = ip[0] >> 4 == 4;
+    let (protocol, l4) = if is_v4 { (ip[9], &ip[20..]) } else { (ip[6], &ip[40..]) };
+    let len = l4.len() as u32;
+    let pseudo = match (is_v4, protocol) {
+        (true, 1) => Some(Sum::ZERO),
+        (true, _) => wire::Ipv4Header::split(ip).map(|(h, _)| h.pseudo_header(protocol, len)),
+        (false, _) => wire::Ipv6Header::split(ip).map(|(h, _)| h.pseudo_header(protocol, len)),
+    };
+    let Some(pseudo) = pseudo else { return false };
+    (!is_v4 || Sum::of(&ip[..20]).is_valid()) && pseudo.plus(Sum::of(l4)).is_valid()
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    let family = prop_oneof![Just(Family::Ipv4), Just(Family::Ipv6)];
+    let protocol = prop_oneof![Just(Protocol::Udp), Just(Protocol::Tcp), Just(Protocol::Icmp)];
+    let vlan = prop_oneof![Just(None), (1u16..=4094).prop_map(Some)];
+    let field = prop::sample::select(vec![
+        Field::SourceMac,
+        Field::DestinationMac,
+        Field::Source,
+        Field::Destination,
+        Field::SourcePort,
+        Field::DestinationPort,
+    ]);
+    let how = prop_oneof![Just(How::Increment), Just(How::Random), Just(How::Permutation)];
+    let vary = (field, how, 1u64..1000, 0u64..100).prop_map(|(field, how, min, more)| Vary {
+        field,
+        how,
+        min,
+        max: min + more,
+        step: 1,
+    });
+    let vary = prop::collection::vec(vary, 0..3).prop_map(|mut all| {
+        let mut seen = BTreeSet::new();
+        all.retain(|v| seen.insert(v.field as u8));
+        all
+    });
+    (family, protocol, vlan, vary, 0usize..200).prop_map(|(family, protocol, vlan, vary, more)| {
+        let kind = Kind { protocol, vlan, vary, ..Kind::udp(family, 0) };
+        let least = kind.least_size(&ends()).unwrap_or(0);
+        Kind { size: least + more, ..kind }
+    })
+}
+
+proptest! {
+    /// Whatever varies, each frame has its size, a place for the mark, and right checksums.
+    #[test]
+    fn frames_are_good_whatever_varies(kind in kinds()) {
+        let flow = Flow { name: "test".into(), load: Load::default(), mark: Mark::Stamped, frames: vec![kind.clone()] };
+        let traffic = Traffic { name: "any".into(), seed: 3, flows: vec![flow] };
+        for frame in frames(&traffic, 20).map_err(|e| TestCaseError::fail(e.to_string()))? {
+            prop_assert_eq!(frame.len() + 4, kind.size);
+            prop_assert!(Place::find(&frame).is_some());
+            prop_assert!(is_good(&frame, kind.vlan.is_some()), "{:02x?}", frame);
+        }
+    }
+}
+
+#[test]
+fn the_networks_of_rfc_2544_come_each_once_in_256_frames() -> Result<(), Box<dyn std::error::Error>> {
+    for (name, at) in [("rfc2544-256", 14 + 16..14 + 20), ("rfc5180-256", 14 + 24..14 + 32)] {
+        let traffic = builtin(name, 84).ok_or("built in")?;
+        let frames = frames(&traffic, 256)?;
+        let networks: BTreeSet<_> = frames.iter().map(|f| f[at.clone()].to_vec()).collect();
+        assert_eq!(networks.len(), 256, "{name}");
+        let sorted = frames.windows(2).all(|w| w[0][at.clone()] < w[1][at.clone()]);
+        assert!(!sorted, "{name}: they come in order");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_mix_of_csit_has_its_proportions() -> Result<(), Box<dyn std::error::Error>> {
+    let traffic = builtin("imix", 0).ok_or("built in")?;
+    let frames = frames(&traffic, 48)?;
+    let count = |size: usize| frames.iter().filter(|f| f.len() + 4 == size).count();
+    assert_eq!([64, 570, 1518].map(count), [28, 16, 4]);
+    Ok(())
+}
+
+#[test]
+fn the_profile_of_the_thesis_counts_sources_up() -> Result<(), Box<dyn std::error::Error>> {
+    let traffic = builtin("slavik-2025", 512).ok_or("built in")?;
+    let sources: Vec<_> = frames(&traffic, 300)?.iter().map(|f| f[26..30].to_vec()).collect();
+    assert_eq!((sources[0].as_slice(), sources[299].as_slice()), (&[10, 0, 0, 1][..], &[10, 0, 1, 44][..]));
+    let flows = traffic.flows(&ends())?;
+    assert_eq!(flows[1].rate, crate::engine::run::Rate::Fixed(5000.0));
+    assert_eq!(flows[1].templates[0].bytes.len(), 60);
+    Ok(())
+}
+
+#[test]
+fn everything_built_in_can_be_sent() -> Result<(), Box<dyn std::error::Error>> {
+    for (name, _) in BUILTIN {
+        for size in [84, 1518] {
+            let traffic = builtin(name, size).ok_or(name)?;
+            assert!(!frames(&traffic, 10)?.is_empty(), "{name}");
+        }
+    }
+    assert_eq!(builtin("rfc2455", 64), None);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_its_place() {
+    let kind = Kind::udp(Family::Ipv4, 64);
+    let vary = |field, min, max| vec![Vary { field, how: How::Random, min, max, step: 1 }];
+    let cases = [
+        (
+            Kind { size: 63, ..kind.clone() },
+            "kind 0: a frame of 63 bytes is impossible: this kind has 64 to 2116",
+        ),
+        (Kind { family: Family::Ipv6, ..kind.clone() }, "this kind has 84 to 2116"),
+        (Kind { protocol: Protocol::Tcp, ..kind.clone() }, "this kind has 76 to 2116"),
+        (Kind { vlan: Some(4095), ..kind.clone() }, "a VLAN has a number from 1 to 4094, not 4095"),
+        (Kind { weight: 0, ..kind.clone() }, "a weight of 0"),
+        (Kind { source: Some([0u16; 8].into()), ..kind.clone() }, ":: is no address of its family"),
+        (Kind { vary: vary(Field::Vlan, 1, 2), ..kind.clone() }, "vary 0: this kind has no VLAN"),
+        (
+            Kind { vary: vary(Field::SourcePort, 1, 65536), ..kind.clone() },
+            "1 to 65536 is no range of 2 bytes",
+        ),
+        (Kind { vary: vary(Field::SourcePort, 2, 1), ..kind.clone() }, "2 to 1 is no range"),
+        (Kind { vary: vary(Field::SourceNetwork, 1, 2), ..kind.clone() }, "no upper 64 bits"),
+    ];
+    for (kind, why) in cases {
+        let flow = Flow { name: "f".into(), load: Load::default(), mark: Mark::Stamped, frames: vec![kind] };
+        let traffic = Traffic { name: "t".into(), seed: 1, flows: vec![flow.clone()] };
+        let said = traffic.flows(&ends()).map_or_else(|e| e.to_string(), |_| "nothing".into());
+        assert!(said.contains(why) && said.starts_with("flow f: kind 0"), "{said}, not {why}");
+        let none = Traffic { flows: vec![Flow { load: Load::Share(0.0), ..flow }], ..traffic };
+        assert!(none.flows(&ends()).is_err_and(|e| e.to_string().contains("a share of the load")));
+    }
+}
