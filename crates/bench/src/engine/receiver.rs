@@ -11,18 +11,21 @@ const LONGEST: u64 = 10_000_000_000;
 /// Digits of a delay that are kept.
 const DIGITS: u8 = 3;
 
-/// Knows the frames that come by one port.
+/// Knows the frames of a trial.
 pub struct Receiver {
     signature: u32,
-    /// The number of the first stream of this port; those of the others follow.
-    first: u16,
-    streams: Box<[Account]>,
-    /// Frames of somebody else: no mark, another trial's, another port's, or a number that was never sent.
+    /// By number.
+    streams: Vec<Account>,
+    /// Frames of this trial that came by a port that they should not come by.
+    pub astray: u64,
+    /// Frames of somebody else: no mark, another trial's, or a number that was never sent.
     pub foreign: u64,
 }
 
 /// What came back of one stream.
 pub struct Account {
+    /// The port that its frames should come by.
+    to: usize,
     mode: Mode,
     /// Nanoseconds a tick.
     ns_per_tick: f64,
@@ -50,14 +53,14 @@ pub struct Tally {
 }
 
 impl Receiver {
-    /// For the streams that come by one port, of which the first has this number.
-    pub fn new(signature: u32, first: u16, streams: Vec<Account>) -> Receiver {
-        Receiver { signature, first, streams: streams.into(), foreign: 0 }
+    /// For these streams, which have numbers from 0 on.
+    pub fn new(signature: u32, streams: Vec<Account>) -> Receiver {
+        Receiver { signature, streams, astray: 0, foreign: 0 }
     }
 
-    /// Accounts for the frames that came at `now`, ticks.
+    /// Accounts for the frames that came by `port` at `now`, ticks. `other` is shown what is none of the trial's.
     #[inline]
-    pub fn take(&mut self, frame: &mut Frame, now: u64) {
+    pub fn take(&mut self, port: usize, frame: &mut Frame, now: u64, mut other: impl FnMut(&[u8])) {
         // Most frames have their stamp where the one before had it.
         let mut place = Place { at: usize::MAX, checksum: usize::MAX };
         for packet in frame.packets() {
@@ -67,11 +70,15 @@ impl Receiver {
                 place = Place::find(bytes)?;
                 Stamp::read(bytes, place).filter(ours)
             });
-            let known = stamp.is_some_and(|stamp| {
-                let stream = stamp.stream.wrapping_sub(self.first);
-                self.streams.get_mut(usize::from(stream)).is_some_and(|account| account.take(stamp, now))
-            });
-            self.foreign += u64::from(!known);
+            let account = stamp.and_then(|s| Some((s, self.streams.get_mut(usize::from(s.stream))?)));
+            match account {
+                Some((_, account)) if account.to != port => self.astray += 1,
+                Some((stamp, account)) => self.foreign += u64::from(!account.take(stamp, now)),
+                None => {
+                    self.foreign += 1;
+                    other(bytes);
+                }
+            }
         }
     }
 
@@ -82,13 +89,14 @@ impl Receiver {
 }
 
 impl Account {
-    /// For a stream of so many frames; `hz` ticks are a second.
+    /// For a stream of so many frames, which should come by port `to`; `hz` ticks are a second.
     ///
     /// # Errors
     /// When there is no memory for the counts.
-    pub fn new(frames: u64, mode: Mode, hz: f64) -> Result<Account, CreationError> {
+    pub fn new(to: usize, frames: u64, mode: Mode, hz: f64) -> Result<Account, CreationError> {
         let words = if mode == Mode::Stamped { frames.div_ceil(64) } else { 0 };
         Ok(Account {
+            to,
             mode,
             ns_per_tick: 1e9 / hz,
             seen: vec![0; words as usize].into(),

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use infra::clock::{Clock, tsc};
 use infra::hash::mix64;
 
+use super::host::Hosts;
 use super::receiver::{Account, Receiver, Tally};
 use super::schedule::Schedule;
 use super::sender::{Mode, Sender};
@@ -16,8 +17,6 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
 /// Frames that are sent at once, at most.
 pub const BURST: usize = 64;
-/// Streams have numbers by direction and flow: so many flows a direction.
-pub const FLOWS: u16 = 16;
 /// From the decision to begin until the first frame, in seconds: what is cold by then gets warm.
 const AHEAD: f64 = 0.001;
 
@@ -50,14 +49,25 @@ impl Rate {
     }
 }
 
-/// From one port to another, through whatever is tested.
-pub struct Direction {
-    /// What is sent; at most [`FLOWS`] different ones.
-    pub flows: Vec<Flow>,
-    /// Where it goes in.
+/// A port of the tester.
+pub struct Port {
+    /// Where frames go out.
     pub tx: Box<dyn TxQueue>,
-    /// Where it comes out.
+    /// Where they come in.
     pub rx: Box<dyn RxQueue>,
+    /// Who answers there for hosts; nobody where no router asks.
+    pub hosts: Option<Hosts>,
+}
+
+/// From one port to another, through whatever is tested.
+#[derive(Clone, Debug)]
+pub struct Direction {
+    /// The number of the port that sends.
+    pub from: usize,
+    /// The number of the port that should receive.
+    pub to: usize,
+    /// What is sent.
+    pub flows: Vec<Flow>,
 }
 
 /// Beyond these a trial is invalid.
@@ -84,11 +94,13 @@ impl Limits {
     pub const VIRTUAL: Limits = Limits { late: 1.01, lag: 512, burst: 2.0, stolen: 0.05 };
 }
 
-/// What came of one direction.
+/// What came of a trial.
 pub struct Report {
-    /// Of each flow.
-    pub flows: Vec<FlowReport>,
-    /// Frames that came, and that this trial did not send there.
+    /// Of each direction, of each flow.
+    pub directions: Vec<Vec<FlowReport>>,
+    /// Frames that came by another port than they should.
+    pub astray: u64,
+    /// Frames that came, and were none of this trial's.
     pub foreign: u64,
 }
 
@@ -118,6 +130,7 @@ pub struct FlowReport {
 
 /// Ports that are connected by what is tested, and what is sent through it.
 pub struct Engine {
+    ports: Vec<Port>,
     directions: Vec<Direction>,
     cache: Cache,
     clock: Clock,
@@ -128,16 +141,10 @@ pub struct Engine {
     trials: u64,
 }
 
-/// A direction in a trial.
-struct Running<'d> {
-    tx: &'d mut dyn TxQueue,
-    rx: &'d mut dyn RxQueue,
-    flows: Vec<Sending>,
-    receiver: Receiver,
-}
-
 /// A flow in a trial.
 struct Sending {
+    /// The port that it goes out by.
+    from: usize,
     sender: Sender,
     schedule: Schedule,
     fps: f64,
@@ -149,95 +156,65 @@ struct Sending {
 }
 
 impl Engine {
-    /// Sends and receives with buffers of `pool`. Whatever is random comes from the seed.
-    pub fn new(directions: Vec<Direction>, pool: &Pool, limits: Limits, wait: Duration, seed: u64) -> Engine {
-        Engine { directions, cache: pool.cache(), clock: Clock::new(), limits, wait, seed, trials: 0 }
+    /// Sends and receives by these ports, with buffers of `pool`. Whatever is random comes from the seed.
+    pub fn new(
+        ports: Vec<Port>,
+        directions: Vec<Direction>,
+        pool: &Pool,
+        limits: Limits,
+        wait: Duration,
+        seed: u64,
+    ) -> Engine {
+        Engine { ports, directions, cache: pool.cache(), clock: Clock::new(), limits, wait, seed, trials: 0 }
     }
 
     /// Runs a trial.
     ///
     /// # Errors
     /// When the traffic cannot be as described, or a port vanished.
-    pub fn run(&mut self, request: Request) -> Result<(Outcome, Vec<Report>), Failure> {
+    pub fn run(&mut self, request: Request) -> Result<(Outcome, Report), Failure> {
         let began = tsc();
         let hz = self.clock.tsc_hz();
-        self.trials += 1;
-        let signature = mix64(self.seed ^ self.trials << 32) as u32;
         let start = began + (AHEAD * hz) as u64;
-        let mut running = Vec::new();
-        for (n, port) in (0u16..).zip(&mut self.directions) {
+        let (mut sending, mut receiver) = self.prepare(request, start)?;
+        for port in &mut self.ports {
             // What came before belongs to no trial: it is lost to none.
             port.rx.take_lost();
-            if port.flows.len() > usize::from(FLOWS) {
-                let what =
-                    format!("direction {n} has {} flows: at most {FLOWS} are possible", port.flows.len());
-                return Err(Failure(what));
-            }
-            let (mut flows, mut accounts) = (Vec::new(), Vec::new());
-            for (flow, stream) in port.flows.iter().zip(n * FLOWS..(n + 1) * FLOWS) {
-                let named = |what: String| Failure(format!("direction {n}, flow {}, {what}", stream % FLOWS));
-                let fps = flow.rate.fps(request.load_fps);
-                let frames = Request { load_fps: fps, ..request }.frames();
-                if frames == 0 {
-                    return Err(named(format!(
-                        "{fps} frames a second for {:?} are none at all",
-                        request.duration
-                    )));
-                }
-                let seed = mix64(self.seed ^ u64::from(stream));
-                let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
-                accounts.push(Account::new(frames, flow.mode, hz).map_err(|e| named(e.to_string()))?);
-                flows.push(Sending {
-                    sender: sender.map_err(|e| named(e.to_string()))?,
-                    schedule: Schedule::new(start, frames, fps, hz),
-                    fps,
-                    refused: 0,
-                    unmade: 0,
-                    last: start,
-                });
-            }
-            let receiver = Receiver::new(signature, n * FLOWS, accounts);
-            running.push(Running { tx: &mut *port.tx, rx: &mut *port.rx, flows, receiver });
         }
         let times = Times::now();
         // Who is late by then stays late: a trial is not stretched.
         let stop = start + (request.duration.as_secs_f64() * hz * self.limits.late + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
-        while running.iter().any(|r| !r.is_done()) && tsc() < stop {
-            for r in &mut running {
-                r.send(&mut frame, &mut self.cache)?;
-                r.receive(&mut frame, &mut self.cache)?;
+        while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
+            for s in &mut sending {
+                s.send(&mut self.ports, &mut frame, &mut self.cache)?;
             }
+            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache)?;
         }
         let ended = tsc();
         let until = ended + (self.wait.as_secs_f64() * hz) as u64;
         while tsc() < until {
-            for r in &mut running {
-                r.receive(&mut frame, &mut self.cache)?;
-            }
+            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache)?;
         }
-        let mut invalid = Vec::new();
-        if let Some(why) = host::clock_fault() {
-            invalid.push(Invalid::Clock(why));
-        }
+        let mut invalid: Vec<_> = host::clock_fault().map(Invalid::Clock).into_iter().collect();
         if let (Some(before), Some(after)) = (times, Times::now())
             && after.stolen_since(before) > self.limits.stolen
         {
             invalid.push(Invalid::Stolen(after.stolen_since(before)));
         }
-        let mut reports = Vec::new();
-        for r in running {
+        for port in &mut self.ports {
             // Frames that came, and that the tester's own port lost, say nothing of the router.
-            let lost = r.rx.take_lost();
+            let lost = port.rx.take_lost();
             let dropped = lost.missed + lost.unusable;
             invalid.extend((dropped > 0).then_some(Invalid::TesterDropped(dropped)));
-            let foreign = r.receiver.foreign;
-            let flows = r.flows.into_iter().zip(r.receiver.into_streams());
-            let flows: Vec<_> = flows.map(|(sent, came)| sent.report(came, ended)).collect();
-            flows.iter().for_each(|f| invalid.extend(f.faults(&self.limits)));
-            reports.push(Report { flows, foreign });
         }
-        let sum = |of: fn(&FlowReport) -> u64| reports.iter().flat_map(|r| &r.flows).map(of).sum();
+        let (astray, foreign) = (receiver.astray, receiver.foreign);
+        let all = sending.into_iter().zip(receiver.into_streams());
+        let mut flows = all.map(|(sent, came)| sent.report(came, ended));
+        let directions: Vec<Vec<FlowReport>> =
+            self.directions.iter().map(|d| flows.by_ref().take(d.flows.len()).collect()).collect();
+        directions.iter().flatten().for_each(|f| invalid.extend(f.faults(&self.limits)));
+        let sum = |of: fn(&FlowReport) -> u64| directions.iter().flatten().map(of).sum();
         let outcome = Outcome {
             request,
             intended: sum(|r| r.intended),
@@ -246,7 +223,46 @@ impl Engine {
             took: Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)),
             invalid,
         };
-        Ok((outcome, reports))
+        Ok((outcome, Report { directions, astray, foreign }))
+    }
+
+    /// The flows of all directions, one behind the other, and who knows their frames.
+    fn prepare(&mut self, request: Request, start: u64) -> Result<(Vec<Sending>, Receiver), Failure> {
+        let hz = self.clock.tsc_hz();
+        self.trials += 1;
+        let signature = mix64(self.seed ^ self.trials << 32) as u32;
+        let (mut sending, mut accounts) = (Vec::new(), Vec::new());
+        for (n, direction) in self.directions.iter().enumerate() {
+            if direction.from.max(direction.to) >= self.ports.len() {
+                return Err(Failure(format!("direction {n} has a port that is not there")));
+            }
+            for (f, flow) in direction.flows.iter().enumerate() {
+                let named = |what: String| Failure(format!("direction {n}, flow {f}, {what}"));
+                let fps = flow.rate.fps(request.load_fps);
+                let frames = Request { load_fps: fps, ..request }.frames();
+                if frames == 0 {
+                    return Err(named(format!(
+                        "{fps} frames a second for {:?} are none at all",
+                        request.duration
+                    )));
+                }
+                let stream = u16::try_from(accounts.len()).map_err(|_| named("there are too many".into()))?;
+                let seed = mix64(self.seed ^ u64::from(stream));
+                let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
+                let account = Account::new(direction.to, frames, flow.mode, hz);
+                accounts.push(account.map_err(|e| named(e.to_string()))?);
+                sending.push(Sending {
+                    from: direction.from,
+                    sender: sender.map_err(|e| named(e.to_string()))?,
+                    schedule: Schedule::new(start, frames, fps, hz),
+                    fps,
+                    refused: 0,
+                    unmade: 0,
+                    last: start,
+                });
+            }
+        }
+        Ok((sending, Receiver::new(signature, accounts)))
     }
 }
 
@@ -256,46 +272,64 @@ impl Measure for Engine {
     }
 }
 
-impl Running<'_> {
-    fn is_done(&self) -> bool {
-        self.flows.iter().all(|f| f.schedule.is_done())
-    }
-
-    /// Sends what is due.
-    #[inline]
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
-        for flow in &mut self.flows {
-            let now = tsc();
-            let due = flow.schedule.due(now, BURST);
-            if due == 0 {
-                continue;
-            }
-            let made = flow.sender.fill(frame, cache, due, now);
-            flow.unmade += (due - made) as u64;
-            flow.last = now;
-            // Frames wait for nobody: what a port does not take now is lost, as it would be behind a full ring of the router.
-            if self.tx.send(frame, cache) == Err(Unsent::Gone) {
-                frame.free(cache);
-                return Err(Failure("a port to send by vanished".into()));
-            }
-            flow.refused += frame.len() as u64;
-            frame.free(cache);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn receive(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
-        let polled = self.rx.poll(frame, cache);
+/// Gets what came by all ports, and answers who asks for hosts.
+#[inline]
+fn receive(
+    ports: &mut [Port],
+    receiver: &mut Receiver,
+    frame: &mut Frame,
+    cache: &mut Cache,
+) -> Result<(), Failure> {
+    for (n, port) in ports.iter_mut().enumerate() {
+        let polled = port.rx.poll(frame, cache);
         if !frame.is_empty() {
-            self.receiver.take(frame, tsc());
+            let mut answers = Vec::new();
+            receiver.take(n, frame, tsc(), |other| {
+                answers.extend(port.hosts.as_ref().and_then(|hosts| hosts.answer(other)));
+            });
+            frame.free(cache);
+            answers.iter().for_each(|answer| port.answer(answer, frame, cache));
+        }
+        polled.map_err(|gone| Failure(format!("port {n} vanished: {}", gone.0)))?;
+    }
+    Ok(())
+}
+
+impl Port {
+    /// Sends a frame that is no part of the trial.
+    #[cold]
+    fn answer(&mut self, bytes: &[u8], frame: &mut Frame, cache: &mut Cache) {
+        if frame.alloc(cache, 1) == 1 {
+            frame.packets().for_each(|mut p| {
+                p.fill(bytes);
+            });
+            // Who asked in vain asks again.
+            let _ = self.tx.send(frame, cache);
             frame.free(cache);
         }
-        polled.map_err(|gone| Failure(format!("a port to receive by vanished: {}", gone.0)))
     }
 }
 
 impl Sending {
+    /// Sends what is due.
+    #[inline]
+    fn send(&mut self, ports: &mut [Port], frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
+        let now = tsc();
+        let due = self.schedule.due(now, BURST);
+        let Some(port) = ports.get_mut(self.from).filter(|_| due > 0) else { return Ok(()) };
+        let made = self.sender.fill(frame, cache, due, now);
+        self.unmade += (due - made) as u64;
+        self.last = now;
+        // Frames wait for nobody: what a port does not take now is lost, as it would be behind a full ring of the router.
+        if port.tx.send(frame, cache) == Err(Unsent::Gone) {
+            frame.free(cache);
+            return Err(Failure(format!("port {} vanished", self.from)));
+        }
+        self.refused += frame.len() as u64;
+        frame.free(cache);
+        Ok(())
+    }
+
     /// What came of the flow, which was sent until `ended` at most, ticks.
     fn report(self, came: Account, ended: u64) -> FlowReport {
         let (taken, end) = (self.schedule.taken(), self.schedule.end());

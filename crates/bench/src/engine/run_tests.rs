@@ -30,12 +30,34 @@ fn flow(templates: Vec<Template>, mode: Mode) -> Vec<Flow> {
     vec![Flow { templates, rate: Rate::Share(1.0), mode }]
 }
 
-fn engine(directions: Vec<Direction>, pool: &Pool) -> Engine {
-    Engine::new(directions, pool, PATIENT, Duration::from_millis(20), 7)
+/// From the first port to the second.
+fn forth(flows: Vec<Flow>) -> Vec<Direction> {
+    vec![Direction { from: 0, to: 1, flows }]
+}
+
+/// A port that only sends, and one that only receives.
+fn ends(tx: Box<dyn TxQueue>, rx: Box<dyn RxQueue>) -> Vec<Port> {
+    let (nowhere, _) = cable(1);
+    vec![Port { tx, rx: Box::new(Silent), hosts: None }, Port { tx: nowhere, rx, hosts: None }]
+}
+
+fn engine(ports: Vec<Port>, directions: Vec<Direction>, pool: &Pool) -> Engine {
+    Engine::new(ports, directions, pool, PATIENT, Duration::from_millis(20), 7)
 }
 
 fn request(load_fps: f64, ms: u64) -> Request {
     Request { load_fps, duration: Duration::from_millis(ms) }
+}
+
+/// Nothing comes by it.
+struct Silent;
+impl RxQueue for Silent {
+    fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
+        Ok(())
+    }
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A link that treats the n-th frame as the closure says.
@@ -93,16 +115,15 @@ fn a_cable_loses_nothing_in_either_direction_and_any_mode() -> Result<(), Box<dy
     let mix = [udp6(84), udp4(64), Template { weight: 2, ..udp4(1518) }];
     for mode in [Mode::Stamped, Mode::Flood] {
         let ((a, b), (c, d)) = (cable(1024), cable(1024));
-        let directions = vec![
-            Direction { flows: flow(vec![udp4(64)], mode), tx: a, rx: b },
-            Direction { flows: flow(mix.to_vec(), mode), tx: c, rx: d },
-        ];
-        let mut engine = engine(directions, &pool);
+        let ports = vec![Port { tx: a, rx: d, hosts: None }, Port { tx: c, rx: b, hosts: None }];
+        let back = Direction { from: 1, to: 0, flows: flow(mix.to_vec(), mode) };
+        let directions = [forth(flow(vec![udp4(64)], mode)), vec![back]].concat();
+        let mut engine = engine(ports, directions, &pool);
         for _ in 0..2 {
-            let (outcome, reports) = engine.run(request(20_000.0, 50))?;
+            let (outcome, report) = engine.run(request(20_000.0, 50))?;
             assert_eq!((outcome.intended, outcome.sent, outcome.received), (2000, 2000, 2000));
             assert!(outcome.is_valid(), "{:?}", outcome.invalid);
-            for r in reports.iter().flat_map(|r| &r.flows) {
+            for r in report.directions.iter().flatten() {
                 assert_eq!(r.tally, Tally { received: 1000, ..Tally::default() });
                 assert_eq!(r.last_lost, None);
                 let measured = if mode == Mode::Stamped { 1000 } else { 0 };
@@ -126,13 +147,12 @@ fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::
         _ => Fate::Pass,
     };
     let link = Box::new(Link { out: tx, treat, n: 0, late: None });
-    let mut engine =
-        engine(vec![Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx: link, rx }], &pool);
-    let (outcome, reports) = engine.run(request(100_000.0, 100))?;
+    let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
+    let (outcome, report) = engine.run(request(100_000.0, 100))?;
     let tally = Tally { received: 9_900, duplicated: 200, reordered: 100, ..Tally::default() };
-    assert_eq!(reports[0].flows[0].tally, tally);
+    assert_eq!(report.directions[0][0].tally, tally);
     assert_eq!((outcome.lost(), outcome.sent), (100, 10_000));
-    assert_eq!(reports[0].flows[0].last_lost, Some(0.099_07));
+    assert_eq!(report.directions[0][0].last_lost, Some(0.099_07));
     Ok(())
 }
 
@@ -145,9 +165,9 @@ fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::
         Flow { templates: vec![udp4(1518)], rate: Rate::Share(1.0), mode: Mode::Flood },
         Flow { templates: vec![udp4(64)], rate: Rate::Fixed(5_000.0), mode: Mode::Stamped },
     ];
-    let (outcome, reports) = engine(vec![Direction { flows, tx, rx }], &pool).run(request(20_000.0, 100))?;
+    let (outcome, report) = engine(ends(tx, rx), forth(flows), &pool).run(request(20_000.0, 100))?;
     let received: Vec<_> =
-        reports[0].flows.iter().map(|f| (f.intended, f.tally.received, f.delays.len())).collect();
+        report.directions[0].iter().map(|f| (f.intended, f.tally.received, f.delays.len())).collect();
     assert_eq!(received, [(2_000, 2_000, 0), (500, 500, 500)]);
     assert_eq!((outcome.intended, outcome.lost()), (2_500, 0));
     Ok(())
@@ -165,30 +185,22 @@ fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
         assert!(p.fill(bytes));
     }
     tx.send(&mut frame, &mut cache).map_err(|e| format!("{e:?}"))?;
-    let mut engine = engine(vec![Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx, rx }], &pool);
-    let (_, reports) = engine.run(request(1_000.0, 20))?;
-    assert_eq!(reports[0].flows[0].tally, Tally { received: 20, ..Tally::default() });
-    assert_eq!(reports[0].foreign, 3);
+    let mut engine = engine(ends(tx, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
+    let (_, report) = engine.run(request(1_000.0, 20))?;
+    assert_eq!(report.directions[0][0].tally, Tally { received: 20, ..Tally::default() });
+    assert_eq!(report.foreign, 3);
     Ok(())
 }
 
 /// A ring that is full is the wire's end: what it does not take is lost, and not sent later.
 #[test]
 fn what_a_port_refuses_is_lost_and_the_schedule_goes_on() -> Result<(), Box<dyn std::error::Error>> {
-    struct Silent;
-    impl RxQueue for Silent {
-        fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
-            Ok(())
-        }
-        fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-            None
-        }
-    }
     let pool = Pool::new(1024)?;
     let (tx, _rx) = cable(64);
-    let direction = Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx, rx: Box::new(Silent) };
-    let (outcome, reports) = engine(vec![direction], &pool).run(request(10_000.0, 50))?;
-    assert_eq!((reports[0].flows[0].refused, outcome.sent, outcome.received), (436, 64, 0));
+    let (outcome, report) =
+        engine(ends(tx, Box::new(Silent)), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool)
+            .run(request(10_000.0, 50))?;
+    assert_eq!((report.directions[0][0].refused, outcome.sent, outcome.received), (436, 64, 0));
     assert_eq!(outcome.loss_ratio(), 1.0);
     Ok(())
 }
@@ -215,12 +227,12 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     ];
     for (templates, why) in refused {
         let (tx, rx) = cable(64);
-        let mut engine = engine(vec![Direction { flows: flow(templates, Mode::Stamped), tx, rx }], &pool);
+        let mut engine = engine(ends(tx, rx), forth(flow(templates, Mode::Stamped)), &pool);
         let Err(e) = engine.run(request(1_000.0, 10)) else { panic!("not refused: {why}") };
         assert!(e.to_string().contains(why), "{e}");
     }
     let (tx, rx) = cable(64);
-    let mut engine = engine(vec![Direction { flows: flow(vec![udp4(64)], Mode::Stamped), tx, rx }], &pool);
+    let mut engine = engine(ends(tx, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
     assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("none at all")));
     Ok(())
 }
