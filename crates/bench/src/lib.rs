@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dut;
 pub mod engine;
 pub mod host;
 pub mod link;
+pub mod testbed;
 pub mod traffic;
 pub mod trial;

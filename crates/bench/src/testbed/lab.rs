@@ -1,0 +1,80 @@
+//! Namespaces of the tester's own, in which nothing of the machine's network is seen, and of which nothing is left.
+//!
+//! The tester runs itself again in a network namespace and a mount namespace with a `/run` of its own, where `ip netns` keeps its
+//! names. When it ends, however that happens, the kernel removes both, with all links and all namespaces in them; programs that it
+//! started are killed. Needs no root where the system allows user namespaces.
+
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+use crate::trial::Failure;
+
+/// Set in a tester that runs in namespaces of its own.
+const INSIDE: &str = "VOLLEY_BENCH_LAB";
+/// What is done there before the tester begins.
+const SETUP: &str = "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && exec \"$@\"";
+/// An ordinary user's `PATH` has no sbin, where `ip` and `sysctl` are.
+const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Whether this tester runs in namespaces of its own.
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Runs this very program again in namespaces of its own, with the same arguments; comes back only if that is impossible.
+pub fn enter() -> Failure {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(e) => return Failure(format!("the tester's own program is not found: {e}")),
+    };
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--mount", "--net", "--", "sh", "-c", SETUP, "sh"]).arg(program);
+    command.args(std::env::args_os().skip(1)).env(INSIDE, "1").env("PATH", path());
+    let e = command.exec();
+    Failure(format!(
+        "no namespaces can be made: unshare (package util-linux): {e}; root may, or a user where user namespaces are allowed"
+    ))
+}
+
+fn path() -> String {
+    format!("{}:{SBIN}", std::env::var("PATH").unwrap_or_default())
+}
+
+/// Runs a command that must succeed; gives what it printed.
+///
+/// # Errors
+/// When it cannot be started or fails, with what it said.
+pub fn run(words: &[impl AsRef<OsStr>]) -> Result<String, Failure> {
+    let Some((program, arguments)) = words.split_first() else { return Err(Failure("no command".into())) };
+    let said = || words.iter().map(|w| w.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let output = Command::new(program).args(arguments).env("PATH", path()).env("LC_ALL", "C").output();
+    match output {
+        Ok(Output { status, stdout, .. }) if status.success() => {
+            Ok(String::from_utf8_lossy(&stdout).into_owned())
+        }
+        Ok(Output { status, stderr, .. }) => {
+            Err(Failure(format!("{}: {status}: {}", said(), String::from_utf8_lossy(&stderr).trim())))
+        }
+        Err(e) => Err(Failure(format!("{}: {e}", said()))),
+    }
+}
+
+/// As [`run`], for words separated by spaces.
+///
+/// # Errors
+/// As that.
+pub fn sh(command: &str) -> Result<String, Failure> {
+    run(&command.split_whitespace().collect::<Vec<_>>())
+}
+
+/// A command in a namespace, which ends with the tester.
+pub fn inside(namespace: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.env("PATH", path()).env("LC_ALL", "C");
+    command.args(["netns", "exec", namespace, "setpriv", "--pdeathsig", "KILL", "--"]);
+    command
+}
