@@ -5,5 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod search;
 pub mod sim;
 pub mod trial;
