@@ -8,10 +8,10 @@ use std::error::Error;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use bench::cable::cable;
 use bench::engine::receiver::{Account, Receiver};
 use bench::engine::run::BURST;
 use bench::engine::sender::{Mode, Sender};
-use bench::link::cable;
 use buf::{Frame, Pool};
 use drivers::pktgen::{self, Field, Template};
 use infra::clock::{self, Clock, tsc};

@@ -5,10 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cable;
 pub mod dut;
 pub mod engine;
 pub mod host;
-pub mod link;
+pub mod search;
+pub mod sim;
 pub mod testbed;
 pub mod traffic;
 pub mod trial;

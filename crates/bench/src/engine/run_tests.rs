@@ -7,7 +7,7 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::link::cable;
+use crate::cable::cable;
 
 /// Nothing that a busy machine does makes a trial invalid.
 const PATIENT: Limits = Limits { late: 100.0, lag: u64::MAX, burst: f64::INFINITY, stolen: 1.0 };

@@ -15,6 +15,14 @@ pub struct Request {
 }
 
 impl Request {
+    /// A burst of exactly `frames` at `load_fps`, the most that the link carries: RFC 2544 section 26.4 asks for frames
+    /// with the smallest gap. The wait that fills the trial up to its two seconds is the testbed's.
+    ///
+    /// The duration is rounded to nanoseconds, so that the number is exact up to 900 million frames a second only.
+    pub fn burst(frames: u64, load_fps: f64) -> Self {
+        Request { load_fps, duration: Duration::from_nanos((frames as f64 / load_fps * 1e9).round() as u64) }
+    }
+
     /// Frames to send in each direction.
     pub fn frames(&self) -> u64 {
         (self.load_fps * self.duration.as_secs_f64()).round() as u64
@@ -120,6 +128,8 @@ impl<F: FnMut(Request) -> Result<Outcome, Failure>> Measure for F {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn outcome(intended: u64, sent: u64, received: u64) -> Outcome {
@@ -139,5 +149,12 @@ mod tests {
     fn the_number_of_frames_is_rounded_not_cut() {
         let request = Request { load_fps: 14_880_952.38, duration: Duration::from_secs(60) };
         assert_eq!(request.frames(), 892_857_143);
+    }
+
+    proptest! {
+        #[test]
+        fn a_burst_has_as_many_frames_as_were_asked(frames in 0u64..10_000_000_000, load_fps in 100.0..9e8) {
+            prop_assert_eq!(Request::burst(frames, load_fps).frames(), frames);
+        }
     }
 }

@@ -1,0 +1,179 @@
+//! Back-to-back frames: the longest burst with the smallest gap of which no frame is lost. RFC 2544 section 26.4, updated
+//! by RFC 9004.
+//!
+//! It measures the buffer before what limits the router, so that it makes sense only for frame sizes whose throughput is
+//! below the link's most. Each repetition is a whole bisection of the burst's length.
+
+use serde::{Deserialize, Serialize};
+
+use super::run::{BadInput, Ended, Limits, Progress, Run, Tally, shown_loss};
+use crate::trial::{Measure, Request};
+
+/// What to search, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BackToBack {
+    /// The maximum theoretical frame rate, frames a second: the rate within a burst.
+    pub max_fps: f64,
+    /// The throughput measured before, frames a second.
+    pub throughput_fps: f64,
+    /// The longest burst that is tried, in frames: 30 s of them, say. A router that passes it has no limit to be found.
+    pub longest: u64,
+    /// How near the bounds must come, in frames.
+    pub resolution: u64,
+    /// How often the search is repeated: 50 times at least in RFC 2544.
+    pub repetitions: u32,
+    /// A burst with loss is tried so many times more; a single clean one passes it. Zero: loss is believed at once.
+    pub verifications: u32,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BackToBackResult {
+    /// What was asked.
+    pub asked: BackToBack,
+    /// How it ended. `AllForwarded`: the throughput is the link's most, or some longest burst passed; no buffer time then.
+    /// `NothingForwarded`: not even a burst of one frame passed, in some repetition.
+    pub ended: Ended,
+    /// The longest burst without loss, in frames, of each repetition that was completed.
+    pub bursts: Vec<u64>,
+    /// Their statistics; `None` without a completed repetition.
+    pub summary: Option<BurstSummary>,
+    /// What it took.
+    pub tally: Tally,
+}
+
+/// Statistics of the bursts, in frames, and the buffer times of RFC 9004 section 6.4, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BurstSummary {
+    /// Average length: what RFC 2544 has reported.
+    pub mean: f64,
+    /// The shortest.
+    pub min: u64,
+    /// The longest.
+    pub max: u64,
+    /// Standard deviation of the sample; zero of a single one.
+    pub deviation: f64,
+    /// [`implied_buffer_seconds`].
+    pub implied_seconds: f64,
+    /// [`corrected_buffer_seconds`].
+    pub corrected_seconds: f64,
+}
+
+/// The buffer time that bursts of `mean_frames` imply: average number of back-to-back frames / maximum theoretical frame
+/// rate. RFC 9004 section 6.4.
+pub fn implied_buffer_seconds(mean_frames: f64, max_fps: f64) -> f64 {
+    mean_frames / max_fps
+}
+
+/// The buffer time less what the router forwarded while the burst came in: implied − implied · (measured throughput /
+/// maximum theoretical frame rate). RFC 9004 section 6.4.
+pub fn corrected_buffer_seconds(mean_frames: f64, throughput_fps: f64, max_fps: f64) -> f64 {
+    let implied = implied_buffer_seconds(mean_frames, max_fps);
+    implied - implied * (throughput_fps / max_fps)
+}
+
+impl BackToBack {
+    /// Whether it can be searched.
+    ///
+    /// # Errors
+    /// The first field that makes no sense.
+    pub fn check(&self) -> Result<(), BadInput> {
+        BadInput::unless_rate(self.max_fps, "max_fps")?;
+        let sensible = self.throughput_fps >= 0.0 && self.throughput_fps.is_finite();
+        BadInput::unless(
+            sensible,
+            "throughput_fps",
+            format_args!("must be 0 or above, is {}", self.throughput_fps),
+        )?;
+        BadInput::unless(self.longest >= 2, "longest", "must be 2 frames at least")?;
+        BadInput::unless(self.resolution >= 1, "resolution", "must be 1 frame at least")?;
+        BadInput::unless(self.repetitions >= 1, "repetitions", "must be 1 at least")
+    }
+
+    /// The most trials that it takes: for each repetition both ends and the halvings between, each verified.
+    pub fn trials_at_most(&self) -> u32 {
+        let halvings = (self.longest as f64 / self.resolution as f64).max(1.0).log2().ceil() as u32;
+        (halvings + 3).saturating_mul(self.repetitions).saturating_mul(self.verifications.saturating_add(1))
+    }
+
+    /// Runs the search.
+    ///
+    /// # Errors
+    /// When the configuration makes no sense. Whatever the router does is a result.
+    pub fn search(
+        &self,
+        measure: &mut dyn Measure,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<BackToBackResult, BadInput> {
+        self.check()?;
+        let mut run = Run::new(measure, progress, Limits { trials: self.trials_at_most(), time: None });
+        let mut bursts = Vec::new();
+        // RFC 9004 section 6.1: only sizes whose throughput is below the link's most are tested.
+        let mut ended = if self.throughput_fps >= self.max_fps { Ended::AllForwarded } else { Ended::Found };
+        while ended == Ended::Found && bursts.len() < self.repetitions as usize {
+            match self.longest_burst(&mut run) {
+                Ok(burst) => bursts.push(burst),
+                Err(why) => ended = why,
+            }
+        }
+        let summary = self.summary(&bursts);
+        Ok(BackToBackResult { asked: *self, ended, bursts, summary, tally: run.tally })
+    }
+
+    /// One repetition.
+    fn longest_burst(&self, run: &mut Run<'_>) -> Result<u64, Ended> {
+        if self.passes(run, self.longest, None, None)? {
+            return Err(Ended::AllForwarded);
+        }
+        // A burst of one frame is tried only when the search comes down to it.
+        let (mut lower, mut upper) = (0, self.longest);
+        while upper - lower > self.resolution.max(1) || lower == 0 {
+            if upper == 1 {
+                return Err(Ended::NothingForwarded);
+            }
+            let frames = if upper - lower <= self.resolution { 1 } else { lower + (upper - lower) / 2 };
+            if self.passes(run, frames, Some(lower), Some(upper))? {
+                lower = frames;
+            } else {
+                upper = frames;
+            }
+        }
+        Ok(lower)
+    }
+
+    fn passes(
+        &self,
+        run: &mut Run<'_>,
+        frames: u64,
+        lower: Option<u64>,
+        upper: Option<u64>,
+    ) -> Result<bool, Ended> {
+        for _ in 0..=self.verifications {
+            let request = Request::burst(frames, self.max_fps);
+            let outcome = run.trial(request, lower.map(|n| n as f64), upper.map(|n| n as f64))?;
+            if shown_loss(&outcome) == 0.0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn summary(&self, bursts: &[u64]) -> Option<BurstSummary> {
+        let (min, max) = (*bursts.iter().min()?, *bursts.iter().max()?);
+        let count = bursts.len() as f64;
+        let mean = bursts.iter().map(|&n| n as f64).sum::<f64>() / count;
+        let squares = bursts.iter().map(|&n| (n as f64 - mean).powi(2)).sum::<f64>();
+        Some(BurstSummary {
+            mean,
+            min,
+            max,
+            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
+            implied_seconds: implied_buffer_seconds(mean, self.max_fps),
+            corrected_seconds: corrected_buffer_seconds(mean, self.throughput_fps, self.max_fps),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "back_to_back_tests.rs"]
+mod tests;

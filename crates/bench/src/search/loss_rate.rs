@@ -1,0 +1,179 @@
+//! Frame loss rate: what share of the frames is lost, load by load. RFC 2544 section 26.3.
+//!
+//! From the largest load down in steps of at most 10 % of it, until two successive trials lose nothing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::run::{BadInput, Ended, Limits, Progress, Run, Tally, shown_loss};
+use crate::trial::{Measure, Outcome, Request};
+
+/// Successive trials without loss that end it, as RFC 2544 has it.
+const CLEAN: u32 = 2;
+
+/// Which loads to try.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossRate {
+    /// The load of the first trial, frames a second in each direction: the link's most at the frame size.
+    pub max_fps: f64,
+    /// The step, a share of `max_fps`: 0.1 at most in RFC 2544, finer is encouraged.
+    pub step: f64,
+    /// How long a trial sends.
+    pub duration: Duration,
+}
+
+/// What was lost at a load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LossPoint {
+    /// The load, a share of the largest.
+    pub share: f64,
+    /// What was lost, a share of what should have been sent: (in − out)/in. For an invalid trial, too: see its outcome.
+    pub loss_ratio: f64,
+    /// The trial.
+    pub outcome: Outcome,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LossRateResult {
+    /// What was asked.
+    pub asked: LossRate,
+    /// How it ended: `NothingForwarded` when no two successive trials were without loss, down to the smallest load.
+    pub ended: Ended,
+    /// From the largest load down.
+    pub points: Vec<LossPoint>,
+    /// What it took.
+    pub tally: Tally,
+}
+
+impl LossRate {
+    /// Whether it can be run.
+    ///
+    /// # Errors
+    /// The first field that makes no sense.
+    pub fn check(&self) -> Result<(), BadInput> {
+        BadInput::unless_rate(self.max_fps, "max_fps")?;
+        // A thousand trials are enough for any curve.
+        let sensible = self.step >= 0.001 && self.step <= 0.5;
+        BadInput::unless(sensible, "step", format_args!("must be from 0.001 to 0.5, is {}", self.step))?;
+        BadInput::unless_frames(self.max_fps * self.step, self.duration, "duration")
+    }
+
+    /// The most trials that it takes: all loads above zero.
+    pub fn trials_at_most(&self) -> u32 {
+        // 0.3/0.1 is a little less than 3: the last load would be a rounding error above zero.
+        (1.0 / self.step - 1e-9).ceil() as u32
+    }
+
+    /// Runs the trials.
+    ///
+    /// # Errors
+    /// When the configuration makes no sense. Whatever the router does is a result.
+    pub fn search(
+        &self,
+        measure: &mut dyn Measure,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<LossRateResult, BadInput> {
+        self.check()?;
+        let trials = self.trials_at_most();
+        let mut run = Run::new(measure, progress, Limits { trials, time: None });
+        let mut points: Vec<LossPoint> = Vec::new();
+        let mut clean = 0;
+        let mut ended = Ended::NothingForwarded;
+        for index in 0..trials {
+            // From the index, not from the load before: steps must not add up their rounding errors.
+            let share = 1.0 - self.step * f64::from(index);
+            let request = Request { load_fps: self.max_fps * share, duration: self.duration };
+            let lossy = points.iter().rfind(|p| shown_loss(&p.outcome) > 0.0);
+            let upper = lossy.map(|point| point.outcome.request.load_fps);
+            match run.trial(request, None, upper) {
+                Ok(outcome) => {
+                    clean = if shown_loss(&outcome) > 0.0 { 0 } else { clean + 1 };
+                    points.push(LossPoint { share, loss_ratio: outcome.loss_ratio(), outcome });
+                }
+                Err(why) => {
+                    ended = why;
+                    break;
+                }
+            }
+            if clean == CLEAN {
+                ended = Ended::Found;
+                break;
+            }
+        }
+        Ok(LossRateResult { asked: *self, ended, points, tally: run.tally })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sim::Router;
+
+    const ASKED: LossRate = LossRate { max_fps: 1e6, step: 0.1, duration: Duration::from_secs(60) };
+
+    fn run(asked: LossRate, router: &mut dyn Measure) -> LossRateResult {
+        asked.search(router, &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn two_clean_trials_in_a_row_end_it() {
+        let result = run(ASKED, &mut Router::new(7.5e5));
+        let lost: Vec<f64> = result.points.iter().map(|p| (p.loss_ratio * 1e4).round() / 1e4).collect();
+        assert_eq!(lost, [0.25, 0.1667, 0.0625, 0.0, 0.0]);
+        assert_eq!((result.ended, result.points[4].share), (Ended::Found, 0.6));
+    }
+
+    #[test]
+    fn one_clean_trial_does_not() {
+        let mut trials = 0;
+        let mut unlucky = |request| {
+            trials += 1;
+            Router::new(2e6).loss(if trials == 2 { 0.01 } else { 0.0 }).measure(request)
+        };
+        assert_eq!(run(ASKED, &mut unlucky).points.len(), 4);
+    }
+
+    #[test]
+    fn the_fastest_and_the_dead_router() {
+        assert_eq!(run(ASKED, &mut Router::new(2e6)).points.len(), 2);
+        let dead = run(ASKED, &mut Router::new(0.0));
+        assert_eq!((dead.ended, dead.points.len()), (Ended::NothingForwarded, 10));
+        assert!(dead.points.iter().all(|p| p.loss_ratio == 1.0));
+    }
+
+    #[test]
+    fn a_failure_keeps_the_points_before() {
+        let mut trials = 0;
+        let mut fails = |request| {
+            trials += 1;
+            Router::new(1e5).fails_above(if trials == 3 { 0.0 } else { 1e9 }).measure(request)
+        };
+        let result = run(ASKED, &mut fails);
+        assert!(matches!(result.ended, Ended::Failed(_)));
+        assert_eq!((result.points.len(), result.tally.trials), (2, 3));
+    }
+
+    #[test]
+    fn bad_input_names_its_field() {
+        let field = |bad: LossRate| bad.search(&mut Router::new(1.0), &mut |_| ()).unwrap_err().field;
+        assert_eq!(field(LossRate { max_fps: -1.0, ..ASKED }), "max_fps");
+        assert_eq!(field(LossRate { step: 0.0, ..ASKED }), "step");
+        assert_eq!(field(LossRate { duration: Duration::ZERO, ..ASKED }), "duration");
+    }
+
+    proptest! {
+        #[test]
+        fn every_load_is_above_zero_and_the_clean_ones_fit(capacity in 0f64..2e6, step in 0.001f64..0.5) {
+            let result = run(LossRate { step, ..ASKED }, &mut Router::new(capacity));
+            prop_assert!(result.points.iter().all(|p| p.share > 0.0 && p.share <= 1.0));
+            for point in &result.points {
+                prop_assert_eq!(point.loss_ratio == 0.0, point.outcome.request.load_fps <= capacity + 0.1);
+            }
+            prop_assert!(!matches!(result.ended, Ended::OutOfBudget));
+        }
+    }
+}

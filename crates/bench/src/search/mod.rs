@@ -1,0 +1,29 @@
+//! Searches: which trials to run, and what follows from them.
+//!
+//! A search knows a router by nothing but [`Measure`](crate::trial::Measure): no clock, no thread, no file. Each is a
+//! configuration that is checked first ([`BadInput`] names the field), runs a number of trials that is bounded
+//! beforehand, tells its [`Progress`] after each, and ends in a result that says how it [`Ended`] and keeps what was
+//! found until then, a failure included. To stop one, let the `Measure` return a failure.
+//!
+//! | procedure | source |
+//! |---|---|
+//! | [`throughput`] | RFC 2544 section 26.1 |
+//! | [`loss_rate`] | RFC 2544 section 26.3 |
+//! | [`back_to_back`] | RFC 2544 section 26.4, RFC 9004 |
+//! | [`recovery`] | RFC 2544 sections 26.5 and 26.6, RFC 6201 |
+//! | [`fixed`] | maximum receive rate (RFC 2285 section 3.6.2), soak, given rates |
+//!
+//! An invalid trial says nothing of the router. [`Valid`] repeats it; one that stays invalid counts against its load in
+//! every search, because nobody has shown that the router forwards it: a throughput can come out too low, and is marked
+//! then, but never too high.
+
+pub mod back_to_back;
+pub mod fixed;
+pub mod loss_rate;
+pub mod recovery;
+mod run;
+pub mod throughput;
+mod valid;
+
+pub use run::{BadInput, Ended, Limits, Progress, Tally};
+pub use valid::Valid;

@@ -1,0 +1,110 @@
+//! System recovery (RFC 2544 section 26.5) and reset (RFC 2544 section 26.6, RFC 6201): what follows from the times and
+//! losses that a trial reports. Times are on the tester's clock; where it begins does not matter.
+
+use std::time::Duration;
+
+/// The load that overloads the router, frames a second: 110 % of its throughput, or the link's most if that is less. To be
+/// sent for 60 s at least. RFC 2544 section 26.5.
+pub fn overload_fps(throughput_fps: f64, max_fps: f64) -> f64 {
+    (throughput_fps * 1.1).min(max_fps)
+}
+
+/// The load it recovers under, frames a second: half of the overload, not of the throughput. RFC 2544 section 26.5.
+pub fn relief_fps(overload_fps: f64) -> f64 {
+    overload_fps / 2.0
+}
+
+/// System recovery time (RFC 2544 section 26.5, B − A): from `reduced_at`, when the load was halved (A), to the last frame
+/// that was lost (B: when it was sent, since a lost frame has no other time). Zero without a loss after A.
+pub fn recovery_time(reduced_at: Duration, last_lost_at: Option<Duration>) -> Duration {
+    last_lost_at.map_or(Duration::ZERO, |last| last.saturating_sub(reduced_at))
+}
+
+/// Reset time by timestamps (RFC 2544 section 26.6, RFC 6201 section 4, B − A): from the arrival of the last frame before
+/// the outage (A) to that of the first after it (B).
+///
+/// It counts the gap between two frames of the stream even when none was lost: below that gap it says nothing. `None` when
+/// frames never came again, or none came before.
+pub fn reset_time_by_timestamps(
+    last_before: Option<Duration>,
+    first_after: Option<Duration>,
+) -> Option<Duration> {
+    let (last_before, first_after) = (last_before?, first_after?);
+    Some(first_after.saturating_sub(last_before))
+}
+
+/// Reset time by loss (RFC 6201 section 4): frames lost / frames offered a second, in one direction. Also what CSIT calls
+/// the effective blocked time of a change of configuration.
+///
+/// The loss must be the reset's alone: the load at or below the throughput, the trial long enough to see the end of the
+/// outage. `None` when the rate is not above zero.
+pub fn reset_time_by_loss(lost: u64, offered_fps: f64) -> Option<Duration> {
+    (offered_fps > 0.0).then(|| Duration::try_from_secs_f64(lost as f64 / offered_fps).ok()).flatten()
+}
+
+/// The average of several repetitions, which both RFCs have reported. `None` of none.
+pub fn mean(times: &[Duration]) -> Option<Duration> {
+    if times.is_empty() {
+        return None;
+    }
+    let nanos = times.iter().map(Duration::as_nanos).sum::<u128>() / times.len() as u128;
+    Some(
+        Duration::from_secs((nanos / 1_000_000_000) as u64)
+            + Duration::from_nanos((nanos % 1_000_000_000) as u64),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Path;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn loads_of_the_recovery_test() {
+        assert!((overload_fps(1e6, 14.88e6) - 1.1e6).abs() < 1e-6);
+        assert_eq!(overload_fps(1e6, 1.05e6), 1.05e6);
+        assert_eq!(relief_fps(1.1e6), 5.5e5);
+    }
+
+    #[test]
+    fn recovery_is_from_the_change_to_the_last_loss() {
+        assert_eq!(recovery_time(MS(60_000), Some(MS(60_250))), MS(250));
+        assert_eq!(recovery_time(MS(60_000), Some(MS(59_000))), MS(0));
+        assert_eq!(recovery_time(MS(60_000), None), MS(0));
+    }
+
+    #[test]
+    fn reset_by_both_methods() {
+        assert_eq!(reset_time_by_timestamps(Some(MS(100)), Some(MS(1_350))), Some(MS(1_250)));
+        assert_eq!(reset_time_by_timestamps(Some(MS(100)), None), None);
+        assert_eq!(reset_time_by_loss(12_500, 1e4), Some(MS(1_250)));
+        assert_eq!((reset_time_by_loss(1, 0.0), reset_time_by_loss(1, f64::NAN)), (None, None));
+        assert_eq!(reset_time_by_loss(u64::MAX, 1e-9), None);
+    }
+
+    #[test]
+    fn averages() {
+        assert_eq!(mean(&[MS(1), MS(2), MS(6)]), Some(MS(3)));
+        assert_eq!(mean(&[]), None);
+        assert_eq!(mean(&[Duration::MAX, Duration::MAX]), Some(Duration::MAX));
+    }
+
+    #[test]
+    fn an_overloaded_queue_recovers_when_it_has_room() {
+        // 1 million a second, 1000 wait; overload for 50 ms, then half of it: losses end with the overload, for a queue
+        // that is full has room again as soon as frames come more slowly than they go.
+        let mut path = Path::new(1).capacity(1e6, 1000);
+        let (mut sent_ns, mut last_lost) = (0.0, None);
+        for seq in 0..100_000 {
+            let load = if sent_ns < 50e6 { 1.1e6 } else { 5.5e5 };
+            if path.pass(sent_ns as u64, seq).next().is_none() {
+                last_lost = Some(Duration::from_nanos(sent_ns as u64));
+            }
+            sent_ns += 1e9 / load;
+        }
+        assert!(path.truth().lost > 1000);
+        assert!(recovery_time(MS(50), last_lost) < Duration::from_micros(10));
+    }
+}

@@ -1,0 +1,149 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::search::Valid;
+use crate::sim::Router;
+
+fn search() -> Throughput {
+    Throughput {
+        min_fps: 1e3,
+        max_fps: 14_880_952.0,
+        start: Start::Maximum,
+        step: Step::Halve,
+        resolution: Resolution::Absolute(1e3),
+        duration: Duration::from_secs(60),
+    }
+}
+
+fn run(search: Throughput, router: &mut dyn Measure) -> ThroughputResult {
+    let mut told = 0;
+    let result = search.search(router, &mut |progress| told = progress.tally.trials).unwrap();
+    assert!(result.tally.trials <= search.trials_at_most());
+    if !matches!(result.ended, Ended::Failed(_)) {
+        assert_eq!(told as usize, result.outcomes.len());
+    }
+    result
+}
+
+#[test]
+fn a_router_as_fast_as_the_link_takes_one_trial() {
+    let result = run(search(), &mut Router::new(2e7));
+    assert_eq!((result.ended, result.tally.trials), (Ended::AllForwarded, 1));
+    assert_eq!((result.throughput_fps, result.upper_fps), (Some(14_880_952.0), None));
+}
+
+#[test]
+fn one_that_is_as_fast_is_known_from_any_start() {
+    for start in [Start::Middle, Start::At(5e6), Start::At(1e3), Start::At(14_880_952.0)] {
+        let result = run(Throughput { start, ..search() }, &mut Router::new(2e7));
+        assert_eq!((result.ended, result.throughput_fps), (Ended::AllForwarded, Some(14_880_952.0)));
+    }
+}
+
+#[test]
+fn one_that_never_forwards_has_no_throughput() {
+    for capacity in [0.0, 999.0] {
+        let result = run(search(), &mut Router::new(capacity));
+        assert_eq!((result.ended, result.throughput_fps), (Ended::NothingForwarded, None));
+        assert_eq!(result.upper_fps, Some(1e3));
+    }
+}
+
+#[test]
+fn the_smallest_load_may_be_the_throughput() {
+    let result = run(search(), &mut Router::new(1e3));
+    assert_eq!((result.ended, result.throughput_fps), (Ended::Found, Some(1e3)));
+}
+
+#[test]
+fn a_failure_keeps_what_was_found_before() {
+    // Forwards 5 million, is lossy up to 8 million, and is gone above.
+    let asked = Throughput { start: Start::At(4e6), ..search() };
+    let result = run(asked, &mut Router::new(5e6).fails_above(8e6));
+    assert!(matches!(result.ended, Ended::Failed(ref why) if why.contains("8000000")), "{:?}", result.ended);
+    assert_eq!((result.throughput_fps, result.upper_fps), (Some(4e6), None));
+    assert_eq!((result.tally.trials, result.outcomes.len()), (2, 1));
+}
+
+#[test]
+fn any_fixed_loss_is_too_much() {
+    let result = run(search(), &mut Router::new(2e7).loss(1e-4));
+    assert_eq!(result.ended, Ended::NothingForwarded);
+}
+
+#[test]
+fn what_the_sender_cannot_send_bounds_the_throughput() {
+    let result = run(search(), &mut Router::new(1e7).sender(3e6));
+    assert!((result.throughput_fps.unwrap() - 3e6).abs() <= 1e3 && result.upper_fps.unwrap() >= 3e6);
+}
+
+#[test]
+fn a_bound_by_invalid_trials_is_marked() {
+    let mut always = |request: Request| {
+        let mut router = Router::new(1e7).invalid(if request.load_fps > 2e6 { 1.0 } else { 0.0 });
+        router.measure(request)
+    };
+    let result = run(search(), &mut Valid::new(&mut always as &mut dyn FnMut(Request) -> _, 2));
+    assert_eq!((result.ended, result.upper_unproved), (Ended::Found, true));
+    assert!(result.throughput_fps.unwrap() <= 2e6 && result.tally.invalid > 0);
+    assert!(!run(search(), &mut Router::new(5e6)).upper_unproved);
+}
+
+#[test]
+fn bad_input_names_its_field() {
+    let field = |bad: Throughput| bad.search(&mut Router::new(1.0), &mut |_| ()).unwrap_err().field;
+    assert_eq!(field(Throughput { min_fps: 0.0, ..search() }), "min_fps");
+    assert_eq!(field(Throughput { min_fps: f64::NAN, ..search() }), "min_fps");
+    assert_eq!(field(Throughput { max_fps: 500.0, ..search() }), "max_fps");
+    assert_eq!(field(Throughput { max_fps: f64::INFINITY, ..search() }), "max_fps");
+    assert_eq!(field(Throughput { start: Start::At(2e7), ..search() }), "start");
+    assert_eq!(field(Throughput { resolution: Resolution::Absolute(0.0), ..search() }), "resolution");
+    assert_eq!(field(Throughput { resolution: Resolution::Relative(1.0), ..search() }), "resolution");
+    assert_eq!(field(Throughput { duration: Duration::ZERO, ..search() }), "duration");
+    assert_eq!(field(Throughput { duration: Duration::from_micros(10), ..search() }), "duration");
+    let told = Throughput { max_fps: 500.0, ..search() }.check().unwrap_err().to_string();
+    assert_eq!(told, "max_fps must be above min_fps, 1000, is 500");
+}
+
+fn any_search() -> impl Strategy<Value = Throughput> {
+    let start = prop_oneof![Just(Start::Maximum), Just(Start::Middle), (1e3f64..1e7).prop_map(Start::At)];
+    let step = prop_oneof![Just(Step::Halve), Just(Step::HalveRatio)];
+    let resolution = prop_oneof![
+        (1.0f64..1e5).prop_map(Resolution::Absolute),
+        (1e-4f64..0.2).prop_map(Resolution::Relative),
+    ];
+    (start, step, resolution, 1u64..120).prop_map(|(start, step, resolution, seconds)| Throughput {
+        start,
+        step,
+        resolution,
+        max_fps: 1e7,
+        duration: Duration::from_secs(seconds),
+        ..search()
+    })
+}
+
+proptest! {
+    /// The bound of trials is `trials_at_most`; the search ends by itself before.
+    #[test]
+    fn every_capacity_is_found_within_the_resolution(asked in any_search(), log_capacity in 3.0f64..7.0) {
+        let capacity = 10f64.powf(log_capacity);
+        let result = run(asked, &mut Router::new(capacity));
+        // What is not a whole frame in a trial cannot be seen.
+        let frame = 1.0 / asked.duration.as_secs_f64();
+        prop_assert_eq!(&result.ended, &Ended::Found, "{:?}", result);
+        let (lower, upper) = (result.throughput_fps.unwrap(), result.upper_fps.unwrap());
+        prop_assert!(asked.resolution.reached(lower, upper) && lower < upper);
+        prop_assert!(lower <= capacity + frame && capacity - frame <= upper, "{} {} {}", lower, capacity, upper);
+    }
+
+    /// With noise the throughput is too low when a spike met a trial, never too high.
+    #[test]
+    fn noise_ends_in_a_result(asked in any_search(), log_capacity in 3.0f64..7.5, seed: u64) {
+        let capacity = 10f64.powf(log_capacity);
+        let mut router = Valid::new(Router::noisy(capacity, seed), 3);
+        let result = run(asked, &mut router);
+        prop_assert!(!matches!(result.ended, Ended::OutOfBudget | Ended::Failed(_)));
+        let queue = 256.0 / asked.duration.as_secs_f64();
+        prop_assert!(result.throughput_fps.unwrap_or(0.0) <= capacity * 1.005 + queue + 1.0);
+    }
+}
