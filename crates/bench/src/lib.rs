@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cable;
+pub mod campaign;
 pub mod dut;
 pub mod engine;
 pub mod host;
+pub mod report;
 pub mod search;
 pub mod sim;
 pub mod testbed;

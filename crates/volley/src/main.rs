@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod documents;
+mod measure;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -103,6 +104,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
+    /// Measure routers as RFC 2544 and its successors do.
+    Bench {
+        #[command(subcommand)]
+        what: measure::Bench,
+    },
     /// Talk to a running router: interactively, one command, or commands from standard input ("-").
     Ctl {
         /// The router's CLI socket.
@@ -152,6 +158,7 @@ fn main() -> ExitCode {
             command(socket, words)
         }
         Command::Capture { socket, words } => client::capture(&socket, &words),
+        Command::Bench { what } => measure::run(&what),
         Command::Ctl { socket, json, keep_going, words } => {
             client::run(client::ClientOptions { socket, json, keep_going, words })
         }

@@ -58,7 +58,7 @@ impl Running {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         let rest: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks: u64 = rest.get(11..13)?.iter().filter_map(|t| t.parse::<u64>().ok()).sum();
-        Some(ticks as f64 / 100.0)
+        Some(ticks as f64 / crate::host::TICKS)
     }
 }
 

@@ -50,7 +50,8 @@ impl Volley {
         write(STARTUP, &startup)?;
         write(COMMANDS, &format!("{}\n", commands.join("\n")))?;
         let mut command = lab::inside("dut");
-        command.arg(&program).args(["run", "-c", STARTUP]);
+        // The tester's own core is not the router's.
+        command.args(["taskset", "--cpu-list", &list]).arg(&program).args(["run", "-c", STARTUP]);
         let mut process = Running::start(command, LOG.into())?;
         process.wait_for("volley: ready", START)?;
         let configuration = startup.lines().map(str::to_owned).chain(commands).collect();

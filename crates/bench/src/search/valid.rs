@@ -40,6 +40,11 @@ impl<M: Measure> Valid<M> {
     pub fn inner(&self) -> &M {
         &self.inner
     }
+
+    /// The same, to go on with.
+    pub fn into_inner(self) -> M {
+        self.inner
+    }
 }
 
 impl<M: Measure> Measure for Valid<M> {

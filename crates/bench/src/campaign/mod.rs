@@ -1,0 +1,163 @@
+//! A campaign: which routers are measured, with what, and how. Read from a file, or written by `volley bench init`.
+
+mod run;
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use run::{Cell, Latency, Results, run};
+
+use crate::dut;
+use crate::testbed::VIRTUAL;
+use crate::traffic::{BUILTIN, Ends, builtin};
+use wire::Mac;
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Campaign {
+    /// Its name in reports.
+    pub name: String,
+    /// How long, and how often.
+    #[serde(default)]
+    pub profile: Profile,
+    /// The routers, each on a testbed of its own.
+    pub duts: Vec<String>,
+    /// What they are measured with.
+    #[serde(rename = "test")]
+    pub tests: Vec<Test>,
+}
+
+/// Traffic, in some sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Test {
+    /// The name of what is built in.
+    pub traffic: String,
+    /// Bytes with frame check sequence.
+    pub sizes: Vec<usize>,
+    /// Whether it is sent in both directions at once; the load is that of each.
+    #[serde(default)]
+    pub bidirectional: bool,
+}
+
+/// How long, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Seconds: like RFC 2544, for a first look.
+    #[default]
+    Quick,
+    /// What the RFCs ask for: hours.
+    Strict,
+}
+
+/// What is wrong with a campaign, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// The campaign that `volley bench init` writes, with words beside each key.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+impl Campaign {
+    /// Reads a campaign, and checks all that can be checked before anything is touched.
+    ///
+    /// # Errors
+    /// With the file, and the line where the file's form is at fault.
+    pub fn load(path: &Path) -> Result<Campaign, Fault> {
+        let named = |e: &dyn fmt::Display| Fault(format!("{}: {e}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
+        Campaign::parse(&text).map_err(|e| named(&e))
+    }
+
+    /// Reads a campaign from its text.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(text: &str) -> Result<Campaign, Fault> {
+        let campaign: Campaign = toml::from_str(text).map_err(|e| Fault(e.to_string().trim_end().into()))?;
+        campaign.check()?;
+        Ok(campaign)
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.duts.is_empty() || self.tests.is_empty() {
+            return Err(Fault("a campaign needs a router (duts) and a test ([[test]])".into()));
+        }
+        if let Some(name) = self.duts.iter().find(|name| !dut::NAMES.contains(&name.as_str())) {
+            return Err(Fault(format!(
+                "duts: there is no router {name:?}: one of {}",
+                dut::NAMES.join(", ")
+            )));
+        }
+        let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
+        for (n, test) in self.tests.iter().enumerate() {
+            let place = format!("test {} ({})", n + 1, test.traffic);
+            if test.sizes.is_empty() {
+                return Err(Fault(format!("{place}: it has no size")));
+            }
+            for &size in &test.sizes {
+                let traffic = builtin(&test.traffic, size).ok_or_else(|| {
+                    let names: Vec<_> = BUILTIN.iter().map(|(name, _)| *name).collect();
+                    Fault(format!("{place}: there is no such traffic: one of {}", names.join(", ")))
+                })?;
+                traffic.flows(&ends).map_err(|e| Fault(format!("{place}: {e}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a reader of its results has to know of how they were made.
+    pub fn conditions(&self) -> Vec<&'static str> {
+        let mut all = vec![VIRTUAL];
+        if self.profile == Profile::Quick {
+            all.push(
+                "Profile quick is like RFC 2544, and no more: trials of half a second in place of 60 s, waits of 50 ms in place of 2 s \
+                 and 5 s, 3 repetitions in place of 20, bounds 3 % apart.",
+            );
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
+        let campaign = Campaign::parse(TEMPLATE)?;
+        assert_eq!((campaign.duts.len(), campaign.tests.len()), (2, 2));
+        Ok(())
+    }
+
+    #[test]
+    fn faults_name_their_place_and_what_would_do() {
+        let good = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+        assert!(Campaign::parse(good).is_ok());
+        let cases = [
+            ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'", "line 3"),
+            ("'rfc2544'", "'rfc2545'", "test 1 (rfc2545): there is no such traffic: one of rfc2544, "),
+            ("'linux'", "'linus'", "there is no router \"linus\": one of linux, volley"),
+            ("[64]", "[63]", "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
+            ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]", "this kind has 84 to 2116"),
+            ("[64]", "[]", "it has no size"),
+            ("name = 'a'\n", "name = 'a'\nprofile = 'slow'\n", "line 2"),
+        ];
+        for (from, to, why) in cases {
+            let text = good.replace(from, to);
+            let said = Campaign::parse(&text).map_or_else(|e| e.to_string(), |_| "nothing".into());
+            assert!(said.contains(why), "{said}\nand not: {why}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Reports.
+
+mod markdown;
+
+pub use markdown::markdown;
