@@ -14,6 +14,8 @@
 //! | [`mlr`] | MLRsearch: RFC 9971, draft-ietf-bmwg-mlrsearch |
 //! | [`fixed`] | maximum receive rate (RFC 2285 section 3.6.2), soak, given rates |
 //!
+//! How long, how often and how near is data: a [`profile`].
+//!
 //! An invalid trial says nothing of the router. [`Valid`] repeats it; one that stays invalid counts against its load in
 //! every search, because nobody has shown that the router forwards it: a throughput can come out too low, and is marked
 //! then, but never too high.
@@ -22,6 +24,7 @@ pub mod back_to_back;
 pub mod fixed;
 pub mod loss_rate;
 pub mod mlr;
+pub mod profile;
 pub mod recovery;
 mod run;
 pub mod throughput;
