@@ -1,7 +1,7 @@
 //! Which load to try next, at which duration.
 //!
-//! A goal is reached by way of coarser targets: few short trials find where it is, and only near there are trials long and
-//! many. All goals go from one target to the next together, so that what one has tried serves the others.
+//! A goal is reached by way of coarser targets: few short trials find where it is, and only near there are trials
+//! long and many. All goals go from one target to the next together, so that what one has tried serves the others.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ impl Way {
         self.last
     }
 
-    /// The target to work on: the one behind the finest that is reached; `None` when the goal is. Those before it may have
-    /// lost a bound by what longer trials showed, and do not matter any more.
+    /// The target to work on: the one behind the finest that is reached; `None` when the goal is. Those before it may
+    /// have lost a bound by what longer trials showed, and do not matter any more.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);
@@ -85,9 +85,9 @@ impl Way {
         fps
     }
 
-    /// A load that is likely to be a bound: the lower bound of the target before, then the middle of its bounds, which are
-    /// twice as far apart as they may be now, and its upper bound only if the middle was no upper one. For the first
-    /// target, what came back of the largest load, and what came back of that.
+    /// A load that is likely to be a bound: the lower bound of the target before, then the middle of its bounds,
+    /// which are twice as far apart as they may be now, and its upper bound only if the middle was no upper one. For
+    /// the first target, what came back of the largest load, and what came back of that.
     fn guess(&self, target: usize, loads: &Loads, bounds: &Bounds, max_fps: f64) -> Option<f64> {
         let guesses = if target > self.first {
             let before = loads.bounds(target - 1);
@@ -121,8 +121,8 @@ impl Way {
             (Some(lower), Some(upper)) => {
                 let middle = lower.sqrt() * upper.sqrt();
                 let above = lower / ratio(up);
-                // An upper bound far away is an old one, the largest load perhaps: better from below, if that is nearer.
-                // Not when the lower bound itself was found by steps down, for then the upper one is new.
+                // An upper bound far away is an old one, the largest load perhaps: better from below, if that is
+                // nearer. Not when the lower bound itself was found by steps down, for then the upper one is new.
                 if down == 0 && above < middle { (above, Move::Up(up)) } else { (middle, Move::Other) }
             }
         }

@@ -66,8 +66,8 @@ impl Sums {
     pub fn classify(&self, target: &Target) -> Class {
         let [full_low, full_high, short_low, short_high] =
             [self.full_low, self.full_high, self.short_low, self.short_high].map(|sum| sum.as_secs_f64());
-        // Short trials count only as far as their high-loss share is beyond what the goal allows: losses of short trials
-        // are expected to recur in long ones, their lack is not.
+        // Short trials count only as far as their high-loss share is beyond what the goal allows: losses of short
+        // trials are expected to recur in long ones, their lack is not.
         let coefficient = target.exceed_ratio / (1.0 - target.exceed_ratio);
         let excess = (short_high - short_low * coefficient).max(0.0);
         let high = full_high + excess;
@@ -84,8 +84,8 @@ impl Sums {
     }
 }
 
-/// Conditional throughput of a load, in frames a second: the load less the loss that its full-length trials exceed for no
-/// more than the goal's share of the time. `None` without a trial of full length.
+/// Conditional throughput of a load, in frames a second: the load less the loss that its full-length trials exceed
+/// for no more than the goal's share of the time. `None` without a trial of full length.
 pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Option<f64> {
     let mut full: Vec<&Seen> = trials.iter().filter(|seen| seen.duration >= target.duration).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));

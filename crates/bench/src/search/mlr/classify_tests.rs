@@ -55,9 +55,9 @@ fn every_decision_of_the_example_search() {
         [Upper, Undecided, Undecided, Undecided],
         [Upper, Undecided, Undecided, Upper],
         [Upper, Undecided, Lower, Upper],
-        // The tables of points 5 and 6 print "Lower Bound" for the last goal, beside exceed ratios of 42.857 % and 27.273 %,
-        // optimistic and pessimistic alike. Both are above its 20 %, which makes an upper bound by the definition and by
-        // the RFC's own code.
+        // The tables of points 5 and 6 print "Lower Bound" for the last goal, beside exceed ratios of 42.857 % and
+        // 27.273 %, optimistic and pessimistic alike. Both are above its 20 %, which makes an upper bound by the
+        // definition and by the RFC's own code.
         [Upper, Undecided, Lower, Upper],
         [Upper, Lower, Lower, Upper],
     ];

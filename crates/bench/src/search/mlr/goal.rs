@@ -26,8 +26,8 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// The goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC 2544"). Its
-    /// shorter trials can only rule loads out; the throughput itself is from a trial of 60 s.
+    /// The goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC
+    /// 2544"). Its shorter trials can only rule loads out; the throughput itself is from a trial of 60 s.
     pub fn rfc2544() -> Self {
         Goal {
             name: "RFC2544".into(),
@@ -40,8 +40,8 @@ impl Goal {
         }
     }
 
-    /// Binary search with loss verification of ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity: of two
-    /// trials of 60 s one must lose nothing.
+    /// Binary search with loss verification of ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity:
+    /// of two trials of 60 s one must lose nothing.
     pub fn tst009() -> Self {
         Goal {
             name: "TST009".into(),
@@ -88,15 +88,16 @@ impl Goal {
         BadInput::unless(longer, "duration_sum", told("not be below final_duration"))
     }
 
-    /// What is to be reached one after another: `preceding` coarser targets, each with shorter trials, fewer of them, and
-    /// twice the width of the next, then the goal itself.
+    /// What is to be reached one after another: `preceding` coarser targets, each with shorter trials, fewer of them,
+    /// and twice the width of the next, then the goal itself.
     pub(super) fn targets(&self, preceding: u32) -> Vec<Target> {
         (0..=preceding)
             .rev()
             .map(|above| Target {
                 loss_ratio: self.loss_ratio,
                 exceed_ratio: self.exceed_ratio,
-                // Twice in the logarithm, so that the geometric mean of bounds as far apart as this gives the next width.
+                // Twice in the logarithm, so that the geometric mean of bounds as far apart as this gives the next
+                // width.
                 width: 1.0 - (1.0 - self.width).powf(2f64.powi(above as i32)),
                 duration: between(self.initial_duration, self.final_duration, above, preceding),
                 duration_sum: between(self.initial_duration, self.duration_sum, above, preceding),

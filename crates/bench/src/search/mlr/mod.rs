@@ -1,8 +1,8 @@
 //! Multiple loss ratio search: RFC 9971, draft-ietf-bmwg-mlrsearch.
 //!
-//! Several goals (a loss ratio, and the share of the time it may be exceeded for) are searched at once. A load is tried
-//! until its trials decide whether it is a lower or an upper bound of a goal, and every trial counts for every goal. What a
-//! goal ends in is its relevant lower and upper bound, not further apart than its width.
+//! Several goals (a loss ratio, and the share of the time it may be exceeded for) are searched at once. A load is
+//! tried until its trials decide whether it is a lower or an upper bound of a goal, and every trial counts for every
+//! goal. What a goal ends in is its relevant lower and upper bound, not further apart than its width.
 //!
 //! The RFC leaves open which trials are run: see [`Mlr::search`].
 
@@ -57,7 +57,8 @@ pub struct GoalResult {
     pub goal: Goal,
     /// How it ended. With `Found` it is a regular result of the RFC, else an irregular one, to be marked as such.
     pub ended: Ended,
-    /// The relevant lower bound, frames a second in each direction. After `AllForwarded` it is the largest load, in effect.
+    /// The relevant lower bound, frames a second in each direction. After `AllForwarded` it is the largest load, in
+    /// effect.
     pub lower_fps: Option<f64>,
     /// The relevant upper bound.
     pub upper_fps: Option<f64>,
@@ -121,9 +122,10 @@ impl Mlr {
         BadInput::unless(self.limits.trials >= 1, "limits", "must allow a trial")
     }
 
-    /// The most trials for a router that does the same each time, whatever its capacity: for each goal the steps that find
-    /// it, and four loads of each target. `limits` bounds those of any other router. A capacity that moves by half a percent
-    /// stays below this, too, with CSIT's goals: 63 trials on average and 113 at worst of 4,000 searches, 35 without noise.
+    /// The most trials for a router that does the same each time, whatever its capacity: for each goal the steps that
+    /// find it, and four loads of each target. `limits` bounds those of any other router. A capacity that moves by
+    /// half a percent stays below this, too, with CSIT's goals: 63 trials on average and 113 at worst of 4,000
+    /// searches, 35 without noise.
     pub fn trials_without_noise(&self) -> u32 {
         let of_goal = |goal: &Goal| {
             let targets = goal.targets(self.preceding);
@@ -138,9 +140,9 @@ impl Mlr {
 
     /// Runs the search.
     ///
-    /// The first trial is at the largest load; what comes back of it is the second load, and what comes back of that the
-    /// third. From there, steps that double, then geometric means, to the width of the coarsest target; then the bounds are
-    /// tried again with longer and more trials, and so on to the goals.
+    /// The first trial is at the largest load; what comes back of it is the second load, and what comes back of that
+    /// the third. From there, steps that double, then geometric means, to the width of the coarsest target; then the
+    /// bounds are tried again with longer and more trials, and so on to the goals.
     ///
     /// # Errors
     /// When the configuration makes no sense. Whatever the router does is a result.

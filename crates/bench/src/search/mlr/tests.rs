@@ -261,6 +261,18 @@ proptest! {
         }
     }
 
+    /// A buffer passes its frames once in each trial: the shorter the trial, the larger the load. What is found is the
+    /// capacity as trials of the final duration see it, unless shorter ones have shown more.
+    #[test]
+    fn a_buffer_is_found_through(log_capacity in 5.0f64..7.0, queue in 1u64..5000) {
+        let capacity = 10f64.powf(log_capacity);
+        let result = run(&Mlr { goals: vec![Goal::rfc2544()], ..ndr() }, &mut Router::new(capacity).queue(queue));
+        let (lower, upper) = (result.goals[0].lower_fps.unwrap(), result.goals[0].upper_fps.unwrap());
+        let exact = capacity + queue as f64 / 60.0;
+        prop_assert!(lower <= exact + 1.0 && exact - 1.0 <= upper, "{} {} {}", lower, exact, upper);
+        prop_assert!(result.tally.trials <= 60, "{:?}", result.tally);
+    }
+
     /// CSIT's goals on a noisy virtual machine: the capacity moves by half a percent, and what is found with it.
     #[test]
     fn noise_is_lived_with(log_capacity in 5.5f64..7.1, seed: u64) {
