@@ -1,8 +1,8 @@
-//! Back-to-back frames: the longest burst with the smallest gap of which no frame is lost. RFC 2544 section 26.4, updated
-//! by RFC 9004.
+//! Back-to-back frames: the longest burst with the smallest gap of which no frame is lost. RFC 2544 section 26.4,
+//! updated by RFC 9004.
 //!
-//! It measures the buffer before what limits the router, so that it makes sense only for frame sizes whose throughput is
-//! below the link's most. Each repetition is a whole bisection of the burst's length.
+//! It measures the buffer before what limits the router, so that it makes sense only for frame sizes whose throughput
+//! is below the link's most. Each repetition is a whole bisection of the burst's length.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,8 @@ pub struct BackToBack {
 pub struct BackToBackResult {
     /// What was asked.
     pub asked: BackToBack,
-    /// How it ended. `AllForwarded`: the throughput is the link's most, or some longest burst passed; no buffer time then.
-    /// `NothingForwarded`: not even a burst of one frame passed, in some repetition.
+    /// How it ended. `AllForwarded`: the throughput is the link's most, or some longest burst passed; no buffer time
+    /// then. `NothingForwarded`: not even a burst of one frame passed, in some repetition.
     pub ended: Ended,
     /// The longest burst without loss, in frames, of each repetition that was completed.
     pub bursts: Vec<u64>,
@@ -59,8 +59,8 @@ pub struct BurstSummary {
     pub corrected_seconds: f64,
 }
 
-/// The buffer time that bursts of `mean_frames` imply: average number of back-to-back frames / maximum theoretical frame
-/// rate. RFC 9004 section 6.4.
+/// The buffer time that bursts of `mean_frames` imply: average number of back-to-back frames / maximum theoretical
+/// frame rate. RFC 9004 section 6.4.
 pub fn implied_buffer_seconds(mean_frames: f64, max_fps: f64) -> f64 {
     mean_frames / max_fps
 }

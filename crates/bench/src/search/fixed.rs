@@ -69,14 +69,14 @@ pub struct FixedResult {
 }
 
 impl Fixed {
-    /// Maximum receive rate, also forwarding rate at maximum offered load (RFC 2285 section 3.6.2): what comes back of the
-    /// most that can be sent. CSIT sends for 1 s ten times to see trends, 10 s five times for a change.
+    /// Maximum receive rate, also forwarding rate at maximum offered load (RFC 2285 section 3.6.2): what comes back
+    /// of the most that can be sent. CSIT sends for 1 s ten times to see trends, 10 s five times for a change.
     pub fn maximum_receive_rate(max_fps: f64, duration: Duration, repetitions: u32) -> Self {
         Fixed { max_fps, rates: vec![Rate::Share(1.0)], duration, repetitions }
     }
 
-    /// A soak: one load for `total`, as trials of `interval` one after another, whose outcomes are the loss over time. What
-    /// the testbed waits between trials is not loaded: an interval should be long beside it.
+    /// A soak: one load for `total`, as trials of `interval` one after another, whose outcomes are the loss over
+    /// time. What the testbed waits between trials is not loaded: an interval should be long beside it.
     ///
     /// It measures what a load loses; it does not search for the load of a given loss, as PLRsearch does.
     pub fn soak(load_fps: f64, total: Duration, interval: Duration) -> Self {

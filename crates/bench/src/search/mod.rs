@@ -11,7 +11,10 @@
 //! | [`loss_rate`] | RFC 2544 section 26.3 |
 //! | [`back_to_back`] | RFC 2544 section 26.4, RFC 9004 |
 //! | [`recovery`] | RFC 2544 sections 26.5 and 26.6, RFC 6201 |
+//! | [`mlr`] | MLRsearch: RFC 9971, draft-ietf-bmwg-mlrsearch |
 //! | [`fixed`] | maximum receive rate (RFC 2285 section 3.6.2), soak, given rates |
+//!
+//! How long, how often and how near is data: a [`profile`].
 //!
 //! An invalid trial says nothing of the router. [`Valid`] repeats it; one that stays invalid counts against its load in
 //! every search, because nobody has shown that the router forwards it: a throughput can come out too low, and is marked
@@ -20,6 +23,8 @@
 pub mod back_to_back;
 pub mod fixed;
 pub mod loss_rate;
+pub mod mlr;
+pub mod profile;
 pub mod recovery;
 mod run;
 pub mod throughput;

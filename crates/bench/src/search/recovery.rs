@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// The load that overloads the router, frames a second: 110 % of its throughput, or the link's most if that is less. To be
-/// sent for 60 s at least. RFC 2544 section 26.5.
+/// The load that overloads the router, frames a second: 110 % of its throughput, or the link's most if that is less.
+/// To be sent for 60 s at least. RFC 2544 section 26.5.
 pub fn overload_fps(throughput_fps: f64, max_fps: f64) -> f64 {
     (throughput_fps * 1.1).min(max_fps)
 }
@@ -14,17 +14,17 @@ pub fn relief_fps(overload_fps: f64) -> f64 {
     overload_fps / 2.0
 }
 
-/// System recovery time (RFC 2544 section 26.5, B − A): from `reduced_at`, when the load was halved (A), to the last frame
-/// that was lost (B: when it was sent, since a lost frame has no other time). Zero without a loss after A.
+/// System recovery time (RFC 2544 section 26.5, B − A): from `reduced_at`, when the load was halved (A), to the last
+/// frame that was lost (B: when it was sent, since a lost frame has no other time). Zero without a loss after A.
 pub fn recovery_time(reduced_at: Duration, last_lost_at: Option<Duration>) -> Duration {
     last_lost_at.map_or(Duration::ZERO, |last| last.saturating_sub(reduced_at))
 }
 
-/// Reset time by timestamps (RFC 2544 section 26.6, RFC 6201 section 4, B − A): from the arrival of the last frame before
-/// the outage (A) to that of the first after it (B).
+/// Reset time by timestamps (RFC 2544 section 26.6, RFC 6201's time-stamp method, B − A): from the arrival of the
+/// last frame before the outage (A) to that of the first after it (B).
 ///
-/// It counts the gap between two frames of the stream even when none was lost: below that gap it says nothing. `None` when
-/// frames never came again, or none came before.
+/// It counts the gap between two frames of the stream even when none was lost: below that gap it says nothing. `None`
+/// when frames never came again, or none came before.
 pub fn reset_time_by_timestamps(
     last_before: Option<Duration>,
     first_after: Option<Duration>,
@@ -33,8 +33,8 @@ pub fn reset_time_by_timestamps(
     Some(first_after.saturating_sub(last_before))
 }
 
-/// Reset time by loss (RFC 6201 section 4): frames lost / frames offered a second, in one direction. Also what CSIT calls
-/// the effective blocked time of a change of configuration.
+/// Reset time by loss (RFC 6201's frame-loss method): frames lost / frames offered a second, in one direction. Also
+/// what CSIT calls the effective blocked time of a change of configuration.
 ///
 /// The loss must be the reset's alone: the load at or below the throughput, the trial long enough to see the end of the
 /// outage. `None` when the rate is not above zero.

@@ -96,16 +96,28 @@ pub struct Tally {
 pub struct Progress<'a> {
     /// What it took so far.
     pub tally: Tally,
-    /// Trials that are left, at most: seldom are all needed.
-    pub left_at_most: u32,
-    /// Time that is left, at most: as many trials as long as this one.
-    pub time_left_at_most: Duration,
+    /// Which of several goals the trial was for; empty in a search that has one.
+    pub goal: &'a str,
+    /// Trials that are left: at most, or as an estimate where the number depends on what they show (MLRsearch).
+    pub trials_left: u32,
+    /// The time they take, if they wait as long as this one did.
+    pub time_left: Duration,
     /// What the search looks for is no less than this, in frames a second (a burst search: in frames).
     pub lower: Option<f64>,
     /// And less than this. The bounds are those before the trial.
     pub upper: Option<f64>,
     /// The trial.
     pub outcome: &'a Outcome,
+}
+
+/// A trial that a search wants, and what it knows at that moment.
+pub(crate) struct Wanted<'g> {
+    pub(crate) request: Request,
+    pub(crate) goal: &'g str,
+    pub(crate) lower: Option<f64>,
+    pub(crate) upper: Option<f64>,
+    /// Trials that are left after it, and the time they send; `None` leaves it at the limits.
+    pub(crate) left: Option<(u32, Duration)>,
 }
 
 /// Runs the trials of a search.
@@ -135,27 +147,34 @@ impl<'a> Run<'a> {
         lower: Option<f64>,
         upper: Option<f64>,
     ) -> Result<Outcome, Ended> {
+        self.wanted(Wanted { request, goal: "", lower, upper, left: None })
+    }
+
+    /// Runs a trial.
+    ///
+    /// # Errors
+    /// As [`Run::trial`].
+    pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Result<Outcome, Ended> {
         let late = self.limits.time.is_some_and(|time| self.tally.spent >= time);
         if late || self.tally.trials >= self.limits.trials {
             return Err(Ended::OutOfBudget);
         }
         self.tally.trials += 1;
-        let outcome = self.measure.measure(request).map_err(|failure| Ended::Failed(failure.0))?;
+        let outcome = self.measure.measure(wanted.request).map_err(|failure| Ended::Failed(failure.0))?;
         self.tally.invalid += u32::from(!outcome.is_valid());
         self.tally.spent += outcome.took;
-        let left_at_most = self.limits.trials - self.tally.trials;
-        let mut time_left_at_most = outcome.took.saturating_mul(left_at_most);
+        let allowed = self.limits.trials - self.tally.trials;
+        let (trials, sending) =
+            wanted.left.unwrap_or((allowed, wanted.request.duration.saturating_mul(allowed)));
+        let trials_left = trials.min(allowed);
+        let waits = outcome.took.saturating_sub(wanted.request.duration);
+        let mut time_left = sending.saturating_add(waits.saturating_mul(trials_left));
         if let Some(time) = self.limits.time {
-            time_left_at_most = time_left_at_most.min(time.saturating_sub(self.tally.spent));
+            time_left = time_left.min(time.saturating_sub(self.tally.spent));
         }
-        (self.progress)(&Progress {
-            tally: self.tally,
-            left_at_most,
-            time_left_at_most,
-            lower,
-            upper,
-            outcome: &outcome,
-        });
+        let Wanted { goal, lower, upper, .. } = wanted;
+        let tally = self.tally;
+        (self.progress)(&Progress { tally, goal, trials_left, time_left, lower, upper, outcome: &outcome });
         Ok(outcome)
     }
 }

@@ -136,6 +136,24 @@ proptest! {
         prop_assert!(lower <= capacity + frame && capacity - frame <= upper, "{} {} {}", lower, capacity, upper);
     }
 
+    /// Whatever limits the router, the throughput is the largest load without loss.
+    #[test]
+    fn every_kind_of_router_is_found(asked in any_search(), kind in 0..4, log_limit in 4.0f64..6.5, queue in 1u64..5000) {
+        let limit = 10f64.powf(log_limit);
+        let seconds = asked.duration.as_secs_f64();
+        let (mut router, exact) = match kind {
+            0 => (Router::new(limit).queue(queue), limit + queue as f64 / seconds),
+            1 => (Router::new(2.0 * limit).knee(limit, 0.01), limit),
+            2 => (Router::new(2.0 * limit).sender(limit), limit),
+            _ => (Router::new(limit).knee(2.0 * limit, 1.0), limit),
+        };
+        let result = run(asked, &mut router);
+        prop_assert_eq!(&result.ended, &Ended::Found);
+        let (lower, upper) = (result.throughput_fps.unwrap(), result.upper_fps.unwrap());
+        prop_assert!(asked.resolution.reached(lower, upper));
+        prop_assert!(lower <= exact + 2.0 / seconds && exact - 2.0 / seconds <= upper, "{} {} {}", lower, exact, upper);
+    }
+
     /// With noise the throughput is too low when a spike met a trial, never too high.
     #[test]
     fn noise_ends_in_a_result(asked in any_search(), log_capacity in 3.0f64..7.5, seed: u64) {

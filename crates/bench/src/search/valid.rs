@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::trial::{Failure, Measure, Outcome, Request};
 
-/// Repeats invalid trials of another `Measure`, up to a number of times, and counts them. One that is still invalid after
-/// the last repeat is returned as it is, its reasons in [`Outcome::invalid`].
+/// Repeats invalid trials of another `Measure`, up to a number of times, and counts them. One that is still invalid
+/// after the last repeat is returned as it is, its reasons in [`Outcome::invalid`].
+///
+/// A borrowed `Measure` is wrapped as a closure: `Valid::new(|request| measure.measure(request), 3)`.
 #[derive(Clone, Debug)]
 pub struct Valid<M> {
     inner: M,

@@ -1,7 +1,8 @@
 //! Simulated routers in virtual time: what searches and the accounting of a trial are tested against.
 //!
-//! A [`Router`] answers whole trials by arithmetic, so that a search of hundreds of hours takes microseconds; a [`Path`]
-//! passes frame after frame, and keeps the truth about what it did to them. Both are seeded: a run can be repeated.
+//! A [`Router`] answers whole trials by arithmetic, so that a search of hundreds of hours takes microseconds; a
+//! [`Path`] passes frame after frame, and keeps the truth about what it did to them. Both are seeded: a run can be
+//! repeated.
 
 mod delay;
 mod path;

@@ -162,8 +162,8 @@ impl Path {
     }
 }
 
-/// How many arrivals are reordered as RFC 4737 section 3.3 defines it: their number is smaller than one that came before.
-/// A copy of a frame that came in its turn is not.
+/// How many arrivals are reordered as RFC 4737 section 3.3 defines it: their number is smaller than one that came
+/// before. A copy of a frame that came in its turn is not.
 pub fn reordered(arrivals: &[Arrival]) -> u64 {
     let mut next = 0;
     let mut late = 0;

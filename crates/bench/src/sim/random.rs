@@ -1,6 +1,7 @@
 //! Random numbers that a seed repeats.
 
-/// A generator of pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, 2014). Enough for simulations, not for secrets.
+/// A generator of pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, 2014). Enough for simulations, not for
+/// secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Random;
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
-/// A simulated router, and the tester before it. Begins as the ideal one: forwards everything up to its capacity, has no
-/// buffer, no noise. Times are virtual.
+/// A simulated router, and the tester before it. Begins as the ideal one: forwards everything up to its capacity, has
+/// no buffer, no noise. Times are virtual.
 #[derive(Clone, Debug)]
 pub struct Router {
     capacity_fps: f64,
@@ -108,8 +108,8 @@ impl Router {
         self.trials
     }
 
-    /// A realistic noisy virtual machine: the capacity moves by half a percent from trial to trial, 5 of 100 trials lose
-    /// up to a ten-thousandth of their frames for no reason of the router's, 2 of 100 are invalid.
+    /// A realistic noisy virtual machine: the capacity moves by half a percent from trial to trial, 5 of 100 trials
+    /// lose up to a ten-thousandth of their frames for no reason of the router's, 2 of 100 are invalid.
     pub fn noisy(capacity_fps: f64, seed: u64) -> Self {
         Router::new(capacity_fps).jitter(0.005).spikes(0.05, 1e-4).invalid(0.02).queue(256).seed(seed)
     }

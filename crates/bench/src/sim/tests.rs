@@ -124,10 +124,11 @@ fn the_queue_has_the_delays_of_the_formula() {
 }
 
 proptest! {
-    /// Two independent ways to the same number: arithmetic over the trial, and frame after frame.
+    /// Two independent ways to the same number: arithmetic over the trial, and frame after frame. With nowhere to
+    /// wait, frame after frame loses more: the server stands still between two frames that come in its own rhythm.
     #[test]
     fn arithmetic_and_frames_agree(
-        capacity in 1e4f64..1e6, load in 0.5f64..3.0, queue in 0u64..500, frames in 100u64..5000,
+        capacity in 1e4f64..1e6, load in 0.5f64..3.0, queue in 1u64..500, frames in 100u64..5000,
     ) {
         let request = Request::burst(frames, capacity * load);
         let whole = Router::new(capacity).queue(queue).measure(request).unwrap();

@@ -1,0 +1,156 @@
+//! Search goals: what a load must show to count as a bound.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::search::run::BadInput;
+
+/// A search goal of MLRsearch (RFC 9971, "Search Goal").
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// What reports call it.
+    pub name: String,
+    /// Goal Loss Ratio: a trial that loses more is a high-loss trial. 0 to 1, 1 excluded.
+    pub loss_ratio: f64,
+    /// Goal Exceed Ratio: the share of the time that may be spent in high-loss trials. 0 to 1, 1 excluded.
+    pub exceed_ratio: f64,
+    /// Goal Width: how near the bounds must come, as a share of the upper one. 10⁻⁶ to 0.5.
+    pub width: f64,
+    /// Goal Initial Trial Duration: the search begins with trials of this length.
+    pub initial_duration: Duration,
+    /// Goal Final Trial Duration: a shorter trial is a short one, and counts for less.
+    pub final_duration: Duration,
+    /// Goal Duration Sum: so much time of trials of the final duration decides about any load.
+    pub duration_sum: Duration,
+}
+
+impl Goal {
+    /// The goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC
+    /// 2544"). Its shorter trials can only rule loads out; the throughput itself is from a trial of 60 s.
+    pub fn rfc2544() -> Self {
+        Goal {
+            name: "RFC2544".into(),
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            width: 0.005,
+            initial_duration: Duration::from_secs(1),
+            final_duration: Duration::from_secs(60),
+            duration_sum: Duration::from_secs(60),
+        }
+    }
+
+    /// Binary search with loss verification of ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity:
+    /// of two trials of 60 s one must lose nothing.
+    pub fn tst009() -> Self {
+        Goal {
+            name: "TST009".into(),
+            exceed_ratio: 0.5,
+            initial_duration: Duration::from_secs(60),
+            duration_sum: Duration::from_secs(120),
+            ..Goal::rfc2544()
+        }
+    }
+
+    /// The non-drop rate as FD.io CSIT measures it: 21 trials of 1 s, half of which must lose nothing.
+    pub fn csit_ndr() -> Self {
+        Goal {
+            name: "NDR".into(),
+            exceed_ratio: 0.5,
+            final_duration: Duration::from_secs(1),
+            duration_sum: Duration::from_secs(21),
+            ..Goal::rfc2544()
+        }
+    }
+
+    /// The partial-drop rate as FD.io CSIT measures it: as [`Goal::csit_ndr`], with half a percent of loss.
+    pub fn csit_pdr() -> Self {
+        Goal { name: "PDR".into(), loss_ratio: 0.005, ..Goal::csit_ndr() }
+    }
+
+    /// Whether it makes sense.
+    ///
+    /// # Errors
+    /// The first field that does not.
+    pub fn check(&self) -> Result<(), BadInput> {
+        let share = |value: f64| (0.0..1.0).contains(&value);
+        let told = |value: f64| format!("must be from 0 to below 1, is {value} (goal {})", self.name);
+        BadInput::unless(share(self.loss_ratio), "loss_ratio", told(self.loss_ratio))?;
+        BadInput::unless(share(self.exceed_ratio), "exceed_ratio", told(self.exceed_ratio))?;
+        let width = (1e-6..=0.5).contains(&self.width);
+        let told = format!("must be from 0.000001 to 0.5, is {} (goal {})", self.width, self.name);
+        BadInput::unless(width, "width", told)?;
+        let told = |what: &str| format!("must {what} (goal {})", self.name);
+        BadInput::unless(!self.initial_duration.is_zero(), "initial_duration", told("be above 0"))?;
+        let longer = self.final_duration >= self.initial_duration;
+        BadInput::unless(longer, "final_duration", told("not be below initial_duration"))?;
+        let longer = self.duration_sum >= self.final_duration;
+        BadInput::unless(longer, "duration_sum", told("not be below final_duration"))
+    }
+
+    /// What is to be reached one after another: `preceding` coarser targets, each with shorter trials, fewer of them,
+    /// and twice the width of the next, then the goal itself.
+    pub(super) fn targets(&self, preceding: u32) -> Vec<Target> {
+        (0..=preceding)
+            .rev()
+            .map(|above| Target {
+                loss_ratio: self.loss_ratio,
+                exceed_ratio: self.exceed_ratio,
+                // Twice in the logarithm, so that the geometric mean of bounds as far apart as this gives the next
+                // width.
+                width: 1.0 - (1.0 - self.width).powf(2f64.powi(above as i32)),
+                duration: between(self.initial_duration, self.final_duration, above, preceding),
+                duration_sum: between(self.initial_duration, self.duration_sum, above, preceding),
+            })
+            .collect()
+    }
+}
+
+/// From `first` to `last` in equal ratios: `last` when nothing is `above`, `first` when all of `steps` are.
+fn between(first: Duration, last: Duration, above: u32, steps: u32) -> Duration {
+    if above == 0 {
+        return last;
+    }
+    let ratio = first.as_secs_f64() / last.as_secs_f64();
+    last.mul_f64(ratio.powf(f64::from(above) / f64::from(steps)))
+}
+
+/// What a load is classified by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// As in [`Goal`].
+    pub loss_ratio: f64,
+    /// As in [`Goal`].
+    pub exceed_ratio: f64,
+    /// As in [`Goal`].
+    pub width: f64,
+    /// The duration of a trial that is not short.
+    pub duration: Duration,
+    /// So much of them decides.
+    pub duration_sum: Duration,
+}
+
+impl From<&Goal> for Target {
+    fn from(goal: &Goal) -> Self {
+        Target {
+            loss_ratio: goal.loss_ratio,
+            exceed_ratio: goal.exceed_ratio,
+            width: goal.width,
+            duration: goal.final_duration,
+            duration_sum: goal.duration_sum,
+        }
+    }
+}
+
+impl Target {
+    /// Whether bounds are near enough.
+    pub fn reached(&self, lower_fps: f64, upper_fps: f64) -> bool {
+        // A hair of slack: the widths of the targets are products and roots of each other.
+        upper_fps - lower_fps <= self.width * upper_fps * (1.0 + 1e-9)
+    }
+
+    /// The most trials of its duration that decide about a load.
+    pub(super) fn trials_a_load(&self) -> u32 {
+        (self.duration_sum.as_secs_f64() / self.duration.as_secs_f64()).ceil() as u32
+    }
+}

@@ -1,0 +1,301 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::search::Valid;
+use crate::sim::{Random, Router};
+use crate::trial::Failure;
+
+const MAX: f64 = 14_880_952.0;
+
+fn ndr() -> Mlr {
+    Mlr { goals: vec![Goal::csit_ndr()], ..Mlr::csit(9_001.0, MAX) }
+}
+
+/// Searches, and proves what must hold of any result.
+fn run(asked: &Mlr, measure: &mut dyn Measure) -> MlrResult {
+    let mut told = 0;
+    let result = asked.search(measure, &mut |progress| told = progress.tally.trials).unwrap();
+    let failed = result.goals.iter().any(|goal| matches!(goal.ended, Ended::Failed(_)));
+    let tried: usize = result.loads.iter().map(|load| load.trials.len()).sum();
+    assert_eq!((told, told as usize), (result.tally.trials - u32::from(failed), tried));
+    assert!(result.tally.trials <= asked.limits.trials);
+    assert!(result.loads.iter().all(|load| load.load_fps >= asked.min_fps && load.load_fps <= asked.max_fps));
+    for found in &result.goals {
+        let target = Target::from(&found.goal);
+        assert_eq!((found.lower_fps, found.upper_fps), relevant(&target, &result.loads));
+        match found.ended {
+            Ended::Found => assert!(target.reached(found.lower_fps.unwrap(), found.upper_fps.unwrap())),
+            Ended::AllForwarded => {
+                assert_eq!((found.lower_fps, found.upper_fps), (Some(asked.max_fps), None))
+            }
+            Ended::NothingForwarded => {
+                assert_eq!((found.lower_fps, found.upper_fps), (None, Some(asked.min_fps)))
+            }
+            Ended::OutOfBudget | Ended::Failed(_) => (),
+        }
+        if let (Some(lower), Some(conditional)) = (found.lower_fps, found.conditional_fps) {
+            assert!(conditional <= lower && conditional >= lower * (1.0 - found.goal.loss_ratio) - 1e-6);
+        }
+    }
+    result
+}
+
+/// The relevant bounds by their definition, from the trials alone.
+fn relevant(target: &Target, loads: &[LoadTried]) -> (Option<f64>, Option<f64>) {
+    let class = |load: &&LoadTried| {
+        let mut sums = Sums::default();
+        load.trials.iter().for_each(|seen| sums.add(target, seen));
+        sums.classify(target)
+    };
+    let of = |wanted: Class| loads.iter().filter(move |load| class(load) == wanted).map(|load| load.load_fps);
+    let upper = of(Class::Upper).min_by(f64::total_cmp);
+    let lower = of(Class::Lower).filter(|&fps| upper.is_none_or(|upper| fps < upper)).max_by(f64::total_cmp);
+    (lower, upper)
+}
+
+fn ends(result: &MlrResult) -> Vec<Ended> {
+    result.goals.iter().map(|goal| goal.ended.clone()).collect()
+}
+
+#[test]
+fn ndr_and_pdr_of_an_ideal_router() {
+    let result = run(&Mlr::csit(9_001.0, MAX), &mut Router::new(5.5e6));
+    let [ndr, pdr] = &result.goals[..] else { panic!("{result:?}") };
+    assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
+    assert!(ndr.lower_fps.unwrap() <= 5.5e6 && ndr.upper_fps.unwrap() > 5.5e6);
+    // Half a percent of what is sent may be lost.
+    assert!(pdr.lower_fps.unwrap() <= 5.5e6 / 0.995 && pdr.upper_fps.unwrap() >= 5.5e6 / 0.995 - 1.0);
+    assert!((pdr.conditional_fps.unwrap() - 5.5e6).abs() < 5.5e6 * 0.005);
+    assert!(result.tally.trials <= 35, "{}", result.tally.trials);
+}
+
+#[test]
+fn goals_share_their_trials() {
+    let together = run(&Mlr::csit(9_001.0, MAX), &mut Router::new(5.5e6)).tally.trials;
+    let alone = |goal: Goal| run(&Mlr { goals: vec![goal], ..ndr() }, &mut Router::new(5.5e6)).tally.trials;
+    let apart = alone(Goal::csit_ndr()) + alone(Goal::csit_pdr());
+    assert!(together < apart, "{together} {apart}");
+}
+
+#[test]
+fn short_trials_spare_long_ones() {
+    let goals = vec![Goal::rfc2544(), Goal::tst009()];
+    let result = run(&Mlr { goals, ..ndr() }, &mut Router::new(5.5e6));
+    assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
+    assert_eq!(result.goals[0].conditional_fps, result.goals[0].lower_fps);
+    assert!(result.tally.spent < Duration::from_secs(10 * 60), "{:?}", result.tally);
+    let bisection = Mlr { preceding: 0, goals: vec![Goal::rfc2544()], ..ndr() };
+    assert!(run(&bisection, &mut Router::new(5.5e6)).tally.trials <= bisection.trials_without_noise());
+}
+
+#[test]
+fn the_fastest_and_the_dead_router() {
+    let asked = Mlr::csit(9_001.0, MAX);
+    let fast = run(&asked, &mut Router::new(2e7));
+    assert_eq!((ends(&fast), fast.loads.len()), (vec![Ended::AllForwarded; 2], 1));
+    assert_eq!(fast.goals[0].conditional_fps, Some(MAX));
+    let dead = run(&asked, &mut Router::new(0.0));
+    assert_eq!(ends(&dead), [Ended::NothingForwarded, Ended::NothingForwarded]);
+    assert!(dead.tally.trials <= 30, "{}", dead.tally.trials);
+    assert_eq!(
+        ends(&run(&asked, &mut Router::new(8_000.0))),
+        [Ended::NothingForwarded, Ended::NothingForwarded]
+    );
+}
+
+#[test]
+fn a_fixed_loss_has_a_pdr_but_no_ndr() {
+    let result = run(&Mlr::csit(9_001.0, MAX), &mut Router::new(5e6).loss(1e-3));
+    assert_eq!(ends(&result), [Ended::NothingForwarded, Ended::Found]);
+    let lower = result.goals[1].lower_fps.unwrap();
+    assert!(lower > 5e6 * 0.99 && lower < 5e6 * 1.005, "{lower}");
+}
+
+#[test]
+fn a_knee_sets_ndr_and_pdr_apart() {
+    // 1 % of what is above 4 million is lost: half a percent of all at 8 million.
+    let result = run(&Mlr::csit(9_001.0, MAX), &mut Router::new(1e7).knee(4e6, 0.01));
+    assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
+    let lowers: Vec<f64> = result.goals.iter().map(|goal| goal.lower_fps.unwrap()).collect();
+    assert!((3.97e6..=4.001e6).contains(&lowers[0]) && (7.95e6..=8.001e6).contains(&lowers[1]), "{lowers:?}");
+}
+
+#[test]
+fn a_failure_keeps_what_was_found_before() {
+    let gone = run(&ndr(), &mut Router::new(1e6).fails_above(2e6));
+    assert!(matches!(gone.goals[0].ended, Ended::Failed(_)) && gone.loads.is_empty());
+    let mut trials = 0;
+    let mut later = |request| {
+        trials += 1;
+        if trials > 20 { Err(Failure("a port is gone".into())) } else { Router::new(1e6).measure(request) }
+    };
+    let result = run(&Mlr::csit(9_001.0, MAX), &mut later);
+    let ndr = &result.goals[0];
+    assert_eq!(ends(&result), vec![Ended::Failed("a port is gone".into()); 2]);
+    assert!(ndr.lower_fps.is_some() || ndr.upper_fps.is_some(), "{ndr:?}");
+}
+
+#[test]
+fn limits_end_it() {
+    let trials = Mlr { limits: Limits { trials: 10, time: None }, ..ndr() };
+    let result = run(&trials, &mut Router::new(1e6));
+    assert_eq!((ends(&result), result.tally.trials), (vec![Ended::OutOfBudget], 10));
+    let time = Mlr { limits: Limits { trials: 1000, time: Some(Duration::from_secs(12)) }, ..ndr() };
+    let mut slow = Router::new(1e6).overhead(Duration::from_secs(3));
+    assert_eq!(run(&time, &mut slow).tally.trials, 3);
+}
+
+#[test]
+fn waits_can_count_as_time_of_trials() {
+    let slow = || Router::new(1e6).overhead(Duration::from_millis(500));
+    let sent = run(&ndr(), &mut slow()).tally.trials;
+    let took = run(&Mlr { effective: Effective::Took, ..ndr() }, &mut slow()).tally.trials;
+    // 10.5 s of 21 are 11 trials of 1 s, or 7 of 1.5 s.
+    assert!(took < sent, "{took} {sent}");
+}
+
+#[test]
+fn a_bound_by_invalid_trials_is_marked() {
+    let mut busy = |request: Request| {
+        let invalid = if request.load_fps > 2e6 { 1.0 } else { 0.0 };
+        Router::new(1e7).invalid(invalid).measure(request)
+    };
+    let result = run(&ndr(), &mut busy);
+    assert_eq!((&result.goals[0].ended, result.goals[0].upper_unproved), (&Ended::Found, true));
+    assert!(result.goals[0].lower_fps.unwrap() <= 2e6 && result.tally.invalid > 0);
+    assert!(!run(&ndr(), &mut Router::new(1e7)).goals[0].upper_unproved);
+}
+
+#[test]
+fn progress_has_a_goal_bounds_and_what_is_left() {
+    let mut names = Vec::new();
+    let mut left = Vec::new();
+    let mut told = |progress: &Progress<'_>| {
+        names.push(progress.goal.to_string());
+        left.push((progress.trials_left, progress.time_left));
+    };
+    Mlr::csit(9_001.0, MAX).search(&mut Router::new(5.5e6), &mut told).unwrap();
+    assert!(names.iter().any(|name| name == "NDR") && names.iter().any(|name| name == "PDR"));
+    assert!(left[0].0 < 150 && left[0].1 < Duration::from_secs(150), "{:?}", left[0]);
+    assert!(left.last().unwrap().0 < left[0].0);
+}
+
+#[test]
+fn bad_input_names_its_field() {
+    let field = |bad: Mlr| bad.search(&mut Router::new(1.0), &mut |_| ()).unwrap_err().field;
+    assert_eq!(field(Mlr { goals: vec![], ..ndr() }), "goals");
+    assert_eq!(field(Mlr { min_fps: 0.0, ..ndr() }), "min_fps");
+    assert_eq!(field(Mlr { min_fps: MAX, ..ndr() }), "max_fps");
+    assert_eq!(field(Mlr { preceding: 9, ..ndr() }), "preceding");
+    assert_eq!(field(Mlr { limits: Limits { trials: 0, time: None }, ..ndr() }), "limits");
+    let goal = |change: fn(&mut Goal)| {
+        let mut goal = Goal::csit_ndr();
+        change(&mut goal);
+        field(Mlr { goals: vec![goal], ..ndr() })
+    };
+    assert_eq!(goal(|goal| goal.exceed_ratio = 1.0), "exceed_ratio");
+    assert_eq!(goal(|goal| goal.loss_ratio = -0.1), "loss_ratio");
+    assert_eq!(goal(|goal| goal.loss_ratio = f64::NAN), "loss_ratio");
+    assert_eq!(goal(|goal| goal.width = 0.0), "width");
+    assert_eq!(goal(|goal| goal.initial_duration = Duration::ZERO), "initial_duration");
+    assert_eq!(goal(|goal| goal.initial_duration = Duration::from_micros(10)), "initial_duration");
+    assert_eq!(goal(|goal| goal.final_duration = Duration::from_millis(10)), "final_duration");
+    assert_eq!(goal(|goal| goal.duration_sum = Duration::from_millis(10)), "duration_sum");
+    let mut bad = Goal::csit_ndr();
+    bad.exceed_ratio = 1.5;
+    assert_eq!(
+        bad.check().unwrap_err().to_string(),
+        "exceed_ratio must be from 0 to below 1, is 1.5 (goal NDR)"
+    );
+}
+
+fn any_goal() -> impl Strategy<Value = Goal> {
+    let shares =
+        (prop_oneof![Just(0.0), 1e-5f64..0.2], prop_oneof![Just(0.0), Just(0.5), 0f64..0.9], 5e-4f64..0.1);
+    let times = (200u64..2000, 1f64..8.0, 1f64..30.0);
+    (shares, times).prop_map(|((loss_ratio, exceed_ratio, width), (initial, longer, sum))| {
+        let initial_duration = Duration::from_millis(initial);
+        let final_duration = initial_duration.mul_f64(longer);
+        let duration_sum = final_duration.mul_f64(sum);
+        Goal {
+            name: "any".into(),
+            loss_ratio,
+            exceed_ratio,
+            width,
+            initial_duration,
+            final_duration,
+            duration_sum,
+        }
+    })
+}
+
+fn any_goals() -> impl Strategy<Value = Mlr> {
+    (prop::collection::vec(any_goal(), 1..4), 0u32..4, any::<bool>()).prop_map(|(goals, preceding, took)| {
+        Mlr {
+            goals,
+            preceding,
+            effective: if took { Effective::Took } else { Effective::Sent },
+            limits: Limits { trials: 100_000, time: None },
+            ..Mlr::csit(9_001.0, MAX)
+        }
+    })
+}
+
+proptest! {
+    /// The bound of trials is [`Mlr::trials_without_noise`].
+    #[test]
+    fn every_capacity_is_found_within_the_width(asked in any_goals(), log_capacity in 4.5f64..7.1) {
+        let capacity = 10f64.powf(log_capacity);
+        let result = run(&asked, &mut Router::new(capacity));
+        let bound = asked.trials_without_noise();
+        prop_assert!(result.tally.trials <= bound, "{} above {}", result.tally.trials, bound);
+        for found in &result.goals {
+            // Trials have whole frames, of which the shortest have few.
+            let frames = 2.0 / found.goal.initial_duration.as_secs_f64();
+            let exact = capacity / (1.0 - found.goal.loss_ratio);
+            prop_assert!(found.lower_fps.unwrap() <= exact + frames);
+            match found.upper_fps {
+                Some(upper) => prop_assert!(upper >= exact - frames),
+                None => prop_assert!(exact >= MAX - frames),
+            }
+        }
+    }
+
+    /// A buffer passes its frames once in each trial: the shorter the trial, the larger the load. What is found is the
+    /// capacity as trials of the final duration see it, unless shorter ones have shown more.
+    #[test]
+    fn a_buffer_is_found_through(log_capacity in 5.0f64..7.0, queue in 1u64..5000) {
+        let capacity = 10f64.powf(log_capacity);
+        let result = run(&Mlr { goals: vec![Goal::rfc2544()], ..ndr() }, &mut Router::new(capacity).queue(queue));
+        let (lower, upper) = (result.goals[0].lower_fps.unwrap(), result.goals[0].upper_fps.unwrap());
+        let exact = capacity + queue as f64 / 60.0;
+        prop_assert!(lower <= exact + 1.0 && exact - 1.0 <= upper, "{} {} {}", lower, exact, upper);
+        prop_assert!(result.tally.trials <= 60, "{:?}", result.tally);
+    }
+
+    /// CSIT's goals on a noisy virtual machine: the capacity moves by half a percent, and what is found with it.
+    #[test]
+    fn noise_is_lived_with(log_capacity in 5.5f64..7.1, seed: u64) {
+        let capacity = 10f64.powf(log_capacity);
+        let asked = Mlr::csit(9_001.0, MAX);
+        let result = run(&asked, &mut Valid::new(Router::noisy(capacity, seed), 3));
+        prop_assert!(result.tally.trials <= asked.trials_without_noise(), "{:?}", result.tally);
+        for found in &result.goals {
+            let exact = capacity / (1.0 - found.goal.loss_ratio);
+            let (low, high) = (exact * (1.0 - 0.005 - 2.0 * 0.005), exact * (1.0 + 0.005) + 300.0);
+            prop_assert!((low..=high).contains(&found.lower_fps.unwrap()), "{:?} of {}", found, exact);
+        }
+    }
+
+    /// Answers that mean nothing: no panic, no endless loop, and what is found is what the trials say.
+    #[test]
+    fn any_answers_end_it(asked in any_goals(), seed: u64, calm in 0f64..1.0, invalid in 0f64..0.3) {
+        let mut random = Random::new(seed);
+        let mut nonsense = |request: Request| {
+            let loss = if random.happens(calm) { 0.0 } else { random.unit().powi(8) };
+            Router::new(f64::INFINITY).loss(loss).invalid(invalid).seed(random.bits()).measure(request)
+        };
+        let asked = Mlr { limits: Limits { trials: 500, time: None }, ..asked };
+        run(&asked, &mut nonsense);
+    }
+}

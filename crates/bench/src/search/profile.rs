@@ -1,0 +1,341 @@
+//! Profiles: durations, waits, repetitions and resolutions as data, and in what they differ from the RFCs.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::back_to_back::BackToBack;
+use super::loss_rate::LossRate;
+use super::mlr::{Goal, Mlr};
+use super::throughput::{Resolution, Start, Step, Throughput};
+
+/// Sizes of Ethernet frames, check sequence included, that RFC 2544 section 9.1 has tested.
+pub const ETHERNET_SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+
+/// The waits of a trial: RFC 2544 section 23.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// After the routing update is sent to the router (a).
+    pub after_routes: Duration,
+    /// After the learning frames are sent (b).
+    pub after_learning: Duration,
+    /// For frames that are still under way when the last one was sent (d).
+    pub residual: Duration,
+    /// For the router to become stable before the next trial (e).
+    pub restabilise: Duration,
+}
+
+impl Waits {
+    /// All of them: what a trial takes longer than it sends.
+    pub fn sum(&self) -> Duration {
+        self.after_routes + self.after_learning + self.residual + self.restabilise
+    }
+}
+
+/// Latency: RFC 2544 section 26.2, RFC 8219 section 7.2.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyProfile {
+    /// How long the stream is sent.
+    pub duration: Duration,
+    /// When the first tagged frame is sent.
+    pub tag_after: Duration,
+    /// Tagged frames in each trial: one in RFC 2544, 500 at least in RFC 8219.
+    pub tags: u32,
+    /// Trials whose average (RFC 2544) or median (RFC 8219) is reported.
+    pub repetitions: u32,
+}
+
+/// Back-to-back frames: RFC 2544 section 26.4, RFC 9004.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BackToBackProfile {
+    /// What a trial takes at least, the wait for the last frames included.
+    pub trial: Duration,
+    /// The longest burst, as the time it takes on the link.
+    pub longest: Duration,
+    /// How near the bounds of a burst come, in frames.
+    pub resolution: u64,
+    /// Searches whose average is reported.
+    pub repetitions: u32,
+    /// How often a burst with loss is tried again: binary search with loss verification, which RFC 9004 recommends.
+    pub verifications: u32,
+}
+
+/// System recovery and reset: RFC 2544 sections 26.5 and 26.6.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecoveryProfile {
+    /// How long the overload is sent.
+    pub overload: Duration,
+    /// How long the power is off in a reset by power.
+    pub power_off: Duration,
+    /// Trials whose average is reported.
+    pub repetitions: u32,
+}
+
+/// What all procedures of a campaign are run with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// Frame sizes in bytes, check sequence included.
+    pub frame_bytes: Vec<u32>,
+    /// The waits of each trial.
+    pub waits: Waits,
+    /// How often an invalid trial is repeated.
+    pub invalid_repeats: u32,
+    /// How long trials of throughput and of frame loss rate send.
+    pub duration: Duration,
+    /// How near the bounds of the throughput come.
+    pub resolution: Resolution,
+    /// Searches of the throughput, whose median is reported with their spread. The RFC asks for none.
+    pub repetitions: u32,
+    /// The step of the frame loss rate, a share of the largest load.
+    pub loss_step: f64,
+    /// Latency.
+    pub latency: LatencyProfile,
+    /// How long trials of delay variation send: RFC 8219 section 7.3.
+    pub variation: Duration,
+    /// Back-to-back frames.
+    pub back_to_back: BackToBackProfile,
+    /// System recovery and reset.
+    pub recovery: RecoveryProfile,
+    /// The goals of MLRsearch.
+    pub goals: Vec<Goal>,
+}
+
+/// A way in which a profile is not as its RFC has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Deviation {
+    /// The RFC and its section.
+    pub source: &'static str,
+    /// What differs, in words.
+    pub what: String,
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.source, self.what)
+    }
+}
+
+/// So many seconds.
+fn s(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+impl Profile {
+    /// The times and repetitions of RFC 2544, RFC 8219 and RFC 9004: days for a campaign.
+    pub fn strict() -> Self {
+        Profile {
+            name: "strict".into(),
+            frame_bytes: ETHERNET_SIZES.to_vec(),
+            waits: Waits {
+                after_routes: s(2.0),
+                after_learning: s(2.0),
+                residual: s(2.0),
+                restabilise: s(5.0),
+            },
+            invalid_repeats: 3,
+            duration: s(60.0),
+            resolution: Resolution::Relative(0.001),
+            repetitions: 20,
+            loss_step: 0.1,
+            latency: LatencyProfile { duration: s(120.0), tag_after: s(60.0), tags: 500, repetitions: 20 },
+            variation: s(60.0),
+            back_to_back: BackToBackProfile {
+                trial: s(2.0),
+                longest: s(30.0),
+                resolution: 1,
+                repetitions: 50,
+                verifications: 1,
+            },
+            recovery: RecoveryProfile { overload: s(60.0), power_off: s(10.0), repetitions: 20 },
+            goals: vec![Goal::rfc2544(), Goal::tst009()],
+        }
+    }
+
+    /// Seconds for a trial and minutes for a campaign: to see where a router is, not to publish.
+    pub fn quick() -> Self {
+        Profile {
+            name: "quick".into(),
+            frame_bytes: vec![64, 512, 1518],
+            waits: Waits {
+                after_routes: s(0.0),
+                after_learning: s(0.1),
+                residual: s(0.2),
+                restabilise: s(0.2),
+            },
+            invalid_repeats: 2,
+            duration: s(1.0),
+            resolution: Resolution::Relative(0.01),
+            repetitions: 3,
+            loss_step: 0.1,
+            latency: LatencyProfile { duration: s(2.0), tag_after: s(0.5), tags: 500, repetitions: 3 },
+            variation: s(2.0),
+            back_to_back: BackToBackProfile {
+                trial: s(0.2),
+                longest: s(1.0),
+                resolution: 16,
+                repetitions: 5,
+                verifications: 1,
+            },
+            recovery: RecoveryProfile { overload: s(2.0), power_off: s(10.0), repetitions: 3 },
+            goals: vec![Goal::csit_ndr(), Goal::csit_pdr()],
+        }
+    }
+
+    /// What its results may be called: "RFC 2544" with no deviation from any RFC, else "RFC 2544-like".
+    pub fn label(&self) -> &'static str {
+        if self.deviations().is_empty() { "RFC 2544" } else { "RFC 2544-like" }
+    }
+
+    /// The search of a throughput between two loads, frames a second.
+    pub fn throughput(&self, min_fps: f64, max_fps: f64) -> Throughput {
+        let Profile { resolution, duration, .. } = *self;
+        let step = match resolution {
+            Resolution::Absolute(_) => Step::Halve,
+            Resolution::Relative(_) => Step::HalveRatio,
+        };
+        Throughput { min_fps, max_fps, start: Start::Maximum, step, resolution, duration }
+    }
+
+    /// The frame loss rate from a load down, frames a second.
+    pub fn loss_rate(&self, max_fps: f64) -> LossRate {
+        LossRate { max_fps, step: self.loss_step, duration: self.duration }
+    }
+
+    /// The back-to-back frames of a link that carries `max_fps`, after the throughput was measured.
+    pub fn back_to_back(&self, max_fps: f64, throughput_fps: f64) -> BackToBack {
+        let BackToBackProfile { longest, resolution, repetitions, verifications, .. } = self.back_to_back;
+        let longest = (max_fps * longest.as_secs_f64()) as u64;
+        BackToBack { max_fps, throughput_fps, longest, resolution, repetitions, verifications }
+    }
+
+    /// MLRsearch with its goals between two loads, frames a second.
+    pub fn mlr(&self, min_fps: f64, max_fps: f64) -> Mlr {
+        Mlr { goals: self.goals.clone(), ..Mlr::csit(min_fps, max_fps) }
+    }
+
+    /// Every way in which it is not as the RFCs have it, for the report: RFC 2544 section 23 has deviations reported.
+    pub fn deviations(&self) -> Vec<Deviation> {
+        let mut found = Vec::new();
+        let missing: Vec<String> = ETHERNET_SIZES
+            .iter()
+            .filter(|size| !self.frame_bytes.contains(size))
+            .map(u32::to_string)
+            .collect();
+        if !missing.is_empty() {
+            let what = format!("frames of {} bytes are not tested", missing.join(", "));
+            found.push(Deviation { source: "RFC 2544 section 9.1", what });
+        }
+        let mut time = |source, what: &str, is: Duration, least: f64| {
+            if is < s(least) {
+                let what = format!("{what} {} s, not {least} s at least", is.as_secs_f64());
+                found.push(Deviation { source, what });
+            }
+        };
+        let Waits { after_routes, after_learning, residual, restabilise } = self.waits;
+        time("RFC 2544 section 23 a", "the wait after routing updates is", after_routes, 2.0);
+        time("RFC 2544 section 23 b", "the wait after learning frames is", after_learning, 2.0);
+        time("RFC 2544 section 23 d", "the wait for residual frames is", residual, 2.0);
+        time("RFC 2544 section 23 e", "the wait for the router to become stable is", restabilise, 5.0);
+        time("RFC 2544 section 24", "trials of throughput and frame loss rate send for", self.duration, 60.0);
+        time("RFC 2544 section 26.2", "the stream of a latency trial lasts", self.latency.duration, 120.0);
+        time("RFC 2544 section 26.2", "the first frame is tagged after", self.latency.tag_after, 60.0);
+        time("RFC 2544 section 26.4", "a trial of back-to-back frames takes", self.back_to_back.trial, 2.0);
+        time("RFC 2544 section 26.5", "the overload lasts", self.recovery.overload, 60.0);
+        time("RFC 2544 section 26.6", "the power is off for", self.recovery.power_off, 10.0);
+        time("RFC 8219 section 7.3.1", "trials of delay variation send for", self.variation, 60.0);
+        let mut count = |source, what: &str, is: u32, least: u32| {
+            if is < least {
+                found.push(Deviation { source, what: format!("{what}: {is}, not {least} at least") });
+            }
+        };
+        count("RFC 2544 section 26.2", "repetitions of a latency trial", self.latency.repetitions, 20);
+        count("RFC 2544 section 26.4", "repetitions of back-to-back", self.back_to_back.repetitions, 50);
+        count("RFC 8219 section 7.2", "tagged frames of a latency trial", self.latency.tags, 500);
+        if self.loss_step > 0.1 {
+            let what = format!(
+                "the loads of the frame loss rate are {} % apart, not 10 % at most",
+                self.loss_step * 100.0
+            );
+            found.push(Deviation { source: "RFC 2544 section 26.3", what });
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::Ended;
+    use crate::sim::Router;
+
+    #[test]
+    fn strict_deviates_in_nothing() {
+        assert_eq!((Profile::strict().deviations(), Profile::strict().label()), (vec![], "RFC 2544"));
+        assert_eq!(Profile::strict().waits.sum(), s(11.0));
+    }
+
+    #[test]
+    fn quick_says_all_that_it_does_not_keep() {
+        let told: Vec<String> = Profile::quick().deviations().iter().map(Deviation::to_string).collect();
+        assert_eq!(Profile::quick().label(), "RFC 2544-like");
+        for line in [
+            "RFC 2544 section 9.1: frames of 128, 256, 1024, 1280 bytes are not tested",
+            "RFC 2544 section 23 e: the wait for the router to become stable is 0.2 s, not 5 s at least",
+            "RFC 2544 section 24: trials of throughput and frame loss rate send for 1 s, not 60 s at least",
+            "RFC 2544 section 26.4: repetitions of back-to-back: 5, not 50 at least",
+        ] {
+            assert!(told.iter().any(|told| told == line), "{line} is not in {told:#?}");
+        }
+    }
+
+    /// Each rule is seen to be broken by the profile that breaks nothing else.
+    #[test]
+    fn each_deviation_is_found_alone() {
+        let changes: [fn(&mut Profile); 15] = [
+            |p| p.frame_bytes = vec![64, 128, 256, 512, 1024, 1280],
+            |p| p.waits.after_routes = s(1.0),
+            |p| p.waits.after_learning = s(1.0),
+            |p| p.waits.residual = s(1.0),
+            |p| p.waits.restabilise = s(4.0),
+            |p| p.duration = s(59.0),
+            |p| p.latency.duration = s(60.0),
+            |p| p.latency.tag_after = s(30.0),
+            |p| p.latency.repetitions = 19,
+            |p| p.latency.tags = 1,
+            |p| p.variation = s(10.0),
+            |p| p.back_to_back.trial = s(1.0),
+            |p| p.back_to_back.repetitions = 49,
+            |p| p.recovery.overload = s(10.0),
+            |p| p.loss_step = 0.2,
+        ];
+        for (index, change) in changes.iter().enumerate() {
+            let mut profile = Profile::strict();
+            change(&mut profile);
+            assert_eq!(profile.deviations().len(), 1, "change {index}");
+        }
+    }
+
+    #[test]
+    fn both_make_searches_that_find_a_router() {
+        for profile in [Profile::strict(), Profile::quick()] {
+            let router = || Router::new(1e6).queue(1000);
+            let mut quiet = |_: &crate::search::Progress<'_>| ();
+            let found = profile.throughput(1e3, 14.88e6).search(&mut router(), &mut quiet).unwrap();
+            assert_eq!(found.ended, Ended::Found);
+            let throughput = found.throughput_fps.unwrap();
+            // The buffer passes a thousand frames once in a trial.
+            assert!((throughput - 1e6).abs() <= 1e6 * 0.011 + 1000.0, "{throughput}");
+            assert_eq!(
+                profile.loss_rate(14.88e6).search(&mut router(), &mut quiet).unwrap().points.len(),
+                10
+            );
+            let bursts = profile.back_to_back(14.88e6, throughput).search(&mut router(), &mut quiet).unwrap();
+            assert!((bursts.summary.unwrap().corrected_seconds * 14.88e6 - 1000.0).abs() < 30.0);
+            let mlr = profile.mlr(1e3, 14.88e6).search(&mut router(), &mut quiet).unwrap();
+            assert!(mlr.goals.iter().all(|goal| goal.ended == Ended::Found));
+        }
+    }
+}
