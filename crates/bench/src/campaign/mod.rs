@@ -4,13 +4,15 @@ mod run;
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use run::{Cell, Latency, Results, run};
+pub(crate) use run::median;
+pub use run::{Cell, Latency, Results, Run, run};
 
 use crate::dut;
-use crate::testbed::VIRTUAL;
+use crate::search::profile::Profile;
 use crate::traffic::{BUILTIN, Ends, builtin};
 use wire::Mac;
 
@@ -22,7 +24,13 @@ pub struct Campaign {
     pub name: String,
     /// How long, and how often.
     #[serde(default)]
-    pub profile: Profile,
+    pub profile: Times,
+    /// Seconds that a trial sends, in place of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_seconds: Option<f64>,
+    /// Repetitions of each measurement, in place of the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
     /// The routers, each on a testbed of its own.
     pub duts: Vec<String>,
     /// What they are measured with.
@@ -46,7 +54,7 @@ pub struct Test {
 /// How long, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Profile {
+pub enum Times {
     /// Seconds: like RFC 2544, for a first look.
     #[default]
     Quick,
@@ -100,6 +108,12 @@ impl Campaign {
                 dut::NAMES.join(", ")
             )));
         }
+        if self.trial_seconds.is_some_and(|s| !(0.01..=86_400.0).contains(&s)) {
+            return Err(Fault("trial-seconds: a trial sends for 0.01 to 86400 seconds".into()));
+        }
+        if self.repetitions == Some(0) {
+            return Err(Fault("repetitions: one at least".into()));
+        }
         let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
         for (n, test) in self.tests.iter().enumerate() {
             let place = format!("test {} ({})", n + 1, test.traffic);
@@ -117,16 +131,21 @@ impl Campaign {
         Ok(())
     }
 
-    /// What a reader of its results has to know of how they were made.
-    pub fn conditions(&self) -> Vec<&'static str> {
-        let mut all = vec![VIRTUAL];
-        if self.profile == Profile::Quick {
-            all.push(
-                "Profile quick is like RFC 2544, and no more: trials of half a second in place of 60 s, waits of 50 ms in place of 2 s \
-                 and 5 s, 3 repetitions in place of 20, bounds 3 % apart.",
-            );
+    /// What its procedures are run with.
+    pub fn profile(&self) -> Profile {
+        let mut profile = match self.profile {
+            Times::Quick => Profile::quick(),
+            Times::Strict => Profile::strict(),
+        };
+        if let Some(seconds) = self.trial_seconds {
+            profile.duration = Duration::from_secs_f64(seconds);
+            profile.latency.duration = profile.duration;
         }
-        all
+        if let Some(n) = self.repetitions {
+            (profile.repetitions, profile.latency.repetitions) = (n, n);
+        }
+        profile.frame_bytes = self.tests.iter().flat_map(|t| &t.sizes).map(|s| *s as u32).collect();
+        profile
     }
 }
 
@@ -153,6 +172,8 @@ mod tests {
             ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]", "this kind has 84 to 2116"),
             ("[64]", "[]", "it has no size"),
             ("name = 'a'\n", "name = 'a'\nprofile = 'slow'\n", "line 2"),
+            ("name = 'a'\n", "name = 'a'\ntrial-seconds = 0\n", "trial-seconds: a trial sends for 0.01 to"),
+            ("name = 'a'\n", "name = 'a'\nrepetitions = 0\n", "repetitions: one at least"),
         ];
         for (from, to, why) in cases {
             let text = good.replace(from, to);

@@ -91,6 +91,18 @@ pub struct Bed {
     pub links: [Link; 2],
     /// What keeps the tester's interfaces its own.
     controls: Vec<Box<dyn DeviceControl>>,
+    /// Whether the links are one, and go with this.
+    cable: bool,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.controls.clear();
+        if self.cable {
+            // All others go with the tester's namespaces.
+            let _ = sh(&format!("ip link del {}", self.links[0].tester));
+        }
+    }
 }
 
 impl Bed {
@@ -118,7 +130,28 @@ impl Bed {
             let steer = format!("echo {rps:x} > /sys/class/net/{router}/queues/rx-0/rps_cpus");
             super::lab::run(&["ip", "netns", "exec", NAMESPACE, "sh", "-c", &steer])?;
         }
-        Ok(Bed { links, controls: Vec::new() })
+        Ok(Bed { links, controls: Vec::new(), cable: false })
+    }
+
+    /// A cable between two of the tester's ports, and no router: for the self-test. It goes with the value.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn cable() -> Result<Bed, Failure> {
+        sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")?;
+        let mut links = [0, 1].map(Link::new);
+        for (n, link) in links.iter_mut().enumerate() {
+            link.tester = format!("c{n}");
+        }
+        // The other end takes what is sent to a router.
+        let [a, b] = &mut links;
+        (a.router_mac, b.router_mac) = (b.tester_mac, a.tester_mac);
+        let name = |l: &Link| format!("{} address {} numrxqueues 1 numtxqueues 1", l.tester, l.tester_mac);
+        sh(&format!("ip link add {} type veth peer name {}", name(a), name(b)))?;
+        for link in &links {
+            sh(&format!("ip link set {} up", link.tester))?;
+        }
+        Ok(Bed { links, controls: Vec::new(), cable: true })
     }
 
     /// The tester's ports.
@@ -126,6 +159,8 @@ impl Bed {
     /// # Errors
     /// When an interface cannot be had.
     pub fn ports(&mut self) -> Result<Vec<Port>, Failure> {
+        // Those of a trial before are given back first.
+        self.controls.clear();
         let mut ports = Vec::new();
         for link in &self.links {
             let (port, control) = link.open()?;
