@@ -60,8 +60,7 @@ fn routes_of_both_families_are_typed_the_same_way() {
         "ip route add 2001:db8:2::/48 via fe80::2 pg0",
         "ip route add 2001:db8:3::/48 via pg1",
         "ip route add 2001:db8:4::/48 via prohibit",
-        "ip route add 2001:db8:5::/48 via 2001:db8::2 weight 2",
-        "ip route add 2001:db8:5::/48 via fe80::2 pg1",
+        "ip route add 2001:db8:5::/48 via 2001:db8::2 weight 2 via fe80::2 pg1",
         "ip route add ::/0 table 7 via ip6-lookup-in-table 0",
     ];
     all.iter().for_each(|line| drop(cli.ok(line)));
@@ -79,7 +78,7 @@ fn routes_of_both_families_are_typed_the_same_way() {
         ("ip route add ::/0 via 2001:db8::1", "2001:db8::1", "router's own address on pg0"),
         ("ip route add ::/0 via ip4-lookup-in-table 7", "7", "by ip6-lookup-in-table"),
         ("ip route add ::/0 via ip6-lookup-in-table 0", "0", "look itself up again"),
-        ("ip route add fe80::/64 via pg0", "pg0", "is on every link"),
+        ("ip route add fe80::/64 via pg0", "fe80::/64", "is on every link"),
         ("ip route add fe80::5 via drop", "fe80::5", "is on every link"),
         ("ip route add 2001:db8::/129 via drop", "2001:db8::/129", "does not fit"),
     ] {
