@@ -250,6 +250,44 @@ fn an_address_that_another_has_is_not_used() {
 }
 
 #[test]
+fn hosts_take_prefixes_as_they_are_told_of_them() {
+    let Some((a, r, _b)) = cabled6() else { return };
+    let nd = "ip6 nd host-eth0 prefix";
+    let router = Router::start(
+        &r,
+        &format!(
+            "{TWO_PORTS6}{nd} 2001:db8::/64 3600 600\n{nd} 2001:db8:7::/64 7200 7200 no-autoconfig\n\
+             {nd} 2001:db8:8::/64 infinite off-link\n{nd} 2001:db8:9::/64 no-advertise\n"
+        ),
+    );
+    speaks6(&a);
+    let addresses = || a.run("ip -6 -o addr show dev eth0 scope global");
+    let line = |prefix: &str| addresses().lines().find(|l| l.contains(prefix)).unwrap_or("").to_string();
+    until("the host has addresses", LIMIT, || {
+        !line("2001:db8::").is_empty() && !line("2001:db8:8:").is_empty()
+    });
+    let lifetime = |line: &str, name: &str| -> u32 {
+        let mut words = line.split_whitespace().skip_while(|word| *word != name).skip(1);
+        words.next().and_then(|word| word.trim_end_matches("sec").parse().ok()).unwrap_or(0)
+    };
+    let first = line("2001:db8::");
+    assert!((3000..=3600).contains(&lifetime(&first, "valid_lft")), "{first}");
+    assert!((300..=600).contains(&lifetime(&first, "preferred_lft")), "{first}");
+    assert!(line("2001:db8:8:").contains("valid_lft forever preferred_lft forever"), "{}", addresses());
+    for none in ["2001:db8:7:", "2001:db8:9:"] {
+        assert!(line(none).is_empty(), "{}", addresses());
+    }
+    let routes = a.run("ip -6 route show dev eth0");
+    for (prefix, on_link) in [("2001:db8::/64", true), ("2001:db8:7::/64", true), ("2001:db8:8::/64", false)]
+    {
+        assert_eq!(routes.lines().any(|l| l.starts_with(prefix)), on_link, "{prefix}:\n{routes}");
+    }
+    // What is taken back goes back to what is usual.
+    router.ctl("ip6 nd host-eth0 no prefix 2001:db8::/64");
+    until("the host hears of it", LIMIT, || lifetime(&line("2001:db8::"), "valid_lft") > 3600);
+}
+
+#[test]
 fn hosts_configure_themselves_by_advertisements() {
     let Some((a, r, b)) = cabled6() else { return };
     address6(&b, "2001:db8:1::2/64", "2001:db8:1::1");

@@ -7,14 +7,14 @@ use std::net::Ipv6Addr;
 use wire::nd::Message;
 use wire::{ethertype, ipv6, mld, nd};
 
-use super::{Router, RouterError};
+use super::{InterfaceInfo, Router, RouterError};
 use crate::adjacency::ethernet;
 use crate::interface::Kind;
 use crate::ip::{Address, Prefix6};
 use crate::nd::advertiser::{self, Advertiser};
 use crate::nd::dad::{self, Dad};
 use crate::nd::listener::{self, Listener, Report};
-use crate::nd::{Advertisement, Standing};
+use crate::nd::{Advertisement, PrefixInformation, Standing};
 use crate::neighbor::Key;
 
 /// The protocols of all interfaces.
@@ -80,6 +80,13 @@ impl Router {
             self.nd.advertiser.handle(self.now, event);
         }
         Ok(())
+    }
+
+    /// What hosts on the link of an interface are told of prefixes; nothing if the router does not advertise itself there.
+    pub fn advertised_prefixes(&self, index: u32) -> Vec<PrefixInformation> {
+        let info = self.near.interfaces.get(index);
+        let says = info.and_then(|i| Some((i, i.advertisement.as_ref()?)));
+        says.map_or_else(Vec::new, |(info, says)| says.prefixes(networks(info)))
     }
 
     /// The groups that an interface has joined.
@@ -242,12 +249,9 @@ impl Router {
         let Some(says) = info.advertisement.as_ref().or(info.last_advertisement.as_ref()) else { return };
         // Routers are known by their link-local addresses (RFC 4861 section 6.1.2).
         let Some(from) = info.usable_link_local() else { return };
-        let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
-        let mut networks: Vec<Prefix6> = given.map(|a| a.prefix()).collect();
-        networks.dedup();
         let all = Ipv6Addr::from_bits(ipv6::ALL_NODES);
-        let packet = says.packet((from, all), info.mac, info.mtu, &networks, last);
-        self.send_to_group(index, ipv6::ALL_NODES, &packet);
+        let packets = says.packets((from, all), info.mac, info.mtu, networks(info), last);
+        packets.iter().for_each(|packet| self.send_to_group(index, ipv6::ALL_NODES, packet));
     }
 
     /// Sends a packet to a group on the link of an interface.
@@ -256,4 +260,10 @@ impl Router {
         let header = ethernet(ipv6::multicast_mac(group), info.mac, info.tags, ethertype::IPV6);
         self.send_to(0, interface, "interface-output", &[&header, packet].concat());
     }
+}
+
+/// The networks of an interface that hosts on its link are to hear of.
+fn networks(info: &InterfaceInfo) -> impl Iterator<Item = Prefix6> {
+    let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
+    given.map(|a| a.prefix())
 }
