@@ -95,7 +95,9 @@ impl Router {
     }
 
     fn counted_at(&self, index: u32) -> InterfaceTotals {
-        self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
+        let (drops, lowered) =
+            (self.blueprint.stats().drops_total(index), self.tables.mss_clamped.total(index));
+        self.tables.counters.totals(index, drops, lowered)
     }
 
     /// Whether the device that carries this interface is there and has a carrier; a loopback needs none.
