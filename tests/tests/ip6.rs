@@ -20,8 +20,10 @@ fn pings_of_all_sizes_pass_and_are_answered() {
     assert!(router.ctl("show ip6 neighbors").contains("2001:db8:1::2"));
     assert!(router.ctl("show ip6 fib 2001:db8:1::2").contains("2001:db8:1::2/128"));
     for target in ["2001:db8:1::2", "2001:db8::1"] {
-        let pinged = router.ctl(&format!("ping {target} repeat 3 interval 0.05"));
-        assert!(pinged.contains("3 sent, 3 received"), "{pinged}");
+        for size in [56, 3000, 65_527] {
+            let pinged = router.ctl(&format!("ping {target} size {size} repeat 3 interval 0.05"));
+            assert!(pinged.contains("3 sent, 3 received"), "{size}: {pinged}");
+        }
     }
 }
 
