@@ -147,6 +147,29 @@ fn what_ipv6_routes_there_are_is_shown() {
     cli.refused("show ip fib 2001:db8::1", "2001:db8::1");
     assert!(cli.ok("show ip6 table 0").starts_with("[0] table_id:0 ipv6-VRF:0\n"));
     assert!(cli.ok("show adjacency").contains("fe80::2"));
+    // Packets to a link-local address go by what the routes of their link say: those are shown, of each link.
+    cli.ok("enable ip6 interface pg1");
+    settle(&mut cli, 10);
+    let mut of_links = |address: &str| -> Vec<(String, String)> {
+        let all = cli.json(&format!("show ip6 fib {address}"));
+        let text = |route: &serde_json::Value, name| route[name].as_str().unwrap_or("").to_string();
+        all.as_array().unwrap().iter().map(|r| (text(r, "prefix"), text(r, "link"))).collect()
+    };
+    let routes = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+        list.iter().map(|(prefix, link)| (prefix.to_string(), link.to_string())).collect()
+    };
+    let whole = ("fe80::/10", "");
+    assert_eq!(of_links("fe80::2"), routes(&[whole, ("fe80::2/128", "pg0"), ("fe80::/64", "pg1")]));
+    assert_eq!(
+        of_links("fe80::ff:fe00:1"),
+        routes(&[whole, ("fe80::ff:fe00:1/128", "pg0"), ("fe80::/64", "pg1")])
+    );
+    assert_eq!(of_links("2001:db8::7"), routes(&[("2001:db8::/64", "")]));
+    let text = cli.ok("show ip6 fib fe80::2");
+    assert!(
+        text.starts_with("ipv6-VRF:0, fib_index:0\nfe80::/10\n") && text.contains("\nfe80::/64 on pg1\n"),
+        "{text}"
+    );
 }
 
 #[test]
