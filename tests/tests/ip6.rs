@@ -1,5 +1,7 @@
 //! IPv6 with Linux as the neighbour: forwarding, what is reported, Neighbor Discovery, router advertisements.
 
+use std::time::Duration;
+
 use scenarios::{Iperf, Ping, Routed6, TWO_PORTS6, address6, cabled6, echo, speaks6, traceroute};
 use testkit::netns::{Host, LIMIT};
 use testkit::process::until;
@@ -304,4 +306,29 @@ fn hosts_configure_themselves_by_advertisements() {
     // When it ceases, hosts hear of it.
     router.ctl("ip6 nd host-eth0 ra-suppress");
     until("the host has no default route", LIMIT, || !a.run("ip -6 route").contains("default via fe80::"));
+}
+
+#[test]
+fn hosts_hear_of_a_router_that_goes() {
+    let Some((a, r, _b)) = cabled6() else { return };
+    speaks6(&a);
+    let has_default = || a.run("ip -6 route").contains("default via fe80::");
+    for command in [Some("set interface state host-eth0 down"), Some("delete host-interface name eth0"), None]
+    {
+        let router = Router::start(&r, &format!("{TWO_PORTS6}ip6 nd host-eth0 no ra-suppress\n"));
+        until("the host has a default route", LIMIT, has_default);
+        let router = match command {
+            Some(command) => {
+                router.ctl(command);
+                Some(router)
+            }
+            None => {
+                router.stop();
+                None
+            }
+        };
+        // A carrier that is gone would have left the route where it is.
+        until("the host has no default route", Duration::from_secs(1), || !has_default());
+        router.into_iter().for_each(Router::stop);
+    }
 }

@@ -297,7 +297,8 @@ fn hosts_hear_of_the_router_if_they_are_to() {
 
 /// The router advertisements among frames: lifetime and prefixes.
 fn advertised(frames: &[Vec<u8>]) -> Vec<(u16, Vec<PrefixInformation>)> {
-    let said = frames.iter().filter_map(|frame| {
+    // Reports of groups are no messages of Neighbor Discovery, and have another header in front.
+    let said = frames.iter().filter(|frame| frame[20] == protocol::ICMPV6).filter_map(|frame| {
         let (_, _, Message::RouterAdvertisement(ra), options) = message(frame) else { return None };
         let prefix = |o| if let NdOption::Prefix(p) = o { Some(p) } else { None };
         Some((ra.lifetime, options.filter_map(prefix).collect()))
@@ -331,6 +332,51 @@ fn rfc4861_6_2_1_prefixes_are_told_of_as_the_operator_says() {
     assert_eq!(all.iter().map(|(_, told)| told.len()).collect::<Vec<_>>(), [32, 32, 7]);
     assert!(all.iter().all(|(lifetime, _)| *lifetime == 1800));
     assert!(frames.iter().all(|frame| frame.len() <= 14 + 1280));
+}
+
+#[test]
+fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
+    let mut lab = lab();
+    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
+    lab.pass(4000);
+    assert_eq!(advertised(&lab.sent(0)).len(), 1);
+    lab.router.cease_advertising(&[0, 1, 77]);
+    lab.run();
+    let (last, other) = (lab.sent(0), lab.sent(1));
+    assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, however short ago the last one was");
+    assert_eq!(advertised(&other), []);
+    lab.pass(60_000);
+    assert_eq!(lab.sent(0).len(), 0);
+    // It is one again when the link is back.
+    lab.router.set_admin(0, false).unwrap();
+    lab.router.set_admin(0, true).unwrap();
+    lab.pass(10_000);
+    assert!(
+        matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]),
+        "as soon as it has an address to say so from"
+    );
+    // Or when it has an address again, after it spoke no IPv6.
+    lab.pass(20_000);
+    lab.sent(0);
+    lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
+    lab.run();
+    assert!(matches!(advertised(&lab.sent(0))[..], [(0, _)]));
+    lab.router.set_ip6(0, true).unwrap();
+    lab.pass(10_000);
+    assert!(matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]));
+    lab.router.set_ip6(0, false).unwrap();
+    lab.run();
+    assert!(matches!(advertised(&lab.sent(0))[..], [(0, _)]));
+    lab.router.add_address(0, Address::new(own(0), 64)).unwrap();
+    lab.pass(60_000);
+    lab.sent(0);
+    // What is said already needs no repetition.
+    lab.router.set_advertisement(0, None).unwrap();
+    lab.pass(20_000);
+    assert_eq!(advertised(&lab.sent(0)).len(), 3);
+    lab.router.cease_advertising(&[0]);
+    lab.run();
+    assert_eq!(lab.sent(0).len(), 0);
 }
 
 #[test]
