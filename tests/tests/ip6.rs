@@ -1,5 +1,7 @@
 //! IPv6 with Linux as the neighbour: forwarding, what is reported, Neighbor Discovery, router advertisements.
 
+use std::time::Duration;
+
 use scenarios::{Iperf, Ping, Routed6, TWO_PORTS6, address6, cabled6, echo, speaks6, traceroute};
 use testkit::netns::{Host, LIMIT};
 use testkit::process::until;
@@ -20,8 +22,10 @@ fn pings_of_all_sizes_pass_and_are_answered() {
     assert!(router.ctl("show ip6 neighbors").contains("2001:db8:1::2"));
     assert!(router.ctl("show ip6 fib 2001:db8:1::2").contains("2001:db8:1::2/128"));
     for target in ["2001:db8:1::2", "2001:db8::1"] {
-        let pinged = router.ctl(&format!("ping {target} repeat 3 interval 0.05"));
-        assert!(pinged.contains("3 sent, 3 received"), "{pinged}");
+        for size in [56, 3000, 65_527] {
+            let pinged = router.ctl(&format!("ping {target} size {size} repeat 3 interval 0.05"));
+            assert!(pinged.contains("3 sent, 3 received"), "{size}: {pinged}");
+        }
     }
 }
 
@@ -250,6 +254,44 @@ fn an_address_that_another_has_is_not_used() {
 }
 
 #[test]
+fn hosts_take_prefixes_as_they_are_told_of_them() {
+    let Some((a, r, _b)) = cabled6() else { return };
+    let nd = "ip6 nd host-eth0 prefix";
+    let router = Router::start(
+        &r,
+        &format!(
+            "{TWO_PORTS6}{nd} 2001:db8::/64 3600 600\n{nd} 2001:db8:7::/64 7200 7200 no-autoconfig\n\
+             {nd} 2001:db8:8::/64 infinite off-link\n{nd} 2001:db8:9::/64 no-advertise\n"
+        ),
+    );
+    speaks6(&a);
+    let addresses = || a.run("ip -6 -o addr show dev eth0 scope global");
+    let line = |prefix: &str| addresses().lines().find(|l| l.contains(prefix)).unwrap_or("").to_string();
+    until("the host has addresses", LIMIT, || {
+        !line("2001:db8::").is_empty() && !line("2001:db8:8:").is_empty()
+    });
+    let lifetime = |line: &str, name: &str| -> u32 {
+        let mut words = line.split_whitespace().skip_while(|word| *word != name).skip(1);
+        words.next().and_then(|word| word.trim_end_matches("sec").parse().ok()).unwrap_or(0)
+    };
+    let first = line("2001:db8::");
+    assert!((3000..=3600).contains(&lifetime(&first, "valid_lft")), "{first}");
+    assert!((300..=600).contains(&lifetime(&first, "preferred_lft")), "{first}");
+    assert!(line("2001:db8:8:").contains("valid_lft forever preferred_lft forever"), "{}", addresses());
+    for none in ["2001:db8:7:", "2001:db8:9:"] {
+        assert!(line(none).is_empty(), "{}", addresses());
+    }
+    let routes = a.run("ip -6 route show dev eth0");
+    for (prefix, on_link) in [("2001:db8::/64", true), ("2001:db8:7::/64", true), ("2001:db8:8::/64", false)]
+    {
+        assert_eq!(routes.lines().any(|l| l.starts_with(prefix)), on_link, "{prefix}:\n{routes}");
+    }
+    // What is taken back goes back to what is usual.
+    router.ctl("ip6 nd host-eth0 no prefix 2001:db8::/64");
+    until("the host hears of it", LIMIT, || lifetime(&line("2001:db8::"), "valid_lft") > 3600);
+}
+
+#[test]
 fn hosts_configure_themselves_by_advertisements() {
     let Some((a, r, b)) = cabled6() else { return };
     address6(&b, "2001:db8:1::2/64", "2001:db8:1::1");
@@ -264,4 +306,29 @@ fn hosts_configure_themselves_by_advertisements() {
     // When it ceases, hosts hear of it.
     router.ctl("ip6 nd host-eth0 ra-suppress");
     until("the host has no default route", LIMIT, || !a.run("ip -6 route").contains("default via fe80::"));
+}
+
+#[test]
+fn hosts_hear_of_a_router_that_goes() {
+    let Some((a, r, _b)) = cabled6() else { return };
+    speaks6(&a);
+    let has_default = || a.run("ip -6 route").contains("default via fe80::");
+    for command in [Some("set interface state host-eth0 down"), Some("delete host-interface name eth0"), None]
+    {
+        let router = Router::start(&r, &format!("{TWO_PORTS6}ip6 nd host-eth0 no ra-suppress\n"));
+        until("the host has a default route", LIMIT, has_default);
+        let router = match command {
+            Some(command) => {
+                router.ctl(command);
+                Some(router)
+            }
+            None => {
+                router.stop();
+                None
+            }
+        };
+        // A carrier that is gone would have left the route where it is.
+        until("the host has no default route", Duration::from_secs(1), || !has_default());
+        router.into_iter().for_each(Router::stop);
+    }
 }

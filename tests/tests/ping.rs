@@ -41,6 +41,18 @@ fn a_packet_that_runs_out_of_hops_is_reported() {
 }
 
 #[test]
+fn the_router_pings_with_requests_of_any_size() {
+    let Some(Routed { router, .. }) = Routed::new() else { return };
+    for size in [0, 1472, 1473, 3000, 65_507] {
+        let said = router.ctl(&format!("ping 10.0.1.2 size {size} repeat 3 interval 0.05"));
+        assert!(
+            said.contains("3 sent, 3 received") && said.contains(&format!("{} bytes from", size + 8)),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn traceroute_sees_the_router() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
     for method in ["", "-I"] {

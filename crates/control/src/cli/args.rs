@@ -31,6 +31,8 @@ pub(super) struct Taken {
     pub(super) name: String,
     pub(super) value: Value,
     pub(super) span: Range<usize>,
+    /// In which round of a choice that may be made more than once; 0 if in none.
+    pub(super) round: u32,
 }
 
 /// The words of a command, by the names that its syntax gives them.
@@ -55,6 +57,13 @@ impl Args {
     /// Whether the keyword `name` (in full, however it was abbreviated), or an argument of that name, was given.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
+    }
+
+    /// The words of each round of the choice that may be made more than once, in order.
+    pub fn rounds(&self) -> Vec<Args> {
+        let rounds = self.taken.chunk_by(|one, next| one.round == next.round);
+        let rounds = rounds.filter(|words| words.first().is_some_and(|taken| taken.round > 0));
+        rounds.map(|words| Args { taken: words.to_vec(), ..self.clone() }).collect()
     }
 
     /// The keyword, in full, that follows the keyword `name`.

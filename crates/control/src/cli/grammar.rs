@@ -1,12 +1,13 @@
 //! The syntax in which commands are declared.
 //!
 //! ```text
-//! ip route add <prefix:prefix> {via <via:ip> [<interface:interface>] | drop} [table <table:u32>] [count <n:u32>]
+//! ip route add <prefix:prefix> [table <table:u32>] {via <via:ip> [<interface:interface>] | drop}... [count <n:u32>]
 //! ```
 //!
 //! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. Optional
 //! groups that stand side by side may come in any order, each at most once. Every optional group and every
-//! alternative must begin to consume something, so `[[a]]` is refused. Types:
+//! alternative must begin to consume something, so `[[a]]` is refused. `{… | …}...` is a choice that is made once or more
+//! often, and a command has one of these at most: its handler asks for the words of each [round](super::Args::rounds). Types:
 //!
 //! | type | takes | value |
 //! |---|---|---|
@@ -130,15 +131,20 @@ pub(super) enum Item {
     Leaf(Leaf),
     /// Exactly one of these.
     Choice(Vec<Seq>),
+    /// One of these, once or more often.
+    Rounds(Vec<Seq>),
     /// Each of these at most once, in any order.
     Optional(Vec<Seq>),
 }
+
+/// What stands behind a choice that may be made more than once.
+const AGAIN: &str = "...";
 
 /// Whether a sequence can match nothing.
 fn may_be_empty(seq: &[Item]) -> bool {
     seq.iter().all(|item| match item {
         Item::Leaf(_) => false,
-        Item::Choice(ways) => ways.iter().any(|way| may_be_empty(way)),
+        Item::Choice(ways) | Item::Rounds(ways) => ways.iter().any(|way| may_be_empty(way)),
         Item::Optional(_) => true,
     })
 }
@@ -146,6 +152,9 @@ fn may_be_empty(seq: &[Item]) -> bool {
 /// Reads a declaration. The error says what is wrong with it.
 pub(super) fn parse(syntax: &str) -> Result<Seq, String> {
     let symbols = split(syntax)?;
+    if symbols.iter().filter(|symbol| **symbol == AGAIN).count() > 1 {
+        return Err(format!("more than one '{AGAIN}': nobody could tell the rounds apart"));
+    }
     let mut rest = symbols.as_slice();
     let seq = sequence(&mut rest)?;
     if let Some(extra) = rest.first() {
@@ -190,7 +199,17 @@ fn sequence(rest: &mut &[&str]) -> Result<Seq, String> {
                     _ => seq.push(Item::Optional(group)),
                 }
             }
-            "{" => seq.push(Item::Choice(group(rest, "}")?)),
+            "{" => {
+                let ways = group(rest, "}")?;
+                seq.push(match rest.split_first() {
+                    Some((&AGAIN, after)) => {
+                        *rest = after;
+                        Item::Rounds(ways)
+                    }
+                    _ => Item::Choice(ways),
+                });
+            }
+            AGAIN => return Err(format!("'{AGAIN}' without '}}' before it")),
             _ => seq.push(Item::Leaf(leaf(symbol)?)),
         }
     }
@@ -242,6 +261,13 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_may_have_rounds() {
+        let seq = parse("a [{b|c}...] d").unwrap();
+        let rounds = Item::Rounds(vec![vec![keyword("b")], vec![keyword("c")]]);
+        assert_eq!(seq, [keyword("a"), Item::Optional(vec![vec![rounds]]), keyword("d")]);
+    }
+
+    #[test]
     fn arguments_have_types() {
         let seq = parse("x <n:u16> <if:interface> <s:node>").unwrap();
         let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
@@ -263,6 +289,9 @@ mod tests {
             ("a {b]", "']' where"),
             ("a [[b]]", "empty"),
             ("a {b | }", "empty"),
+            ("a ...", "without '}'"),
+            ("a [b] ...", "without '}'"),
+            ("a {b}... {c}...", "more than one"),
             ("a <b", "without"),
             ("a <b>", "lacks a type"),
             ("a <b:u7>", "unknown type"),

@@ -15,7 +15,7 @@ use net::ip::Address;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What is still to be matched: the groups of which each may come once, or the items, and what follows them.
+/// What is still to be matched: the items, the groups of which each may come once, or the next round, and what follows them.
 struct Rest<'g> {
     here: Here<'g>,
     next: Next<'g>,
@@ -29,6 +29,8 @@ type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
 enum Here<'g> {
     Items(&'g [Item]),
     Unordered(Vec<&'g [Item]>),
+    /// The round of this number is at its end, and another one may follow.
+    Round(&'g [Seq], u32),
 }
 
 /// One way to read the words so far.
@@ -96,11 +98,29 @@ fn each_item<'g>(items: &'g [Item], next: &Next<'g>, visit: &mut Visit<'_, 'g>) 
             let after = after();
             ways.iter().for_each(|way| each_item(way, &after, visit));
         }
+        Item::Rounds(ways) => each_round(ways, 1, &after(), visit),
         Item::Optional(groups) => {
             let groups: Vec<&[Item]> = groups.iter().map(Vec::as_slice).collect();
             each_unordered(&groups, &after(), visit);
         }
     }
+}
+
+/// One of `ways`, as the round of this number.
+fn each_round<'g>(ways: &'g [Seq], number: u32, next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
+    let end = Some(Rc::new(Rest { here: Here::Round(ways, number), next: next.clone() }));
+    ways.iter().for_each(|way| each_item(way, &end, visit));
+}
+
+/// The number of the round that an element is in which is followed by `next`; 0 if it is in none.
+fn round(mut next: &Next<'_>) -> u32 {
+    while let Some(rest) = next {
+        if let Here::Round(_, number) = rest.here {
+            return number;
+        }
+        next = &rest.next;
+    }
+    0
 }
 
 fn each_unordered<'g>(groups: &[&'g [Item]], next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
@@ -118,6 +138,10 @@ fn each_next<'g>(next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
         None => visit(None, &[], &None),
         Some(Rest { here: Here::Items(items), next }) => each_item(items, next, visit),
         Some(Rest { here: Here::Unordered(groups), next }) => each_unordered(groups, next, visit),
+        Some(Rest { here: Here::Round(ways, number), next }) => {
+            each_round(ways, number.saturating_add(1), next, visit);
+            each_next(next, visit);
+        }
     }
 }
 
@@ -216,7 +240,7 @@ pub(super) fn walk<'g>(
                     Leaf::Keyword(keyword) => (keyword, false),
                     Leaf::Arg { name, kind } => (name, *kind == Kind::Text),
                 };
-                let taken = Taken { name: name.clone(), value, span: token.span.clone() };
+                let taken = Taken { name: name.clone(), value, span: token.span.clone(), round: round(next) };
                 let taken = Some(Rc::new(Link { taken, before: state.taken.clone() }));
                 let went = if takes_rest { &mut ended } else { &mut found };
                 went.push(State { command: state.command, items, next: next.clone(), taken });

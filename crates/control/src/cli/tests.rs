@@ -38,7 +38,7 @@ const COMMANDS: &[&str] = &[
     "set interface ip address [del] <interface:interface> <address:address>",
     "set interface mtu <mtu:u16> <interface:interface>",
     "ip route add <prefix:prefix> [table <table:u32>] [{via <next-hop:ip> [<interface:interface>] | \
-     via <out:interface> | [via] drop | unreachable}] [count <n:u32>]",
+     via <out:interface> | [via] drop | unreachable}...] [count <n:u32>]",
     "create tap [id <id:u32>] [hw-addr <mac:mac>] [host-if-name <name:word>] [gso]",
     "packet-generator new <what:text>",
     "pcap trace [max <n:u64>] file <file:path>",
@@ -104,6 +104,37 @@ fn alternatives_share_their_beginning() {
         words,
         format!("{head} via next-hop=Ip(1.2.3.4) interface=Text(\"host-eth1\") count n=Number(3)")
     );
+}
+
+#[test]
+fn a_choice_is_made_more_than_once() {
+    let words =
+        run("ip route add 10.0.0.0/8 via 1.1.1.1 host-eth0 via 2.2.2.2 v host-eth1 drop count 2").unwrap();
+    let tail = "via next-hop=Ip(1.1.1.1) interface=Text(\"host-eth0\") via next-hop=Ip(2.2.2.2) via out=Text(\"host-eth1\") \
+                drop count n=Number(2)";
+    assert!(words.ends_with(tail), "{words}");
+    let mut registry = Registry::<Toy>::new();
+    registry.add("go [{north <n:u16> | south}...] [fast]", "Goes.", |toy, args| {
+        let rounds = args.rounds();
+        toy.log = rounds.iter().map(|a| format!("{:?} {}", a.get::<u16>("n"), a.has("south"))).collect();
+        match rounds.get(2) {
+            Some(third) => Err(third.fault("n", "too far")),
+            None => Ok(Output::none()),
+        }
+    });
+    let (registry, mut toy) = (Rc::new(registry), Toy::default());
+    registry.run(&mut toy, "go south north 7 fast", Call::default()).unwrap();
+    assert_eq!(toy.log, ["None true", "Some(7) false"]);
+    registry.run(&mut toy, "go fast", Call::default()).unwrap();
+    assert_eq!(toy.log, [""; 0]);
+    // A fault of a round marks the word in that round.
+    let error = registry.run(&mut toy, "go north 7 south north 7", Call::default()).map(|_| ()).unwrap_err();
+    assert_eq!(error.render(), format!("go north 7 south north 7\n{}^\ntoo far", " ".repeat(23)));
+    let next: Vec<String> =
+        registry.complete(&toy, "go south ", false).candidates.into_iter().map(|c| c.text).collect();
+    assert_eq!(next, ["north", "south", "fast", "<enter>"]);
+    let error = registry.run(&mut toy, "go fast north", Call::default()).map(|_| ()).unwrap_err();
+    assert!(error.render().contains("not complete"), "{}", error.render());
 }
 
 #[test]
@@ -303,6 +334,16 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
     for item in items {
         match item {
             Item::Choice(ways) => sentence(&ways[pick(ways.len())], pick, out),
+            Item::Rounds(ways) => {
+                for round in 1.. {
+                    let begin = out.len();
+                    sentence(&ways[pick(ways.len())], pick, out);
+                    out[begin..].iter_mut().for_each(|(_, taken)| taken.round = round);
+                    if pick(2) == 0 {
+                        break;
+                    }
+                }
+            }
             Item::Optional(groups) => {
                 let mut groups: Vec<_> = groups.iter().collect();
                 while !groups.is_empty() && pick(3) > 0 {
@@ -358,7 +399,7 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
 }
 
 fn word_of(word: String, name: &str, value: Value) -> (String, Taken) {
-    (word, Taken { name: name.into(), value, span: 0..0 })
+    (word, Taken { name: name.into(), value, span: 0..0, round: 0 })
 }
 
 fn quote_always(text: &str) -> String {

@@ -60,8 +60,7 @@ fn routes_of_both_families_are_typed_the_same_way() {
         "ip route add 2001:db8:2::/48 via fe80::2 pg0",
         "ip route add 2001:db8:3::/48 via pg1",
         "ip route add 2001:db8:4::/48 via prohibit",
-        "ip route add 2001:db8:5::/48 via 2001:db8::2 weight 2",
-        "ip route add 2001:db8:5::/48 via fe80::2 pg1",
+        "ip route add 2001:db8:5::/48 via 2001:db8::2 weight 2 via fe80::2 pg1",
         "ip route add ::/0 table 7 via ip6-lookup-in-table 0",
     ];
     all.iter().for_each(|line| drop(cli.ok(line)));
@@ -79,7 +78,7 @@ fn routes_of_both_families_are_typed_the_same_way() {
         ("ip route add ::/0 via 2001:db8::1", "2001:db8::1", "router's own address on pg0"),
         ("ip route add ::/0 via ip4-lookup-in-table 7", "7", "by ip6-lookup-in-table"),
         ("ip route add ::/0 via ip6-lookup-in-table 0", "0", "look itself up again"),
-        ("ip route add fe80::/64 via pg0", "pg0", "is on every link"),
+        ("ip route add fe80::/64 via pg0", "fe80::/64", "is on every link"),
         ("ip route add fe80::5 via drop", "fe80::5", "is on every link"),
         ("ip route add 2001:db8::/129 via drop", "2001:db8::/129", "does not fit"),
     ] {
@@ -148,6 +147,29 @@ fn what_ipv6_routes_there_are_is_shown() {
     cli.refused("show ip fib 2001:db8::1", "2001:db8::1");
     assert!(cli.ok("show ip6 table 0").starts_with("[0] table_id:0 ipv6-VRF:0\n"));
     assert!(cli.ok("show adjacency").contains("fe80::2"));
+    // Packets to a link-local address go by what the routes of their link say: those are shown, of each link.
+    cli.ok("enable ip6 interface pg1");
+    settle(&mut cli, 10);
+    let mut of_links = |address: &str| -> Vec<(String, String)> {
+        let all = cli.json(&format!("show ip6 fib {address}"));
+        let text = |route: &serde_json::Value, name| route[name].as_str().unwrap_or("").to_string();
+        all.as_array().unwrap().iter().map(|r| (text(r, "prefix"), text(r, "link"))).collect()
+    };
+    let routes = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+        list.iter().map(|(prefix, link)| (prefix.to_string(), link.to_string())).collect()
+    };
+    let whole = ("fe80::/10", "");
+    assert_eq!(of_links("fe80::2"), routes(&[whole, ("fe80::2/128", "pg0"), ("fe80::/64", "pg1")]));
+    assert_eq!(
+        of_links("fe80::ff:fe00:1"),
+        routes(&[whole, ("fe80::ff:fe00:1/128", "pg0"), ("fe80::/64", "pg1")])
+    );
+    assert_eq!(of_links("2001:db8::7"), routes(&[("2001:db8::/64", "")]));
+    let text = cli.ok("show ip6 fib fe80::2");
+    assert!(
+        text.starts_with("ipv6-VRF:0, fib_index:0\nfe80::/10\n") && text.contains("\nfe80::/64 on pg1\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Display, Write};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -19,6 +18,7 @@ use std::time::{Duration, Instant};
 use net::ip::IpPrefix;
 
 use super::long::{ForClient, SLICE, Unfinished};
+use super::route::branches;
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::config::NOWHERE;
@@ -28,18 +28,18 @@ use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
 const BATCH: usize = 256;
 const BATCHES: usize = 64;
 /// Bytes of a line at most.
-const LONGEST: u64 = 4096;
+const LONGEST: u64 = 8192;
 /// Faults that are told with their lines.
 const TOLD: usize = 10;
-/// What may follow a next hop, beside an interface.
-const FURTHER: [&str; 2] = ["table", "weight"];
+/// What may follow a next hop, beside an interface and ways to go nowhere.
+const FURTHER: [&str; 3] = ["table", "weight", "via"];
 /// How often it is asked whether there are more lines.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ip route load <file:path> [table <table:u16>] [via <next-hop:ip> [<interface:interface>]] [strict]",
+        "ip route load <file:path> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [strict]",
         "Add the routes of a file. A line is what follows \"ip route add\"; with \"via\" here, only its prefix counts. Lines that \
          cannot be added are told and passed over; with \"strict\" the first one ends it, and nothing is added.",
         load,
@@ -57,7 +57,7 @@ struct Line {
 struct Said {
     table: Option<u16>,
     prefix: IpPrefix,
-    branch: Branch,
+    branches: Vec<Branch>,
 }
 
 /// What the thread sends.
@@ -67,8 +67,9 @@ struct Batch {
     read: u64,
 }
 
-/// Makes a route of a line; `via` is where it goes if the line need not say so. `None` where there is nothing but a comment.
-fn parse(line: &str, via: Option<&Branch>) -> Option<Result<Said, String>> {
+/// Makes a route of a line; `via` is where it goes if the line need not say so, and empty if it has to. `None` where there is
+/// nothing but a comment.
+fn parse(line: &str, via: &[Branch]) -> Option<Result<Said, String>> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace().peekable();
     for word in ["ip", "route", "add"] {
@@ -78,41 +79,53 @@ fn parse(line: &str, via: Option<&Branch>) -> Option<Result<Said, String>> {
     Some(route_of(prefix, words, via))
 }
 
-fn route_of<'l>(
-    prefix: &str,
-    words: impl Iterator<Item = &'l str>,
-    via: Option<&Branch>,
-) -> Result<Said, String> {
+fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branch]) -> Result<Said, String> {
     let prefix = IpPrefix::exact(prefix)?;
-    if let Some(branch) = via {
-        return Ok(Said { table: None, prefix, branch: branch.clone() });
+    if !via.is_empty() {
+        return Ok(Said { table: None, prefix, branches: via.to_vec() });
     }
-    let (mut words, mut table, mut way, mut weight) = (words.peekable(), None, None, 1u8);
+    let (mut words, mut table, mut branches) = (words.peekable(), None, Vec::<Branch>::new());
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("something is missing behind \"{word}\""));
-        match word {
-            "table" => table = Some(number(value()?, 0..=u16::MAX)?),
-            "weight" => weight = number(value()?, 1..=u8::MAX)?,
-            "via" if way.is_none() => {
+        let mut value = || words.next().ok_or_else(|| missing(word));
+        let via = match word {
+            "table" => {
+                table = Some(number(value()?, 0..=u16::MAX)?);
+                continue;
+            }
+            "via" => {
                 let to = value()?;
-                way = Some(match to {
+                match to {
                     "ip4-lookup-in-table" => Via::Table(Family::V4, number(value()?, 0..=u16::MAX)?),
                     "ip6-lookup-in-table" => Via::Table(Family::V6, number(value()?, 0..=u16::MAX)?),
                     _ => match (nowhere(to), to.parse()) {
                         (Some(via), _) => via,
                         (None, Ok(hop)) => {
-                            Via::NextHop(hop, words.next_if(|w| !FURTHER.contains(w)).map(str::to_string))
+                            let name = |w: &&str| !FURTHER.contains(w) && nowhere(w).is_none();
+                            Via::NextHop(hop, words.next_if(name).map(str::to_string))
                         }
                         (None, Err(_)) => Via::Attached(to.to_string()),
                     },
-                });
+                }
             }
-            word if way.is_none() && nowhere(word).is_some() => way = nowhere(word),
-            _ => return Err(format!("\"{word}\" was not expected")),
-        }
+            word => nowhere(word).ok_or_else(|| format!("\"{word}\" was not expected"))?,
+        };
+        let weight = match via.shares() && words.next_if_eq(&"weight").is_some() {
+            true => number(words.next().ok_or_else(|| missing("weight"))?, 1..=u8::MAX)?,
+            false => 1,
+        };
+        let branch = Branch { via, weight };
+        branch.may_join(&branches).map_err(|e| format!("{branch}: {e}"))?;
+        branches.push(branch);
     }
-    let via = way.ok_or("it says nowhere to go: via NEXT-HOP, drop, unreachable …")?;
-    Ok(Said { table, prefix, branch: Branch { via, weight } })
+    if branches.is_empty() {
+        return Err("it says nowhere to go: via NEXT-HOP, drop, unreachable …".into());
+    }
+    Ok(Said { table, prefix, branches })
+}
+
+/// What is said of a line that ends too early.
+fn missing(word: &str) -> String {
+    format!("something is missing behind \"{word}\"")
 }
 
 /// A way to go nowhere, by its name.
@@ -126,7 +139,7 @@ fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T
 }
 
 /// Reads the file to its end, or as long as somebody wants its routes.
-fn read(file: File, via: Option<Branch>, to: &SyncSender<io::Result<Batch>>) {
+fn read(file: File, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
     let (mut file, mut number, mut read, mut end) = (BufReader::new(file), 0, 0, None);
     while end.is_none() {
         let mut lines = Vec::with_capacity(BATCH);
@@ -144,7 +157,7 @@ fn read(file: File, via: Option<Branch>, to: &SyncSender<io::Result<Batch>>) {
             let said = match std::str::from_utf8(&line) {
                 _ if end.is_some() => None,
                 Err(_) => Some(Err("it is no text".into())),
-                Ok(line) => parse(line, via.as_ref()),
+                Ok(line) => parse(line, via),
             };
             lines.extend(said.map(|said| Line { number, said }));
         }
@@ -171,10 +184,9 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let file = File::open(&path).map_err(|e| failed(&e))?;
     c.changes.must_be_free()?;
-    let hop = a.get::<IpAddr>("next-hop");
-    let via = hop.map(|ip| Branch { via: Via::NextHop(ip, a.get("interface")), weight: 1 });
+    let (via, _) = branches(a)?;
     let (send, batches) = sync_channel(BATCHES);
-    let work = move || read(file, via, &send);
+    let work = move || read(file, &via, &send);
     thread::Builder::new().name("volley_routes".into()).spawn(work).map_err(|e| failed(&e))?;
     let load = Load {
         file: path.display().to_string(),
@@ -229,10 +241,7 @@ impl Load {
             Some(Value::Route(there)) => Some(there.clone()),
             _ => None,
         };
-        let after = match &before {
-            Some(there) => Some(there.with(said.branch)),
-            None => Route::new(vec![said.branch]),
-        };
+        let after = Route::joined(before.as_ref(), &said.branches);
         self.added += 1;
         if before == after {
             return Ok(());
@@ -395,17 +404,18 @@ mod tests {
         let mut cli = Cli::new();
         cli.ok("ip table add 7");
         let text = "# two uplinks\n20.0.0.0/24 via 10.0.0.2 pg0 weight 2\n20.0.0.0/24 via 10.0.0.3\n\n\
+                    20.0.6.0/24 via 10.0.0.2 via pg1 weight 7 table 0 via 10.0.0.3 pg0\n\
                     ip route add 20.0.1.0/24 table 7 via drop # nobody\n20.0.2.0/24 prohibit\n\
                     20.0.3.0/24 via pg0\n20.0.4.0/24\tvia\tip4-lookup-in-table 7\n20.0.5.1 via 10.0.0.2\n\
                     2001:db8:9::/48 via fe80::2 pg0\n::/0 via ip6-lookup-in-table 7";
-        assert_eq!(load(&mut cli, text, "").unwrap(), "9 routes added\n");
+        assert_eq!(load(&mut cli, text, "").unwrap(), "10 routes added\n");
         let all = [
-            "20.0.0.0/24 via 10.0.0.2 pg0 weight 2",
-            "20.0.0.0/24 via 10.0.0.3",
+            "20.0.0.0/24 via 10.0.0.2 pg0 weight 2 via 10.0.0.3",
             "20.0.2.0/24 via prohibit",
             "20.0.3.0/24 via pg0",
             "20.0.4.0/24 via ip4-lookup-in-table 7",
             "20.0.5.1/32 via 10.0.0.2",
+            "20.0.6.0/24 via 10.0.0.2 via 10.0.0.3 pg0 via pg1 weight 7",
             "::/0 via ip6-lookup-in-table 7",
             "2001:db8:9::/48 via fe80::2 pg0",
             "20.0.1.0/24 table 7 via drop",
@@ -424,6 +434,9 @@ mod tests {
             "2 routes added\n"
         );
         assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2", "20.0.1.0/24 via 10.0.0.2"]);
+        let options = "via 10.0.0.3 weight 2 via 10.0.0.4 pg0";
+        assert_eq!(load(&mut cli, "20.0.2.0/24\n", options).unwrap(), "1 routes added\n");
+        assert_eq!(routes(&mut cli).last().unwrap(), "20.0.2.0/24 via 10.0.0.3 weight 2 via 10.0.0.4 pg0");
     }
 
     #[test]
@@ -466,7 +479,11 @@ mod tests {
             ("20.0.0.0/24 via", "something is missing behind \"via\""),
             ("20.0.0.0/24 via 10.0.0.2 weight 0", "not a number from 1 to 255"),
             ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "\"pg1\" was not expected"),
-            ("20.0.0.0/24 via drop via drop", "\"via\" was not expected"),
+            ("20.0.0.0/24 via drop via drop", "via drop: a path is there twice"),
+            ("20.0.0.0/24 via 10.0.0.2 drop", "via drop: only next hops and interfaces can share"),
+            ("20.0.0.0/24 via drop weight 2", "\"weight\" was not expected"),
+            ("20.0.0.0/24 via 10.0.0.2 weight", "something is missing behind \"weight\""),
+            ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: a path is there twice"),
             ("20.0.0.0/24 via 10.0.0.2 table 70000", "not a number from 0 to 65535"),
             ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
             ("20.0.0.0/24 via ip4-lookup-in-table", "something is missing"),
@@ -477,8 +494,8 @@ mod tests {
             assert!(said.contains(why), "{line}: {said}");
         }
         assert!(cli.refused("ip route load /nonexistent", "/nonexistent").contains("No such file"));
-        let long = format!("20.0.0.0/24 via 10.0.0.2\n{}\n", "x".repeat(5000));
-        assert!(load(&mut cli, &long, "strict").unwrap_err().contains("line 2 is longer than 4096 bytes"));
+        let long = format!("20.0.0.0/24 via 10.0.0.2\n{}\n", "x".repeat(9000));
+        assert!(load(&mut cli, &long, "strict").unwrap_err().contains("line 2 is longer than 8192 bytes"));
         assert_eq!(routes(&mut cli), [""; 0]);
         assert!(load(&mut cli, &long, "").unwrap_err().contains("what was before that is added"));
         assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2"]);

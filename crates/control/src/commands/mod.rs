@@ -146,6 +146,9 @@ impl Context {
     /// Completes what is under way, and gives every device back to the kernel.
     pub fn shut_down(&mut self) {
         self.end_capture();
+        // All at once: to wait for the workers takes as long for many as for one.
+        let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
+        self.system.router.cease_advertising(&all);
         let all: Vec<u32> =
             self.system.router.interfaces().filter(|i| i.parent == i.index).map(|i| i.index).collect();
         for index in all {

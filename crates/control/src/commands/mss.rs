@@ -90,12 +90,10 @@ impl Rows<Context> for Clamped {
             let lowered = router.tables().mss_clamped.read(i.index);
             for ((family, mss), lowered_packets) in Family::ALL.into_iter().zip([i.mss, i.mss6]).zip(lowered)
             {
-                let direction = match mss.clamping {
-                    Clamping::Off => continue,
-                    Clamping::Both => "both",
-                    one => one.word(),
-                };
-                let (interface, mss_bytes) = (i.name.clone(), mss.most);
+                if mss.clamping == Clamping::Off {
+                    continue;
+                }
+                let (interface, mss_bytes, direction) = (i.name.clone(), mss.most, mss.clamping.direction());
                 let family = family.word();
                 page.push(Clamp { interface, family, direction, mss_bytes, lowered_packets });
             }

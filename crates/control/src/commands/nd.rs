@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use net::ip::{Address, Prefix6};
 use net::nd::advertiser::Interval;
-use net::nd::{Advertisement, Preference};
+use net::nd::{Advertisement, BadAdvice, Preference, PrefixAdvice};
 
 use super::interface::change;
 use super::{Context, Output};
@@ -34,6 +35,21 @@ pub fn register(r: &mut Registry<Context>) {
             let lifetime = a.need("lifetime")?;
             advertise(c, a, |says| says.lifetime = lifetime)
         },
+    );
+    r.add(
+        "ip6 nd <interface:interface> prefix <prefix:prefix6> [{<valid:u32> <preferred:u32> | infinite | default}] \
+         [off-link] [no-onlink] [no-autoconfig] [no-advertise]",
+        "Say what hosts are told of a prefix: how long it is valid, and addresses made of it are preferred, in seconds; not that it is \
+         on the link (off-link or no-onlink), not to make addresses of it, or nothing. Networks of the interface are told of anyway, \
+         with the default.",
+        prefix,
+    );
+    // VPP passes over what else is said.
+    r.add(
+        "ip6 nd <interface:interface> no prefix <prefix:prefix6> [{<valid:u32> <preferred:u32> | infinite | default}] \
+         [off-link] [no-onlink] [no-autoconfig] [no-advertise]",
+        "Say no more of a prefix than that it is a network of the interface, if it is.",
+        no_prefix,
     );
     r.add(
         "ip6 nd <interface:interface> ra-preference {low | medium | high}",
@@ -84,9 +100,112 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     })
 }
 
+/// The prefix that a command is about.
+fn named(a: &Args) -> Result<Prefix6, CliError> {
+    let address: Address = a.need("prefix")?;
+    let prefix = address.of().map(|address: Address<Ipv6Addr>| address.prefix());
+    prefix.ok_or_else(|| a.fault("prefix", "hosts are told of IPv6 prefixes"))
+}
+
+fn prefix(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let (prefix, usual) = (named(a)?, PrefixAdvice::default());
+    let lifetime = |name: &str, usual| match a.has("infinite") {
+        true => PrefixAdvice::INFINITE,
+        false => a.get::<u32>(name).unwrap_or(usual),
+    };
+    let advice = PrefixAdvice {
+        advertised: !a.has("no-advertise"),
+        on_link: !a.has("off-link") && !a.has("no-onlink"),
+        autonomous: !a.has("no-autoconfig"),
+        valid: lifetime("valid", usual.valid),
+        preferred: lifetime("preferred", usual.preferred),
+    };
+    let about = |e| if e == BadAdvice::Lifetimes { "preferred" } else { "prefix" };
+    Advertisement::check(prefix, &advice).map_err(|e| a.fault(about(e), e.to_string()))?;
+    advertise(c, a, |says| _ = says.prefixes.insert(prefix, advice))
+}
+
+fn no_prefix(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+    let (prefix, name) = (named(a)?, a.need::<String>("interface")?);
+    let says = c.store.interface(&name).and_then(|i| i.advertisement.as_ref());
+    if !says.is_some_and(|says| says.prefixes.contains_key(&prefix)) {
+        return Err(a.fault("prefix", format!("nothing was said of {prefix} on {name}")));
+    }
+    advertise(c, a, |says| _ = says.prefixes.remove(&prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::Cli;
+
+    #[test]
+    fn what_hosts_are_told_of_prefixes_is_configured_and_kept() {
+        let mut cli = Cli::new();
+        cli.ok("set interface ip address pg0 2001:db8::1/64");
+        // As typed, and as shown.
+        let mut lines = [
+            ("prefix 2001:db8::/64 3600 600 no-autoconfig", "prefix 2001:db8::/64 3600 600 no-autoconfig"),
+            ("prefix 2001:db8:1::77/64 default", "prefix 2001:db8:1::/64"),
+            (
+                "prefix 2001:db8:2::/64 infinite no-onlink no-advertise",
+                "prefix 2001:db8:2::/64 infinite off-link no-advertise",
+            ),
+            ("prefix 2001:db8:3::/48 4294967295 0 off-link", "prefix 2001:db8:3::/48 4294967295 0 off-link"),
+            ("prefix 2001:db8:4::/64 2592000 604800", "prefix 2001:db8:4::/64"),
+        ];
+        lines.iter().for_each(|(line, _)| drop(cli.ok(&format!("ip6 nd pg0 {line}"))));
+        let config = cli.ok("show config");
+        let shown: Vec<&str> = config.lines().filter_map(|l| l.strip_prefix("ip6 nd pg0 prefix ")).collect();
+        lines.sort_by_key(|(_, shown)| shown.contains("/64"));
+        assert_eq!(shown.len(), lines.len(), "{config}");
+        for (_, line) in lines {
+            assert!(config.contains(&format!("ip6 nd pg0 {line}\n")), "{line} is not in\n{config}");
+        }
+        let yaml = cli.ok("show config yaml");
+        for line in [
+            "\"2001:db8::/64\": { valid: 3600, preferred: 600, autoconfig: false }",
+            "\"2001:db8:1::/64\": {}",
+            "\"2001:db8:2::/64\": { valid: infinite, preferred: infinite, on-link: false, advertise: false }",
+            "\"2001:db8:3::/48\": { valid: infinite, preferred: 0, on-link: false }",
+        ] {
+            assert!(yaml.contains(&format!("        {line}\n")), "{line} is not in\n{yaml}");
+        }
+        let told = cli.ok("show ip6 interface pg0");
+        for line in [
+            "  advertises itself every 200 to 600 s, a default router for 1800 s\n",
+            "    2001:db8::/64: valid 3600 s, preferred 600 s, on-link\n",
+            "    2001:db8:1::/64: valid 2592000 s, preferred 604800 s, on-link, autoconfig\n",
+            "    2001:db8:3::/48: valid infinite, preferred 0 s\n",
+        ] {
+            assert!(told.contains(line), "{line} is not in\n{told}");
+        }
+        assert!(!told.contains("2001:db8:2::/64"), "{told}");
+        let prefixes = &cli.json("show ip6 interface pg0")[0]["advertises"]["prefixes"];
+        assert_eq!(
+            (&prefixes[0]["valid_seconds"], &prefixes[0]["autonomous"]),
+            (&3600.into(), &false.into()),
+            "{prefixes}"
+        );
+        cli.ok("ip6 nd pg0 no prefix 2001:db8::/64 3600 600 no-autoconfig");
+        assert!(cli.ok("show ip6 interface pg0").contains("    2001:db8::/64: valid 2592000 s"));
+        cli.ok("config rollback");
+        assert_eq!(cli.ok("show config"), config);
+        for (line, place, why) in [
+            ("prefix 2001:db8::/64 600 3600", "3600", "longer than they are valid"),
+            ("prefix fe80::/64", "fe80::/64", "link-local"),
+            ("prefix ff05::/16", "ff05::/16", "multicast"),
+            ("prefix ::/0", "::/0", "1 to 128 bits"),
+            ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
+            ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),
+            ("prefix 2001:db8::/64 4294967296 1", "4294967296", "does not fit"),
+            ("no prefix 2001:db8:9::/64", "2001:db8:9::/64", "nothing was said of it"),
+        ] {
+            let told = cli.refused(&format!("ip6 nd pg0 {line}"), place);
+            assert!(told.contains(why.trim_end_matches(" it")), "{line}: {told}");
+        }
+        cli.refused("ip6 nd pg1 no prefix 2001:db8::/64", "2001:db8::/64");
+        assert!(!cli.ok("show config").contains("ip6 nd pg1"), "a word too much switches nothing on");
+    }
 
     #[test]
     fn advertisements_are_configured_and_kept() {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use net::ip::{Address, IpPrefix};
+use net::ip::{Address, BadPaths, IpPrefix};
 
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, table};
@@ -14,10 +14,10 @@ use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
 
-/// A prefix, and in any order what may follow it.
-const ROUTE: &str = "<prefix:prefix> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] | \
-     via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | via {ip4-lookup-in-table | ip6-lookup-in-table} <other:u16>}] \
-     [count <n:u32>]";
+/// A prefix, and in any order what may follow it; VPP has the count before it.
+const ROUTE: &str = "[count <of:u32>] <prefix:prefix> [table <table:u16>] \
+     [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
+     via {ip4-lookup-in-table | ip6-lookup-in-table} <other:u16>}...] [count <n:u32>]";
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -33,17 +33,18 @@ pub fn register(r: &mut Registry<Context>) {
     }
     r.add(
         &format!("ip route add {ROUTE}"),
-        "Add a route, or N routes for consecutive prefixes. One that is there already gets one more path to share its flows with.",
+        "Add a route, or N routes for consecutive prefixes. Several paths share its flows; one that is there already gets these \
+         besides those that it has.",
         |c, a| change(c, a, Deed::Add),
     );
     r.add(
         &format!("ip route replace {ROUTE}"),
-        "Give a route this path instead of those that it has, or N routes for consecutive prefixes; add what is not there.",
+        "Give a route these paths instead of those that it has, or N routes for consecutive prefixes; add what is not there.",
         |c, a| change(c, a, Deed::Replace),
     );
     r.add(
         &format!("ip route del {ROUTE}"),
-        "Remove a route, or one path of it, or the same of N routes for consecutive prefixes.",
+        "Remove a route, or some paths of it, or the same of N routes for consecutive prefixes.",
         |c, a| change(c, a, Deed::Remove),
     );
 }
@@ -88,44 +89,86 @@ fn via(a: &Args) -> Option<Via> {
     words.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
 }
 
-/// The argument that a refusal of this route is about.
-fn concerned(c: &Context, a: &Args, via: Option<&Via>) -> &'static str {
-    let table = table(a, "table");
+/// The word that says where a path goes.
+fn place(via: &Via) -> &'static str {
     match via {
-        _ if table != 0 && c.store.get(&Key::Table(table)).is_none() => "table",
-        Some(Via::NextHop(..)) => "next-hop",
-        Some(Via::Attached(_)) => "out",
-        Some(Via::Table(..)) => "other",
-        _ => "prefix",
+        Via::NextHop(..) => "next-hop",
+        Via::Attached(_) => "out",
+        Via::Table(..) => "other",
+        Via::Drop => "drop",
+        Via::Unreachable => "unreachable",
+        Via::Prohibit => "prohibit",
+    }
+}
+
+/// The paths that a command names, each with its words; those of "ip route load", too.
+///
+/// # Errors
+/// A weight that is none, or paths that cannot be those of one route.
+pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
+    let (mut branches, rounds) = (Vec::new(), a.rounds());
+    for words in &rounds {
+        let Some(via) = via(words) else { continue };
+        let weight = u8::try_from(words.get::<u16>("weight").unwrap_or(1)).ok().filter(|w| *w > 0);
+        let weight = weight.ok_or_else(|| words.fault("weight", BadPaths::NoWeight.to_string()))?;
+        let branch = Branch { via, weight };
+        branch.may_join(&branches).map_err(|e| words.fault(place(&branch.via), e.to_string()))?;
+        branches.push(branch);
+    }
+    Ok((branches, rounds))
+}
+
+/// The error about the word that this refusal of a route is about.
+fn about(
+    e: CliError,
+    c: &Context,
+    a: &Args,
+    prefix: IpPrefix,
+    (branches, rounds): (&[Branch], &[Args]),
+) -> CliError {
+    let table = table(a, "table");
+    if table != 0 && c.store.get(&Key::Table(table)).is_none() {
+        return a.about("table", e);
+    }
+    let misfit = Route::misfit(branches, table, prefix, &c.store.snapshot().view());
+    let at = misfit.and_then(|n| Some((branches.get(n)?, rounds.get(n)?)));
+    match at {
+        Some((branch, words)) => words.about(place(&branch.via), e),
+        None => a.about("prefix", e),
     }
 }
 
 fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
-    let (prefix, via) = (a.need::<Address>("prefix")?.network(), via(a));
-    let weight = u8::try_from(a.get::<u16>("weight").unwrap_or(1)).ok().filter(|w| *w > 0);
-    let weight = weight.ok_or_else(|| a.fault("weight", "the weight of a path is 1 to 255"))?;
-    if deed != Deed::Remove && via.is_none() {
+    let prefix = a.need::<Address>("prefix")?.network();
+    let (branches, rounds) = branches(a)?;
+    if deed != Deed::Remove && branches.is_empty() {
         return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
     }
-    let of = a.get::<u32>("n").unwrap_or(1);
+    let count = if a.has("of") { "of" } else { "n" };
+    if a.has("of") && a.has("n") {
+        return Err(a.fault("n", "the count is said twice"));
+    }
+    let of = a.get::<u32>(count).unwrap_or(1);
     let there_are = prefix.from_here_on();
     if of == 0 || u128::from(of) > there_are {
         let len = prefix.len();
         let message =
             format!("a count from {prefix} on is 1 to {there_are}: there are no more prefixes of {len} bits");
-        return Err(a.fault("n", message));
+        return Err(a.fault(count, message));
     }
-    let about = if deed == Deed::Remove { "prefix" } else { concerned(c, a, via.as_ref()) };
-    let branch = via.map(|via| Branch { via, weight });
-    let mut work = Work::new(c, table(a, "table"), prefix, of, branch, deed);
+    let about = |e, c: &Context| match deed {
+        Deed::Remove => a.about("prefix", e),
+        _ => about(e, c, a, prefix, (&branches, &rounds)),
+    };
+    let mut work = Work::new(c, table(a, "table"), prefix, of, branches.clone(), deed);
     if of > 1 && c.has_abandoned() {
         // What another one left half-done is undone first, in slices.
         return Ok(Output::job(ForClient::new(work, c)));
     }
     // What is wrong with all of them is wrong with the first.
-    c.changes.must_be_free().map_err(|e| a.about(about, e))?;
+    c.changes.must_be_free().map_err(|e| about(e, c))?;
     c.finish_abandoned();
-    work.one(c).map_err(|e| a.about(about, e))?;
+    work.one(c).map_err(|e| about(e, c))?;
     if of > 1 {
         return Ok(Output::job(ForClient::new(work, c)));
     }
@@ -148,8 +191,8 @@ struct Work {
     table: u16,
     first: IpPrefix,
     of: u32,
-    /// The path that they get or lose; all that they have, if none is said.
-    branch: Option<Branch>,
+    /// The paths that they get or lose; all that they have, if none is said.
+    branches: Vec<Branch>,
     deed: Deed,
     done: u32,
     /// How many had other paths before.
@@ -163,9 +206,9 @@ struct Work {
 }
 
 impl Work {
-    fn new(c: &Context, table: u16, first: IpPrefix, of: u32, branch: Option<Branch>, deed: Deed) -> Work {
+    fn new(c: &Context, table: u16, first: IpPrefix, of: u32, branches: Vec<Branch>, deed: Deed) -> Work {
         let (_beside, before) = (c.changes.beside(), Vec::new());
-        Work { table, first, of, branch, deed, done: 0, had_others: 0, before, failed: None, _beside }
+        Work { table, first, of, branches, deed, done: 0, had_others: 0, before, failed: None, _beside }
     }
 
     /// The route number `n` of those that there are.
@@ -187,16 +230,23 @@ impl Work {
     /// What becomes of a route that is this now.
     ///
     /// # Errors
-    /// When it has not the path that it is to lose.
+    /// When it has not the paths that it is to lose.
     fn after(&self, before: Option<&Route>, key: &Key) -> Result<Option<Route>, CliError> {
-        match (self.deed, &self.branch, before) {
-            (Deed::Remove, Some(branch), Some(there)) => there.without(&branch.via).ok_or_else(|| {
-                let prefix = if let Key::Route(_, prefix) = key { prefix.to_string() } else { String::new() };
-                CliError::new(format!("the route for {prefix} goes {there}; nothing was removed"))
-            }),
-            (Deed::Add, Some(branch), Some(there)) => Ok(Some(there.with(branch.clone()))),
-            (Deed::Add | Deed::Replace, Some(branch), _) => Ok(Route::new(vec![branch.clone()])),
-            _ => Ok(None),
+        match (self.deed, before) {
+            (Deed::Remove, Some(there)) if !self.branches.is_empty() => {
+                let mut left = Some(there.clone());
+                for branch in &self.branches {
+                    left = left.and_then(|route| route.without(&branch.via)).ok_or_else(|| {
+                        let prefix =
+                            if let Key::Route(_, prefix) = key { prefix.to_string() } else { String::new() };
+                        CliError::new(format!("the route for {prefix} goes {there}; nothing was removed"))
+                    })?;
+                }
+                Ok(left)
+            }
+            (Deed::Remove, _) => Ok(None),
+            (Deed::Add, there) => Ok(Route::joined(there, &self.branches)),
+            (Deed::Replace, _) => Ok(Route::joined(None, &self.branches)),
         }
     }
 

@@ -148,7 +148,7 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
         told,
         "10.1.0.0/16 has 2 paths now, which share its flows: via 10.0.0.2 and via 10.0.0.3 weight 3\n"
     );
-    assert_eq!(routes(&mut cli), ["via 10.0.0.2", "via 10.0.0.3 weight 3"]);
+    assert_eq!(routes(&mut cli), ["via 10.0.0.2 via 10.0.0.3 weight 3"]);
     let shown = cli.json("show ip fib 10.1.0.0/16");
     let ways = &shown[0]["sources"][0]["ways"];
     assert_eq!((&ways[0]["parts"], &ways[1]["parts"]), (&64.into(), &192.into()));
@@ -160,7 +160,7 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
     assert!(whole.contains(yaml), "{whole}");
     // A weight changes; a path goes; the last one takes the route with it.
     cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3");
-    assert_eq!(routes(&mut cli), ["via 10.0.0.2", "via 10.0.0.3"]);
+    assert_eq!(routes(&mut cli), ["via 10.0.0.2 via 10.0.0.3"]);
     let refused = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.4", "10.1.0.0/16");
     assert!(refused.contains("goes via 10.0.0.2 and via 10.0.0.3; nothing was removed"), "{refused}");
     cli.ok("ip route del 10.1.0.0/16 via 10.0.0.2");
@@ -176,6 +176,78 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
     assert_eq!(routes(&mut cli), [""; 0]);
     cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 256", "256");
     cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 0", "0");
+}
+
+#[test]
+fn several_paths_are_one_command() {
+    let mut cli = Cli::new();
+    let routes = |cli: &mut Cli, prefix: &str| -> Vec<String> {
+        let (config, begin) = (cli.ok("show config"), format!("ip route add {prefix} "));
+        config.lines().filter_map(|l| l.strip_prefix(&begin)).map(str::to_string).collect()
+    };
+    let all = "via 10.0.0.2 weight 3 via 10.0.0.3 pg0 via pg1 weight 7";
+    let told = cli.ok(&format!("ip route add 10.1.0.0/16 {all}"));
+    assert_eq!((told.as_str(), routes(&mut cli, "10.1.0.0/16")), ("", vec![all.to_string()]));
+    // In another order it is the same.
+    assert_eq!(
+        cli.ok("ip route add 10.1.0.0/16 via pg1 weight 7 via 10.0.0.3 pg0 via 10.0.0.2 weight 3"),
+        ""
+    );
+    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.4 via 10.0.0.2");
+    assert!(told.starts_with("10.1.0.0/16 has 4 paths now"), "{told}");
+    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.4 via pg1");
+    assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.2 via 10.0.0.3 pg0"]);
+    // All or nothing: it has one of them only.
+    let told = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.2 via 10.0.0.9", "10.1.0.0/16");
+    assert!(told.contains("nothing was removed"), "{told}");
+    cli.ok("ip route replace 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
+    assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.5 via 10.0.0.6"]);
+    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
+    assert_eq!(routes(&mut cli, "10.1.0.0/16"), [""; 0]);
+    cli.ok("ip route add 10.1.0.0/16 via drop");
+    cli.ok("ip route add 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
+    assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.5 via 10.0.0.6"]);
+    cli.ok("ip route add 2001:db8:1::/48 via fe80::2 pg0 via fe80::2 pg1 weight 2");
+    assert_eq!(routes(&mut cli, "2001:db8:1::/48"), ["via fe80::2 pg0 via fe80::2 pg1 weight 2"]);
+    // As VPP has it, and as it was here.
+    cli.ok("ip route add count 2 20.0.0.0/24 via 10.0.0.2 via 10.0.0.3");
+    cli.ok("ip route add 20.0.2.0/24 via 10.0.0.2 via 10.0.0.3 count 2");
+    for n in 0..4 {
+        assert_eq!(routes(&mut cli, &format!("20.0.{n}.0/24")), ["via 10.0.0.2 via 10.0.0.3"]);
+    }
+    cli.ok("ip route del count 4 20.0.0.0/24 via 10.0.0.2");
+    assert_eq!(routes(&mut cli, "20.0.3.0/24"), ["via 10.0.0.3"]);
+}
+
+#[test]
+fn of_several_paths_the_one_at_fault_is_marked() {
+    let mut cli = Cli::new();
+    for (paths, place, why) in [
+        ("via 10.0.0.2 drop", "drop", "only next hops and interfaces can share"),
+        ("prohibit via 10.0.0.2", "10.0.0.2", "only next hops and interfaces can share"),
+        ("via pg0 via ip4-lookup-in-table 7", "7", "only next hops and interfaces can share"),
+        ("via 10.0.0.2 weight 2 via 10.0.0.2", "10.0.0.2", "a path is there twice"),
+        ("via pg0 weight 2 via pg1 weight 0", "0", "1 to 255"),
+        ("via 10.0.0.2 via 10.0.0.1 via 10.0.0.3", "10.0.0.1", "the router's own address"),
+        ("via 10.0.0.2 via 2001:db8::1", "2001:db8::1", "it is no IPv4 address"),
+        ("via 10.0.0.2 via pg9", "pg9", "'pg9' does not fit here"),
+        ("table 9 via 10.0.0.2 via 10.0.0.3", "9", "no table 9"),
+    ] {
+        let told = cli.refused(&format!("ip route add 20.1.0.0/16 {paths}"), place);
+        assert!(told.contains(why), "{paths}: {told}");
+    }
+    let told = cli.refused("ip route add count 2 20.1.0.0/24 via 10.0.0.2 count 3", "3");
+    assert!(told.contains("said twice"), "{told}");
+    let paths = |n: u32| (0..n).map(|n| format!(" via 10.0.0.{}", n + 2)).collect::<String>();
+    // Of a long line the end is shown.
+    let told = cli.run(&format!("ip route add 20.1.0.0/16{}", paths(65))).unwrap_err().render();
+    assert!(
+        told.contains("via 10.0.0.66\n") && told.ends_with("^^^^^^^^^\na route has 64 paths at most"),
+        "{told}"
+    );
+    cli.ok(&format!("ip route add 20.1.0.0/16{}", paths(64)));
+    let told = cli.refused("ip route add 20.1.0.0/16 via 10.0.0.99", "20.1.0.0/16");
+    assert!(told.contains("64 paths at most"), "{told}");
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! What the router says of itself to the hosts on a link.
 
-use net::nd::{Advertisement, Preference};
+use net::ip::Prefix6;
+use net::nd::{Advertisement, Preference, PrefixAdvice};
+
+use super::{Refused, refuse};
+
+/// The word for a lifetime without end.
+pub(crate) const INFINITE: &str = "infinite";
 
 /// The words for how much a router wants to be preferred.
 pub(crate) const PREFERENCES: [(&str, Preference); 3] =
@@ -9,6 +15,36 @@ pub(crate) const PREFERENCES: [(&str, Preference); 3] =
 /// The word for one.
 pub(crate) fn word(preference: Preference) -> &'static str {
     PREFERENCES.into_iter().find(|(_, p)| *p == preference).map_or("medium", |(word, _)| word)
+}
+
+/// A lifetime in seconds, as the commands have it.
+pub(crate) fn lifetime(seconds: u32) -> String {
+    if seconds == PrefixAdvice::INFINITE { INFINITE.into() } else { seconds.to_string() }
+}
+
+pub(super) fn validate(a: &Advertisement) -> Result<(), Refused> {
+    let bad = a.prefixes.iter().find_map(|(p, advice)| Some((p, Advertisement::check(*p, advice).err()?)));
+    bad.map_or(Ok(()), |(prefix, why)| refuse(format!("{prefix}: {why}")))
+}
+
+/// The words that say this of a prefix.
+fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
+    let usual = PrefixAdvice::default();
+    let mut words = format!("prefix {prefix}");
+    match (advice.valid, advice.preferred) {
+        (valid, preferred) if (valid, preferred) == (usual.valid, usual.preferred) => {}
+        (PrefixAdvice::INFINITE, PrefixAdvice::INFINITE) => words += " infinite",
+        // A number in both places, whatever it means.
+        (valid, preferred) => words += &format!(" {valid} {preferred}"),
+    }
+    for (said, word) in [
+        (!advice.on_link, " off-link"),
+        (!advice.autonomous, " no-autoconfig"),
+        (!advice.advertised, " no-advertise"),
+    ] {
+        words += if said { word } else { "" };
+    }
+    words
 }
 
 /// The commands that would say the same on the interface `name`.
@@ -27,5 +63,6 @@ pub(super) fn dump(name: &str, a: &Advertisement) -> Vec<String> {
         words.push(format!("ra-preference {}", word(a.preference)));
     }
     words.extend(a.dns.iter().map(|server| format!("ra-dns {server}")));
+    words.extend(a.prefixes.iter().map(|(prefix, advice)| prefix_words(*prefix, advice)));
     words.into_iter().map(|words| format!("ip6 nd {name} {words}")).collect()
 }

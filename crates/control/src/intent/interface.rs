@@ -162,6 +162,7 @@ impl Interface {
             }
         }
         super::receive::validate(self)?;
+        self.advertisement.as_deref().map_or(Ok(()), super::advertisement::validate)?;
         self.mtu.map_or(Ok(()), check_mtu)?;
         let given = super::list(view.get(&Key::Addresses(name.into())));
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;

@@ -39,7 +39,7 @@ use net::router::RouterError;
 
 pub use abilities::Abilities;
 pub use address::{FIRST, LAST};
-pub(crate) use advertisement::{PREFERENCES, word as preference_word};
+pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime, word as preference_word};
 pub use family::{Family, OfFamily};
 pub use interface::{Interface, Spec, VLANS, can_be_name};
 pub use journal::{Entry, Journal, Way};

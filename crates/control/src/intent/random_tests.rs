@@ -9,8 +9,8 @@ use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
-use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, Urpf};
-use net::nd::Advertisement;
+use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, Prefix6, Urpf};
+use net::nd::{Advertisement, PrefixAdvice};
 use net::router::{Receive, ReceiveQueue, Router};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -152,10 +152,10 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
     let mss = [mss.clone(), mss];
     let urpf6 = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
-    let advertisement = prop::option::weighted(0.2, (any::<bool>(), 0u16..9));
+    let advertisement = prop::option::weighted(0.2, (any::<bool>(), 0u16..9, advice()));
     let advertisement = advertisement.prop_map(|some| {
-        some.map(|(managed, lifetime)| {
-            Box::new(Advertisement { managed, lifetime, ..Advertisement::default() })
+        some.map(|(managed, lifetime, prefixes)| {
+            Box::new(Advertisement { managed, lifetime, prefixes, ..Advertisement::default() })
         })
     });
     let rare = || prop::bool::weighted(0.2);
@@ -253,6 +253,24 @@ fn via(family: Family) -> impl Strategy<Value = Via> {
         1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
         1 => (0u16..3).prop_map(move |t| Via::Table(family, t)),
     ]
+}
+
+/// What hosts are told of prefixes, some of which interfaces have.
+fn advice() -> impl Strategy<Value = BTreeMap<Prefix6, PrefixAdvice>> {
+    let prefix = (0u128..4, prop::sample::select(vec![48, 64]));
+    let prefix =
+        prefix.prop_map(|(n, len)| Prefix6::new(Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64), len));
+    let lifetime = || prop::sample::select(vec![0, 1, 600_000, PrefixAdvice::INFINITE]);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let advice = (flags, lifetime(), lifetime());
+    let advice = advice.prop_map(|((advertised, on_link, autonomous), one, other)| PrefixAdvice {
+        advertised,
+        on_link,
+        autonomous,
+        valid: one.max(other),
+        preferred: one.min(other),
+    });
+    prop::collection::btree_map(prefix, advice, 0..3)
 }
 
 /// One path, or several, which may not go together.

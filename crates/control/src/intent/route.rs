@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use net::ip::{IpPrefix, Path, PathList, Weighted};
+use net::ip::{BadPaths, IpPrefix, MAX_WAYS, Path, PathList, Weighted};
 
 use super::address::{FIRST, LAST, is_link_local};
 use super::{Family, Key, Refused, Value, View, no_table, refuse};
@@ -89,6 +89,22 @@ impl From<Via> for Route {
     }
 }
 
+impl Branch {
+    /// Whether a route may have it beside these, which may be together themselves.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_join(&self, others: &[Branch]) -> Result<(), BadPaths> {
+        match others {
+            [] => Ok(()),
+            _ if others.iter().any(|other| other.via == self.via) => Err(BadPaths::Twice),
+            _ if !others.iter().chain([self]).all(|one| one.via.shares()) => Err(BadPaths::Alone),
+            _ if others.len() >= MAX_WAYS => Err(BadPaths::TooMany),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Route {
     /// One with these paths, each once; `None` without any.
     pub fn new(mut paths: Vec<Branch>) -> Option<Route> {
@@ -125,10 +141,23 @@ impl Route {
         Route::new(paths).unwrap_or_else(|| Route::from(branch.via))
     }
 
+    /// What becomes of a route, or of none, with these paths one after the other; `None` without any.
+    pub fn joined(there: Option<&Route>, branches: &[Branch]) -> Option<Route> {
+        branches.iter().fold(there.cloned(), |route, branch| match route {
+            Some(route) => Some(route.with(branch.clone())),
+            None => Route::new(vec![branch.clone()]),
+        })
+    }
+
     /// The same without this path, if it has it; `Some(None)` when nothing is left.
     pub fn without(&self, via: &Via) -> Option<Option<Route>> {
         let has = self.paths().any(|(other, _)| other == via);
         has.then(|| Route::new(self.branches().filter(|b| b.via != *via).collect()))
+    }
+
+    /// The first of these paths that no route of `table` for `prefix` can have, whatever the others are.
+    pub fn misfit(branches: &[Branch], table: u16, prefix: IpPrefix, view: &View<'_>) -> Option<usize> {
+        branches.iter().position(|branch| branch.via.validate(table, prefix, view).is_err())
     }
 
     pub(super) fn validate(&self, table: u16, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
@@ -170,7 +199,8 @@ impl Route {
 
     pub(super) fn dump(&self, table: u16, prefix: IpPrefix) -> Vec<String> {
         let table = if table == 0 { String::new() } else { format!(" table {table}") };
-        self.branches().map(|branch| format!("ip route add {prefix}{table} {branch}")).collect()
+        let paths: Vec<String> = self.branches().map(|branch| branch.to_string()).collect();
+        vec![format!("ip route add {prefix}{table} {}", paths.join(" "))]
     }
 }
 

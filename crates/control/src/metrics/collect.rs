@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
+use net::ip::Clamping;
 use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
 use tokio::time;
@@ -14,7 +15,7 @@ use super::declared::Id;
 use super::server::Ask;
 use super::text::{Lines, Samples};
 use crate::commands::Context;
-use crate::intent::OfFamily;
+use crate::intent::{Family, OfFamily};
 
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
@@ -203,6 +204,12 @@ impl Collection {
             (Id::InterfaceDrops, t.drops),
         ] {
             out.add(id, &name, count);
+        }
+        for ((family, mss), lowered) in Family::ALL.into_iter().zip([i.mss, i.mss6]).zip(t.mss_lowered) {
+            if mss.clamping != Clamping::Off {
+                out.add(Id::MssLargest, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
+                out.add(Id::MssLowered, &[&i.name, family.word()], lowered);
+            }
         }
     }
 

@@ -100,6 +100,10 @@ metrics! {
         "Packets that the device did not take.";
     InterfaceDrops: Counter "volley_interface_drops_total" ["interface"]
         "Packets dropped in the graph that came in by the interface.";
+    MssLargest: Gauge "volley_interface_tcp_mss_clamp_bytes" ["interface", "af", "direction"]
+        "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.";
+    MssLowered: Counter "volley_interface_tcp_mss_clamped_packets_total" ["interface", "af"]
+        "Packets in which the largest segment of TCP was lowered, of interfaces where it is.";
 
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
         "Packets dropped, by the node that dropped them and its reason.";

@@ -39,6 +39,7 @@ fn router(turning: bool) -> Context {
         "create packet-generator interface pg1",
         "set interface state pg0 up",
         "set interface ip address pg0 10.0.0.1/24",
+        "set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 1400 ip6 rx ip6-mss 1380",
         "ip table add 7",
         "ip route add 10.9.0.0/16 table 7 via drop",
         "set ip neighbor pg0 10.0.0.2 02:00:00:00:00:07",
@@ -200,6 +201,30 @@ fn what_is_cleared_is_not_forgotten() {
     run(&mut context, "clear interfaces");
     assert_eq!(rx.read(0), [0, 0]);
     assert_eq!(shown(&context), [5.0, 300.0]);
+}
+
+#[test]
+fn lowered_segments_are_counted_by_family_where_they_are_lowered() {
+    let mut context = router(false);
+    context.system.router.tables().mss_clamped.lane(0).unwrap().add(0, [5, 7]);
+    let name = "volley_interface_tcp_mss_clamp";
+    let text = |context: &Context| written(Format::Prometheus, collect(context));
+    let lowered = |text: &str, af: &str| {
+        value(text, &format!("{name}ed_packets_total{{interface=\"pg0\",af=\"{af}\"}}"))
+    };
+    for line in ["show interface", "clear interfaces"] {
+        let _ = Rc::new(registry()).run(&mut context, line, Call::default());
+        let text = text(&context);
+        assert_eq!((lowered(&text, "ip4"), lowered(&text, "ip6")), (5.0, 7.0));
+        let most = |labels: &str| value(&text, &format!("{name}_bytes{{interface=\"pg0\",{labels}}}"));
+        assert_eq!(most("af=\"ip4\",direction=\"both\""), 1400.0);
+        assert_eq!(most("af=\"ip6\",direction=\"rx\""), 1380.0);
+        assert!(!text.contains(&format!("{name}ed_packets_total{{interface=\"pg1\"")), "{text}");
+    }
+    run(&mut context, "set interface tcp-mss-clamp pg0 ip4 disable");
+    let text = text(&context);
+    assert!(!text.contains("af=\"ip4\",direction="), "{text}");
+    assert_eq!(lowered(&text, "ip6"), 7.0);
 }
 
 /// How long this thread has run, on whatever CPU.

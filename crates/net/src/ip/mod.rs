@@ -54,7 +54,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use graph::{ArcKey, Builder, GraphError};
 
 pub use address::Address;
-pub use balance::{Buckets, Layout};
+pub use balance::{Buckets, Layout, MAX_WAYS};
 pub use family::Ip;
 pub use forwarding::{Forwarding, ForwardingWriters};
 pub use lookup::Fibs;

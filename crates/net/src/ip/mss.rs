@@ -142,6 +142,14 @@ impl Clamping {
         }
     }
 
+    /// Which packets it is about: "rx", "tx" or "both".
+    pub fn direction(self) -> &'static str {
+        match self {
+            Clamping::Both => "both",
+            one => one.word(),
+        }
+    }
+
     /// What is on, of each feature of a family with its arc.
     pub(crate) fn features<A: Clamped>(self) -> [(&'static str, &'static str, bool); 2] {
         let (rx, tx) =

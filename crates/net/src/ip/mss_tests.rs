@@ -188,3 +188,21 @@ fn counted<A: ByHand>() -> [u64; 2] {
 fn what_is_lowered_is_counted() {
     assert_eq!([counted::<Ipv4Addr>(), counted::<Ipv6Addr>()], [[2, 0], [0, 2]]);
 }
+
+#[test]
+fn rfc6946_behind_the_fragment_header_of_a_whole_datagram_it_is_lowered_too() {
+    let (bench, mut h) = harness::<Ipv6Addr>(1000);
+    let atomic = |size| {
+        let mut p = packet::<Ipv6Addr>(SYN, &mss(size), 0);
+        let next = std::mem::replace(&mut p[6], 44);
+        p.splice(40..40, [next, 0, 0, 0, 0, 0, 0, 7]);
+        let payload = (p.len() - 40) as u16;
+        p[4..6].copy_from_slice(&payload.to_be_bytes());
+        p
+    };
+    for node in [Ipv6Addr::IN, Ipv6Addr::OUT] {
+        let after = through(&mut h, node, &[atomic(1460), atomic(900)]);
+        assert_eq!(after, [atomic(1000), atomic(900)], "{node}");
+    }
+    assert_eq!(bench.tables.mss_clamped.read(0), [0, 2]);
+}

@@ -171,6 +171,12 @@ impl Advertiser {
         self.senders.get_mut(&interface).filter(|s| s.left.is_none())
     }
 
+    /// Whether hosts on the link of an interface may still take the router for their default router, or are to be told once more
+    /// that it is none.
+    pub fn has_more_to_say(&self, interface: u32) -> bool {
+        self.senders.get(&interface).is_some_and(|s| s.next.is_some())
+    }
+
     /// When [`timeout`](Self::timeout) is to be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.senders.values().filter_map(|s| s.next).min()

@@ -109,7 +109,9 @@ fn rfc4861_6_2_6_who_asks_is_answered_within_half_a_second_and_all_at_once() {
 fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
     let mut t = settled(1);
     t.event(Event::Stop(LINK));
+    assert!(t.advertiser.has_more_to_say(LINK));
     let sent = t.pass(600);
+    assert!(!t.advertiser.has_more_to_say(LINK));
     assert_eq!(sent.iter().map(|s| s.1).collect::<Vec<_>>(), [Action::Withdraw(LINK); 3]);
     assert_eq!(gaps(&sent), [3 * SECOND; 2]);
     t.event(Event::Solicited(LINK));
@@ -123,8 +125,10 @@ fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
     t.event(Event::Start(LINK, Interval::default()));
     let sent = t.pass(10);
     assert_eq!(sent.iter().map(|s| s.1).collect::<Vec<_>>(), [Action::Advertise(LINK)]);
+    assert!(t.advertiser.has_more_to_say(LINK));
     t.event(Event::Down(LINK));
     assert_eq!(t.pass(6000), [], "nobody hears it");
+    assert!(!t.advertiser.has_more_to_say(LINK));
 }
 
 #[test]

@@ -9,6 +9,6 @@ pub mod advertiser;
 pub mod dad;
 pub mod listener;
 
-pub use advertisement::Advertisement;
+pub use advertisement::{Advertisement, BadAdvice, PrefixAdvice};
 pub use dad::Standing;
-pub use wire::nd::Preference;
+pub use wire::nd::{Preference, PrefixInformation};

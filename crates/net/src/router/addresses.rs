@@ -80,6 +80,10 @@ impl Router {
         if !info.addresses.contains(&address) {
             return Err(RouterError(format!("{} has no address {address}", info.name)));
         }
+        if !info.ip6 && info.addresses.iter().all(|a| a.address.is_ipv4() || *a == address) {
+            // Without its last one it has nothing to say so from.
+            self.cease_advertising(&[index]);
+        }
         self.near.interfaces.remove_address(index, address);
         self.ip4.own_changed |= address.address.is_ipv4();
         self.sync_connected(index)?;
@@ -91,6 +95,9 @@ impl Router {
     /// # Errors
     /// When there is no such interface.
     pub fn set_ip6(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
+        if !on && self.interface(index)?.addresses.iter().all(|a| a.address.is_ipv4()) {
+            self.cease_advertising(&[index]);
+        }
         self.info_mut(index)?.ip6 = on;
         self.changed(index)
     }

@@ -95,7 +95,9 @@ impl Router {
     }
 
     fn counted_at(&self, index: u32) -> InterfaceTotals {
-        self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
+        let (drops, lowered) =
+            (self.blueprint.stats().drops_total(index), self.tables.mss_clamped.total(index));
+        self.tables.counters.totals(index, drops, lowered)
     }
 
     /// Whether the device that carries this interface is there and has a carrier; a loopback needs none.
@@ -337,6 +339,7 @@ impl Router {
     /// When there is none.
     pub fn remove_interface(&mut self, index: u32) -> Result<(), RouterError> {
         self.interface(index)?;
+        self.cease_advertising(&self.with_carried(index));
         for child in self.carried_by(index) {
             self.remove_interface(child)?;
         }
@@ -377,10 +380,15 @@ impl Router {
     /// # Errors
     /// When there is none, or the device refuses.
     pub fn set_admin(&mut self, index: u32, up: bool) -> Result<(), RouterError> {
-        let info = self.info_mut(index)?;
-        if std::mem::replace(&mut info.admin_up, up) == up {
+        if self.interface(index)?.admin_up == up {
             return Ok(());
         }
+        let all = self.with_carried(index);
+        if !up {
+            // As long as anything can be sent.
+            self.cease_advertising(&all);
+        }
+        self.info_mut(index)?.admin_up = up;
         // Packets may come as soon as the device is up, if it has a carrier by then.
         let shown = if up { self.publish_with_carried(index) } else { Ok(()) };
         if let Err(refused) = shown.and_then(|()| self.set_device(index, up)) {
@@ -388,6 +396,7 @@ impl Router {
             if let Err(e) = self.publish_with_carried(index) {
                 tracing::error!("interface {index} after a change that was refused: {e}");
             }
+            self.resume_advertising(&all);
             return Err(refused);
         }
         if up {
@@ -407,8 +416,7 @@ impl Router {
     }
 
     fn publish_with_carried(&mut self, index: u32) -> Result<(), RouterError> {
-        let carried = self.carried_by(index);
-        [index].into_iter().chain(carried).try_for_each(|i| self.near.publish(i))
+        self.with_carried(index).into_iter().try_for_each(|i| self.near.publish(i))
     }
 
     /// Sets the largest network packet, in bytes.
@@ -519,6 +527,11 @@ impl Router {
         // Lists of addresses and sub-interfaces may be long, and have many versions by the next turn.
         self.domain.collect();
         Ok(())
+    }
+
+    /// An interface and the sub-interfaces on it.
+    fn with_carried(&self, index: u32) -> Vec<u32> {
+        [index].into_iter().chain(self.carried_by(index)).collect()
     }
 
     /// The sub-interfaces on an interface.

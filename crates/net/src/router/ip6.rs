@@ -3,19 +3,27 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use graph::WorkerPort;
 use wire::nd::Message;
 use wire::{ethertype, ipv6, mld, nd};
 
-use super::{Router, RouterError};
+use super::{InterfaceInfo, Router, RouterError};
 use crate::adjacency::ethernet;
 use crate::interface::Kind;
 use crate::ip::{Address, Prefix6};
 use crate::nd::advertiser::{self, Advertiser};
 use crate::nd::dad::{self, Dad};
 use crate::nd::listener::{self, Listener, Report};
-use crate::nd::{Advertisement, Standing};
+use crate::nd::{Advertisement, PrefixInformation, Standing};
 use crate::neighbor::Key;
+
+/// How long workers may take to send what is said last on links.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Links on which it is said at once: the ring to a worker has room for as many packets.
+const AT_ONCE: usize = 64;
 
 /// The protocols of all interfaces.
 #[derive(Default)]
@@ -80,6 +88,56 @@ impl Router {
             self.nd.advertiser.handle(self.now, event);
         }
         Ok(())
+    }
+
+    /// Tells hosts on the links of these interfaces, which are about to go down, that the router is no default router of theirs
+    /// any more (RFC 4861 section 6.2.5), as far as it advertises itself there. It is told once, and workers have a fifth of a
+    /// second to send it: what is lost then hosts find out by themselves.
+    pub fn cease_advertising(&mut self, interfaces: &[u32]) {
+        let (start, mut all_sent) = (Instant::now(), true);
+        let advertising = |index: &u32| self.nd.advertiser.has_more_to_say(*index);
+        let advertising: Vec<u32> = interfaces.iter().copied().filter(advertising).collect();
+        for links in advertising.chunks(AT_ONCE) {
+            for &index in links {
+                self.advertise(advertiser::Action::Withdraw(index));
+                self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
+            }
+            // Workers that are turned by hand do nothing meanwhile.
+            all_sent &= self.runners.is_empty() || self.flush(LAST_WORDS.saturating_sub(start.elapsed()));
+        }
+        if !all_sent {
+            tracing::warn!("workers are busy: hosts may not have heard that this router is none any more");
+        }
+    }
+
+    /// Goes on to advertise the router on interfaces that did not go down after all.
+    pub(super) fn resume_advertising(&mut self, interfaces: &[u32]) {
+        for &index in interfaces {
+            let info = self.near.interfaces.get(index).filter(|i| !i.standing.is_empty());
+            if let Some(wanted) = info.and_then(|i| i.advertisement.as_ref()) {
+                self.nd.advertiser.handle(self.now, advertiser::Event::Start(index, wanted.interval));
+            }
+        }
+    }
+
+    /// Waits until workers have done with all packets that they were given, at most for so long. Says whether they have.
+    fn flush(&self, timeout: Duration) -> bool {
+        let start = Instant::now();
+        while !self.ports.iter().all(WorkerPort::is_idle) {
+            if start.elapsed() >= timeout {
+                return false;
+            }
+            thread::yield_now();
+        }
+        // Who has taken the last one sends it in the same turn.
+        self.domain.synchronize(timeout.saturating_sub(start.elapsed()))
+    }
+
+    /// What hosts on the link of an interface are told of prefixes; nothing if the router does not advertise itself there.
+    pub fn advertised_prefixes(&self, index: u32) -> Vec<PrefixInformation> {
+        let info = self.near.interfaces.get(index);
+        let says = info.and_then(|i| Some((i, i.advertisement.as_ref()?)));
+        says.map_or_else(Vec::new, |(info, says)| says.prefixes(networks(info)))
     }
 
     /// The groups that an interface has joined.
@@ -163,7 +221,13 @@ impl Router {
         for action in actions {
             match action {
                 dad::Action::Probe(key) => self.nd.probes.push(key),
-                dad::Action::Unique(key) => known.extend(self.stands(key, Standing::Unique)),
+                dad::Action::Unique(key) => {
+                    known.extend(self.stands(key, Standing::Unique));
+                    if ipv6::is_link_local(key.1.to_bits()) {
+                        // What was to be advertised before had no address to come from.
+                        self.nd.advertiser.handle(self.now, advertiser::Event::Changed(key.0));
+                    }
+                }
                 dad::Action::Duplicate(key) => {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
                     tracing::warn!(
@@ -242,12 +306,9 @@ impl Router {
         let Some(says) = info.advertisement.as_ref().or(info.last_advertisement.as_ref()) else { return };
         // Routers are known by their link-local addresses (RFC 4861 section 6.1.2).
         let Some(from) = info.usable_link_local() else { return };
-        let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
-        let mut networks: Vec<Prefix6> = given.map(|a| a.prefix()).collect();
-        networks.dedup();
         let all = Ipv6Addr::from_bits(ipv6::ALL_NODES);
-        let packet = says.packet((from, all), info.mac, info.mtu, &networks, last);
-        self.send_to_group(index, ipv6::ALL_NODES, &packet);
+        let packets = says.packets((from, all), info.mac, info.mtu, networks(info), last);
+        packets.iter().for_each(|packet| self.send_to_group(index, ipv6::ALL_NODES, packet));
     }
 
     /// Sends a packet to a group on the link of an interface.
@@ -256,4 +317,10 @@ impl Router {
         let header = ethernet(ipv6::multicast_mac(group), info.mac, info.tags, ethertype::IPV6);
         self.send_to(0, interface, "interface-output", &[&header, packet].concat());
     }
+}
+
+/// The networks of an interface that hosts on its link are to hear of.
+fn networks(info: &InterfaceInfo) -> impl Iterator<Item = Prefix6> {
+    let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
+    given.map(|a| a.prefix())
 }

@@ -1,13 +1,13 @@
 //! IPv6 on a whole router between two links whose other ends are in the hands of the test.
 
 use wire::builder::PacketBuilder;
-use wire::nd::{self, Message, NdOption};
+use wire::nd::{self, Message, NdOption, PrefixInformation};
 use wire::{EthernetHeader, Icmpv6Header, Ipv6Header, Mac, ethertype, icmpv6, ipv6, nd::NdOptions, protocol};
 
 use super::lab::{Lab, own_mac};
 use super::*;
 use crate::ip::{Address, Path, Prefix6, Source};
-use crate::nd::Standing;
+use crate::nd::{Advertisement, PrefixAdvice, Standing};
 
 const A: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 2);
 const B: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 2);
@@ -266,7 +266,7 @@ fn hosts_hear_of_the_router_if_they_are_to() {
         lab.sent(0)
     };
     assert_eq!(ask(&mut lab).len(), 0);
-    lab.router.set_advertisement(0, Some(crate::nd::Advertisement::default())).unwrap();
+    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
     lab.pass(4000);
     let first = lab.sent(0);
     let (header, ip, said, options) = message(&first[0]);
@@ -293,6 +293,90 @@ fn hosts_hear_of_the_router_if_they_are_to() {
     assert_eq!(last.len(), 3);
     assert!(matches!(message(&last[0]).2, Message::RouterAdvertisement(ra) if ra.lifetime == 0));
     assert_eq!(ask(&mut lab).len(), 0);
+}
+
+/// The router advertisements among frames: lifetime and prefixes.
+fn advertised(frames: &[Vec<u8>]) -> Vec<(u16, Vec<PrefixInformation>)> {
+    // Reports of groups are no messages of Neighbor Discovery, and have another header in front.
+    let said = frames.iter().filter(|frame| frame[20] == protocol::ICMPV6).filter_map(|frame| {
+        let (_, _, Message::RouterAdvertisement(ra), options) = message(frame) else { return None };
+        let prefix = |o| if let NdOption::Prefix(p) = o { Some(p) } else { None };
+        Some((ra.lifetime, options.filter_map(prefix).collect()))
+    });
+    said.collect()
+}
+
+#[test]
+fn rfc4861_6_2_1_prefixes_are_told_of_as_the_operator_says() {
+    let mut lab = lab();
+    let network = Prefix6::new(own(0), 64);
+    let other = |n: u128| Prefix6::new(Ipv6Addr::from_bits(0xfd << 120 | n << 64), 64);
+    let mut says = Advertisement::default();
+    let short = PrefixAdvice { valid: 60, preferred: 0, autonomous: false, ..PrefixAdvice::default() };
+    says.prefixes = [(network, short), (other(1), PrefixAdvice { on_link: false, ..short })].into();
+    says.prefixes.insert(other(2), PrefixAdvice { advertised: false, ..short });
+    lab.router.set_advertisement(0, Some(says.clone())).unwrap();
+    lab.pass(1000);
+    let [(1800, told)] = &advertised(&lab.sent(0))[..] else { panic!("one advertisement") };
+    let [own, foreign] = told[..] else { panic!("{told:?}") };
+    assert_eq!((own.prefix, own.valid, own.preferred), (network.address(), 60, 0));
+    assert_eq!((own.on_link, own.autonomous, foreign.on_link), (true, false, false));
+    assert_eq!(foreign.prefix, other(1).address());
+    assert_eq!(*told, lab.router.advertised_prefixes(0));
+    // More than one packet holds come in several, none of which is larger than the smallest MTU.
+    says.prefixes = (0..70).map(|n| (other(n), short)).collect();
+    lab.router.set_advertisement(0, Some(says)).unwrap();
+    lab.pass(4000);
+    let frames = lab.sent(0);
+    let all = advertised(&frames);
+    assert_eq!(all.iter().map(|(_, told)| told.len()).collect::<Vec<_>>(), [32, 32, 7]);
+    assert!(all.iter().all(|(lifetime, _)| *lifetime == 1800));
+    assert!(frames.iter().all(|frame| frame.len() <= 14 + 1280));
+}
+
+#[test]
+fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
+    let mut lab = lab();
+    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
+    lab.pass(4000);
+    assert_eq!(advertised(&lab.sent(0)).len(), 1);
+    lab.router.cease_advertising(&[0, 1, 77]);
+    lab.run();
+    let (last, other) = (lab.sent(0), lab.sent(1));
+    assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, however short ago the last one was");
+    assert_eq!(advertised(&other), []);
+    lab.pass(60_000);
+    assert_eq!(lab.sent(0).len(), 0);
+    // It is one again when the link is back.
+    lab.router.set_admin(0, false).unwrap();
+    lab.router.set_admin(0, true).unwrap();
+    lab.pass(10_000);
+    assert!(
+        matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]),
+        "as soon as it has an address to say so from"
+    );
+    // Or when it has an address again, after it spoke no IPv6.
+    lab.pass(20_000);
+    lab.sent(0);
+    lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
+    lab.run();
+    assert!(matches!(advertised(&lab.sent(0))[..], [(0, _)]));
+    lab.router.set_ip6(0, true).unwrap();
+    lab.pass(10_000);
+    assert!(matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]));
+    lab.router.set_ip6(0, false).unwrap();
+    lab.run();
+    assert!(matches!(advertised(&lab.sent(0))[..], [(0, _)]));
+    lab.router.add_address(0, Address::new(own(0), 64)).unwrap();
+    lab.pass(60_000);
+    lab.sent(0);
+    // What is said already needs no repetition.
+    lab.router.set_advertisement(0, None).unwrap();
+    lab.pass(20_000);
+    assert_eq!(advertised(&lab.sent(0)).len(), 3);
+    lab.router.cease_advertising(&[0]);
+    lab.run();
+    assert_eq!(lab.sent(0).len(), 0);
 }
 
 #[test]

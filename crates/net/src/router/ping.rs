@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use buf::Held;
-use buf::layout::DATA_ROOM;
+use buf::{FRAME_SIZE, Held};
 use wire::builder::PacketBuilder;
 use wire::extension::Chain;
 use wire::{IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header};
@@ -20,12 +19,19 @@ const WAITING: usize = 256;
 /// Lookups from VRF to VRF on the way to an interface.
 const MAX_HOPS: usize = 8;
 
-/// Bytes of the headers of an echo request to `destination`.
-fn headers(destination: IpAddr) -> usize {
-    match destination {
+/// Bytes of data that an echo request to `destination` can have: those that the length in its header counts, less headers.
+fn most(destination: IpAddr) -> usize {
+    let counted = match destination {
         IpAddr::V4(_) => Ipv4Header::LEN + IcmpHeader::LEN,
-        IpAddr::V6(_) => Ipv6Header::LEN + Icmpv6Header::LEN,
-    }
+        IpAddr::V6(_) => Icmpv6Header::LEN,
+    };
+    usize::from(u16::MAX) - counted
+}
+
+/// Bytes of data of an IPv4 echo request that a link with this MTU takes in as many fragments as are made of one packet.
+fn most_in_fragments(mtu: u16) -> usize {
+    let each = usize::from(mtu).saturating_sub(Ipv4Header::LEN) & !7;
+    (each * FRAME_SIZE).saturating_sub(IcmpHeader::LEN)
 }
 
 /// Whom to ping.
@@ -63,6 +69,8 @@ pub struct PingReply {
 pub(crate) struct Pings {
     sessions: BTreeMap<u16, Session>,
     last: u16,
+    /// The identification of the last request over IPv4: fragments of two are not to be mixed up, whichever ping they are of.
+    datagram: u16,
 }
 
 struct Session {
@@ -80,7 +88,7 @@ impl Router {
     /// the interface that they leave by. Gives the identifier, by which the ping goes on until [`Router::ping_stop`].
     ///
     /// # Errors
-    /// When no route leads there, the router has no such address (or none at all), a request would not fit in one packet,
+    /// When no route leads there, the router has no such address (or none at all), a request would be larger than a packet can be,
     /// or too many pings are under way.
     pub fn ping_start(
         &mut self,
@@ -117,9 +125,8 @@ impl Router {
         source: Option<IpAddr>,
         size: usize,
     ) -> Result<A, RouterError> {
-        let headers = headers(destination.into());
-        if headers + size > DATA_ROOM {
-            let most = DATA_ROOM - headers;
+        let most = most(destination.into());
+        if size > most {
             return Err(RouterError(format!("a ping of {size} bytes is too large: {most} at most")));
         }
         let scoped = |address: A, on| A::scoped(address.to_bits(), on);
@@ -129,12 +136,13 @@ impl Router {
             None => self.egress(fib, destination)?,
         };
         if let Some(i) = interface.and_then(|i| self.near.interfaces.get(i))
-            && headers + size > usize::from(i.mtu)
+            && destination.into().is_ipv4()
+            && size > most_in_fragments(i.mtu)
         {
-            let most = usize::from(i.mtu) - headers;
             return Err(RouterError(format!(
-                "a ping of {size} bytes does not fit {}: {most} at most",
-                i.name
+                "a ping of {size} bytes would be too many fragments for the MTU of {}: {} at most",
+                i.name,
+                most_in_fragments(i.mtu)
             )));
         }
         let is_own = |a: &A| A::side(self).own.get().contains(fib, scoped(*a, interface.unwrap_or(0)));
@@ -152,11 +160,13 @@ impl Router {
     /// When there is no such ping, no buffer is free, or the worker is too busy.
     pub fn ping_send(&mut self, id: u16, seq: u16, now: u64) -> Result<(), RouterError> {
         let missing = || RouterError(format!("there is no ping {id}"));
+        let datagram = self.pings.datagram.wrapping_add(1);
         let s = self.pings.sessions.get_mut(&id).ok_or_else(missing)?;
+        self.pings.datagram = datagram;
         let data: Vec<u8> = (0..s.size).map(|i| i as u8).collect();
         let (request, node) = match (s.source, s.to.address) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                (PacketBuilder::ipv4(from, to).id(seq), Ipv4Addr::NODES.lookup)
+                (PacketBuilder::ipv4(from, to).id(datagram), Ipv4Addr::NODES.lookup)
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => (PacketBuilder::ipv6(from, to), Ipv6Addr::NODES.lookup),
             _ => return Err(missing()),

@@ -4,6 +4,7 @@ use drivers::pktgen;
 use wire::Mac;
 use wire::icmpv4::kind;
 
+use super::super::lab::Lab;
 use super::*;
 use crate::ip::{Address, IpPrefix};
 use crate::testing::{router, turn};
@@ -62,6 +63,110 @@ fn the_router_answers_its_own_pings() {
     assert_eq!(router.ping_take_replies(id), []);
     router.bufs.publish();
     assert_eq!(router.pool.stats().used, 0);
+}
+
+#[test]
+fn requests_of_any_size_go_out_whole_or_in_fragments() {
+    let (mut router, mut worker) = router();
+    let loop0 = loopback(&mut router, "loop0");
+    address(&mut router, loop0, "10.0.0.1", 32);
+    let own6: Ipv6Addr = "2001:db8::1".parse().unwrap();
+    router.add_address(loop0, Address::new(own6, 128)).unwrap();
+    for (to, size) in [(ip("10.0.0.1"), 65_507), (own6.into(), 65_527)] {
+        let id = router.ping_start(0, to, None, size).unwrap();
+        router.ping_send(id, 1, 0).unwrap();
+        turn(&router, &mut worker);
+        router.poll(250);
+        let replies = router.ping_take_replies(id);
+        assert_eq!(replies.iter().map(|r| (r.from, r.bytes)).collect::<Vec<_>>(), [(to, size + 8)]);
+        let said = router.ping_start(0, to, None, size + 1).unwrap_err().0;
+        assert!(said.contains(&format!("{size} at most")), "{said}");
+    }
+    router.bufs.publish();
+    assert_eq!(router.pool.stats().used, 0);
+}
+
+/// A lab whose interfaces have an IPv4 address, or an IPv6 one, and a neighbour on the left that is known.
+fn lab(own: IpAddr, to: IpAddr) -> Lab {
+    let other = |address: IpAddr| match address {
+        IpAddr::V4(_) => ip("10.9.9.1"),
+        IpAddr::V6(_) => ip("2001:db8:99::1"),
+    };
+    let mut lab = Lab::new(|index| {
+        let address = if index == 0 { own } else { other(own) };
+        Address::new(address, if address.is_ipv4() { 24 } else { 64 })
+    });
+    lab.router.add_neighbor(0, to, Mac([2, 0, 0, 0, 0xa, 2]), true).unwrap();
+    lab.run();
+    lab.sent(0);
+    lab
+}
+
+#[test]
+fn larger_requests_than_the_mtu_are_cut_and_their_replies_put_together() {
+    for (own, to) in
+        [("10.0.1.1", "10.0.1.2"), ("2001:db8:1::1", "2001:db8:1::2")].map(|(a, b)| (ip(a), ip(b)))
+    {
+        let mut lab = lab(own, to);
+        let id = lab.router.ping_start(0, to, None, 4000).unwrap();
+        let mut seen = Vec::new();
+        for seq in 1..=2 {
+            lab.router.ping_send(id, seq, lab.now).unwrap();
+            lab.run();
+            let frames = lab.sent(0);
+            let most = if own.is_ipv4() { 1500 } else { 1280 };
+            assert_eq!(frames.len(), if own.is_ipv4() { 3 } else { 4 }, "{own}");
+            assert!(frames.iter().all(|f| f.len() <= 14 + most), "{own}");
+            seen.push(identification(&frames[0]));
+            assert!(frames.iter().all(|f| identification(f) == identification(&frames[0])));
+            // What comes back is the same with the addresses exchanged and another type, which the checksum has to say, too.
+            for frame in &frames {
+                lab.receive(0, 0, answer(frame));
+            }
+            let replies = lab.router.ping_take_replies(id);
+            assert_eq!(
+                replies.iter().map(|r| (r.seq, r.from, r.bytes)).collect::<Vec<_>>(),
+                [(seq, to, 4008)],
+                "{own}"
+            );
+        }
+        assert_ne!(seen[0], seen[1]);
+        lab.router.ping_stop(id);
+    }
+}
+
+/// The identification of a fragment in a frame.
+fn identification(frame: &[u8]) -> u32 {
+    match frame[14] >> 4 {
+        4 => u32::from(u16::from_be_bytes([frame[18], frame[19]])),
+        _ => u32::from_be_bytes(*frame[58..].first_chunk().unwrap()),
+    }
+}
+
+/// The fragment of an echo request in a frame as that of its reply.
+fn answer(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let (to, from) = (frame[..6].to_vec(), frame[6..12].to_vec());
+    frame[..6].copy_from_slice(&from);
+    frame[6..12].copy_from_slice(&to);
+    let v4 = frame[14] >> 4 == 4;
+    let (at, len, icmp, kinds) = if v4 { (26, 4, 34, (8, 0)) } else { (22, 16, 62, (128, 129)) };
+    let (src, dst) = (frame[at..at + len].to_vec(), frame[at + len..at + 2 * len].to_vec());
+    frame[at..at + len].copy_from_slice(&dst);
+    frame[at + len..at + 2 * len].copy_from_slice(&src);
+    let first =
+        if v4 { frame[20] & 0x1f == 0 && frame[21] == 0 } else { frame[56] == 0 && frame[57] & !7 == 0 };
+    if first {
+        assert_eq!(frame[icmp], kinds.0);
+        frame[icmp] = kinds.1;
+        // RFC 1624: the checksum without the old type and with the new one.
+        let old = u16::from_be_bytes([frame[icmp + 2], frame[icmp + 3]]);
+        let sum = u32::from(!old) + u32::from(!(u16::from(kinds.0) << 8)) + (u32::from(kinds.1) << 8);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        frame[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());
+    }
+    frame
 }
 
 #[test]
@@ -151,13 +256,17 @@ fn what_cannot_be_pinged_is_refused_with_the_reason() {
         ("without an end", 0, "203.0.113.1", None, 56),
         ("10.0.0.3 is no address", 0, "10.0.0.2", Some("10.0.0.3"), 56),
         ("no address in table 1", 1, "10.0.0.2", None, 56),
-        ("pg0: 1472 at most", 0, "10.0.0.2", None, 1473),
-        ("2084 at most", 0, "10.0.0.2", None, 2085),
+        ("65507 at most", 0, "10.0.0.2", None, 65_508),
     ] {
         let said = refused(fib, to, source, size);
         assert!(said.contains(text), "\"{said}\" does not say \"{text}\"");
     }
-    assert!(router.ping_start(0, addr("10.0.0.2"), None, 1472).is_ok());
+    assert!(router.ping_start(0, addr("10.0.0.2"), None, 65_507).is_ok());
+    // 256 fragments with 48 bytes of data each.
+    router.set_mtu(pg0, 68).unwrap();
+    let said = router.ping_start(0, addr("10.0.0.2"), None, 12_281).unwrap_err().0;
+    assert!(said.contains("the MTU of pg0: 12280 at most"), "{said}");
+    assert!(router.ping_start(0, addr("10.0.0.2"), None, 12_280).is_ok());
     assert!(router.ping_send(999, 1, 0).unwrap_err().0.contains("no ping 999"));
 }
 

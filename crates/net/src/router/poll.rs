@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use buf::Held;
+use buf::layout::DATA_ROOM;
 use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
 
 use super::Router;
@@ -98,10 +99,11 @@ impl Router {
         }
     }
 
-    /// A packet of the router's own with these bytes; `None` when no buffer is free or they do not fit in one.
+    /// A packet of the router's own with these bytes, in as many buffers as it takes; `None` when too few are free.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let reserve = self.workers();
-        if self.bufs.has(1 + reserve) { self.last_packet(bytes) } else { None }
+        let needed = bytes.len().div_ceil(DATA_ROOM).max(1);
+        if self.bufs.has(needed + reserve) { self.last_packet(bytes) } else { None }
     }
 
     /// As [`packet`](Self::packet), from the last buffers, one a worker, which are kept for what makes buffers free.
@@ -109,7 +111,7 @@ impl Router {
         let mut held = Held::alloc(&mut self.bufs)?;
         let mut p = held.packet();
         p.set_flags(buf::Flags::LOCAL_ORIGIN);
-        if p.fill(bytes) {
+        if p.fill_chained(bytes, &mut self.bufs) {
             return Some(held);
         }
         held.free(&mut self.bufs);

@@ -283,6 +283,17 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
     }
 }
 
+/// The routes that packets to a link-local address take, whichever link they are on: an own address, a neighbour, or the link's
+/// network. None of an address that means the same on all links.
+fn on_links<A: OfFamily>(c: &Context, table: u16, address: A) -> Vec<Prefix<A>> {
+    let router = &c.system.router;
+    let links = router.interfaces().filter(|i| i.fib == table);
+    let scoped =
+        links.map(|i| A::scoped(address.to_bits(), i.index)).filter(|bits| *bits != address.to_bits());
+    let routes = scoped.filter_map(|bits| router.routes::<A>().lookup(table, A::from_bits(bits)));
+    routes.map(|(prefix, ..)| prefix).filter(|prefix| on_link(*prefix).1.is_some()).collect()
+}
+
 fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table = table_of(c, a)?;
     let routes = c.system.router.routes::<A>();
@@ -296,7 +307,18 @@ fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         None => None,
         // An address: the route that packets to it take.
         Some(Address { address, len }) if len == A::Bits::BITS => {
-            routes.lookup(table, address).map(|(prefix, ..)| prefix)
+            let found = routes.lookup(table, address).map(|(prefix, ..)| prefix);
+            let links = on_links(c, table, address);
+            if !links.is_empty() {
+                let mut prefixes = Merge::default();
+                prefixes.add(found.into_iter().chain(links).collect());
+                let (within, gathered) = (Prefix::DEFAULT, Routes::<A>::PARTS);
+                return Ok(Output::rows(
+                    Fib::<A> { table, within, gathered, prefixes, begun: false },
+                    a.json(),
+                ));
+            }
+            found
         }
         Some(network) => Some(network.prefix()),
     };

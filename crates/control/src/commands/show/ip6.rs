@@ -3,19 +3,21 @@
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-use net::nd::Standing;
+use net::nd::{PrefixAdvice, PrefixInformation, Standing};
 use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 
 use super::super::{Context, Output};
 use super::interface::Chosen;
 use crate::cli::{Args, CliError, Registry, Rows};
+use crate::intent::INFINITE;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show ip6 interface [<interface:interface>]",
-        "Show the interfaces that speak IPv6: their addresses, how these stand, and the groups that they have joined.",
+        "Show the interfaces that speak IPv6: their addresses, how these stand, what hosts are told there, and the groups that \
+         they have joined.",
         show,
     );
 }
@@ -28,6 +30,8 @@ struct Interface {
     enabled: bool,
     link_local: Option<Ipv6Addr>,
     addresses: Vec<Stand>,
+    /// What hosts are told, if they are.
+    advertises: Option<Advertises>,
     groups: Vec<Ipv6Addr>,
 }
 
@@ -36,6 +40,67 @@ struct Stand {
     address: String,
     /// `tentative`, `unique`, `duplicate`, or `unused` while the interface is.
     state: &'static str,
+}
+
+/// What a router advertisement says.
+#[derive(Serialize)]
+struct Advertises {
+    shortest_interval_seconds: u32,
+    longest_interval_seconds: u32,
+    lifetime_seconds: u16,
+    prefixes: Vec<Advised>,
+}
+
+#[derive(Serialize)]
+struct Advised {
+    prefix: String,
+    /// 4294967295: without end.
+    valid_seconds: u32,
+    preferred_seconds: u32,
+    on_link: bool,
+    autonomous: bool,
+}
+
+impl Advertises {
+    fn of(router: &Router, i: &InterfaceInfo) -> Option<Advertises> {
+        let says = i.advertisement.as_ref()?;
+        let advised = |p: PrefixInformation| Advised {
+            prefix: format!("{}/{}", p.prefix, p.len),
+            valid_seconds: p.valid,
+            preferred_seconds: p.preferred,
+            on_link: p.on_link,
+            autonomous: p.autonomous,
+        };
+        Some(Advertises {
+            shortest_interval_seconds: says.interval.shortest(),
+            longest_interval_seconds: says.interval.longest(),
+            lifetime_seconds: says.lifetime,
+            prefixes: router.advertised_prefixes(i.index).into_iter().map(advised).collect(),
+        })
+    }
+
+    fn text(&self, out: &mut String) {
+        let (from, to) = (self.shortest_interval_seconds, self.longest_interval_seconds);
+        let _ = write!(out, "  advertises itself every {from} to {to} s, ");
+        let _ = match self.lifetime_seconds {
+            0 => writeln!(out, "no default router"),
+            lifetime => writeln!(out, "a default router for {lifetime} s"),
+        };
+        for p in &self.prefixes {
+            let [valid, preferred] = [p.valid_seconds, p.preferred_seconds].map(seconds);
+            let _ = write!(out, "    {}: valid {valid}, preferred {preferred}", p.prefix);
+            *out += if p.on_link { ", on-link" } else { "" };
+            *out += if p.autonomous { ", autoconfig\n" } else { "\n" };
+        }
+    }
+}
+
+/// A lifetime for people.
+fn seconds(lifetime: u32) -> String {
+    match lifetime {
+        PrefixAdvice::INFINITE => INFINITE.into(),
+        seconds => format!("{seconds} s"),
+    }
 }
 
 impl Interface {
@@ -54,6 +119,7 @@ impl Interface {
             enabled: i.ip6,
             link_local: i.link_local(),
             addresses: i.all_ip6().into_iter().map(stand).collect(),
+            advertises: Advertises::of(router, i),
             groups: router.groups(i.index).collect(),
         })
     }
@@ -82,6 +148,7 @@ impl Rows<Context> for Interfaces {
             for a in &i.addresses {
                 let _ = writeln!(out, "  {} ({})", a.address, a.state);
             }
+            i.advertises.iter().for_each(|says| says.text(out));
             i.groups.iter().for_each(|group| *out += &format!("  joined {group}\n"));
         }
     }

@@ -239,3 +239,32 @@ fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
     assert_eq!(whole([2, 3, 2]), (0xbb, None));
     assert_eq!(whole([2, 3, 0]).1, Some("bad-ecn"));
 }
+
+#[test]
+fn a_datagram_may_have_a_fragment_header_in_it() {
+    let (mut h, _tables) = harness();
+    // RFC 6946: one that is whole is as good as a packet without the header.
+    let atomic = datagram(3000).fragment(0, false).build();
+    let out = h.send("ip6-local", &cut(&atomic, 50), |_, _| ());
+    assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &atomic));
+    let out = h.send("ip6-local", &[&out[0].bytes], |_, _| ());
+    assert_eq!(ends(&out), [("udp", None)]);
+    // What was cut twice is put together twice, whichever of it comes first, and though pieces lie in several buffers.
+    let whole = datagram(12_000).build();
+    let pieces = cut_behind(&whole, (40, 6), 1, 400);
+    let again = pieces.iter().zip(2..).map(|(piece, id)| cut_behind(piece, (40, 6), id, 100));
+    let mut arriving: Vec<Vec<u8>> = again.flatten().collect();
+    arriving.reverse();
+    let out = h.send("ip6-local", &arriving, |_, _| ());
+    assert_eq!(ends(&out), vec![("ip6-lookup", None); pieces.len()]);
+    let once: Vec<&Vec<u8>> = out.iter().map(|o| &o.bytes).collect();
+    assert!(pieces.iter().all(|piece| once.contains(&piece)));
+    let out = h.send("ip6-local", &once, |_, _| ());
+    assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &whole));
+    // Pieces that are each the whole of another datagram: the header of the first says so of the whole, too.
+    let wrapped = pieces.iter().zip(2..).flat_map(|(piece, id)| cut_behind(piece, (40, 6), id, 1000));
+    let out = h.send("ip6-local", &Vec::from_iter(wrapped), |_, _| ());
+    assert_eq!(ends(&out), [("ip6-lookup", None)]);
+    let out = h.send("ip6-local", &[&out[0].bytes], |_, _| ());
+    assert_eq!((ends(&out), &out[0].bytes[48..]), (vec![("udp", None)], &whole[40..]));
+}
