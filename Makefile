@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak lint bench bench-fib bench-lpm bench-io bench-restart bench-tester demo loom deb test-deb
+.PHONY: help setup build test soak lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -43,6 +43,11 @@ bench-restart: setup ## Measure how long a restart under traffic stops forwardin
 
 bench-tester: setup ## Measure what the tester itself costs a frame; a table, and target/bench/tester.json
 	@. scripts/env.sh && cargo bench --package bench --bench tester
+
+bench-compare: setup ## Measure the kernel and Volley side by side, in namespaces: minutes, and a report as Markdown (root, or user namespaces)
+	@. scripts/env.sh && cargo build --release --package volley && \
+		mkdir -p target/bench && "$$target_dir/release/volley" bench init > target/bench/compare.toml && \
+		"$$target_dir/release/volley" bench run target/bench/compare.toml --json target/bench/compare.json
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

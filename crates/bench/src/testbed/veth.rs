@@ -10,7 +10,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use buf::{RxQueue, TxQueue};
 use drivers::af_packet;
 use drivers::device::DeviceControl;
 use ipnet::IpNet;
@@ -72,10 +71,8 @@ impl Link {
     fn open(&self) -> Result<(Port, Box<dyn DeviceControl>), Failure> {
         let config = af_packet::Config { rx_ring: 4096, ..af_packet::Config::new(&self.tester) };
         let mut device = af_packet::open(&config).map_err(|e| Failure(format!("{}: {e}", self.tester)))?;
-        let queues = (device.rx.pop(), device.tx.pop());
-        let (Some(rx), Some(tx)): (Option<Box<dyn RxQueue>>, Option<Box<dyn TxQueue>>) = queues else {
-            return Err(Failure(format!("{} has no queues", self.tester)));
-        };
+        let none = || Failure(format!("{} has no queues", self.tester));
+        let (rx, tx) = (device.rx.pop().ok_or_else(none)?, device.tx.pop().ok_or_else(none)?);
         let hosts = Hosts {
             mac: self.tester_mac,
             networks: vec![self.ipv4.0.trunc(), self.ipv6.0.trunc()],
