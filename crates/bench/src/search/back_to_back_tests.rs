@@ -33,6 +33,15 @@ fn the_corrected_buffer_time_is_that_of_the_buffer() {
 }
 
 #[test]
+fn bursts_are_summed_up() {
+    let summary = ASKED.summary(&[4, 1, 3, 2]).unwrap();
+    assert_eq!((summary.mean, summary.min, summary.max), (2.5, 1, 4));
+    // Of a sample: the squares are divided by one less than their number.
+    assert!((summary.deviation - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
+    assert_eq!((ASKED.summary(&[7]).unwrap().deviation, ASKED.summary(&[])), (0.0, None));
+}
+
+#[test]
 fn nothing_is_searched_where_the_link_is_the_limit() {
     let result = run(BackToBack { throughput_fps: 2e6, ..ASKED }, &mut Router::new(2e6));
     assert_eq!((result.ended, result.tally.trials, result.summary), (Ended::AllForwarded, 0, None));
@@ -72,6 +81,13 @@ fn verification_forgives_single_spikes() {
     };
     let (plain, verified) = (noisy(0), noisy(2));
     assert!(verified.deviation < plain.deviation && verified.mean > plain.mean, "{plain:?} {verified:?}");
+}
+
+#[test]
+fn a_burst_with_loss_is_tried_as_often_as_asked() {
+    // Bursts of 2 and of 1, each three times.
+    let asked = BackToBack { verifications: 2, longest: 2, ..ASKED };
+    assert_eq!(run(asked, &mut Router::new(0.0)).tally.trials, 6);
 }
 
 #[test]

@@ -32,3 +32,16 @@ mod valid;
 
 pub use run::{BadInput, Ended, Limits, Progress, Tally};
 pub use valid::Valid;
+
+/// Reports are made of results: each can be written down.
+#[cfg(test)]
+const _: () = {
+    const fn written<T: serde::Serialize>() {}
+    written::<throughput::ThroughputResult>();
+    written::<loss_rate::LossRateResult>();
+    written::<back_to_back::BackToBackResult>();
+    written::<fixed::FixedResult>();
+    written::<mlr::MlrResult>();
+    written::<profile::Profile>();
+    written::<profile::Deviation>();
+};

@@ -154,3 +154,35 @@ impl Target {
         (self.duration_sum.as_secs_f64() / self.duration.as_secs_f64()).ceil() as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_come_down_to_the_goal() {
+        // CSIT's own sums between its first trial and 21 s, its geometric mean being 4.58 s.
+        let targets = Goal::csit_ndr().targets(2);
+        let sums: Vec<u128> = targets.iter().map(|target| target.duration_sum.as_millis()).collect();
+        assert_eq!(sums, [1000, 4582, 21_000]);
+        let widths: Vec<f64> = targets.iter().map(|target| (target.width * 1e4).round() / 1e4).collect();
+        assert_eq!(widths, [0.0199, 0.01, 0.005]);
+        let durations =
+            |goal: Goal| goal.targets(2).iter().map(|t| t.duration.as_millis()).collect::<Vec<_>>();
+        assert_eq!(durations(Goal::csit_ndr()), [1000, 1000, 1000]);
+        assert_eq!(durations(Goal::rfc2544()), [1000, 7745, 60_000]);
+    }
+
+    #[test]
+    fn the_last_target_is_the_goal_itself() {
+        for goal in [Goal::rfc2544(), Goal::tst009(), Goal::csit_ndr(), Goal::csit_pdr()] {
+            for preceding in [0, 1, 5] {
+                let targets = goal.targets(preceding);
+                assert_eq!(targets.len() as u32, preceding + 1);
+                let last = targets[targets.len() - 1];
+                assert!((last.width - goal.width).abs() < 1e-12);
+                assert_eq!(Target { width: goal.width, ..last }, Target::from(&goal));
+            }
+        }
+    }
+}

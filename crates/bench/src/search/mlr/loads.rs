@@ -100,6 +100,6 @@ impl Loads {
     /// above it. `None` when it was not tried, or all was lost.
     pub(super) fn forwarded_fps(&self, fps: f64) -> Option<f64> {
         let forwarded = fps * (1.0 - self.trials(fps).first()?.loss_ratio);
-        (forwarded > 0.0).then(|| forwarded.max(self.min_fps))
+        (forwarded > 0.0).then_some(forwarded)
     }
 }

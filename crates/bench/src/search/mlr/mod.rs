@@ -233,4 +233,6 @@ fn result(goal: &Goal, way: &Way, loads: &Loads, stopped: &Ended) -> GoalResult 
 }
 
 #[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 mod tests;

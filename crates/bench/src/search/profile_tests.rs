@@ -1,0 +1,68 @@
+use super::*;
+use crate::search::Ended;
+use crate::sim::Router;
+
+#[test]
+fn strict_deviates_in_nothing() {
+    assert_eq!((Profile::strict().deviations(), Profile::strict().label()), (vec![], "RFC 2544"));
+    assert_eq!(Profile::strict().waits.sum(), s(11.0));
+}
+
+#[test]
+fn quick_says_all_that_it_does_not_keep() {
+    let told: Vec<String> = Profile::quick().deviations().iter().map(Deviation::to_string).collect();
+    assert_eq!(Profile::quick().label(), "RFC 2544-like");
+    for line in [
+        "RFC 2544 section 9.1: frames of 128, 256, 1024, 1280 bytes are not tested",
+        "RFC 2544 section 23 e: the wait for the router to become stable is 0.2 s, not 5 s at least",
+        "RFC 2544 section 24: trials of throughput and frame loss rate send for 1 s, not 60 s at least",
+        "RFC 2544 section 26.4: repetitions of back-to-back: 5, not 50 at least",
+    ] {
+        assert!(told.iter().any(|told| told == line), "{line} is not in {told:#?}");
+    }
+}
+
+/// Each rule is seen to be broken by the profile that breaks nothing else.
+#[test]
+fn each_deviation_is_found_alone() {
+    let changes: [fn(&mut Profile); 15] = [
+        |p| p.frame_bytes = vec![64, 128, 256, 512, 1024, 1280],
+        |p| p.waits.after_routes = s(1.0),
+        |p| p.waits.after_learning = s(1.0),
+        |p| p.waits.residual = s(1.0),
+        |p| p.waits.restabilise = s(4.0),
+        |p| p.duration = s(59.0),
+        |p| p.latency.duration = s(60.0),
+        |p| p.latency.tag_after = s(30.0),
+        |p| p.latency.repetitions = 19,
+        |p| p.latency.tags = 1,
+        |p| p.variation = s(10.0),
+        |p| p.back_to_back.trial = s(1.0),
+        |p| p.back_to_back.repetitions = 49,
+        |p| p.recovery.overload = s(10.0),
+        |p| p.loss_step = 0.2,
+    ];
+    for (index, change) in changes.iter().enumerate() {
+        let mut profile = Profile::strict();
+        change(&mut profile);
+        assert_eq!(profile.deviations().len(), 1, "change {index}");
+    }
+}
+
+#[test]
+fn both_make_searches_that_find_a_router() {
+    for profile in [Profile::strict(), Profile::quick()] {
+        let router = || Router::new(1e6).queue(1000);
+        let mut quiet = |_: &crate::search::Progress<'_>| ();
+        let found = profile.throughput(1e3, 14.88e6).search(&mut router(), &mut quiet).unwrap();
+        assert_eq!(found.ended, Ended::Found);
+        let throughput = found.throughput_fps.unwrap();
+        // The buffer passes a thousand frames once in a trial.
+        assert!((throughput - 1e6).abs() <= 1e6 * 0.011 + 1000.0, "{throughput}");
+        assert_eq!(profile.loss_rate(14.88e6).search(&mut router(), &mut quiet).unwrap().points.len(), 10);
+        let bursts = profile.back_to_back(14.88e6, throughput).search(&mut router(), &mut quiet).unwrap();
+        assert!((bursts.summary.unwrap().corrected_seconds * 14.88e6 - 1000.0).abs() < 30.0);
+        let mlr = profile.mlr(1e3, 14.88e6).search(&mut router(), &mut quiet).unwrap();
+        assert!(mlr.goals.iter().all(|goal| goal.ended == Ended::Found));
+    }
+}
