@@ -330,6 +330,8 @@ mod ip6_tests;
 #[cfg(test)]
 mod lab;
 #[cfg(test)]
+mod own_tests;
+#[cfg(test)]
 mod routes_tests;
 #[cfg(test)]
 mod share_tests;
