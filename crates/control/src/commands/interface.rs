@@ -12,10 +12,14 @@ use net::ip::Address;
 use wire::Mac;
 
 use super::config::LOOK;
-use super::whole::{Thread, joined, on_a_thread};
+use super::long::ForClient;
+use super::whole::{Thread, Whole, joined, on_a_thread};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Change, Family, Interface, Key, Spec, VLANS, Value};
+
+/// Objects that are looked at, or go, at once: a millisecond's worth.
+const MANY: usize = 1000;
 
 type Done = Result<Output, CliError>;
 
@@ -465,6 +469,11 @@ pub(super) fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind
             a.fault(place, format!("{name} is of another kind: show config has the command that made it"))
         );
     }
-    let all = c.store.with_dependents(&key);
+    let tree = c.store.snapshot();
+    if tree.has_many_dependents(&key, MANY) {
+        return Ok(Output::job(ForClient::new(Whole::without(key), c)));
+    }
+    let all = tree.with_dependents(&key);
+    drop(tree);
     done(c, all.into_iter().map(Change::remove).collect())
 }

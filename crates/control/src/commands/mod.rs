@@ -325,6 +325,8 @@ mod ip6_tests;
 #[cfg(test)]
 mod list_tests;
 #[cfg(test)]
+mod removal_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod vpp_tests;

@@ -1,4 +1,4 @@
-//! The configuration becomes another one, wholly or not at all: by a file that is applied, or by a rollback.
+//! The configuration becomes another one, wholly or not at all: by a file that is applied, by a rollback, or because much of it goes.
 //!
 //! Reading, checking and planning take their time on a thread of their own, which has a [`Snapshot`] of the configuration
 //! as it is. The main thread makes the steps of the plan in slices, and then puts the new configuration in place of the
@@ -50,6 +50,8 @@ enum Goal {
     File(Box<Wanted>, Terms),
     /// What it was.
     Generation(u64),
+    /// What it is without an object, and all that cannot be without that.
+    Without(Key),
 }
 
 /// A plan, and what is to be said of it.
@@ -138,6 +140,11 @@ impl Whole {
         Whole { stage: Stage::Waiting(Goal::Generation(generation)), cut_off: false, unasked: false }
     }
 
+    /// Without an object that much else needs.
+    pub fn without(key: Key) -> Whole {
+        Whole { stage: Stage::Waiting(Goal::Without(key)), cut_off: false, unasked: false }
+    }
+
     /// The same for what nobody has confirmed, which nobody asks for: unless there is no need any more when it is its turn.
     pub fn unasked(self) -> Whole {
         Whole { unasked: true, ..self }
@@ -153,7 +160,11 @@ impl Whole {
             Stage::Reading(reader, terms) => now(Stage::Waiting(Goal::File(joined(reader)?.into(), terms))),
             Stage::Waiting(Goal::Generation(n)) if self.unasked && !c.goes_back_to(n) => now(Stage::Over),
             Stage::Waiting(goal) => {
-                let what = if matches!(goal, Goal::File(..)) { "an apply" } else { "a rollback" };
+                let what = match goal {
+                    Goal::File(..) => "an apply",
+                    Goal::Generation(_) => "a rollback",
+                    Goal::Without(_) => "a removal",
+                };
                 match c.changes.turn(what) {
                     Some(turn) => now(Stage::Planning(turn, plan(c, goal)?)),
                     None => Ok((Stage::Waiting(goal), LOOK)),
@@ -173,7 +184,10 @@ impl Whole {
                 }
                 made.turn.tell(made.making.progress());
                 if made.making.goes_back() {
-                    made.turn.goes_on_as("the taking back of an apply");
+                    made.turn.goes_on_as(match made.goal {
+                        Goal::Without(_) => "the taking back of a removal",
+                        _ => "the taking back of an apply",
+                    });
                 } else {
                     tell_progress(begun, made.making.progress(), out);
                 }
@@ -258,6 +272,7 @@ fn plan(c: &mut Context, mut goal: Goal) -> Result<Thread<(Goal, Planned)>, CliE
             let gone = || CliError::new("the changes since then are no longer remembered");
             way = Some(c.journal.back_to(*n).ok_or_else(gone)?);
         }
+        Goal::Without(_) => {}
     }
     let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
     on_a_thread(move || {
@@ -275,12 +290,13 @@ fn planned(
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
     let goes_forward = matches!(goal, Goal::File(..));
-    let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
+    let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }) | Goal::Without(_));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
             said = wanted.tree.numbered().cloned().collect();
             std::mem::take(&mut wanted.tree)
         }
+        (Goal::Without(key), _) => now.without(key),
         (_, Some(way)) => Snapshot::of(way.follow(now.tree().clone())),
         _ => now.clone(),
     };
@@ -328,7 +344,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, recordings, text })
         Goal::File(_, Terms { confirm: Some(_), .. }) if c.unconfirmed.is_none() => {
             c.journal.hold(Some(c.journal.generation()));
         }
-        Goal::File(..) => {}
+        Goal::File(..) | Goal::Without(_) => {}
     }
     let Plan { steps, before, after } = plan;
     c.system.recordings = recordings;
@@ -352,7 +368,9 @@ fn end(
     if let Err(refusal) = making.end() {
         c.journal.hold(c.unconfirmed.as_ref().map(|waiting| waiting.generation));
         let refused = told(&goal, refusal);
-        tracing::warn!(event = "config", "a configuration was refused: {refused}");
+        if !matches!(goal, Goal::Without(_)) {
+            tracing::warn!(event = "config", "a configuration was refused: {refused}");
+        }
         let_go((goal, making, before, after));
         return Err(refused);
     }
@@ -367,6 +385,7 @@ fn end(
     let forgotten = c.journal.note(before);
     arrived(c, &goal);
     match &goal {
+        Goal::Without(_) => text += &c.goes_back_too().unwrap_or_default(),
         Goal::Generation(n) => tracing::info!(event = "config", "rolled back to what generation {n} was"),
         Goal::File(_, terms) => {
             tracing::info!(event = "config", "a configuration was applied");
@@ -395,6 +414,7 @@ fn arrived(c: &mut Context, goal: &Goal) {
         // What goes back less far leaves the applied configuration to be confirmed.
         Goal::Generation(n) => *n <= waiting.generation,
         Goal::File(..) => true,
+        Goal::Without(_) => false,
     };
     if let Goal::File(_, terms) = goal {
         c.start_is_stale &= !terms.start;

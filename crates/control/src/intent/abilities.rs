@@ -2,7 +2,7 @@
 
 use graph::ArcError;
 use net::ip::reassembly::{Kind, Limits};
-use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
+use net::router::{Router, RouterError, check_reassembly, reassembly_defaults, reassembly_share};
 
 /// What a router has from its start to its end.
 #[derive(Clone, Debug)]
@@ -47,7 +47,12 @@ impl Abilities {
         reassembly_defaults(kind, self.buffers)
     }
 
-    /// Whether a kind of reassembly can have these limits.
+    /// How many buffers all kinds of reassembly together may keep fragments in.
+    pub fn reassembly_share(&self) -> u32 {
+        reassembly_share(self.buffers)
+    }
+
+    /// Whether a kind of reassembly can have these limits, whatever the others have.
     ///
     /// # Errors
     /// When one is out of range.

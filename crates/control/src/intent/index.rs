@@ -8,7 +8,7 @@ use drivers::pcap;
 use net::ethernet::Tags;
 use net::ip::IpPrefix;
 
-use super::{Interface, Key, Spec, Value, Via, list};
+use super::{Interface, Key, Need, Spec, Value, Via, list};
 
 /// Where routes lead to: the next hop, the interface if they name one, and the VRF that they are in.
 type Hop = (IpAddr, Option<String>, u16);
@@ -31,6 +31,36 @@ pub(crate) struct Index {
     networks: BTreeSet<(u16, IpPrefix, String)>,
     /// How many paths there are for each; never none.
     hops: BTreeMap<Hop, usize>,
+    /// How many paths name each interface, and how many lead to each VRF: what routes need, but for their own VRFs.
+    exits: BTreeMap<Exit, usize>,
+    /// Those that use the addresses of another interface: that one, and they.
+    borrowers: BTreeSet<(String, String)>,
+}
+
+/// What a path of a route needs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Exit {
+    Table(u16),
+    Interface(String),
+}
+
+/// Adds so many to what there are of each.
+fn add<K: Ord>(all: &mut BTreeMap<K, usize>, more: BTreeMap<K, usize>) {
+    for (key, n) in more {
+        *all.entry(key).or_default() += n;
+    }
+}
+
+/// Takes so many away, and what there are none of.
+fn take<K: Ord>(all: &mut BTreeMap<K, usize>, fewer: &BTreeMap<K, usize>) {
+    for (key, n) in fewer {
+        if let Some(left) = all.get_mut(key) {
+            *left -= n;
+            if *left == 0 {
+                all.remove(key);
+            }
+        }
+    }
 }
 
 /// The interface or sub-interface with this name, of what `get` gives.
@@ -72,10 +102,20 @@ impl Index {
                         _ => {}
                     }
                 }
+                (Key::Unnumbered(borrower), Some(Value::Unnumbered(lender))) => {
+                    index.borrowers.insert((lender.clone(), borrower.clone()));
+                }
                 (Key::Route(table, _), Some(Value::Route(r))) => {
                     for (via, _) in r.paths() {
                         if let Via::NextHop(ip, by) = via {
                             *index.hops.entry((*ip, by.clone(), *table)).or_default() += 1;
+                        }
+                        let exit = match via {
+                            Via::Table(_, other) => Some(Exit::Table(*other)),
+                            via => via.interface().cloned().map(Exit::Interface),
+                        };
+                        if let Some(exit) = exit {
+                            *index.exits.entry(exit).or_default() += 1;
                         }
                     }
                 }
@@ -145,17 +185,25 @@ impl Index {
         change(&mut self.records, &was.records, now.records);
         change(&mut self.owners, &was.owners, now.owners);
         change(&mut self.networks, &was.networks, now.networks);
-        for (hop, n) in now.hops {
-            *self.hops.entry(hop).or_default() += n;
-        }
-        for (hop, n) in was.hops {
-            if let Some(all) = self.hops.get_mut(&hop) {
-                *all -= n;
-                if *all == 0 {
-                    self.hops.remove(&hop);
-                }
-            }
-        }
+        change(&mut self.borrowers, &was.borrowers, now.borrowers);
+        add(&mut self.hops, now.hops);
+        take(&mut self.hops, &was.hops);
+        add(&mut self.exits, now.exits);
+        take(&mut self.exits, &was.exits);
+    }
+
+    /// Whether routes need this, otherwise than as the VRF that they are in.
+    pub fn has_exit(&self, need: Need<'_>) -> bool {
+        exit(need).is_some_and(|exit| self.exits.contains_key(&exit))
+    }
+}
+
+/// What routes may need, otherwise than as the VRF that they are in.
+fn exit(need: Need<'_>) -> Option<Exit> {
+    match need {
+        Need::Table(t) => Some(Exit::Table(t)),
+        Need::Interface(name) => Some(Exit::Interface(name.to_string())),
+        Need::MemifSocket(_) => None,
     }
 }
 
@@ -251,5 +299,19 @@ impl Layers<'_> {
         let old = self.tree.hops.range(&from..).take_while(fits);
         let old = old.filter(move |(hop, n)| was.hops.get(hop).is_none_or(|gone| gone < n));
         old.chain(now.hops.range(from..).take_while(fits)).map(|((_, by, table), _)| (by.as_deref(), *table))
+    }
+
+    /// Those that use the addresses of this interface.
+    pub fn borrowers<'v>(&'v self, lender: &'v str) -> impl Iterator<Item = &'v str> {
+        let from = (lender.to_string(), String::new());
+        self.range(|i| &i.borrowers, from, move |(l, _)| l == lender).map(|(_, borrower)| borrower.as_str())
+    }
+
+    /// Whether routes need this, otherwise than as the VRF that they are in.
+    pub fn has_exit(&self, need: Need<'_>) -> bool {
+        let Some(exit) = exit(need) else { return false };
+        let Changed { was, now } = &self.changed;
+        let of = |index: &Index| index.exits.get(&exit).copied().unwrap_or(0);
+        of(self.tree) + of(now) > of(was)
     }
 }

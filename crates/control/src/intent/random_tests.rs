@@ -1,7 +1,7 @@
 //! Random configurations of every type of object, on the router's own graph: what is shown makes the same again, the way
 //! does not matter, and what fails at any step leaves no trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
@@ -411,7 +411,7 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
                 Op::Remove(_) if store.iter().next().is_none() => {}
                 Op::Remove(which) => {
                     let (key, _) = store.iter().nth(which.index(store.iter().count())).unwrap();
-                    changes.extend(store.with_dependents(key).into_iter().map(Change::remove));
+                    changes.extend(store.snapshot().with_dependents(key).into_iter().map(Change::remove));
                 }
             }
         }
@@ -679,6 +679,26 @@ proptest! {
                         prop_assert!(e.0.split("; ").all(found), "{key:?}: {e}, not {plain:?}");
                     }
                 }
+            }
+            for need in after.keys().filter_map(role) {
+                let plain: BTreeSet<&Key> =
+                    after.iter().filter(|(k, v)| needs(k, v).any(|n| n == need)).map(|(k, _)| k).collect();
+                let found: BTreeSet<&Key> = view.needing(&BTreeSet::from([need])).map(|(k, _)| k).collect();
+                prop_assert_eq!(found, plain, "{:?}", need);
+            }
+            let snapshot = Snapshot::of(after.clone());
+            for key in after.keys() {
+                let mut gone: BTreeSet<Need<'_>> = role(key).into_iter().collect();
+                let mut plain = BTreeSet::from([key.clone()]);
+                for (key, value) in &after {
+                    if needs(key, value).any(|n| gone.contains(&n)) {
+                        gone.extend(role(key));
+                        plain.insert(key.clone());
+                    }
+                }
+                let found = snapshot.with_dependents(key);
+                prop_assert_eq!(found.len(), plain.len());
+                prop_assert_eq!(found.into_iter().collect::<BTreeSet<Key>>(), plain);
             }
             (view.index.changed, after)
         };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use net::ip::{BadPaths, IpPrefix, MAX_WAYS, Path, PathList, Weighted};
 
@@ -47,7 +48,7 @@ impl fmt::Display for Via {
 
 impl Via {
     /// The interface that it names, if it does.
-    fn interface(&self) -> Option<&String> {
+    pub(super) fn interface(&self) -> Option<&String> {
         match self {
             Via::NextHop(_, Some(i)) | Via::Attached(i) => Some(i),
             _ => None,
@@ -294,6 +295,12 @@ fn is_no_host(ip: IpAddr) -> bool {
     broadcast || ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V6(ip) if ip.is_loopback())
 }
 
+/// Where the routes of these VRFs are in a tree.
+pub(super) fn all(tables: RangeInclusive<u16>) -> RangeInclusive<Key> {
+    let first = Key::Route(*tables.start(), IpPrefix::new(FIRST, 0));
+    first..=Key::Route(*tables.end(), IpPrefix::host(LAST))
+}
+
 /// The prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
 pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &View<'_>) -> Option<IpPrefix> {
     let leads = |by: Option<&str>, t| match is_link_local(address) {
@@ -304,8 +311,7 @@ pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &Vi
         return None;
     }
     // It is refused, and may take its time to say why.
-    let all = Key::Route(0, IpPrefix::new(FIRST, 0))..=Key::Route(u16::MAX, IpPrefix::host(LAST));
-    let mut routes = view.range(all);
+    let mut routes = view.range(all(0..=u16::MAX));
     routes.find_map(|(key, value)| match (key, value) {
         (Key::Route(t, prefix), Value::Route(route)) => {
             let leads =

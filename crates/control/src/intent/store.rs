@@ -8,7 +8,7 @@ use drivers::pcap::Replay;
 
 use super::index::{self, Changed, Index, Layers};
 use super::{
-    Abilities, Key, Need, Refused, Spec, Tree, Value, address, apply, needs, refuse, role, validate,
+    Abilities, Key, Need, Refused, Spec, Tree, Value, address, apply, needs, refuse, role, route, validate,
     validate_absence,
 };
 use crate::system::System;
@@ -102,6 +102,17 @@ impl<'s> View<'s> {
         old.chain(new.filter_map(|(k, v)| Some((*k, (*v)?))))
     }
 
+    /// The objects that need one of these. Routes that need none are not looked at: there may be very many.
+    pub(super) fn needing<'n>(
+        &self,
+        wanted: &'n BTreeSet<Need<'n>>,
+    ) -> impl Iterator<Item = (&'s Key, &'s Value)> {
+        let tables = route_tables(wanted, |n| self.index.has_exit(n));
+        let routes = tables.into_iter().flat_map(|tables| self.range(route::all(tables)));
+        let all = self.range(others()).chain(routes);
+        all.filter(|(key, value)| needs(key, value).any(|n| wanted.contains(&n)))
+    }
+
     /// The interface or sub-interface with this name.
     pub fn interface(&self, name: &str) -> Option<&'s super::Interface> {
         index::interface(name, |key| self.get(key))
@@ -162,20 +173,6 @@ impl Store {
     /// The changes that would make this tree the `wanted` one.
     pub fn diff(&self, wanted: &Tree) -> Vec<Change> {
         self.now.diff(wanted)
-    }
-
-    /// The object and all that cannot be without it, directly or not.
-    pub fn with_dependents(&self, key: &Key) -> Vec<Key> {
-        let mut all = vec![key.clone()];
-        let mut gone: BTreeSet<Need<'_>> = role(key).into_iter().collect();
-        // What needs an object stands behind it.
-        for (key, value) in self.iter() {
-            if needs(key, value).any(|n| gone.contains(&n)) {
-                gone.extend(role(key));
-                all.push(key.clone());
-            }
-        }
-        all
     }
 
     /// Makes all the changes, or none. Of two changes of one object the last one counts.
@@ -264,6 +261,49 @@ impl Snapshot {
     /// The tree without changes.
     pub fn view(&self) -> View<'_> {
         View::of(&self.tree, &self.index)
+    }
+
+    /// The object and all that cannot be without it, directly or not.
+    pub fn with_dependents(&self, key: &Key) -> Vec<Key> {
+        let (mut all, gone) = self.with_others(key);
+        for tables in route_tables(&gone, |n| self.index.has_exit(n)) {
+            let routes = self.tree.range(route::all(tables));
+            let needing = routes.filter(|(key, value)| needs(key, value).any(|n| gone.contains(&n)));
+            all.extend(needing.map(|(key, _)| key.clone()));
+        }
+        all
+    }
+
+    /// The same without routes, and what they would be without.
+    fn with_others<'s>(&'s self, key: &'s Key) -> (Vec<Key>, BTreeSet<Need<'s>>) {
+        let mut all = vec![key.clone()];
+        let mut gone: BTreeSet<Need<'_>> = role(key).into_iter().collect();
+        // What needs an object stands behind it, and nothing needs a route.
+        for (key, value) in self.tree.range(others()) {
+            if needs(key, value).any(|n| gone.contains(&n)) {
+                gone.extend(role(key));
+                all.push(key.clone());
+            }
+        }
+        (all, gone)
+    }
+
+    /// Whether more than so many objects may have to be looked at, or to go, with this one.
+    pub fn has_many_dependents(&self, key: &Key, many: usize) -> bool {
+        if self.tree.len() <= many {
+            return false;
+        }
+        let (all, gone) = self.with_others(key);
+        all.len() > many || !route_tables(&gone, |n| self.index.has_exit(n)).is_empty()
+    }
+
+    /// The tree without an object and all that cannot be without it.
+    pub fn without(&self, key: &Key) -> Snapshot {
+        let mut tree = Tree::clone(&self.tree);
+        for key in self.with_dependents(key) {
+            tree.remove(&key);
+        }
+        Snapshot::of(tree)
     }
 
     /// The changes that would make this tree the `wanted` one.
@@ -355,36 +395,43 @@ impl Snapshot {
         for (key, (_, new)) in &touched {
             match new {
                 Some(value) => validate(key, value, view, abilities),
-                None => validate_absence(key, view),
+                None => validate_absence(key, view, abilities),
             }
             .map_err(about(key))?;
         }
-        if !removed.is_empty() {
-            for (key, value) in view.iter() {
-                if let Some(need) = needs(key, value).find(|n| removed.contains(n)) {
-                    let (what, who) = (need_name(need), name(key));
-                    return refuse(format!("{what} cannot be removed: {who} needs it")).map_err(about(key));
-                }
-            }
+        if !removed.is_empty()
+            && let Some((key, value)) = view.needing(&removed).next()
+            && let Some(need) = needs(key, value).find(|n| removed.contains(n))
+        {
+            let (what, who) = (need_name(need), name(key));
+            return refuse(format!("{what} cannot be removed: {who} needs it")).map_err(about(key));
         }
         let mut down: BTreeSet<&Key> =
             touched.iter().filter(|(_, (_, new))| new.is_none()).map(|(key, _)| *key).collect();
         let mut touched: BTreeMap<&Key, FromTo<'_>> = touched.into_iter().collect();
         if !(removed.is_empty() && renewed.is_empty() && rebound.is_empty()) {
             // Others follow what becomes of interfaces: what needs one stands behind it.
-            for (key, value) in self.tree.iter() {
-                let anew = role(key).is_some_and(|r| renewed.contains(&r))
-                    || needs(key, value)
-                        .any(|n| renewed.contains(&n) || is_interface(n) && removed.contains(&n))
-                    || matches!(key, Key::Addresses(_)) && needs(key, value).any(|n| rebound.contains(&n));
-                if anew {
-                    renewed.extend(role(key));
-                    touched.entry(key).or_insert_with(|| (Some(value), view.get(key)));
-                    down.insert(key);
+            let named = |all: &BTreeSet<Need<'_>>| all.iter().any(|n| self.index.has_exit(*n));
+            for places in [others(), route::all(0..=u16::MAX)] {
+                // Routes that name none of them are not looked at.
+                if matches!(places.start(), Key::Route(..)) && !named(&removed) && !named(&renewed) {
+                    break;
+                }
+                for (key, value) in self.tree.range(places) {
+                    let anew = role(key).is_some_and(|r| renewed.contains(&r))
+                        || needs(key, value)
+                            .any(|n| renewed.contains(&n) || is_interface(n) && removed.contains(&n))
+                        || matches!(key, Key::Addresses(_))
+                            && needs(key, value).any(|n| rebound.contains(&n));
+                    if anew {
+                        renewed.extend(role(key));
+                        touched.entry(key).or_insert_with(|| (Some(value), view.get(key)));
+                        down.insert(key);
+                    }
                 }
             }
-            let shaken = |n| renewed.contains(&n) || rebound.contains(&n);
-            for (key, value) in view.iter().filter(|(k, v)| needs(k, v).any(shaken)) {
+            let shaken = renewed.union(&rebound).copied().collect();
+            for (key, value) in view.needing(&shaken) {
                 validate(key, value, view, abilities).map_err(about(key))?;
             }
         }
@@ -554,6 +601,23 @@ impl Making {
 fn interfaces() -> RangeInclusive<Key> {
     // No name has a character behind the last one that there is.
     Key::Interface(String::new())..=Key::SubInterface(char::MAX.to_string())
+}
+
+/// Where all but the routes are in a tree.
+fn others() -> RangeInclusive<Key> {
+    Key::Table(0)..=Key::Neighbor(char::MAX.to_string(), address::LAST)
+}
+
+/// The VRFs whose routes may need one of these: all of them, if some do otherwise than by being in one.
+fn route_tables(
+    wanted: &BTreeSet<Need<'_>>,
+    has_exit: impl Fn(Need<'_>) -> bool,
+) -> Vec<RangeInclusive<u16>> {
+    let table = |need: &Need<'_>| if let Need::Table(t) = need { Some(*t..=*t) } else { None };
+    match wanted.iter().any(|n| has_exit(*n)) {
+        true => vec![0..=u16::MAX],
+        false => wanted.iter().filter_map(table).collect(),
+    }
 }
 
 /// Whether the indices of the interfaces are those that they would get anyway, were they made one by one in their order.

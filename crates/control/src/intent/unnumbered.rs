@@ -19,34 +19,28 @@ pub(super) fn validate(interface: &str, lender: &str, view: &View<'_>) -> Result
     if let Some(Value::Unnumbered(third)) = view.get(&Key::Unnumbered(lender.into())) {
         return refuse(format!("{lender} uses the addresses of {third} itself: name that one"));
     }
-    if let Some((borrower, _)) = pairs(view).find(|(_, l)| *l == interface) {
+    if let Some(borrower) = view.index.borrowers(interface).next() {
         return refuse(format!("{borrower} uses the addresses of {interface}: it needs some of its own"));
     }
     Ok(())
 }
 
-/// Every interface that uses another one's addresses, and that one.
-fn pairs<'v>(view: &'v View<'_>) -> impl Iterator<Item = (&'v str, &'v str)> {
-    let all = Key::Unnumbered(String::new())..=Key::Unnumbered(char::MAX.to_string());
-    view.range(all).filter_map(|(key, value)| match (key, value) {
-        (Key::Unnumbered(borrower), Value::Unnumbered(lender)) => Some((borrower.as_str(), lender.as_str())),
-        _ => None,
-    })
-}
-
 /// Whether an interface may be in this VRF: those that use each other's addresses are in one.
 pub(super) fn may_be_in(interface: &str, table: u16, view: &View<'_>) -> Result<(), Refused> {
-    for (borrower, lender) in pairs(view) {
-        let other = match interface {
-            i if i == borrower => lender,
-            i if i == lender => borrower,
-            _ => continue,
-        };
-        if view.interface(other).is_some_and(|o| o.table != table) {
-            return refuse(format!("{borrower} uses the addresses of {lender}: they must be in one table"));
+    let apart = |other: &str| view.interface(other).is_some_and(|o| o.table != table);
+    let lender = match view.get(&Key::Unnumbered(interface.into())) {
+        Some(Value::Unnumbered(lender)) => Some((interface, lender.as_str())),
+        _ => None,
+    };
+    let pair = lender
+        .filter(|(_, lender)| apart(lender))
+        .or_else(|| view.index.borrowers(interface).find(|b| apart(b)).map(|b| (b, interface)));
+    match pair {
+        Some((borrower, lender)) => {
+            refuse(format!("{borrower} uses the addresses of {lender}: they must be in one table"))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 pub(super) fn apply(interface: &str, lender: Option<&str>, system: &mut System) -> Result<(), Refused> {

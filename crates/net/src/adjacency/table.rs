@@ -71,6 +71,8 @@ struct Entry {
     index: u32,
     users: u32,
     mac: Option<Mac>,
+    /// Packets that had been sent over it at the last look.
+    seen: u64,
 }
 
 impl Adjacencies {
@@ -100,7 +102,8 @@ impl Adjacencies {
         let rewrite = mac.and_then(|dst| header(dst, next_hop, via, tags));
         let index = self.records.insert(Adjacency { rewrite, interface, mtu: via.mtu, next_hop })?;
         self.counters.clear(index);
-        self.by_neighbor.insert((interface, next_hop), Entry { index, users: 1, mac });
+        let [seen, _] = self.counters.total(index);
+        self.by_neighbor.insert((interface, next_hop), Entry { index, users: 1, mac, seen });
         Ok(index)
     }
 
@@ -139,6 +142,13 @@ impl Adjacencies {
         let rewrite = mac.and_then(|dst| header(dst, next_hop, via, tags));
         // The index is in use, so it lies within the capacity.
         let _ = self.records.set(e.index, Adjacency { rewrite, interface, mtu: via.mtu, next_hop });
+    }
+
+    /// Whether packets were sent to a neighbour since this was last asked, or since the adjacency is there.
+    pub fn was_used(&mut self, interface: u32, next_hop: IpAddr) -> bool {
+        let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return false };
+        let [packets, _] = self.counters.total(e.index);
+        std::mem::replace(&mut e.seen, packets) != packets
     }
 
     /// The interface's own address, MTU or tags changed: its adjacencies follow.

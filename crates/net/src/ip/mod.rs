@@ -17,6 +17,7 @@
 //! with the same path share one object.
 
 mod address;
+mod asking;
 mod balance;
 mod count;
 pub(crate) mod extensions;

@@ -2,7 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{Bound, RangeInclusive};
 
 use super::balance::Layout;
@@ -100,6 +100,8 @@ pub struct PathState {
     pub(super) next: u32,
     /// Whether it is among those whose routes are being installed anew.
     pub(super) waits: bool,
+    /// The last change of interfaces that it was asked after.
+    pub(super) asked: u64,
 }
 
 impl PathState {
@@ -117,6 +119,7 @@ impl PathState {
             first: NONE,
             next: NONE,
             waits: false,
+            asked: 0,
         }
     }
 
@@ -258,14 +261,12 @@ impl Paths {
 
     /// The first recursive one behind `after` with a next hop in this network on its trail.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
-        let through = network.hops();
-        let from = after.map_or(Bound::Included(*through.start()), Bound::Excluded);
-        self.by_hop.range((from, Bound::Included(*through.end()))).next().copied()
+        next_in(&self.by_hop, network, after)
     }
 
-    /// The VRF of a list with this path, if some VRF has one.
-    pub fn vrf_with(&self, path: Path) -> Option<u16> {
-        self.by_list.keys().find(|(_, list)| list.paths().any(|p| p == path)).map(|(fib, _)| *fib)
+    /// The first of these VRFs with a list of this path alone.
+    pub fn vrf_with(&self, path: Path, mut vrfs: impl Iterator<Item = u16>) -> Option<u16> {
+        vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
     /// Those with a path that names an interface.
@@ -273,18 +274,46 @@ impl Paths {
         of_interface(&self.by_interface, interface)
     }
 
-    /// Those that depend on what changed, each once.
-    pub fn affected(&self, what: &Affected) -> BTreeSet<u32> {
-        let interfaces = || what.interfaces.iter().copied();
-        let of_networks = |of: &BTreeSet<Hop>| {
-            let ids = |network: &Network| of.range(network.hops()).map(|hop| hop.2);
-            what.networks.iter().flat_map(ids).collect::<Vec<_>>()
-        };
-        let direct = interfaces().flat_map(|i| self.naming(i)).chain(of_networks(&self.by_next_hop));
-        let recursive =
-            interfaces().flat_map(|i| of_interface(&self.by_end, i)).chain(of_networks(&self.by_hop));
-        direct.chain(recursive).collect()
+    /// The next one that depends on what changed; some of them are met with more than once.
+    pub fn next_affected(&self, what: &Affected, place: &mut Place) -> Option<u32> {
+        loop {
+            let (n, indirect) = (place.of / 2, place.of % 2 == 1);
+            let found = if let Some(&interface) = what.interfaces.get(n) {
+                let of = if indirect { &self.by_end } else { &self.by_interface };
+                let after = place
+                    .after
+                    .map_or(Bound::Included((interface, 0)), |(.., id)| Bound::Excluded((interface, id)));
+                let next = of.range((after, Bound::Included((interface, u32::MAX)))).next();
+                next.map(|(_, id)| (0, IpAddr::V4(Ipv4Addr::UNSPECIFIED), *id))
+            } else {
+                let network = what.networks.get(n - what.interfaces.len())?;
+                next_in(if indirect { &self.by_hop } else { &self.by_next_hop }, *network, place.after)
+            };
+            match found {
+                Some(hop) => {
+                    place.after = Some(hop);
+                    return Some(hop.2);
+                }
+                None => *place = Place { of: place.of + 1, after: None },
+            }
+        }
     }
+}
+
+/// A place among the lists that depend on what changed.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// Which of the interfaces, and behind them of the networks: twice its number, and one more for the recursive lists that end there.
+    of: usize,
+    /// The last list of it; of an interface only its number counts.
+    after: Option<Hop>,
+}
+
+/// The first place behind `after` in a network.
+fn next_in(of: &BTreeSet<Hop>, network: Network, after: Option<Hop>) -> Option<Hop> {
+    let hops = network.hops();
+    let from = after.map_or(Bound::Included(*hops.start()), Bound::Excluded);
+    of.range((from, Bound::Included(*hops.end()))).next().copied()
 }
 
 fn of_interface(of: &BTreeSet<(u32, u32)>, interface: u32) -> impl Iterator<Item = u32> {

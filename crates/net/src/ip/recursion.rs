@@ -20,7 +20,7 @@ use infra::lpm::Address;
 use super::balance::{Layout, MAX_WAYS, Way};
 use super::family::Ip;
 use super::object::Object;
-use super::path::{Affected, Hop, Network, Path, PathState};
+use super::path::{Hop, Network, Path, PathState};
 use super::path_list::PathList;
 use super::prefix::Prefix;
 use super::table::{Resolver, Routes, word};
@@ -91,7 +91,7 @@ fn is_recursive(fib: u16, path: Path, by: &impl Resolver) -> bool {
     matches!(path, Path::Via { next_hop, interface: None } if !by.is_connected(fib, next_hop))
 }
 
-fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bool {
+pub(super) fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bool {
     list.paths().any(|path| is_recursive(fib, path, by))
 }
 
@@ -268,19 +268,6 @@ impl<A: Ip> Routes<A> {
         if self.rib.paths.next_through(Network::new(fib, prefix), None).is_some() {
             self.following.push_back(Following { fib, prefix, after: None });
         }
-    }
-
-    /// Asks again what the paths mean that depend on what changed. Routes of those that became resolved, or ceased to
-    /// be, come and go as they are visited ([`settle`](Self::settle)).
-    pub fn resolve_again(&mut self, what: &Affected, by: &mut impl Resolver) {
-        // What a path still held may be behind an interface that has gone.
-        std::mem::take(&mut self.holding).into_iter().for_each(|id| self.let_go(id, by));
-        let affected = self.rib.paths.affected(what).into_iter();
-        // Recursive ones last: they look at what the others mean now.
-        let states = &self.rib.paths.states;
-        let (recursive, plain): (Vec<u32>, Vec<u32>) =
-            affected.partition(|id| has_recursive(states[*id].fib, &states[*id].list, by));
-        plain.into_iter().chain(recursive).for_each(|id| self.ask(id, true, by));
     }
 
     /// Asks again what a list means. When it ceases to be resolved its packets are dropped `at_once`, or else go where they

@@ -9,9 +9,9 @@
 //! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network is *recursive*: it
 //! means what the route to its next hop means, and follows that (`recursion.rs`).
 //!
-//! When an interface changes, only the lists that depend on it are asked again. That is one store a list: whatever the
+//! When an interface changes, only the lists that depend on it are asked again (`asking.rs`). That is one store a list: whatever the
 //! number of routes, packets no longer go where they cannot, or go elsewhere with the next. Only when a list becomes
-//! resolved or ceases to be, its routes come and go: they are *visited*, some at a time ([`Routes::settle`]), so that
+//! resolved or ceases to be, its routes come and go: they are *visited*. Both are done some at a time ([`Routes::settle`]), so that
 //! neither packets nor commands wait. Until its route was visited, a packet may be dropped as `unresolved`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +22,7 @@ use infra::class_a::{SlotWriter, WordWriter, Writer};
 use infra::lpm::{LpmFull, PrefixMap};
 use infra::quiesce::{Domain, Mark};
 
+use super::asking::Asking;
 use super::balance::Buckets;
 use super::family::Ip;
 use super::lookup::Fibs;
@@ -119,6 +120,9 @@ pub struct Routes<A: Ip> {
     pub(super) rib: Rib<A>,
     /// Lists whose routes are to be visited.
     pub(super) waiting: VecDeque<u32>,
+    /// Changes of interfaces whose paths are to be asked again, and how many there were.
+    pub(super) asking: VecDeque<Asking>,
+    pub(super) changes: u64,
     /// Prefixes whose routes changed, and that recursive paths lead through.
     pub(super) following: VecDeque<Following<A>>,
     /// Lists that are no longer resolved and whose object does not say so yet.
@@ -173,6 +177,8 @@ impl<A: Ip> Routes<A> {
             vrfs: BTreeMap::new(),
             rib: Rib::new(),
             waiting: VecDeque::new(),
+            asking: VecDeque::new(),
+            changes: 0,
             following: VecDeque::new(),
             holding: BTreeSet::new(),
             given_way: VecDeque::new(),
@@ -247,7 +253,7 @@ impl<A: Ip> Routes<A> {
         if let Some(prefix) = asked.map(|(prefix, _)| prefix) {
             return in_use(format!("the route {prefix} is in it"));
         }
-        if let Some(other) = self.rib.paths.vrf_with(Path::Table(fib)) {
+        if let Some(other) = self.rib.paths.vrf_with(Path::Table(fib), self.tables()) {
             return in_use(format!("a route of table {other} leads to it"));
         }
         Ok(())
@@ -435,10 +441,18 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Visits routes whose path became resolved or ceased to be, and lets recursive paths follow the routes that they lead
-    /// through: so many visits, or fewer of those that take longer. Returns whether more wait.
+    /// Asks paths that depend on interfaces which changed, lets recursive paths follow the routes that they lead through, and visits
+    /// routes whose path became resolved or ceased to be, in this order: so many visits, or fewer of those that take longer. Returns
+    /// whether more wait.
     pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
         loop {
+            if !self.asking.is_empty() {
+                if visits == 0 {
+                    return true;
+                }
+                visits = visits.saturating_sub(self.ask_next(by).unwrap_or(0));
+                continue;
+            }
             if let Some(following) = self.following.front() {
                 let Some(hop) = self
                     .rib
@@ -484,9 +498,14 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Whether routes wait to be visited, or recursive paths to follow.
+    /// Whether paths are to be asked again, routes wait to be visited, or recursive paths to follow.
     pub fn unsettled(&self) -> bool {
-        !self.waiting.is_empty() || !self.following.is_empty()
+        self.is_busy() || !self.following.is_empty()
+    }
+
+    /// Whether paths or routes wait for the changes of interfaces before.
+    pub fn is_busy(&self) -> bool {
+        self.asks() || !self.waiting.is_empty()
     }
 
     /// Whether recursive paths wait to follow.

@@ -158,7 +158,7 @@ impl<A: Small> Lab<A> {
         let mut what = self.links.affected(interface);
         change(&mut self.links);
         what.networks.extend(self.links.affected(interface).networks);
-        self.routes.resolve_again(&what, &mut self.links);
+        self.routes.resolve_again(what);
     }
 
     fn apply(&mut self, op: &Op<A>) {
@@ -334,9 +334,10 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
         for index in lab.forwarded(&to).iter().flatten().filter_map(|word| Object::adjacency(*word)) {
             prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {index}");
         }
-        // What is shown is right at once, unless recursive paths have yet to follow.
-        let follow = lab.routes.unsettled()
-            && lab.model.values().any(|l| l.paths().any(|p| lab.recursive(p).is_some()));
+        // What is shown is right once all were asked, unless recursive paths have yet to follow.
+        let follow = lab.routes.asks()
+            || lab.routes.unsettled()
+                && lab.model.values().any(|l| l.paths().any(|p| lab.recursive(p).is_some()));
         for (address, expected) in to.iter().zip(lab.expected(&to)).filter(|_| !follow) {
             let found = lab.routes.lookup(0, *address);
             let ways = found.map(|(_, _, state)| state.ways.iter().map(|way| way.to_word()).collect());
@@ -403,10 +404,12 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     }
     let covering = Prefix::new(Ipv4Addr::new(20, 0, 0, 0), 8);
     lab.routes.add(0, covering, Source::Static, hop(1, 0, None).into(), &mut lab.links).unwrap();
+    while lab.routes.settle(1, &mut lab.links) {}
     lab.links.asked = 0;
     lab.interface(0, |links| {
         links.up.remove(&0);
     });
+    while lab.routes.ask_next(&mut lab.links).is_some() {}
     assert_eq!(lab.links.asked, 10);
     // All are dropped already, and follow the shorter route as they are visited: no more of them than were asked for.
     let to: Vec<Ipv4Addr> = (0..2000).map(|n| Ipv4Addr::from_bits(0x1400_0001 + (n << 8))).collect();
@@ -418,4 +421,50 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     assert_eq!(follow(&mut lab), 500);
     while lab.routes.settle(500, &mut lab.links) {}
     assert_eq!(follow(&mut lab), 2000);
+}
+
+/// However many next hops an interface has, a change asks some at a time. Those that wait keep what they lead to, and one that is
+/// asked once need not be asked again for the changes before.
+#[test]
+fn the_paths_of_an_interface_are_asked_some_at_a_time() {
+    const HOPS: u32 = 1000;
+    let mut lab = Lab::<Ipv4Addr>::new();
+    lab.interface(0, |links| {
+        links.up.insert(0);
+        links.networks.insert(0, Prefix::new(Ipv4Addr::new(10, 0, 0, 0), 16));
+    });
+    while lab.routes.settle(1, &mut lab.links) {}
+    for n in 0..HOPS {
+        let prefix = Prefix::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+        // Every other one names the interface: it is met with by that, and by its next hop.
+        let interface = (n % 2 == 0).then_some(0);
+        let path = Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0001 + n).into(), interface };
+        lab.routes.add(0, prefix, Source::Static, path.into(), &mut lab.links).unwrap();
+    }
+    lab.links.asked = 0;
+    let to: Vec<Ipv4Addr> = (0..HOPS).map(|n| Ipv4Addr::from_bits(0x1400_0001 + (n << 8))).collect();
+    for up in [false, true, false] {
+        lab.interface(0, |links| {
+            let _ = if up { links.up.insert(0) } else { links.up.remove(&0) };
+        });
+    }
+    assert_eq!(lab.links.asked, 0);
+    assert!(lab.routes.settle(3 * recursion::COST, &mut lab.links));
+    assert_eq!(lab.links.asked, 3);
+    let led = |lab: &mut Lab<Ipv4Addr>| {
+        let words = lab.forwarded(&to).into_iter().flatten();
+        let indices: Vec<u32> = words.filter_map(Object::adjacency).collect();
+        assert!(indices.iter().all(|index| lab.links.users[index] == 1));
+        indices.len()
+    };
+    assert_eq!(led(&mut lab), HOPS as usize - 3);
+    let mut slices = 0;
+    while lab.routes.asks() {
+        let before = lab.links.asked;
+        lab.routes.settle(40, &mut lab.links);
+        assert!(lab.links.asked - before <= 40 / recursion::COST);
+        slices += 1;
+    }
+    assert!(slices >= HOPS as usize * recursion::COST / 40, "{slices} slices");
+    assert_eq!((lab.links.asked, led(&mut lab)), (HOPS as usize, 0));
 }

@@ -97,6 +97,8 @@ pub struct Entries<A = Ipv4Addr> {
     order: BTreeSet<(u8, u64, Key<A>)>,
     /// How many there are in each state, in the order of [`State::NAMES`].
     counts: [usize; State::NAMES.len()],
+    /// Those that became stale since somebody last asked.
+    staled: Vec<Key<A>>,
 }
 
 impl<A> Default for Entries<A> {
@@ -106,6 +108,7 @@ impl<A> Default for Entries<A> {
             due: BTreeSet::new(),
             order: BTreeSet::new(),
             counts: [0; State::NAMES.len()],
+            staled: Vec::new(),
         }
     }
 }
@@ -140,11 +143,20 @@ impl<A: Family> Entries<A> {
 
     /// Puts an entry in place of what there was.
     pub fn put(&mut self, key: Key<A>, entry: Entry) {
-        self.remove(key);
+        let before = self.remove(key);
+        let is_stale = |e: &Entry| matches!(e.state, State::Stale(_));
+        if is_stale(&entry) && !before.as_ref().is_some_and(is_stale) {
+            self.staled.push(key);
+        }
         self.due.extend(entry.due.map(|d| (d, key)));
         self.order.extend(entry.state.rank().map(|r| (r, entry.since, key)));
         self.counts[entry.state.number()] += 1;
         self.map.insert(key, entry);
+    }
+
+    /// Those that became stale since this was last asked: from then on it counts whether they are used.
+    pub fn take_staled(&mut self) -> Vec<Key<A>> {
+        std::mem::take(&mut self.staled)
     }
 
     /// Takes an entry out.

@@ -14,7 +14,7 @@
 //! Who says by the way, or without being asked, that it has another Ethernet address than before is stale at that one.
 //!
 //! An entry keeps its adjacency in all of these states. That a stale one is used is for the owner of the table to notice: it
-//! looks at the adjacencies' counters now and then.
+//! looks at the adjacency's counter when the entry becomes stale, and now and then.
 
 use wire::Mac;
 

@@ -203,6 +203,11 @@ impl<A: Family> Neighbors<A> {
         &self.entries
     }
 
+    /// The entries that became stale since this was last asked. Whoever owns the table looks from then on whether they are used.
+    pub fn take_staled(&mut self) -> Vec<Key<A>> {
+        self.entries.take_staled()
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -51,8 +51,11 @@ impl Neighborhood {
             addresses: addresses.clone(),
             proxy: i.proxy,
         };
-        let tags = i.tags;
-        self.adjacencies.refresh(index, &record, tags);
+        let (tags, before) = (i.tags, self.records.get(index));
+        // There may be very many, and most changes are about something else.
+        if before.is_none_or(|before| (before.mac, before.mtu) != (record.mac, record.mtu)) {
+            self.adjacencies.refresh(index, &record, tags);
+        }
         Ok(self.records.set(index, record)?)
     }
 }
@@ -126,7 +129,10 @@ impl Router {
             if self.near.records.claim(wanted)? {
                 return Ok(wanted);
             }
-            // Workers may still look at the one that has gone.
+            // Paths may still lead to the one that has gone, and workers look at it.
+            if self.leaving.contains(&wanted) {
+                self.ask_all();
+            }
             if self.near.interfaces.get(wanted).is_none()
                 && self.domain.synchronize(GRACE)
                 && self.near.records.claim(wanted)?
@@ -359,11 +365,13 @@ impl Router {
         self.forget_routes::<Ipv4Addr>(index);
         self.forget_routes::<Ipv6Addr>(index);
         let Some(info) = self.near.interfaces.remove(index) else { return Ok(()) };
-        self.near.records.remove(index);
         if info.parent != index {
             self.near.publish(info.parent)?;
         }
-        self.resolve_again(&Affected { interfaces: vec![index], networks: Vec::new() });
+        // Paths that lead to it until they are asked find a record that is down, and nobody else's.
+        self.leaving.push(index);
+        self.resolve_again(Affected { interfaces: vec![index], networks: Vec::new() });
+        self.free_indices();
         self.disconnect(index);
         Ok(())
     }
@@ -519,7 +527,7 @@ impl Router {
             what.networks
                 .extend(i.addresses.iter().map(|a| a.network()).chain(left).map(|n| Network::new(i.fib, n)));
         }
-        self.resolve_again(&what);
+        self.resolve_again(what);
         for i in all {
             self.neighbors_follow::<Ipv4Addr>(i);
             self.neighbors_follow::<Ipv6Addr>(i);

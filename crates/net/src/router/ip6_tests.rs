@@ -4,7 +4,7 @@ use wire::builder::PacketBuilder;
 use wire::nd::{self, Message, NdOption, PrefixInformation};
 use wire::{EthernetHeader, Icmpv6Header, Ipv6Header, Mac, ethertype, icmpv6, ipv6, nd::NdOptions, protocol};
 
-use super::lab::{Lab, own_mac};
+use super::lab::{Lab, MS, own_mac};
 use super::*;
 use crate::ip::{Address, Path, Prefix6, Source};
 use crate::nd::{Advertisement, PrefixAdvice, Standing};
@@ -428,4 +428,35 @@ fn rfc4861_7_3_3_a_neighbour_that_is_used_is_asked_and_one_that_does_not_answer_
     assert_eq!(state(&lab), None);
     assert!(!lab.host_route6(B));
     lab.sent(1);
+}
+
+/// A single packet, sent right after the neighbour became stale, and where the next look at it is long away.
+#[test]
+fn rfc4861_7_3_3_one_packet_is_use_enough() {
+    let mut lab = lab();
+    lab.receive(0, 0, datagram(B, 64));
+    lab.advertises(1, (B_MAC, B), own(1));
+    // So many neighbours come before it that they are looked at in several turns.
+    for n in 0..2000u16 {
+        let other = Ipv6Addr::from_bits(own(0).to_bits() + 0x1_0000 + u128::from(n));
+        lab.router.add_neighbor(0, other, A_MAC, true).unwrap();
+    }
+    let state =
+        |lab: &Lab| lab.router.neighbors::<Ipv6Addr>().find(|n| n.ip == B.to_string()).map(|n| n.state);
+    let mut turns = 0;
+    while state(&lab) == Some("reachable") {
+        lab.now += MS;
+        lab.router.poll(lab.now);
+        turns += 1;
+    }
+    assert_eq!(state(&lab), Some("stale"), "after {turns} ms");
+    lab.sent(1);
+    lab.put(0, 0, datagram(B, 64));
+    lab.turn_workers();
+    assert_eq!(packet(&lab.sent(1)[0]).0.dst(), B_MAC);
+    lab.pass(1000);
+    assert_eq!(state(&lab), Some("delay"));
+    lab.pass(6000);
+    let (header, _, what, _) = message(&lab.sent(1)[0]);
+    assert_eq!((header.dst(), what), (B_MAC, Message::NeighborSolicitation { target: B }));
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Router::poll`] is its turn: packets that workers punted, and timers. Between turns the owner calls the methods that
 //! change things, each of which is complete when it returns: workers see the change at once, or not at all when it
-//! was refused. Only of the routes behind an interface that comes or goes many may follow in the next turns.
+//! was refused. Only of the next hops and routes behind an interface that comes or goes many may follow in the next turns.
 
 mod addresses;
 mod arp;
@@ -51,7 +51,7 @@ pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::{PingReply, PingTarget};
 pub use poll::{Hooks, PuntHandler};
-pub use reassembly::{check_reassembly, reassembly_defaults};
+pub use reassembly::{check_reassembly, reassembly_defaults, reassembly_share};
 pub use side::{Routed, Side};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
@@ -133,6 +133,8 @@ pub struct Router {
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     shards: infra::class_a::Writer<Shards>,
+    /// Interfaces that are gone, and whose indices no other is to have yet.
+    leaving: Vec<u32>,
     /// The index that the next interface is to have.
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
@@ -224,6 +226,7 @@ impl Router {
             now: 0,
             shards,
             turns: Vec::new(),
+            leaving: Vec::new(),
             next_index: None,
             tx_ports,
         };
@@ -326,6 +329,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 mod ip6_tests;
 #[cfg(test)]
 mod lab;
+#[cfg(test)]
+mod own_tests;
 #[cfg(test)]
 mod routes_tests;
 #[cfg(test)]

@@ -82,6 +82,7 @@ impl Router {
     }
 
     fn act<A: Routed>(&mut self, actions: Vec<Action<A>>) {
+        self.note_staled::<A>();
         for action in actions {
             match action {
                 Action::Request(..) | Action::Reply(..) | Action::Announce(_) => A::send(self, &action),

@@ -164,20 +164,39 @@ impl Router {
         Ok(list)
     }
 
-    /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means. Many routes
-    /// follow in later turns.
-    pub(crate) fn resolve_again(&mut self, what: &Affected) {
-        self.resolve_again_of::<Ipv4Addr>(what);
+    /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means, and routes follow. Many do so
+    /// in later turns.
+    pub(crate) fn resolve_again(&mut self, what: Affected) {
+        self.resolve_again_of::<Ipv4Addr>(what.clone());
         self.resolve_again_of::<Ipv6Addr>(what);
     }
 
-    fn resolve_again_of<A: Routed>(&mut self, what: &Affected) {
+    fn resolve_again_of<A: Routed>(&mut self, what: Affected) {
         let (side, near) = A::side_mut(self);
-        side.routes.resolve_again(what, near);
-        if side.routes.settle(VISITS_AT_ONCE, near) {
+        // Of several changes in a row only the first ones take their time at once.
+        let busy = side.routes.is_busy();
+        side.routes.resolve_again(what);
+        if busy || side.routes.settle(VISITS_AT_ONCE, near) {
             self.wake.ring();
         }
         self.sync_off_link(Prefix::<A>::DEFAULT);
+    }
+
+    /// Gives back the indices of interfaces that are gone, if no path can lead to them any more.
+    pub(super) fn free_indices(&mut self) {
+        if !self.ip4.routes.asks() && !self.ip6.routes.asks() {
+            for index in std::mem::take(&mut self.leaving) {
+                self.near.records.remove(index);
+            }
+        }
+    }
+
+    /// Asks all paths that are to be asked, however long that takes.
+    pub(super) fn ask_all(&mut self) {
+        let Router { ip4, ip6, near, .. } = self;
+        while ip4.routes.ask_next(near).is_some() {}
+        while ip6.routes.ask_next(near).is_some() {}
+        self.free_indices();
     }
 
     /// Lets recursive paths follow a route that has just changed; for most routers all of them.
@@ -194,11 +213,11 @@ impl Router {
         let start = Instant::now();
         let Router { ip4, ip6, near, .. } = self;
         // By turns, so that neither family waits for the other.
-        while ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near) {
-            if start.elapsed() >= SLICE {
-                return true;
-            }
+        let mut more = true;
+        while more && start.elapsed() < SLICE {
+            more = ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near);
         }
-        false
+        self.free_indices();
+        more
     }
 }

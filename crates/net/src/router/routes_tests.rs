@@ -310,3 +310,36 @@ fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
     router.set_route_memory(u64::MAX);
     router.add_route(0, to(refused.0), Path::Drop).unwrap();
 }
+
+/// An interface with very many next hops is removed: nobody else has its index while paths lead there, and who must have it waits for them.
+#[test]
+fn an_index_is_free_when_no_path_leads_there() {
+    const HOPS: u32 = 2000;
+    let (mut router, ..) = router();
+    for round in 0..2 {
+        let index = router.add_loopback("loop0", PEER).unwrap();
+        router.set_admin(index, true).unwrap();
+        router.add_address(index, Address::new(Ipv4Addr::new(10, 50, 0, 1), 16)).unwrap();
+        for n in 0..HOPS {
+            let next_hop = Ipv4Addr::from_bits(0x0a32_0002 + n).into();
+            let to = Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+            router.add_route(0, to, Path::Via { next_hop, interface: None }).unwrap();
+        }
+        while router.poll(0) {}
+        let left = |r: &Router| r.adjacencies().iter().filter(|(_, a, _)| a.interface == index).count();
+        assert_eq!(left(&router), HOPS as usize);
+        router.remove_interface(index).unwrap();
+        assert!(left(&router) > 1000, "not all were asked at once: {}", left(&router));
+        let at = router.tables.interfaces.clone();
+        let mut participant = router.participant();
+        assert!(at.get(participant.enter().guard(), index).is_some_and(|record| !record.up));
+        router.prefer_index((round == 1).then_some(index));
+        let next = router.add_loopback("loop1", PEER).unwrap();
+        assert_eq!((next == index, left(&router) == 0), (round == 1, round == 1));
+        while router.poll(0) {}
+        assert_eq!((left(&router), router.leaving.len()), (0, 0));
+        router.remove_interface(next).unwrap();
+        router.poll(0);
+        assert!(at.get(participant.enter().guard(), index).is_none());
+    }
+}

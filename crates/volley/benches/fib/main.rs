@@ -8,6 +8,7 @@
 //! the next hop.
 
 mod churn;
+mod stalls;
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -478,7 +479,7 @@ fn main() -> Result<()> {
     let mut file = std::fs::File::create(directory.join("fib.json"))?;
     println!("{:<24} {:>10} {:>10} {:>10} {:>8}", "bench", "median", "min", "max", "target");
     // Memory first, before others leave theirs with the allocator.
-    let benches: [(&str, Measure<'_>); 13] = [
+    let benches: [(&str, Measure<'_>); 14] = [
         ("mem-240k-ip6", &|| memory("mem-240k-ip6", &random6(240_000)?, 60.0)),
         ("mem-1m-ip4", &|| memory("mem-1m-ip4", &random(1_000_000, NEXT_HOPS), 150.0)),
         ("255k", &|| rates("255k", &random(255_000, NEXT_HOPS), 1.0)),
@@ -497,6 +498,7 @@ fn main() -> Result<()> {
         ("cli", &cli),
         ("sub-interfaces", &sub_interfaces),
         ("apply", &apply),
+        ("stalls", &stalls::stalls),
         ("churn", &churn::churn),
     ];
     for (name, bench) in benches {

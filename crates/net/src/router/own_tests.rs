@@ -1,0 +1,135 @@
+//! The router's own addresses as workers see them, when an interface with some goes, or goes to another VRF.
+
+use wire::Mac;
+use wire::builder::PacketBuilder;
+
+use super::lab::{Lab, own_mac};
+use super::*;
+use crate::ip::{Address, Urpf};
+use crate::nd::Standing;
+
+const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
+
+/// The address number `n` on the network of an interface.
+trait OnLink: Routed {
+    fn at(interface: u32, n: u8) -> Self;
+    /// A ping from the host 2 on the first link.
+    fn ping(to: Self, from: Self) -> Vec<u8>;
+}
+
+impl OnLink for Ipv4Addr {
+    fn at(interface: u32, n: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, interface as u8 + 1, n)
+    }
+
+    fn ping(to: Ipv4Addr, from: Ipv4Addr) -> Vec<u8> {
+        PacketBuilder::ipv4(from, to).ethernet(A_MAC, own_mac(0)).echo_request(7, 1).build()
+    }
+}
+
+impl OnLink for Ipv6Addr {
+    fn at(interface: u32, n: u8) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 0xdb8, 0, interface as u16 + 1, 0, 0, 0, n.into())
+    }
+
+    fn ping(to: Ipv6Addr, from: Ipv6Addr) -> Vec<u8> {
+        PacketBuilder::ipv6(from, to).ethernet(A_MAC, own_mac(0)).echo_request(7, 1).build()
+    }
+}
+
+/// What becomes of a ping from a host on the first link: whether it is answered, and for what it is dropped if it is.
+fn ping<A: OnLink>(lab: &mut Lab, to: A, from: A) -> (bool, Vec<&'static str>) {
+    let drops = |lab: &Lab| lab.router.graph().stats().dropped();
+    let before = drops(lab);
+    lab.sent(0);
+    lab.receive(0, 0, A::ping(to, from));
+    let now = drops(lab).into_iter().zip(before).filter(|(now, before)| now.packets > before.packets);
+    let reasons = now.map(|(now, _)| now.reason.name).collect();
+    let answers = lab.sent(0);
+    (answers.iter().any(|frame| frame.len() == A::ping(to, from).len()), reasons)
+}
+
+/// Whether workers take an address for the router's own in a VRF, and which they send from if they have no better one.
+fn own<A: OnLink>(lab: &Lab, fib: u16, address: A) -> (bool, Option<A>) {
+    let mut participant = lab.router.participant();
+    let section = participant.enter();
+    let own = A::tables(lab.router.tables()).own.get(section.guard());
+    assert_eq!(own.contains(fib, address.to_bits()), own.forbids_source(fib, address.to_bits()));
+    (own.contains(fib, address.to_bits()), own.first(fib))
+}
+
+fn lab<A: OnLink>() -> Lab {
+    let mut lab = Lab::new(|index| Address::new(A::at(index, 1), if A::HAS_BROADCAST { 24 } else { 64 }));
+    lab.router.add_neighbor(0, A::at(0, 2), A_MAC, true).unwrap();
+    lab.router.set_urpf::<A>(0, Urpf::Loose).unwrap();
+    lab.run();
+    let (here, there) = (A::at(0, 1), A::at(1, 1));
+    assert_eq!(own(&lab, 0, there), (true, Some(here)));
+    assert!(ping(&mut lab, there, A::at(0, 2)).0);
+    // Nobody else may send from it, and who is on the other link may.
+    assert_eq!(ping(&mut lab, here, there), (false, vec!["own-source"]));
+    let (_, dropped) = ping(&mut lab, here, A::at(1, 9));
+    assert!(!dropped.contains(&"no-route-to-source"), "{dropped:?}");
+    lab
+}
+
+/// The address that was the router's on the second link is nobody's now.
+fn is_nobodys<A: OnLink>(lab: &mut Lab) {
+    assert_eq!(own(lab, 0, A::at(1, 1)), (false, Some(A::at(0, 1))));
+    assert!(!ping(lab, A::at(1, 1), A::at(0, 2)).0);
+    for from in [1, 9] {
+        let (answered, dropped) = ping(lab, A::at(0, 1), A::at(1, from));
+        assert!(!answered && !dropped.contains(&"own-source"), "{dropped:?}");
+    }
+    assert!(ping(lab, A::at(0, 1), A::at(0, 2)).0, "the other interface's stays");
+}
+
+fn goes_with_its_interface<A: OnLink>() {
+    let mut lab = lab::<A>();
+    lab.router.remove_interface(1).unwrap();
+    lab.run();
+    is_nobodys::<A>(&mut lab);
+}
+
+#[test]
+fn an_address_of_an_interface_that_is_removed_is_no_longer_the_routers() {
+    goes_with_its_interface::<Ipv4Addr>();
+    goes_with_its_interface::<Ipv6Addr>();
+}
+
+fn goes_to_another_vrf<A: OnLink>() {
+    let mut lab = lab::<A>();
+    let address = lab.router.interface(1).unwrap().addresses[0];
+    lab.router.add_table(5).unwrap();
+    lab.router.remove_address(1, address).unwrap();
+    lab.router.set_table(1, 5).unwrap();
+    lab.router.add_address(1, address).unwrap();
+    lab.pass(5000);
+    is_nobodys::<A>(&mut lab);
+    assert_eq!(own(&lab, 5, A::at(1, 1)), (true, Some(A::at(1, 1))));
+    assert!(!own(&lab, 5, A::at(0, 1)).0);
+}
+
+#[test]
+fn an_address_that_goes_to_another_vrf_is_the_routers_there_only() {
+    goes_to_another_vrf::<Ipv4Addr>();
+    goes_to_another_vrf::<Ipv6Addr>();
+}
+
+/// A link-local address is nobody's to take away before its interface goes to another VRF.
+#[test]
+fn a_link_local_address_goes_to_another_vrf_with_its_interface() {
+    let mut lab = lab::<Ipv4Addr>();
+    lab.router.remove_address(1, Address::new(Ipv4Addr::at(1, 1), 24)).unwrap();
+    lab.router.set_ip6(1, true).unwrap();
+    lab.pass(5000);
+    let info = lab.router.interface(1).unwrap();
+    let address = info.link_local().unwrap();
+    assert_eq!(info.standing(address), Some(Standing::Unique));
+    let scoped = Ipv6Addr::from_bits(<Ipv6Addr as crate::ip::Packets>::scoped(address.to_bits(), 1));
+    assert!(own(&lab, 0, scoped).0);
+    lab.router.add_table(5).unwrap();
+    lab.router.set_table(1, 5).unwrap();
+    lab.run();
+    assert_eq!((own(&lab, 0, scoped).0, own(&lab, 5, scoped).0), (false, true));
+}
