@@ -25,8 +25,7 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
     let campaign = "name = 'ci'\ntrial-seconds = 0.2\nrepetitions = 1\nduts = ['linux', 'volley']\n\
                     [[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n[[test]]\ntraffic = 'rfc5180-256'\nsizes = [512]\nbidirectional = true\n";
     std::fs::write(&file, campaign).expect("a file");
-    let (ok, report, said) =
-        bench(&["run", &file.to_string_lossy(), "--json", &json.to_string_lossy()]);
+    let (ok, report, said) = bench(&["run", &file.to_string_lossy(), "--json", &json.to_string_lossy()]);
     assert!(ok, "{said}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
     assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");

@@ -186,7 +186,7 @@ impl Maker {
         Ok(Maker { molds: molds.into(), cumulated, random: Random(stream.seed) })
     }
 
-    /// Makes the next packet at the front of `room`, which holds at least [`DATA_ROOM`](buf::layout::DATA_ROOM) bytes; gives its length, 0 when there is no room.
+    /// Makes the next packet at the front of `room`, which holds at least [`DATA_ROOM`] bytes; gives its length, 0 when there is no room.
     #[inline]
     pub fn make(&mut self, room: &mut [u8]) -> usize {
         let chosen = match self.cumulated.last() {
