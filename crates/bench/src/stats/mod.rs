@@ -1,8 +1,11 @@
 //! What a set of runs says, and how far it can be trusted.
 //!
 //! [`Runs`] is the checked input of everything here: a value that is missing or no number is an error, never left out.
-//! [`Summary`] describes one set. [`scaling`] and [`efficiency`] have the derived figures of the papers.
+//! [`Summary`] describes one set, [`Bootstrap`] says how well its median is known, and [`compare`] whether two sets
+//! differ beyond their noise. [`scaling`] and [`efficiency`] have the derived figures of the papers.
 
+mod bootstrap;
+mod compare;
 pub mod efficiency;
 mod error;
 mod percentile;
@@ -10,6 +13,8 @@ mod runs;
 pub mod scaling;
 mod summary;
 
+pub use bootstrap::{Bootstrap, Interval, fewest_runs};
+pub use compare::{Comparison, Verdict, Wanted, compare};
 pub use error::Error;
 pub use percentile::Percentile;
 pub use runs::Runs;
