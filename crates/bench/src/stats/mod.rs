@@ -2,12 +2,15 @@
 //!
 //! [`Runs`] is the checked input of everything here: a value that is missing or no number is an error, never left out.
 //! [`Summary`] describes one set, [`Bootstrap`] says how well its median is known, and [`compare`] whether two sets
-//! differ beyond their noise. [`scaling`] and [`efficiency`] have the derived figures of the papers.
+//! differ beyond their noise. [`scaling`] and [`efficiency`] have the derived figures of the papers, [`latency`] and
+//! [`ipdv`] those of RFC 8219.
 
 mod bootstrap;
 mod compare;
 pub mod efficiency;
 mod error;
+pub mod ipdv;
+pub mod latency;
 mod percentile;
 mod runs;
 pub mod scaling;
