@@ -36,6 +36,8 @@ pub enum Error {
         /// The value.
         value: u64,
     },
+    /// The histogram of delays refused something that its bounds should allow: what.
+    Histogram(&'static str),
     /// The points do not determine the model: why.
     Undetermined(&'static str),
 }
@@ -51,6 +53,7 @@ impl fmt::Display for Error {
             Error::TooFew { what, have, needed } => write!(f, "{have} {what} are too few: it takes {needed}"),
             Error::Invalid { what, value, must } => write!(f, "{what} is {value}: it must be {must}"),
             Error::Twice { what, value } => write!(f, "{what} {value} was given twice"),
+            Error::Histogram(what) => write!(f, "the histogram of delays refused {what}"),
             Error::Undetermined(why) => write!(f, "the points do not determine the model: {why}"),
         }
     }
@@ -83,7 +86,8 @@ pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, Erro
     Err(Error::Invalid { what, value, must: "a finite figure above 0" })
 }
 
-fn is_usable(value: f64) -> bool {
+/// Whether a value is a finite figure whose square has room.
+pub(crate) fn is_usable(value: f64) -> bool {
     value.abs() <= LARGEST
 }
 

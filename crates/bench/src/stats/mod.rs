@@ -19,6 +19,7 @@ mod summary;
 pub use bootstrap::{Bootstrap, Interval, fewest_runs};
 pub use compare::{Comparison, Verdict, Wanted, compare};
 pub use error::Error;
+pub(crate) use error::{check_positive, is_usable};
 pub use percentile::Percentile;
 pub use runs::Runs;
 pub use summary::{Summary, dispersion_percent};

@@ -25,8 +25,8 @@ impl DelayHistogram {
     /// When the penalty is longer than [`LONGEST_NS`].
     pub fn new(penalty_ns: u64) -> Result<Self, Error> {
         let lost = Lost { frames: 0, penalty_ns: check_delay(penalty_ns)? };
-        let counts = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
-            .map_err(|_| Error::Undetermined("the histogram's bounds make no sense"))?;
+        let counts =
+            Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).map_err(|_| Error::Histogram("its bounds"))?;
         Ok(Self { counts, lost, minimum_ns: u64::MAX, maximum_ns: 0, sum_ns: 0 })
     }
 
@@ -55,7 +55,7 @@ impl DelayHistogram {
             return Err(Error::Invalid { what: "the penalty", value, must: "the same in both histograms" });
         }
         // Both have the same bounds, so every count has its place.
-        self.counts.add(&other.counts).map_err(|_| Error::Undetermined("the histograms' bounds differ"))?;
+        self.counts.add(&other.counts).map_err(|_| Error::Histogram("the counts of another"))?;
         self.lost.frames += other.lost.frames;
         self.minimum_ns = self.minimum_ns.min(other.minimum_ns);
         self.maximum_ns = self.maximum_ns.max(other.maximum_ns);
@@ -68,9 +68,7 @@ impl DelayHistogram {
         if frames == 0 {
             return Ok(());
         }
-        self.counts
-            .record_n(delay_ns, frames)
-            .map_err(|_| Error::Undetermined("the histogram is too small"))?;
+        self.counts.record_n(delay_ns, frames).map_err(|_| Error::Histogram("a delay"))?;
         self.minimum_ns = self.minimum_ns.min(delay_ns);
         self.maximum_ns = self.maximum_ns.max(delay_ns);
         self.sum_ns += u128::from(delay_ns) * u128::from(frames);
