@@ -5,5 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod model;
 pub mod stats;
 pub mod trial;
