@@ -100,7 +100,9 @@ impl Bootstrap {
     /// How many drawn values lie outside the interval, on each side.
     fn left_out(&self) -> usize {
         // A hair is added, so that 2.5 % of 10,000 are 250 although 1 - 0.95 is not quite 0.05.
-        ((1.0 - self.level) / 2.0 * f64::from(self.resamples) + 1e-6) as usize
+        let share = ((1.0 - self.level) / 2.0 * f64::from(self.resamples) + 1e-6) as usize;
+        // An interval has at least the value in the middle, however low the level.
+        share.min((self.resamples.saturating_sub(1) / 2) as usize)
     }
 
     fn interval(&self, estimate: f64, drawn: impl Iterator<Item = f64>) -> Interval {

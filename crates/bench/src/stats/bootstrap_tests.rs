@@ -95,6 +95,13 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn the_lowest_level_is_still_an_interval() {
+    let set = runs(&(0..50).map(f64::from).collect::<Vec<_>>());
+    let interval = Bootstrap { level: 1e-12, ..Bootstrap::default() }.median(&set).unwrap();
+    assert!(interval.low <= interval.high, "{interval:?}");
+}
+
+#[test]
 fn runs_without_noise_have_a_ratio_without_width() {
     let ratio = Bootstrap::default().ratio_of_medians(&runs(&[3.0; 6]), &runs(&[2.0; 7])).unwrap();
     assert_eq!((ratio.estimate, ratio.low, ratio.high), (1.5, 1.5, 1.5));
