@@ -61,7 +61,7 @@ impl Quality {
         Ok(Self {
             residuals,
             root_mean_square: (squares / n).sqrt(),
-            r_squared: varies.then(|| 1.0 - squares / around_mean),
+            r_squared: (varies && around_mean > 0.0).then(|| 1.0 - squares / around_mean),
         })
     }
 }
