@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod model;
+pub mod published;
 pub mod stats;
 pub mod trial;
