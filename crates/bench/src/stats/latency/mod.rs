@@ -17,8 +17,8 @@ pub use histogram::DelayHistogram;
 /// Delays beyond an hour are refused: a clock went wrong.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Frames that never came back. RFC 8219 has them count with a delay that is longer than any: siitperf takes the rest
-/// of the trial and the time it waited for stragglers.
+/// Frames that never came back. They must not make a router look faster, so each counts with a penalty, as siitperf has
+/// it: the rest of the trial and the time it waited for stragglers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// How many.
