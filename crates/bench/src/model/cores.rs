@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Curve, Fit, Point, Quality, check_x, least_squares};
-use crate::stats::Error;
+use crate::stats::{Error, check_positive};
 
 /// f(w) = w · w_t until the line is full: what each worker brings, on physical cores of its own, does not depend on how
 /// many there are.
@@ -29,13 +29,7 @@ impl CoreModel {
         let Some(limit) = ceiling else {
             return Fit::of(Self { per_worker: free, ceiling }, points);
         };
-        if !(limit > 0.0 && limit.is_finite()) {
-            return Err(Error::Invalid {
-                what: "the ceiling",
-                value: limit,
-                must: "a finite figure above 0",
-            });
-        }
+        check_positive("the ceiling", limit)?;
         let mut ascending = points.to_vec();
         ascending.sort_by(|a, b| a.0.total_cmp(&b.0));
         // All points at the ceiling, from where the first reaches it.
