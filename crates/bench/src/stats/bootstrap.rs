@@ -63,8 +63,8 @@ impl Bootstrap {
     /// When there are fewer than [`fewest_runs`], or `self` makes no sense.
     pub fn median(&self, runs: &Runs) -> Result<Interval, Error> {
         self.check(&[runs])?;
-        let mut draws = Draws::new(runs, self.seed, 0);
-        Ok(self.interval(runs.median(), (0..self.resamples).map(|_| draws.median())))
+        let (mut draws, mut generator) = (Draws::new(runs), self.generator());
+        Ok(self.interval(runs.median(), (0..self.resamples).map(|_| draws.median(&mut generator))))
     }
 
     /// How well the ratio of two medians is known: new / base, of runs that were made independently.
@@ -76,10 +76,30 @@ impl Bootstrap {
         self.check(&[new, base])?;
         check_positive("the least of the new runs", new.minimum())?;
         check_positive("the least of the runs to compare with", base.minimum())?;
-        let mut of_new = Draws::new(new, self.seed, 0);
-        let mut of_base = Draws::new(base, self.seed, 1);
-        let ratios = (0..self.resamples).map(|_| of_new.median() / of_base.median());
-        Ok(self.interval(new.median() / base.median(), ratios))
+        Ok(self.of_both(new, base, |new, base| new / base))
+    }
+
+    /// How well the difference of two medians is known: new − base in the unit of the runs, which may be 0 and below.
+    ///
+    /// # Errors
+    /// As [`Bootstrap::median`] for either set.
+    pub fn difference_of_medians(&self, new: &Runs, base: &Runs) -> Result<Interval, Error> {
+        self.check(&[new, base])?;
+        Ok(self.of_both(new, base, |new, base| new - base))
+    }
+
+    /// Both sets are drawn in turn from one generator: PCG's streams are not independent of each other, and the runs are.
+    fn of_both(&self, new: &Runs, base: &Runs, effect: impl Fn(f64, f64) -> f64) -> Interval {
+        let (mut of_new, mut of_base, mut generator) = (Draws::new(new), Draws::new(base), self.generator());
+        let drawn = (0..self.resamples).map(|_| {
+            let new = of_new.median(&mut generator);
+            effect(new, of_base.median(&mut generator))
+        });
+        self.interval(effect(new.median(), base.median()), drawn)
+    }
+
+    fn generator(&self) -> Pcg64 {
+        Pcg64::new(u128::from(self.seed), 0)
     }
 
     fn check(&self, sets: &[&Runs]) -> Result<(), Error> {
@@ -116,24 +136,22 @@ impl Bootstrap {
 /// Draws sets of runs.
 struct Draws<'a> {
     sorted: &'a [f64],
-    generator: Pcg64,
     /// How often each run was drawn.
     times: Vec<u32>,
 }
 
 impl<'a> Draws<'a> {
-    fn new(runs: &'a Runs, seed: u64, stream: u128) -> Self {
-        let generator = Pcg64::new(u128::from(seed), stream);
-        Self { sorted: runs.sorted(), generator, times: vec![0; runs.len()] }
+    fn new(runs: &'a Runs) -> Self {
+        Self { sorted: runs.sorted(), times: vec![0; runs.len()] }
     }
 
     /// Draws a set, and says its median. Runs are counted where they lie in order, which spares sorting each set.
-    fn median(&mut self) -> f64 {
-        self.times.fill(0);
-        for _ in 0..self.sorted.len() {
-            self.times[pick(&mut self.generator, self.sorted.len())] += 1;
-        }
+    fn median(&mut self, generator: &mut Pcg64) -> f64 {
         let n = self.sorted.len();
+        self.times.fill(0);
+        for _ in 0..n {
+            self.times[pick(generator, n)] += 1;
+        }
         middle(self.drawn_at((n - 1) / 2), self.drawn_at(n / 2))
     }
 

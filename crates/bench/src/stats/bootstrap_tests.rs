@@ -7,8 +7,7 @@ fn runs(results: &[f64]) -> Runs {
 }
 
 /// What `Draws` does, plainly: gather the runs, sort them, take the middle.
-fn drawn_plainly(set: &Runs, seed: u64, stream: u128, sets: u32) -> Vec<f64> {
-    let mut generator = Pcg64::new(u128::from(seed), stream);
+fn drawn_plainly(set: &Runs, mut generator: Pcg64, sets: u32) -> Vec<f64> {
     let mut one = |_| set.sorted()[pick(&mut generator, set.len())];
     (0..sets).map(|_| runs(&(0..set.len()).map(&mut one).collect::<Vec<_>>()).median()).collect()
 }
@@ -33,7 +32,7 @@ fn the_same_seed_gives_the_same_interval_and_it_is_this_one() {
     assert_eq!(interval, Bootstrap::default().median(&set).unwrap());
     // If this changes, intervals of old reports can no longer be computed anew.
     assert_eq!((interval.estimate, interval.low, interval.high), (11.75, 10.0, 14.0));
-    let mut generator = Pcg64::new(1, 0);
+    let mut generator = Bootstrap::default().generator();
     let picked: Vec<usize> = (0..10).map(|_| pick(&mut generator, 1000)).collect();
     assert_eq!(picked, [442, 27, 684, 639, 223, 959, 333, 890, 997, 519]);
 }
@@ -102,9 +101,11 @@ fn the_lowest_level_is_still_an_interval() {
 }
 
 #[test]
-fn runs_without_noise_have_a_ratio_without_width() {
+fn runs_without_noise_have_intervals_without_width() {
     let ratio = Bootstrap::default().ratio_of_medians(&runs(&[3.0; 6]), &runs(&[2.0; 7])).unwrap();
     assert_eq!((ratio.estimate, ratio.low, ratio.high), (1.5, 1.5, 1.5));
+    let difference = Bootstrap::default().difference_of_medians(&runs(&[0.0; 6]), &runs(&[2.0; 7])).unwrap();
+    assert_eq!((difference.estimate, difference.low, difference.high), (-2.0, -2.0, -2.0));
 }
 
 proptest! {
@@ -112,12 +113,12 @@ proptest! {
     fn counting_draws_what_sorting_draws(
         results in prop::collection::vec(-1e6f64..1e6, 1..30),
         seed in any::<u64>(),
-        stream in 0u128..3,
     ) {
         let set = runs(&results);
-        let mut draws = Draws::new(&set, seed, stream);
-        let counted: Vec<f64> = (0..20).map(|_| draws.median()).collect();
-        prop_assert_eq!(counted, drawn_plainly(&set, seed, stream, 20));
+        let (mut draws, generator) = (Draws::new(&set), Bootstrap { seed, ..Bootstrap::default() }.generator());
+        let mut again = generator.clone();
+        let counted: Vec<f64> = (0..20).map(|_| draws.median(&mut again)).collect();
+        prop_assert_eq!(counted, drawn_plainly(&set, generator, 20));
     }
 
     #[test]

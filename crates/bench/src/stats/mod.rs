@@ -17,7 +17,7 @@ pub mod scaling;
 mod summary;
 
 pub use bootstrap::{Bootstrap, Interval, fewest_runs};
-pub use compare::{Comparison, Verdict, Wanted, compare};
+pub use compare::{Comparison, Effect, Terms, Verdict, Wanted, compare};
 pub use error::Error;
 pub(crate) use error::{check_positive, is_usable};
 pub use percentile::Percentile;
