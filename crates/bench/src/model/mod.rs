@@ -1,0 +1,89 @@
+//! The four models of performance of Okelmann 2019 (chapter 6), and the cache marks of its plots of table sizes.
+//!
+//! Each model is a [`Curve`] with the thesis' form. It can be [fitted](Fit) to measured points by least squares, or
+//! taken as the thesis has it and [held against](Quality::of) points: how far it is off is part of the result either
+//! way.
+
+pub mod cache;
+pub mod clock;
+pub mod cores;
+pub mod latency;
+mod least_squares;
+pub mod lookup;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::Error;
+
+/// What a model says for each x.
+pub trait Curve {
+    /// The model's value at x, in the model's units.
+    fn at(&self, x: f64) -> f64;
+}
+
+/// A measured point: x is what was varied, y what was measured.
+pub type Point = (f64, f64);
+
+/// A model fitted to points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit<M> {
+    /// The model with the least squares.
+    pub model: M,
+    /// How far it is off.
+    pub quality: Quality,
+}
+
+/// How far a model is off the points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Measured minus modelled for each point, in the order given and the unit of y.
+    pub residuals: Vec<f64>,
+    /// The root of the mean square of the residuals, in the unit of y.
+    pub root_mean_square: f64,
+    /// R² = 1 − Σ residual² / Σ (y − mean)²: 1 is a perfect fit, below 0 is worse than the mean alone. `None` when y
+    /// never varies, and there was nothing to explain.
+    pub r_squared: Option<f64>,
+}
+
+impl Quality {
+    /// Holds a model against points.
+    ///
+    /// # Errors
+    /// When there are no points, or one is no finite figure.
+    pub fn of(model: &impl Curve, points: &[Point]) -> Result<Self, Error> {
+        let n = least_squares::check(points, 1)? as f64;
+        let mean = points.iter().map(|(_, y)| y).sum::<f64>() / n;
+        let around_mean: f64 = points.iter().map(|(_, y)| (y - mean) * (y - mean)).sum();
+        let residuals: Vec<f64> = points.iter().map(|(x, y)| y - model.at(*x)).collect();
+        let squares: f64 = residuals.iter().map(|r| r * r).sum();
+        // A mean of equal values can be off in the last digit, and what is left then is no variation.
+        let varies = points.iter().any(|(_, y)| *y != points[0].1);
+        Ok(Self {
+            residuals,
+            root_mean_square: (squares / n).sqrt(),
+            r_squared: (varies && around_mean > 0.0).then(|| 1.0 - squares / around_mean),
+        })
+    }
+}
+
+impl<M: Curve> Fit<M> {
+    fn of(model: M, points: &[Point]) -> Result<Self, Error> {
+        Ok(Self { quality: Quality::of(&model, points)?, model })
+    }
+}
+
+/// Checks that all x lie where they make sense.
+///
+/// # Errors
+/// [`Error::Invalid`] for the first that does not.
+fn check_x(
+    points: &[Point],
+    what: &'static str,
+    must: &'static str,
+    may: impl Fn(f64) -> bool,
+) -> Result<(), Error> {
+    match points.iter().find(|(x, _)| !may(*x)) {
+        Some((x, _)) => Err(Error::Invalid { what, value: *x, must }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,178 @@
+//! How well medians, and ratios of medians, are known.
+//!
+//! The percentile bootstrap: runs are drawn from the runs with replacement, as many as there are, again and again, and
+//! the interval is where the middle of the results lies. BCa, which corrects bias and skew, was weighed and not taken:
+//! its acceleration comes from leaving out one run at a time, and a median answers that with two or three values only
+//! whatever the data; for medians the plain percentile interval is the one that keeps its promise (Efron and
+//! Tibshirani, An Introduction to the Bootstrap, 1993, sections 11.6 and 13.3; Wilcox, Introduction to Robust
+//! Estimation, chapter 4). It assumes nothing of the distribution, which searches for a throughput make lumpy.
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{Error, check_positive};
+use super::runs::{Runs, middle};
+
+/// How to draw. The same values give the same intervals, on every machine and in every release: the generator (PCG
+/// XSL RR 128/64) and the way from its numbers to runs are fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bootstrap {
+    /// Where the generator starts.
+    pub seed: u64,
+    /// How often a set is drawn.
+    pub resamples: u32,
+    /// How often an interval is to contain the true value: 0.95 for 95 %.
+    pub level: f64,
+}
+
+impl Default for Bootstrap {
+    fn default() -> Self {
+        Self { seed: 1, resamples: 10_000, level: 0.95 }
+    }
+}
+
+/// An estimate and where the true value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// From all runs.
+    pub estimate: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// How it was drawn.
+    pub drawn: Bootstrap,
+}
+
+/// How few runs can give an interval of a level: with fewer, even the range from the least to the greatest run misses
+/// the true median too often. All n runs lie on one side of it with probability 2 · 0.5^n: 6 runs for 95 %, 8 for 99 %.
+pub fn fewest_runs(level: f64) -> usize {
+    let (mut runs, mut all_on_one_side) = (1, 1.0);
+    while all_on_one_side > 1.0 - level && all_on_one_side > 0.0 {
+        runs += 1;
+        all_on_one_side /= 2.0;
+    }
+    runs
+}
+
+impl Bootstrap {
+    /// How well the median is known, in the unit of the runs.
+    ///
+    /// # Errors
+    /// When there are fewer than [`fewest_runs`], or `self` makes no sense.
+    pub fn median(&self, runs: &Runs) -> Result<Interval, Error> {
+        self.check(&[runs])?;
+        let (mut draws, mut generator) = (Draws::new(runs), self.generator());
+        Ok(self.interval(runs.median(), (0..self.resamples).map(|_| draws.median(&mut generator))))
+    }
+
+    /// How well the ratio of two medians is known: new / base, of runs that were made independently.
+    ///
+    /// # Errors
+    /// As [`Bootstrap::median`] for either set, and when a run is not above 0: what a drawn ratio could be of is then
+    /// undefined.
+    pub fn ratio_of_medians(&self, new: &Runs, base: &Runs) -> Result<Interval, Error> {
+        self.check(&[new, base])?;
+        check_positive("the least of the new runs", new.minimum())?;
+        check_positive("the least of the runs to compare with", base.minimum())?;
+        Ok(self.of_both(new, base, |new, base| new / base))
+    }
+
+    /// How well the difference of two medians is known: new − base in the unit of the runs, which may be 0 and below.
+    ///
+    /// # Errors
+    /// As [`Bootstrap::median`] for either set.
+    pub fn difference_of_medians(&self, new: &Runs, base: &Runs) -> Result<Interval, Error> {
+        self.check(&[new, base])?;
+        Ok(self.of_both(new, base, |new, base| new - base))
+    }
+
+    /// Both sets are drawn in turn from one generator: PCG's streams are not independent of each other, and the runs are.
+    fn of_both(&self, new: &Runs, base: &Runs, effect: impl Fn(f64, f64) -> f64) -> Interval {
+        let (mut of_new, mut of_base, mut generator) = (Draws::new(new), Draws::new(base), self.generator());
+        let drawn = (0..self.resamples).map(|_| {
+            let new = of_new.median(&mut generator);
+            effect(new, of_base.median(&mut generator))
+        });
+        self.interval(effect(new.median(), base.median()), drawn)
+    }
+
+    fn generator(&self) -> Pcg64 {
+        Pcg64::new(u128::from(self.seed), 0)
+    }
+
+    fn check(&self, sets: &[&Runs]) -> Result<(), Error> {
+        if !(self.level > 0.0 && self.level < 1.0) {
+            return Err(Error::Invalid { what: "the level", value: self.level, must: "between 0 and 1" });
+        }
+        if self.left_out() < 1 {
+            let value = f64::from(self.resamples);
+            return Err(Error::Invalid { what: "resamples", value, must: "2 / (1 - level) or more" });
+        }
+        let needed = fewest_runs(self.level);
+        match sets.iter().map(|runs| runs.len()).find(|have| *have < needed) {
+            Some(have) => Err(Error::TooFew { what: "runs", have, needed }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many drawn values lie outside the interval, on each side.
+    fn left_out(&self) -> usize {
+        // A hair is added, so that 2.5 % of 10,000 are 250 although 1 - 0.95 is not quite 0.05.
+        let share = ((1.0 - self.level) / 2.0 * f64::from(self.resamples) + 1e-6) as usize;
+        // An interval has at least the value in the middle, however low the level.
+        share.min((self.resamples.saturating_sub(1) / 2) as usize)
+    }
+
+    fn interval(&self, estimate: f64, drawn: impl Iterator<Item = f64>) -> Interval {
+        let mut drawn: Vec<f64> = drawn.collect();
+        drawn.sort_by(f64::total_cmp);
+        let out = self.left_out();
+        Interval { estimate, low: drawn[out], high: drawn[drawn.len() - 1 - out], drawn: *self }
+    }
+}
+
+/// Draws sets of runs.
+struct Draws<'a> {
+    sorted: &'a [f64],
+    /// How often each run was drawn.
+    times: Vec<u32>,
+}
+
+impl<'a> Draws<'a> {
+    fn new(runs: &'a Runs) -> Self {
+        Self { sorted: runs.sorted(), times: vec![0; runs.len()] }
+    }
+
+    /// Draws a set, and says its median. Runs are counted where they lie in order, which spares sorting each set.
+    fn median(&mut self, generator: &mut Pcg64) -> f64 {
+        let n = self.sorted.len();
+        self.times.fill(0);
+        for _ in 0..n {
+            self.times[pick(generator, n)] += 1;
+        }
+        middle(self.drawn_at((n - 1) / 2), self.drawn_at(n / 2))
+    }
+
+    /// The drawn run at a place of their order, from 0.
+    fn drawn_at(&self, place: usize) -> f64 {
+        let mut before = 0;
+        for (value, times) in self.sorted.iter().zip(&self.times) {
+            before += *times as usize;
+            if before > place {
+                return *value;
+            }
+        }
+        self.sorted[self.sorted.len() - 1]
+    }
+}
+
+/// One of `n` places: the high half of a product, which is even to within n / 2^64.
+fn pick(generator: &mut Pcg64, n: usize) -> usize {
+    ((u128::from(generator.next_u64()) * n as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+#[path = "bootstrap_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! The variation of delay from one frame to the next, IPDV (RFC 8219, section 7.3.2; RFC 5481, section 4.1).
+//!
+//! IPDV(i) = D(i) − D(i−1), with its sign: negative when a frame was faster than the one before. A frame that was lost
+//! has no delay, so neither it nor the next has an IPDV; how many have none is part of the result.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Error;
+use super::latency::{DelayHistogram, Ranked, check_delay};
+
+/// The figures of one stream, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IpdvFigures {
+    /// Frames that have an IPDV.
+    pub pairs: u64,
+    /// Frames after the first that have none, because they or the one before were lost.
+    pub undefined: u64,
+    /// The least, Dmin.
+    pub minimum_ns: i64,
+    /// The median, Dmed; of an even number the mean of the two in the middle.
+    pub median_ns: f64,
+    /// The greatest, Dmax.
+    pub maximum_ns: i64,
+}
+
+/// Steps from frame to frame: what both ways of counting share.
+#[derive(Clone, Debug, Default)]
+struct Steps {
+    frames: u64,
+    last_ns: Option<u64>,
+    undefined: u64,
+}
+
+impl Steps {
+    /// Takes the next frame's delay, `None` for a lost one, and says its IPDV if it has one.
+    fn next(&mut self, delay_ns: Option<u64>) -> Result<Option<i64>, Error> {
+        delay_ns.map_or(Ok(0), check_delay)?;
+        let step = delay_ns.zip(self.last_ns).map(|(this, last)| this as i64 - last as i64);
+        self.undefined += u64::from(step.is_none() && self.frames > 0);
+        self.frames += 1;
+        self.last_ns = delay_ns;
+        Ok(step)
+    }
+}
+
+/// The figures from the delays of all frames of one stream in the order they were sent, `None` for those that were
+/// lost.
+///
+/// # Errors
+/// When no two frames in a row came back, or a delay is longer than an hour.
+pub fn of_delays(delays_ns: &[Option<u64>]) -> Result<IpdvFigures, Error> {
+    let mut steps = Steps::default();
+    let mut sorted = Vec::new();
+    for delay_ns in delays_ns {
+        sorted.extend(steps.next(*delay_ns)?);
+    }
+    sorted.sort_unstable();
+    let (Some(minimum_ns), Some(maximum_ns)) = (sorted.first(), sorted.last()) else {
+        return Err(Error::Empty);
+    };
+    let middle = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    Ok(IpdvFigures {
+        pairs: sorted.len() as u64,
+        undefined: steps.undefined,
+        minimum_ns: *minimum_ns,
+        median_ns: (middle.0 + middle.1) as f64 / 2.0,
+        maximum_ns: *maximum_ns,
+    })
+}
+
+/// Counts the IPDV of a stream of any length, in two histograms: what is negative, and what is not. A median from it is
+/// off by a thousandth of the values in the middle at most, away from zero.
+#[derive(Clone, Debug)]
+pub struct IpdvHistogram {
+    steps: Steps,
+    negative: DelayHistogram,
+    positive: DelayHistogram,
+}
+
+impl IpdvHistogram {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// None that can happen: as [`DelayHistogram::new`].
+    pub fn new() -> Result<Self, Error> {
+        Ok(Self {
+            steps: Steps::default(),
+            negative: DelayHistogram::new(0)?,
+            positive: DelayHistogram::new(0)?,
+        })
+    }
+
+    /// Takes the next frame of the stream, in the order they were sent; `None` when it was lost.
+    ///
+    /// # Errors
+    /// When the delay is longer than an hour.
+    pub fn record(&mut self, delay_ns: Option<u64>) -> Result<(), Error> {
+        match self.steps.next(delay_ns)? {
+            Some(step) if step < 0 => self.negative.record(step.unsigned_abs()),
+            Some(step) => self.positive.record(step.unsigned_abs()),
+            None => Ok(()),
+        }
+    }
+
+    /// The figures.
+    ///
+    /// # Errors
+    /// When no two frames in a row came back.
+    pub fn figures(&self) -> Result<IpdvFigures, Error> {
+        let pairs = self.negative.frames() + self.positive.frames();
+        if pairs == 0 {
+            return Err(Error::Empty);
+        }
+        let middle = (self.at_rank(pairs.div_ceil(2)), self.at_rank(pairs / 2 + 1));
+        Ok(IpdvFigures {
+            pairs,
+            undefined: self.steps.undefined,
+            minimum_ns: self.at_rank(1),
+            median_ns: (middle.0 + middle.1) as f64 / 2.0,
+            maximum_ns: self.at_rank(pairs),
+        })
+    }
+
+    /// The IPDV of a rank, from 1 (the least). The least is the longest of the negative ones.
+    fn at_rank(&self, rank: u64) -> i64 {
+        let negative = self.negative.frames();
+        if rank <= negative {
+            -(self.negative.at_rank(negative + 1 - rank) as i64)
+        } else {
+            self.positive.at_rank(rank - negative) as i64
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counted(delays_ns: &[Option<u64>]) -> Result<IpdvFigures, Error> {
+        let mut histogram = IpdvHistogram::new().unwrap();
+        delays_ns.iter().for_each(|ns| histogram.record(*ns).unwrap());
+        histogram.figures()
+    }
+
+    #[test]
+    fn it_is_the_difference_to_the_frame_before() {
+        let f = of_delays(&[10, 14, 13, 13, 20].map(Some)).unwrap();
+        let (minimum_ns, median_ns, maximum_ns) = (-1, 2.0, 7);
+        assert_eq!(f, IpdvFigures { pairs: 4, undefined: 0, minimum_ns, median_ns, maximum_ns });
+        assert_eq!(counted(&[10, 14, 13, 13, 20].map(Some)), Ok(f));
+    }
+
+    #[test]
+    fn a_lost_frame_takes_two_pairs_with_it() {
+        let f = of_delays(&[Some(10), Some(12), None, Some(50), Some(51)]).unwrap();
+        assert_eq!((f.pairs, f.undefined, f.minimum_ns, f.maximum_ns), (2, 2, 1, 2));
+        let first_lost = of_delays(&[None, Some(1), Some(2)]).unwrap();
+        assert_eq!((first_lost.pairs, first_lost.undefined), (1, 1));
+    }
+
+    #[test]
+    fn without_two_frames_in_a_row_there_is_none() {
+        for delays in [&[][..], &[Some(1)], &[Some(1), None, Some(1)]] {
+            assert_eq!(of_delays(delays), Err(Error::Empty));
+            assert_eq!(counted(delays), Err(Error::Empty));
+        }
+        assert!(of_delays(&[Some(u64::MAX)]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_agree_to_a_thousandth(
+            delays in prop::collection::vec(prop::option::weighted(0.9, 0u64..10_000_000), 0..200),
+        ) {
+            let (Ok(exact), Ok(counted)) = (of_delays(&delays), counted(&delays)) else {
+                prop_assert_eq!(of_delays(&delays).ok(), counted(&delays).ok());
+                return Ok(());
+            };
+            prop_assert_eq!((counted.pairs, counted.undefined), (exact.pairs, exact.undefined));
+            prop_assert_eq!((counted.minimum_ns, counted.maximum_ns), (exact.minimum_ns, exact.maximum_ns));
+            // The two values in the middle may have opposite signs: the bound is that of the longer.
+            let mut steps: Vec<i64> =
+                delays.windows(2).filter_map(|w| Some(w[1]? as i64 - w[0]? as i64)).collect();
+            steps.sort_unstable();
+            let longer = steps[(steps.len() - 1) / 2].abs().max(steps[steps.len() / 2].abs()) as f64;
+            prop_assert!((counted.median_ns - exact.median_ns).abs() <= longer / 1000.0);
+            prop_assert_eq!(exact.pairs + exact.undefined, delays.len().saturating_sub(1) as u64);
+        }
+    }
+}
