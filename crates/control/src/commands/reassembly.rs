@@ -26,8 +26,7 @@ pub fn register(r: &mut Registry<Context>) {
                  [max-reassembly-length <fragments:u32>] [max-buffers <buffers:u32>]"
             ),
             &format!(
-                "Bound {what}: seconds, datagrams that wait, fragments of one, buffers in all fragments (of all kinds together at most \
-                 half of those that the router started with)."
+                "Bound {what}: seconds, datagrams that wait, fragments of one, buffers in all fragments."
             ),
             set,
         );
@@ -62,8 +61,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         let limits = bounds.limits(kind, &c.system.abilities);
         c.system.abilities.check_reassembly(limits).map_err(|e| a.fault(name, e.to_string()))?;
     }
-    // What is left to refuse is that all kinds together would have too many.
-    c.transact(vec![Change::set(key, Value::Reassembly(bounds))]).map_err(|e| a.about("buffers", e))?;
+    c.transact(vec![Change::set(key, Value::Reassembly(bounds))])?;
     Ok(Output::none())
 }
 

@@ -488,12 +488,12 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
     let mut cli = Cli::new();
     let defaults = cli.ok("show ip4-full-reassembly");
     assert!(defaults.contains("timeout 30 s") && defaults.contains("buffers 0 of 8"), "{defaults}");
-    cli.ok("set ip4-full-reassembly timeout 15 max-buffers 16");
+    cli.ok("set ip4-full-reassembly timeout 15 max-buffers 20");
     cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
     cli.ok("set ip4-full-reassembly max-reassembly-length 7");
     let config = cli.ok("show config");
     assert!(
-        config.contains("set ip4-full-reassembly timeout 15 max-reassembly-length 7 max-buffers 16\n"),
+        config.contains("set ip4-full-reassembly timeout 15 max-reassembly-length 7 max-buffers 20\n"),
         "{config}"
     );
     assert!(
@@ -502,7 +502,7 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
     );
     let text = cli.ok("show ip4-full-reassembly details");
     assert!(
-        text.contains("fragments 0 (7 of one datagram at most), buffers 0 of 16\ntimeout 15 s"),
+        text.contains("fragments 0 (7 of one datagram at most), buffers 0 of 20\ntimeout 15 s"),
         "{text}"
     );
     assert!(cli.ok("show ip4-sv-reassembly --json").contains("\"max_datagrams\": 100"));
@@ -523,30 +523,6 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
         let message = cli.refused(line, place);
         assert!(message.contains(": 1 to "), "{message}");
     }
-}
-
-/// All kinds of reassembly together leave half of the buffers to packets that go on: 32 of these 64.
-#[test]
-fn no_kinds_of_reassembly_take_more_than_half_of_the_buffers_together() {
-    let mut cli = Cli::new();
-    let message = cli.refused("set ip4-full-reassembly max-buffers 17 timeout 9", "17");
-    assert_eq!(
-        message,
-        "ip4-full-reassembly cannot have 17 buffers for fragments: all kinds together have at most 32, half of the router's, and \
-         of these ip6-full-reassembly 8, ip4-sv-reassembly 8"
-    );
-    cli.ok("set ip6-full-reassembly max-buffers 1");
-    cli.ok("set ip4-full-reassembly max-buffers 23");
-    cli.refused("set ip4-sv-reassembly max-buffers 9", "9");
-    // What is without a word has its buffers, too.
-    let refused = cli.run("set ip6-full-reassembly default").unwrap_err().to_string();
-    assert!(refused.starts_with("ip6-full-reassembly cannot have 8 buffers"), "{refused}");
-    cli.ok("set ip4-full-reassembly default");
-    cli.ok("set ip6-full-reassembly default");
-    // In one transaction they may exchange what they have, whichever comes first.
-    cli.ok("set ip4-sv-reassembly max-buffers 16");
-    cli.ok("config rollback");
-    assert!(!cli.ok("show config").contains("reassembly"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use graph::ArcError;
 use net::ip::reassembly::{Kind, Limits};
-use net::router::{Router, RouterError, check_reassembly, reassembly_defaults, reassembly_share};
+use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
 
 /// What a router has from its start to its end.
 #[derive(Clone, Debug)]
@@ -47,12 +47,7 @@ impl Abilities {
         reassembly_defaults(kind, self.buffers)
     }
 
-    /// How many buffers all kinds of reassembly together may keep fragments in.
-    pub fn reassembly_share(&self) -> u32 {
-        reassembly_share(self.buffers)
-    }
-
-    /// Whether a kind of reassembly can have these limits, whatever the others have.
+    /// Whether a kind of reassembly can have these limits.
     ///
     /// # Errors
     /// When one is out of range.

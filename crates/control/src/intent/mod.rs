@@ -138,9 +138,7 @@ pub(crate) fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
 fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) -> Result<(), Refused> {
     match (key, value) {
         (Key::Table(t), Value::Table) => table::validate(*t),
-        (Key::Reassembly(kind), Value::Reassembly(r)) => {
-            Reassembly::validate(*kind, Some(*r), view, abilities)
-        }
+        (Key::Reassembly(kind), Value::Reassembly(r)) => r.validate(*kind, abilities),
         (Key::PuntRate(reason), Value::PuntRate(rate)) => punt::validate(reason, *rate, abilities),
         (Key::NeighborBounds(f), Value::NeighborBounds(b)) => NeighborBounds::validate(*f, Some(*b), view),
         (Key::MemifSocket(id), Value::MemifSocket(_)) => memif::validate_socket(*id),
@@ -155,9 +153,8 @@ fn validate(key: &Key, value: &Value, view: &View<'_>, abilities: &Abilities) ->
 }
 
 /// Whether the tree can be without the object, which nothing needs.
-fn validate_absence(key: &Key, view: &View<'_>, abilities: &Abilities) -> Result<(), Refused> {
+fn validate_absence(key: &Key, view: &View<'_>) -> Result<(), Refused> {
     match key {
-        Key::Reassembly(kind) => Reassembly::validate(*kind, None, view, abilities),
         Key::NeighborBounds(family) => NeighborBounds::validate(*family, None, view),
         _ => Ok(()),
     }

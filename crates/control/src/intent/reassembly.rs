@@ -2,7 +2,7 @@
 
 use net::ip::reassembly::{Kind, Limits};
 
-use super::{Abilities, Key, Refused, Value, View, refuse};
+use super::{Abilities, Refused};
 use crate::system::System;
 
 const SECOND: u64 = 1_000_000_000;
@@ -32,36 +32,8 @@ impl Reassembly {
         }
     }
 
-    /// Whether these bounds, or those without a word, can be, and all kinds of reassembly beside each other.
-    pub(super) fn validate(
-        kind: Kind,
-        wanted: Option<Reassembly>,
-        view: &View<'_>,
-        abilities: &Abilities,
-    ) -> Result<(), Refused> {
-        let limits = wanted.unwrap_or_default().limits(kind, abilities);
-        abilities.check_reassembly(limits)?;
-        let buffers = |kind: Kind| match view.get(&Key::Reassembly(kind)) {
-            Some(Value::Reassembly(bounds)) => bounds.limits(kind, abilities).buffers,
-            _ => abilities.reassembly_defaults(kind).buffers,
-        };
-        let others: Vec<(Kind, u32)> = Kind::ALL
-            .into_iter()
-            .filter(|other| *other != kind)
-            .map(|other| (other, buffers(other)))
-            .collect();
-        let (share, of_others) = (abilities.reassembly_share(), others.iter().map(|o| o.1).sum());
-        if limits.buffers > share.saturating_sub(of_others) {
-            let have = others.iter().map(|(other, n)| format!("{} {n}", other.name()));
-            return refuse(format!(
-                "{} cannot have {} buffers for fragments: all kinds together have at most {share}, half of the router's, and of these \
-                 {}",
-                kind.name(),
-                limits.buffers,
-                have.collect::<Vec<_>>().join(", ")
-            ));
-        }
-        Ok(())
+    pub(super) fn validate(self, kind: Kind, abilities: &Abilities) -> Result<(), Refused> {
+        Ok(abilities.check_reassembly(self.limits(kind, abilities))?)
     }
 
     pub(super) fn apply(self, kind: Kind, system: &mut System) -> Result<(), Refused> {

@@ -395,7 +395,7 @@ impl Snapshot {
         for (key, (_, new)) in &touched {
             match new {
                 Some(value) => validate(key, value, view, abilities),
-                None => validate_absence(key, view, abilities),
+                None => validate_absence(key, view),
             }
             .map_err(about(key))?;
         }

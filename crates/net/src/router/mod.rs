@@ -51,7 +51,7 @@ pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::{PingReply, PingTarget};
 pub use poll::{Hooks, PuntHandler};
-pub use reassembly::{check_reassembly, reassembly_defaults, reassembly_share};
+pub use reassembly::{check_reassembly, reassembly_defaults};
 pub use side::{Routed, Side};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 

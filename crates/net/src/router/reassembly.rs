@@ -7,7 +7,7 @@ use crate::ip::reassembly::{Fragmented, Kind, Limits, MOST_FRAGMENTS};
 
 /// Of so many buffers, one may be in fragments of each kind of reassembly, as long as nobody says otherwise.
 const SHARE: usize = 8;
-/// Of so many buffers, one may be in them at most, in those of all kinds together.
+/// Of so many buffers, one may be in them at most.
 const LARGEST_SHARE: usize = 2;
 /// Datagrams of one kind, at most.
 const MOST_DATAGRAMS: u32 = 1 << 16;
@@ -20,20 +20,13 @@ pub fn reassembly_defaults(kind: Kind, buffers: usize) -> Limits {
     Limits { buffers: limits.buffers.min(share), ..limits }
 }
 
-/// How many buffers all kinds of reassembly together may keep fragments in, where there are so many in all: the others are for packets
-/// that go on.
-pub fn reassembly_share(buffers: usize) -> u32 {
-    u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX)
-}
-
-/// Whether a kind of reassembly can have these limits, where there are so many buffers in all. Whether it can beside the others, whoever
-/// sets all of them has to say ([`reassembly_share`]).
+/// Whether a kind of reassembly can have these limits, where there are so many buffers in all.
 ///
 /// # Errors
 /// When one is out of range.
 pub fn check_reassembly(limits: Limits, buffers: usize) -> Result<(), RouterError> {
     let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
-    let most = reassembly_share(buffers);
+    let most = u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX);
     if !(1..=MOST_DATAGRAMS).contains(&limits.datagrams) {
         return refuse("datagrams that may wait", u64::from(MOST_DATAGRAMS));
     }
