@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use net::ip::{Address, Prefix6};
+use net::ip::Prefix6;
 use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, BadAdvice, Preference, PrefixAdvice};
 
@@ -102,8 +102,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 /// The prefix that a command is about.
 fn named(a: &Args) -> Result<Prefix6, CliError> {
-    let address: Address = a.need("prefix")?;
-    let prefix = address.of().map(|address: Address<Ipv6Addr>| address.prefix());
+    let prefix = super::route::exact(a, "prefix")?.of::<Ipv6Addr>();
     prefix.ok_or_else(|| a.fault("prefix", "hosts are told of IPv6 prefixes"))
 }
 
@@ -145,7 +144,7 @@ mod tests {
         // As typed, and as shown.
         let mut lines = [
             ("prefix 2001:db8::/64 3600 600 no-autoconfig", "prefix 2001:db8::/64 3600 600 no-autoconfig"),
-            ("prefix 2001:db8:1::77/64 default", "prefix 2001:db8:1::/64"),
+            ("prefix 2001:db8:1::/64 default", "prefix 2001:db8:1::/64"),
             (
                 "prefix 2001:db8:2::/64 infinite no-onlink no-advertise",
                 "prefix 2001:db8:2::/64 infinite off-link no-advertise",
@@ -193,7 +192,9 @@ mod tests {
         for (line, place, why) in [
             ("prefix 2001:db8::/64 600 3600", "3600", "longer than they are valid"),
             ("prefix fe80::/64", "fe80::/64", "link-local"),
+            ("prefix fe00::/8", "fe00::/8", "link-local"),
             ("prefix ff05::/16", "ff05::/16", "multicast"),
+            ("prefix 2001:db8:1::77/64", "2001:db8:1::77/64", "2001:db8:1::/64 is meant"),
             ("prefix ::/0", "::/0", "1 to 128 bits"),
             ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
             ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),

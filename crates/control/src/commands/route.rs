@@ -138,8 +138,20 @@ fn about(
     }
 }
 
+/// The prefix of that name, which has no bits behind its length: an address mistyped, or a length, would be another route.
+pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
+    let said: Address = a.need(name)?;
+    let meant = said.network();
+    match meant.address() == said.address {
+        true => Ok(meant),
+        false => {
+            Err(a.fault(name, format!("it has bits behind its length: {meant} is meant, or another length")))
+        }
+    }
+}
+
 fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
-    let prefix = a.need::<Address>("prefix")?.network();
+    let prefix = exact(a, "prefix")?;
     let (branches, rounds) = branches(a)?;
     if deed != Deed::Remove && branches.is_empty() {
         return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));

@@ -103,6 +103,16 @@ fn a_ping_as_json_is_one_object() {
 }
 
 #[test]
+fn a_prefix_with_bits_behind_its_length_is_no_route() {
+    let mut cli = Cli::new();
+    for (said, meant) in [("10.12.0.1/16", "10.12.0.0/16"), ("2001:db8::1/64", "2001:db8::/64")] {
+        let told = cli.refused(&format!("ip route add {said} via drop"), said);
+        assert!(told.contains(&format!("{meant} is meant, or another length")), "{told}");
+    }
+    cli.ok("ip route add 10.12.0.1 via drop");
+}
+
+#[test]
 fn a_count_of_routes_is_checked_before_the_first() {
     let mut cli = Cli::new();
     let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");
@@ -488,12 +498,12 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
     let mut cli = Cli::new();
     let defaults = cli.ok("show ip4-full-reassembly");
     assert!(defaults.contains("timeout 30 s") && defaults.contains("buffers 0 of 8"), "{defaults}");
-    cli.ok("set ip4-full-reassembly timeout 15 max-buffers 20");
+    cli.ok("set ip4-full-reassembly timeout 15 max-buffers 10");
     cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
     cli.ok("set ip4-full-reassembly max-reassembly-length 7");
     let config = cli.ok("show config");
     assert!(
-        config.contains("set ip4-full-reassembly timeout 15 max-reassembly-length 7 max-buffers 20\n"),
+        config.contains("set ip4-full-reassembly timeout 15 max-reassembly-length 7 max-buffers 10\n"),
         "{config}"
     );
     assert!(
@@ -502,7 +512,7 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
     );
     let text = cli.ok("show ip4-full-reassembly details");
     assert!(
-        text.contains("fragments 0 (7 of one datagram at most), buffers 0 of 20\ntimeout 15 s"),
+        text.contains("fragments 0 (7 of one datagram at most), buffers 0 of 10\ntimeout 15 s"),
         "{text}"
     );
     assert!(cli.ok("show ip4-sv-reassembly --json").contains("\"max_datagrams\": 100"));
@@ -518,7 +528,7 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
         ("set ip4-full-reassembly timeout 601", "601"),
         ("set ip4-full-reassembly timeout 20 max-reassemblies 99999999", "99999999"),
         ("set ip4-sv-reassembly max-reassembly-length 257 timeout 9", "257"),
-        ("set ip4-sv-reassembly max-buffers 33", "33"),
+        ("set ip4-sv-reassembly max-buffers 11", "11"),
     ] {
         let message = cli.refused(line, place);
         assert!(message.contains(": 1 to "), "{message}");

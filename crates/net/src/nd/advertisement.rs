@@ -17,6 +17,9 @@ const VALID: u32 = 30 * 24 * 3600;
 const PREFERRED: u32 = 7 * 24 * 3600;
 /// Only networks of this length are made addresses of (RFC 4862 section 5.5.3 with RFC 2464).
 const AUTONOMOUS: u8 = 64;
+/// Link-local addresses have ten bits in common (RFC 4291 section 2.5.6), groups eight (section 2.7).
+const LINK_LOCAL: u8 = 10;
+const GROUPS: u128 = 0xff << 120;
 /// The prefixes of one packet: with all else that is usual in it they fit into the smallest MTU, 1,280 bytes.
 const AT_ONCE: usize = 32;
 
@@ -115,10 +118,15 @@ impl Advertisement {
     /// # Errors
     /// Why not.
     pub fn check(prefix: Prefix6, advice: &PrefixAdvice) -> Result<(), BadAdvice> {
-        match prefix.bits() {
-            _ if prefix.len() == 0 => Err(BadAdvice::NoPrefix),
-            bits if ipv6::is_link_local(bits) => Err(BadAdvice::LinkLocal),
-            bits if ipv6::is_multicast(bits) => Err(BadAdvice::Multicast),
+        // A shorter prefix may have them within it.
+        let has = |bits: u128, len| {
+            let other = Prefix6::new(Ipv6Addr::from_bits(bits), len);
+            prefix.covers(other) || other.covers(prefix)
+        };
+        match prefix.len() {
+            0 => Err(BadAdvice::NoPrefix),
+            _ if has(ipv6::LINK_LOCAL_NETWORK, LINK_LOCAL) => Err(BadAdvice::LinkLocal),
+            _ if has(GROUPS, 8) => Err(BadAdvice::Multicast),
             _ if advice.preferred > advice.valid => Err(BadAdvice::Lifetimes),
             _ => Ok(()),
         }

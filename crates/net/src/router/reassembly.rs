@@ -7,8 +7,9 @@ use crate::ip::reassembly::{Fragmented, Kind, Limits, MOST_FRAGMENTS};
 
 /// Of so many buffers, one may be in fragments of each kind of reassembly, as long as nobody says otherwise.
 const SHARE: usize = 8;
-/// Of so many buffers, one may be in them at most.
-const LARGEST_SHARE: usize = 2;
+/// Of so many buffers, one may be in those of one kind at most: all kinds together leave half of the buffers to packets that go on,
+/// whatever the order in which their bounds are set.
+const LARGEST_SHARE: usize = 2 * Kind::ALL.len();
 /// Datagrams of one kind, at most.
 const MOST_DATAGRAMS: u32 = 1 << 16;
 const SECOND: u64 = 1_000_000_000;
