@@ -1,7 +1,7 @@
 //! What a set of runs says, and how far it can be trusted.
 //!
 //! [`Runs`] is the checked input of everything here: a value that is missing or no number is an error, never left out.
-//! [`Summary`] describes one set, [`Bootstrap`] says how well its median is known, and [`compare`] whether two sets
+//! [`Summary`] describes one set, [`Bootstrap`] says how well its median is known, and [`compare()`] whether two sets
 //! differ beyond their noise. [`scaling`] and [`efficiency`] have the derived figures of the papers, [`latency`] and
 //! [`ipdv`] those of RFC 8219.
 
