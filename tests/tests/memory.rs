@@ -1,6 +1,7 @@
 //! Memory: what many VRFs take, and what happens when there is none.
 
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 
 use scenarios::status;
 use testkit::netns::{Host, LIMIT, Lab};
@@ -14,7 +15,9 @@ fn vrfs(numbers: std::ops::Range<u32>) -> String {
         for (n, len) in
             [(20, 8), (30, 16), (40, 20), (50, 22), (60, 24), (70, 24), (80, 24), (90, 28), (100, 32)]
         {
-            let _ = writeln!(commands, "ip route add {n}.{}.16.0/{len} table {table} via drop", table % 256);
+            let network = (n << 24 | (table % 256) << 16 | 16 << 8) & (u32::MAX << (32 - len));
+            let prefix = Ipv4Addr::from_bits(network);
+            let _ = writeln!(commands, "ip route add {prefix}/{len} table {table} via drop");
         }
         let _ = writeln!(commands, "ip route add 0.0.0.0/0 table {table} via drop");
     }
