@@ -1,6 +1,10 @@
 //! A campaign: which routers are measured, with what, and how. Read from a file, or written by `volley bench init`.
 
+pub mod procedure;
+pub mod provenance;
+pub mod results;
 mod run;
+pub mod trial;
 
 use std::fmt;
 use std::path::Path;

@@ -4,7 +4,7 @@ mod linux;
 mod process;
 mod volley;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use linux::Linux;
 pub use volley::Volley;
@@ -27,7 +27,7 @@ pub trait Dut {
 }
 
 /// What a report says of a router.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its name, as a campaign has it.
     pub name: String,

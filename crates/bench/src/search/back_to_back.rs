@@ -27,7 +27,7 @@ pub struct BackToBack {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBackResult {
     /// What was asked.
     pub asked: BackToBack,
@@ -43,7 +43,7 @@ pub struct BackToBackResult {
 }
 
 /// Statistics of the bursts, in frames, and the buffer times of RFC 9004 section 6.4, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BurstSummary {
     /// Average length: what RFC 2544 has reported.
     pub mean: f64,

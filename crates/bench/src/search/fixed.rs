@@ -41,7 +41,7 @@ pub struct Fixed {
 }
 
 /// The trials at one load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedPoint {
     /// The load, frames a second in each direction.
     pub load_fps: f64,
@@ -56,7 +56,7 @@ pub struct FixedPoint {
 }
 
 /// What came of them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedResult {
     /// What was asked.
     pub asked: Fixed,

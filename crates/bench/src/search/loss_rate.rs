@@ -24,7 +24,7 @@ pub struct LossRate {
 }
 
 /// What was lost at a load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
     /// The load, a share of the largest.
     pub share: f64,
@@ -35,7 +35,7 @@ pub struct LossPoint {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossRateResult {
     /// What was asked.
     pub asked: LossRate,

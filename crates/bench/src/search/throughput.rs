@@ -87,7 +87,7 @@ pub struct Throughput {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputResult {
     /// What was asked.
     pub asked: Throughput,

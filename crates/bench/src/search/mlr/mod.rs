@@ -51,7 +51,7 @@ pub struct Mlr {
 }
 
 /// What came of a goal.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// What was asked.
     pub goal: Goal,
@@ -69,7 +69,7 @@ pub struct GoalResult {
 }
 
 /// A load that was tried.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadTried {
     /// The load, frames a second in each direction.
     pub load_fps: f64,
@@ -78,7 +78,7 @@ pub struct LoadTried {
 }
 
 /// What came of the search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MlrResult {
     /// What was asked.
     pub asked: Mlr,

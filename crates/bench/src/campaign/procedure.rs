@@ -1,0 +1,80 @@
+//! What can be measured.
+
+use serde::{Deserialize, Serialize};
+
+/// A procedure of a campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Procedure {
+    /// What the tester itself can do, over a cable without a router. Runs before all others, always.
+    SelfTest,
+    /// RFC 2544 section 26.1.
+    Throughput,
+    /// RFC 8219 section 7.2, RFC 2544 section 26.2.
+    Latency,
+    /// RFC 8219 section 7.3.
+    Variation,
+    /// RFC 2544 section 26.3.
+    LossRate,
+    /// RFC 2544 section 26.4, RFC 9004.
+    BackToBack,
+    /// MLRsearch, RFC 9971.
+    NdrPdr,
+    /// RFC 2285 section 3.6.2.
+    MaximumReceiveRate,
+    /// Given loads, as in the theses.
+    Loads,
+    /// One load for long.
+    Soak,
+    /// RFC 2544 section 26.5.
+    Recovery,
+    /// RFC 2544 section 26.6, RFC 6201.
+    Reset,
+}
+
+impl Procedure {
+    /// All that a campaign may ask for, each with what it is.
+    pub const ALL: [(Procedure, &str); 11] = [
+        (Procedure::Throughput, "the largest load of which no frame is lost (RFC 2544 section 26.1)"),
+        (Procedure::Latency, "delays at shares of the throughput (RFC 8219 section 7.2)"),
+        (Procedure::Variation, "PDV and IPDV at the throughput (RFC 8219 section 7.3)"),
+        (Procedure::LossRate, "what is lost, from the largest load down (RFC 2544 section 26.3)"),
+        (
+            Procedure::BackToBack,
+            "the longest burst of which no frame is lost (RFC 2544 section 26.4, RFC 9004)",
+        ),
+        (Procedure::NdrPdr, "non-drop and partial-drop rate by MLRsearch (RFC 9971)"),
+        (
+            Procedure::MaximumReceiveRate,
+            "what comes back of the most that can be sent (RFC 2285 section 3.6.2)",
+        ),
+        (Procedure::Loads, "loss and delays at given loads, as the theses have them"),
+        (Procedure::Soak, "what is lost at one load over a long time"),
+        (Procedure::Recovery, "how long the router takes to recover from overload (RFC 2544 section 26.5)"),
+        (Procedure::Reset, "how long a restart of the router stops forwarding (RFC 6201)"),
+    ];
+
+    /// Its name in campaigns.
+    pub fn name(self) -> &'static str {
+        match self {
+            Procedure::SelfTest => "self-test",
+            Procedure::Throughput => "throughput",
+            Procedure::Latency => "latency",
+            Procedure::Variation => "variation",
+            Procedure::LossRate => "loss-rate",
+            Procedure::BackToBack => "back-to-back",
+            Procedure::NdrPdr => "ndr-pdr",
+            Procedure::MaximumReceiveRate => "maximum-receive-rate",
+            Procedure::Loads => "loads",
+            Procedure::Soak => "soak",
+            Procedure::Recovery => "recovery",
+            Procedure::Reset => "reset",
+        }
+    }
+
+    /// Whether it begins with the throughput, which is searched before then.
+    pub fn needs_throughput(self) -> bool {
+        use Procedure::{BackToBack, Latency, Recovery, Reset, Soak, Variation};
+        matches!(self, Latency | Variation | BackToBack | Soak | Recovery | Reset)
+    }
+}

@@ -1,0 +1,225 @@
+//! What a campaign found: one document, which reports and comparisons are made of.
+
+use serde::{Deserialize, Serialize};
+
+use super::Campaign;
+use crate::dut::Facts;
+use crate::search::Ended;
+use crate::search::back_to_back::BackToBackResult;
+use crate::search::fixed::FixedResult;
+use crate::search::loss_rate::LossRateResult;
+use crate::search::mlr::MlrResult;
+use crate::search::profile::Profile;
+use crate::search::throughput::ThroughputResult;
+use crate::stats::ipdv::IpdvFigures;
+use crate::stats::latency::LatencyFigures;
+use crate::trial::{Invalid, Outcome};
+
+use super::procedure::Procedure;
+use super::provenance::Provenance;
+
+/// What a campaign found, or has found so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// What was asked.
+    pub campaign: Campaign,
+    /// What procedures were run with.
+    pub profile: Profile,
+    /// Where and when.
+    pub provenance: Provenance,
+    /// In what the profile is not as the RFCs have it, and what the testbed means for the numbers.
+    pub conditions: Vec<String>,
+    /// The routers that were measured.
+    pub duts: Vec<Facts>,
+    /// One for each router, traffic and size.
+    pub cells: Vec<Cell>,
+    /// What could not be measured, and why.
+    pub failures: Vec<String>,
+}
+
+/// What is measured: a router, with a traffic, at a size.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// The router's name in the campaign; empty for the tester itself, over a cable.
+    pub dut: String,
+    /// The traffic's name.
+    pub traffic: String,
+    /// Bytes with frame check sequence.
+    pub size: usize,
+    /// Both directions at once; every load is that of each.
+    pub bidirectional: bool,
+}
+
+/// All that was found with a router, a traffic and a size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// What was measured.
+    #[serde(flatten)]
+    pub key: Key,
+    /// What the tester can do with this traffic where there is no router, frames a second in each direction.
+    pub tester_fps: f64,
+    /// The most that the link carries, frames a second in each direction.
+    pub link_fps: f64,
+    /// One for each procedure, in the order of the campaign.
+    pub measurements: Vec<Measurement>,
+}
+
+impl Cell {
+    /// What a procedure found, if it was run.
+    pub fn found(&self, procedure: Procedure) -> Option<&Measurement> {
+        self.measurements.iter().find(|m| m.found.procedure() == procedure)
+    }
+
+    /// The throughput to quote, frames a second in each direction: the median of its repetitions.
+    pub fn throughput_fps(&self) -> Option<f64> {
+        match &self.found(Procedure::Throughput)?.found {
+            Found::Throughput(searches) => median_throughput(searches),
+            _ => None,
+        }
+    }
+}
+
+/// The median of the searches that found a throughput; `None` when none did.
+pub fn median_throughput(searches: &[ThroughputResult]) -> Option<f64> {
+    crate::stats::Runs::new(&throughputs(searches)).ok().map(|runs| runs.median())
+}
+
+/// What each search found, frames a second; a search that found no load which is forwarded whole counts as 0.
+pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
+    let decided = |s: &&ThroughputResult| !matches!(s.ended, Ended::Failed(_) | Ended::OutOfBudget);
+    searches.iter().filter(decided).map(|s| s.throughput_fps.unwrap_or(0.0)).collect()
+}
+
+/// What came of a procedure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// What it found.
+    pub found: Found,
+    /// Whether the limit may be the tester's: more than 90 % of what it can do was reached, or trials that bounded the result were invalid.
+    pub limited_by_tester: bool,
+    /// What the router says of itself afterwards, as names and values.
+    pub counters: Vec<(String, String)>,
+}
+
+/// What a procedure found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "procedure", content = "result", rename_all = "kebab-case")]
+pub enum Found {
+    /// One search for each repetition.
+    Throughput(Vec<ThroughputResult>),
+    /// Delays at shares of the throughput.
+    Latency(Vec<DelaysAt>),
+    /// Delay variation at the throughput.
+    Variation(Vec<DelaysAt>),
+    /// Loss at falling loads.
+    LossRate(LossRateResult),
+    /// The longest bursts.
+    BackToBack(BackToBackResult),
+    /// Non-drop and partial-drop rates, or the goals of the profile.
+    NdrPdr(MlrResult),
+    /// What comes back of the most that can be sent.
+    MaximumReceiveRate(FixedResult),
+    /// What is lost at given loads, and how long frames take.
+    Loads(Vec<DelaysAt>),
+    /// What is lost at one load over a long time.
+    Soak(FixedResult),
+    /// How long the router takes to recover from overload.
+    Recovery(Vec<Recovery>),
+    /// How long a restart of the router stops forwarding.
+    Reset(Vec<Reset>),
+}
+
+impl Found {
+    /// By which procedure.
+    pub fn procedure(&self) -> Procedure {
+        match self {
+            Found::Throughput(_) => Procedure::Throughput,
+            Found::Latency(_) => Procedure::Latency,
+            Found::Variation(_) => Procedure::Variation,
+            Found::LossRate(_) => Procedure::LossRate,
+            Found::BackToBack(_) => Procedure::BackToBack,
+            Found::NdrPdr(_) => Procedure::NdrPdr,
+            Found::MaximumReceiveRate(_) => Procedure::MaximumReceiveRate,
+            Found::Loads(_) => Procedure::Loads,
+            Found::Soak(_) => Procedure::Soak,
+            Found::Recovery(_) => Procedure::Recovery,
+            Found::Reset(_) => Procedure::Reset,
+        }
+    }
+}
+
+/// Trials at a load, with the delay of each frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DelaysAt {
+    /// What the load is, in words: "50 % of the throughput".
+    pub name: String,
+    /// Frames a second in each direction.
+    pub load_fps: f64,
+    /// One for each repetition.
+    pub runs: Vec<DelayRun>,
+}
+
+/// One trial of delays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DelayRun {
+    /// The trial.
+    pub outcome: Outcome,
+    /// What frames took; `None` when none came, or none carries its time.
+    pub delays: Option<Delays>,
+    /// What it took of processors and energy.
+    pub usage: Usage,
+}
+
+impl DelayRun {
+    /// Why it says nothing of the router; empty when it is valid.
+    pub fn invalid(&self) -> &[Invalid] {
+        &self.outcome.invalid
+    }
+}
+
+/// The delays of the frames of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// As RFC 8219 has them: lost frames are in all of them, with their penalty.
+    pub figures: LatencyFigures,
+    /// Differences of successive frames, where they were recorded.
+    pub ipdv: Option<IpdvFigures>,
+    /// The histogram of frames that came, in rising order: the greatest delay that a bin counts, in nanoseconds, and how many. Bins
+    /// are a thousandth wide.
+    pub bins: Vec<(u64, u64)>,
+}
+
+/// What a trial took of processors and of energy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// How long that was, in seconds: waits included.
+    pub seconds: f64,
+    /// Processors that were busy on the whole machine meanwhile, the tester's included.
+    pub busy: Option<f64>,
+    /// Processors that the router used.
+    pub dut_busy: Option<f64>,
+}
+
+/// How the router recovered from overload (RFC 2544 section 26.5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The overload, frames a second in each direction.
+    pub overload_fps: f64,
+    /// Half of it, under which the router recovers.
+    pub relief_fps: f64,
+    /// From the moment when the load was halved to the last frame that was lost, in seconds; `None` when frames were lost to the end.
+    pub seconds: Option<f64>,
+    /// Both trials.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// How long a restart took (RFC 2544 section 26.6, RFC 6201).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reset {
+    /// Frames a second in each direction meanwhile.
+    pub load_fps: f64,
+    /// By frames lost (RFC 6201 section 4.1), in seconds; `None` when the router forwarded nothing any more.
+    pub seconds: Option<f64>,
+    /// The trial.
+    pub outcome: Outcome,
+}
