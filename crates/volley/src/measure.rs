@@ -3,8 +3,9 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
-use bench::campaign::{self, Campaign, TEMPLATE};
+use bench::campaign::{self, Campaign, Procedure, TEMPLATE};
 use bench::report;
 use bench::testbed::lab;
 use bench::traffic::BUILTIN;
@@ -40,8 +41,10 @@ pub fn run(what: &Bench) -> ExitCode {
         }
         Bench::Init { file: Some(file) } => init(file),
         Bench::List => {
-            println!("routers: {}\n\ntraffic:", bench::dut::NAMES.join(", "));
-            BUILTIN.iter().for_each(|(name, what)| println!("  {name:<14} {what}"));
+            println!("routers: {}\n\nprocedures:", bench::dut::NAMES.join(", "));
+            Procedure::ALL.iter().for_each(|(p, what)| println!("  {:<20} {what}", p.name()));
+            println!("\ntraffic:");
+            BUILTIN.iter().for_each(|(name, what)| println!("  {name:<20} {what}"));
             Ok(())
         }
     };
@@ -74,7 +77,8 @@ fn measure(file: &Path, json: Option<&Path>) -> Result<(), String> {
         return Err(lab::enter().to_string());
     }
     let terminal = std::io::stderr().is_terminal();
-    let results = campaign::run(&campaign, |line| match terminal {
+    let stop = AtomicBool::new(false);
+    let results = campaign::run(&campaign, &campaign::Nothing, &stop, &|line| match terminal {
         // What a search does is shown in one line.
         true => eprint!("\r\x1b[K{line}"),
         false if line.starts_with(' ') => {}

@@ -1,10 +1,16 @@
 //! A campaign: which routers are measured, with what, and how. Read from a file, or written by `volley bench init`.
 
-pub mod procedure;
-pub mod provenance;
-pub mod results;
+mod case;
+mod check;
+mod keeper;
+mod load;
+mod procedure;
+mod procedures;
+mod provenance;
+mod recorded;
+mod results;
 mod run;
-pub mod trial;
+mod trial;
 
 use std::fmt;
 use std::path::Path;
@@ -12,13 +18,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use run::median;
-pub use run::{Cell, Latency, Results, Run, run};
+pub use keeper::{Keeper, Nothing};
+pub use load::Load;
+pub use procedure::Procedure;
+pub use provenance::Provenance;
+pub use results::{
+    Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Recovery, Reset, Results, Usage,
+    median_throughput, throughputs,
+};
+pub use run::run;
+pub use trial::{Flow, Trial};
 
-use crate::dut;
 use crate::search::profile::Profile;
-use crate::traffic::{BUILTIN, Ends, builtin};
-use wire::Mac;
+use crate::traffic::{Traffic, builtin};
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,20 +47,44 @@ pub struct Campaign {
     /// Repetitions of each measurement, in place of the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
+    /// What is measured, in this order.
+    #[serde(default = "usual")]
+    pub procedures: Vec<Procedure>,
+    /// Shares of the throughput at which latency is measured.
+    #[serde(default = "half_and_most")]
+    pub latency_at: Vec<f64>,
+    /// The loads of the procedure of that name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<Load>,
+    /// The load of a soak, and its times.
+    #[serde(default)]
+    pub soak: Soak,
     /// The routers, each on a testbed of its own.
     pub duts: Vec<String>,
-    /// What they are measured with.
+    /// Traffic that is not built in.
+    #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
+    pub traffics: Vec<Traffic>,
+    /// What the routers are measured with.
     #[serde(rename = "test")]
     pub tests: Vec<Test>,
+}
+
+fn usual() -> Vec<Procedure> {
+    vec![Procedure::Throughput, Procedure::Latency]
+}
+
+fn half_and_most() -> Vec<f64> {
+    vec![0.5, 0.9]
 }
 
 /// Traffic, in some sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
-    /// The name of what is built in.
+    /// The name of what is built in, or of a traffic of the campaign's own.
     pub traffic: String,
-    /// Bytes with frame check sequence.
+    /// Bytes with frame check sequence; none for a traffic whose frames have sizes of their own.
+    #[serde(default)]
     pub sizes: Vec<usize>,
     /// Whether it is sent in both directions at once; the load is that of each.
     #[serde(default)]
@@ -64,6 +100,36 @@ pub enum Times {
     Quick,
     /// What the RFCs ask for: hours.
     Strict,
+}
+
+/// One load for long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Soak {
+    /// Of the throughput.
+    pub share: f64,
+    /// How long in all.
+    pub seconds: f64,
+    /// How long each of its trials is: the loss is known for each.
+    pub each: f64,
+}
+
+impl Default for Soak {
+    fn default() -> Soak {
+        Soak { share: 0.9, seconds: 60.0, each: 5.0 }
+    }
+}
+
+impl Soak {
+    /// How long in all.
+    pub fn total(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    /// How long each of its trials is.
+    pub fn each(&self) -> Duration {
+        Duration::from_secs_f64(self.each)
+    }
 }
 
 /// What is wrong with a campaign, and where.
@@ -102,37 +168,22 @@ impl Campaign {
         Ok(campaign)
     }
 
-    fn check(&self) -> Result<(), Fault> {
-        if self.duts.is_empty() || self.tests.is_empty() {
-            return Err(Fault("a campaign needs a router (duts) and a test ([[test]])".into()));
+    /// The traffic of a name, the campaign's own before what is built in, with frames of `size` bytes where they have no size of their
+    /// own. `None`: there is no such name.
+    pub fn traffic(&self, name: &str, size: usize) -> Option<Traffic> {
+        match self.traffics.iter().find(|t| t.name == name) {
+            Some(own) => Some(own.sized(size)),
+            None => builtin(name, size),
         }
-        if let Some(name) = self.duts.iter().find(|name| !dut::NAMES.contains(&name.as_str())) {
-            return Err(Fault(format!(
-                "duts: there is no router {name:?}: one of {}",
-                dut::NAMES.join(", ")
-            )));
-        }
-        if self.trial_seconds.is_some_and(|s| !(0.01..=86_400.0).contains(&s)) {
-            return Err(Fault("trial-seconds: a trial sends for 0.01 to 86400 seconds".into()));
-        }
-        if self.repetitions == Some(0) {
-            return Err(Fault("repetitions: one at least".into()));
-        }
-        let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
-        for (n, test) in self.tests.iter().enumerate() {
-            let place = format!("test {} ({})", n + 1, test.traffic);
-            if test.sizes.is_empty() {
-                return Err(Fault(format!("{place}: it has no size")));
-            }
-            for &size in &test.sizes {
-                let traffic = builtin(&test.traffic, size).ok_or_else(|| {
-                    let names: Vec<_> = BUILTIN.iter().map(|(name, _)| *name).collect();
-                    Fault(format!("{place}: there is no such traffic: one of {}", names.join(", ")))
-                })?;
-                traffic.flows(&ends).map_err(|e| Fault(format!("{place}: {e}")))?;
-            }
-        }
-        Ok(())
+    }
+
+    /// Every traffic and size, in order. The size of a mix is the mean of its frames.
+    pub fn cells(&self) -> impl Iterator<Item = (&Test, usize)> {
+        self.tests.iter().flat_map(|test| {
+            let own = self.traffic(&test.traffic, 0).and_then(|t| t.own_size());
+            let sizes = own.map_or_else(|| test.sizes.clone(), |size| vec![size]);
+            sizes.into_iter().map(move |size| (test, size))
+        })
     }
 
     /// What its procedures are run with.
@@ -144,45 +195,14 @@ impl Campaign {
         if let Some(seconds) = self.trial_seconds {
             profile.duration = Duration::from_secs_f64(seconds);
             profile.latency.duration = profile.duration;
+            profile.variation = profile.duration;
+            profile.goals.iter_mut().for_each(|goal| *goal = goal.scaled(profile.duration));
         }
         if let Some(n) = self.repetitions {
             (profile.repetitions, profile.latency.repetitions) = (n, n);
+            (profile.back_to_back.repetitions, profile.recovery.repetitions) = (n, n);
         }
-        profile.frame_bytes = self.tests.iter().flat_map(|t| &t.sizes).map(|s| *s as u32).collect();
+        profile.frame_bytes = self.cells().map(|(_, size)| size as u32).collect();
         profile
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
-        let campaign = Campaign::parse(TEMPLATE)?;
-        assert_eq!((campaign.duts.len(), campaign.tests.len()), (2, 2));
-        Ok(())
-    }
-
-    #[test]
-    fn faults_name_their_place_and_what_would_do() {
-        let good = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
-        assert!(Campaign::parse(good).is_ok());
-        let cases = [
-            ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'", "line 3"),
-            ("'rfc2544'", "'rfc2545'", "test 1 (rfc2545): there is no such traffic: one of rfc2544, "),
-            ("'linux'", "'linus'", "there is no router \"linus\": one of linux, volley"),
-            ("[64]", "[63]", "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
-            ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]", "this kind has 84 to 2116"),
-            ("[64]", "[]", "it has no size"),
-            ("name = 'a'\n", "name = 'a'\nprofile = 'slow'\n", "line 2"),
-            ("name = 'a'\n", "name = 'a'\ntrial-seconds = 0\n", "trial-seconds: a trial sends for 0.01 to"),
-            ("name = 'a'\n", "name = 'a'\nrepetitions = 0\n", "repetitions: one at least"),
-        ];
-        for (from, to, why) in cases {
-            let text = good.replace(from, to);
-            let said = Campaign::parse(&text).map_or_else(|e| e.to_string(), |_| "nothing".into());
-            assert!(said.contains(why), "{said}\nand not: {why}");
-        }
     }
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum Procedure {
     /// What the tester itself can do, over a cable without a router. Runs before all others, always.
     SelfTest,
+    /// What comes before the first trial that counts with a router.
+    WarmUp,
     /// RFC 2544 section 26.1.
     Throughput,
     /// RFC 8219 section 7.2, RFC 2544 section 26.2.
@@ -58,6 +60,7 @@ impl Procedure {
     pub fn name(self) -> &'static str {
         match self {
             Procedure::SelfTest => "self-test",
+            Procedure::WarmUp => "warm-up",
             Procedure::Throughput => "throughput",
             Procedure::Latency => "latency",
             Procedure::Variation => "variation",

@@ -22,6 +22,12 @@ pub trait Dut {
         None
     }
 
+    /// What restarts it, on another thread while a trial runs, and comes back when it is told to forward again; `None` where the tester
+    /// cannot.
+    fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
+        None
+    }
+
     /// What it says of itself after a trial, as names and values.
     fn counters(&self) -> Vec<(String, String)>;
 }

@@ -1,15 +1,12 @@
 //! Accounts for what comes back.
 
 use buf::Frame;
-use hdrhistogram::{CreationError, Histogram};
 
 use super::sender::Mode;
 use super::stamp::{Place, Stamp};
-
-/// Delays are counted up to this, in nanoseconds: ten seconds.
-const LONGEST: u64 = 10_000_000_000;
-/// Digits of a delay that are kept.
-const DIGITS: u8 = 3;
+use crate::stats::Error;
+use crate::stats::ipdv::IpdvHistogram;
+use crate::stats::latency::DelayHistogram;
 
 /// Knows the frames of a trial.
 pub struct Receiver {
@@ -35,8 +32,10 @@ pub struct Account {
     expected: u64,
     /// What was counted so far.
     pub tally: Tally,
-    /// Delays in nanoseconds.
-    pub delays: Histogram<u64>,
+    /// Delays of what came.
+    pub delays: DelayHistogram,
+    /// Differences between the delays of successive frames, where they are wanted. One that came out of order counts as lost.
+    pub ipdv: Option<IpdvHistogram>,
 }
 
 /// Numbers of frames.
@@ -48,7 +47,7 @@ pub struct Tally {
     pub duplicated: u64,
     /// Frames that came behind one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
     pub reordered: u64,
-    /// Delays that were longer than can be counted; they count as the longest.
+    /// Delays that were longer than can be counted (an hour): they are in no histogram.
     pub over: u64,
 }
 
@@ -89,11 +88,12 @@ impl Receiver {
 }
 
 impl Account {
-    /// For a stream of so many frames, which should come by port `to`; `hz` ticks are a second.
+    /// For a stream of so many frames, which should come by port `to`; `hz` ticks are a second. Frames that are lost will count with a
+    /// delay of `penalty_ns`.
     ///
     /// # Errors
-    /// When there is no memory for the counts.
-    pub fn new(to: usize, frames: u64, mode: Mode, hz: f64) -> Result<Account, CreationError> {
+    /// When delays cannot be counted.
+    pub fn new(to: usize, frames: u64, mode: Mode, hz: f64, penalty_ns: u64) -> Result<Account, Error> {
         let words = if mode == Mode::Stamped { frames.div_ceil(64) } else { 0 };
         Ok(Account {
             to,
@@ -102,8 +102,8 @@ impl Account {
             seen: vec![0; words as usize].into(),
             expected: 0,
             tally: Tally::default(),
-            // These are bounds that a histogram can have.
-            delays: Histogram::new_with_bounds(1, LONGEST, DIGITS)?,
+            delays: DelayHistogram::new(penalty_ns)?,
+            ipdv: None,
         })
     }
 
@@ -122,15 +122,27 @@ impl Account {
         }
         *word |= bit;
         self.tally.received += 1;
+        let delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
+        self.tally.over += u64::from(self.delays.record(delay).is_err());
         if stamp.sequence < self.expected {
             self.tally.reordered += 1;
         } else {
+            if self.ipdv.is_some() {
+                self.differ(stamp.sequence - self.expected, delay);
+            }
             self.expected = stamp.sequence + 1;
         }
-        let delay = (stamp.age(now) as f64 * self.ns_per_tick) as u64;
-        self.tally.over += u64::from(delay > LONGEST);
-        self.delays.saturating_record(delay);
         true
+    }
+
+    /// Accounts for a frame before which so many did not come.
+    #[inline(never)]
+    fn differ(&mut self, missing: u64, delay: u64) {
+        let Some(ipdv) = &mut self.ipdv else { return };
+        // A delay that is too long to be counted is as good as none; it stands in the tally.
+        for delay in (0..missing).map(|_| None).chain([Some(delay)]) {
+            let _ = ipdv.record(delay);
+        }
     }
 
     /// The last of the first `sent` frames that did not come, if any did not, and frames have numbers.

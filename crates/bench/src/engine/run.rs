@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use buf::{Cache, Frame, Pool, RxQueue, TxQueue, Unsent};
 use drivers::pktgen::Template;
-use hdrhistogram::Histogram;
 use infra::clock::{Clock, tsc};
 use infra::hash::mix64;
 
@@ -13,6 +12,8 @@ use super::receiver::{Account, Receiver, Tally};
 use super::schedule::Schedule;
 use super::sender::{Mode, Sender};
 use crate::host::{self, Times};
+use crate::stats::ipdv::IpdvHistogram;
+use crate::stats::latency::DelayHistogram;
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
 /// Frames that are sent at once, at most.
@@ -116,8 +117,10 @@ pub struct FlowReport {
     pub unmade: u64,
     /// What came back.
     pub tally: Tally,
-    /// Delays of all that came, nanoseconds.
-    pub delays: Histogram<u64>,
+    /// Delays of all that came.
+    pub delays: DelayHistogram,
+    /// Differences between the delays of successive frames, where they were wanted.
+    pub ipdv: Option<IpdvHistogram>,
     /// When the last frame that was lost should have been sent, seconds from the start.
     pub last_lost: Option<f64>,
     /// Frames that were overdue at once, at most.
@@ -139,6 +142,7 @@ pub struct Engine {
     wait: Duration,
     seed: u64,
     trials: u64,
+    ipdv: bool,
 }
 
 /// A flow in a trial.
@@ -165,7 +169,22 @@ impl Engine {
         wait: Duration,
         seed: u64,
     ) -> Engine {
-        Engine { ports, directions, cache: pool.cache(), clock: Clock::new(), limits, wait, seed, trials: 0 }
+        Engine {
+            ports,
+            directions,
+            cache: pool.cache(),
+            clock: Clock::new(),
+            limits,
+            wait,
+            seed,
+            trials: 0,
+            ipdv: false,
+        }
+    }
+
+    /// Whether differences between the delays of successive frames are recorded (RFC 8219 section 7.3.2): a flow's, in its order.
+    pub fn record_ipdv(&mut self, on: bool) {
+        self.ipdv = on;
     }
 
     /// Runs a trial.
@@ -173,17 +192,35 @@ impl Engine {
     /// # Errors
     /// When the traffic cannot be as described, or a port vanished.
     pub fn run(&mut self, request: Request) -> Result<(Outcome, Report), Failure> {
+        let mut steps = self.run_steps(&[request])?;
+        steps.pop().ok_or_else(|| Failure("a trial of no steps".into()))
+    }
+
+    /// Runs trials one behind the other without a gap, each accounted for by itself. What is wrong with the machine or with the tester's
+    /// ports makes all of them invalid.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_steps(&mut self, requests: &[Request]) -> Result<Vec<(Outcome, Report)>, Failure> {
         let began = tsc();
         let hz = self.clock.tsc_hz();
-        let start = began + (AHEAD * hz) as u64;
-        let (mut sending, mut receiver) = self.prepare(request, start)?;
+        let mut start = began + (AHEAD * hz) as u64;
+        self.trials += 1;
+        let signature = mix64(self.seed ^ self.trials << 32) as u32;
+        let (mut sending, mut accounts) = (Vec::new(), Vec::new());
+        let whole = requests.iter().fold(Duration::ZERO, |sum, r| sum + r.duration);
+        for request in requests {
+            self.prepare(*request, start, signature, whole + self.wait, &mut sending, &mut accounts)?;
+            start += (request.duration.as_secs_f64() * hz) as u64;
+        }
+        let mut receiver = Receiver::new(signature, accounts);
         for port in &mut self.ports {
             // What came before belongs to no trial: it is lost to none.
             port.rx.take_lost();
         }
         let times = Times::now();
         // Who is late by then stays late: a trial is not stretched.
-        let stop = start + (request.duration.as_secs_f64() * hz * self.limits.late + 0.01 * hz) as u64;
+        let stop = start + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
         while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
             for s in &mut sending {
@@ -196,42 +233,62 @@ impl Engine {
         while tsc() < until {
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache)?;
         }
+        let faults = self.faults(times);
+        let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)) - whole;
+        let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
+        let all = sending.into_iter().zip(receiver.into_streams());
+        let mut flows = all.map(|(sent, came)| sent.report(came, ended));
+        let mut steps = Vec::new();
+        for &request in requests {
+            let directions: Vec<Vec<FlowReport>> =
+                self.directions.iter().map(|d| flows.by_ref().take(d.flows.len()).collect()).collect();
+            let mut invalid = faults.clone();
+            directions.iter().flatten().for_each(|f| invalid.extend(f.faults(&self.limits)));
+            let sum = |of: fn(&FlowReport) -> u64| directions.iter().flatten().map(of).sum();
+            let outcome = Outcome {
+                request,
+                intended: sum(|r| r.intended),
+                sent: sum(|r| r.sent),
+                received: sum(|r| r.tally.received),
+                // What is waited for is waited for once, and each has a share.
+                took: request.duration + took / requests.len() as u32,
+                invalid,
+            };
+            // Frames that belong to no flow are counted once.
+            let (astray, foreign) = (std::mem::take(&mut astray), std::mem::take(&mut foreign));
+            steps.push((outcome, Report { directions, astray, foreign }));
+        }
+        Ok(steps)
+    }
+
+    /// What the machine and the tester's ports did since a moment: it says nothing of the router.
+    fn faults(&mut self, since: Option<Times>) -> Vec<Invalid> {
         let mut invalid: Vec<_> = host::clock_fault().map(Invalid::Clock).into_iter().collect();
-        if let (Some(before), Some(after)) = (times, Times::now())
+        if let (Some(before), Some(after)) = (since, Times::now())
             && after.stolen_since(before) > self.limits.stolen
         {
             invalid.push(Invalid::Stolen(after.stolen_since(before)));
         }
         for port in &mut self.ports {
-            // Frames that came, and that the tester's own port lost, say nothing of the router.
             let lost = port.rx.take_lost();
             let dropped = lost.missed + lost.unusable;
             invalid.extend((dropped > 0).then_some(Invalid::TesterDropped(dropped)));
         }
-        let (astray, foreign) = (receiver.astray, receiver.foreign);
-        let all = sending.into_iter().zip(receiver.into_streams());
-        let mut flows = all.map(|(sent, came)| sent.report(came, ended));
-        let directions: Vec<Vec<FlowReport>> =
-            self.directions.iter().map(|d| flows.by_ref().take(d.flows.len()).collect()).collect();
-        directions.iter().flatten().for_each(|f| invalid.extend(f.faults(&self.limits)));
-        let sum = |of: fn(&FlowReport) -> u64| directions.iter().flatten().map(of).sum();
-        let outcome = Outcome {
-            request,
-            intended: sum(|r| r.intended),
-            sent: sum(|r| r.sent),
-            received: sum(|r| r.tally.received),
-            took: Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)),
-            invalid,
-        };
-        Ok((outcome, Report { directions, astray, foreign }))
+        invalid
     }
 
-    /// The flows of all directions, one behind the other, and who knows their frames.
-    fn prepare(&mut self, request: Request, start: u64) -> Result<(Vec<Sending>, Receiver), Failure> {
+    /// The flows of all directions, one behind the other, from `start` on (ticks), and who accounts for their frames. One that is lost
+    /// counts with a delay of `penalty`.
+    fn prepare(
+        &self,
+        request: Request,
+        start: u64,
+        signature: u32,
+        penalty: Duration,
+        sending: &mut Vec<Sending>,
+        accounts: &mut Vec<Account>,
+    ) -> Result<(), Failure> {
         let hz = self.clock.tsc_hz();
-        self.trials += 1;
-        let signature = mix64(self.seed ^ self.trials << 32) as u32;
-        let (mut sending, mut accounts) = (Vec::new(), Vec::new());
         for (n, direction) in self.directions.iter().enumerate() {
             if direction.from.max(direction.to) >= self.ports.len() {
                 return Err(Failure(format!("direction {n} has a port that is not there")));
@@ -249,8 +306,14 @@ impl Engine {
                 let stream = u16::try_from(accounts.len()).map_err(|_| named("there are too many".into()))?;
                 let seed = mix64(self.seed ^ u64::from(stream));
                 let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
-                let account = Account::new(direction.to, frames, flow.mode, hz);
-                accounts.push(account.map_err(|e| named(e.to_string()))?);
+                let counted = |e: crate::stats::Error| named(e.to_string());
+                let mut account =
+                    Account::new(direction.to, frames, flow.mode, hz, penalty.as_nanos() as u64)
+                        .map_err(counted)?;
+                if self.ipdv {
+                    account.ipdv = Some(IpdvHistogram::new().map_err(counted)?);
+                }
+                accounts.push(account);
                 sending.push(Sending {
                     from: direction.from,
                     sender: sender.map_err(|e| named(e.to_string()))?,
@@ -262,7 +325,7 @@ impl Engine {
                 });
             }
         }
-        Ok((sending, Receiver::new(signature, accounts)))
+        Ok(())
     }
 }
 
@@ -347,6 +410,7 @@ impl Sending {
             late: (wanted + last.saturating_sub(end) as f64) / wanted,
             tally: came.tally,
             delays: came.delays,
+            ipdv: came.ipdv,
         }
     }
 }

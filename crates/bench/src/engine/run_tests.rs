@@ -8,6 +8,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::cable::cable;
+use crate::stats::latency::Ranked as _;
 
 /// Nothing that a busy machine does makes a trial invalid.
 const PATIENT: Limits = Limits { late: 100.0, lag: u64::MAX, burst: f64::INFINITY, stolen: 1.0 };
@@ -127,7 +128,7 @@ fn a_cable_loses_nothing_in_either_direction_and_any_mode() -> Result<(), Box<dy
                 assert_eq!(r.tally, Tally { received: 1000, ..Tally::default() });
                 assert_eq!(r.last_lost, None);
                 let measured = if mode == Mode::Stamped { 1000 } else { 0 };
-                assert_eq!(r.delays.len(), measured);
+                assert_eq!(r.delays.frames(), measured);
             }
         }
     }
@@ -167,7 +168,7 @@ fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::
     ];
     let (outcome, report) = engine(ends(tx, rx), forth(flows), &pool).run(request(20_000.0, 100))?;
     let received: Vec<_> =
-        report.directions[0].iter().map(|f| (f.intended, f.tally.received, f.delays.len())).collect();
+        report.directions[0].iter().map(|f| (f.intended, f.tally.received, f.delays.frames())).collect();
     assert_eq!(received, [(2_000, 2_000, 0), (500, 500, 500)]);
     assert_eq!((outcome.intended, outcome.lost()), (2_500, 0));
     Ok(())
@@ -234,5 +235,49 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     let (tx, rx) = cable(64);
     let mut engine = engine(ends(tx, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
     assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("none at all")));
+    Ok(())
+}
+
+#[test]
+fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(8192)?;
+    let (tx, rx) = cable(4096);
+    // Frames 1000 to 1999 are those of the second step.
+    let treat = |n| if n >= 1_500 && n < 1_600 { Fate::Drop } else { Fate::Pass };
+    let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+    let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
+    let steps = engine.run_steps(&[request(20_000.0, 50), request(10_000.0, 100)])?;
+    let found: Vec<_> = steps
+        .iter()
+        .map(|(o, report)| {
+            (o.intended, o.lost(), report.directions[0][0].last_lost.map(|s| (s * 1e4).round()))
+        })
+        .collect();
+    assert_eq!(found, [(1000, 0, None), (1000, 100, Some(599.0))]);
+    // They were sent without a gap.
+    assert!(steps.iter().all(|(o, _)| o.took < Duration::from_millis(200)), "{steps:?}", steps = steps[0].0);
+    Ok(())
+}
+
+#[test]
+fn differences_of_delays_are_those_of_successive_frames() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(8192)?;
+    let (tx, rx) = cable(4096);
+    // The tenth is lost, the twentieth comes twice, the thirtieth late.
+    let treat = |n| match n {
+        10 => Fate::Drop,
+        20 => Fate::Twice,
+        30 => Fate::Late,
+        _ => Fate::Pass,
+    };
+    let link = Box::new(Link { out: tx, treat, n: 0, late: None });
+    let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
+    engine.record_ipdv(true);
+    let (_, report) = engine.run(request(2_000.0, 50))?;
+    let flow = &report.directions[0][0];
+    let figures = flow.ipdv.as_ref().and_then(|i| i.figures().ok()).expect("differences");
+    // 99 pairs of 100 frames: two are undefined around a loss, and two around the one that came late.
+    assert_eq!((figures.pairs, figures.undefined), (95, 4), "{figures:?}");
+    assert!(figures.minimum_ns <= 0 && figures.maximum_ns >= 0);
     Ok(())
 }

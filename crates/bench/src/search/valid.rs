@@ -43,6 +43,11 @@ impl<M: Measure> Valid<M> {
         &self.inner
     }
 
+    /// The same, to be told what the trials are for.
+    pub fn inner_mut(&mut self) -> &mut M {
+        &mut self.inner
+    }
+
     /// The same, to go on with.
     pub fn into_inner(self) -> M {
         self.inner

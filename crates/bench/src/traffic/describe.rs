@@ -21,6 +21,35 @@ fn one() -> u64 {
     1
 }
 
+impl Traffic {
+    /// The same with frames of `size` bytes where they have none of their own.
+    pub fn sized(&self, size: usize) -> Traffic {
+        let mut sized = self.clone();
+        let kinds = sized.flows.iter_mut().flat_map(|flow| &mut flow.frames);
+        kinds.filter(|kind| kind.size == 0).for_each(|kind| kind.size = size);
+        sized
+    }
+
+    /// The mean size of its frames, in bytes, if all have sizes of their own; flows of a fixed rate do not count.
+    pub fn own_size(&self) -> Option<usize> {
+        let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
+        if kinds.any(|kind| kind.size == 0) {
+            return None;
+        }
+        let share = |flow: &Flow| if let Load::Share(share) = flow.load { share } else { 0.0 };
+        let (mut bytes, mut weight) = (0.0, 0.0);
+        for flow in &self.flows {
+            let all: u32 = flow.frames.iter().map(|kind| kind.weight).sum();
+            let sum: f64 = flow.frames.iter().map(|kind| kind.size as f64 * f64::from(kind.weight)).sum();
+            if all > 0 {
+                bytes += share(flow) * sum / f64::from(all);
+                weight += share(flow);
+            }
+        }
+        (weight > 0.0).then(|| (bytes / weight).round() as usize)
+    }
+}
+
 /// A mix of frames with a rate of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -68,7 +97,8 @@ pub enum Mark {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Kind {
-    /// Bytes with the frame check sequence, as the RFCs count.
+    /// Bytes with the frame check sequence, as the RFCs count; 0 for the size of the test.
+    #[serde(default)]
     pub size: usize,
     /// How often it comes, in relation to the flow's other kinds.
     #[serde(default = "once")]

@@ -68,6 +68,18 @@ impl Goal {
         Goal { name: "PDR".into(), loss_ratio: 0.005, ..Goal::csit_ndr() }
     }
 
+    /// The same with final trials of another duration: the others are longer or shorter by as much.
+    pub fn scaled(&self, final_duration: Duration) -> Goal {
+        let by = final_duration.as_secs_f64() / self.final_duration.as_secs_f64();
+        let scale = |duration: Duration| duration.mul_f64(by);
+        Goal {
+            initial_duration: scale(self.initial_duration),
+            final_duration,
+            duration_sum: scale(self.duration_sum),
+            ..self.clone()
+        }
+    }
+
     /// Whether it makes sense.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ impl DelayHistogram {
     ///
     /// # Errors
     /// When the delay is longer than [`LONGEST_NS`].
+    #[inline]
     pub fn record(&mut self, delay_ns: u64) -> Result<(), Error> {
         self.count(delay_ns, 1)
     }
@@ -63,6 +64,13 @@ impl DelayHistogram {
         Ok(())
     }
 
+    /// The delays that were counted, in rising order, lost frames included: the longest that a bin counts, in nanoseconds, and how many.
+    pub fn bins(&self) -> Vec<(u64, u64)> {
+        let recorded = self.counts.iter_recorded();
+        recorded.map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration())).collect()
+    }
+
+    #[inline]
     fn count(&mut self, delay_ns: u64, frames: u64) -> Result<(), Error> {
         check_delay(delay_ns)?;
         if frames == 0 {

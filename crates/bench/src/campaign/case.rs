@@ -1,0 +1,163 @@
+//! One traffic in one size: the tester alone, then router by router.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use buf::Pool;
+
+use super::keeper::Keeper;
+use super::procedures::Bench;
+use super::recorded::Recorded;
+use super::run::Left;
+use super::{Campaign, Cell, Key, Procedure, Results, Test};
+use crate::dut::Dut;
+use crate::engine::run::{Direction, Engine, Limits};
+use crate::search::Valid;
+use crate::search::profile::Profile;
+use crate::testbed::Bed;
+use crate::trial::link::Link;
+use crate::trial::{Failure, Measure as _, Request};
+
+/// How long the tester finds out what it can do itself.
+const SELF_TEST: Duration = Duration::from_millis(500);
+
+/// What is the same for all of a campaign.
+pub(super) struct Setup<'a> {
+    pub campaign: &'a Campaign,
+    pub profile: &'a Profile,
+    pub pool: &'a Pool,
+    pub keeper: &'a dyn Keeper,
+    /// Set when no trial is wanted any more.
+    pub stop: &'a AtomicBool,
+    /// Is told what goes on.
+    pub say: &'a dyn Fn(&str),
+}
+
+/// A traffic in a size.
+pub(super) struct Case {
+    /// Its name, with that of the router which is measured now.
+    pub key: Key,
+    /// What the tester can do with it, frames a second in each direction.
+    pub tester_fps: f64,
+}
+
+impl Case {
+    pub fn new(test: &Test, size: usize) -> Case {
+        let Test { traffic, bidirectional, .. } = test;
+        let key = Key { dut: String::new(), traffic: traffic.clone(), size, bidirectional: *bidirectional };
+        Case { key, tester_fps: 0.0 }
+    }
+
+    /// What the link itself would carry, were it one of 10 Gbit/s, frames a second.
+    fn link_fps(&self) -> f64 {
+        Link::gigabit(10.0).max_fps(self.key.size as u32)
+    }
+}
+
+impl Setup<'_> {
+    /// What comes back of as much as can be sent where there is no router, frames a second in each direction.
+    ///
+    /// # Errors
+    /// When nothing does.
+    pub fn self_test(&self, case: &Case) -> Result<f64, Failure> {
+        let mut cable = Bed::cable()?;
+        let mut trials = self.trials(case, &mut cable, None)?;
+        // A cable has nothing that must become stable.
+        trials.waits.restabilise = Duration::ZERO;
+        let request = Request { load_fps: case.link_fps(), duration: SELF_TEST };
+        // The first one warms what is cold.
+        trials.measure(request)?;
+        let outcome = trials.measure(request)?;
+        if outcome.received == 0 {
+            return Err(Failure("the self-test over a cable received nothing".into()));
+        }
+        self.keeper.limit(&case.key, outcome.forwarding_fps())?;
+        Ok(outcome.forwarding_fps())
+    }
+
+    /// All procedures with a router. One that has no result is a failure of the campaign's, and the next one is run.
+    ///
+    /// # Errors
+    /// When results cannot be kept.
+    pub fn cell(
+        &self,
+        case: &Case,
+        bed: &mut Bed,
+        dut: &dyn Dut,
+        left: &mut Left,
+        results: &mut Results,
+    ) -> Result<(), Failure> {
+        let Case { key, tester_fps, .. } = case;
+        let place = format!("{}, {}, {} bytes", key.dut, key.traffic, key.size);
+        let trials = match self.trials(case, bed, Some(dut)) {
+            Ok(trials) => trials,
+            Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
+        };
+        let mut bench = Bench {
+            campaign: self.campaign,
+            profile: self.profile,
+            tester_fps: *tester_fps,
+            link_fps: case.link_fps(),
+            throughput_fps: None,
+            say: self.say,
+            valid: Valid::new(trials, self.profile.invalid_repeats),
+        };
+        let mut cell = Cell {
+            key: key.clone(),
+            tester_fps: *tester_fps,
+            link_fps: case.link_fps(),
+            measurements: Vec::new(),
+        };
+        let mut warm = false;
+        for &procedure in &self.campaign.procedures {
+            let place = format!("{place}, {}", procedure.name());
+            (self.say)(&format!("{} {place}", left.next()));
+            let found = match self.keeper.known(key, procedure) {
+                Some(known) => Ok(known),
+                None => bench
+                    .warm_up(&mut warm)
+                    .and_then(|()| bench.run(procedure))
+                    .and_then(|found| self.keeper.measurement(key, &found).map(|()| found)),
+            };
+            match found {
+                Ok(measurement) => cell.measurements.push(measurement),
+                Err(_) if self.stop.load(Ordering::Relaxed) => break,
+                Err(e) => results.fail(format!("{place}: {e}"), self.keeper)?,
+            }
+            bench.throughput_fps = cell.throughput_fps();
+        }
+        results.cells.push(cell);
+        Ok(())
+    }
+
+    /// Who runs the trials of a case, and has them kept.
+    fn trials<'b>(
+        &'b self,
+        case: &Case,
+        bed: &mut Bed,
+        dut: Option<&'b dyn Dut>,
+    ) -> Result<Recorded<'b>, Failure> {
+        let (name, waits) = (&case.key.traffic, self.profile.waits);
+        let none = || Failure(format!("there is no traffic {name}"));
+        let traffic = self.campaign.traffic(name, case.key.size).ok_or_else(none)?;
+        let mut directions = Vec::new();
+        for (from, to) in [(0, 1), (1, 0)].into_iter().take(if case.key.bidirectional { 2 } else { 1 }) {
+            let flows = traffic.flows(&bed.ends(from)).map_err(|e| Failure(e.to_string()))?;
+            directions.push(Direction { from, to, flows });
+        }
+        let engine =
+            Engine::new(bed.ports()?, directions, self.pool, Limits::VIRTUAL, waits.residual, traffic.seed);
+        Ok(Recorded {
+            engine,
+            dut,
+            keeper: self.keeper,
+            stop: self.stop,
+            key: case.key.clone(),
+            flows: traffic.flows.into_iter().map(|flow| flow.name).collect(),
+            procedure: Procedure::SelfTest,
+            repetition: 1,
+            waits,
+            last: None,
+        })
+    }
+}

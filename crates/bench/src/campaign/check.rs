@@ -1,0 +1,153 @@
+//! What is wrong with a campaign, before anything is touched.
+
+use super::{Campaign, Fault, Procedure, Test};
+use crate::dut;
+use crate::traffic::{BUILTIN, Ends};
+use wire::Mac;
+
+impl Campaign {
+    /// Checks all that can be.
+    ///
+    /// # Errors
+    /// The first fault, and what would do.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        let ensure = |holds: bool, why: &str| if holds { Ok(()) } else { Err(Fault(why.into())) };
+        ensure(
+            !self.duts.is_empty() && !self.tests.is_empty(),
+            "a campaign needs a router (duts) and a test ([[test]])",
+        )?;
+        if let Some(name) = self.duts.iter().find(|name| !dut::NAMES.contains(&name.as_str())) {
+            let names = dut::NAMES.join(", ");
+            return Err(Fault(format!("duts: there is no router {name:?}: one of {names}")));
+        }
+        let seconds = |s: f64| (0.01..=86_400.0).contains(&s);
+        let why = "trial-seconds: a trial sends for 0.01 to 86400 seconds";
+        ensure(self.trial_seconds.is_none_or(seconds), why)?;
+        ensure(self.repetitions != Some(0), "repetitions: one at least")?;
+        let soak = self.soak;
+        let why = "soak: each has 0.01 seconds at least, and seconds are no less than each";
+        ensure(seconds(soak.each) && soak.seconds >= soak.each && seconds(soak.seconds), why)?;
+        let share = |s: &f64| *s > 0.0 && *s <= 1.0;
+        ensure(share(&soak.share), "soak: share is above 0 and no more than 1, of the throughput")?;
+        let why = "latency-at: shares of the throughput, above 0 and no more than 1";
+        ensure(!self.latency_at.is_empty() && self.latency_at.iter().all(share), why)?;
+        self.check_procedures()?;
+        self.tests.iter().enumerate().try_for_each(|(n, test)| {
+            self.check_test(test).map_err(|e| Fault(format!("test {} ({}): {e}", n + 1, test.traffic)))
+        })
+    }
+
+    fn check_procedures(&self) -> Result<(), Fault> {
+        if self.procedures.is_empty() {
+            return Err(Fault("procedures: one at least".into()));
+        }
+        for (n, procedure) in self.procedures.iter().enumerate() {
+            let (before, name) = (&self.procedures[..n], procedure.name());
+            let why = match procedure {
+                p if before.contains(p) => "stands there twice",
+                Procedure::SelfTest | Procedure::WarmUp => "runs before all others by itself",
+                p if p.needs_throughput() && !before.contains(&Procedure::Throughput) => {
+                    "begins with the throughput: put \"throughput\" before it"
+                }
+                Procedure::Loads if self.loads.is_empty() => {
+                    "needs loads, such as loads = [\"10 %\", \"1 Gbit/s\"]"
+                }
+                _ => continue,
+            };
+            return Err(Fault(format!("procedures: {name:?} {why}")));
+        }
+        if !self.loads.is_empty() && !self.procedures.contains(&Procedure::Loads) {
+            return Err(Fault("loads: the procedure \"loads\" is not among the procedures".into()));
+        }
+        Ok(())
+    }
+
+    fn check_test(&self, test: &Test) -> Result<(), Fault> {
+        let none = || {
+            let builtin = BUILTIN.iter().map(|(name, _)| *name);
+            let names: Vec<_> = self.traffics.iter().map(|t| t.name.as_str()).chain(builtin).collect();
+            Fault(format!("there is no such traffic: one of {}", names.join(", ")))
+        };
+        let own = self.traffic(&test.traffic, 0).ok_or_else(none)?.own_size();
+        match own {
+            Some(_) if !test.sizes.is_empty() => {
+                return Err(Fault("its frames have sizes of their own: leave sizes away".into()));
+            }
+            None if test.sizes.is_empty() => return Err(Fault("it has no size".into())),
+            _ => {}
+        }
+        let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
+        for size in own.into_iter().chain(test.sizes.iter().copied()) {
+            let traffic = self.traffic(&test.traffic, size).ok_or_else(none)?;
+            traffic.flows(&ends).map_err(|e| Fault(e.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TEMPLATE;
+    use super::*;
+
+    const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+
+    #[test]
+    fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
+        let campaign = Campaign::parse(TEMPLATE)?;
+        assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_commented_out_there_is_right_too() -> Result<(), Fault> {
+        let (before, example) = TEMPLATE.split_once("# [[traffic]]").ok_or_else(|| Fault("none".into()))?;
+        let lines = example.lines().map(|line| line.strip_prefix("# ").unwrap_or(line));
+        let text = format!("{before}[[traffic]]{}", lines.collect::<Vec<_>>().join("\n"));
+        let campaign = Campaign::parse(&text)?;
+        assert_eq!((campaign.traffics.len(), campaign.tests.len()), (1, 3));
+        Ok(())
+    }
+
+    #[test]
+    fn a_mix_has_sizes_of_its_own() -> Result<(), Fault> {
+        let campaign = Campaign::parse(&GOOD.replace("'rfc2544'\nsizes = [64]", "'imix'"))?;
+        let sizes: Vec<_> = campaign.cells().map(|(_, size)| size).collect();
+        // (28 · 64 + 16 · 570 + 4 · 1518) / 48
+        assert_eq!(sizes, [354]);
+        Ok(())
+    }
+
+    #[test]
+    fn faults_name_their_place_and_what_would_do() {
+        assert!(Campaign::parse(GOOD).is_ok());
+        let with = |line: &str| format!("name = 'a'\n{line}\n");
+        let cases = [
+            ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
+            ("'rfc2544'", "'rfc2545'".into(), "test 1 (rfc2545): there is no such traffic: one of rfc2544, "),
+            ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley"),
+            ("[64]", "[63]".into(), "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
+            ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind has 84 to 2116"),
+            ("[64]", "[]".into(), "it has no size"),
+            ("'rfc2544'", "'imix'".into(), "leave sizes away"),
+            ("name = 'a'\n", with("profile = 'slow'"), "line 2"),
+            ("name = 'a'\n", with("trial-seconds = 0"), "trial-seconds: a trial sends for 0.01 to"),
+            ("name = 'a'\n", with("repetitions = 0"), "repetitions: one at least"),
+            ("name = 'a'\n", with("procedures = []"), "procedures: one at least"),
+            ("name = 'a'\n", with("procedures = ['speed']"), "line 2"),
+            ("name = 'a'\n", with("procedures = ['latency']"), "put \"throughput\" before it"),
+            ("name = 'a'\n", with("procedures = ['ndr-pdr', 'ndr-pdr']"), "stands there twice"),
+            ("name = 'a'\n", with("procedures = ['loads']"), "needs loads"),
+            ("name = 'a'\n", with("loads = ['10 %']"), "is not among the procedures"),
+            ("name = 'a'\n", with("procedures = ['loads']\nloads = ['10 m']"), "line 3"),
+            ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
+            ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
+            ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),
+        ];
+        for (from, to, why) in cases {
+            let text = GOOD.replacen(from, &to, 1);
+            let said = Campaign::parse(&text).map_or_else(|e| e.to_string(), |_| "nothing".into());
+            assert!(said.contains(why), "{said}\nand not: {why}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Who keeps what a campaign finds.
+
+use super::procedure::Procedure;
+use super::results::{Key, Measurement};
+use super::trial::Trial;
+use crate::dut::Facts;
+use crate::trial::Failure;
+
+/// Keeps what a campaign finds as it finds it, and knows what was found before an interruption.
+pub trait Keeper {
+    /// What is known already of a procedure: it is not run again.
+    fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
+
+    /// Keeps a trial.
+    ///
+    /// # Errors
+    /// When it cannot be kept: the campaign ends, what was kept before stays.
+    fn trial(&self, trial: &Trial) -> Result<(), Failure>;
+
+    /// Keeps what the tester itself can do, frames a second in each direction.
+    ///
+    /// # Errors
+    /// As [`trial`](Self::trial).
+    fn limit(&self, key: &Key, fps: f64) -> Result<(), Failure>;
+
+    /// Keeps what a router says of itself.
+    ///
+    /// # Errors
+    /// As [`trial`](Self::trial).
+    fn dut(&self, facts: &Facts) -> Result<(), Failure>;
+
+    /// Keeps what a procedure found.
+    ///
+    /// # Errors
+    /// As [`trial`](Self::trial).
+    fn measurement(&self, key: &Key, measurement: &Measurement) -> Result<(), Failure>;
+
+    /// Keeps what could not be measured, and why.
+    ///
+    /// # Errors
+    /// As [`trial`](Self::trial).
+    fn failure(&self, why: &str) -> Result<(), Failure>;
+}
+
+/// Keeps nothing: a campaign of which only the results are wanted.
+pub struct Nothing;
+
+impl Keeper for Nothing {
+    fn known(&self, _: &Key, _: Procedure) -> Option<Measurement> {
+        None
+    }
+
+    fn trial(&self, _: &Trial) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn limit(&self, _: &Key, _: f64) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn dut(&self, _: &Facts) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn measurement(&self, _: &Key, _: &Measurement) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn failure(&self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! A load, as a campaign's file has it.
+
+use std::fmt;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::trial::link::Link;
+
+/// A load in each direction: `"10 %"` of the link, `"1 Gbit/s"` (with preamble and gap, as links are rated), `"250 kfps"`, or a number,
+/// frames a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// A share of the link, 0 to 1.
+    Share(f64),
+    /// Bits a second on the wire.
+    Bits(f64),
+    /// Frames a second.
+    Frames(f64),
+}
+
+/// The units of a load, in frames or bits a second.
+const UNITS: [(&str, bool, f64); 7] = [
+    ("Gbit/s", true, 1e9),
+    ("Mbit/s", true, 1e6),
+    ("kbit/s", true, 1e3),
+    ("bit/s", true, 1.0),
+    ("Mfps", false, 1e6),
+    ("kfps", false, 1e3),
+    ("fps", false, 1.0),
+];
+
+impl Load {
+    /// In frames a second of `size` bytes, on a link that carries `link_fps` of them.
+    pub fn fps(self, size: usize, link_fps: f64) -> f64 {
+        match self {
+            Load::Share(share) => share * link_fps,
+            Load::Bits(bits) => Link { bits_per_second: bits }.max_fps(size as u32),
+            Load::Frames(fps) => fps,
+        }
+    }
+
+    /// Reads one; `None` when it is none, or not above 0.
+    fn parse(text: &str) -> Option<Load> {
+        let positive = |number: &str| number.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+        if let Some(percent) = text.strip_suffix('%') {
+            return positive(percent).filter(|p| *p <= 100.0).map(|p| Load::Share(p / 100.0));
+        }
+        let (unit, bits, by) = UNITS.into_iter().find(|(unit, ..)| text.ends_with(unit))?;
+        let value = positive(text.strip_suffix(unit)?)? * by;
+        Some(if bits { Load::Bits(value) } else { Load::Frames(value) })
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, bits) = match *self {
+            Load::Share(share) => return write!(f, "{} %", share * 100.0),
+            Load::Bits(value) => (value, true),
+            Load::Frames(value) => (value, false),
+        };
+        let fits = |(_, of_bits, by): &(&str, bool, f64)| *of_bits == bits && value >= *by;
+        match UNITS.into_iter().find(fits) {
+            Some((unit, _, by)) => write!(f, "{} {unit}", value / by),
+            None => write!(f, "{value} {}", if bits { "bit/s" } else { "fps" }),
+        }
+    }
+}
+
+impl Serialize for Load {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Load {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Load, D::Error> {
+        struct Reads;
+        impl Visitor<'_> for Reads {
+            type Value = Load;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a load above 0: \"10 %\" of the link, \"1 Gbit/s\", \"250 kfps\", or frames a second",
+                )
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Load, E> {
+                Load::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+
+            fn visit_f64<E: de::Error>(self, fps: f64) -> Result<Load, E> {
+                let good = fps > 0.0 && fps.is_finite();
+                good.then_some(Load::Frames(fps))
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Float(fps), &self))
+            }
+
+            fn visit_i64<E: de::Error>(self, fps: i64) -> Result<Load, E> {
+                self.visit_f64(fps as f64)
+            }
+
+            fn visit_u64<E: de::Error>(self, fps: u64) -> Result<Load, E> {
+                self.visit_f64(fps as f64)
+            }
+        }
+        d.deserialize_any(Reads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn loads_have_units() {
+        let said = |text| Load::parse(text).map(|l| (l.to_string(), l.fps(64, 1e6)));
+        assert_eq!(said("10 %"), Some(("10 %".into(), 1e5)));
+        assert_eq!(said("1.344Gbit/s"), Some(("1.344 Gbit/s".into(), 2e6)));
+        assert_eq!(said("250 kfps"), Some(("250 kfps".into(), 2.5e5)));
+        assert_eq!(said("0.5fps"), Some(("0.5 fps".into(), 0.5)));
+        for bad in ["", "10", "0 %", "-1 kfps", "101 %", "1 Gbit", "nan fps", "inf fps", "%"] {
+            assert_eq!(Load::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(n in 1u32..1_000_000_000, kind in 0..3) {
+            let n = f64::from(n);
+            let load = match kind {
+                0 => Load::Share(n / 1e9),
+                1 => Load::Bits(n),
+                _ => Load::Frames(n),
+            };
+            let again = serde_json::from_str::<Load>(&serde_json::to_string(&load).unwrap()).unwrap();
+            prop_assert!((again.fps(64, 1e6) / load.fps(64, 1e6) - 1.0).abs() < 1e-9, "{load:?} {again:?}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Procedures that measure delays, at loads that are known.
+
+use std::time::Duration;
+
+use super::super::results::{DelayRun, DelaysAt, Found};
+use super::Bench;
+use crate::trial::{Failure, Measure as _, Request};
+
+type Result = std::result::Result<(Found, bool), Failure>;
+
+pub(super) fn latency(b: &mut Bench<'_>) -> Result {
+    let throughput = b.throughput()?;
+    let mut all = Vec::new();
+    for share in &b.campaign.latency_at {
+        let name = format!("{} % of the throughput", share * 100.0);
+        let (duration, times) = (b.profile.latency.duration, b.profile.latency.repetitions);
+        all.extend(at(b, name, throughput * share, duration, times)?);
+    }
+    Ok((Found::Latency(all), false))
+}
+
+pub(super) fn variation(b: &mut Bench<'_>) -> Result {
+    let (throughput, times) = (b.throughput()?, b.profile.latency.repetitions);
+    b.valid.inner_mut().engine.record_ipdv(true);
+    let found = at(b, "the throughput".into(), throughput, b.profile.variation, times);
+    b.valid.inner_mut().engine.record_ipdv(false);
+    Ok((Found::Variation(found?.into_iter().collect()), false))
+}
+
+pub(super) fn loads(b: &mut Bench<'_>) -> Result {
+    let mut all = Vec::new();
+    for load in &b.campaign.loads {
+        let fps = load.fps(b.valid.inner().key.size, b.link_fps);
+        all.extend(at(b, load.to_string(), fps, b.profile.duration, b.profile.repetitions)?);
+    }
+    Ok((Found::Loads(all), false))
+}
+
+/// Trials at a load; none when it is so small that it has no frame.
+fn at(
+    b: &mut Bench<'_>,
+    name: String,
+    load_fps: f64,
+    duration: Duration,
+    repetitions: u32,
+) -> std::result::Result<Option<DelaysAt>, Failure> {
+    let request = Request { load_fps, duration };
+    if request.frames() == 0 {
+        return Ok(None);
+    }
+    let mut runs = Vec::new();
+    for repetition in 1..=repetitions {
+        (b.say)(&format!("  delays at {name}, {load_fps:.0} fps: {repetition}/{repetitions}"));
+        b.valid.inner_mut().repetition = repetition;
+        let outcome = b.valid.measure(request)?;
+        let trial = b.valid.inner_mut().last.take();
+        let (delays, usage) = trial.map(|t| (t.delays, t.usage)).unwrap_or_default();
+        runs.push(DelayRun { outcome, delays, usage });
+    }
+    Ok(Some(DelaysAt { name, load_fps, runs }))
+}

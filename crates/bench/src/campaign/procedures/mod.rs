@@ -1,0 +1,142 @@
+//! The procedures: what a campaign does with a router, a traffic and a size.
+
+mod delays;
+mod outage;
+mod searches;
+
+use std::thread;
+use std::time::Duration;
+
+use super::Campaign;
+use super::procedure::Procedure;
+use super::recorded::Recorded;
+use super::results::{Found, Measurement};
+use crate::search::profile::Profile;
+use crate::search::{Ended, Progress, Valid};
+use crate::trial::{Failure, Measure as _, Request};
+
+/// The least load that is distinguished from none, frames a second.
+pub(super) const LEAST: f64 = 1_000.0;
+/// How long a trial of the warming lasts.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// Of what the tester itself can do, so much is the router's for sure.
+const OURS: f64 = 0.9;
+
+/// What procedures are run with.
+pub(super) struct Bench<'a> {
+    /// Who runs the trials.
+    pub valid: Valid<Recorded<'a>>,
+    /// What was asked.
+    pub campaign: &'a Campaign,
+    /// Times and repetitions.
+    pub profile: &'a Profile,
+    /// What the tester can do, frames a second in each direction.
+    pub tester_fps: f64,
+    /// What the link carries.
+    pub link_fps: f64,
+    /// What the router forwards without loss, once that is known.
+    pub throughput_fps: Option<f64>,
+    /// Is told what goes on.
+    pub say: &'a dyn Fn(&str),
+}
+
+impl Bench<'_> {
+    /// Runs a procedure.
+    ///
+    /// # Errors
+    /// With the cause when it has no result.
+    pub fn run(&mut self, procedure: Procedure) -> Result<Measurement, Failure> {
+        self.valid.inner_mut().procedure = procedure;
+        self.valid.inner_mut().repetition = 1;
+        let (found, unproved) = match procedure {
+            Procedure::Throughput => searches::throughput(self)?,
+            Procedure::LossRate => searches::loss_rate(self)?,
+            Procedure::BackToBack => searches::back_to_back(self)?,
+            Procedure::NdrPdr => searches::ndr_pdr(self)?,
+            Procedure::MaximumReceiveRate => searches::maximum_receive_rate(self)?,
+            Procedure::Soak => searches::soak(self)?,
+            Procedure::Latency => delays::latency(self)?,
+            Procedure::Variation => delays::variation(self)?,
+            Procedure::Loads => delays::loads(self)?,
+            Procedure::Recovery => outage::recovery(self)?,
+            Procedure::Reset => outage::reset(self)?,
+            Procedure::SelfTest | Procedure::WarmUp => {
+                return Err(Failure(format!("{} is no procedure of a campaign's own", procedure.name())));
+            }
+        };
+        let limited_by_tester =
+            unproved || self.reached(&found).is_some_and(|fps| fps > OURS * self.tester_fps);
+        let counters = self.valid.inner().dut.map(|dut| dut.counters()).unwrap_or_default();
+        Ok(Measurement { found, limited_by_tester, counters })
+    }
+
+    /// Neighbours are found, tables and caches are warm before anything counts.
+    ///
+    /// # Errors
+    /// When the router forwards nothing, with what it says of itself.
+    pub fn warm_up(&mut self, warm: &mut bool) -> Result<(), Failure> {
+        if *warm {
+            return Ok(());
+        }
+        let trials = self.valid.inner_mut();
+        trials.procedure = Procedure::WarmUp;
+        let request = Request { load_fps: LEAST, duration: WARM_UP };
+        let mut received = 0;
+        for _ in 0..5 {
+            let outcome = trials.measure(request)?;
+            received = outcome.received;
+            if outcome.lost() == 0 {
+                break;
+            }
+        }
+        if received == 0 {
+            let counters = trials.dut.map(|dut| dut.counters()).unwrap_or_default();
+            let said: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            return Err(Failure(format!("the router forwards nothing; it says: {}", said.join("; "))));
+        }
+        thread::sleep(self.profile.waits.after_routes + self.profile.waits.after_learning);
+        *warm = true;
+        Ok(())
+    }
+
+    /// The load that a result is about, frames a second.
+    fn reached(&self, found: &Found) -> Option<f64> {
+        match found {
+            Found::Throughput(_) => self.throughput_fps,
+            Found::NdrPdr(result) => result.goals.iter().filter_map(|g| g.lower_fps).reduce(f64::max),
+            Found::MaximumReceiveRate(result) => {
+                result.points.iter().filter_map(|p| p.mean_fps).reduce(f64::max)
+            }
+            _ => None,
+        }
+    }
+
+    /// The most that is worth trying.
+    fn max_fps(&self) -> f64 {
+        self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
+    }
+
+    /// The throughput, for procedures that begin with it.
+    fn throughput(&self) -> Result<f64, Failure> {
+        let none = || {
+            Failure("the router forwards no load without loss: there is no throughput to begin with".into())
+        };
+        self.throughput_fps.filter(|fps| *fps > 0.0).ok_or_else(none)
+    }
+}
+
+/// Tells how far a search is.
+fn tell(what: &str, p: &Progress<'_>, say: &dyn Fn(&str)) {
+    let goal = if p.goal.is_empty() { String::new() } else { format!(" {}", p.goal) };
+    let (load, loss) = (p.outcome.request.load_fps, p.outcome.loss_ratio() * 100.0);
+    let trial = format!("trial {}, {load:.0} fps: {loss:.4} % lost", p.tally.trials);
+    say(&format!("  {what}{goal}: {trial}; {} s or less left", p.time_left.as_secs()));
+}
+
+/// A search that a trial without an outcome ended has failed.
+fn completed<T>(ended: &Ended, result: T) -> Result<T, Failure> {
+    match ended {
+        Ended::Failed(why) => Err(Failure(why.clone())),
+        _ => Ok(result),
+    }
+}

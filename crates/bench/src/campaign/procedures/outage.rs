@@ -1,0 +1,67 @@
+//! Procedures that measure how long a router does not forward.
+
+use std::time::Duration;
+
+use super::super::results::{Found, Recovery, Reset};
+use super::Bench;
+use crate::search::recovery::{overload_fps, recovery_time, relief_fps, reset_time_by_loss};
+use crate::trial::{Failure, Request};
+
+type Result = std::result::Result<(Found, bool), Failure>;
+
+/// The router is watched for so long at least after it was relieved.
+const RELIEVED: Duration = Duration::from_secs(2);
+
+pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
+    let overload = overload_fps(b.throughput()?, b.max_fps());
+    let relief = relief_fps(overload);
+    let (seconds, times) = (b.profile.recovery.overload, b.profile.recovery.repetitions);
+    let requests = [
+        Request { load_fps: overload, duration: seconds },
+        Request { load_fps: relief, duration: seconds.max(RELIEVED) },
+    ];
+    let mut all = Vec::new();
+    for repetition in 1..=times {
+        (b.say)(&format!("  recovery from {overload:.0} fps: {repetition}/{times}"));
+        b.valid.inner_mut().repetition = repetition;
+        let trials = b.valid.inner_mut().steps(&requests)?;
+        let Some(relieved) = trials.last() else { continue };
+        let last_lost = relieved.flows.iter().filter_map(|f| f.last_lost).reduce(f64::max);
+        // Who loses the very last frames has not recovered.
+        let end = requests[1].duration.as_secs_f64() - 0.1;
+        let lost = last_lost.map(Duration::from_secs_f64);
+        let seconds =
+            last_lost.is_none_or(|s| s < end).then(|| recovery_time(Duration::ZERO, lost).as_secs_f64());
+        let outcomes = trials.into_iter().map(|t| t.outcome).collect();
+        all.push(Recovery { overload_fps: overload, relief_fps: relief, seconds, outcomes });
+    }
+    Ok((Found::Recovery(all), false))
+}
+
+pub(super) fn reset(b: &mut Bench<'_>) -> Result {
+    let restart = |b: &Bench<'_>| b.valid.inner().dut.and_then(|dut| dut.restarter());
+    let load_fps = b.throughput()? * 0.5;
+    let (times, duration) = (b.profile.recovery.repetitions, Duration::from_secs(5));
+    let mut all = Vec::new();
+    for repetition in 1..=times {
+        (b.say)(&format!("  reset at {load_fps:.0} fps: {repetition}/{times}"));
+        let Some(restart) = restart(b) else {
+            return Err(Failure("this router cannot be restarted by the tester".into()));
+        };
+        b.valid.inner_mut().repetition = repetition;
+        let restarting = std::thread::spawn(move || {
+            std::thread::sleep(duration / 5);
+            restart()
+        });
+        let trial = b.valid.inner_mut().steps(&[Request { load_fps, duration }])?.pop();
+        restarting.join().map_err(|_| Failure("the restart of the router panicked".into()))??;
+        let Some(trial) = trial else { continue };
+        let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1) as f64;
+        let last_lost = trial.flows.iter().filter_map(|f| f.last_lost).reduce(f64::max);
+        let back = last_lost.is_none_or(|s| s < duration.as_secs_f64() - 0.1);
+        let lost = reset_time_by_loss(trial.outcome.lost(), load_fps * directions);
+        let seconds = lost.filter(|_| back).map(|t| t.as_secs_f64());
+        all.push(Reset { load_fps, seconds, outcome: trial.outcome });
+    }
+    Ok((Found::Reset(all), false))
+}

@@ -1,0 +1,67 @@
+//! Procedures that search a load, or try given ones, for loss alone.
+
+use super::super::results::{Found, median_throughput};
+use super::{Bench, LEAST, completed, tell};
+use crate::search::BadInput;
+use crate::search::fixed::{Fixed, FixedResult};
+use crate::trial::Failure;
+
+fn bad(e: BadInput) -> Failure {
+    Failure(e.to_string())
+}
+
+/// What was found, and whether a bound of it rests on trials that were invalid.
+type Result = std::result::Result<(Found, bool), Failure>;
+
+pub(super) fn throughput(b: &mut Bench<'_>) -> Result {
+    let search = b.profile.throughput(LEAST, b.max_fps());
+    let mut searches = Vec::new();
+    for repetition in 1..=b.profile.repetitions {
+        b.valid.inner_mut().repetition = repetition;
+        let what = format!("throughput {repetition}/{}", b.profile.repetitions);
+        let result = search.search(&mut b.valid, &mut |p| tell(&what, p, b.say)).map_err(bad)?;
+        searches.push(completed(&result.ended.clone(), result)?);
+    }
+    b.throughput_fps = median_throughput(&searches);
+    let unproved = searches.iter().any(|s| s.upper_unproved);
+    Ok((Found::Throughput(searches), unproved))
+}
+
+pub(super) fn loss_rate(b: &mut Bench<'_>) -> Result {
+    let search = b.profile.loss_rate(b.max_fps());
+    let result = search.search(&mut b.valid, &mut |p| tell("loss rate", p, b.say)).map_err(bad)?;
+    Ok((Found::LossRate(completed(&result.ended.clone(), result)?), false))
+}
+
+pub(super) fn back_to_back(b: &mut Bench<'_>) -> Result {
+    // The rate within a burst is the link's, or the most that the tester can send where that is less.
+    let search = b.profile.back_to_back(b.max_fps(), b.throughput()?);
+    let result = search.search(&mut b.valid, &mut |p| tell("back-to-back", p, b.say)).map_err(bad)?;
+    Ok((Found::BackToBack(completed(&result.ended.clone(), result)?), false))
+}
+
+pub(super) fn ndr_pdr(b: &mut Bench<'_>) -> Result {
+    let search = b.profile.mlr(LEAST, b.max_fps());
+    let result = search.search(&mut b.valid, &mut |p| tell("NDR and PDR", p, b.say)).map_err(bad)?;
+    if let Some(failed) = result.goals.iter().find_map(|g| completed(&g.ended, ()).err()) {
+        return Err(failed);
+    }
+    let unproved = result.goals.iter().any(|g| g.upper_unproved);
+    Ok((Found::NdrPdr(result), unproved))
+}
+
+pub(super) fn maximum_receive_rate(b: &mut Bench<'_>) -> Result {
+    let asked = Fixed::maximum_receive_rate(b.max_fps(), b.profile.duration, b.profile.repetitions);
+    Ok((Found::MaximumReceiveRate(fixed(b, "maximum receive rate", &asked)?), false))
+}
+
+pub(super) fn soak(b: &mut Bench<'_>) -> Result {
+    let soak = b.campaign.soak;
+    let asked = Fixed::soak(b.throughput()? * soak.share, soak.total(), soak.each());
+    Ok((Found::Soak(fixed(b, "soak", &asked)?), false))
+}
+
+fn fixed(b: &mut Bench<'_>, what: &str, asked: &Fixed) -> std::result::Result<FixedResult, Failure> {
+    let result = asked.run(&mut b.valid, &mut |p| tell(what, p, b.say)).map_err(bad)?;
+    completed(&result.ended.clone(), result)
+}

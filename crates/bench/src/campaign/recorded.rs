@@ -1,0 +1,127 @@
+//! Trials of a campaign, each of which is kept.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Instant, SystemTime};
+
+use super::keeper::Keeper;
+use super::procedure::Procedure;
+use super::results::{Delays, Key, Usage};
+use super::trial::{Flow, Trial};
+use crate::dut::Dut;
+use crate::engine::run::{Engine, Report};
+use crate::host::Times;
+use crate::search::profile::Waits;
+use crate::stats::latency::Ranked as _;
+use crate::trial::{Failure, Measure, Outcome, Request};
+
+/// Runs trials, and has each kept.
+pub(super) struct Recorded<'a> {
+    /// Who sends and receives.
+    pub engine: Engine,
+    /// What is tested; `None` for the tester itself.
+    pub dut: Option<&'a dyn Dut>,
+    /// Who keeps the trials.
+    pub keeper: &'a dyn Keeper,
+    /// Set when no trial is wanted any more.
+    pub stop: &'a AtomicBool,
+    /// What is measured.
+    pub key: Key,
+    /// The names of the flows of a direction.
+    pub flows: Vec<String>,
+    /// What is measured now.
+    pub procedure: Procedure,
+    /// Which repetition of it, from 1 on.
+    pub repetition: u32,
+    /// What is waited for in each trial.
+    pub waits: Waits,
+    /// The last trial.
+    pub last: Option<Trial>,
+}
+
+impl Recorded<'_> {
+    /// Runs trials one directly after the other (RFC 2544 section 26.5 changes the load without a gap).
+    ///
+    /// # Errors
+    /// When there is no outcome, when a trial cannot be kept, or when none is wanted any more.
+    pub fn steps(&mut self, requests: &[Request]) -> Result<Vec<Trial>, Failure> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure("interrupted".into()));
+        }
+        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let (times, own, began) = (Times::now(), self.dut_seconds(), Instant::now());
+        let came = self.engine.run_steps(requests)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let busy = times.and_then(|before| Some(Times::now()?.busy_since(before) / seconds));
+        let dut_busy = own.and_then(|before| Some((self.dut_seconds()? - before) / seconds));
+        let mut trials = Vec::new();
+        for (mut outcome, report) in came {
+            outcome.took += self.waits.restabilise;
+            let (flows, delays) = (self.flows(&report), Self::delays(&report)?);
+            let trial = Trial {
+                key: self.key.clone(),
+                procedure: self.procedure,
+                repetition: self.repetition,
+                at: at.clone(),
+                outcome,
+                flows,
+                astray: report.astray,
+                foreign: report.foreign,
+                delays,
+                usage: Usage { seconds, busy, dut_busy },
+            };
+            self.keeper.trial(&trial)?;
+            trials.push(trial);
+        }
+        thread::sleep(self.waits.restabilise);
+        Ok(trials)
+    }
+
+    fn dut_seconds(&self) -> Option<f64> {
+        self.dut?.cpu_seconds()
+    }
+
+    fn flows(&self, report: &Report) -> Vec<Flow> {
+        let mut all = Vec::new();
+        for (direction, flows) in report.directions.iter().enumerate() {
+            all.extend(flows.iter().zip(&self.flows).map(|(f, name)| Flow {
+                direction,
+                name: name.clone(),
+                intended: f.intended,
+                sent: f.sent,
+                refused: f.refused,
+                unmade: f.unmade,
+                received: f.tally.received,
+                duplicated: f.tally.duplicated,
+                reordered: f.tally.reordered,
+                lag: f.lag,
+                fastest: f.fastest,
+                late: f.late,
+                last_lost: f.last_lost,
+            }));
+        }
+        all
+    }
+
+    /// The delays of all frames that carry their time. One that was lost counts with the trial and the wait for stragglers.
+    fn delays(report: &Report) -> Result<Option<Delays>, Failure> {
+        let stamped = || report.directions.iter().flatten().filter(|f| f.delays.frames() > 0);
+        let Some(first) = stamped().next() else { return Ok(None) };
+        let failed = |e: crate::stats::Error| Failure(format!("the delays: {e}"));
+        let mut all = first.delays.clone();
+        stamped().skip(1).try_for_each(|f| all.add(&f.delays)).map_err(failed)?;
+        let bins = all.bins();
+        for flow in stamped() {
+            all.record_lost(flow.intended.saturating_sub(flow.tally.received)).map_err(failed)?;
+        }
+        let ipdv = stamped().find_map(|f| f.ipdv.as_ref()?.figures().ok());
+        Ok(Some(Delays { figures: all.figures().map_err(failed)?, ipdv, bins }))
+    }
+}
+
+impl Measure for Recorded<'_> {
+    fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
+        self.last = self.steps(&[request])?.pop();
+        self.last.as_ref().map(|t| t.outcome.clone()).ok_or_else(|| Failure("no trial".into()))
+    }
+}
