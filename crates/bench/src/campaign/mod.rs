@@ -29,7 +29,9 @@ pub use results::{
 pub use run::run;
 pub use trial::{Flow, Trial};
 
+use crate::dut;
 use crate::search::profile::Profile;
+use crate::testbed;
 use crate::traffic::{Traffic, builtin};
 
 /// What is measured.
@@ -59,8 +61,11 @@ pub struct Campaign {
     /// The load of a soak, and its times.
     #[serde(default)]
     pub soak: Soak,
-    /// The routers, each on a testbed of its own.
-    pub duts: Vec<String>,
+    /// The routers, one after the other on the same testbed.
+    pub duts: Vec<dut::Spec>,
+    /// What they are between.
+    #[serde(default)]
+    pub testbed: testbed::Spec,
     /// Traffic that is not built in.
     #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
     pub traffics: Vec<Traffic>,
