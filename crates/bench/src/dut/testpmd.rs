@@ -44,7 +44,7 @@ fn words(mode: Option<Mode>, links: &[Link; 2], on: &[usize]) -> Vec<String> {
     let lcores = first.into_iter().chain(forwarding).collect::<Vec<_>>().join(",");
     let mut words = vec!["--lcores".into(), lcores];
     words.extend(
-        ["--no-pci", "--no-huge", "--in-memory", "--no-telemetry", "-v", "-m", "256"].map(str::to_owned),
+        ["--no-pci", "--no-huge", "--no-shconf", "--no-telemetry", "-v", "-m", "256"].map(str::to_owned),
     );
     for (n, link) in links.iter().enumerate() {
         let Link { router, router_mac, .. } = link;
