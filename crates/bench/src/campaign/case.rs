@@ -11,7 +11,7 @@ use super::recorded::Recorded;
 use super::run::Left;
 use super::{Campaign, Cell, Key, Procedure, Results, Test};
 use crate::dut::Dut;
-use crate::engine::run::{Direction, Engine, Limits};
+use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
 use crate::testbed::Bed;
@@ -39,18 +39,20 @@ pub(super) struct Case {
     pub key: Key,
     /// What the tester can do with it, frames a second in each direction.
     pub tester_fps: f64,
+    /// What frames are sent over.
+    link: Link,
 }
 
 impl Case {
-    pub fn new(test: &Test, size: usize) -> Case {
+    pub fn new(test: &Test, size: usize, bed: &Bed) -> Case {
         let Test { traffic, bidirectional, .. } = test;
         let key = Key { dut: String::new(), traffic: traffic.clone(), size, bidirectional: *bidirectional };
-        Case { key, tester_fps: 0.0 }
+        Case { key, tester_fps: 0.0, link: bed.link() }
     }
 
-    /// What the link itself would carry, were it one of 10 Gbit/s, frames a second.
+    /// What the link itself carries, frames a second.
     fn link_fps(&self) -> f64 {
-        Link::gigabit(10.0).max_fps(self.key.size as u32)
+        self.link.max_fps(self.key.size as u32)
     }
 }
 
@@ -59,8 +61,8 @@ impl Setup<'_> {
     ///
     /// # Errors
     /// When nothing does.
-    pub fn self_test(&self, case: &Case) -> Result<f64, Failure> {
-        let mut cable = Bed::cable()?;
+    pub fn self_test(&self, case: &Case, bed: &Bed) -> Result<f64, Failure> {
+        let mut cable = bed.cable()?;
         let mut trials = self.trials(case, &mut cable, None)?;
         // A cable has nothing that must become stable.
         trials.waits.restabilise = Duration::ZERO;
@@ -146,7 +148,7 @@ impl Setup<'_> {
             directions.push(Direction { from, to, flows });
         }
         let engine =
-            Engine::new(bed.ports()?, directions, self.pool, Limits::VIRTUAL, waits.residual, traffic.seed);
+            Engine::new(bed.ports()?, directions, self.pool, bed.limits(), waits.residual, traffic.seed);
         Ok(Recorded {
             engine,
             dut,

@@ -16,10 +16,7 @@ impl Campaign {
             !self.duts.is_empty() && !self.tests.is_empty(),
             "a campaign needs a router (duts) and a test ([[test]])",
         )?;
-        if let Some(name) = self.duts.iter().find(|name| !dut::NAMES.contains(&name.as_str())) {
-            let names = dut::NAMES.join(", ");
-            return Err(Fault(format!("duts: there is no router {name:?}: one of {names}")));
-        }
+        dut::check(&self.duts, &self.testbed).map_err(Fault)?;
         let seconds = |s: f64| (0.01..=86_400.0).contains(&s);
         let why = "trial-seconds: a trial sends for 0.01 to 86400 seconds";
         ensure(self.trial_seconds.is_none_or(seconds), why)?;
@@ -130,7 +127,7 @@ mod tests {
         let cases = [
             ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
             ("'rfc2544'", "'rfc2545'".into(), "test 1 (rfc2545): there is no such traffic: one of rfc2544, "),
-            ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley"),
+            ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley, vpp"),
             ("[64]", "[63]".into(), "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
             ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind has 84 to 2116"),
             ("[64]", "[]".into(), "it has no size"),

@@ -33,7 +33,9 @@ pub use run::run;
 pub use seconds::{Seconds, WaitsSpec};
 pub use trial::{Flow, Trial};
 
+use crate::dut;
 use crate::search::profile::Profile;
+use crate::testbed;
 use crate::traffic::{Traffic, builtin};
 
 /// What is measured.
@@ -69,8 +71,11 @@ pub struct Campaign {
     /// What the procedure `ndr-pdr` searches, in place of the profile's goals.
     #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSpec>,
-    /// The routers, each on a testbed of its own.
-    pub duts: Vec<String>,
+    /// The routers, one after the other on the same testbed.
+    pub duts: Vec<dut::Spec>,
+    /// What they are between.
+    #[serde(default)]
+    pub testbed: testbed::Spec,
     /// Traffic that is not built in.
     #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
     pub traffics: Vec<Traffic>,

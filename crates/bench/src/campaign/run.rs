@@ -9,7 +9,7 @@ use super::case::{Case, Setup};
 use super::keeper::Keeper;
 use super::{Campaign, Provenance, Results};
 use crate::dut;
-use crate::testbed::{Bed, VIRTUAL};
+use crate::testbed::Bed;
 use crate::trial::Failure;
 
 /// Buffers of the tester: two receive rings, and what is under way.
@@ -26,33 +26,26 @@ pub fn run(
     stop: &AtomicBool,
     say: &dyn Fn(&str),
 ) -> Result<Results, Failure> {
-    let cores = infra::cpu::online_cores();
-    let (Some(&own), rest) = (cores.last(), &cores[..cores.len().saturating_sub(1)]) else {
-        return Err(Failure("no core to run on".into()));
-    };
-    if rest.is_empty() {
-        return Err(Failure("two cores are needed: one for the tester, one for the router".into()));
-    }
-    infra::cpu::pin_current(own).map_err(|e| Failure(format!("core {own}: {e}")))?;
-    let routers: Vec<usize> = rest[..1].to_vec();
-    let rps = routers.iter().fold(0, |mask, core| mask | 1u64 << core.min(&63));
-    let mut bed = Bed::new(rps)?;
     let pool = Pool::new(BUFFERS).map_err(|e| Failure(format!("buffers: {e}")))?;
+    let mut bed = Bed::new(&campaign.testbed, &pool)?;
+    infra::cpu::pin_current(bed.tester_core)
+        .map_err(|e| Failure(format!("core {}: {e}", bed.tester_core)))?;
     let profile = campaign.profile();
     let setup = Setup { campaign, profile: &profile, pool: &pool, keeper, stop, say };
-    let mut results = head(campaign);
-    let mut cases: Vec<Case> = campaign.cells().map(|(test, size)| Case::new(test, size)).collect();
+    let mut results = head(campaign, bed.conditions());
+    let mut cases: Vec<Case> = campaign.cells().map(|(test, size)| Case::new(test, size, &bed)).collect();
     for case in &mut cases {
         say(&format!("what the tester itself can do: {}, {} bytes", case.key.traffic, case.key.size));
-        case.tester_fps = setup.self_test(case)?;
+        case.tester_fps = setup.self_test(case, &bed)?;
     }
     let of = campaign.duts.len() * cases.len() * campaign.procedures.len();
     let mut left = Left { begun: Instant::now(), done: 0, of };
-    for name in &campaign.duts {
+    for spec in &campaign.duts {
+        let name = spec.name();
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let dut = match dut::start(name, &bed, &routers) {
+        let dut = match dut::start(spec, &mut bed) {
             Ok(dut) => dut,
             Err(e) => {
                 results.fail(format!("{name}: {e}"), keeper)?;
@@ -60,27 +53,32 @@ pub fn run(
                 continue;
             }
         };
+        let mut cable = match spec.kind {
+            dut::Kind::None => Some(bed.without_router()?),
+            _ => None,
+        };
+        let bed = cable.as_mut().unwrap_or(&mut bed);
         keeper.dut(dut.facts())?;
         results.duts.push(dut.facts().clone());
         for case in &mut cases {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            case.key.dut = name.clone();
-            setup.cell(case, &mut bed, &*dut, &mut left, &mut results)?;
+            case.key.dut = name.to_owned();
+            setup.cell(case, bed, &*dut, &mut left, &mut results)?;
         }
     }
     Ok(results)
 }
 
 /// What is known before anything is measured.
-fn head(campaign: &Campaign) -> Results {
+fn head(campaign: &Campaign, conditions: Vec<String>) -> Results {
     let profile = campaign.profile();
     let deviations = profile.deviations().into_iter().map(|d| format!("Not as the RFC: {d}."));
     let once = "Not as the RFC: RFC 2544 section 23 a and b: neighbours are found and tables are warm before the first trial with a \
                 traffic and size, not before each trial.";
     Results {
-        conditions: std::iter::once(VIRTUAL.to_owned()).chain(deviations).chain([once.to_owned()]).collect(),
+        conditions: conditions.into_iter().chain(deviations).chain([once.to_owned()]).collect(),
         campaign: campaign.clone(),
         profile,
         provenance: Provenance::default(),

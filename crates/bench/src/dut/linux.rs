@@ -1,60 +1,128 @@
-//! The kernel's own forwarding, as it is after boot.
+//! The kernel's own forwarding: of this machine, in a namespace, or of another machine.
 
-use super::{Dut, Facts};
-use crate::testbed::Bed;
-use crate::testbed::lab::{self, sh};
+use super::shell::Shell;
+use super::{Dut, Facts, Mode, Spec, cores};
+use crate::testbed::{Bed, Kind};
 use crate::trial::Failure;
 
-/// The kernel of this machine, in a namespace.
+/// What an operator sets on a router. Where a key is the whole machine's, a namespace has none, and the report says so.
+const TUNED: [(&str, &str); 9] = [
+    // More packets in a turn of the softirq, and more that wait for one.
+    ("net.core.netdev_budget", "1200"),
+    ("net.core.netdev_budget_usecs", "16000"),
+    ("net.core.netdev_max_backlog", "30000"),
+    // A router hands packets on: it need not look for a socket first, nor check where they came from.
+    ("net.ipv4.ip_early_demux", "0"),
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.conf.all.send_redirects", "0"),
+    // Room for more neighbours than a host has.
+    ("net.ipv4.neigh.default.gc_thresh3", "65536"),
+    ("net.ipv6.neigh.default.gc_thresh3", "65536"),
+];
+
+/// The kernel between the links.
 pub struct Linux {
     facts: Facts,
-    undo: Vec<String>,
+    shell: Shell,
     interfaces: Vec<String>,
+    /// Where it works; none of another machine's.
+    cores: Vec<usize>,
 }
-
-const NS: &str = "ip netns exec dut";
 
 impl Linux {
     /// Gives the links addresses and the networks behind them routes, and switches forwarding on.
     ///
     /// # Errors
     /// When a command fails.
-    pub fn start(bed: &Bed) -> Result<Linux, Failure> {
-        let mut linux = Linux {
-            facts: Facts {
-                name: "linux".into(),
-                version: sh("uname -r")?.trim().into(),
-                configuration: Vec::new(),
-            },
-            undo: Vec::new(),
-            interfaces: bed.links.iter().map(|l| l.router.clone()).collect(),
-        };
+    pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Linux, Failure> {
+        let mut shell = Shell::open(spec.host.as_deref())?;
+        let version = shell.run("uname -r")?.trim().to_owned();
         for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
-            linux.set(&format!("{NS} sysctl -qw {key}=1"), &format!("{NS} sysctl -qw {key}=0"))?;
+            shell.sysctl(key, "1")?;
         }
         for link in &bed.links {
             let device = &link.router;
-            let nets = [link.ipv4, link.ipv6];
-            for ((own, behind), host) in nets.into_iter().zip(link.hosts()) {
-                linux.set(
-                    &format!("ip -n dut address add {own} dev {device}"),
-                    &format!("ip -n dut address del {own} dev {device}"),
-                )?;
-                linux.set(
-                    &format!("ip -n dut route add {behind} via {host} dev {device}"),
-                    &format!("ip -n dut route del {behind} via {host} dev {device}"),
-                )?;
+            if shell.run(&format!("ip -o link show up dev {device}"))?.trim().is_empty() {
+                shell.set(&format!("ip link set {device} up"), &format!("ip link set {device} down"))?;
+            }
+            for (own, behind, host) in link.families() {
+                let nodad = if host.is_ipv6() { " nodad" } else { "" };
+                let (add, del) = ("ip address add", "ip address del");
+                shell
+                    .set(&format!("{add} {own} dev {device}{nodad}"), &format!("{del} {own} dev {device}"))?;
+                let route = format!("{behind} via {host} dev {device}");
+                shell.set(&format!("ip route add {route}"), &format!("ip route del {route}"))?;
+            }
+            match spec.mode {
+                Some(Mode::Tuned) => tune(&mut shell, device),
+                Some(Mode::Threaded) => thread(&mut shell, device, on, bed.kind())?,
+                _ => {}
             }
         }
-        Ok(linux)
+        match spec.mode {
+            Some(Mode::Tuned) => TUNED.iter().for_each(|(key, value)| shell.try_sysctl(key, value)),
+            // Each link has a thread of its own: nothing is to be spread.
+            Some(Mode::Threaded) => {
+                bed.steer(&[])?;
+                shell.lines.push("# no RPS".into());
+            }
+            _ => {}
+        }
+        if spec.nat == Some(true) {
+            masquerade(&mut shell, &bed.links[1].router)?;
+        }
+        let cores = if spec.host.is_some() { Vec::new() } else { on.to_vec() };
+        let processor_time = if cores.is_empty() { String::new() } else { cores::how(&cores) };
+        let facts =
+            Facts { name: spec.name().into(), version, configuration: shell.lines.clone(), processor_time };
+        let interfaces = bed.links.iter().map(|l| l.router.clone()).collect();
+        Ok(Linux { facts, shell, interfaces, cores })
     }
+}
 
-    fn set(&mut self, command: &str, undo: &str) -> Result<(), Failure> {
-        sh(command)?;
-        self.facts.configuration.push(command.into());
-        self.undo.push(undo.into());
-        Ok(())
+/// What an operator sets on the ports of a router.
+fn tune(shell: &mut Shell, device: &str) {
+    // Frames that are to be handed on one by one are not put together before; a router's ring is long, and it stops nobody.
+    let on =
+        |shell: &Shell| shell.run(&format!("ethtool -k {device} | grep -q '^generic-receive-offload: on'"));
+    let undo = if on(shell).is_ok() { format!("ethtool -K {device} gro on") } else { String::new() };
+    shell.try_set(&format!("ethtool -K {device} gro off"), &undo);
+    shell.try_set(&format!("ethtool -A {device} rx off tx off"), "");
+    shell.try_set(&format!("ethtool -G {device} rx 4096 tx 4096"), "");
+}
+
+/// Has threads of their own take what comes in by a port (threaded NAPI), each on one of the cores if they are this machine's.
+fn thread(shell: &mut Shell, device: &str, on: &[usize], kind: Kind) -> Result<(), Failure> {
+    // A virtual link is polled by NAPI only if it puts frames together.
+    if kind == Kind::Veth {
+        shell.set(&format!("ethtool -K {device} gro on"), &format!("ethtool -K {device} gro off"))?;
     }
+    let file = format!("/sys/class/net/{device}/threaded");
+    shell.set(&format!("echo 1 > {file}"), &format!("echo 0 > {file}"))?;
+    if kind == Kind::Veth {
+        let threads = format!("grep -l '^napi/{device}-' /proc/[0-9]*/comm | cut -d/ -f3");
+        let pin = format!("for t in $({threads}); do taskset -cp {} $t; done", cores::list(on));
+        let pinned = shell.run(&pin)?;
+        if pinned.trim().is_empty() {
+            return Err(Failure(format!("{device} has no threads: this kernel has no threaded NAPI for it")));
+        }
+        shell.lines.push(pin);
+    }
+    Ok(())
+}
+
+/// Gives what leaves by this port the router's own address.
+fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
+    let why = |e: Failure| {
+        Failure(format!("nat = true needs nft (package nftables) and a kernel with masquerading: {e}"))
+    };
+    shell.run("nft list tables").map_err(why)?;
+    shell.set("nft add table inet volley-bench", "nft delete table inet volley-bench").map_err(why)?;
+    let chain = "nft 'add chain inet volley-bench nat { type nat hook postrouting priority 100; }'";
+    shell.set(chain, "").map_err(why)?;
+    let rule = format!("nft add rule inet volley-bench nat oifname {device} masquerade");
+    shell.set(&rule, "").map_err(why)
 }
 
 impl Dut for Linux {
@@ -62,24 +130,21 @@ impl Dut for Linux {
         &self.facts
     }
 
+    fn cpu_seconds(&self) -> Option<f64> {
+        if self.cores.is_empty() { None } else { cores::seconds(&self.cores) }
+    }
+
     /// The kernel's own counts of the interfaces.
     fn counters(&self) -> Vec<(String, String)> {
-        let mut all = Vec::new();
-        for interface in &self.interfaces {
-            let read = format!("grep -H . /sys/class/net/{interface}/statistics/[rt]x_[pd][ar]*");
-            let text = lab::run(&["ip", "netns", "exec", "dut", "sh", "-c", &read]).unwrap_or_default();
-            all.extend(text.lines().filter_map(|line| {
-                let (path, value) = line.split_once(':')?;
-                Some((format!("{interface} {}", path.rsplit('/').next()?), value.to_owned()))
-            }));
-        }
-        all
-    }
-}
-
-impl Drop for Linux {
-    fn drop(&mut self) {
-        // A route goes with its address: what is gone already is no fault.
-        self.undo.iter().rev().for_each(|undo| drop(sh(undo)));
+        let files = self.interfaces.iter().map(|i| format!("/sys/class/net/{i}/statistics/[rt]x_[pd][ar]*"));
+        let read = format!("grep -H . {}", files.collect::<Vec<_>>().join(" "));
+        let text = self.shell.run(&read).unwrap_or_default();
+        let line = |line: &str| {
+            let (path, value) = line.split_once(':')?;
+            let mut names = path.rsplit('/');
+            let (counter, interface) = (names.next()?, names.nth(1)?);
+            Some((format!("{interface} {counter}"), value.to_owned()))
+        };
+        text.lines().filter_map(line).collect()
     }
 }

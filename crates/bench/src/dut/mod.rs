@@ -1,13 +1,19 @@
-//! Routers under test.
+//! Routers under test: one file for each kind.
 
+mod command;
+mod commands;
+mod cores;
 mod linux;
 mod process;
+mod shell;
+mod spec;
+mod testpmd;
 mod volley;
+mod vpp;
 
 use serde::{Deserialize, Serialize};
 
-pub use linux::Linux;
-pub use volley::Volley;
+pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
 use crate::testbed::Bed;
 use crate::trial::Failure;
@@ -17,7 +23,7 @@ pub trait Dut {
     /// Which one it is.
     fn facts(&self) -> &Facts;
 
-    /// Processor time that its own programs used so far, in seconds; `None` for a router inside the kernel, which has none of its own.
+    /// Processor time that it used so far, in seconds, found as its [facts](Facts::processor_time) say; `None` where that is not known.
     fn cpu_seconds(&self) -> Option<f64> {
         None
     }
@@ -33,7 +39,7 @@ pub trait Dut {
 }
 
 /// What a report says of a router.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its name, as a campaign has it.
     pub name: String,
@@ -41,19 +47,56 @@ pub struct Facts {
     pub version: String,
     /// How it was set up, line by line.
     pub configuration: Vec<String>,
+    /// How its processor time is found; empty where it is not.
+    #[serde(default)]
+    pub processor_time: String,
 }
 
-/// The names of the routers that a testbed can have.
-pub const NAMES: [&str; 2] = ["linux", "volley"];
-
-/// Starts a router by name, and has it forward between the links. `cores` are those that it may use.
+/// Starts a router, and has it forward between the links.
 ///
 /// # Errors
-/// When there is none of this name, or it does not start, with what it said.
-pub fn start(name: &str, bed: &Bed, cores: &[usize]) -> Result<Box<dyn Dut>, Failure> {
-    Ok(match name {
-        "linux" => Box::new(Linux::start(bed)?),
-        "volley" => Box::new(Volley::start(bed, cores)?),
-        _ => return Err(Failure(format!("there is no router {name}: one of {}", NAMES.join(", ")))),
-    })
+/// When it does not start, with what it said, or when it needs more cores than the testbed has for it.
+pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Box<dyn Dut>, Failure> {
+    bed.bridged = spec.is_bridge();
+    let elsewhere = spec.host.is_some() || spec.kind == Kind::None;
+    let (wanted, have) = (spec.workers(), bed.cores.len());
+    if wanted > have && !elsewhere {
+        return Err(Failure(format!(
+            "workers = {wanted} needs as many cores, and the testbed has {have} for routers ({:?}): testbed, cores",
+            bed.cores
+        )));
+    }
+    let cores = bed.cores.iter().take(wanted).copied().collect::<Vec<_>>();
+    bed.steer(&cores)?;
+    let dut: Box<dyn Dut> = match spec.kind {
+        Kind::Linux => Box::new(linux::Linux::start(spec, bed, &cores)?),
+        Kind::Volley => Box::new(volley::Volley::start(spec, bed, &cores)?),
+        Kind::Vpp => Box::new(vpp::Vpp::start(spec, bed, &cores)?),
+        Kind::Testpmd => Box::new(testpmd::Testpmd::start(spec, bed, &cores)?),
+        Kind::Command => Box::new(command::Shell::start(spec, bed, &cores)?),
+        Kind::None => Box::new(Nothing(Facts {
+            name: spec.name().into(),
+            version: "none".into(),
+            configuration: vec!["a cable between the tester's ports".into()],
+            processor_time: String::new(),
+        })),
+    };
+    if spec.kind != Kind::None {
+        bed.wait()?;
+        bed.resolve()?;
+    }
+    Ok(dut)
+}
+
+/// No router: the testbed is [without](Bed::without_router) one.
+struct Nothing(Facts);
+
+impl Dut for Nothing {
+    fn facts(&self) -> &Facts {
+        &self.0
+    }
+
+    fn counters(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }

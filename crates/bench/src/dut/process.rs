@@ -7,10 +7,21 @@ use std::time::{Duration, Instant};
 
 use crate::trial::Failure;
 
+/// How long a program may take to start, and to end.
+pub const START: Duration = Duration::from_secs(20);
+const END: Duration = Duration::from_secs(5);
+
+/// How the processor time of a program is found, in words.
+pub const TIME: &str =
+    "the router's own threads (/proc/PID/stat); what the kernel does for it elsewhere is not in it";
+
 /// A program that runs as long as it is wanted, and what it prints.
 pub struct Running {
+    command: Command,
     child: Child,
     log: PathBuf,
+    /// Processor time of those that ran before, in seconds.
+    before: f64,
 }
 
 impl Running {
@@ -19,56 +30,101 @@ impl Running {
     /// # Errors
     /// When that is impossible.
     pub fn start(mut command: Command, log: PathBuf) -> Result<Running, Failure> {
-        let failed = |e: std::io::Error| Failure(format!("{command:?}: {e}", command = log.display()));
+        let failed = |e: std::io::Error| Failure(format!("{}: {e}", log.display()));
         let file = fs::File::create(&log).map_err(failed)?;
         let both = file.try_clone().map_err(failed)?;
         let child = command.stdin(Stdio::null()).stdout(file).stderr(both).spawn();
-        Ok(Running { child: child.map_err(failed)?, log })
+        let child =
+            child.map_err(|e| Failure(format!("{}: {e}", command.get_program().to_string_lossy())))?;
+        Ok(Running { command, child, log, before: 0.0 })
+    }
+
+    /// Ends it, and starts it again.
+    ///
+    /// # Errors
+    /// When that is impossible.
+    pub fn restart(&mut self) -> Result<(), Failure> {
+        self.before = self.cpu_seconds().unwrap_or(self.before);
+        self.end();
+        let failed = |e: std::io::Error| Failure(format!("{}: {e}", self.log.display()));
+        // What the one before said is no word of this one's.
+        fs::OpenOptions::new().write(true).truncate(true).open(&self.log).map_err(failed)?;
+        let file = fs::OpenOptions::new().append(true).open(&self.log).map_err(failed)?;
+        let both = file.try_clone().map_err(failed)?;
+        self.child = self.command.stdout(file).stderr(both).spawn().map_err(failed)?;
+        Ok(())
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits until it has printed this.
     ///
     /// # Errors
-    /// When it ends before, or does not within `limit`, with the end of what it printed.
-    pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<(), Failure> {
+    /// When it ends before, or does not within [`START`], with the end of what it printed.
+    pub fn wait_for(&mut self, text: &str) -> Result<(), Failure> {
+        let log = self.log.clone();
+        self.wait_until(|| fs::read(&log).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text)))
+    }
+
+    /// Waits until this holds.
+    ///
+    /// # Errors
+    /// As [`wait_for`](Self::wait_for).
+    pub fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), Failure> {
         let begin = Instant::now();
         loop {
-            if fs::read_to_string(&self.log).unwrap_or_default().contains(text) {
+            // Asked first, so that what it said last is not overlooked.
+            let ended = !matches!(self.child.try_wait(), Ok(None));
+            if ready() {
                 return Ok(());
             }
-            let ended = !matches!(self.child.try_wait(), Ok(None));
-            if ended || begin.elapsed() > limit {
+            if ended || begin.elapsed() > START {
                 let how = if ended { "it ended" } else { "it took too long" };
-                return Err(Failure(format!("the router did not start: {how}; it said:\n{}", self.said())));
+                return Err(Failure(format!("the router did not start: {how}; it said:\n{}", self.said(20))));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// The last of what it printed.
-    fn said(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<_> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
+    /// The last lines that it printed.
+    pub fn said(&self, lines: usize) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<_> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
     }
 
     /// Processor time that it used so far, in seconds.
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        Some(crate::host::Task::parse(&stat)?.seconds())
+        Some(self.before + crate::host::Task::parse(&stat)?.seconds())
+    }
+
+    fn end(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32)
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let begin = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < END {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.kill();
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        let begin = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < Duration::from_secs(5) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }

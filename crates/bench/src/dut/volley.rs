@@ -1,62 +1,54 @@
 //! Volley itself, as an operator would start it: the program of which the tester is a part.
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::process::Running;
-use super::{Dut, Facts};
-use crate::testbed::Bed;
-use crate::testbed::lab;
+use super::process::{self, Running};
+use super::{Dut, Facts, Spec, commands, cores};
+use crate::testbed::{Bed, lab};
 use crate::trial::Failure;
 
-/// How long it may take to forward.
-const START: Duration = Duration::from_secs(10);
-const SOCKET: &str = "/run/volley-dut.sock";
-const STARTUP: &str = "/run/volley-dut.conf";
-const COMMANDS: &str = "/run/volley-dut.cli";
-const LOG: &str = "/run/volley-dut.log";
+/// What it prints when it forwards.
+const READY: &str = "volley: ready";
 
 /// A router of this very build.
 pub struct Volley {
     facts: Facts,
-    process: Running,
-    program: std::path::PathBuf,
+    process: Arc<Mutex<Running>>,
+    program: PathBuf,
+    socket: String,
 }
 
 impl Volley {
-    /// Starts it with one worker for each of the cores, which polls the links by packet sockets.
+    /// Starts it with one worker for each of the cores.
     ///
     /// # Errors
     /// When it does not start, with what it said.
-    pub fn start(bed: &Bed, cores: &[usize]) -> Result<Volley, Failure> {
+    pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
         let program = std::env::current_exe().map_err(|e| Failure(e.to_string()))?;
-        let list = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let lines = commands::forward(&bed.links, spec.driver.unwrap_or(commands::usual(bed)));
+        let file = commands::write(bed, "volley.cli", &format!("{}\n", lines.join("\n")))?;
+        let socket = bed.directory().join("volley.sock").display().to_string();
         let startup = format!(
-            "unix {{ nodaemon cli-listen {SOCKET} exec {COMMANDS} }}\ncpu {{ corelist-workers {list} }}\n"
+            "unix {{ nodaemon cli-listen {socket} exec {file} }}\ncpu {{ corelist-workers {} }}\n",
+            cores::list(on)
         );
-        let mut commands = Vec::new();
-        for link in &bed.links {
-            let name = format!("host-{}", link.router);
-            commands.push(format!("create host-interface name {}", link.router));
-            commands.push(format!("set interface state {name} up"));
-            for ((own, behind), host) in [link.ipv4, link.ipv6].into_iter().zip(link.hosts()) {
-                commands.push(format!("set interface ip address {name} {own}"));
-                commands.push(format!("ip route add {behind} via {host} {name}"));
-            }
-        }
-        let write = |path: &str, text: &str| {
-            std::fs::write(path, text).map_err(|e| Failure(format!("{}: {e}", Path::new(path).display())))
+        let configuration = commands::write(bed, "volley.conf", &startup)?;
+        let mut command = commands::on_cores(bed, on);
+        command.arg(&program).args(["run", "-c", &configuration]);
+        let mut process = Running::start(command, bed.directory().join("volley.log"))?;
+        process.wait_for(READY)?;
+        let facts = Facts {
+            name: spec.name().into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
+            processor_time: process::TIME.into(),
         };
-        write(STARTUP, &startup)?;
-        write(COMMANDS, &format!("{}\n", commands.join("\n")))?;
-        let mut command = lab::inside("dut");
-        // The tester's own core is not the router's.
-        command.args(["taskset", "--cpu-list", &list]).arg(&program).args(["run", "-c", STARTUP]);
-        let mut process = Running::start(command, LOG.into())?;
-        process.wait_for("volley: ready", START)?;
-        let configuration = startup.lines().map(str::to_owned).chain(commands).collect();
-        let facts = Facts { name: "volley".into(), version: env!("CARGO_PKG_VERSION").into(), configuration };
-        Ok(Volley { facts, process, program })
+        Ok(Volley { facts, process: Arc::new(Mutex::new(process)), program, socket })
+    }
+
+    fn process(&self) -> MutexGuard<'_, Running> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,12 +58,21 @@ impl Dut for Volley {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        self.process.cpu_seconds()
+        self.process().cpu_seconds()
+    }
+
+    fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
+        let process = self.process.clone();
+        Some(Box::new(move || {
+            let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
+            process.restart()?;
+            process.wait_for(READY)
+        }))
     }
 
     fn counters(&self) -> Vec<(String, String)> {
         let program = self.program.as_os_str();
-        let words = ["ctl", "-s", SOCKET, "show", "errors"].map(std::ffi::OsStr::new);
+        let words = ["ctl", "-s", &self.socket, "show", "errors"].map(std::ffi::OsStr::new);
         let said = lab::run(&[&[program][..], &words].concat());
         vec![("show errors".into(), said.unwrap_or_else(|e| e.to_string()).trim().to_owned())]
     }

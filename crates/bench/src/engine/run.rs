@@ -361,7 +361,7 @@ fn receive(
 impl Port {
     /// Sends a frame that is no part of the trial.
     #[cold]
-    fn answer(&mut self, bytes: &[u8], frame: &mut Frame, cache: &mut Cache) {
+    pub(crate) fn answer(&mut self, bytes: &[u8], frame: &mut Frame, cache: &mut Cache) {
         if frame.alloc(cache, 1) == 1 {
             frame.packets().for_each(|mut p| {
                 p.fill(bytes);

@@ -51,15 +51,22 @@ fn path() -> String {
 pub fn run(words: &[impl AsRef<OsStr>]) -> Result<String, Failure> {
     let Some((program, arguments)) = words.split_first() else { return Err(Failure("no command".into())) };
     let said = || words.iter().map(|w| w.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let output = Command::new(program).args(arguments).env("PATH", path()).env("LC_ALL", "C").output();
-    match output {
+    said_by(self::program(program).args(arguments), &said())
+}
+
+/// What a command printed, which is called `name` in errors.
+///
+/// # Errors
+/// As [`run`].
+pub fn said_by(command: &mut Command, name: &str) -> Result<String, Failure> {
+    match command.stdin(std::process::Stdio::null()).output() {
         Ok(Output { status, stdout, .. }) if status.success() => {
             Ok(String::from_utf8_lossy(&stdout).into_owned())
         }
         Ok(Output { status, stderr, .. }) => {
-            Err(Failure(format!("{}: {status}: {}", said(), String::from_utf8_lossy(&stderr).trim())))
+            Err(Failure(format!("{name}: {status}: {}", String::from_utf8_lossy(&stderr).trim())))
         }
-        Err(e) => Err(Failure(format!("{}: {e}", said()))),
+        Err(e) => Err(Failure(format!("{name}: {e}"))),
     }
 }
 
@@ -73,8 +80,21 @@ pub fn sh(command: &str) -> Result<String, Failure> {
 
 /// A command in a namespace, which ends with the tester.
 pub fn inside(namespace: &str) -> Command {
-    let mut command = Command::new("ip");
-    command.env("PATH", path()).env("LC_ALL", "C");
+    let mut command = program("ip");
     command.args(["netns", "exec", namespace, "setpriv", "--pdeathsig", "KILL", "--"]);
+    command
+}
+
+/// A command that ends with the tester.
+pub fn guarded() -> Command {
+    let mut command = program("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]);
+    command
+}
+
+/// A program that is found where an ordinary user does not look, and speaks English.
+pub fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    command.env("PATH", path()).env("LC_ALL", "C");
     command
 }

@@ -1,0 +1,98 @@
+//! What an operator would say to Volley, or to VPP: the same words.
+
+use super::cores;
+use super::spec::Driver;
+use crate::testbed::lab::{program, said_by};
+use crate::testbed::{Bed, Kind, Link};
+use crate::trial::Failure;
+
+/// The commands that have a router forward between the links.
+pub fn forward(links: &[Link; 2], driver: Driver) -> Vec<String> {
+    let mut all = Vec::new();
+    for (n, link) in (1..).zip(links) {
+        let Link { router, router_mac, .. } = link;
+        let name = match driver {
+            Driver::AfPacket => {
+                all.push(format!("create host-interface name {router}"));
+                format!("host-{router}")
+            }
+            Driver::AfXdp => {
+                all.push(format!("create interface af_xdp host-if {router}"));
+                format!("xdp-{router}")
+            }
+            Driver::Memif => {
+                all.push(format!("create memif socket id {n} filename {router}"));
+                all.push(format!("create interface memif id 0 socket-id {n} slave hw-addr {router_mac}"));
+                format!("memif{n}/0")
+            }
+        };
+        all.push(format!("set interface state {name} up"));
+        for (own, behind, host) in link.families() {
+            all.push(format!("set interface ip address {name} {own}"));
+            all.push(format!("ip route add {behind} via {host} {name}"));
+        }
+    }
+    all
+}
+
+/// The driver that a testbed implies.
+pub fn usual(bed: &Bed) -> Driver {
+    if bed.kind() == Kind::Memif { Driver::Memif } else { Driver::AfPacket }
+}
+
+/// Writes a file of a router; gives its path.
+///
+/// # Errors
+/// When that is impossible.
+pub fn write(bed: &Bed, name: &str, text: &str) -> Result<String, Failure> {
+    let path = bed.directory().join(name);
+    std::fs::write(&path, text).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+    Ok(path.display().to_string())
+}
+
+/// A command of a program that runs where the router is, on these cores only: the tester's own core is not the router's.
+pub fn on_cores(bed: &Bed, of: &[usize]) -> std::process::Command {
+    let mut command = bed.command();
+    command.args(["taskset", "--cpu-list", &cores::list(of)]);
+    command
+}
+
+/// Whether there is a program.
+///
+/// # Errors
+/// When there is none, with the packages that have it.
+pub fn installed(name: &str, packages: &str) -> Result<(), Failure> {
+    let there = said_by(program("sh").args(["-c", &format!("command -v {name}")]), name);
+    there
+        .map(drop)
+        .map_err(|_| Failure(format!("there is no program {name}: install the packages {packages}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_driver_has_its_names() {
+        let links = crate::testbed::links();
+        let first = |driver| forward(&links, driver)[..3].join("\n");
+        assert_eq!(
+            first(Driver::AfPacket),
+            "create host-interface name d0\nset interface state host-d0 up\nset interface ip address host-d0 198.18.0.1/24"
+        );
+        assert_eq!(
+            first(Driver::AfXdp),
+            "create interface af_xdp host-if d0\nset interface state xdp-d0 up\nset interface ip address xdp-d0 198.18.0.1/24"
+        );
+        assert_eq!(
+            first(Driver::Memif),
+            "create memif socket id 1 filename d0\ncreate interface memif id 0 socket-id 1 slave hw-addr 02:44:00:00:00:00\n\
+             set interface state memif1/0 up"
+        );
+        let all = forward(&links, Driver::Memif);
+        assert_eq!(
+            all.last().map(String::as_str),
+            Some("ip route add 2001:2:0:8000::/49 via 2001:2:0:8000::2 memif2/0")
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Processor time of cores, for routers that have no process of their own.
+
+use crate::host::TICKS;
+
+/// Cores as `taskset` and others take them: numbers with commas between them.
+pub fn list(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Seconds that these cores worked so far, for whomever, interrupts included; `None` where the kernel does not say.
+pub fn seconds(cores: &[usize]) -> Option<f64> {
+    busy(&std::fs::read_to_string("/proc/stat").ok()?, cores)
+}
+
+/// In words, how [`seconds`] finds it.
+pub fn how(cores: &[usize]) -> String {
+    format!(
+        "all work of core {} (user, system, interrupts: /proc/stat), whoever's it is; what the kernel does for the router on the tester's \
+         core is not in it",
+        list(cores)
+    )
+}
+
+/// Of a line for each core: user, nice, system, irq and softirq, which are words 1, 2, 3, 6 and 7 (proc(5)).
+fn busy(stat: &str, cores: &[usize]) -> Option<f64> {
+    let mut ticks = 0;
+    for core in cores {
+        let name = format!("cpu{core}");
+        let words = stat.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
+        let line = words.into_iter().find(|w| w.first() == Some(&name.as_str()))?;
+        for at in [1, 2, 3, 6, 7] {
+            ticks += line.get(at)?.parse::<u64>().ok()?;
+        }
+    }
+    Some(ticks as f64 / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::busy;
+
+    #[test]
+    fn what_a_core_did_is_all_but_idling() {
+        let stat = "cpu 9 9 9 9 9 9 9 9 9 9\ncpu0 100 1 20 5000 60 7 300 8 0 0\ncpu1 1 1 1 1 1 1 1 1\ncpu10 0 0 0 0 0 0 0 0\n";
+        assert_eq!(busy(stat, &[0]), Some(4.28));
+        assert_eq!(busy(stat, &[0, 1]), Some(4.33));
+        assert_eq!(busy(stat, &[2]), None);
+        assert_eq!(busy("cpu0 1 2 x", &[0]), None);
+    }
+}

@@ -1,0 +1,94 @@
+use super::*;
+
+#[derive(Debug, Deserialize)]
+struct File {
+    duts: Vec<Spec>,
+    #[serde(default)]
+    testbed: testbed::Spec,
+}
+
+fn said(text: &str) -> String {
+    match toml::from_str::<File>(text) {
+        Ok(file) => check(&file.duts, &file.testbed).err().unwrap_or_else(|| "nothing".into()),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn a_router_is_a_word_or_a_table() -> Result<(), toml::de::Error> {
+    let text = "duts = ['linux', { kind = 'volley', name = 'two', workers = 2, driver = 'af-xdp' }]";
+    let file: File = toml::from_str(text)?;
+    let names: Vec<_> = file.duts.iter().map(|d| (d.kind, d.name(), d.workers(), d.driver)).collect();
+    assert_eq!(names, [(Kind::Linux, "linux", 1, None), (Kind::Volley, "two", 2, Some(Driver::AfXdp))]);
+    Ok(())
+}
+
+#[test]
+fn what_is_written_as_json_is_read_back() -> Result<(), Box<dyn std::error::Error>> {
+    let text = "duts = ['none', { kind = 'command', start = 'x', ready = 'y', bridge = true }]";
+    let file: File = toml::from_str(text)?;
+    let json = serde_json::to_string(&file.duts)?;
+    assert_eq!(json, r#"[{"kind":"none"},{"kind":"command","start":"x","ready":"y","bridge":true}]"#);
+    assert_eq!(serde_json::from_str::<Vec<Spec>>(&json)?, file.duts);
+    Ok(())
+}
+
+#[test]
+fn what_is_right_is_taken() {
+    let physical = "[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 10\nrouter-ports = ['c', 'd']";
+    for good in [
+        "duts = ['linux', 'volley', 'vpp', 'none']".to_owned(),
+        "duts = [{kind = 'linux', mode = 'tuned', nat = true}, {kind = 'linux', name = 'b', mode = 'threaded'}]".into(),
+        "duts = ['volley', 'vpp', 'testpmd']\n[testbed]\nkind = 'memif'".into(),
+        "duts = [{kind = 'testpmd', mode = 'macswap'}]\n[testbed]\nkind = 'memif'".into(),
+        format!("duts = [{{kind = 'linux', host = 'root@router'}}, 'none']\n{physical}"),
+        "duts = [{kind = 'command', configure = 'true'}]".into(),
+    ] {
+        assert_eq!(said(&good), "nothing", "{good}");
+    }
+}
+
+#[test]
+fn faults_name_the_router_the_key_and_what_would_do() {
+    let physical = "[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 10\n";
+    let memif = "[testbed]\nkind = 'memif'\n";
+    let cases = [
+        ("duts = ['linus']".to_owned(), "line 1"),
+        ("duts = [\n'linux',\n'linus']".into(), "line 3"),
+        ("duts = ['linus']".into(), "there is no router \"linus\": one of linux, volley, vpp, "),
+        ("duts = [\n{kind = 'linux', colour = 1}]".into(), "line 2"),
+        ("duts = [\n{kind = 'linux', colour = 1}]".into(), "colour"),
+        ("duts = [\n{kind = 'volley', workers = 'two'}]".into(), "line 2"),
+        ("duts = [{name = 'x'}]".into(), "missing field `kind`"),
+        ("duts = [7]".into(), "the kind of a router, or a table"),
+        ("duts = ['linux', 'linux']".into(), "two routers are called \"linux\""),
+        (
+            "duts = [{kind = 'linux', driver = 'af-xdp'}]".into(),
+            "router \"linux\" (linux): driver does not go with this kind: it has workers, mode, nat, host",
+        ),
+        ("duts = [{kind = 'none', workers = 1}]".into(), "it has no keys but name"),
+        (
+            "duts = [{kind = 'volley', name = 'v', nat = true}]".into(),
+            "router \"v\" (volley): nat does not go",
+        ),
+        ("duts = ['testpmd']".into(), "it cannot be on the testbed \"veth\", only on memif"),
+        (format!("duts = ['linux']\n{memif}"), "on the testbed \"memif\", only on veth or physical"),
+        (format!("duts = [{{kind = 'testpmd', mode = 'tuned'}}]\n{memif}"), "mode: io or macswap"),
+        ("duts = [{kind = 'linux', mode = 'io'}]".into(), "mode: one of default, tuned, threaded"),
+        ("duts = [{kind = 'linux', mode = 'fast'}]".into(), "unknown variant `fast`"),
+        (format!("duts = ['linux']\n{physical}"), "it needs host"),
+        ("duts = [{kind = 'linux', host = 'a'}]".into(), "host is for the testbed \"physical\""),
+        (format!("duts = [{{kind = 'linux', host = 'a'}}]\n{physical}"), "needs router-ports"),
+        (format!("duts = [{{kind = 'linux', host = '-oProxyCommand=x'}}]\n{physical}"), "host: user@machine"),
+        (format!("duts = ['volley']\n{physical}"), "only on veth or memif"),
+        ("duts = [{kind = 'volley', driver = 'memif'}]".into(), "is for the testbed \"memif\""),
+        (format!("duts = [{{kind = 'volley', driver = 'af-xdp'}}]\n{memif}"), "its driver is memif"),
+        ("duts = [{kind = 'volley', workers = 0}]".into(), "workers: one at least"),
+        ("duts = ['command']".into(), "it needs start or configure"),
+        ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "there is no start"),
+        ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit is for"),
+    ];
+    for (text, why) in cases {
+        assert!(said(&text).contains(why), "{text}\n{}\nand not: {why}", said(&text));
+    }
+}

@@ -1,0 +1,107 @@
+//! FD.io VPP, set up as in the papers: its cores in `startup.conf`, the rest as commands that it runs when it starts.
+
+use super::process::{self, Running};
+use super::{Dut, Facts, Spec, commands, cores};
+use crate::testbed::Bed;
+use crate::testbed::lab::{program, said_by};
+use crate::trial::Failure;
+
+/// A running VPP.
+pub struct Vpp {
+    facts: Facts,
+    process: Running,
+    socket: String,
+}
+
+impl Vpp {
+    /// Starts it with one worker for each of the cores, and its main thread on a core behind them if the testbed has one.
+    ///
+    /// # Errors
+    /// When there is no such program, or it does not start, with what it said.
+    pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Vpp, Failure> {
+        for name in ["vpp", "vppctl"] {
+            commands::installed(name, "FD.io's vpp and vpp-plugin-core")?;
+        }
+        let lines = commands::forward(&bed.links, commands::usual(bed));
+        let file = commands::write(bed, "vpp.cli", &format!("{}\n", lines.join("\n")))?;
+        let directory = bed.directory().display().to_string();
+        let main = bed.cores.get(on.len()).copied();
+        let startup = startup(&directory, &file, main, on).map_err(Failure)?;
+        let configuration = commands::write(bed, "vpp.conf", &startup)?;
+        let all: Vec<usize> = on.iter().copied().chain(main).collect();
+        let mut command = commands::on_cores(bed, &all);
+        command.args(["vpp", "-c", &configuration]);
+        let mut process = Running::start(command, bed.directory().join("vpp.log"))?;
+        let socket = format!("{directory}/vpp.sock");
+        process.wait_until(|| ask(&socket, "show version").is_ok())?;
+        let facts = Facts {
+            name: spec.name().into(),
+            version: ask(&socket, "show version")?.trim().to_owned(),
+            configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
+            processor_time: process::TIME.into(),
+        };
+        Ok(Vpp { facts, process, socket })
+    }
+}
+
+/// `startup.conf`. A worker cannot share the main thread's core: where there is one core only, the main thread forwards.
+fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> Result<String, String> {
+    let cpu = match (main, on) {
+        (Some(main), _) => format!("main-core {main} corelist-workers {}", cores::list(on)),
+        (None, [only]) => format!("main-core {only}"),
+        (None, _) => {
+            return Err(format!(
+                "{} workers of vpp need a core more, for its main thread: testbed, cores",
+                on.len()
+            ));
+        }
+    };
+    Ok(format!(
+        "unix {{ nodaemon runtime-dir {directory} cli-listen {directory}/vpp.sock startup-config {file} }}\n\
+         cpu {{ {cpu} }}\n\
+         statseg {{ socket-name {directory}/stats.sock }}\n\
+         socksvr {{ socket-name {directory}/api.sock }}\n\
+         plugins {{ plugin dpdk_plugin.so {{ disable }} }}\n"
+    ))
+}
+
+fn ask(socket: &str, words: &str) -> Result<String, Failure> {
+    said_by(program("vppctl").args(["-s", socket, words]), "vppctl")
+}
+
+impl Dut for Vpp {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn cpu_seconds(&self) -> Option<f64> {
+        self.process.cpu_seconds()
+    }
+
+    fn counters(&self) -> Vec<(String, String)> {
+        ["show errors", "show interface"]
+            .map(|words| {
+                let said = ask(&self.socket, words).unwrap_or_else(|e| e.to_string());
+                (words.to_owned(), said.trim().to_owned())
+            })
+            .to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::startup;
+
+    #[test]
+    fn cores_are_as_in_the_papers() {
+        let said = |main, on: &[usize]| startup("/run/x", "/run/x/vpp.cli", main, on).unwrap_or_else(|e| e);
+        let two = said(Some(2), &[4, 6]);
+        assert!(two.contains("cpu { main-core 2 corelist-workers 4,6 }\n"), "{two}");
+        assert!(two.contains(
+            "unix { nodaemon runtime-dir /run/x cli-listen /run/x/vpp.sock startup-config /run/x/vpp.cli }\n"
+        ));
+        assert!(two.contains("plugins { plugin dpdk_plugin.so { disable } }\n"), "{two}");
+        assert!(said(None, &[0]).contains("cpu { main-core 0 }\n"));
+        assert!(said(None, &[0, 1]).contains("need a core more"));
+    }
+}

@@ -1,0 +1,180 @@
+//! Shared memory with a program on this machine: the tester listens, the router connects and brings the memory.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use buf::{Cache, Frame, Gone, Lost, Pool, RxQueue, TxCaps, TxQueue, Unsent};
+use drivers::device::DeviceControl;
+use drivers::memif::{Config, Role, Sockets};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::link::Link;
+use super::near::{Near, port};
+use crate::engine::run::Port;
+use crate::trial::Failure;
+
+/// How often the sockets are looked at while nobody says anything, at least.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The tester's ends. They stay open as long as this does, so that a router need not connect anew for each traffic.
+pub(super) struct Memif {
+    ports: Vec<Queues>,
+    controls: Vec<Box<dyn DeviceControl>>,
+    _pump: Pump,
+}
+
+impl Memif {
+    /// Listens on a socket in the directory for each link, and writes its path into the link.
+    ///
+    /// # Errors
+    /// When that is impossible.
+    pub fn listen(links: &mut [Link; 2], directory: &Path, pool: &Pool) -> Result<Memif, Failure> {
+        let mut sockets = Sockets::new().map_err(failed)?;
+        let mut open = Vec::new();
+        for ((n, link), name) in (1..).zip(links.iter_mut()).zip(["left", "right"]) {
+            let path = directory.join(format!("{name}.sock"));
+            sockets.add_socket(n, &path).map_err(failed)?;
+            open.push(sockets.open(&Config::new(n, 0, Role::Server), pool).map_err(failed)?);
+            link.router = path.display().to_string();
+            link.tester = format!("memif{n}/0");
+        }
+        Memif::new(open, links, vec![sockets])
+    }
+
+    /// One link, of which the tester has both ends.
+    ///
+    /// # Errors
+    /// When that is impossible.
+    pub fn cable(links: &mut [Link; 2], directory: &Path, pool: &Pool) -> Result<Memif, Failure> {
+        let path = directory.join("cable.sock");
+        let (mut ends, mut open) = (Vec::new(), Vec::new());
+        for role in [Role::Server, Role::Client] {
+            let mut sockets = Sockets::new().map_err(failed)?;
+            sockets.add_socket(1, &path).map_err(failed)?;
+            open.push(sockets.open(&Config::new(1, 0, role), pool).map_err(failed)?);
+            ends.push(sockets);
+        }
+        Memif::new(open, links, ends)
+    }
+
+    fn new(
+        devices: Vec<drivers::Device>,
+        links: &[Link; 2],
+        sockets: Vec<Sockets>,
+    ) -> Result<Memif, Failure> {
+        let (mut ports, mut controls) = (Vec::new(), Vec::new());
+        for (device, link) in devices.into_iter().zip(links) {
+            let (Port { tx, rx, .. }, mut control) = port(device, link)?;
+            control.set_admin(true).map_err(failed)?;
+            ports.push((Both(Arc::new(Mutex::new(tx))), Both(Arc::new(Mutex::new(rx)))));
+            controls.push(control);
+        }
+        Ok(Memif { ports, controls, _pump: Pump::start(sockets)? })
+    }
+}
+
+fn failed(e: impl Display) -> Failure {
+    Failure(format!("memif: {e}"))
+}
+
+impl Near for Memif {
+    fn open(&mut self, links: &[Link; 2], _: &Pool) -> Result<Vec<Port>, Failure> {
+        let ports = self.ports.iter().zip(links);
+        let port = |((tx, rx), link): (&Queues, &Link)| Port {
+            tx: Box::new(tx.clone()),
+            rx: Box::new(rx.clone()),
+            hosts: Some(link.answering()),
+        };
+        Ok(ports.map(port).collect())
+    }
+
+    fn is_connected(&mut self) -> bool {
+        self.controls.iter_mut().all(|c| c.link().is_up())
+    }
+}
+
+/// What a port sends and receives by.
+type Queues = (Both<dyn TxQueue>, Both<dyn RxQueue>);
+
+/// A queue that outlives a trial. It is locked once a burst, by one thread at a time.
+struct Both<Q: ?Sized>(Arc<Mutex<Box<Q>>>);
+
+impl<Q: ?Sized> Clone for Both<Q> {
+    fn clone(&self) -> Both<Q> {
+        Both(self.0.clone())
+    }
+}
+
+impl<Q: ?Sized> Both<Q> {
+    fn lock(&self) -> MutexGuard<'_, Box<Q>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TxQueue for Both<dyn TxQueue> {
+    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
+        self.lock().send(frame, cache)
+    }
+
+    fn caps(&self) -> TxCaps {
+        self.lock().caps()
+    }
+}
+
+impl RxQueue for Both<dyn RxQueue> {
+    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
+        self.lock().poll(frame, cache)
+    }
+
+    /// The tester never sleeps.
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+
+    fn take_lost(&mut self) -> Lost {
+        self.lock().take_lost()
+    }
+}
+
+/// What does the talking on sockets, on a thread of its own that sleeps until a peer says something.
+struct Pump {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pump {
+    fn start(mut sockets: Vec<Sockets>) -> Result<Pump, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = stop.clone();
+        let turn = move || {
+            let begin = Instant::now();
+            while !ended.load(Ordering::Relaxed) {
+                let now = || begin.elapsed().as_nanos() as u64;
+                for s in &mut sockets {
+                    s.turn(now());
+                }
+                let due = sockets.iter().filter_map(Sockets::next_timeout).min();
+                let wait = due.map_or(LOOK, |due| LOOK.min(Duration::from_nanos(due.saturating_sub(now()))));
+                let mut fds: Vec<_> = sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
+                let time = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+                // Interrupted or not, it looks again.
+                let _ = poll(&mut fds, Some(&time));
+            }
+        };
+        let thread = std::thread::Builder::new().name("memif".into()).spawn(turn).map_err(failed)?;
+        Ok(Pump { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

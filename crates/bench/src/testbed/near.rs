@@ -1,0 +1,96 @@
+//! The tester's ends of the links.
+
+use buf::Pool;
+use drivers::device::{Device, DeviceControl};
+use drivers::{af_packet, af_xdp};
+
+use super::link::Link;
+use super::spec::Driver;
+use crate::cable::cable;
+use crate::engine::run::Port;
+use crate::trial::Failure;
+
+/// Packets that a receive ring of the tester holds.
+pub(super) const RING: usize = 4096;
+
+/// The tester's ends of the links, of some kind.
+pub(super) trait Near {
+    /// Opens them; those of a trial before are given back first.
+    ///
+    /// # Errors
+    /// When one cannot be had.
+    fn open(&mut self, links: &[Link; 2], pool: &Pool) -> Result<Vec<Port>, Failure>;
+
+    /// Whether there is somebody at the other ends.
+    fn is_connected(&mut self) -> bool {
+        true
+    }
+}
+
+/// Interfaces of the kernel.
+#[derive(Default)]
+pub(super) struct Interfaces {
+    pub driver: Driver,
+    /// What keeps them the tester's own.
+    controls: Vec<Box<dyn DeviceControl>>,
+}
+
+impl Interfaces {
+    pub fn new(driver: Driver) -> Interfaces {
+        Interfaces { driver, controls: Vec::new() }
+    }
+}
+
+impl Near for Interfaces {
+    fn open(&mut self, links: &[Link; 2], pool: &Pool) -> Result<Vec<Port>, Failure> {
+        self.controls.clear();
+        let mut ports = Vec::new();
+        for link in links {
+            let (port, control) = port(open(self.driver, link, pool)?, link)?;
+            ports.push(port);
+            self.controls.push(control);
+        }
+        Ok(ports)
+    }
+}
+
+fn open(driver: Driver, link: &Link, pool: &Pool) -> Result<Device, Failure> {
+    let name = &link.tester;
+    let device = match driver {
+        Driver::AfPacket => {
+            af_packet::open(&af_packet::Config { rx_ring: RING, ..af_packet::Config::new(name) })
+        }
+        Driver::AfXdp => {
+            let ring = RING as u32;
+            let config = af_xdp::Config { rx_ring: ring, tx_ring: ring, ..af_xdp::Config::new(name) };
+            af_xdp::open(&config, pool)
+        }
+    };
+    let mut device = device.map_err(|e| Failure(format!("{name}: {e}")))?;
+    if device.rx.len() != 1 {
+        return Err(Failure(format!(
+            "{name} has {} queues, and the tester polls one: ethtool --set-channels {name} combined 1",
+            device.rx.len()
+        )));
+    }
+    device.control.set_admin(true).map_err(|e| Failure(format!("{name}: {e}")))?;
+    Ok(device)
+}
+
+/// A device with one queue each way as a port of the tester.
+pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn DeviceControl>), Failure> {
+    let none = || Failure(format!("{} has no queues", link.tester));
+    let (rx, tx) = (device.rx.pop().ok_or_else(none)?, device.tx.pop().ok_or_else(none)?);
+    Ok((Port { tx, rx, hosts: Some(link.answering()) }, device.control))
+}
+
+/// A cable in memory.
+pub(super) struct Memory;
+
+impl Near for Memory {
+    fn open(&mut self, links: &[Link; 2], _: &Pool) -> Result<Vec<Port>, Failure> {
+        let (there, back) = (cable(RING), cable(RING));
+        let ports = [(there.0, back.1), (back.0, there.1)].into_iter().zip(links);
+        Ok(ports.map(|((tx, rx), link)| Port { tx, rx, hosts: Some(link.answering()) }).collect())
+    }
+}

@@ -1,0 +1,175 @@
+//! What a campaign says of its testbed.
+
+use serde::{Deserialize, Serialize};
+use wire::Mac;
+
+/// The testbed of a campaign, as it is written: what is left out is as the kind has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Spec {
+    /// What the links are.
+    pub kind: Kind,
+    /// Cores that routers may use; all but the tester's if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Vec<usize>>,
+    /// The core that the tester polls on; the last one if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tester_core: Option<usize>,
+    /// Of `veth`: whether the kernel takes frames to the router on the router's cores (RPS); it does if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rps: Option<bool>,
+    /// Of `physical`: the tester's two ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<[String; 2]>,
+    /// Of `physical`: how the tester drives them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Driver>,
+    /// Of `physical`: the names of the ports at the other ends, as the router knows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router_ports: Option<[String; 2]>,
+    /// Of `physical`: the Ethernet addresses of those; the tester asks for them (ARP) if they are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router_macs: Option<[String; 2]>,
+    /// Of `physical`: the links' rate, in 10⁹ bits a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gbit: Option<f64>,
+}
+
+/// What the links of a testbed are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Two virtual links of the kernel, in namespaces of the tester's own.
+    #[default]
+    Veth,
+    /// Shared memory with a program on this machine.
+    Memif,
+    /// Two ports of this machine, cabled to a router that is another machine.
+    Physical,
+}
+
+/// How the tester drives a physical port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// Packet sockets.
+    #[default]
+    AfPacket,
+    /// AF_XDP sockets.
+    AfXdp,
+}
+
+impl Kind {
+    /// All kinds, each with a line of what it is.
+    pub const ALL: [(Kind, &'static str); 3] = [
+        (Kind::Veth, "two virtual links of the kernel, in namespaces of their own; nothing to configure"),
+        (Kind::Memif, "shared memory with a program on this machine"),
+        (Kind::Physical, "two ports of this machine, cabled to a router that is another machine"),
+    ];
+
+    /// As a campaign has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Veth => "veth",
+            Kind::Memif => "memif",
+            Kind::Physical => "physical",
+        }
+    }
+}
+
+impl Spec {
+    /// Checks what can be checked before anything is touched.
+    ///
+    /// # Errors
+    /// The first fault, which names the key and what would do.
+    pub fn check(&self) -> Result<(), String> {
+        let kind = self.kind.name();
+        let keys = [
+            ("rps", self.rps.is_some(), Kind::Veth),
+            ("ports", self.ports.is_some(), Kind::Physical),
+            ("driver", self.driver.is_some(), Kind::Physical),
+            ("router-ports", self.router_ports.is_some(), Kind::Physical),
+            ("router-macs", self.router_macs.is_some(), Kind::Physical),
+            ("gbit", self.gbit.is_some(), Kind::Physical),
+        ];
+        if let Some((key, _, of)) = keys.iter().find(|(_, set, of)| *set && *of != self.kind) {
+            return Err(format!("{key} is for kind = {:?}, and this is {kind:?}", of.name()));
+        }
+        if self.kind == Kind::Physical {
+            match &self.ports {
+                None => return Err("a physical one needs ports = [\"eth1\", \"eth2\"]".into()),
+                Some([a, b]) if a == b => return Err(format!("ports: {a} stands there twice")),
+                Some(_) => {}
+            }
+            if self.gbit.is_none_or(|g| !(0.001..=10_000.0).contains(&g)) {
+                return Err("a physical one needs gbit, its links' rate, such as gbit = 10".into());
+            }
+        }
+        self.macs()?;
+        let cores = self.cores.as_deref();
+        if cores.is_some_and(<[usize]>::is_empty) {
+            return Err("cores: the router needs one at least".into());
+        }
+        match self.tester_core {
+            Some(core) if cores.is_some_and(|all| all.contains(&core)) => {
+                Err(format!("core {core} cannot be the tester's and the router's"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The Ethernet addresses of the router, where they are given.
+    ///
+    /// # Errors
+    /// When one is none.
+    pub fn macs(&self) -> Result<Option<[Mac; 2]>, String> {
+        let Some([a, b]) = &self.router_macs else { return Ok(None) };
+        let mac = |text: &String| text.parse::<Mac>().map_err(|e| format!("router-macs: {text:?}: {e}"));
+        Ok(Some([mac(a)?, mac(b)?]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> String {
+        match toml::from_str::<Spec>(text) {
+            Ok(spec) => spec.check().err().unwrap_or_else(|| "nothing".into()),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_right_is_taken() {
+        let physical = "kind = 'physical'\nports = ['eth1', 'eth2']\ngbit = 10\nrouter-macs = \
+                        ['02:00:00:00:00:01', '02:00:00:00:00:02']\ndriver = 'af-xdp'";
+        for good in
+            ["", "kind = 'veth'\nrps = false", "kind = 'memif'\ncores = [0, 1]\ntester-core = 2", physical]
+        {
+            assert_eq!(said(good), "nothing", "{good}");
+        }
+    }
+
+    #[test]
+    fn faults_name_the_key_and_what_would_do() {
+        let physical = "kind = 'physical'\nports = ['eth1', 'eth2']\n";
+        let cases = [
+            ("colour = 1".to_owned(), "line 1"),
+            ("rps = true\nkind = 'token-ring'".into(), "line 2"),
+            ("kind = 'memif'\nrps = true".into(), "rps is for kind = \"veth\", and this is \"memif\""),
+            ("gbit = 10".into(), "gbit is for kind = \"physical\""),
+            ("kind = 'physical'\ngbit = 10".into(), "needs ports"),
+            (physical.into(), "needs gbit"),
+            (format!("{physical}gbit = 0"), "needs gbit"),
+            ("kind = 'physical'\nports = ['a', 'a']\ngbit = 1".into(), "a stands there twice"),
+            ("kind = 'physical'\nports = ['a']\ngbit = 1".into(), "line 2"),
+            (format!("{physical}gbit = 1\nrouter-macs = ['02:00:00:00:00:01', 'x']"), "router-macs: \"x\""),
+            ("cores = []".into(), "cores: the router needs one"),
+            ("cores = [1]\ntester-core = 1".into(), "core 1 cannot be"),
+        ];
+        for (text, why) in cases {
+            assert!(said(&text).contains(why), "{text}\n{}\nand not: {why}", said(&text));
+        }
+    }
+}
