@@ -49,7 +49,8 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
     let (report, results) = campaign(
         &lab,
         "procedures = ['throughput', 'latency', 'variation', 'loads']\nloads = ['2 kfps']\nlatency-at = [0.5]\n\
-         duts = ['linux', 'volley']\n[[test]]\ntraffic = 'rfc5180-256'\nsizes = [512]\nbidirectional = true\n",
+         duts = ['linux', 'volley']\n[[meter]]\nkind = 'cpu'\n\
+         [[meter]]\nkind = 'command'\ncommand = 'echo $(($(date +%s%N) / 10000000))'\n[[test]]\ntraffic = 'rfc5180-256'\nsizes = [512]\nbidirectional = true\n",
     );
     let cells = list(&results["cells"], "cells");
     let names: Vec<_> = cells.iter().map(|c| (c["dut"].as_str(), c["size"].as_u64())).collect();
@@ -86,6 +87,16 @@ fn plausible(run: &Value) {
     assert_eq!(Some(counted), run["outcome"]["received"].as_u64(), "{run}");
     let busy = run["usage"]["busy"].as_f64().expect("a number");
     assert!((0.1..=256.0).contains(&busy), "{busy}");
+    let [cpu, energy] = list(&run["usage"]["meters"], "meters") else { panic!("two meters: {run}") };
+    assert_eq!((cpu["kind"].as_str(), energy["kind"].as_str()), (Some("cpu-time"), Some("energy")));
+    assert!(cpu["figures"]["cpu-time"]["cpu-seconds"].as_f64().is_some_and(|s| s >= 0.0), "{cpu}");
+    // That meter counts a hundred joules a second.
+    let energy = &energy["figures"]["energy"];
+    let watts = energy["average-watts"].as_f64().expect("a power");
+    assert!((50.0..200.0).contains(&watts), "{energy}");
+    let (packets, hours) = (&energy["packets-per-watt-hour"], energy["watt-hours"].as_f64().expect("energy"));
+    let received = run["outcome"]["received"].as_f64().expect("a number");
+    assert!(packets.as_f64().is_some_and(|p| (p * hours / received - 1.0).abs() < 1e-6), "{energy}");
 }
 
 #[test]

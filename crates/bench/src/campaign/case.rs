@@ -11,6 +11,7 @@ use super::recorded::Recorded;
 use super::run::Left;
 use super::{Campaign, Cell, Key, Procedure, Results, Test};
 use crate::dut::Dut;
+use crate::energy::{self, Meters};
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
@@ -91,9 +92,26 @@ impl Setup<'_> {
     ) -> Result<(), Failure> {
         let Case { key, tester_fps, .. } = case;
         let place = format!("{}, {}, {} bytes", key.dut, key.traffic, key.size);
-        let trials = match self.trials(case, bed, Some(dut)) {
+        let trials = self.trials(case, bed, Some(dut)).and_then(|mut trials| {
+            let named = |e: energy::Fault| Failure(e.to_string());
+            // Without a meter it is the processor time of the router: its programs', or that of its cores.
+            let cpu = [energy::Spec::Cpu { cores: Some(bed.cores.clone()), cgroup: None }];
+            let specs = if self.campaign.meters.is_empty() { &cpu[..] } else { &self.campaign.meters };
+            let mut meters = Meters::open(specs, &dut.processes()).map_err(named)?;
+            trials.idle = meters.idle(self.profile.idle);
+            trials.meters = Some(meters);
+            Ok(trials)
+        });
+        let trials = match trials {
             Ok(trials) => trials,
             Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
+        };
+        let mut cell = Cell {
+            key: key.clone(),
+            tester_fps: *tester_fps,
+            link_fps: case.link_fps(),
+            idle: trials.idle.clone(),
+            measurements: Vec::new(),
         };
         let mut bench = Bench {
             campaign: self.campaign,
@@ -103,12 +121,6 @@ impl Setup<'_> {
             throughput_fps: None,
             say: self.say,
             valid: Valid::new(trials, self.profile.invalid_repeats),
-        };
-        let mut cell = Cell {
-            key: key.clone(),
-            tester_fps: *tester_fps,
-            link_fps: case.link_fps(),
-            measurements: Vec::new(),
         };
         let mut warm = false;
         for &procedure in &self.campaign.procedures {
@@ -159,6 +171,8 @@ impl Setup<'_> {
             procedure: Procedure::SelfTest,
             repetition: 1,
             waits,
+            meters: None,
+            idle: Vec::new(),
             last: None,
         })
     }

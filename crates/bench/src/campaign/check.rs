@@ -2,6 +2,7 @@
 
 use super::{Campaign, Fault, Procedure, Test};
 use crate::dut;
+use crate::testbed;
 use crate::traffic::{BUILTIN, Ends};
 use wire::Mac;
 
@@ -29,6 +30,14 @@ impl Campaign {
         let why = "latency-at: shares of the throughput, above 0 and no more than 1";
         ensure(!self.latency_at.is_empty() && self.latency_at.iter().all(share), why)?;
         self.check_procedures()?;
+        for (n, meter) in self.meters.iter().enumerate() {
+            meter.check().map_err(|e| Fault(format!("meter {}: {e}", n + 1)))?;
+            if meter.is_remote() && self.testbed.kind != testbed::Kind::Physical {
+                let why = "on virtual links the tester is in namespaces of its own, from where nothing on the network is reached: \
+                           have a command print its counter";
+                return Err(Fault(format!("meter {}: {why}", n + 1)));
+            }
+        }
         self.tests.iter().enumerate().try_for_each(|(n, test)| {
             self.check_test(test).map_err(|e| Fault(format!("test {} ({}): {e}", n + 1, test.traffic)))
         })

@@ -26,7 +26,7 @@ pub use load::Load;
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
-    Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Recovery, Reset, Results, Usage,
+    Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Recovery, Reset, Results, Usage,
     median_throughput, throughputs,
 };
 pub use run::run;
@@ -34,6 +34,7 @@ pub use seconds::{Seconds, WaitsSpec};
 pub use trial::{Flow, Trial};
 
 use crate::dut;
+use crate::energy;
 use crate::search::profile::Profile;
 use crate::testbed;
 use crate::traffic::{Traffic, builtin};
@@ -76,6 +77,9 @@ pub struct Campaign {
     /// What they are between.
     #[serde(default)]
     pub testbed: testbed::Spec,
+    /// What measures energy; processor time where there is none.
+    #[serde(default, rename = "meter", skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<energy::Spec>,
     /// Traffic that is not built in.
     #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
     pub traffics: Vec<Traffic>,

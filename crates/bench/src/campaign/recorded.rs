@@ -6,9 +6,10 @@ use std::time::{Instant, SystemTime};
 
 use super::keeper::Keeper;
 use super::procedure::Procedure;
-use super::results::{Delays, Key, Usage};
+use super::results::{Delays, Key, Metered, Usage};
 use super::trial::{Flow, Trial};
 use crate::dut::Dut;
+use crate::energy::{self, Measured, Meters, Work};
 use crate::engine::run::{Engine, Report};
 use crate::host::Times;
 use crate::search::profile::Waits;
@@ -35,6 +36,10 @@ pub(super) struct Recorded<'a> {
     pub repetition: u32,
     /// What is waited for in each trial.
     pub waits: Waits,
+    /// What measures energy and processor time; nothing for the tester itself.
+    pub meters: Option<Meters>,
+    /// What they say without traffic.
+    pub idle: Vec<Measured>,
     /// The last trial.
     pub last: Option<Trial>,
 }
@@ -50,13 +55,16 @@ impl Recorded<'_> {
         }
         let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let (times, own, began) = (Times::now(), self.dut_seconds(), Instant::now());
+        self.meters.iter_mut().for_each(Meters::begin);
         let came = self.engine.run_steps(requests)?;
+        let measured = self.meters.as_mut().map(Meters::end).unwrap_or_default();
         let seconds = began.elapsed().as_secs_f64();
         let busy = times.and_then(|before| Some(Times::now()?.busy_since(before) / seconds));
         let dut_busy = own.and_then(|before| Some((self.dut_seconds()? - before) / seconds));
         let mut trials = Vec::new();
         for (mut outcome, report) in came {
             outcome.took += self.waits.restabilise;
+            let meters = self.metered(&measured, &outcome);
             let (flows, delays) = (self.flows(&report), Self::delays(&report)?);
             let trial = Trial {
                 key: self.key.clone(),
@@ -68,7 +76,7 @@ impl Recorded<'_> {
                 astray: report.astray,
                 foreign: report.foreign,
                 delays,
-                usage: Usage { seconds, busy, dut_busy },
+                usage: Usage { seconds, busy, dut_busy, meters },
             };
             self.keeper.trial(&trial)?;
             trials.push(trial);
@@ -79,6 +87,18 @@ impl Recorded<'_> {
 
     fn dut_seconds(&self) -> Option<f64> {
         self.dut?.cpu_seconds()
+    }
+
+    /// What the meters say, with the figures of what was delivered. Bytes are those of the case: of a mix its mean.
+    fn metered(&self, measured: &[Measured], outcome: &Outcome) -> Vec<Metered> {
+        let frames = outcome.received;
+        let work = Work { frames, bytes: frames * self.key.size as u64 };
+        let all = measured.iter().enumerate().map(|(n, m)| {
+            let idle = self.idle.get(n).and_then(|idle| idle.reading.as_ref().ok());
+            let figures = m.reading.as_ref().ok().map(|r| energy::Results::of(r, idle, work));
+            Metered { meter: m.meter.clone(), kind: m.kind, reading: m.reading.clone(), figures }
+        });
+        all.collect()
     }
 
     fn flows(&self, report: &Report) -> Vec<Flow> {

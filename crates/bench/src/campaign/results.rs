@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Campaign;
 use crate::dut::Facts;
+use crate::energy;
 use crate::search::Ended;
 use crate::search::back_to_back::BackToBackResult;
 use crate::search::fixed::FixedResult;
@@ -60,6 +61,9 @@ pub struct Cell {
     pub tester_fps: f64,
     /// The most that the link carries, frames a second in each direction.
     pub link_fps: f64,
+    /// What each meter says of a time in which nothing is sent.
+    #[serde(default)]
+    pub idle: Vec<energy::Measured>,
     /// One for each procedure, in the order of the campaign.
     pub measurements: Vec<Measurement>,
 }
@@ -198,6 +202,21 @@ pub struct Usage {
     pub busy: Option<f64>,
     /// Processors that the router used.
     pub dut_busy: Option<f64>,
+    /// What each meter of the campaign says.
+    pub meters: Vec<Metered>,
+}
+
+/// What a meter says of a trial, or of a time without traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metered {
+    /// Its name.
+    pub meter: String,
+    /// What it measures: processor time is no energy.
+    pub kind: energy::Kind,
+    /// Its reading, or why it has none.
+    pub reading: Result<energy::Reading, energy::Fault>,
+    /// The figures of the papers, of what was delivered in the trial.
+    pub figures: Option<energy::Results>,
 }
 
 /// How the router recovered from overload (RFC 2544 section 26.5).

@@ -28,6 +28,11 @@ pub trait Dut {
         None
     }
 
+    /// Its programs, whose processor time is measured thread by thread; none of a router in the kernel.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// What restarts it, on another thread while a trial runs, and comes back when it is told to forward again; `None` where the tester
     /// cannot.
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {

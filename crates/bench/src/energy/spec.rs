@@ -112,6 +112,16 @@ impl Spec {
         }
     }
 
+    /// Whether it is asked over the network.
+    pub fn is_remote(&self) -> bool {
+        match self {
+            Spec::Snmp { .. } => true,
+            // Without arguments it is the machine's own controller.
+            Spec::Ipmi { arguments, .. } => !arguments.is_empty(),
+            _ => false,
+        }
+    }
+
     /// What is read over SNMP.
     fn object(&self) -> Result<What, Fault> {
         let fault = |text: String| Err(Fault(text));

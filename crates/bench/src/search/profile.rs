@@ -99,6 +99,8 @@ pub struct Profile {
     pub back_to_back: BackToBackProfile,
     /// System recovery and reset.
     pub recovery: RecoveryProfile,
+    /// How long power and processor time without traffic are measured.
+    pub idle: Duration,
     /// The goals of MLRsearch.
     pub goals: Vec<Goal>,
 }
@@ -150,6 +152,7 @@ impl Profile {
                 verifications: 1,
             },
             recovery: RecoveryProfile { overload: s(60.0), power_off: s(10.0), repetitions: 20 },
+            idle: s(60.0),
             goals: vec![Goal::rfc2544(), Goal::tst009()],
         }
     }
@@ -180,6 +183,7 @@ impl Profile {
                 verifications: 1,
             },
             recovery: RecoveryProfile { overload: s(2.0), power_off: s(10.0), repetitions: 3 },
+            idle: s(0.5),
             goals: vec![Goal::csit_ndr(), Goal::csit_pdr()],
         }
     }
