@@ -23,7 +23,7 @@ impl Times {
     }
 
     /// The first line: user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in those already (proc(5)).
-    fn parse(stat: &str) -> Option<Times> {
+    pub(crate) fn parse(stat: &str) -> Option<Times> {
         let line = stat.lines().find_map(|l| l.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
         Some(Times { total: ticks.iter().sum(), idle: ticks.get(3)? + ticks.get(4)?, stolen: *ticks.get(7)? })

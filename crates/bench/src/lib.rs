@@ -16,6 +16,7 @@ pub mod report;
 pub mod search;
 pub mod sim;
 pub mod stats;
+pub mod store;
 pub mod testbed;
 pub mod traffic;
 pub mod trial;

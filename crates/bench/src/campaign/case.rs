@@ -71,7 +71,7 @@ impl Setup<'_> {
         if outcome.received == 0 {
             return Err(Failure("the self-test over a cable received nothing".into()));
         }
-        self.keeper.limit(&case.key, outcome.forwarding_fps())?;
+        self.keeper.limit(&case.key, outcome.forwarding_fps(), case.link_fps())?;
         Ok(outcome.forwarding_fps())
     }
 

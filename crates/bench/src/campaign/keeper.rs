@@ -17,11 +17,11 @@ pub trait Keeper {
     /// When it cannot be kept: the campaign ends, what was kept before stays.
     fn trial(&self, trial: &Trial) -> Result<(), Failure>;
 
-    /// Keeps what the tester itself can do, frames a second in each direction.
+    /// Keeps what the tester itself can do, and what the link carries, frames a second in each direction.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
-    fn limit(&self, key: &Key, fps: f64) -> Result<(), Failure>;
+    fn limit(&self, key: &Key, tester_fps: f64, link_fps: f64) -> Result<(), Failure>;
 
     /// Keeps what a router says of itself.
     ///
@@ -54,7 +54,7 @@ impl Keeper for Nothing {
         Ok(())
     }
 
-    fn limit(&self, _: &Key, _: f64) -> Result<(), Failure> {
+    fn limit(&self, _: &Key, _: f64, _: f64) -> Result<(), Failure> {
         Ok(())
     }
 

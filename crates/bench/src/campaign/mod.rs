@@ -26,7 +26,7 @@ pub use results::{
     Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Recovery, Reset, Results, Usage,
     median_throughput, throughputs,
 };
-pub use run::run;
+pub use run::{head, run};
 pub use trial::{Flow, Trial};
 
 use crate::search::profile::Profile;

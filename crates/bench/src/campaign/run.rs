@@ -74,7 +74,7 @@ pub fn run(
 }
 
 /// What is known before anything is measured.
-fn head(campaign: &Campaign) -> Results {
+pub fn head(campaign: &Campaign) -> Results {
     let profile = campaign.profile();
     let deviations = profile.deviations().into_iter().map(|d| format!("Not as the RFC: {d}."));
     let once = "Not as the RFC: RFC 2544 section 23 a and b: neighbours are found and tables are warm before the first trial with a \
@@ -83,7 +83,7 @@ fn head(campaign: &Campaign) -> Results {
         conditions: std::iter::once(VIRTUAL.to_owned()).chain(deviations).chain([once.to_owned()]).collect(),
         campaign: campaign.clone(),
         profile,
-        provenance: Provenance::default(),
+        provenance: Provenance::now(),
         duts: Vec::new(),
         cells: Vec::new(),
         failures: Vec::new(),
