@@ -29,7 +29,10 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
                     loads = ['2 kfps']\nlatency-at = [0.5]\nsoak = { share = 0.5, seconds = 0.2, each = 0.1 }\nduts = ['linux', 'volley']\n\
                     [[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n[[test]]\ntraffic = 'rfc5180-256'\nsizes = [512]\nbidirectional = true\n";
     std::fs::write(&file, campaign).expect("a file");
-    let (ok, report, said) = bench(&["run", &file.to_string_lossy(), "--json", &json.to_string_lossy()]);
+    let path = |name: &str| lab.dir().join(name).to_string_lossy().into_owned();
+    let words =
+        ["run", &file.to_string_lossy(), "--json", &json.to_string_lossy(), "--store", &path("store.db")];
+    let (ok, report, said) = bench(&words);
     assert!(ok, "{said}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
     assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");

@@ -7,6 +7,7 @@
 
 pub mod cable;
 pub mod campaign;
+pub mod compare;
 pub mod dut;
 pub mod engine;
 pub mod host;

@@ -6,6 +6,7 @@
 
 mod error;
 mod format;
+mod operand;
 mod read;
 mod recorder;
 mod writer;
@@ -17,6 +18,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::trial::Failure;
 
+pub use operand::{load, open};
 pub use read::Entry;
 pub use recorder::Recorder;
 

@@ -174,3 +174,31 @@ fn campaigns_are_found_by_number_and_name() {
     let names: Vec<_> = store.campaigns().unwrap().into_iter().map(|e| e.name).collect();
     assert_eq!(names, ["a", "b", "a"]);
 }
+
+#[test]
+fn results_are_named_by_file_and_campaign() {
+    let (directory, store) = store();
+    let at = |name: &str| directory.path().join(name);
+    for name in ["a", "b"] {
+        store.begin(&asked(name)).unwrap().finish().unwrap();
+    }
+    std::fs::write(at("results.json"), serde_json::to_string_pretty(&asked("c")).unwrap()).unwrap();
+    let name = |operand: &str| load(&at(operand)).map(|r| r.campaign.name).map_err(|e| e.to_string());
+    assert_eq!(name("store.db").as_deref(), Ok("b"));
+    assert_eq!(name("store.db#1").as_deref(), Ok("a"));
+    assert_eq!(name("store.db#a").as_deref(), Ok("a"));
+    assert_eq!(name("results.json").as_deref(), Ok("c"));
+    // A file may be called so.
+    std::fs::copy(at("results.json"), at("results#2")).unwrap();
+    assert_eq!(name("results#2").as_deref(), Ok("c"));
+    std::fs::write(at("bad.json"), "{\"campaign\": 1}").unwrap();
+    for (operand, why) in [
+        ("store.db#7", "store.db: there is no campaign 7: the store has 1 (a), 2 (b)"),
+        ("results.json#1", "results.json: this is no store"),
+        ("bad.json", "bad.json: these are no results of volley bench"),
+        ("none.json", "none.json: No such file"),
+    ] {
+        let said = name(operand).unwrap_err();
+        assert!(said.contains(why), "{said}");
+    }
+}
