@@ -243,7 +243,7 @@ fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn 
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(4096);
     // Frames 1000 to 1999 are those of the second step.
-    let treat = |n| if n >= 1_500 && n < 1_600 { Fate::Drop } else { Fate::Pass };
+    let treat = |n| if (1_500..1_600).contains(&n) { Fate::Drop } else { Fate::Pass };
     let link = Box::new(Link { out: tx, treat, n: 0, late: None });
     let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
     let steps = engine.run_steps(&[request(20_000.0, 50), request(10_000.0, 100)])?;
