@@ -11,8 +11,8 @@ use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
 
-/// Two results of ten short trials each.
-const CAMPAIGN: &str = "name = 'kept'\ntrial-seconds = 0.3\nrepetitions = 10\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
+/// Two results of three trials each.
+const CAMPAIGN: &str = "name = 'kept'\ntrial-seconds = 1\nrepetitions = 3\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
                         loads = ['5 kfps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 256]\n";
 
 /// `volley bench` in a directory; in a process group of its own, as a shell would have it.
@@ -64,10 +64,11 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     assert!(report.contains("The campaign is not finished"), "{report}");
     let (code, trials, said) = ended(bench(lab.dir(), &["trials"]));
     let before = loads(&trials);
-    assert!(code == Some(0) && before.len() > 10, "{} trials: {said}", before.len());
+    assert!(code == Some(0) && before.len() > 3, "{} trials: {said}", before.len());
     // The router did not hear it: what was sent in the last trial came back.
     let last = &before[before.len() - 1]["outcome"];
-    assert!(last["received"].as_u64() > last["sent"].as_u64().map(|n| n / 2), "{last}");
+    let frames = |what: &str| last[what].as_u64().unwrap_or_default();
+    assert!(frames("received") * 10 > frames("sent") * 9, "{last}");
 
     let (code, report, said) = ended(run(&["--resume", "--json", "results.json"]));
     assert_eq!(code, Some(0), "{said}");
@@ -78,7 +79,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     // What was known was not measured again.
     let first = |trials: &[Value]| trials.iter().filter(|t| t["key"]["size"] == 64).count();
     assert_eq!(first(&after), first(&before));
-    assert!(after.starts_with(&before) && after.len() >= 20, "{} trials", after.len());
+    assert!(after.starts_with(&before) && after.len() >= 6, "{} trials", after.len());
 
     // The report of the store is the one that was printed, and the results are the same as JSON.
     assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
