@@ -52,6 +52,8 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
                 loads(&ended(bench(lab.dir(), &["trials"])).1).iter().any(|t| t["key"]["size"] == 256)
             });
             assert!(begun, "no trial with 256 bytes is kept");
+            // The next one runs by then.
+            std::thread::sleep(Duration::from_millis(400));
             kill_process_group(Pid::from_child(&child), Signal::INT).expect("it runs");
         }
         said += &(line + "\n");
