@@ -19,6 +19,7 @@ want traceroute traceroute
 want iperf3 iperf3
 want ethtool ethtool
 want python3 python3
+want snmpd snmpd
 want dpdk-testpmd "dpdk-dev librte-net-memif23"
 rust_missing=no
 command -v cargo >/dev/null 2>&1 || rust_missing=yes
