@@ -47,7 +47,8 @@ bench-tester: setup ## Measure what the tester itself costs a frame; a table, an
 bench-compare: setup ## Measure the kernel and Volley side by side, in namespaces: minutes, and a report as Markdown (root, or user namespaces)
 	@. scripts/env.sh && cargo build --release --package volley && \
 		mkdir -p target/bench && "$$target_dir/release/volley" bench init > target/bench/compare.toml && \
-		"$$target_dir/release/volley" bench run target/bench/compare.toml --json target/bench/compare.json
+		"$$target_dir/release/volley" bench run target/bench/compare.toml \
+			--store target/bench/compare.db --json target/bench/compare.json
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

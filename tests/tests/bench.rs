@@ -24,7 +24,9 @@ fn campaign(lab: &Lab, text: &str) -> (String, Value) {
     let (file, json) = (lab.dir().join("campaign.toml"), lab.dir().join("results.json"));
     let head = "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.02, restabilise = 0.02 }\n";
     std::fs::write(&file, format!("{head}{text}")).expect("a file");
-    let (ok, report, said) = bench(&["run", &file.to_string_lossy(), "--json", &json.to_string_lossy()]);
+    let store = lab.dir().join("store.db");
+    let [file, json_to, store] = [&file, &json, &store].map(|path| path.to_string_lossy());
+    let (ok, report, said) = bench(&["run", &file, "--json", &json_to, "--store", &store]);
     assert!(ok, "{said}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
     assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");

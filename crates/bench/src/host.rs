@@ -29,7 +29,7 @@ impl Times {
         Times::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    fn parse(stat: &str) -> Option<Times> {
+    pub(crate) fn parse(stat: &str) -> Option<Times> {
         Times::of(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)
     }
 

@@ -7,6 +7,7 @@
 
 pub mod cable;
 pub mod campaign;
+pub mod compare;
 pub mod dut;
 pub mod energy;
 pub mod engine;
@@ -17,6 +18,7 @@ pub mod report;
 pub mod search;
 pub mod sim;
 pub mod stats;
+pub mod store;
 pub mod testbed;
 pub mod traffic;
 pub mod trial;

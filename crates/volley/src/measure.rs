@@ -1,26 +1,55 @@
-//! `volley bench`: the tester's command line.
+//! `volley bench`: campaigns run, written and listed; their results reported and compared.
 
-use std::io::{IsTerminal as _, Write as _};
+mod run;
+
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
-use bench::campaign::{self, Campaign, Procedure, TEMPLATE};
+use bench::campaign::{Procedure, Results, TEMPLATE};
+use bench::compare::compare;
 use bench::report;
-use bench::testbed::{self, lab};
+use bench::stats::Bootstrap;
+use bench::store;
+use bench::testbed;
 use bench::traffic::BUILTIN;
+use bench::trial::Failure;
 use clap::Subcommand;
+
+/// The store, where none is named.
+const STORE: &str = "volley-bench.db";
 
 #[derive(Subcommand)]
 pub enum Bench {
-    /// Run a campaign, and print its report as Markdown.
-    Run {
-        /// The campaign; "volley bench init" writes one.
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-        /// Write the results there as well, as JSON.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
+    /// Run a campaign, and print its report as Markdown. Ctrl-C ends it after the trial that runs; what was measured is kept.
+    Run(run::Arguments),
+    /// Print the report of a campaign as Markdown.
+    Report {
+        /// Results as JSON, or a store: its last campaign, or the one of a number or name as in volley-bench.db#3.
+        #[arg(value_name = "RESULTS", default_value = STORE)]
+        results: PathBuf,
+        /// Print the results as JSON instead.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether the second results are better or worse than the first. Exits with 1 if something is worse beyond the noise, with 2
+    /// on errors.
+    Compare {
+        /// Results as JSON, or a store: its last campaign, or the one of a number or name as in volley-bench.db#3.
+        #[arg(value_name = "BASE")]
+        base: PathBuf,
+        /// The same, of what is held against them.
+        #[arg(value_name = "NEW")]
+        new: PathBuf,
+        /// Print the comparison as JSON instead.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the record of each trial of a campaign, one line of JSON each.
+    Trials {
+        /// A store: its last campaign, or the one of a number or name as in volley-bench.db#3.
+        #[arg(value_name = "STORE", default_value = STORE)]
+        store: PathBuf,
     },
     /// Write a campaign with words beside each key, to be changed.
     Init {
@@ -34,68 +63,77 @@ pub enum Bench {
 
 pub fn run(what: &Bench) -> ExitCode {
     let done = match what {
-        Bench::Run { file, json } => measure(file, json.as_deref()),
-        Bench::Init { file: None } => {
-            print!("{TEMPLATE}");
-            Ok(())
+        Bench::Run(arguments) => run::run(arguments),
+        Bench::Report { results, json } => store::load(results).and_then(|found| show(&found, *json)),
+        Bench::Compare { base, new, json } => {
+            let worse = versus(base, new, *json);
+            return worse.map_or_else(|e| failed(&e, 2), |worse| ExitCode::from(u8::from(worse)));
         }
+        Bench::Trials { store } => trials(store),
+        Bench::Init { file: None } => print(TEMPLATE),
         Bench::Init { file: Some(file) } => init(file),
-        Bench::List => {
-            println!("routers:");
-            bench::dut::Kind::ALL.iter().for_each(|(kind, what)| println!("  {:<20} {what}", kind.name()));
-            println!("\ntestbeds:");
-            testbed::Kind::ALL.iter().for_each(|(kind, what)| println!("  {:<20} {what}", kind.name()));
-            println!("\nprocedures:");
-            Procedure::ALL.iter().for_each(|(p, what)| println!("  {:<20} {what}", p.name()));
-            println!("\ntraffic:");
-            BUILTIN.iter().for_each(|(name, what)| println!("  {name:<20} {what}"));
-            Ok(())
-        }
+        Bench::List => list(),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("volley bench: {e}");
-            ExitCode::FAILURE
-        }
+    done.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS)
+}
+
+fn failed(e: &Failure, code: u8) -> ExitCode {
+    eprintln!("volley bench: {e}");
+    ExitCode::from(code)
+}
+
+/// Prints, for somebody who may have read enough already.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.map_err(|e| Failure(format!("standard output: {e}"))),
     }
 }
 
+fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Failure(format!("JSON: {e}")))?;
+    Ok(text + "\n")
+}
+
+fn show(results: &Results, as_json: bool) -> Result<(), Failure> {
+    print(&if as_json { json(results)? } else { report::markdown(results) })
+}
+
+fn versus(base: &Path, new: &Path, as_json: bool) -> Result<bool, Failure> {
+    let comparison = compare(&store::load(base)?, &store::load(new)?, &Bootstrap::default());
+    if comparison.rows.is_empty() {
+        let both = format!("{} and {}", base.display(), new.display());
+        return Err(Failure(format!(
+            "{both} have no figure in common: the same router, traffic, size and procedure"
+        )));
+    }
+    print(&if as_json { json(&comparison)? } else { comparison.markdown() })?;
+    Ok(comparison.is_worse())
+}
+
+fn trials(operand: &Path) -> Result<(), Failure> {
+    let (store, id) = store::open(operand)?;
+    store.trials(id, &mut |record| print(&format!("{record}\n")))
+}
+
 /// Nobody's file is overwritten.
-fn init(file: &Path) -> Result<(), String> {
-    let named = |e: std::io::Error| format!("{}: {e}", file.display());
+fn init(file: &Path) -> Result<(), Failure> {
+    let named = |e: io::Error| Failure(format!("{}: {e}", file.display()));
     let mut new = std::fs::File::create_new(file).map_err(named)?;
     new.write_all(TEMPLATE.as_bytes()).map_err(named)
 }
 
-fn measure(file: &Path, json: Option<&Path>) -> Result<(), String> {
-    // All that can be wrong with the campaign is said before anything is touched.
-    let campaign = Campaign::load(file).map_err(|e| e.to_string())?;
-    let mut out = match json {
-        Some(path) => {
-            Some((path, std::fs::File::create(path).map_err(|e| format!("{}: {e}", path.display()))?))
-        }
-        None => None,
+fn list() -> Result<(), Failure> {
+    let mut text = String::new();
+    let mut section = |title: &str, lines: &mut dyn Iterator<Item = (&str, &str)>| {
+        text += &format!("{title}:\n");
+        lines.for_each(|(name, what)| text += &format!("  {name:<20} {what}\n"));
+        text += "\n";
     };
-    // Physical ports are in no namespace of the tester's own.
-    if campaign.testbed.kind != testbed::Kind::Physical && !lab::is_inside() {
-        return Err(lab::enter().to_string());
-    }
-    let terminal = std::io::stderr().is_terminal();
-    let stop = AtomicBool::new(false);
-    let results = campaign::run(&campaign, &campaign::Nothing, &stop, &|line| match terminal {
-        // What a search does is shown in one line.
-        true => eprint!("\r\x1b[K{line}"),
-        false if line.starts_with(' ') => {}
-        false => eprintln!("{line}"),
-    });
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
-    let results = results.map_err(|e| e.to_string())?;
-    if let Some((path, file)) = &mut out {
-        serde_json::to_writer_pretty(file, &results).map_err(|e| format!("{}: {e}", path.display()))?;
-    }
-    print!("{}", report::markdown(&results));
-    Ok(())
+    section("routers", &mut bench::dut::Kind::ALL.iter().map(|(kind, what)| (kind.name(), *what)));
+    section("testbeds", &mut testbed::Kind::ALL.iter().map(|(kind, what)| (kind.name(), *what)));
+    section("procedures", &mut Procedure::ALL.iter().map(|(procedure, what)| (procedure.name(), *what)));
+    section("traffic", &mut BUILTIN.into_iter());
+    print(text.trim_end())?;
+    print("\n")
 }

@@ -74,7 +74,6 @@ impl Setup<'_> {
         if outcome.received == 0 {
             return Err(Failure("the self-test over a cable received nothing".into()));
         }
-        self.keeper.limit(&case.key, outcome.forwarding_fps())?;
         Ok(outcome.forwarding_fps())
     }
 
@@ -113,6 +112,7 @@ impl Setup<'_> {
             idle: trials.idle.clone(),
             measurements: Vec::new(),
         };
+        self.keeper.cell(&cell)?;
         let mut bench = Bench {
             campaign: self.campaign,
             profile: self.profile,

@@ -1,7 +1,7 @@
 //! Who keeps what a campaign finds.
 
 use super::procedure::Procedure;
-use super::results::{Key, Measurement};
+use super::results::{Cell, Key, Measurement};
 use super::trial::Trial;
 use crate::dut::Facts;
 use crate::trial::Failure;
@@ -17,11 +17,17 @@ pub trait Keeper {
     /// When it cannot be kept: the campaign ends, what was kept before stays.
     fn trial(&self, trial: &Trial) -> Result<(), Failure>;
 
-    /// Keeps what the tester itself can do, frames a second in each direction.
+    /// Keeps what the numbers mean: the testbed's conditions, and deviations from the RFCs.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
-    fn limit(&self, key: &Key, fps: f64) -> Result<(), Failure>;
+    fn conditions(&self, conditions: &[String]) -> Result<(), Failure>;
+
+    /// Keeps what is known of a cell before its first procedure.
+    ///
+    /// # Errors
+    /// As [`trial`](Self::trial).
+    fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
     /// Keeps what a router says of itself.
     ///
@@ -54,7 +60,11 @@ impl Keeper for Nothing {
         Ok(())
     }
 
-    fn limit(&self, _: &Key, _: f64) -> Result<(), Failure> {
+    fn conditions(&self, _: &[String]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn cell(&self, _: &Cell) -> Result<(), Failure> {
         Ok(())
     }
 

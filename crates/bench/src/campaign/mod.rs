@@ -29,7 +29,7 @@ pub use results::{
     Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Recovery, Reset, Results, Usage,
     median_throughput, throughputs,
 };
-pub use run::run;
+pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};
 pub use trial::{Flow, Trial};
 

@@ -32,7 +32,9 @@ pub fn run(
         .map_err(|e| Failure(format!("core {}: {e}", bed.tester_core)))?;
     let profile = campaign.profile();
     let setup = Setup { campaign, profile: &profile, pool: &pool, keeper, stop, say };
-    let mut results = head(campaign, bed.conditions());
+    let mut results = head(campaign);
+    results.conditions.splice(0..0, bed.conditions());
+    keeper.conditions(&results.conditions)?;
     let mut cases: Vec<Case> = campaign.cells().map(|(test, size)| Case::new(test, size, &bed)).collect();
     for case in &mut cases {
         say(&format!("what the tester itself can do: {}, {} bytes", case.key.traffic, case.key.size));
@@ -72,16 +74,16 @@ pub fn run(
 }
 
 /// What is known before anything is measured.
-fn head(campaign: &Campaign, conditions: Vec<String>) -> Results {
+pub fn head(campaign: &Campaign) -> Results {
     let profile = campaign.profile();
     let deviations = profile.deviations().into_iter().map(|d| format!("Not as the RFC: {d}."));
     let once = "Not as the RFC: RFC 2544 section 23 a and b: neighbours are found and tables are warm before the first trial with a \
                 traffic and size, not before each trial.";
     Results {
-        conditions: conditions.into_iter().chain(deviations).chain([once.to_owned()]).collect(),
+        conditions: deviations.chain([once.to_owned()]).collect(),
         campaign: campaign.clone(),
         profile,
-        provenance: Provenance::default(),
+        provenance: Provenance::now(),
         duts: Vec::new(),
         cells: Vec::new(),
         failures: Vec::new(),

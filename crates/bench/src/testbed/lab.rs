@@ -5,7 +5,8 @@
 //! started are killed. Needs no root where the system allows user namespaces.
 
 use std::ffi::OsStr;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::trial::Failure;
@@ -38,6 +39,22 @@ pub fn enter() -> Failure {
     Failure(format!(
         "no namespaces can be made: unshare (package util-linux): {e}; root may, or a user where user namespaces are allowed"
     ))
+}
+
+/// Checks that a file is the same one in the namespaces.
+///
+/// # Errors
+/// When it lies where they have a directory of their own.
+pub fn check_path(file: &Path) -> Result<(), Failure> {
+    let directory = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match directory.canonicalize() {
+        Ok(d) if d.starts_with("/run") => {
+            let why = "the tester has a /run of its own, where this would be lost: name a file elsewhere";
+            Err(Failure(format!("{}: {why}", file.display())))
+        }
+        // Whoever opens a file in a directory that is not there says so.
+        _ => Ok(()),
+    }
 }
 
 fn path() -> String {
@@ -81,6 +98,8 @@ pub fn sh(command: &str) -> Result<String, Failure> {
 /// A command in a namespace, which ends with the tester.
 pub fn inside(namespace: &str) -> Command {
     let mut command = program("ip");
+    // A Ctrl-C on the terminal is the tester's, which has a trial to end; a router that heard it would lose the frames of that.
+    command.process_group(0);
     command.args(["netns", "exec", namespace, "setpriv", "--pdeathsig", "KILL", "--"]);
     command
 }
@@ -88,6 +107,7 @@ pub fn inside(namespace: &str) -> Command {
 /// A command that ends with the tester.
 pub fn guarded() -> Command {
     let mut command = program("setpriv");
+    command.process_group(0);
     command.args(["--pdeathsig", "KILL", "--"]);
     command
 }
@@ -97,4 +117,20 @@ pub fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.env("PATH", path()).env("LC_ALL", "C");
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_namespaces_hide_is_refused() {
+        for hidden in ["/run/x.db", "/var/run/x.db"] {
+            let said = check_path(Path::new(hidden)).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(said.starts_with(hidden) && said.contains("a /run of its own"), "{said}");
+        }
+        for seen in ["/tmp/run/x.db", "x.db", "/nowhere/x.db", "/running"] {
+            assert_eq!(check_path(Path::new(seen)), Ok(()), "{seen}");
+        }
+    }
 }

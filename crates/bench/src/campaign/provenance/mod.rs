@@ -1,0 +1,62 @@
+//! Where and when a campaign was run: what must be known to judge a number, or to measure it again.
+//!
+//! What a machine does not tell is left out. Names of the machine and of its users, and paths on it, are nobody's business.
+
+mod machine;
+mod processor;
+mod system;
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use machine::Machine;
+
+/// Time and place of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// When it began: RFC 3339, UTC.
+    pub begun: String,
+    /// Facts about machine and programs, as names and values, in the order in which reports show them.
+    pub facts: Vec<(String, String)>,
+}
+
+/// What is never twice the same, and makes no other machine of it.
+const PASSING: [&str; 2] = [processor::CLOCK, system::STOLEN];
+
+impl Provenance {
+    /// Of this machine, now.
+    pub fn now() -> Provenance {
+        let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        Provenance { begun, facts: facts(Path::new("/")) }
+    }
+
+    /// In what another one was made under other conditions, in words: "kernel: 6.1, and 6.12". Empty when they are the same.
+    pub fn differences(&self, other: &Provenance) -> Vec<String> {
+        let value = |of: &Provenance, name: &str| {
+            let found = of.facts.iter().find(|(n, _)| n == name);
+            found.map_or("unknown".into(), |(_, value)| value.clone())
+        };
+        let more = other.facts.iter().filter(|(name, _)| !self.facts.iter().any(|(n, _)| n == name));
+        let names = self.facts.iter().chain(more).map(|(name, _)| name);
+        names
+            .filter(|name| !PASSING.contains(&name.as_str()))
+            .map(|name| (name, value(self, name), value(other, name)))
+            .filter(|(_, own, others)| own != others)
+            .map(|(name, own, others)| format!("{name}: {own}, and {others}"))
+            .collect()
+    }
+}
+
+/// All facts of a machine whose files are below `root`.
+fn facts(root: &Path) -> Vec<(String, String)> {
+    let mut machine = Machine::new(root);
+    machine.fact("tester", Some(format!("volley bench {}", env!("CARGO_PKG_VERSION"))));
+    processor::facts(&mut machine);
+    system::facts(&mut machine);
+    machine.facts
+}
+
+#[cfg(test)]
+mod tests;

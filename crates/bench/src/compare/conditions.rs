@@ -1,0 +1,43 @@
+//! In what two campaigns were made under other conditions.
+
+use serde_json::Value;
+
+use crate::campaign::Results;
+use crate::search::profile::Profile;
+
+/// All differences in words, the base first.
+pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
+    let mut all = base.provenance.differences(&new.provenance);
+    all.extend(profiles(&base.profile, &new.profile));
+    for (of, one, other) in [("base", base, new), ("new", new, base)] {
+        let own = one.conditions.iter().filter(|c| !other.conditions.contains(c));
+        all.extend(own.map(|c| format!("only of the {of}: {c}")));
+    }
+    for dut in &base.duts {
+        let Some(other) = new.duts.iter().find(|d| d.name == dut.name) else { continue };
+        if dut.version != other.version {
+            all.push(format!("router {}: {}, and {}", dut.name, dut.version, other.version));
+        }
+        if dut.configuration != other.configuration {
+            all.push(format!("router {}: another configuration", dut.name));
+        }
+    }
+    all
+}
+
+/// Each part of a profile that is not the same. Which sizes were asked for is seen by what there is.
+fn profiles(base: &Profile, new: &Profile) -> Vec<String> {
+    let parts = |profile| match serde_json::to_value(profile) {
+        Ok(Value::Object(parts)) => parts,
+        _ => serde_json::Map::new(),
+    };
+    let new = parts(new);
+    let differ = |(name, _): &(String, Value)| name != "frame_bytes";
+    let parts = parts(base).into_iter().filter(differ);
+    parts
+        .filter_map(|(name, value)| {
+            let other = new.get(&name)?;
+            (value != *other).then(|| format!("profile, {}: {value}, and {other}", name.replace('_', " ")))
+        })
+        .collect()
+}

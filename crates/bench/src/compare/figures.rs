@@ -1,0 +1,168 @@
+//! The figures of a measurement that can be compared: one value for each of its repetitions.
+
+use std::time::Duration;
+
+use super::{Effect, Measurement, Terms, Wanted};
+use crate::campaign::{DelayRun, DelaysAt, Found, Recovery, Reset, throughputs};
+use crate::host::TICKS;
+use crate::search::back_to_back::BackToBackResult;
+use crate::search::fixed::FixedResult;
+use crate::search::profile::Profile;
+use crate::search::throughput::Resolution;
+use crate::stats::latency::LatencyFigures;
+use crate::trial::Outcome;
+
+/// The bins of delays are a thousandth wide.
+const BIN: f64 = 0.001;
+/// Times of outages are told apart from here on, in seconds.
+const MOMENT: f64 = 0.001;
+
+/// A figure of a measurement.
+pub(super) struct Figure {
+    /// What it is; no other figure of the procedure is called so.
+    pub name: String,
+    pub unit: &'static str,
+    /// One for each repetition that says something.
+    pub runs: Vec<f64>,
+    /// Repetitions that do not.
+    pub left_out: usize,
+    pub terms: Terms,
+}
+
+impl Figure {
+    fn new(name: impl Into<String>, unit: &'static str, terms: Terms) -> Figure {
+        Figure { name: name.into(), unit, runs: Vec::new(), left_out: 0, terms }
+    }
+
+    /// With a value for each repetition, `None` for one that says nothing.
+    fn of(mut self, values: impl IntoIterator<Item = Option<f64>>) -> Figure {
+        let all: Vec<_> = values.into_iter().collect();
+        self.runs = all.iter().copied().flatten().collect();
+        self.left_out = all.len() - self.runs.len();
+        self
+    }
+}
+
+fn high(resolution: f64) -> Terms {
+    Terms { wanted: Wanted::High, effect: Effect::Ratio, resolution }
+}
+
+fn low(effect: Effect, resolution: f64) -> Terms {
+    Terms { wanted: Wanted::Low, effect, resolution }
+}
+
+/// All figures of a measurement that was made with a profile.
+pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figure> {
+    match &measurement.found {
+        Found::Throughput(searches) => {
+            let runs = throughputs(searches);
+            let least = runs.iter().copied().filter(|fps| *fps > 0.0).fold(f64::INFINITY, f64::min);
+            let resolution = match profile.resolution {
+                Resolution::Relative(share) => share,
+                Resolution::Absolute(fps) => fps / least,
+            };
+            let left_out = searches.len() - runs.len();
+            vec![Figure { runs, left_out, ..Figure::new("throughput", "fps", high(resolution)) }]
+        }
+        Found::Latency(all) | Found::Loads(all) => all.iter().flat_map(delays).collect(),
+        Found::Variation(all) => all.iter().flat_map(variation).collect(),
+        Found::NdrPdr(result) => {
+            let goal = |g: &crate::search::mlr::GoalResult| {
+                let name = format!("{}, conditional throughput", g.goal.name);
+                Figure::new(name, "fps", high(g.goal.width)).of([g.conditional_fps])
+            };
+            result.goals.iter().map(goal).collect()
+        }
+        Found::BackToBack(result) => vec![burst(result)],
+        Found::MaximumReceiveRate(result) => vec![forwarded(result)],
+        Found::Soak(result) => vec![soaked(result)],
+        Found::Recovery(all) => vec![recovery(all)],
+        Found::Reset(all) => vec![reset(all)],
+        // One trial for each load: there is nothing to judge by.
+        Found::LossRate(_) => Vec::new(),
+    }
+}
+
+/// What a valid trial says.
+fn valid<'a>(
+    runs: &'a [DelayRun],
+    value: impl Fn(&DelayRun) -> Option<f64> + 'a,
+) -> impl Iterator<Item = Option<f64>> + 'a {
+    runs.iter().map(move |run| if run.outcome.is_valid() { value(run) } else { None })
+}
+
+/// A figure of the delays of each trial, in microseconds.
+fn delay(at: &DelaysAt, what: &str, ns: fn(&LatencyFigures) -> f64) -> Figure {
+    let us = move |run: &DelayRun| run.delays.as_ref().map(|d| ns(&d.figures) / 1e3);
+    Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
+}
+
+fn lost(at: &DelaysAt) -> Figure {
+    let share = |run: &DelayRun| Some(run.outcome.loss_ratio() * 100.0);
+    Figure::new(format!("loss at {}", at.name), "%", low(Effect::Difference, 0.0)).of(valid(&at.runs, share))
+}
+
+fn delays(at: &DelaysAt) -> Vec<Figure> {
+    let mut all = vec![
+        delay(at, "median delay", |f| f.typical_ns),
+        delay(at, "99.9 % delay", |f| f.worst_case_ns as f64),
+        lost(at),
+    ];
+    // Flood traffic carries no times.
+    all.retain(|figure| !figure.runs.is_empty() || at.runs.iter().any(|run| run.delays.is_some()));
+    // The router's own where they are known: the tester's are busy always.
+    let own = at.runs.iter().any(|run| run.usage.dut_busy.is_some());
+    let name = if own { "processors of the router" } else { "processors of the machine" };
+    let busy = move |run: &DelayRun| if own { run.usage.dut_busy } else { run.usage.busy };
+    let shortest = at.runs.iter().map(|run| run.usage.seconds).fold(f64::INFINITY, f64::min);
+    // The kernel counts ticks: one may be missing at either end.
+    let terms = low(Effect::Difference, 2.0 / TICKS / shortest.max(1.0 / TICKS));
+    if at.runs.iter().any(|run| busy(run).is_some()) {
+        all.push(Figure::new(format!("{name} at {}", at.name), "busy", terms).of(valid(&at.runs, busy)));
+    }
+    all
+}
+
+fn variation(at: &DelaysAt) -> Vec<Figure> {
+    let ipdv = |run: &DelayRun| {
+        let figures = run.delays.as_ref()?.ipdv.as_ref()?;
+        Some((figures.maximum_ns - figures.minimum_ns) as f64 / 1e3)
+    };
+    let terms = low(Effect::Ratio, BIN);
+    let ipdv = Figure::new(format!("range of IPDV at {}", at.name), "µs", terms).of(valid(&at.runs, ipdv));
+    vec![delay(at, "PDV", |f| f.pdv_ns as f64), ipdv, lost(at)]
+}
+
+fn burst(result: &BackToBackResult) -> Figure {
+    let bursts = result.bursts.iter().map(|frames| *frames as f64);
+    let shortest = bursts.clone().fold(f64::INFINITY, f64::min).max(1.0);
+    let runs = bursts.map(Some);
+    Figure::new("longest burst", "frames", high(result.asked.resolution as f64 / shortest)).of(runs)
+}
+
+fn forwarded(result: &FixedResult) -> Figure {
+    let trials = result.points.iter().flat_map(|point| &point.outcomes);
+    let fps = |o: &Outcome| o.is_valid().then(|| o.forwarding_fps());
+    Figure::new("maximum receive rate", "fps", high(BIN)).of(trials.map(fps))
+}
+
+fn soaked(result: &FixedResult) -> Figure {
+    let trials = result.points.iter().flat_map(|point| &point.outcomes);
+    let share = |o: &Outcome| o.is_valid().then(|| o.loss_ratio() * 100.0);
+    Figure::new("loss of each interval", "%", low(Effect::Difference, 0.0)).of(trials.map(share))
+}
+
+/// Who lost frames to the end took as long as was watched, at least.
+fn outage(seconds: Option<f64>, watched: Option<&Outcome>) -> Option<f64> {
+    seconds.or_else(|| watched.map(|o| o.request.duration).as_ref().map(Duration::as_secs_f64))
+}
+
+fn recovery(all: &[Recovery]) -> Figure {
+    let seconds = all.iter().map(|r| outage(r.seconds, r.outcomes.last()));
+    Figure::new("recovery from overload", "s", low(Effect::Difference, MOMENT)).of(seconds)
+}
+
+fn reset(all: &[Reset]) -> Figure {
+    let seconds = all.iter().map(|r| outage(r.seconds, Some(&r.outcome)));
+    Figure::new("outage of a restart", "s", low(Effect::Difference, MOMENT)).of(seconds)
+}

@@ -1,0 +1,220 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::campaign::{Campaign, DelayRun, Delays, DelaysAt, Found, Recovery, Usage, head};
+use crate::search::throughput::ThroughputResult;
+use crate::search::{Ended, Tally};
+use crate::stats::latency::{LatencyFigures, Lost};
+use crate::trial::{Invalid, Outcome, Request};
+
+const ASKED: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+
+/// What a made-up router does: one value a repetition.
+struct Made {
+    fps: Vec<f64>,
+    ns: Vec<u64>,
+    lost: Vec<u64>,
+}
+
+impl Made {
+    fn steady(fps: f64, runs: usize) -> Made {
+        Made { fps: vec![fps; runs], ns: vec![20_000; runs], lost: vec![0; runs] }
+    }
+}
+
+fn outcome(lost: u64) -> Outcome {
+    let request = Request { load_fps: 1e4, duration: Duration::from_secs(1) };
+    let (sent, took) = (10_000, request.duration);
+    Outcome { request, intended: sent, sent, received: sent - lost, took, invalid: Vec::new() }
+}
+
+fn search(results: &Results, fps: f64) -> ThroughputResult {
+    ThroughputResult {
+        asked: results.profile.throughput(1e3, 1e7),
+        ended: Ended::Found,
+        throughput_fps: Some(fps).filter(|fps| *fps > 0.0),
+        upper_fps: None,
+        upper_unproved: false,
+        tally: Tally::default(),
+        outcomes: Vec::new(),
+    }
+}
+
+fn run(ns: u64, lost: u64) -> DelayRun {
+    let figures = LatencyFigures {
+        frames: 10_000,
+        lost: Lost::default(),
+        minimum_ns: ns / 2,
+        typical_ns: ns as f64,
+        worst_case_ns: ns * 3,
+        maximum_ns: ns * 4,
+        mean_ns: ns as f64,
+        pdv_ns: ns * 3 - ns / 2,
+    };
+    let usage = Usage { seconds: 1.0, busy: Some(1.5), dut_busy: None, meters: Vec::new() };
+    DelayRun { outcome: outcome(lost), delays: Some(Delays { figures, ipdv: None, bins: Vec::new() }), usage }
+}
+
+fn measured(found: Found) -> Measurement {
+    Measurement { found, limited_by_tester: false, counters: Vec::new() }
+}
+
+fn results(made: &Made) -> Results {
+    let mut results = head(&Campaign::parse(ASKED).unwrap());
+    let searches = made.fps.iter().map(|fps| search(&results, *fps)).collect();
+    let runs = made.ns.iter().zip(&made.lost).map(|(ns, lost)| run(*ns, *lost)).collect();
+    let delays = vec![DelaysAt { name: "50 % of the throughput".into(), load_fps: 1e4, runs }];
+    let key = Key { dut: "linux".into(), traffic: "rfc2544".into(), size: 64, bidirectional: false };
+    let measurements = vec![measured(Found::Throughput(searches)), measured(Found::Latency(delays))];
+    results.cells.push(Cell { key, tester_fps: 1e6, link_fps: 1e7, idle: Vec::new(), measurements });
+    results
+}
+
+fn compared(base: &Results, new: &Results) -> Comparison {
+    compare(base, new, &Bootstrap { resamples: 1_000, ..Bootstrap::default() })
+}
+
+/// What is said of a figure.
+fn said<'a>(comparison: &'a Comparison, figure: &str) -> &'a Judgement {
+    let row = comparison.rows.iter().find(|row| row.figure == figure);
+    &row.unwrap_or_else(|| panic!("no {figure} in {comparison:?}")).judgement
+}
+
+fn verdict(comparison: &Comparison, figure: &str) -> Option<Verdict> {
+    match said(comparison, figure) {
+        Judgement::Compared(c) => Some(c.verdict),
+        _ => None,
+    }
+}
+
+#[test]
+fn what_changed_is_found_and_nothing_else() {
+    let base = Made::steady(1e6, 10);
+    let new = Made { fps: vec![8e5; 10], ns: vec![15_000; 10], lost: vec![100; 10] };
+    let c = compared(&results(&base), &results(&new));
+    assert_eq!(verdict(&c, "throughput"), Some(Verdict::Worse));
+    assert_eq!(verdict(&c, "median delay at 50 % of the throughput"), Some(Verdict::Better));
+    assert_eq!(verdict(&c, "99.9 % delay at 50 % of the throughput"), Some(Verdict::Better));
+    assert_eq!(verdict(&c, "loss at 50 % of the throughput"), Some(Verdict::Worse));
+    let busy = "processors of the machine at 50 % of the throughput";
+    assert_eq!(verdict(&c, busy), Some(Verdict::NoDifference));
+    assert!(c.is_worse() && (c.judged, c.rows.len()) == (5, 5));
+    let text = c.markdown();
+    assert!(
+        text.contains("| throughput | 1000000 fps | 800000 fps | × 0.800 | 0.800 to 0.800 | **worse** |")
+    );
+    assert!(text.contains("| 0 % | 1.000 % | +1.000 | 1.000 to 1.000 | **worse** |"), "{text}");
+    assert!(text.contains("5 figures are judged together at 95 %, each at 99.000 %."), "{text}");
+    assert!(text.contains("Some figures are worse beyond the noise, and some are better."), "{text}");
+}
+
+#[test]
+fn with_few_repetitions_nothing_is_said() {
+    let c = compared(&results(&Made::steady(1e6, 5)), &results(&Made::steady(1e3, 20)));
+    assert!(!c.is_worse() && c.judged == 0);
+    assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 5, needed: 6 });
+    assert!(c.markdown().contains("not enough repetitions: 5 of 6"), "{}", c.markdown());
+    assert!(c.markdown().contains("No figure has the repetitions that it takes"), "{}", c.markdown());
+    // Six are enough for one figure, and not for five of them together.
+    let c = compared(&results(&Made::steady(1e6, 6)), &results(&Made::steady(1e3, 6)));
+    assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 6, needed: 8 });
+}
+
+#[test]
+fn who_is_held_back_by_the_tester_is_not_judged() {
+    let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(8e5, 10)));
+    new.cells[0].measurements[0].limited_by_tester = true;
+    assert!(matches!(said(&compared(&base, &new), "throughput"), Judgement::LimitedByTester(_)));
+    assert!(!compared(&base, &new).is_worse());
+    // Nor is the other way round: it may have been as good before.
+    assert!(matches!(said(&compared(&new, &base), "throughput"), Judgement::LimitedByTester(_)));
+    // Who is ahead is even better than that.
+    new.cells[0].measurements[0].limited_by_tester = false;
+    let mut base = base;
+    base.cells[0].measurements[0].limited_by_tester = true;
+    assert!(compared(&base, &new).is_worse());
+}
+
+#[test]
+fn a_router_that_forwards_nothing_any_more_is_worse() {
+    let c = compared(&results(&Made::steady(1e6, 10)), &results(&Made::steady(0.0, 10)));
+    assert_eq!(verdict(&c, "throughput"), Some(Verdict::Worse));
+}
+
+#[test]
+fn invalid_trials_are_counted_and_say_nothing() {
+    let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
+    let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!("latency") };
+    for run in &mut all[0].runs[..2] {
+        run.outcome.invalid.push(Invalid::Lagged(1_000));
+        run.outcome.received = 0;
+    }
+    let c = compared(&base, &new);
+    let row = c.rows.iter().find(|row| row.figure.starts_with("loss")).unwrap();
+    assert_eq!((row.new.runs.len(), row.new.left_out, row.new.median), (8, 2, Some(0.0)));
+    assert!(c.markdown().contains("(2 left out)"), "{}", c.markdown());
+}
+
+#[test]
+fn who_never_recovers_does_not_look_fast() {
+    let with = |seconds: Option<f64>| {
+        let mut results = results(&Made::steady(1e6, 10));
+        let one = Recovery { overload_fps: 1e6, relief_fps: 5e5, seconds, outcomes: vec![outcome(1)] };
+        results.cells[0].measurements.push(measured(Found::Recovery(vec![one; 10])));
+        results
+    };
+    let c = compared(&with(Some(0.1)), &with(None));
+    assert_eq!(verdict(&c, "recovery from overload"), Some(Verdict::Worse));
+}
+
+#[test]
+fn what_only_one_has_and_other_conditions_are_told() {
+    let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
+    new.cells[0].measurements.remove(1);
+    new.profile.repetitions = 77;
+    new.provenance.facts.push(("colour".into(), "red".into()));
+    new.conditions.push("It rained.".into());
+    let c = compared(&base, &new);
+    assert_eq!(
+        (c.only_base.as_slice(), c.only_new.len()),
+        (&["linux, rfc2544, 64 bytes, latency".into()][..], 0)
+    );
+    for words in
+        ["profile, repetitions: 3, and 77", "colour: unknown, and red", "only of the new: It rained."]
+    {
+        assert!(c.conditions.iter().any(|c| c == words), "{words}: {:?}", c.conditions);
+    }
+    let back = compared(&new, &base);
+    assert_eq!((back.only_base.len(), back.only_new.len()), (0, 1));
+    assert_eq!(compared(&base, &base).conditions, [""; 0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever the noise, nothing differs from itself, and a fifth less is found where the noise is a tenth of it.
+    #[test]
+    fn the_same_is_the_same_and_a_fifth_less_is_worse(
+        runs in prop::collection::vec((0.99f64..1.01, 10_000u64..90_000, 0u64..50), 12..24),
+    ) {
+        let made = Made {
+            fps: runs.iter().map(|r| r.0 * 1e6).collect(),
+            ns: runs.iter().map(|r| r.1).collect(),
+            lost: runs.iter().map(|r| r.2).collect(),
+        };
+        let base = results(&made);
+        let same = compared(&base, &base);
+        for row in &same.rows {
+            let none = matches!(&row.judgement, Judgement::Compared(c) if c.verdict == Verdict::NoDifference);
+            prop_assert!(none, "{row:?}");
+        }
+        let less = results(&Made { fps: made.fps.iter().map(|fps| fps * 0.8).collect(), ..made });
+        prop_assert_eq!(verdict(&compared(&base, &less), "throughput"), Some(Verdict::Worse));
+        prop_assert_eq!(verdict(&compared(&less, &base), "throughput"), Some(Verdict::Better));
+        // As JSON it is the same.
+        let json = serde_json::to_string(&same).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), same);
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads campaigns out of a store.
+
+use rusqlite::{Params, Row, params};
+use serde::de::DeserializeOwned;
+
+use super::Store;
+use crate::campaign::{Campaign, Cell, Key, Measurement, Procedure, Results};
+use crate::trial::Failure;
+
+/// A campaign of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number in the store.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// When it began: RFC 3339, UTC.
+    pub begun: String,
+    /// When all of it was measured; `None` for one that was interrupted, or still runs.
+    pub finished: Option<String>,
+}
+
+/// What a report says of a campaign that is not finished.
+const UNFINISHED: &str = "The campaign is not finished: what is missing was not measured yet.";
+
+impl Store {
+    /// What there is, in the order in which it began.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn campaigns(&self) -> Result<Vec<Entry>, Failure> {
+        self.rows("SELECT id, name, begun, finished FROM campaign ORDER BY id", (), |row| {
+            Ok(Entry { id: row.get(0)?, name: row.get(1)?, begun: row.get(2)?, finished: row.get(3)? })
+        })
+    }
+
+    /// The number of a campaign: by its number or its name (the last one that has it), or the last of all.
+    ///
+    /// # Errors
+    /// When there is none, with what there is.
+    pub fn find(&self, which: Option<&str>) -> Result<i64, Failure> {
+        let all = self.campaigns()?;
+        let number = which.and_then(|w| w.parse().ok());
+        let wanted = |e: &&Entry| which.is_none_or(|name| e.name == name) || number == Some(e.id);
+        all.iter().rev().find(wanted).map(|e| e.id).ok_or_else(|| {
+            let has: Vec<_> = all.iter().map(|e| format!("{} ({})", e.id, e.name)).collect();
+            let has = if has.is_empty() { "no campaign".into() } else { has.join(", ") };
+            let which = which.map(|w| format!("there is no campaign {w}: ")).unwrap_or_default();
+            Failure(format!("{}: {which}the store has {has}", self.path.display()))
+        })
+    }
+
+    /// What a campaign found until now.
+    ///
+    /// # Errors
+    /// When there is none of this number, or it cannot be read.
+    pub fn results(&self, id: i64) -> Result<Results, Failure> {
+        let sql = "SELECT asked, profile, provenance, conditions, finished FROM campaign WHERE id = ?";
+        let heads = self.rows(sql, [id], |row| {
+            let texts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+            Ok((texts, row.get::<_, Option<String>>(4)?))
+        })?;
+        let Some(([asked, profile, provenance, conditions], finished)) = heads.into_iter().next() else {
+            return Err(Failure(format!("{}: there is no campaign {id}", self.path.display())));
+        };
+        let campaign: Campaign = self.document("campaign", &asked)?;
+        let mut conditions: Vec<String> = self.document("conditions", &conditions)?;
+        if finished.is_none() {
+            conditions.insert(0, UNFINISHED.into());
+        }
+        let duts = self.texts("SELECT facts FROM dut WHERE campaign = ? ORDER BY rowid", [id])?;
+        let duts = duts.iter().map(|text| self.document("router", text));
+        Ok(Results {
+            profile: self.document("profile", &profile)?,
+            provenance: self.document("provenance", &provenance)?,
+            conditions,
+            duts: duts.collect::<Result<_, _>>()?,
+            cells: self.cells(id, &campaign)?,
+            failures: self.texts("SELECT why FROM failure WHERE campaign = ? ORDER BY number", [id])?,
+            campaign,
+        })
+    }
+
+    /// The records of a campaign's trials, one after another, each as the JSON of a [`Trial`](crate::campaign::Trial).
+    ///
+    /// # Errors
+    /// When they cannot be read, or as `each`.
+    pub fn trials(&self, id: i64, each: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+        let sql = "SELECT record FROM trial WHERE campaign = ? ORDER BY number";
+        let mut statement = self.said(self.connection.prepare(sql))?;
+        let mut rows = self.said(statement.query([id]))?;
+        while let Some(row) = self.said(rows.next())? {
+            let text: String = self.said(row.get(0))?;
+            each(&text)?;
+        }
+        Ok(())
+    }
+
+    /// Router by router as the campaign has them, in each the traffic in the order in which it was first tried, and the procedures as the
+    /// campaign has them: what was interrupted and gone on with has the order that it would have had.
+    fn cells(&self, id: i64, campaign: &Campaign) -> Result<Vec<Cell>, Failure> {
+        let heads = self.texts("SELECT head FROM cell WHERE campaign = ? ORDER BY rowid", [id])?;
+        let mut cells = Vec::new();
+        for head in heads {
+            let cell: Cell = self.document("cell", &head)?;
+            let measurements = self.measurements(id, &cell.key, &campaign.procedures)?;
+            cells.push(Cell { measurements, ..cell });
+        }
+        cells.sort_by_key(|cell| campaign.duts.iter().position(|dut| dut.name() == cell.key.dut));
+        Ok(cells)
+    }
+
+    fn measurements(&self, id: i64, key: &Key, order: &[Procedure]) -> Result<Vec<Measurement>, Failure> {
+        let sql = "SELECT found FROM measurement WHERE campaign = ? AND key = ?";
+        let key = super::recorder::document(key)?;
+        let found = self.texts(sql, params![id, key])?;
+        let read = found.iter().map(|text| self.document::<Measurement>("measurement", text));
+        let mut all = read.collect::<Result<Vec<_>, _>>()?;
+        all.sort_by_key(|m| order.iter().position(|p| *p == m.found.procedure()));
+        Ok(all)
+    }
+
+    fn texts(&self, sql: &str, with: impl Params) -> Result<Vec<String>, Failure> {
+        self.rows(sql, with, |row| row.get(0))
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        with: impl Params,
+        each: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Failure> {
+        let mut statement = self.said(self.connection.prepare(sql))?;
+        let rows = statement.query_map(with, each).and_then(Iterator::collect);
+        self.said(rows)
+    }
+
+    fn document<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Failure> {
+        let unread = |e| Failure(format!("{}: a {what} in it cannot be read: {e}", self.path.display()));
+        serde_json::from_str(text).map_err(unread)
+    }
+}

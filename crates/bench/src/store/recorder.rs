@@ -1,0 +1,162 @@
+//! Writes a campaign into a store, as it goes on.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use rusqlite::{OptionalExtension as _, ToSql, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Store, writer};
+use crate::campaign::{Cell, Keeper, Key, Measurement, Procedure, Results, Trial};
+use crate::dut::Facts;
+use crate::trial::Failure;
+
+/// Who keeps what a campaign finds in a store. What it has kept is on the disk.
+pub struct Recorder<'a> {
+    store: &'a Store,
+    id: i64,
+    /// What was found before an interruption.
+    known: HashMap<(Key, Procedure), Measurement>,
+}
+
+impl Store {
+    /// Begins a campaign. Of `head` is kept what is known before anything is measured.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(&self, head: &Results) -> Result<Recorder<'_>, Failure> {
+        let row = params![
+            head.campaign.name,
+            head.provenance.begun,
+            document(&head.campaign)?,
+            document(&head.profile)?,
+            document(&head.provenance)?,
+            document(&head.conditions)?,
+            writer::this(),
+        ];
+        let sql = "INSERT INTO campaign (name, begun, asked, profile, provenance, conditions, writer) VALUES (?, ?, ?, ?, ?, ?, ?)";
+        self.said(self.connection.execute(sql, row))?;
+        Ok(Recorder { store: self, id: self.connection.last_insert_rowid(), known: HashMap::new() })
+    }
+
+    /// Goes on with the last campaign that asks for the same as `head`, and was not finished; `None` if there is none. What it could not
+    /// measure is tried again.
+    ///
+    /// # Errors
+    /// When another tester is at it, when it was begun under other conditions (what is found in the end would be of neither), or when it
+    /// cannot be read or written.
+    pub fn resume(&self, head: &Results) -> Result<Option<Recorder<'_>>, Failure> {
+        let begin = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let transaction = self.said(begin)?;
+        let sql =
+            "SELECT id, writer FROM campaign WHERE asked = ? AND finished IS NULL ORDER BY id DESC LIMIT 1";
+        let row = transaction.query_row(sql, [document(&head.campaign)?], |row| {
+            Ok((row.get(0)?, row.get::<_, Option<String>>(1)?))
+        });
+        let Some((id, last)) = self.said(row.optional())? else { return Ok(None) };
+        let refuse = |why: String| Err(Failure(format!("{}: campaign {id} {why}", self.path.display())));
+        let this = writer::this();
+        if last.is_some_and(|w| writer::is_alive(&w) && this.as_ref() != Some(&w)) {
+            return refuse("is still being measured by another tester".into());
+        }
+        let before = self.results(id)?;
+        let mut differences = before.provenance.differences(&head.provenance);
+        if before.profile != head.profile {
+            differences.push("another profile".into());
+        }
+        if !differences.is_empty() {
+            let what = differences.join("; ");
+            return refuse(format!("was begun under other conditions ({what}): run without --resume"));
+        }
+        let take = |sql, row: &[&dyn ToSql]| self.said(transaction.execute(sql, row));
+        take("UPDATE campaign SET writer = ? WHERE id = ?", &[&this, &id])?;
+        take("DELETE FROM failure WHERE campaign = ?", &[&id])?;
+        self.said(transaction.commit())?;
+        let mut known = HashMap::new();
+        for cell in before.cells {
+            let found = cell.measurements.into_iter().map(|m| ((cell.key.clone(), m.found.procedure()), m));
+            known.extend(found);
+        }
+        Ok(Some(Recorder { store: self, id, known }))
+    }
+}
+
+impl Recorder<'_> {
+    /// The number of the campaign in its store.
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// How many results are known from before an interruption.
+    pub fn known_before(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Notes that all was measured.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(&self) -> Result<(), Failure> {
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        self.write("UPDATE campaign SET finished = ?2 WHERE id = ?1", &[&self.id, &now])
+    }
+
+    /// One statement is one transaction.
+    fn write(&self, sql: &str, row: &[&dyn ToSql]) -> Result<(), Failure> {
+        self.store.said(self.store.connection.execute(sql, row)).map(drop)
+    }
+}
+
+impl Keeper for Recorder<'_> {
+    fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement> {
+        self.known.get(&(key.clone(), procedure)).cloned()
+    }
+
+    fn trial(&self, trial: &Trial) -> Result<(), Failure> {
+        let sql =
+            "INSERT INTO trial SELECT ?1, coalesce(max(number), 0) + 1, ?2 FROM trial WHERE campaign = ?1";
+        self.write(sql, &[&self.id, &document(trial)?])
+    }
+
+    fn conditions(&self, conditions: &[String]) -> Result<(), Failure> {
+        self.write(
+            "UPDATE campaign SET conditions = ?2 WHERE id = ?1",
+            &[&self.id, &document(&conditions.to_vec())?],
+        )
+    }
+
+    fn cell(&self, cell: &Cell) -> Result<(), Failure> {
+        // What its procedures found is kept one by one.
+        let head = Cell { measurements: Vec::new(), ..cell.clone() };
+        let sql = "INSERT INTO cell VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET head = ?3";
+        self.write(sql, &[&self.id, &document(&cell.key)?, &document(&head)?])
+    }
+
+    fn dut(&self, facts: &Facts) -> Result<(), Failure> {
+        let sql = "INSERT INTO dut VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET facts = ?3";
+        self.write(sql, &[&self.id, &facts.name, &document(facts)?])
+    }
+
+    fn measurement(&self, key: &Key, measurement: &Measurement) -> Result<(), Failure> {
+        let sql = "INSERT INTO measurement VALUES (?, ?, ?, ?)";
+        let procedure = measurement.found.procedure().name();
+        self.write(sql, &[&self.id, &document(key)?, &procedure, &document(measurement)?])
+    }
+
+    fn failure(&self, why: &str) -> Result<(), Failure> {
+        let sql = "INSERT INTO failure SELECT ?1, coalesce(max(number), 0) + 1, ?2 FROM failure WHERE campaign = ?1";
+        self.write(sql, &[&self.id, &why])
+    }
+}
+
+/// A document as JSON that gives the very same one when it is read. JSON has no infinity and nothing for what is no number.
+pub(super) fn document<T: Serialize + DeserializeOwned + PartialEq>(value: &T) -> Result<String, Failure> {
+    let unfit =
+        |why: String| Failure(format!("a record cannot be kept ({why}): this is a defect of the tester"));
+    let text = serde_json::to_string(value).map_err(|e| unfit(e.to_string()))?;
+    match serde_json::from_str::<T>(&text) {
+        Ok(again) if again == *value => Ok(text),
+        _ => Err(unfit(format!("a figure in it is infinite, or no number: {text:.200}"))),
+    }
+}

@@ -1,0 +1,173 @@
+//! Killed testers, full disks, several testers at once, and files that are something else.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use rusqlite::Connection;
+
+use super::*;
+
+/// In the environment of a process that is to write trials into this file until something ends it.
+const WRITE_TO: &str = "VOLLEY_TEST_WRITE_TO";
+
+/// Writes trials for ever, and says the number of each that is kept.
+fn write_for_ever(path: &str) {
+    let store = Store::open(Path::new(path)).unwrap();
+    let recorder = store.begin(&asked("a")).unwrap();
+    recorder.cell(&cell(key("linux", 64), 1e6)).unwrap();
+    recorder.measurement(&key("linux", 64), &measurement(Procedure::Loads)).unwrap();
+    for n in 1.. {
+        match recorder.trial(&trial(key("linux", 64), n)) {
+            Ok(()) => println!("kept {n}"),
+            Err(e) => {
+                println!("ended: {e}");
+                // What is there can be read on the same disk.
+                println!("there are {}", trials(&store, recorder.id()).len());
+                return;
+            }
+        }
+    }
+}
+
+/// This very test, run anew to write; `around` is what it runs in.
+fn writer(test: &str, path: &Path, around: &[&str]) -> Command {
+    let this = std::env::current_exe().unwrap();
+    let mut words = around.iter().map(std::ffi::OsStr::new).chain([this.as_os_str()]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).args(["--exact", &format!("store::tests::disaster::{test}"), "--nocapture"]);
+    command.env(WRITE_TO, path).stdout(Stdio::piped());
+    command
+}
+
+/// The number in a line "kept 12" or "there are 12".
+fn number(line: &str, of: &str) -> Option<u64> {
+    line.split_once(of)?.1.trim().parse().ok()
+}
+
+fn is_sound(path: &Path) {
+    let sound: String =
+        Connection::open(path).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+}
+
+#[test]
+fn a_killed_tester_leaves_all_that_it_has_kept() {
+    if let Ok(path) = std::env::var(WRITE_TO) {
+        return write_for_ever(&path);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let mut child = writer("a_killed_tester_leaves_all_that_it_has_kept", &path, &[]).spawn().unwrap();
+    let mut kept = 0;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
+        kept = number(&line, "kept ").unwrap_or(kept);
+        if kept == 20 {
+            // Nobody else goes on with what is still measured.
+            let store = Store::existing(&path).unwrap();
+            let why = store.resume(&asked("a")).err().unwrap().to_string();
+            assert!(why.contains("campaign 1 is still being measured by another tester"), "{why}");
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    assert!(kept >= 20, "{kept}");
+    let store = Store::existing(&path).unwrap();
+    let recorder = store.resume(&asked("a")).unwrap().unwrap();
+    let there = trials(&store, recorder.id());
+    // The last one may have been kept and not been said.
+    assert!((kept..=kept + 1).contains(&(there.len() as u64)), "{} of {kept}", there.len());
+    assert!(there.iter().zip(1..).all(|(t, n)| t.outcome.received == n));
+    assert_eq!(recorder.known(&key("linux", 64), Procedure::Loads), Some(measurement(Procedure::Loads)));
+    recorder.trial(&trial(key("linux", 64), 0)).unwrap();
+    is_sound(&path);
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_measured() {
+    if let Ok(path) = std::env::var(WRITE_TO) {
+        return write_for_ever(&path);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mount = format!("mount -t tmpfs -o size=256k full {} && exec \"$@\"", directory.path().display());
+    let mut around = vec!["unshare", "--mount", "--", "sh", "-c", &mount, "sh"];
+    if !rustix::process::geteuid().is_root() {
+        around.splice(1..1, ["--user", "--map-root-user"]);
+    }
+    let path = directory.path().join("store.db");
+    let out = match writer("a_full_disk_keeps_what_was_measured", &path, &around).output() {
+        Ok(out) if String::from_utf8_lossy(&out.stdout).contains("ended") => out,
+        other => return eprintln!("SKIPPED: a_full_disk_keeps_what_was_measured: no small disk: {other:?}"),
+    };
+    let said = String::from_utf8_lossy(&out.stdout);
+    let kept = said.lines().filter_map(|line| number(line, "kept ")).next_back().unwrap();
+    assert!(kept > 20, "{said}");
+    assert_eq!(said.lines().find_map(|line| number(line, "there are ")), Some(kept), "{said}");
+    assert!(said.contains("store.db: the disk is full") && said.contains("--resume"), "{said}");
+}
+
+#[test]
+fn a_store_that_may_not_grow_can_be_gone_on_with_when_it_may() {
+    let (_directory, store) = store();
+    let recorder = store.begin(&asked("a")).unwrap();
+    let grow = |pages: u32| store.connection.execute_batch(&format!("PRAGMA max_page_count = {pages}"));
+    grow(1).unwrap();
+    let (mut kept, mut why) = (0, None);
+    while why.is_none() && kept < 1_000 {
+        match recorder.trial(&trial(key("linux", 64), kept)) {
+            Ok(()) => kept += 1,
+            Err(e) => why = Some(e.to_string()),
+        }
+    }
+    assert!(why.unwrap().contains("store.db: the disk is full. What was measured until now is kept"));
+    assert_eq!(trials(&store, recorder.id()).len() as u64, kept);
+    grow(1 << 20).unwrap();
+    recorder.trial(&trial(key("linux", 64), kept)).unwrap();
+    assert_eq!(trials(&store, recorder.id()).len() as u64, kept + 1);
+}
+
+#[test]
+fn two_testers_write_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let write = |name: &str| {
+        let store = Store::open(&path).unwrap();
+        let recorder = store.begin(&asked(name)).unwrap();
+        (0..30).for_each(|n| recorder.trial(&trial(key(name, 64), n)).unwrap());
+        recorder.id()
+    };
+    std::thread::scope(|s| {
+        let both = ["a", "b"].map(|name| s.spawn(move || (name, write(name))));
+        for (name, id) in both.map(|thread| thread.join().unwrap()) {
+            let own = trials(&Store::existing(&path).unwrap(), id);
+            assert!(own.len() == 30 && own.iter().all(|t| t.key.dut == name), "{name}: {}", own.len());
+        }
+    });
+    is_sound(&path);
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::write(at("text"), "x".repeat(5000)).unwrap();
+    let made = |name: &str, sql: &str| Connection::open(at(name)).unwrap().execute_batch(sql).unwrap();
+    made("other", "CREATE TABLE t (x)");
+    drop(Store::open(&at("later")).unwrap());
+    made("later", "PRAGMA user_version = 99");
+    for (name, why) in [
+        ("text", "text: this is no store of volley bench: name another file"),
+        ("other", "other: this is another program's database: name another file"),
+        (
+            "later",
+            "later: the store is of version 99, and this tester knows those up to 1: use the later one",
+        ),
+        ("no/where", "no/where: the store cannot be opened: look whether its directory exists"),
+    ] {
+        let before = std::fs::read(at(name)).ok();
+        let said = Store::open(&at(name)).err().unwrap().to_string();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(std::fs::read(at(name)).ok(), before, "{name}");
+    }
+    let said = Store::existing(&at("none")).err().unwrap().to_string();
+    assert!(said.contains("none: No such file") && !at("none").exists(), "{said}");
+}

@@ -1,0 +1,206 @@
+mod disaster;
+mod documents;
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::campaign::{
+    Campaign, Cell, DelayRun, DelaysAt, Found, Keeper as _, Key, Measurement, Procedure, Provenance, Results,
+    Trial, Usage, head,
+};
+use crate::dut::Facts;
+use crate::trial::{Outcome, Request};
+
+const ASKED: &str = "name = 'a'\nduts = ['linux', 'volley']\nprocedures = ['throughput', 'loads']\nloads = ['1 %']\n\
+                     [[test]]\ntraffic = 'rfc2544'\nsizes = [64, 512]\n";
+
+/// What a campaign of this name would begin with.
+fn asked(name: &str) -> Results {
+    head(&Campaign::parse(&ASKED.replace("'a'", &format!("'{name}'"))).unwrap())
+}
+
+fn key(dut: &str, size: usize) -> Key {
+    Key { dut: dut.into(), traffic: "rfc2544".into(), size, bidirectional: false }
+}
+
+fn cell(key: Key, tester_fps: f64) -> Cell {
+    Cell { key, tester_fps, link_fps: 1e7, idle: Vec::new(), measurements: Vec::new() }
+}
+
+fn outcome(received: u64) -> Outcome {
+    let request = Request { load_fps: 1e5 / 3.0, duration: Duration::from_millis(100) };
+    Outcome {
+        request,
+        intended: 3333,
+        sent: 3333,
+        received,
+        took: Duration::from_millis(300),
+        invalid: Vec::new(),
+    }
+}
+
+fn trial(key: Key, received: u64) -> Trial {
+    Trial {
+        key,
+        procedure: Procedure::Loads,
+        repetition: 1,
+        at: "2026-01-01T00:00:00.000Z".into(),
+        outcome: outcome(received),
+        flows: Vec::new(),
+        astray: 0,
+        foreign: 0,
+        delays: None,
+        usage: Usage::default(),
+    }
+}
+
+fn measurement(procedure: Procedure) -> Measurement {
+    let run = DelayRun { outcome: outcome(3000), delays: None, usage: Usage::default() };
+    let found = match procedure {
+        Procedure::Loads => {
+            Found::Loads(vec![DelaysAt { name: "1 %".into(), load_fps: 1e5 / 3.0, runs: vec![run] }])
+        }
+        _ => Found::Throughput(Vec::new()),
+    };
+    Measurement { found, limited_by_tester: false, counters: vec![("dropped".into(), "333".into())] }
+}
+
+fn facts(name: &str) -> Facts {
+    Facts { name: name.into(), version: "1".into(), configuration: vec!["up".into()], ..Facts::default() }
+}
+
+fn store() -> (TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(&directory.path().join("store.db")).unwrap();
+    (directory, store)
+}
+
+/// All of a store's trials of a campaign.
+fn trials(store: &Store, id: i64) -> Vec<Trial> {
+    let mut all = Vec::new();
+    let mut each = |text: &str| {
+        all.push(serde_json::from_str(text).unwrap());
+        Ok(())
+    };
+    store.trials(id, &mut each).unwrap();
+    all
+}
+
+#[test]
+fn a_campaign_is_read_as_it_was_written() {
+    let (directory, store) = store();
+    let mut expected = asked("a");
+    let recorder = store.begin(&expected).unwrap();
+    expected.conditions.insert(0, "the links are of string".into());
+    recorder.conditions(&expected.conditions).unwrap();
+    for name in ["linux", "volley"] {
+        recorder.dut(&facts(name)).unwrap();
+        expected.duts.push(facts(name));
+        for size in [64, 512] {
+            let key = key(name, size);
+            recorder.cell(&cell(key.clone(), 1e6 / 3.0)).unwrap();
+            recorder.trial(&trial(key.clone(), size as u64)).unwrap();
+            // In another order than that of the campaign.
+            let both = [Procedure::Throughput, Procedure::Loads].map(measurement);
+            both.iter().rev().for_each(|m| recorder.measurement(&key, m).unwrap());
+            expected.cells.push(Cell { measurements: both.into(), ..cell(key, 1e6 / 3.0) });
+        }
+    }
+    recorder.failure("volley, rfc2544, 64 bytes: broken").unwrap();
+    expected.failures.push("volley, rfc2544, 64 bytes: broken".into());
+    let id = recorder.id();
+    let unfinished = store.results(id).unwrap();
+    assert!(unfinished.conditions[0].contains("not finished"), "{:?}", unfinished.conditions);
+    recorder.finish().unwrap();
+    drop(store);
+    let store = Store::existing(&directory.path().join("store.db")).unwrap();
+    assert_eq!(store.results(id).unwrap(), expected);
+    let sizes: Vec<u64> = trials(&store, id).iter().map(|t| t.outcome.received).collect();
+    assert_eq!(sizes, [64, 512, 64, 512]);
+    // One file, and nothing beside it.
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_was_interrupted_goes_on() {
+    let (_directory, store) = store();
+    let asked_a = asked("a");
+    assert!(store.resume(&asked_a).unwrap().is_none());
+    let recorder = store.begin(&asked_a).unwrap();
+    recorder.cell(&cell(key("linux", 64), 5e5)).unwrap();
+    recorder.measurement(&key("linux", 64), &measurement(Procedure::Loads)).unwrap();
+    recorder.failure("linux, rfc2544, 64 bytes, throughput: no").unwrap();
+    let id = recorder.id();
+    drop(recorder);
+    // One that asks for something else is not it, nor is the later one that does.
+    store.begin(&asked("b")).unwrap();
+    let recorder = store.resume(&asked_a).unwrap().unwrap();
+    assert_eq!((recorder.id(), recorder.known_before()), (id, 1));
+    let known = |dut, procedure| recorder.known(&key(dut, 64), procedure);
+    assert_eq!(known("linux", Procedure::Loads), Some(measurement(Procedure::Loads)));
+    assert_eq!((known("linux", Procedure::Throughput), known("volley", Procedure::Loads)), (None, None));
+    // It is tried again, and the tester has tried itself again.
+    assert_eq!(store.results(id).unwrap().failures, [""; 0]);
+    recorder.cell(&cell(key("linux", 64), 6e5)).unwrap();
+    recorder.finish().unwrap();
+    assert_eq!(store.results(id).unwrap().cells[0].tester_fps, 6e5);
+    assert!(store.resume(&asked_a).unwrap().is_none());
+}
+
+#[test]
+fn what_was_begun_elsewhere_is_not_gone_on_with() {
+    let (_directory, store) = store();
+    let here = asked("a");
+    let facts = vec![("kernel".into(), "2.4".into())];
+    let there = Results { provenance: Provenance { facts, ..here.provenance.clone() }, ..here.clone() };
+    store.begin(&there).unwrap();
+    let why = store.resume(&here).err().unwrap().to_string();
+    assert!(why.contains("begun under other conditions (kernel: 2.4, and "), "{why}");
+    assert!(why.contains("store.db") && why.contains("without --resume"), "{why}");
+}
+
+#[test]
+fn campaigns_are_found_by_number_and_name() {
+    let (_directory, store) = store();
+    let why = |which| store.find(which).unwrap_err().to_string();
+    assert!(why(None).ends_with("the store has no campaign"), "{}", why(None));
+    let ids = ["a", "b", "a"].map(|name| store.begin(&asked(name)).unwrap().id());
+    assert_eq!(store.find(None).unwrap(), ids[2]);
+    assert_eq!(store.find(Some("b")).unwrap(), ids[1]);
+    assert_eq!(store.find(Some("a")).unwrap(), ids[2]);
+    assert_eq!(store.find(Some(&ids[0].to_string())).unwrap(), ids[0]);
+    assert!(why(Some("c")).contains("there is no campaign c: the store has 1 (a), 2 (b), 3 (a)"));
+    assert!(store.results(99).unwrap_err().to_string().contains("there is no campaign 99"));
+    let names: Vec<_> = store.campaigns().unwrap().into_iter().map(|e| e.name).collect();
+    assert_eq!(names, ["a", "b", "a"]);
+}
+
+#[test]
+fn results_are_named_by_file_and_campaign() {
+    let (directory, store) = store();
+    let at = |name: &str| directory.path().join(name);
+    for name in ["a", "b"] {
+        store.begin(&asked(name)).unwrap().finish().unwrap();
+    }
+    std::fs::write(at("results.json"), serde_json::to_string_pretty(&asked("c")).unwrap()).unwrap();
+    let name = |operand: &str| load(&at(operand)).map(|r| r.campaign.name).map_err(|e| e.to_string());
+    assert_eq!(name("store.db").as_deref(), Ok("b"));
+    assert_eq!(name("store.db#1").as_deref(), Ok("a"));
+    assert_eq!(name("store.db#a").as_deref(), Ok("a"));
+    assert_eq!(name("results.json").as_deref(), Ok("c"));
+    // A file may be called so.
+    std::fs::copy(at("results.json"), at("results#2")).unwrap();
+    assert_eq!(name("results#2").as_deref(), Ok("c"));
+    std::fs::write(at("bad.json"), "{\"campaign\": 1}").unwrap();
+    for (operand, why) in [
+        ("store.db#7", "store.db: there is no campaign 7: the store has 1 (a), 2 (b)"),
+        ("results.json#1", "results.json: this is no store"),
+        ("bad.json", "bad.json: these are no results of volley bench"),
+        ("none.json", "none.json: No such file"),
+    ] {
+        let said = name(operand).unwrap_err();
+        assert!(said.contains(why), "{said}");
+    }
+}

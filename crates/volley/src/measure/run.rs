@@ -1,0 +1,117 @@
+//! `volley bench run`: a campaign from its file to its report, kept on the way.
+
+use std::fs::File;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bench::campaign::{self, Campaign};
+use bench::report;
+use bench::store::{Recorder, Store};
+use bench::testbed::{self, lab};
+use bench::trial::Failure;
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::{STORE, json, print};
+
+/// What a program says that was interrupted: 128 and the number of the signal.
+const INTERRUPTED: i32 = 128 + SIGINT;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The campaign; "volley bench init" writes one.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where each trial and each result is kept. It may hold any number of campaigns.
+    #[arg(long, value_name = "FILE", default_value = STORE)]
+    store: PathBuf,
+    /// Go on with the last campaign in the store that asks for the same and was interrupted.
+    #[arg(long)]
+    resume: bool,
+    /// Write the results there as well, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { file, store: path, resume, json: json_to } = arguments;
+    // All that can be wrong with campaign and files is said before anything is touched.
+    let campaign = Campaign::load(file).map_err(|e| Failure(e.to_string()))?;
+    [Some(file), Some(path), json_to.as_ref()].into_iter().flatten().try_for_each(|p| lab::check_path(p))?;
+    let store = Store::open(path)?;
+    let mut out = json_to.as_deref().map(create).transpose()?;
+    // Physical ports are in no namespace of the tester's own.
+    if campaign.testbed.kind != testbed::Kind::Physical && !lab::is_inside() {
+        return Err(lab::enter());
+    }
+    let stop = stop_by_signals()?;
+    let recorder = begin(&store, &campaign, *resume)?;
+    let terminal = std::io::stderr().is_terminal();
+    let ended = campaign::run(&campaign, &recorder, &stop, &|line| match terminal {
+        // What a search does is shown in one line.
+        true => eprint!("\r\x1b[K{line}"),
+        false if line.starts_with(' ') => {}
+        false => eprintln!("{line}"),
+    });
+    if terminal {
+        eprint!("\r\x1b[K");
+    }
+    let stopped = stop.load(Ordering::Relaxed);
+    // What is in the store is what is reported: of the results before an interruption and those after it, and after whatever failure.
+    let kept = match &ended {
+        Ok(_) if !stopped => recorder.finish(),
+        _ => Ok(()),
+    };
+    let results = store.results(recorder.id())?;
+    if let Some(file) = &mut out {
+        write(file, &json(&results)?)?;
+    }
+    print(&report::markdown(&results))?;
+    if stopped {
+        eprintln!(
+            "volley bench: interrupted. What was measured is kept; to go on: volley bench run {} --store {} --resume",
+            file.display(),
+            path.display()
+        );
+        std::process::exit(INTERRUPTED);
+    }
+    ended.and(kept)
+}
+
+/// The first signal ends the campaign after the trial that runs, the second one ends the tester at once.
+fn stop_by_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: what is registered first sees the flag as the signals before have left it.
+        flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(|e| Failure(format!("signals: {e}")))?;
+    }
+    Ok(stop)
+}
+
+fn begin<'a>(store: &'a Store, campaign: &Campaign, resume: bool) -> Result<Recorder<'a>, Failure> {
+    let head = campaign::head(campaign);
+    if resume {
+        if let Some(recorder) = store.resume(&head)? {
+            let (id, known) = (recorder.id(), recorder.known_before());
+            eprintln!("campaign {id} goes on; known already: {known} results");
+            return Ok(recorder);
+        }
+        eprintln!("the store has no campaign that asks for the same and was interrupted: it begins");
+    }
+    store.begin(&head)
+}
+
+type Named<'a> = (&'a Path, File);
+
+fn create(path: &Path) -> Result<Named<'_>, Failure> {
+    File::create(path).map(|file| (path, file)).map_err(|e| Failure(format!("{}: {e}", path.display())))
+}
+
+fn write((path, file): &mut Named<'_>, text: &str) -> Result<(), Failure> {
+    std::io::Write::write_all(file, text.as_bytes()).map_err(|e| Failure(format!("{}: {e}", path.display())))
+}

@@ -1,0 +1,122 @@
+//! What the tester keeps: a campaign that is interrupted, gone on with, reported, and compared with itself.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use testkit::netns::Lab;
+use testkit::router::binary;
+
+/// Two results of three trials each.
+const CAMPAIGN: &str = "name = 'kept'\ntrial-seconds = 1\nrepetitions = 3\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
+                        loads = ['5 kfps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 256]\n";
+
+/// `volley bench` in a directory; in a process group of its own, as a shell would have it.
+fn bench(directory: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("bench").args(words).current_dir(directory).process_group(0);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Its code and what it printed, once it has ended.
+fn ended(mut command: Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (status.code(), text(&stdout), text(&stderr))
+}
+
+fn loads(trials: &str) -> Vec<Value> {
+    let all = trials.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    all.filter(|trial| trial["procedure"] == "loads").collect()
+}
+
+#[test]
+fn what_was_interrupted_is_kept_and_gone_on_with() {
+    // The tester makes namespaces of its own; this only says whether that is allowed here.
+    let Some(lab) = Lab::new() else { return };
+    std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
+    let run = |words: &[&str]| bench(lab.dir(), &[&["run", "campaign.toml"], words].concat());
+
+    // Ctrl-C on a terminal, in the middle of the second result: all of the group hear it.
+    let mut child = run(&[]).spawn().expect("the binary runs");
+    let mut said = String::new();
+    for line in BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+        if line.starts_with("2/2") {
+            let begun = (0..500).any(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                loads(&ended(bench(lab.dir(), &["trials"])).1).iter().any(|t| t["key"]["size"] == 256)
+            });
+            assert!(begun, "no trial with 256 bytes is kept");
+            // The next one runs by then.
+            std::thread::sleep(Duration::from_millis(400));
+            kill_process_group(Pid::from_child(&child), Signal::INT).expect("it runs");
+        }
+        said += &(line + "\n");
+    }
+    let mut report = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut report).expect("text");
+    assert_eq!(child.wait().expect("it ended").code(), Some(130), "{said}");
+    let how = "to go on: volley bench run campaign.toml --store volley-bench.db --resume";
+    assert!(said.contains(how), "{said}");
+    assert!(report.contains("The campaign is not finished"), "{report}");
+    let (code, trials, said) = ended(bench(lab.dir(), &["trials"]));
+    let before = loads(&trials);
+    assert!(code == Some(0) && before.len() > 3, "{} trials: {said}", before.len());
+    // The router did not hear it: what was sent in the last trial came back.
+    let last = &before[before.len() - 1]["outcome"];
+    let frames = |what: &str| last[what].as_u64().unwrap_or_default();
+    assert!(frames("received") * 10 > frames("sent") * 9, "{last}");
+
+    let (code, report, said) = ended(run(&["--resume", "--json", "results.json"]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("campaign 1 goes on; known already: 1 results"), "{said}");
+    assert!(!report.contains("not finished"), "{report}");
+    let (_, trials, _) = ended(bench(lab.dir(), &["trials", "volley-bench.db#kept"]));
+    let after = loads(&trials);
+    // What was known was not measured again.
+    let first = |trials: &[Value]| trials.iter().filter(|t| t["key"]["size"] == 64).count();
+    assert_eq!(first(&after), first(&before));
+    assert!(after.starts_with(&before) && after.len() >= 6, "{} trials", after.len());
+
+    // The report of the store is the one that was printed, and the results are the same as JSON.
+    assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
+    let json = std::fs::read_to_string(lab.dir().join("results.json")).expect("results");
+    assert_eq!(ended(bench(lab.dir(), &["report", "volley-bench.db#1", "--json"])).1, json);
+    let results: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (&results["cells"].as_array().map(Vec::len), &results["failures"]),
+        (&Some(2), &Value::Array(vec![]))
+    );
+    let facts = results["provenance"]["facts"].as_array().expect("facts");
+    assert!(facts.iter().any(|fact| fact[0] == "kernel"), "{facts:?}");
+
+    // Nothing is worse than itself, and who is finished is not gone on with.
+    let (code, text, said) = ended(bench(lab.dir(), &["compare", "volley-bench.db", "results.json"]));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!text.contains("Other conditions") && !text.contains("**worse**"), "{text}");
+    for figure in ["| 64 | median delay at 5 kfps |", "| 256 | loss at 5 kfps |"] {
+        assert!(text.contains(figure), "{figure}: {text}");
+    }
+    let (code, _, said) = ended(bench(lab.dir(), &["compare", "volley-bench.db#9", "results.json"]));
+    assert!(code == Some(2) && said.contains("there is no campaign 9: the store has 1 (kept)"), "{said}");
+}
+
+#[test]
+fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
+    let Some(lab) = Lab::new() else { return };
+    std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
+    for (store, why) in [
+        ("campaign.toml", "campaign.toml: this is no store of volley bench: name another file"),
+        ("none/x.db", "none/x.db: the store cannot be opened: look whether its directory exists"),
+        ("/run/x.db", "/run/x.db: the tester has a /run of its own"),
+    ] {
+        let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--store", store]));
+        assert!(code == Some(1) && report.is_empty() && said.contains(why), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), CAMPAIGN);
+}
