@@ -302,15 +302,18 @@ fn ports_cabled_to_another_machine() {
         "{}",
         refused.stderr
     );
-    t.run("ip route add default via 192.0.2.2");
+    t.run("ip route add default via 192.0.2.2 dev e2");
     let refused = bench().finish(LONG);
     assert!(refused.stderr.contains("e2: a default route leaves by this port"), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
 
     // A tester that is killed leaves the router as it was.
-    let killed = bench();
-    until("the router is set up", LONG, || addresses().contains("198.19.0.1"));
+    let mut killed = bench();
+    until("the router is set up", LONG, || {
+        assert!(killed.running(), "{}", killed.stdout());
+        addresses().contains("198.19.0.1")
+    });
     drop(killed);
     until("the router is as it was", LONG, || addresses().is_empty());
 
