@@ -20,6 +20,7 @@ want iperf3 iperf3
 want ethtool ethtool
 want nft nftables
 want python3 python3
+want snmpd snmpd
 want dpdk-testpmd "dpdk-dev librte-net-memif23"
 rust_missing=no
 command -v cargo >/dev/null 2>&1 || rust_missing=yes

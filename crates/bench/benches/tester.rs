@@ -3,15 +3,19 @@
 //! `cargo bench -p bench --bench tester` prints a table and writes `target/bench/tester.json`, one object a line. It bounds what the
 //! tester can measure. Sending is to make the frames, mark them, and put them into the cable; receiving is to get them, account for
 //! them, and free their buffers. Both on one pinned thread, in bursts as a trial has them; figures are medians over repetitions.
+//! `delay-error-*` is how much longer than a simulated router's the delay of the median frame is that the tester finds.
 
 use std::error::Error;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use bench::cable::cable;
+use bench::engine::accuracy::delay_error_ns;
 use bench::engine::receiver::{Account, Receiver};
 use bench::engine::run::BURST;
 use bench::engine::sender::{Mode, Sender};
+use bench::trial::Request;
 use buf::{Frame, Pool};
 use drivers::pktgen::{self, Field, Template};
 use infra::clock::{self, Clock, tsc};
@@ -101,21 +105,34 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("stamped-ip6-84", Mode::Stamped, udp(true, 84), 60.0),
         ("stamped-1518", Mode::Stamped, udp(false, 1518), f64::INFINITY),
     ];
+    let mut tell = |name: &str, unit: &str, mut samples: Vec<f64>, target: f64| {
+        samples.sort_by(f64::total_cmp);
+        let (median, min, max) = (samples[samples.len() / 2], samples[0], samples[samples.len() - 1]);
+        let verdict = if median <= target { "ok" } else { "MISSED" };
+        println!("{name:<22} {median:>8.1} {min:>8.1} {max:>8.1} {target:>8.1}  {verdict}");
+        writeln!(
+            file,
+            "{{\"bench\": \"{name}\", \"unit\": \"{unit}\", \"median\": {median:.2}, \"min\": {min:.2}, \"max\": {max:.2}, \
+             \"samples\": {}}}",
+            samples.len()
+        )
+    };
     for case in &cases {
         let (name, _, _, target) = case;
-        for (what, mut clocks) in ["send", "receive"].into_iter().zip(run(case)?) {
-            clocks.sort_by(f64::total_cmp);
-            let (median, min, max) = (clocks[clocks.len() / 2], clocks[0], clocks[clocks.len() - 1]);
-            let verdict = if median <= *target { "ok" } else { "MISSED" };
-            let name = format!("{name}-{what}");
-            println!("{name:<22} {median:>8.1} {min:>8.1} {max:>8.1} {target:>8.1}  {verdict}");
-            writeln!(
-                file,
-                "{{\"bench\": \"{name}\", \"unit\": \"clocks/frame\", \"median\": {median:.2}, \"min\": {min:.2}, \"max\": {max:.2}, \
-                 \"samples\": {}}}",
-                clocks.len()
-            )?;
+        for (what, clocks) in ["send", "receive"].into_iter().zip(run(case)?) {
+            tell(&format!("{name}-{what}"), "clocks/frame", clocks, *target)?;
         }
     }
+    println!("\n{:<22} {:>8} {:>8} {:>8} {:>8}  nanoseconds", "", "median", "min", "max", "target");
+    for (name, kfps) in [("delay-error-10k", 10.0), ("delay-error-100k", 100.0), ("delay-error-1m", 1000.0)] {
+        tell(name, "ns", delay_errors(kfps * 1e3)?, 1000.0)?;
+    }
     Ok(())
+}
+
+/// [`delay_error_ns`], trial by trial.
+fn delay_errors(load_fps: f64) -> Result<Vec<f64>, Box<dyn Error>> {
+    let pool = Pool::new(8192)?;
+    let request = Request { load_fps, duration: Duration::from_millis(200) };
+    Ok((0..REPETITIONS).map(|_| delay_error_ns(&pool, request)).collect::<Result<_, _>>()?)
 }

@@ -8,6 +8,7 @@
 pub mod cable;
 pub mod campaign;
 pub mod dut;
+pub mod energy;
 pub mod engine;
 pub mod host;
 pub mod model;

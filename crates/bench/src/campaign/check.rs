@@ -53,6 +53,11 @@ impl Campaign {
             };
             return Err(Fault(format!("procedures: {name:?} {why}")));
         }
+        if !self.goals.is_empty() && !self.procedures.contains(&Procedure::NdrPdr) {
+            return Err(Fault("goal: the procedure \"ndr-pdr\" is not among the procedures".into()));
+        }
+        let goals = self.goals.iter().try_for_each(|goal| goal.check());
+        goals.map_err(|e| Fault(format!("goal: {e}")))?;
         if !self.loads.is_empty() && !self.procedures.contains(&Procedure::Loads) {
             return Err(Fault("loads: the procedure \"loads\" is not among the procedures".into()));
         }
@@ -137,6 +142,13 @@ mod tests {
             ("name = 'a'\n", with("procedures = ['loads']"), "needs loads"),
             ("name = 'a'\n", with("loads = ['10 %']"), "is not among the procedures"),
             ("name = 'a'\n", with("procedures = ['loads']\nloads = ['10 m']"), "line 3"),
+            ("[[test]]", "[[goal]]\nname = 'x'\n[[test]]".into(), "\"ndr-pdr\" is not among"),
+            (
+                "[[test]]",
+                "procedures = ['ndr-pdr']\n[[goal]]\nname = 'x'\nwidth = 2\n[[test]]".into(),
+                "goal: width must be from",
+            ),
+            ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
             ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
             ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
             ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),

@@ -2,6 +2,7 @@
 
 mod case;
 mod check;
+mod goal;
 mod keeper;
 mod load;
 mod procedure;
@@ -10,6 +11,7 @@ mod provenance;
 mod recorded;
 mod results;
 mod run;
+mod seconds;
 mod trial;
 
 use std::fmt;
@@ -18,6 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use goal::GoalSpec;
 pub use keeper::{Keeper, Nothing};
 pub use load::Load;
 pub use procedure::Procedure;
@@ -27,6 +30,7 @@ pub use results::{
     median_throughput, throughputs,
 };
 pub use run::run;
+pub use seconds::{Seconds, WaitsSpec};
 pub use trial::{Flow, Trial};
 
 use crate::dut;
@@ -49,6 +53,9 @@ pub struct Campaign {
     /// Repetitions of each measurement, in place of the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
+    /// What a trial waits for, in place of the profile's.
+    #[serde(default)]
+    pub waits: WaitsSpec,
     /// What is measured, in this order.
     #[serde(default = "usual")]
     pub procedures: Vec<Procedure>,
@@ -61,6 +68,9 @@ pub struct Campaign {
     /// The load of a soak, and its times.
     #[serde(default)]
     pub soak: Soak,
+    /// What the procedure `ndr-pdr` searches, in place of the profile's goals.
+    #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<GoalSpec>,
     /// The routers, one after the other on the same testbed.
     pub duts: Vec<dut::Spec>,
     /// What they are between.
@@ -197,11 +207,15 @@ impl Campaign {
             Times::Quick => Profile::quick(),
             Times::Strict => Profile::strict(),
         };
+        profile.waits = self.waits.over(profile.waits);
         if let Some(seconds) = self.trial_seconds {
             profile.duration = Duration::from_secs_f64(seconds);
             profile.latency.duration = profile.duration;
             profile.variation = profile.duration;
             profile.goals.iter_mut().for_each(|goal| *goal = goal.scaled(profile.duration));
+        }
+        if !self.goals.is_empty() {
+            profile.goals = self.goals.iter().map(GoalSpec::goal).collect();
         }
         if let Some(n) = self.repetitions {
             (profile.repetitions, profile.latency.repetitions) = (n, n);

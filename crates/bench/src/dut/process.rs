@@ -99,11 +99,8 @@ impl Running {
 
     /// Processor time that it used so far, in seconds.
     pub fn cpu_seconds(&self) -> Option<f64> {
-        // Behind the name, which ends with the last bracket: state is field 3, user and system time are 14 and 15 (proc(5)).
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        let rest: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks: u64 = rest.get(11..13)?.iter().filter_map(|t| t.parse::<u64>().ok()).sum();
-        Some(self.before + ticks as f64 / crate::host::TICKS)
+        Some(self.before + crate::host::Task::parse(&stat)?.seconds())
     }
 
     fn end(&mut self) {

@@ -1,5 +1,6 @@
 //! What runs a trial: senders that keep a schedule, receivers that account for every frame.
 
+pub mod accuracy;
 pub mod host;
 pub mod receiver;
 pub mod run;

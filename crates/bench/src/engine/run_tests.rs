@@ -8,6 +8,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::cable::cable;
+use crate::sim::{Delay, Path, link};
 use crate::stats::latency::Ranked as _;
 
 /// Nothing that a busy machine does makes a trial invalid.
@@ -238,12 +239,42 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     Ok(())
 }
 
+/// What a simulated router does to frames in real time is found, frame by frame.
+#[test]
+fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(8192)?;
+    let delay_ns = 300_000;
+    let path = Path::new(5)
+        .loss(0.01)
+        .duplication(0.02)
+        .reordering(0.03, 400_000)
+        .delay(Delay::Jittered(delay_ns, delay_ns + 100_000));
+    let (tx, rx, watched) = link(path);
+    let flows = forth(flow(vec![udp4(64)], Mode::Stamped));
+    let (outcome, report) = engine(ends(tx, rx), flows, &pool).run(request(20_000.0, 250))?;
+    let (truth, flow) = (watched.truth(), &report.directions[0][0]);
+    assert_eq!((truth.sent, outcome.sent), (5_000, 5_000));
+    assert!(truth.lost > 10 && truth.duplicated > 10 && truth.held_back > 10, "{truth:?}");
+    let Tally { received, duplicated, reordered, over } = flow.tally;
+    assert_eq!((outcome.lost(), received), (truth.lost, 5_000 - truth.lost));
+    assert_eq!((duplicated, over), (truth.duplicated, 0));
+    assert_eq!(reordered, watched.reordered());
+    // A busy machine makes the tester see frames late, never early.
+    let figures = flow.delays.figures()?;
+    assert!(
+        figures.minimum_ns >= truth.min_delay_ns && figures.maximum_ns >= truth.max_delay_ns,
+        "{figures:?} {truth:?}"
+    );
+    assert!(figures.mean_ns >= truth.delay_sum_ns as f64 / received as f64, "{figures:?} {truth:?}");
+    Ok(())
+}
+
 #[test]
 fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(4096);
     // Frames 1000 to 1999 are those of the second step.
-    let treat = |n| if n >= 1_500 && n < 1_600 { Fate::Drop } else { Fate::Pass };
+    let treat = |n| if (1_500..1_600).contains(&n) { Fate::Drop } else { Fate::Pass };
     let link = Box::new(Link { out: tx, treat, n: 0, late: None });
     let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
     let steps = engine.run_steps(&[request(20_000.0, 50), request(10_000.0, 100)])?;

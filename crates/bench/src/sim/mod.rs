@@ -2,9 +2,10 @@
 //!
 //! A [`Router`] answers whole trials by arithmetic, so that a search of hundreds of hours takes microseconds; a
 //! [`Path`] passes frame after frame, and keeps the truth about what it did to them. Both are seeded: a run can be
-//! repeated.
+//! repeated. A [`link()`] passes real frames through a path, in real time.
 
 mod delay;
+mod link;
 mod path;
 mod random;
 mod router;
@@ -12,6 +13,7 @@ mod router;
 mod tests;
 
 pub use delay::Delay;
+pub use link::{Watched, link};
 pub use path::{Arrival, Frames, Path, Truth, reordered};
 pub use random::Random;
 pub use router::Router;

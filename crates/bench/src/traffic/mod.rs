@@ -3,10 +3,12 @@
 mod build;
 mod builtin;
 mod describe;
+mod routes;
 
 pub use build::{Ends, Fault};
 pub use builtin::{BUILTIN, builtin};
 pub use describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traffic, Vary};
+pub use routes::{MOST as MOST_NETWORKS, networks};
 
 #[cfg(test)]
 mod tests;

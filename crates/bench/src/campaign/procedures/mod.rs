@@ -5,7 +5,7 @@ mod outage;
 mod searches;
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Campaign;
 use super::procedure::Procedure;
@@ -19,6 +19,8 @@ use crate::trial::{Failure, Measure as _, Request};
 pub(super) const LEAST: f64 = 1_000.0;
 /// How long a trial of the warming lasts.
 const WARM_UP: Duration = Duration::from_millis(300);
+/// How long a router may take until it forwards all of that.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Of what the tester itself can do, so much is the router's for sure.
 const OURS: f64 = 0.9;
 
@@ -81,15 +83,13 @@ impl Bench<'_> {
         let trials = self.valid.inner_mut();
         trials.procedure = Procedure::WarmUp;
         let request = Request { load_fps: LEAST, duration: WARM_UP };
-        let mut received = 0;
-        for _ in 0..5 {
-            let outcome = trials.measure(request)?;
-            received = outcome.received;
-            if outcome.lost() == 0 {
-                break;
-            }
+        // A router that has just started may still be asking whether its addresses are its own (RFC 4862 section 5.4).
+        let until = Instant::now() + PATIENCE;
+        let mut outcome = trials.measure(request)?;
+        while outcome.lost() > 0 && Instant::now() < until {
+            outcome = trials.measure(request)?;
         }
-        if received == 0 {
+        if outcome.received == 0 {
             let counters = trials.dut.map(|dut| dut.counters()).unwrap_or_default();
             let said: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
             return Err(Failure(format!("the router forwards nothing; it says: {}", said.join("; "))));

@@ -1,0 +1,243 @@
+//! Meters that are programs: whatever prints joules or watts, and `ipmitool` for the board's own measurement.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::Fault;
+use super::counter::{Counters, Unit};
+use super::power::Power;
+
+/// How long a program may take for a reading.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than a router draws, in watts.
+const MOST_WATTS: f64 = 100_000.0;
+/// More is no reading.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// What a program prints when it runs to its end within `limit`, itself and all that it started.
+fn output(mut command: Command, limit: Duration) -> Result<String, Fault> {
+    let shown = format!("{command:?}");
+    let failed = |why: &dyn std::fmt::Display| Fault(format!("{shown}: {why}"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(|e| failed(&e))?;
+    let (sender, receiver) = channel();
+    if let Some(stdout) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let read = stdout.take(MOST_BYTES).read_to_string(&mut text);
+            // Nobody waits any more when it took too long.
+            let _ = sender.send(read.map(|_| text));
+        });
+    }
+    let end = Instant::now() + limit;
+    let text = receiver.recv_timeout(limit);
+    let status = loop {
+        match child.try_wait() {
+            Ok(None) if text.is_ok() && Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) | Err(_) => break None,
+            Ok(status) => break status,
+        }
+    };
+    let (Ok(text), Some(status)) = (text, status) else {
+        // The group has the number of its first process, which is still ours, or has one that holds the pipe.
+        if let Some(group) = Pid::from_raw(child.id() as i32) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = child.wait();
+        return Err(failed(&format!("it took more than {limit:?}")));
+    };
+    if !status.success() {
+        return Err(failed(&format!("it ended with {status}")));
+    }
+    text.map_err(|e| failed(&e))
+}
+
+/// A shell command that prints one figure.
+pub(super) struct Shell {
+    line: String,
+    /// The figure is joules so far.
+    units: [Unit; 1],
+}
+
+impl Shell {
+    /// Runs it once, to see that it works and how fine its figure is.
+    ///
+    /// # Errors
+    /// When it prints no figure.
+    pub fn open(line: &str) -> Result<Shell, Fault> {
+        let text = Shell::ask(line)?;
+        figure(line, &text)?;
+        // As fine as it is printed: 12.50 has steps of 0.01.
+        let places = text.trim().split_once('.').map_or(0, |(_, behind)| behind.len());
+        let step = 10f64.powi(-(places.min(6) as i32));
+        let unit = Unit { name: "command".into(), joules: 1e-6, step, values: 1 << 64, counted: true };
+        Ok(Shell { line: line.into(), units: [unit] })
+    }
+
+    fn ask(line: &str) -> Result<String, Fault> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", line]);
+        output(command, PATIENCE)
+    }
+}
+
+/// The one figure that was printed: 0 at least.
+fn figure(line: &str, text: &str) -> Result<f64, Fault> {
+    let value = text.trim().parse().ok().filter(|v: &f64| (0.0..=1e12).contains(v));
+    let shown: String = text.trim().chars().take(60).collect();
+    value.ok_or_else(|| {
+        Fault(format!("command {line:?}: it printed {shown:?}, and should one figure from 0 to 1e12"))
+    })
+}
+
+impl Counters for Shell {
+    fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn read(&mut self) -> Result<Vec<u64>, Fault> {
+        let joules = figure(&self.line, &Shell::ask(&self.line)?)?;
+        Ok(vec![(joules * 1e6).round() as u64])
+    }
+
+    fn most_watts(&self) -> f64 {
+        MOST_WATTS
+    }
+}
+
+impl Power for Shell {
+    fn watts(&mut self) -> Result<f64, Fault> {
+        figure(&self.line, &Shell::ask(&self.line)?)
+    }
+
+    fn step(&self) -> f64 {
+        self.units[0].step
+    }
+}
+
+/// The power that a board's controller measures (DCMI 1.5, section 6.6.1, "Get Power Reading"), by `ipmitool`.
+pub(super) struct Ipmi {
+    arguments: Vec<String>,
+}
+
+impl Ipmi {
+    /// With arguments of `ipmitool` that say which controller: none for the machine's own.
+    ///
+    /// # Errors
+    /// When there is no reading.
+    pub fn open(arguments: &[String]) -> Result<Ipmi, Fault> {
+        let mut ipmi = Ipmi { arguments: arguments.to_vec() };
+        ipmi.watts()
+            .map_err(|f| Fault(format!("ipmi: {f}; it needs ipmitool, and root for the machine's own")))?;
+        Ok(ipmi)
+    }
+}
+
+/// From `Instantaneous power reading:   220 Watts`, when it says too that it measures.
+fn dcmi(text: &str) -> Option<f64> {
+    let after = |label: &str| text.lines().find_map(|l| l.trim().strip_prefix(label)).map(str::trim);
+    if after("Power reading state is:").is_some_and(|state| state != "activated") {
+        return None;
+    }
+    after("Instantaneous power reading:")?.strip_suffix("Watts")?.trim().parse().ok()
+}
+
+impl Power for Ipmi {
+    fn watts(&mut self) -> Result<f64, Fault> {
+        let mut command = Command::new("ipmitool");
+        command.args(&self.arguments).args(["dcmi", "power", "reading"]);
+        // Its arguments may have a password in them: they are not shown.
+        let text = output(command, PATIENCE)
+            .map_err(|_| Fault("ipmitool dcmi power reading: it did not work".into()))?;
+        dcmi(&text).ok_or_else(|| Fault("ipmitool dcmi power reading: it printed no power".into()))
+    }
+
+    fn step(&self) -> f64 {
+        1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::counter::Counting;
+    use crate::energy::power::Powered;
+    use crate::energy::{Meter, Reading, Resolution};
+
+    #[test]
+    fn a_real_shell_counts_joules() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("joules");
+        std::fs::write(&file, "1000.50\n").unwrap();
+        let shell = Shell::open(&format!("cat {}", file.display())).unwrap();
+        let mut meter = Counting::new("command".into(), shell);
+        meter.begin().unwrap();
+        std::fs::write(&file, "1360.75\n").unwrap();
+        let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
+        assert!((energy.joules - 360.25).abs() < 1e-6, "{energy:?}");
+        assert_eq!(energy.resolution, Resolution::Joules(0.01));
+        // A counter that was set back has no reading.
+        meter.begin().unwrap();
+        std::fs::write(&file, "0\n").unwrap();
+        assert!(meter.end().is_err_and(|f| f.to_string().contains("set back")));
+    }
+
+    #[test]
+    fn a_real_shell_says_watts_that_are_integrated() {
+        let mut meter = Powered::new("w".into(), Shell::open("echo 150").unwrap(), Duration::from_millis(20));
+        meter.begin().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
+        assert!((energy.joules - 150.0 * energy.seconds).abs() < 1e-6 && energy.readings >= 2, "{energy:?}");
+        assert_eq!(energy.resolution, Resolution::Watts(1.0));
+    }
+
+    #[test]
+    fn what_is_no_figure_is_refused() {
+        for (line, why) in [
+            ("echo much", "it printed \"much\""),
+            ("echo 1 2", "one figure"),
+            ("echo -1", "one figure"),
+            ("echo NaN", "one figure"),
+            ("true", "it printed \"\""),
+            ("echo 5; exit 3", "exit status: 3"),
+        ] {
+            let said = Shell::open(line).map_or_else(|f| f.to_string(), |_| "nothing".into());
+            assert!(said.contains(why), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn who_takes_too_long_is_ended_with_all_that_it_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("sleep 1000 & echo $! > {}; wait", pid.display())]);
+        let said = output(command, Duration::from_millis(500)).map_err(|f| f.to_string());
+        assert!(said.is_err_and(|s| s.contains("more than 500ms")));
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let ended = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            stat.map_or(true, |s| s.contains(") Z "))
+        };
+        let end = Instant::now() + Duration::from_secs(10);
+        while !ended() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(ended(), "{pid} still runs");
+    }
+
+    #[test]
+    fn the_power_is_found_in_what_ipmitool_prints() {
+        let text = "\n    Instantaneous power reading:                   220 Watts\n    Minimum during sampling period:  \
+                    18 Watts\n    Power reading state is:                   activated\n";
+        assert_eq!(dcmi(text), Some(220.0));
+        assert_eq!(dcmi(&text.replace("activated", "deactivated")), None);
+        assert_eq!(dcmi("DCMI request failed"), None);
+    }
+}

@@ -1,0 +1,256 @@
+//! Processor time: of each core, of each thread of the router, of a control group. It is no energy.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fault, Kind, Meter, Reading, Resolution, not_begun};
+use crate::host::{TICKS, Task, Times};
+
+/// Processor time between two readings, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CpuReading {
+    /// Seconds from the first reading to the last.
+    pub seconds: f64,
+    /// Seconds of processors in that time: a second of two busy ones is two.
+    pub total: f64,
+    /// Whose time the total is.
+    pub whose: Whose,
+    /// The cores, whoever ran there.
+    pub cores: Vec<CoreTime>,
+    /// The router's threads that lived at the end. Those that ended before are in the total only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadTime>,
+    /// The control group's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<GroupTime>,
+}
+
+/// Whose time a total is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// All work of the cores that are listed, whoever did it.
+    Cores,
+    /// The router's processes. What the kernel does for them in interrupts is not in it.
+    Processes,
+    /// The control group.
+    Cgroup,
+}
+
+/// Time of one core, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CoreTime {
+    /// Its number.
+    pub core: usize,
+    /// Programs.
+    pub user: f64,
+    /// The kernel for programs.
+    pub system: f64,
+    /// Interrupts.
+    pub irq: f64,
+    /// What interrupts left for later: the kernel's forwarding.
+    pub softirq: f64,
+    /// Wanted, and given to others by the host.
+    pub steal: f64,
+}
+
+/// Time of one thread, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ThreadTime {
+    /// Its number in the system.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// For itself.
+    pub user: f64,
+    /// The kernel for it.
+    pub system: f64,
+}
+
+/// Time of a control group (cgroups v2, `cpu.stat`), in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GroupTime {
+    /// In all.
+    pub total: f64,
+    /// Programs.
+    pub user: f64,
+    /// The kernel for them.
+    pub system: f64,
+}
+
+/// The meter of processor time.
+pub(super) struct Cpu {
+    proc: PathBuf,
+    cores: Option<Vec<usize>>,
+    processes: Vec<u32>,
+    cgroup: Option<PathBuf>,
+    before: Option<Snapshot>,
+}
+
+/// A number that may be used again, and when its owner started.
+type Id = (u32, u64);
+
+/// All counts at a time.
+struct Snapshot {
+    at: Instant,
+    cores: BTreeMap<usize, Times>,
+    processes: BTreeMap<Id, Task>,
+    threads: BTreeMap<Id, Task>,
+    cgroup: Option<[u64; 3]>,
+}
+
+impl Cpu {
+    /// Of these cores (all where `None`), these processes, and the directory of this control group.
+    ///
+    /// # Errors
+    /// When one of them is not there.
+    pub fn open(cores: Option<&[usize]>, processes: &[u32], cgroup: Option<&Path>) -> Result<Cpu, Fault> {
+        let (cores, cgroup) = (cores.map(<[usize]>::to_vec), cgroup.map(Path::to_path_buf));
+        let cpu = Cpu { proc: "/proc".into(), cores, processes: processes.to_vec(), cgroup, before: None };
+        cpu.snapshot()?;
+        Ok(cpu)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Fault> {
+        let at = Instant::now();
+        let stat = self.proc.join("stat");
+        let mut cores = Times::cores(&text(&stat)?).ok_or_else(|| strange(&stat))?;
+        if let Some(wanted) = &self.cores {
+            if let Some(missing) = wanted.iter().find(|n| !cores.contains_key(n)) {
+                return Err(Fault(format!("cpu: cores: there is no core {missing} online")));
+            }
+            cores.retain(|n, _| wanted.contains(n));
+        }
+        let (mut processes, mut threads) = (BTreeMap::new(), BTreeMap::new());
+        for &pid in &self.processes {
+            let dir = self.proc.join(pid.to_string());
+            let task = task(&dir.join("stat"))?;
+            processes.insert((pid, task.started), task);
+            let all = dir.join("task");
+            let entries = fs::read_dir(&all).map_err(|e| Fault(format!("cpu: {}: {e}", all.display())))?;
+            for entry in entries.flatten() {
+                // A thread may end between the list and its own file.
+                let id = entry.file_name().to_str().and_then(|n| n.parse().ok());
+                if let (Some(id), Ok(task)) = (id, task_of(&entry.path())) {
+                    threads.insert((id, task.started), task);
+                }
+            }
+        }
+        let cgroup = self.cgroup.as_deref().map(group).transpose()?;
+        Ok(Snapshot { at, cores, processes, threads, cgroup })
+    }
+
+    fn whose(&self) -> Whose {
+        match (&self.cgroup, self.processes.is_empty()) {
+            (Some(_), _) => Whose::Cgroup,
+            (None, false) => Whose::Processes,
+            (None, true) => Whose::Cores,
+        }
+    }
+}
+
+fn text(file: &Path) -> Result<String, Fault> {
+    fs::read_to_string(file).map_err(|e| Fault(format!("cpu: {}: {e}", file.display())))
+}
+
+fn strange(file: &Path) -> Fault {
+    Fault(format!("cpu: {}: it is not as proc(5) has it", file.display()))
+}
+
+fn task(file: &Path) -> Result<Task, Fault> {
+    Task::parse(&text(file)?).ok_or_else(|| strange(file))
+}
+
+fn task_of(dir: &Path) -> Result<Task, Fault> {
+    task(&dir.join("stat"))
+}
+
+/// Microseconds of a control group: in all, user and system (Linux, Documentation/admin-guide/cgroup-v2.rst).
+fn group(dir: &Path) -> Result<[u64; 3], Fault> {
+    let file = dir.join("cpu.stat");
+    let text = text(&file)?;
+    let find = |key: &str| {
+        let value = text.lines().filter_map(|l| l.split_once(' ')).find(|(k, _)| *k == key);
+        let value = value.and_then(|(_, v)| v.trim().parse().ok());
+        value.ok_or_else(|| {
+            Fault(format!("cpu: {}: no {key}: it needs a group of cgroups v2", file.display()))
+        })
+    };
+    Ok([find("usage_usec")?, find("user_usec")?, find("system_usec")?])
+}
+
+/// Seconds between two counts of ticks.
+fn seconds(before: u64, now: u64) -> f64 {
+    now.saturating_sub(before) as f64 / TICKS
+}
+
+impl Meter for Cpu {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::CpuTime
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Seconds(if self.cgroup.is_some() { 1e-6 } else { 1.0 / TICKS })
+    }
+
+    fn begin(&mut self) -> Result<(), Fault> {
+        self.before = None;
+        self.before = Some(self.snapshot()?);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Reading, Fault> {
+        let before = self.before.take().ok_or_else(not_begun)?;
+        let now = self.snapshot()?;
+        let mut cores = Vec::new();
+        for (&core, times) in &before.cores {
+            let later = now.cores.get(&core);
+            let later = later.ok_or_else(|| Fault(format!("cpu: core {core} went offline")))?;
+            let t = later.since(*times);
+            let [user, system, irq, softirq, steal] =
+                [t.user, t.system, t.irq, t.softirq, t.stolen].map(|t| t as f64 / TICKS);
+            cores.push(CoreTime { core, user, system, irq, softirq, steal });
+        }
+        let mut processes = 0.0;
+        for (id, task) in &before.processes {
+            let later = now.processes.get(id);
+            let later = later.ok_or_else(|| Fault(format!("cpu: process {} ({}) ended", id.0, task.name)))?;
+            processes += seconds(task.user, later.user) + seconds(task.system, later.system);
+        }
+        let thread = |(id, task): (&Id, &Task)| {
+            // What was not there before began at 0.
+            let (user, system) = before.threads.get(id).map_or((0, 0), |t| (t.user, t.system));
+            let (user, system) = (seconds(user, task.user), seconds(system, task.system));
+            ThreadTime { id: id.0, name: task.name.clone(), user, system }
+        };
+        let cgroup = before.cgroup.zip(now.cgroup).map(|(before, now)| {
+            let of = |n: usize| now[n].saturating_sub(before[n]) as f64 / 1e6;
+            GroupTime { total: of(0), user: of(1), system: of(2) }
+        });
+        let whose = self.whose();
+        let total = match (whose, cgroup) {
+            (Whose::Cgroup, Some(group)) => group.total,
+            (Whose::Processes, _) => processes,
+            _ => cores.iter().map(|c| c.user + c.system + c.irq + c.softirq).sum(),
+        };
+        let threads = now.threads.iter().map(thread).collect();
+        let seconds = (now.at - before.at).as_secs_f64();
+        Ok(Reading::CpuTime(CpuReading { seconds, total, whose, cores, threads, cgroup }))
+    }
+}
+
+#[cfg(test)]
+#[path = "cpu_tests.rs"]
+mod tests;

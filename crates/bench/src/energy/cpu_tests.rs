@@ -1,0 +1,127 @@
+//! A tree as `/proc` is, and a thread whose time the kernel says too.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::*;
+
+fn read(meter: &mut Cpu) -> CpuReading {
+    match meter.end().unwrap() {
+        Reading::CpuTime(reading) => reading,
+        Reading::Energy(energy) => panic!("processor time is no energy: {energy:?}"),
+    }
+}
+
+/// A task's line, with its times and its start.
+fn line(id: u32, name: &str, user: u64, system: u64, started: u64) -> String {
+    format!("{id} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {user} {system} 0 0 20 0 1 0 {started} 0 0\n")
+}
+
+fn put(dir: &Path, file: &str, text: &str) {
+    let file = dir.join(file);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+/// What the tree says before: cores 0 and 1, process 7 with its threads 7 and 8, a group.
+fn tree() -> (tempfile::TempDir, Cpu) {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 10 0 10 50 0 1 2 3\ncpu1 5 0 5 5 0 5 5 5\n");
+    put(dir.path(), "7/stat", &line(7, "router", 100, 50, 1));
+    put(dir.path(), "7/task/7/stat", &line(7, "router", 60, 30, 1));
+    put(dir.path(), "7/task/8/stat", &line(8, "worker 0", 40, 20, 2));
+    put(
+        dir.path(),
+        "group/cpu.stat",
+        "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\nnr_periods 0\n",
+    );
+    let cpu =
+        Cpu { proc: dir.path().into(), cores: Some(vec![0]), processes: vec![7], cgroup: None, before: None };
+    (dir, cpu)
+}
+
+#[test]
+fn each_core_and_each_thread_has_its_own_time() {
+    let (dir, mut cpu) = tree();
+    cpu.begin().unwrap();
+    put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 110 20 40 90 0 5 302 13\ncpu1 500 0 5 5 0 5 5 5\n");
+    put(dir.path(), "7/stat", &line(7, "router", 300, 150, 1));
+    put(dir.path(), "7/task/7/stat", &line(7, "router", 70, 30, 1));
+    // Number 8 is another thread now: it began at 0.
+    put(dir.path(), "7/task/8/stat", &line(8, "worker 1", 90, 10, 900));
+    let reading = read(&mut cpu);
+    assert_eq!(
+        reading.cores,
+        [CoreTime { core: 0, user: 1.2, system: 0.3, irq: 0.04, softirq: 3.0, steal: 0.1 }]
+    );
+    let thread = |id, name: &str, user, system| ThreadTime { id, name: name.into(), user, system };
+    assert_eq!(reading.threads, [thread(7, "router", 0.1, 0.0), thread(8, "worker 1", 0.9, 0.1)]);
+    assert_eq!((reading.whose, reading.total), (Whose::Processes, 3.0));
+}
+
+#[test]
+fn the_total_is_that_of_the_cores_where_there_is_no_process_and_of_the_group_where_there_is_one() {
+    let (dir, mut cpu) = tree();
+    cpu.processes.clear();
+    cpu.begin().unwrap();
+    put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 110 20 40 90 0 5 302 13\n");
+    let reading = read(&mut cpu);
+    assert_eq!(reading.whose, Whose::Cores);
+    // Without what was stolen: nobody worked then.
+    assert!((reading.total - 4.54).abs() < 1e-9, "{reading:?}");
+    cpu.cgroup = Some(dir.path().join("group"));
+    cpu.begin().unwrap();
+    put(dir.path(), "group/cpu.stat", "usage_usec 5500000\nuser_usec 3100000\nsystem_usec 2400000\n");
+    let reading = read(&mut cpu);
+    assert_eq!((reading.whose, reading.total), (Whose::Cgroup, 0.5));
+    assert_eq!(reading.cgroup, Some(GroupTime { total: 0.5, user: 0.1, system: 0.4 }));
+}
+
+#[test]
+fn what_is_missing_or_goes_away_is_named() {
+    let (dir, mut cpu) = tree();
+    let said = |cpu: &mut Cpu| cpu.begin().map_or_else(|f| f.to_string(), |()| "nothing".into());
+    cpu.cores = Some(vec![0, 5]);
+    assert!(said(&mut cpu).contains("cores: there is no core 5"));
+    cpu.cores = None;
+    cpu.cgroup = Some(dir.path().join("7"));
+    assert!(said(&mut cpu).contains("7/cpu.stat: No such file"));
+    put(dir.path(), "7/cpu.stat", "nr_periods 0\n");
+    assert!(said(&mut cpu).contains("no usage_usec: it needs a group of cgroups v2"));
+    cpu.cgroup = None;
+    cpu.begin().unwrap();
+    put(dir.path(), "7/stat", &line(7, "router", 0, 0, 5000));
+    assert!(cpu.end().is_err_and(|f| f.to_string().contains("process 7 (router) ended")));
+    // Without a new begin there is nothing.
+    assert_eq!(cpu.end(), Err(not_begun()));
+}
+
+#[test]
+fn a_thread_that_spins_has_the_time_that_its_own_clock_says() {
+    let seconds = || {
+        let own = clock_gettime(ClockId::ThreadCPUTime);
+        own.tv_sec as f64 + own.tv_nsec as f64 / 1e9
+    };
+    let mut cpu = Cpu::open(None, &[std::process::id()], None).unwrap();
+    cpu.begin().unwrap();
+    let ((told, tell), (ended, end)) = (channel::<f64>(), channel::<()>());
+    let spin = move || {
+        while seconds() < 0.3 {}
+        told.send(seconds()).unwrap();
+        // Alive until it was read.
+        let _ = end.recv_timeout(Duration::from_secs(60));
+    };
+    let thread = std::thread::Builder::new().name("spinner".into()).spawn(spin).unwrap();
+    let spun = tell.recv().unwrap();
+    let reading = read(&mut cpu);
+    drop(ended);
+    thread.join().unwrap();
+    let found = reading.threads.iter().find(|t| t.name == "spinner").unwrap();
+    let time = found.user + found.system;
+    // Two counts of 10 ms each, and the end of the spinner.
+    assert!((time - spun).abs() < 0.05, "{time} and not {spun}");
+    assert!(reading.total >= time - 0.05, "{reading:?}");
+    assert!(reading.seconds >= 0.29 && !reading.cores.is_empty(), "{reading:?}");
+}

@@ -1,0 +1,113 @@
+//! All meters of a campaign together.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fault, Kind, Meter, Reading, Spec};
+
+/// What one meter says of a trial, or why it says nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Measured {
+    /// Its name.
+    pub meter: String,
+    /// What it measures.
+    pub kind: Kind,
+    /// Its reading. A meter that failed is no fault of the trial.
+    pub reading: Result<Reading, Fault>,
+}
+
+/// The meters of a campaign.
+pub struct Meters {
+    /// Each with what its begin came to.
+    meters: Vec<(Box<dyn Meter>, Result<(), Fault>)>,
+}
+
+impl Meters {
+    /// Opens all of them; processor time where there is none. The processes are those of the router under test.
+    ///
+    /// # Errors
+    /// When one is not as it should be or not there, with its place in the campaign.
+    pub fn open(specs: &[Spec], processes: &[u32]) -> Result<Meters, Fault> {
+        let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
+        let open = |(n, spec): (usize, &Spec)| {
+            let meter = spec.open(processes).map_err(|f| Fault(format!("meter {}: {f}", n + 1)))?;
+            Ok((meter, Ok(())))
+        };
+        Ok(Meters { meters: specs.iter().enumerate().map(open).collect::<Result<_, Fault>>()? })
+    }
+
+    /// Begins all, right before a trial.
+    pub fn begin(&mut self) {
+        self.meters.iter_mut().for_each(|(meter, begun)| *begun = meter.begin());
+    }
+
+    /// Ends all, right after the trial, in the order of the campaign.
+    pub fn end(&mut self) -> Vec<Measured> {
+        let measure = |(meter, begun): &mut (Box<dyn Meter>, Result<(), Fault>)| {
+            let reading = std::mem::replace(begun, Ok(())).and_then(|()| meter.end());
+            Measured { meter: meter.name().into(), kind: meter.kind(), reading }
+        };
+        self.meters.iter_mut().map(measure).collect()
+    }
+
+    /// What they say of a time in which nothing is sent.
+    pub fn idle(&mut self, time: Duration) -> Vec<Measured> {
+        self.begin();
+        std::thread::sleep(time);
+        self.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(command: &str, watts: bool) -> Spec {
+        Spec::Command { command: command.into(), watts, interval_seconds: None }
+    }
+
+    #[test]
+    fn a_meter_that_fails_in_a_trial_takes_no_other_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("joules");
+        std::fs::write(&file, "5").unwrap();
+        let specs =
+            [command(&format!("cat {}", file.display()), false), command("echo 100", true), Spec::CPU];
+        let mut meters = Meters::open(&specs, &[]).unwrap();
+        let failed = |meters: &[Measured]| meters.iter().map(|m| m.reading.is_err()).collect::<Vec<_>>();
+        meters.begin();
+        std::fs::remove_file(&file).unwrap();
+        let measured = meters.end();
+        assert_eq!(failed(&measured), [true, false, false]);
+        assert_eq!(
+            measured.iter().map(|m| m.kind).collect::<Vec<_>>(),
+            [Kind::Energy, Kind::Energy, Kind::CpuTime]
+        );
+        let text = serde_json::to_string(&measured).unwrap();
+        let again: Vec<Measured> = serde_json::from_str(&text).unwrap();
+        assert_eq!(failed(&again), failed(&measured));
+        // It fails at the begin too, says why, and is there again when it works.
+        meters.begin();
+        let why = meters.end()[0].reading.clone().map_err(|f| f.to_string());
+        assert!(why.is_err_and(|w| w.contains("exit status")), "the reason is lost");
+        std::fs::write(&file, "5").unwrap();
+        assert_eq!(failed(&meters.idle(Duration::from_millis(1))), [false; 3]);
+    }
+
+    #[test]
+    fn processor_time_is_what_there_is_without_a_meter() {
+        let measured = Meters::open(&[], &[]).unwrap().idle(Duration::from_millis(1));
+        let kinds: Vec<_> = measured.iter().map(|m| (m.kind, m.meter.as_str())).collect();
+        assert_eq!(kinds, [(Kind::CpuTime, "cpu")]);
+        assert!(matches!(measured[0].reading, Ok(Reading::CpuTime(_))));
+    }
+
+    #[test]
+    fn one_that_is_not_there_is_named_by_its_place() {
+        let said = Meters::open(&[Spec::CPU, command("false", false)], &[])
+            .map_or_else(|f| f.to_string(), |_| "".into());
+        assert!(said.starts_with("meter 2: "), "{said}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Meters of power: sampled at an interval while the trial runs, and integrated by the trapezoid rule.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::sampler::{Sample, Sampler};
+use super::{Energy, Fault, Kind, Meter, Reading, Resolution, not_begun};
+
+/// What says the power now.
+pub(super) trait Power: Send + 'static {
+    /// In watts.
+    fn watts(&mut self) -> Result<f64, Fault>;
+    /// The smallest step, in watts.
+    fn step(&self) -> f64;
+}
+
+/// A meter of power.
+pub(super) struct Powered<P> {
+    name: String,
+    power: Arc<Mutex<P>>,
+    interval: Duration,
+    running: Option<Sampler<Samples<P>>>,
+}
+
+impl<P: Power> Powered<P> {
+    pub fn new(name: String, power: P, interval: Duration) -> Powered<P> {
+        Powered { name, power: Arc::new(Mutex::new(power)), interval, running: None }
+    }
+}
+
+/// Powers, and when they were.
+struct Samples<P> {
+    power: Arc<Mutex<P>>,
+    seen: Vec<(Instant, f64)>,
+}
+
+impl<P: Power> Sample for Samples<P> {
+    fn sample(&mut self) -> Result<(), Fault> {
+        let begin = Instant::now();
+        let watts = self.power.lock().unwrap_or_else(PoisonError::into_inner).watts()?;
+        if !watts.is_finite() || watts < 0.0 {
+            return Err(Fault(format!("a power of {watts} W: it must be finite, and 0 at least")));
+        }
+        // The power is of some time while it was asked for: the middle is wrong by half of that at most.
+        self.seen.push((begin + begin.elapsed() / 2, watts));
+        Ok(())
+    }
+}
+
+/// The integral of a power over its samples, each a time in seconds and watts, in joules.
+fn trapezoid(samples: &[(f64, f64)]) -> f64 {
+    samples.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum()
+}
+
+impl<P: Power> Meter for Powered<P> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Energy
+    }
+
+    fn resolution(&self) -> Resolution {
+        Resolution::Watts(self.power.lock().unwrap_or_else(PoisonError::into_inner).step())
+    }
+
+    fn begin(&mut self) -> Result<(), Fault> {
+        self.running = None;
+        let samples = Samples { power: self.power.clone(), seen: Vec::new() };
+        self.running = Some(Sampler::start(samples, self.interval)?);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Reading, Fault> {
+        let seen = self.running.take().ok_or_else(not_begun)?.stop()?.seen;
+        let Some(&(first, _)) = seen.first() else { return Err(not_begun()) };
+        let samples: Vec<_> = seen.iter().map(|&(at, watts)| ((at - first).as_secs_f64(), watts)).collect();
+        Ok(Reading::Energy(Energy {
+            seconds: samples.last().map_or(0.0, |s| s.0),
+            joules: trapezoid(&samples),
+            resolution: self.resolution(),
+            readings: samples.len() as u64,
+            longest_gap: samples.windows(2).map(|w| w[1].0 - w[0].0).fold(0.0, f64::max),
+            parts: Vec::new(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Exact for a power that rises or falls steadily, however it is sampled.
+        #[test]
+        fn a_steady_slope_is_integrated_exactly(
+            at_zero in 0.0f64..500.0, slope in -1.0f64..5.0, gaps in prop::collection::vec(0.001f64..10.0, 1..40),
+        ) {
+            let mut time = 0.0;
+            let mut samples = vec![(0.0, at_zero)];
+            for gap in gaps {
+                time += gap;
+                samples.push((time, at_zero + slope * time));
+            }
+            let exact = at_zero * time + slope * time * time / 2.0;
+            prop_assert!((trapezoid(&samples) - exact).abs() <= 1e-9 * (1.0 + exact.abs()));
+        }
+    }
+
+    /// A power of 10, 20, 30 … W, which fails when it is told to.
+    struct Rising(f64, f64);
+
+    impl Power for Rising {
+        fn watts(&mut self) -> Result<f64, Fault> {
+            self.0 += 10.0;
+            if self.0 > self.1 { Err(Fault("gone".into())) } else { Ok(self.0) }
+        }
+        fn step(&self) -> f64 {
+            10.0
+        }
+    }
+
+    #[test]
+    fn the_first_and_the_last_sample_are_of_begin_and_end() -> Result<(), Fault> {
+        let mut meter = Powered::new("rising".into(), Rising(0.0, 1e9), Duration::from_secs(3600));
+        assert_eq!(meter.end(), Err(not_begun()));
+        meter.begin()?;
+        std::thread::sleep(Duration::from_millis(20));
+        let Reading::Energy(energy) = meter.end()? else { return Err(Fault("no energy".into())) };
+        assert_eq!(energy.readings, 2);
+        assert!(energy.seconds >= 0.02 && (energy.joules - 15.0 * energy.seconds).abs() < 1e-9, "{energy:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_meter_that_fails_in_between_has_no_reading_and_can_begin_again() -> Result<(), Fault> {
+        let mut meter = Powered::new("rising".into(), Rising(0.0, 15.0), Duration::from_millis(1));
+        meter.begin()?;
+        assert_eq!(meter.end(), Err(Fault("gone".into())));
+        meter.power.lock().unwrap_or_else(PoisonError::into_inner).1 = 1e9;
+        meter.begin()?;
+        meter.end().map(|_| ())
+    }
+}

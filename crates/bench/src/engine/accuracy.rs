@@ -1,0 +1,49 @@
+//! How exactly delays are measured: held against a simulated router whose delay is known.
+
+use std::time::Duration;
+
+use buf::Pool;
+use wire::Mac;
+
+use super::run::{Direction, Engine, Limits, Port};
+use crate::cable::cable;
+use crate::sim::{Delay, Path, link};
+use crate::stats::latency::Ranked as _;
+use crate::traffic::{Ends, builtin};
+use crate::trial::{Failure, Request};
+
+/// What the simulated router takes for a frame.
+const DELAY_NS: u64 = 20_000;
+
+/// How much longer than the simulated router's the delay of the median frame is that the tester finds, in nanoseconds, at a load of 64-byte
+/// frames for a time. What it really does is a little less: that router is this program, too, and on the same core.
+///
+/// # Errors
+/// When the trial has no outcome.
+pub fn delay_error_ns(pool: &Pool, request: Request) -> Result<f64, Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure(format!("the simulated router: {e}"));
+    let (tx, rx, _) = link(Path::new(1).delay(Delay::Fixed(DELAY_NS)));
+    let (nowhere, silent) = cable(1);
+    let ports = vec![Port { tx, rx: silent, hosts: None }, Port { tx: nowhere, rx, hosts: None }];
+    let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
+    let traffic = builtin("rfc2544", 64).ok_or_else(|| failed(&"no traffic"))?;
+    let directions = vec![Direction { from: 0, to: 1, flows: traffic.flows(&ends).map_err(|e| failed(&e))? }];
+    let wait = Duration::from_millis(10);
+    let mut engine = Engine::new(ports, directions, pool, Limits::VIRTUAL, wait, traffic.seed);
+    let (_, report) = engine.run(request)?;
+    let flow = report.directions.iter().flatten().next().ok_or_else(|| failed(&"no flow"))?;
+    Ok(flow.delays.figures().map_err(|e| failed(&e))?.typical_ns - DELAY_NS as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_never_seen_before_they_came() -> Result<(), Box<dyn std::error::Error>> {
+        let request = Request { load_fps: 50_000.0, duration: Duration::from_millis(50) };
+        let error = delay_error_ns(&Pool::new(8192)?, request)?;
+        assert!((0.0..1e9).contains(&error), "{error}");
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Large tables: networks behind the router, each with a route of its own, and traffic to all of them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+use super::build::Ends;
+use super::describe::{Family, Field, Flow, How, Kind, Traffic, Vary};
+
+/// The most networks of a family that fit between the first ones and 224.0.0.0: of both directions, 4 Mi each.
+pub const MOST: u32 = 1 << 22;
+
+/// Where the networks of a direction begin: /24s from 20.0.0.0, and from 132.0.0.0 on the way back; /64s of 2a10::/32 and 2a11::/32. They
+/// are nobody's that answers: the tester is alone with the router (RFC 6815).
+fn first(family: Family, reverse: bool) -> IpAddr {
+    match (family, reverse) {
+        (Family::Ipv4, false) => Ipv4Addr::new(20, 0, 0, 0).into(),
+        (Family::Ipv4, true) => Ipv4Addr::new(132, 0, 0, 0).into(),
+        (Family::Ipv6, false) => Ipv6Addr::new(0x2a10, 0, 0, 0, 0, 0, 0, 0).into(),
+        (Family::Ipv6, true) => Ipv6Addr::new(0x2a11, 0, 0, 0, 0, 0, 0, 0).into(),
+    }
+}
+
+/// The first `count` networks of a family behind the link that a direction ends at. There are [`MOST`] at most.
+pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item = IpNet> {
+    let first = first(family, reverse);
+    (0..count.min(MOST)).map(move |n| match first {
+        IpAddr::V4(ip) => IpNet::new_assert(Ipv4Addr::from_bits(ip.to_bits() + (n << 8)).into(), 24),
+        IpAddr::V6(ip) => {
+            IpNet::new_assert(Ipv6Addr::from_bits(ip.to_bits() + (u128::from(n) << 64)).into(), 64)
+        }
+    })
+}
+
+impl Traffic {
+    /// The same to the first `count` networks, one after the other in an order that looks random; frames with a destination of their own
+    /// keep it.
+    pub fn to_networks(&self, count: u32) -> Traffic {
+        let mut spread = self.clone();
+        let kinds = spread.flows.iter_mut().flat_map(|flow: &mut Flow| &mut flow.frames);
+        kinds.filter(|kind| kind.destination.is_none()).for_each(|kind| spread_out(kind, count));
+        spread
+    }
+
+    /// The families of its frames.
+    pub fn families(&self) -> Vec<Family> {
+        let kinds = self.flows.iter().flat_map(|flow| &flow.frames).map(|kind| kind.family);
+        let mut families = Vec::new();
+        kinds.for_each(|family| {
+            if !families.contains(&family) {
+                families.push(family)
+            }
+        });
+        families
+    }
+}
+
+fn spread_out(kind: &mut Kind, count: u32) {
+    let (field, bits) = match kind.family {
+        Family::Ipv4 => (Field::Destination, 8),
+        Family::Ipv6 => (Field::DestinationNetwork, 0),
+    };
+    kind.vary.retain(|vary| !matches!(vary.field, Field::Destination | Field::DestinationNetwork));
+    let max = u64::from(count.clamp(1, MOST) - 1) << bits;
+    kind.vary.push(Vary { field, how: How::Permutation, min: 0, max, step: 1 << bits });
+}
+
+impl Ends {
+    /// The same, with the first of the networks as the destination: host 2 in it.
+    pub fn to_networks(mut self, reverse: bool) -> Ends {
+        if let (IpAddr::V4(v4), IpAddr::V6(v6)) = (first(Family::Ipv4, reverse), first(Family::Ipv6, reverse))
+        {
+            self.ipv4.1 = Ipv4Addr::from_bits(v4.to_bits() + 2);
+            self.ipv6.1 = Ipv6Addr::from_bits(v6.to_bits() + 2);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drivers::pktgen::{Maker, Stream};
+    use proptest::prelude::*;
+    use wire::Mac;
+
+    use super::*;
+    use crate::traffic::builtin;
+
+    #[test]
+    fn the_last_networks_are_no_groups_and_directions_do_not_meet() {
+        let last = |reverse| networks(Family::Ipv4, reverse, MOST).last().expect("networks");
+        assert_eq!(last(false).to_string(), "83.255.255.0/24");
+        assert_eq!(last(true).to_string(), "195.255.255.0/24");
+        assert_eq!(networks(Family::Ipv6, true, 2).last().expect("two").to_string(), "2a11:0:0:1::/64");
+    }
+
+    proptest! {
+        /// Every frame goes to one of the networks, and as many frames as networks go to each once.
+        #[test]
+        fn each_network_is_sent_to_once(count in 1u32..300, v6: bool, reverse: bool) {
+            let (name, size, at, family) =
+                if v6 { ("rfc5180-256", 84, 38, Family::Ipv6) } else { ("rfc2544", 64, 30, Family::Ipv4) };
+            let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+            let ends = Ends::rfc(macs.0, macs.1, reverse).to_networks(reverse);
+            let flows = builtin(name, size).unwrap().to_networks(count).flows(&ends).unwrap();
+            let stream = Stream { templates: flows[0].templates.clone(), ..Stream::default() };
+            let mut maker = Maker::new(&stream).unwrap();
+            let mut frame = vec![0; buf::layout::DATA_ROOM];
+            let mut left: Vec<IpNet> = networks(family, reverse, count).collect();
+            for _ in 0..count {
+                maker.make(&mut frame);
+                let to = match family {
+                    Family::Ipv4 => IpAddr::from(<[u8; 4]>::try_from(&frame[at..at + 4]).unwrap()),
+                    Family::Ipv6 => IpAddr::from(<[u8; 16]>::try_from(&frame[at..at + 16]).unwrap()),
+                };
+                let found = left.iter().position(|net| net.contains(&to));
+                prop_assert!(found.is_some(), "{to}");
+                left.swap_remove(found.unwrap());
+            }
+        }
+    }
+}
