@@ -288,8 +288,15 @@ fn ports_cabled_to_another_machine() {
     let (file, json) = campaign(lab.dir(), HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     let path = path(lab.dir());
     let bench = || {
-        let words = ["env", &format!("PATH={path}"), &binary().display().to_string(), "bench", "run"]
-            .map(str::to_owned);
+        let words = [
+            "env",
+            &format!("PATH={path}"),
+            &format!("TMPDIR={}", lab.dir().display()),
+            &binary().display().to_string(),
+            "bench",
+            "run",
+        ]
+        .map(str::to_owned);
         let files = [file.display().to_string(), "--json".to_owned(), json.display().to_string()];
         t.spawn_args(words.into_iter().chain(files))
     };
