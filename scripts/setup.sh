@@ -18,6 +18,7 @@ want tcpdump tcpdump
 want traceroute traceroute
 want iperf3 iperf3
 want ethtool ethtool
+want nft nftables
 want python3 python3
 want snmpd snmpd
 want dpdk-testpmd "dpdk-dev librte-net-memif23"

@@ -1,6 +1,6 @@
 //! Processor time of cores, for routers that have no process of their own.
 
-use crate::host::TICKS;
+use crate::host::{TICKS, Times};
 
 /// Cores as `taskset` and others take them: numbers with commas between them.
 pub fn list(cores: &[usize]) -> String {
@@ -21,17 +21,9 @@ pub fn how(cores: &[usize]) -> String {
     )
 }
 
-/// Of a line for each core: user, nice, system, irq and softirq, which are words 1, 2, 3, 6 and 7 (proc(5)).
 fn busy(stat: &str, cores: &[usize]) -> Option<f64> {
-    let mut ticks = 0;
-    for core in cores {
-        let name = format!("cpu{core}");
-        let words = stat.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
-        let line = words.into_iter().find(|w| w.first() == Some(&name.as_str()))?;
-        for at in [1, 2, 3, 6, 7] {
-            ticks += line.get(at)?.parse::<u64>().ok()?;
-        }
-    }
+    let all = Times::cores(stat)?;
+    let ticks = cores.iter().map(|core| Some(all.get(core)?.busy())).sum::<Option<u64>>()?;
     Some(ticks as f64 / TICKS)
 }
 
@@ -45,6 +37,5 @@ mod tests {
         assert_eq!(busy(stat, &[0]), Some(4.28));
         assert_eq!(busy(stat, &[0, 1]), Some(4.33));
         assert_eq!(busy(stat, &[2]), None);
-        assert_eq!(busy("cpu0 1 2 x", &[0]), None);
     }
 }

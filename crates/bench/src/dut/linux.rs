@@ -46,6 +46,10 @@ impl Linux {
             if shell.run(&format!("ip -o link show up dev {device}"))?.trim().is_empty() {
                 shell.set(&format!("ip link set {device} up"), &format!("ip link set {device} down"))?;
             }
+            let ipv6 = format!("net/ipv6/conf/{device}/disable_ipv6");
+            if shell.run(&format!("sysctl -n {ipv6}")).is_ok_and(|off| off.trim() == "1") {
+                shell.sysctl(&ipv6, "0")?;
+            }
             for (own, behind, host) in link.families() {
                 let nodad = if host.is_ipv6() { " nodad" } else { "" };
                 let (add, del) = ("ip address add", "ip address del");
