@@ -257,6 +257,8 @@ mod tests {
         assert_eq!(told(&cli), None);
         assert_eq!(cli.ok("show config"), config.replace("no ra-suppress", "ra-suppress"));
         assert!(cli.ok("show config yaml").contains("router-advertisement:\n      suppress: true\n"));
+        let shown = cli.ok("show ip6 interface pg0");
+        assert!(shown.contains("  advertises nothing: router advertisements are suppressed\n"), "{shown}");
         // What is said meanwhile is kept, too.
         cli.ok("ip6 nd pg0 ra-lifetime 90");
         assert_eq!(told(&cli), None);
@@ -264,6 +266,32 @@ mod tests {
         let mut after = before.unwrap();
         after.lifetime = 90;
         assert_eq!(told(&cli), Some(after));
+    }
+
+    #[test]
+    fn what_is_configured_and_not_active_is_shown_with_the_reason() {
+        let mut cli = Cli::new();
+        cli.ok("ip6 nd pg0 prefix 2001:db8::/64");
+        let why = |cli: &mut Cli| {
+            let shown = cli.ok("show ip6 interface pg0");
+            let json = cli.json("show ip6 interface pg0")[0]["not_advertised"].clone();
+            let line =
+                shown.lines().find_map(|l| l.strip_prefix("  advertises nothing: ").map(str::to_owned));
+            assert_eq!(line.as_deref(), json.as_str(), "{shown}");
+            line
+        };
+        let said = why(&mut cli).unwrap_or_default();
+        assert!(
+            said.contains("it speaks no IPv6: give it an IPv6 address, or say enable ip6 interface pg0"),
+            "{said}"
+        );
+        assert!(cli.ok("show ip6 interface").contains("advertises nothing"), "also in the list of all");
+        cli.ok("enable ip6 interface pg0");
+        cli.ok("set interface state pg0 down");
+        assert_eq!(why(&mut cli).as_deref(), Some("the interface is down"));
+        cli.ok("set interface state pg0 up");
+        assert_eq!(why(&mut cli).as_deref(), Some("its link-local address is not in use yet"));
+        cli.refused("show ip6 interface pg1", "pg1");
     }
 
     #[test]
