@@ -65,6 +65,8 @@ pub struct Adjacencies {
     domain: Domain,
     /// Records that nobody uses any more, until no worker can hold their index.
     unused: VecDeque<(Mark, u32)>,
+    /// Interfaces whose adjacencies are to follow, from which neighbour on.
+    stale: VecDeque<(u32, IpAddr)>,
 }
 
 struct Entry {
@@ -78,8 +80,8 @@ struct Entry {
 impl Adjacencies {
     /// No adjacencies yet.
     pub fn new(domain: &Domain, records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
-        let (by_neighbor, unused) = (BTreeMap::new(), VecDeque::new());
-        Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused }
+        let (by_neighbor, unused, stale) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
+        Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused, stale }
     }
 
     /// The adjacency to a neighbour, made if there is none (incomplete without `mac`); the caller becomes one of its
@@ -151,14 +153,39 @@ impl Adjacencies {
         std::mem::replace(&mut e.seen, packets) != packets
     }
 
-    /// The interface's own address, MTU or tags changed: its adjacencies follow.
-    pub fn refresh(&mut self, interface: u32, via: &Interface, tags: Option<Tags>) {
-        let first = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let of = (interface, first)..=(interface, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)));
-        let of: Vec<(IpAddr, Option<Mac>)> = self.by_neighbor.range(of).map(|(k, e)| (k.1, e.mac)).collect();
-        for (next_hop, mac) in of {
-            self.set_mac(interface, next_hop, mac, via, tags);
+    /// The interface's own address, MTU or tags changed: its adjacencies [follow](Self::follow). Those that are made from now on are as
+    /// the interface is.
+    pub fn refresh(&mut self, interface: u32) {
+        self.stale.retain(|(other, _)| *other != interface);
+        self.stale.push_back((interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+    }
+
+    /// Whether adjacencies are to follow their interface.
+    pub fn is_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Lets the next adjacencies follow their interface, `most` of them; `of` says how that is now, unless it is gone. Returns
+    /// whether there are more.
+    pub fn follow<'i>(
+        &mut self,
+        most: usize,
+        of: impl Fn(u32) -> Option<(&'i Interface, Option<Tags>)>,
+    ) -> bool {
+        let Some((interface, first)) = self.stale.pop_front() else { return false };
+        if let Some((via, tags)) = of(interface) {
+            let last = (interface, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)));
+            let mut stale = self.by_neighbor.range((interface, first)..=last);
+            let some: Vec<(IpAddr, Option<Mac>)> =
+                stale.by_ref().take(most).map(|(key, e)| (key.1, e.mac)).collect();
+            if let Some((key, _)) = stale.next() {
+                self.stale.push_front(*key);
+            }
+            for (next_hop, mac) in some {
+                self.set_mac(interface, next_hop, mac, via, tags);
+            }
         }
+        self.is_stale()
     }
 
     /// The index of the adjacency to a neighbour, if somebody uses it.

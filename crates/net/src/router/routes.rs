@@ -176,7 +176,7 @@ impl Router {
         // Of several changes in a row only the first ones take their time at once.
         let busy = side.routes.is_busy();
         side.routes.resolve_again(what);
-        if busy || side.routes.settle(VISITS_AT_ONCE, near) {
+        if busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale() {
             self.wake.ring();
         }
         self.sync_off_link(Prefix::<A>::DEFAULT);
@@ -220,15 +220,16 @@ impl Router {
         }
     }
 
-    /// Lets routes follow what their paths mean now, for a slice of time. Returns whether there is more to do. Part of
-    /// every [`poll`](Self::poll).
+    /// Lets routes follow what their paths mean now, and adjacencies what their interfaces are, for a slice of time. Returns
+    /// whether there is more to do. Part of every [`poll`](Self::poll).
     pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
         let Router { ip4, ip6, near, .. } = self;
         // By turns, so that neither family waits for the other.
         let mut more = true;
         while more && start.elapsed() < SLICE {
-            more = ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near);
+            more =
+                ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near) | near.follow_interfaces();
         }
         self.free_indices();
         more | self.admit_heirs()

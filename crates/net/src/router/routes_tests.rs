@@ -356,3 +356,37 @@ fn an_index_is_free_when_no_path_leads_there() {
         assert!(at.get(participant.enter().guard(), index).is_none());
     }
 }
+
+/// The MTU and the Ethernet address of an interface with very many next hops change: no step looks at all of them.
+#[test]
+fn adjacencies_follow_their_interface_in_slices() {
+    const HOPS: u32 = 4000;
+    let (mut router, ..) = router();
+    for n in 0..HOPS {
+        let next_hop = Ipv4Addr::from_bits(0x0a01_0100 + n).into();
+        let to = Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+        router.add_route(0, to, Path::Via { next_hop, interface: None }).unwrap();
+    }
+    let mac = Mac([2, 0, 0, 0, 0, 77]);
+    let old = |r: &Router, mtu: u16, mac: Mac| {
+        // Behind the destination in the header.
+        let is_new = |a: &crate::adjacency::Adjacency| {
+            a.mtu == mtu && a.rewrite.is_none_or(|header| header.bytes()[6..12] == mac.0)
+        };
+        r.adjacencies().iter().filter(|(_, a, _)| a.interface == 1 && !is_new(a)).count()
+    };
+    let before = router.interface(1).unwrap().mac;
+    router.set_mtu(1, 1400).unwrap();
+    assert!(old(&router, 1400, before) > 3000, "not at once");
+    // Another change meanwhile begins anew, and one that is made meanwhile is as the interface is.
+    router.poll(0);
+    router.set_mac(1, Some(mac)).unwrap();
+    let fresh = Ipv4Addr::new(10, 1, 200, 200);
+    let path = Path::Via { next_hop: fresh.into(), interface: Some(1) };
+    router.add_route(0, "30.0.0.0/8".parse::<IpPrefix>().unwrap(), path).unwrap();
+    let index = router.adjacencies().index_of(1, fresh.into()).unwrap();
+    assert_eq!(router.adjacencies().get(index).unwrap().mtu, 1400);
+    while router.poll(0) {}
+    assert_eq!(old(&router, 1400, mac), 0);
+    assert!(!router.adjacencies().is_stale());
+}
