@@ -390,3 +390,33 @@ fn adjacencies_follow_their_interface_in_slices() {
     assert_eq!(old(&router, 1400, mac), 0);
     assert!(!router.adjacencies().is_stale());
 }
+
+/// Very many next hops go: what they leave behind is given back some at a time, and then all of it.
+#[test]
+fn what_routes_leave_behind_is_given_back_in_slices() {
+    const HOPS: u32 = 8000;
+    let (mut router, ..) = router();
+    while router.poll(0) {}
+    let objects = |r: &Router| r.routes::<Ipv4Addr>().objects_in_use();
+    let before = objects(&router);
+    let to = |n: u32| Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+    for n in 0..HOPS {
+        let next_hop = Ipv4Addr::from_bits(0x0a01_0100 + n).into();
+        router.add_route(0, to(n), Path::Via { next_hop, interface: None }).unwrap();
+    }
+    // Those that wait for a visit go like others; what has their place then waits for its own.
+    router.set_admin(1, false).unwrap();
+    for n in 0..HOPS {
+        router.remove_route(0, to(n)).unwrap();
+    }
+    router.add_route(0, to(0), via(1)).unwrap();
+    router.set_admin(1, true).unwrap();
+    let all = objects(&router);
+    assert!(router.poll(0), "there is more to do");
+    assert!((objects(&router)..all).len() < 4000, "{all} objects before, {} after", objects(&router));
+    while router.poll(0) {}
+    assert_eq!(objects(&router), before + 1);
+    let found = router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).unwrap();
+    assert!(found.2.resolved.is_some());
+    assert!(!router.routes::<Ipv4Addr>().is_busy());
+}
