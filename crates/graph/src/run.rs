@@ -61,11 +61,6 @@ impl WorkerPort {
         self.inject.len() == self.inject.capacity()
     }
 
-    /// Whether the worker has taken all packets from the main thread. It may not have done with the last ones.
-    pub fn is_idle(&self) -> bool {
-        self.inject.is_empty()
-    }
-
     /// Wakes the worker if it sleeps: something that it reads has changed.
     pub fn wake(&self) {
         self.wake.ring();

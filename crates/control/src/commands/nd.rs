@@ -14,7 +14,8 @@ use crate::cli::{Args, CliError, Registry};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ip6 nd <interface:interface> [no] {ra-suppress | ra-managed-config-flag | ra-other-config-flag | ra-dns <server:ip>}",
-        "Say what hosts on the link are told of the router. They are told nothing until something is said, or \"no ra-suppress\".",
+        "Say what hosts on the link are told of the router. They are told nothing until something is said, or \"no ra-suppress\"; nor \
+         after \"ra-suppress\", which keeps what was said.",
         set,
     );
     r.add(
@@ -65,7 +66,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
 }
 
-/// Changes what hosts are told; they are told something from then on.
+/// Changes what hosts are told; they are told something from then on, unless that is suppressed.
 fn advertise(c: &mut Context, a: &Args, f: impl FnOnce(&mut Advertisement)) -> Result<Output, CliError> {
     change(c, a, "interface", |i| f(i.advertisement.get_or_insert_default()))
 }
@@ -74,8 +75,15 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let on = !a.has("no");
     if a.has("ra-suppress") {
         return match on {
-            true => change(c, a, "interface", |i| i.advertisement = None),
-            false => advertise(c, a, |_| ()),
+            // Also where nothing was said yet: what is said then is kept, and not sent.
+            true => change(c, a, "interface", |i| {
+                i.advertisement.get_or_insert_default();
+                i.ra_suppressed = true;
+            }),
+            false => change(c, a, "interface", |i| {
+                i.advertisement.get_or_insert_default();
+                i.ra_suppressed = false;
+            }),
         };
     }
     let server = match a.get::<IpAddr>("server") {
@@ -230,8 +238,60 @@ mod tests {
         assert!(!cli.ok("show config").contains("managed"));
         cli.refused("ip6 nd pg0 ra-interval 2", "2");
         cli.refused("ip6 nd pg0 ra-dns 192.0.2.53", "192.0.2.53");
+    }
+
+    #[test]
+    fn what_is_suppressed_is_kept() {
+        let mut cli = Cli::new();
+        cli.ok("set interface ip address pg0 2001:db8::1/64");
+        for line in
+            ["no ra-suppress", "ra-interval 30 10", "ra-dns 2001:db8::53", "prefix 2001:db8:1::/64 infinite"]
+        {
+            cli.ok(&format!("ip6 nd pg0 {line}"));
+        }
+        let told =
+            |cli: &Cli| cli.context.system.router.interface_named("pg0").unwrap().advertisement.clone();
+        let (config, before) = (cli.ok("show config"), told(&cli));
+        assert!(before.is_some());
         cli.ok("ip6 nd pg0 ra-suppress");
-        assert!(!cli.ok("show config").contains("ip6 nd"));
+        assert_eq!(told(&cli), None);
+        assert_eq!(cli.ok("show config"), config.replace("no ra-suppress", "ra-suppress"));
+        assert!(cli.ok("show config yaml").contains("router-advertisement:\n      suppress: true\n"));
+        let shown = cli.ok("show ip6 interface pg0");
+        assert!(shown.contains("  advertises nothing: router advertisements are suppressed\n"), "{shown}");
+        // What is said meanwhile is kept, too.
+        cli.ok("ip6 nd pg0 ra-lifetime 90");
+        assert_eq!(told(&cli), None);
+        cli.ok("ip6 nd pg0 no ra-suppress");
+        let mut after = before.unwrap();
+        after.lifetime = 90;
+        assert_eq!(told(&cli), Some(after));
+    }
+
+    #[test]
+    fn what_is_configured_and_not_active_is_shown_with_the_reason() {
+        let mut cli = Cli::new();
+        cli.ok("ip6 nd pg0 prefix 2001:db8::/64");
+        let why = |cli: &mut Cli| {
+            let shown = cli.ok("show ip6 interface pg0");
+            let json = cli.json("show ip6 interface pg0")[0]["not_advertised"].clone();
+            let line =
+                shown.lines().find_map(|l| l.strip_prefix("  advertises nothing: ").map(str::to_owned));
+            assert_eq!(line.as_deref(), json.as_str(), "{shown}");
+            line
+        };
+        let said = why(&mut cli).unwrap_or_default();
+        assert!(
+            said.contains("it speaks no IPv6: give it an IPv6 address, or say enable ip6 interface pg0"),
+            "{said}"
+        );
+        assert!(cli.ok("show ip6 interface").contains("advertises nothing"), "also in the list of all");
+        cli.ok("enable ip6 interface pg0");
+        cli.ok("set interface state pg0 down");
+        assert_eq!(why(&mut cli).as_deref(), Some("the interface is down"));
+        cli.ok("set interface state pg0 up");
+        assert_eq!(why(&mut cli).as_deref(), Some("its link-local address is not in use yet"));
+        cli.refused("show ip6 interface pg1", "pg1");
     }
 
     #[test]

@@ -138,6 +138,23 @@ fn about(
     }
 }
 
+/// The same about a removal: the path that the route has not, if there is the route.
+fn about_missing(
+    e: CliError,
+    c: &Context,
+    a: &Args,
+    prefix: IpPrefix,
+    (branches, rounds): (&[Branch], &[Args]),
+) -> CliError {
+    let there = Work::route(c, &Key::Route(table(a, "table"), prefix));
+    let has = |via: &Via| there.iter().any(|route| route.paths().any(|(path, _)| path == via));
+    let missing = branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via));
+    match missing {
+        Some((branch, words)) => words.about(place(&branch.via), e),
+        None => a.about("prefix", e),
+    }
+}
+
 /// The prefix of that name, which has no bits behind its length: an address mistyped, or a length, would be another route.
 pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
     let said: Address = a.need(name)?;
@@ -169,7 +186,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
         return Err(a.fault(count, message));
     }
     let about = |e, c: &Context| match deed {
-        Deed::Remove => a.about("prefix", e),
+        Deed::Remove => about_missing(e, c, a, prefix, (&branches, &rounds)),
         _ => about(e, c, a, prefix, (&branches, &rounds)),
     };
     let mut work = Work::new(c, table(a, "table"), prefix, of, branches.clone(), deed);

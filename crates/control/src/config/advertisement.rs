@@ -10,9 +10,10 @@ use super::document::{At, Node, Reader};
 use super::write::Text;
 use crate::intent::{INFINITE, PREFERENCES, lifetime, preference_word};
 
-/// A map; `{}` for what is usual.
-pub(super) fn read(r: &mut Reader, node: &Node) -> Option<Advertisement> {
+/// A map; `{}` for what is usual. Also says whether it is suppressed.
+pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Advertisement, bool)> {
     let mut fields = r.fields(node);
+    let suppressed = fields.take("suppress").and_then(|n| r.truth(n)).unwrap_or(false);
     let mut says = Advertisement::default();
     if let Some(node) = fields.take("interval") {
         let times: Vec<u64> = r.list(node).iter().filter_map(|n| r.number(n, 0..=1800)).collect();
@@ -39,7 +40,7 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<Advertisement> {
         }
     }
     fields.end(r);
-    Some(says)
+    Some((says, suppressed))
 }
 
 /// What is said of a prefix: a map, `{}` for what is usual.
@@ -72,8 +73,9 @@ fn prefix(r: &mut Reader, text: &str, at: At, node: &Node) -> Option<(Prefix6, P
 }
 
 /// The same as text.
-pub(super) fn write(t: &mut Text<'_>, says: &Advertisement) {
+pub(super) fn write(t: &mut Text<'_>, says: &Advertisement, suppressed: bool) {
     t.map("router-advertisement", |t| {
+        t.field("suppress", suppressed.then_some(true));
         t.field("interval", Some(format!("[ {}, {} ]", says.interval.shortest(), says.interval.longest())));
         t.field("lifetime", Some(says.lifetime));
         t.field("managed", says.managed.then_some(true));

@@ -379,8 +379,11 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     let urpf6 = fields.take("urpf6").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
     interface.urpf6 = urpf6.and_then(Urpf::parse).unwrap_or_default();
     interface.proxy = fields.take("proxy-arp").and_then(|n| r.truth(n)).unwrap_or(false);
-    interface.advertisement =
-        fields.take("router-advertisement").and_then(|n| super::advertisement::read(r, n)).map(Box::new);
+    if let Some((says, suppressed)) =
+        fields.take("router-advertisement").and_then(|n| super::advertisement::read(r, n))
+    {
+        (interface.advertisement, interface.ra_suppressed) = (Some(Box::new(says)), suppressed);
+    }
     let unnumbered = fields.take("unnumbered").and_then(|n| Some((n.at, r.text(n)?.to_string())));
     interface.ip6 = fields.take("ip6").and_then(|n| r.truth(n)).unwrap_or(false);
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));

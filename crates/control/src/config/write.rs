@@ -385,7 +385,7 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("ip6", i.ip6.then_some(true));
     t.field("proxy-arp", i.proxy.then_some(true));
     if let Some(says) = &i.advertisement {
-        super::advertisement::write(t, says);
+        super::advertisement::write(t, says, i.ra_suppressed);
     }
     if let Some(Value::Unnumbered(lender)) = tree.get(&Key::Unnumbered(name.into())) {
         t.field("unnumbered", Some(quoted(lender)));

@@ -48,9 +48,10 @@ fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
 }
 
 /// The commands that would say the same on the interface `name`.
-pub(super) fn dump(name: &str, a: &Advertisement) -> Vec<String> {
+pub(super) fn dump(name: &str, a: &Advertisement, suppressed: bool) -> Vec<String> {
     let usual = Advertisement::default();
-    let mut words = vec!["no ra-suppress".to_string()];
+    // First: what follows does not change it.
+    let mut words = vec![if suppressed { "ra-suppress" } else { "no ra-suppress" }.to_string()];
     if a.interval != usual.interval {
         words.push(format!("ra-interval {} {}", a.interval.longest(), a.interval.shortest()));
     }

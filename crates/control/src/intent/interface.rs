@@ -98,6 +98,8 @@ pub struct Interface {
     pub proxy: bool,
     /// What hosts on its link are told of the router, if they are.
     pub advertisement: Option<Box<Advertisement>>,
+    /// Whether they are told nothing of it all the same. Says nothing where there is nothing to tell.
+    pub ra_suppressed: bool,
 }
 
 /// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
@@ -125,6 +127,7 @@ impl Interface {
             urpf6: Urpf::Off,
             proxy: false,
             advertisement: None,
+            ra_suppressed: false,
         }
     }
 
@@ -260,6 +263,11 @@ impl Interface {
         result
     }
 
+    /// What hosts on its link are told now.
+    fn told(&self) -> Option<&Advertisement> {
+        self.advertisement.as_deref().filter(|_| !self.ra_suppressed)
+    }
+
     fn settings(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
         let index = system.index(name)?;
         let before = Interface::new(self.spec.clone());
@@ -286,8 +294,8 @@ impl Interface {
         if self.proxy != old.proxy {
             r.set_proxy(index, self.proxy)?;
         }
-        if self.advertisement != old.advertisement {
-            r.set_advertisement(index, self.advertisement.as_deref().cloned())?;
+        if self.told() != old.told() {
+            r.set_advertisement(index, self.told().cloned())?;
         }
         if self.mss != old.mss {
             r.set_mss::<Ipv4Addr>(index, self.mss)?;
@@ -365,7 +373,7 @@ impl Interface {
             lines.push(format!("set interface proxy-arp {name} enable"));
         }
         if let Some(advertisement) = &self.advertisement {
-            lines.extend(super::advertisement::dump(&name, advertisement));
+            lines.extend(super::advertisement::dump(&name, advertisement, self.ra_suppressed));
         }
         for (family, Mss { clamping, most }) in Family::ALL.into_iter().zip([self.mss, self.mss6]) {
             if clamping != Clamping::Off {

@@ -10,6 +10,7 @@ use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
 use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, Prefix6, Urpf};
+use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, PrefixAdvice};
 use net::router::{Receive, ReceiveQueue, Router};
 use proptest::prelude::*;
@@ -152,12 +153,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
     let mss = [mss.clone(), mss];
     let urpf6 = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
-    let advertisement = prop::option::weighted(0.2, (any::<bool>(), 0u16..9, advice()));
-    let advertisement = advertisement.prop_map(|some| {
-        some.map(|(managed, lifetime, prefixes)| {
-            Box::new(Advertisement { managed, lifetime, prefixes, ..Advertisement::default() })
-        })
-    });
+    let advertisement = prop::option::weighted(0.2, (advertisement(), any::<bool>()));
     let rare = || prop::bool::weighted(0.2);
     let receive = (receive(), urpf, mss, (rare(), urpf6, rare(), advertisement));
     let set =
@@ -186,6 +182,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
             let (ip6, urpf6, proxy, advertisement) = rest;
+            let (advertisement, ra_suppressed) = advertisement.map_or((None, false), |(a, s)| (Some(a), s));
             let interface = Interface {
                 up,
                 mtu,
@@ -201,6 +198,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                 urpf6,
                 proxy,
                 advertisement,
+                ra_suppressed,
                 ..Interface::new(spec)
             };
             (key, Value::Interface(Box::new(interface)))
@@ -253,6 +251,23 @@ fn via(family: Family) -> impl Strategy<Value = Via> {
         1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
         1 => (0u16..3).prop_map(move |t| Via::Table(family, t)),
     ]
+}
+
+/// What hosts are told.
+fn advertisement() -> impl Strategy<Value = Box<Advertisement>> {
+    let interval = prop::option::of((3u64..5, 7u64..9))
+        .prop_map(|times| times.map_or(Interval::default(), |(min, max)| Interval::new(min, max).unwrap()));
+    let preference = prop::sample::select(PREFERENCES.map(|(_, preference)| preference).to_vec());
+    let dns = prop::sample::subsequence(
+        vec![Ipv6Addr::LOCALHOST, Ipv6Addr::from_bits(0x2001_0db8 << 96 | 0x53)],
+        0..3,
+    );
+    let flags = (any::<bool>(), any::<bool>(), 0u16..9);
+    (interval, preference, dns, flags, advice()).prop_map(
+        |(interval, preference, dns, (managed, other, lifetime), prefixes)| {
+            Box::new(Advertisement { interval, lifetime, managed, other, preference, dns, prefixes })
+        },
+    )
 }
 
 /// What hosts are told of prefixes, some of which interfaces have.
@@ -309,8 +324,8 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
             (Key::NeighborBounds(family), Value::NeighborBounds(NeighborBounds { limit, age }))
         }),
-        1 => (prop::sample::select(&Kind::ALL[..]), prop::option::of(1u32..31), prop::option::of(1u32..9)).prop_map(|(kind, timeout, datagrams)| {
-            let bounds = Reassembly { timeout, datagrams, ..Reassembly::default() };
+        1 => (prop::sample::select(&Kind::ALL[..]), prop::array::uniform4(prop::option::of(1u32..99))).prop_map(|(kind, [timeout, datagrams, fragments, buffers])| {
+            let bounds = Reassembly { timeout, datagrams, fragments, buffers };
             (Key::Reassembly(kind), Value::Reassembly(bounds))
         }),
         1 => (0usize..3, 1u32..3).prop_map(|(n, rate)| {
@@ -430,7 +445,7 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
 fn the_random_world_has_everything() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = BTreeMap::new();
-    for _ in 0..30 {
+    for _ in 0..60 {
         let steps = steps(60).new_tree(&mut runner).unwrap().current();
         let (_, store) = walked(steps).unwrap();
         for (key, _) in store.iter() {

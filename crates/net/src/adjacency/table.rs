@@ -40,6 +40,9 @@ fn header(dst: Mac, next_hop: IpAddr, via: &Interface, tags: Option<Tags>) -> Op
     LinkHeader::new(&ethernet(dst, via.mac, tags, kind))
 }
 
+/// Records that are given back in one turn: about a tenth of a millisecond's worth.
+const AT_ONCE: usize = 2048;
+
 /// The forwarding index of packets that go over no adjacency yet: their next hop is their destination.
 pub const GLEAN: u32 = u32::MAX;
 
@@ -65,6 +68,8 @@ pub struct Adjacencies {
     domain: Domain,
     /// Records that nobody uses any more, until no worker can hold their index.
     unused: VecDeque<(Mark, u32)>,
+    /// Interfaces whose adjacencies are to follow, from which neighbour on.
+    stale: VecDeque<(u32, IpAddr)>,
 }
 
 struct Entry {
@@ -78,8 +83,8 @@ struct Entry {
 impl Adjacencies {
     /// No adjacencies yet.
     pub fn new(domain: &Domain, records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
-        let (by_neighbor, unused) = (BTreeMap::new(), VecDeque::new());
-        Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused }
+        let (by_neighbor, unused, stale) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
+        Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused, stale }
     }
 
     /// The adjacency to a neighbour, made if there is none (incomplete without `mac`); the caller becomes one of its
@@ -119,13 +124,16 @@ impl Adjacencies {
         }
     }
 
-    /// Gives records back that no worker can look at any more. Called once a turn.
-    pub fn collect(&mut self) {
-        while self.unused.front().is_some_and(|(mark, _)| self.domain.passed(*mark)) {
-            if let Some((_, index)) = self.unused.pop_front() {
-                self.records.remove(index);
-            }
+    /// Gives records back that no worker can look at any more: some of them, if there are very many. Returns whether there may be
+    /// more. Called once a turn.
+    pub fn collect(&mut self) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some((_, index)) = self.unused.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
+                return false;
+            };
+            self.records.remove(index);
         }
+        true
     }
 
     /// The neighbour's address is now known, has changed, or is lost. Does nothing for a neighbour that nobody uses.
@@ -151,14 +159,39 @@ impl Adjacencies {
         std::mem::replace(&mut e.seen, packets) != packets
     }
 
-    /// The interface's own address, MTU or tags changed: its adjacencies follow.
-    pub fn refresh(&mut self, interface: u32, via: &Interface, tags: Option<Tags>) {
-        let first = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let of = (interface, first)..=(interface, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)));
-        let of: Vec<(IpAddr, Option<Mac>)> = self.by_neighbor.range(of).map(|(k, e)| (k.1, e.mac)).collect();
-        for (next_hop, mac) in of {
-            self.set_mac(interface, next_hop, mac, via, tags);
+    /// The interface's own address, MTU or tags changed: its adjacencies [follow](Self::follow). Those that are made from now on are as
+    /// the interface is.
+    pub fn refresh(&mut self, interface: u32) {
+        self.stale.retain(|(other, _)| *other != interface);
+        self.stale.push_back((interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+    }
+
+    /// Whether adjacencies are to follow their interface.
+    pub fn is_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Lets the next adjacencies follow their interface, `most` of them; `of` says how that is now, unless it is gone. Returns
+    /// whether there are more.
+    pub fn follow<'i>(
+        &mut self,
+        most: usize,
+        of: impl Fn(u32) -> Option<(&'i Interface, Option<Tags>)>,
+    ) -> bool {
+        let Some((interface, first)) = self.stale.pop_front() else { return false };
+        if let Some((via, tags)) = of(interface) {
+            let last = (interface, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)));
+            let mut stale = self.by_neighbor.range((interface, first)..=last);
+            let some: Vec<(IpAddr, Option<Mac>)> =
+                stale.by_ref().take(most).map(|(key, e)| (key.1, e.mac)).collect();
+            if let Some((key, _)) = stale.next() {
+                self.stale.push_front(*key);
+            }
+            for (next_hop, mac) in some {
+                self.set_mac(interface, next_hop, mac, via, tags);
+            }
         }
+        self.is_stale()
     }
 
     /// The index of the adjacency to a neighbour, if somebody uses it.

@@ -23,7 +23,7 @@ use super::object::Object;
 use super::path::{Hop, Network, Path, PathState};
 use super::path_list::PathList;
 use super::prefix::Prefix;
-use super::table::{Resolver, Routes, word};
+use super::table::{AT_ONCE, Resolver, Routes, word};
 
 /// Next hops that are looked for one behind the other, at most.
 pub(super) const MAX_HOPS: usize = 8;
@@ -300,16 +300,18 @@ impl<A: Ip> Routes<A> {
         ways.into_iter().chain(held).for_each(|object| by.release(object));
     }
 
-    /// Lets go of what paths held whose routes have given way, when no worker can be between a leaf and its object.
-    pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) {
-        while self.given_way.front().is_some_and(|(mark, _)| self.domain.passed(*mark)) {
-            if let Some((_, id)) = self.given_way.pop_front()
-                && self.holding.contains(&id)
-                && !self.rib.paths.states[id].waits
-            {
+    /// Lets go of what paths held whose routes have given way, when no worker can be between a leaf and its object. Returns whether
+    /// there may be more.
+    pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some((_, id)) = self.given_way.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
+                return false;
+            };
+            if self.holding.contains(&id) && !self.rib.paths.states[id].waits {
                 self.let_go(id, by);
             }
         }
+        true
     }
 
     /// The object of a path that is not resolved says so from now on.

@@ -69,6 +69,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The value at `at`, which may be nobody's.
+    pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        match self.chunks.get_mut(at as usize / CHUNK)?.get_mut(at as usize % CHUNK)? {
+            Slot::Used(value) => Some(value),
+            Slot::Free(_) => None,
+        }
+    }
+
     fn slot_mut(&mut self, at: u32) -> &mut Slot<T> {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }

@@ -20,8 +20,8 @@ const AUTONOMOUS: u8 = 64;
 /// Link-local addresses have ten bits in common (RFC 4291 section 2.5.6), groups eight (section 2.7).
 const LINK_LOCAL: u8 = 10;
 const GROUPS: u128 = 0xff << 120;
-/// The prefixes of one packet: with all else that is usual in it they fit into the smallest MTU, 1,280 bytes.
-const AT_ONCE: usize = 32;
+/// Bytes for the options of one packet, which every link carries: beside the header of IPv6 and the fixed part (RFC 4861 section 4.2).
+const ROOM: usize = ipv6::MIN_MTU as usize - 40 - 16;
 
 /// What hosts are told of a prefix (RFC 4861 sections 4.6.2 and 6.2.1, AdvPrefixList).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,17 +168,88 @@ impl Advertisement {
             reachable: 0,
             retransmit: 0,
         });
-        let prefixes: Vec<NdOption<'_>> = self.prefixes(networks).into_iter().map(NdOption::Prefix).collect();
-        let (first, rest) = prefixes.split_at(prefixes.len().min(AT_ONCE));
-        let mut options = vec![NdOption::SourceMac(mac), NdOption::Mtu(mtu.into())];
-        options.extend(first);
         let servers: Vec<[u8; 16]> = self.dns.iter().map(Ipv6Addr::octets).collect();
-        if !servers.is_empty() {
-            // Three times the longest interval (RFC 8106 section 5.1).
-            let lifetime = if last { 0 } else { self.interval.longest().saturating_mul(3) };
-            options.push(NdOption::DnsServers { lifetime, servers: &servers });
+        // Three times the longest interval (RFC 8106 section 5.1).
+        let lifetime = if last { 0 } else { self.interval.longest().saturating_mul(3) };
+        let mut shares = Shares { full: Vec::new(), filling: Vec::new(), room: ROOM };
+        shares.add(NdOption::SourceMac(mac), 8);
+        shares.add(NdOption::Mtu(mtu.into()), 8);
+        self.prefixes(networks).into_iter().for_each(|p| shares.add(NdOption::Prefix(p), 32));
+        let mut left = &servers[..];
+        while !left.is_empty() {
+            // As many as there is room for, or as one packet has.
+            let room = if shares.room < 8 + 16 { ROOM } else { shares.room };
+            let (some, others) = left.split_at(left.len().min((room - 8) / 16));
+            shares.add(NdOption::DnsServers { lifetime, servers: some }, 8 + 16 * some.len());
+            left = others;
         }
-        let more = rest.chunks(AT_ONCE).map(|some| nd::build(from, to, &message, some));
-        [nd::build(from, to, &message, &options)].into_iter().chain(more).collect()
+        let all = shares.full.into_iter().chain([shares.filling]);
+        all.map(|options| nd::build(from, to, &message, &options)).collect()
+    }
+}
+
+/// Options, shared out between packets.
+struct Shares<'o> {
+    full: Vec<Vec<NdOption<'o>>>,
+    filling: Vec<NdOption<'o>>,
+    /// Bytes that are left in the last packet.
+    room: usize,
+}
+
+impl<'o> Shares<'o> {
+    /// One more, of so many bytes.
+    fn add(&mut self, option: NdOption<'o>, bytes: usize) {
+        if bytes > self.room {
+            self.full.push(std::mem::take(&mut self.filling));
+            self.room = ROOM;
+        }
+        self.filling.push(option);
+        self.room = self.room.saturating_sub(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wire::Ipv6Header;
+
+    use super::*;
+
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+
+    proptest! {
+        /// However much is to be said, it is all said once, in packets that every link carries.
+        #[test]
+        fn rfc4861_6_2_3_options_are_shared_out_between_packets(prefixes in 0u128..200, dns in 0u128..300, last: bool) {
+            let address = |n: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64);
+            let networks: Vec<Prefix6> = (0..prefixes).map(|n| Prefix6::new(address(n), 64)).collect();
+            let says = Advertisement { dns: (0..dns).map(address).collect(), managed: true, ..Advertisement::default() };
+            let (from, to) = (Ipv6Addr::from_bits(0xfe80 << 112 | 1), Ipv6Addr::from_bits(ipv6::ALL_NODES));
+            let packets = says.packets((from, to), MAC, 9000, networks.iter().copied(), last);
+            let (mut told, mut servers, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+            for packet in &packets {
+                prop_assert!(packet.len() <= usize::from(ipv6::MIN_MTU), "{}", packet.len());
+                let (ip, icmp) = Ipv6Header::split(packet).unwrap();
+                let (message, options) = nd::parse(ip, icmp).unwrap();
+                // What is said of the router, each of them says.
+                let Message::RouterAdvertisement(ra) = message else { panic!("{message:?}") };
+                prop_assert_eq!((ra.lifetime, ra.managed), (if last { 0 } else { 1800 }, true));
+                for option in options {
+                    match option {
+                        NdOption::Prefix(p) => told.push(Prefix6::new(p.prefix, p.len)),
+                        NdOption::DnsServers { servers: some, .. } => servers.extend(some.iter().copied().map(Ipv6Addr::from)),
+                        NdOption::SourceMac(_) => rest.push("mac"),
+                        NdOption::Mtu(9000) => rest.push("mtu"),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            prop_assert_eq!(told, networks);
+            prop_assert_eq!(servers, says.dns);
+            prop_assert_eq!(rest, ["mac", "mtu"]);
+            // No more of them than it takes.
+            let bytes = 16 + 32 * prefixes as usize + 16 * dns as usize + if dns > 0 { 8 } else { 0 };
+            prop_assert!(packets.len() <= bytes.div_ceil(ROOM - 40).max(1), "{} for {bytes} bytes", packets.len());
+        }
     }
 }

@@ -80,14 +80,29 @@ impl Router {
         if !info.addresses.contains(&address) {
             return Err(RouterError(format!("{} has no address {address}", info.name)));
         }
-        if !info.ip6 && info.addresses.iter().all(|a| a.address.is_ipv4() || *a == address) {
+        let silent = !info.ip6 && info.addresses.iter().all(|a| a.address.is_ipv4() || *a == address);
+        if silent {
             // Without its last one it has nothing to say so from.
             self.cease_advertising(&[index]);
         }
         self.near.interfaces.remove_address(index, address);
         self.ip4.own_changed |= address.address.is_ipv4();
-        self.sync_connected(index)?;
-        self.changed_with(index, Some(address.network()))
+        let done =
+            self.sync_connected(index).and_then(|()| self.changed_with(index, Some(address.network())));
+        done.inspect_err(|_| {
+            self.near.interfaces.add_address(index, address);
+            self.goes_back(index, silent);
+        })
+    }
+
+    /// A change of addresses was refused half-way, and those that there were are there again: so is what follows from them.
+    fn goes_back(&mut self, index: u32, advertised: bool) {
+        if let Err(e) = self.changed(index) {
+            tracing::error!("interface {index} after a change that was refused: {e}");
+        }
+        if advertised {
+            self.resume_advertising(&[index]);
+        }
     }
 
     /// Says whether IPv6 is spoken on an interface that has no IPv6 address but a link-local one.
@@ -95,11 +110,17 @@ impl Router {
     /// # Errors
     /// When there is no such interface.
     pub fn set_ip6(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
-        if !on && self.interface(index)?.addresses.iter().all(|a| a.address.is_ipv4()) {
+        let info = self.interface(index)?;
+        let (was, silent) = (info.ip6, !on && info.addresses.iter().all(|a| a.address.is_ipv4()));
+        if silent {
             self.cease_advertising(&[index]);
         }
         self.info_mut(index)?.ip6 = on;
-        self.changed(index)
+        self.changed(index).or_else(|refused| {
+            self.info_mut(index)?.ip6 = was;
+            self.goes_back(index, silent);
+            Err(refused)
+        })
     }
 
     /// Shows workers the router's own addresses, if they changed. Once a turn, not once an address: a set with thousands takes

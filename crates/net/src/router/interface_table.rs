@@ -23,6 +23,8 @@ pub struct InterfaceInfo {
     pub kind: Kind,
     /// Whether the operator wants it up.
     pub admin_up: bool,
+    /// Its index was another's, to whom packets may still be on their way: until none can be, it is not used.
+    pub(super) heir: bool,
     /// Its Ethernet address.
     pub mac: Mac,
     /// The largest network packet, bytes.

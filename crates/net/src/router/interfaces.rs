@@ -15,6 +15,8 @@ use crate::ip::{Affected, IpPrefix, Mss, Network, Urpf};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
+/// Adjacencies that follow their interface at once: about a tenth of a millisecond's worth.
+const ADJACENCIES: usize = 256;
 /// How long the closing of a device waits for workers to let go of it.
 const GRACE: Duration = Duration::from_millis(200);
 
@@ -22,7 +24,7 @@ impl Neighborhood {
     /// Whether packets can leave by this interface: it and its parent are up, and so is the device's link.
     pub(crate) fn usable(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
-        i.admin_up && self.link_up(index) && (i.parent == index || self.usable(i.parent))
+        i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
     }
 
     /// Whether the device that carries an interface is there and has a carrier; a loopback needs none.
@@ -51,12 +53,25 @@ impl Neighborhood {
             addresses: addresses.clone(),
             proxy: i.proxy,
         };
-        let (tags, before) = (i.tags, self.records.get(index));
+        let before = self.records.get(index);
+        let stale = before.is_none_or(|before| (before.mac, before.mtu) != (record.mac, record.mtu));
+        self.records.set(index, record)?;
         // There may be very many, and most changes are about something else.
-        if before.is_none_or(|before| (before.mac, before.mtu) != (record.mac, record.mtu)) {
-            self.adjacencies.refresh(index, &record, tags);
+        if stale {
+            let busy = self.adjacencies.is_stale();
+            self.adjacencies.refresh(index);
+            // Of several changes in a row only the first one takes its time at once.
+            if !busy {
+                self.follow_interfaces();
+            }
         }
-        Ok(self.records.set(index, record)?)
+        Ok(())
+    }
+
+    /// Lets some adjacencies follow their interfaces, which changed. Returns whether there are more.
+    pub(super) fn follow_interfaces(&mut self) -> bool {
+        let Neighborhood { records, interfaces, adjacencies, .. } = self;
+        adjacencies.follow(ADJACENCIES, |index| Some((records.get(index)?, interfaces.get(index)?.tags)))
     }
 }
 
@@ -123,20 +138,19 @@ impl Router {
         self.next_index = index;
     }
 
-    /// Takes an index for an interface: the preferred one, if it can be had.
+    /// Takes an index for an interface: the preferred one, if it can be had. One that is leaving is had at once, but paths may still lead
+    /// to the interface that has gone: they are asked in slices, and until then this one is not [used](Neighborhood::usable).
     fn free_index(&mut self) -> Result<u32, RouterError> {
         if let Some(wanted) = self.next_index.take() {
             if self.near.records.claim(wanted)? {
                 return Ok(wanted);
             }
-            // Paths may still lead to the one that has gone, and workers look at it.
-            if self.leaving.contains(&wanted) {
-                self.ask_all();
+            let free = self.near.interfaces.get(wanted).is_none();
+            if free && self.leaving.contains(&wanted) {
+                return Ok(wanted);
             }
-            if self.near.interfaces.get(wanted).is_none()
-                && self.domain.synchronize(GRACE)
-                && self.near.records.claim(wanted)?
-            {
+            // Workers may look at the one that has gone.
+            if free && self.domain.synchronize(GRACE) && self.near.records.claim(wanted)? {
                 return Ok(wanted);
             }
         }
@@ -155,6 +169,7 @@ impl Router {
             return Err(RouterError(format!("there is an interface {name} already")));
         }
         let index = self.free_index()?;
+        let heir = self.leaving.contains(&index);
         self.clear_interface(index);
         let info = InterfaceInfo {
             index,
@@ -162,6 +177,7 @@ impl Router {
             name: name.to_string(),
             kind,
             admin_up: false,
+            heir,
             mac: initial.0,
             mtu: initial.1,
             fib: 0,
@@ -197,7 +213,7 @@ impl Router {
         let index = self.new_interface(name, Kind::Device, initial, None)?;
         if let Err(e) = self.attach(index, device) {
             self.near.interfaces.remove(index);
-            self.near.records.remove(index);
+            self.leave(index);
             return Err(e);
         }
         self.near.publish(index)?;
@@ -369,11 +385,18 @@ impl Router {
             self.near.publish(info.parent)?;
         }
         // Paths that lead to it until they are asked find a record that is down, and nobody else's.
-        self.leaving.push(index);
+        self.leave(index);
         self.resolve_again(Affected { interfaces: vec![index], networks: Vec::new() });
         self.free_indices();
         self.disconnect(index);
         Ok(())
+    }
+
+    /// The index of an interface that is gone is to be nobody's, once no path leads there.
+    fn leave(&mut self, index: u32) {
+        if !self.leaving.contains(&index) {
+            self.leaving.push(index);
+        }
     }
 
     /// An interface goes: so do the routes that name it.

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use graph::WorkerPort;
+use buf::Frame;
 use wire::nd::Message;
 use wire::{ethertype, ipv6, mld, nd};
 
@@ -19,11 +17,6 @@ use crate::nd::dad::{self, Dad};
 use crate::nd::listener::{self, Listener, Report};
 use crate::nd::{Advertisement, PrefixInformation, Standing};
 use crate::neighbor::Key;
-
-/// How long workers may take to send what is said last on links.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-/// Links on which it is said at once: the ring to a worker has room for as many packets.
-const AT_ONCE: usize = 64;
 
 /// The protocols of all interfaces.
 #[derive(Default)]
@@ -91,23 +84,47 @@ impl Router {
     }
 
     /// Tells hosts on the links of these interfaces, which are about to go down, that the router is no default router of theirs
-    /// any more (RFC 4861 section 6.2.5), as far as it advertises itself there. It is told once, and workers have a fifth of a
-    /// second to send it: what is lost then hosts find out by themselves.
+    /// any more (RFC 4861 section 6.2.5), as far as it advertises itself there. It is told once; what is lost then hosts find out by
+    /// themselves. This thread hands it to the devices itself: workers may be busy, and the interfaces go down at once.
     pub fn cease_advertising(&mut self, interfaces: &[u32]) {
-        let (start, mut all_sent) = (Instant::now(), true);
-        let advertising = |index: &u32| self.nd.advertiser.has_more_to_say(*index);
-        let advertising: Vec<u32> = interfaces.iter().copied().filter(advertising).collect();
-        for links in advertising.chunks(AT_ONCE) {
-            for &index in links {
-                self.advertise(advertiser::Action::Withdraw(index));
-                self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
+        let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
+        for &index in interfaces {
+            if !self.nd.advertiser.has_more_to_say(index) {
+                continue;
             }
-            // Workers that are turned by hand do nothing meanwhile.
-            all_sent &= self.runners.is_empty() || self.flush(LAST_WORDS.saturating_sub(start.elapsed()));
+            for bytes in self.advertisements(index, true) {
+                let by = self.near.interfaces.get(index).map(|i| i.parent);
+                if by != device || frame.room() == 0 {
+                    all_sent &= self.hand_over(device, &mut frame);
+                    device = by;
+                }
+                let packet = self.packet(&bytes);
+                all_sent &= packet.is_some_and(|packet| match frame.push(packet) {
+                    Ok(()) => true,
+                    Err(packet) => {
+                        packet.free(&mut self.bufs);
+                        false
+                    }
+                });
+            }
+            self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
         }
+        all_sent &= self.hand_over(device, &mut frame);
         if !all_sent {
-            tracing::warn!("workers are busy: hosts may not have heard that this router is none any more");
+            tracing::warn!("a device is busy: hosts may not have heard that this router is none any more");
         }
+    }
+
+    /// Gives packets to a device, past the graph. Says whether it has taken all; none is left.
+    fn hand_over(&mut self, device: Option<u32>, frame: &mut Frame) -> bool {
+        if frame.is_empty() {
+            return true;
+        }
+        let port = device.and_then(|device| self.tx_ports.get(device));
+        let taken = port.is_some_and(|port| port.queue(0).send(frame, &mut self.bufs).is_ok());
+        let all = taken && frame.is_empty();
+        frame.free(&mut self.bufs);
+        all
     }
 
     /// Goes on to advertise the router on interfaces that did not go down after all.
@@ -118,19 +135,6 @@ impl Router {
                 self.nd.advertiser.handle(self.now, advertiser::Event::Start(index, wanted.interval));
             }
         }
-    }
-
-    /// Waits until workers have done with all packets that they were given, at most for so long. Says whether they have.
-    fn flush(&self, timeout: Duration) -> bool {
-        let start = Instant::now();
-        while !self.ports.iter().all(WorkerPort::is_idle) {
-            if start.elapsed() >= timeout {
-                return false;
-            }
-            thread::yield_now();
-        }
-        // Who has taken the last one sends it in the same turn.
-        self.domain.synchronize(timeout.saturating_sub(start.elapsed()))
     }
 
     /// What hosts on the link of an interface are told of prefixes; nothing if the router does not advertise itself there.
@@ -302,13 +306,22 @@ impl Router {
             advertiser::Action::Advertise(index) => (index, false),
             advertiser::Action::Withdraw(index) => (index, true),
         };
-        let Some(info) = self.near.interfaces.get(index) else { return };
-        let Some(says) = info.advertisement.as_ref().or(info.last_advertisement.as_ref()) else { return };
+        for bytes in self.advertisements(index, last) {
+            self.send_to(0, index, "interface-output", &bytes);
+        }
+    }
+
+    /// The frames that say of the router on an interface what is to be said, or that it is none any more; none without a usable
+    /// address to say so from.
+    fn advertisements(&self, index: u32, last: bool) -> Vec<Vec<u8>> {
+        let Some(info) = self.near.interfaces.get(index) else { return Vec::new() };
+        let says = info.advertisement.as_ref().or(info.last_advertisement.as_ref());
         // Routers are known by their link-local addresses (RFC 4861 section 6.1.2).
-        let Some(from) = info.usable_link_local() else { return };
+        let (Some(says), Some(from)) = (says, info.usable_link_local()) else { return Vec::new() };
         let all = Ipv6Addr::from_bits(ipv6::ALL_NODES);
+        let header = ethernet(ipv6::multicast_mac(ipv6::ALL_NODES), info.mac, info.tags, ethertype::IPV6);
         let packets = says.packets((from, all), info.mac, info.mtu, networks(info), last);
-        packets.iter().for_each(|packet| self.send_to_group(index, ipv6::ALL_NODES, packet));
+        packets.iter().map(|packet| [&header[..], packet].concat()).collect()
     }
 
     /// Sends a packet to a group on the link of an interface.

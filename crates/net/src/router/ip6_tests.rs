@@ -329,7 +329,7 @@ fn rfc4861_6_2_1_prefixes_are_told_of_as_the_operator_says() {
     lab.pass(4000);
     let frames = lab.sent(0);
     let all = advertised(&frames);
-    assert_eq!(all.iter().map(|(_, told)| told.len()).collect::<Vec<_>>(), [32, 32, 7]);
+    assert_eq!(all.iter().map(|(_, told)| told.len()).collect::<Vec<_>>(), [37, 34]);
     assert!(all.iter().all(|(lifetime, _)| *lifetime == 1800));
     assert!(frames.iter().all(|frame| frame.len() <= 14 + 1280));
 }
@@ -341,7 +341,7 @@ fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
     lab.pass(4000);
     assert_eq!(advertised(&lab.sent(0)).len(), 1);
     lab.router.cease_advertising(&[0, 1, 77]);
-    lab.run();
+    // However busy workers are: nobody waits for them.
     let (last, other) = (lab.sent(0), lab.sent(1));
     assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, however short ago the last one was");
     assert_eq!(advertised(&other), []);
@@ -377,6 +377,43 @@ fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
     lab.router.cease_advertising(&[0]);
     lab.run();
     assert_eq!(lab.sent(0).len(), 0);
+}
+
+/// A step fails after hosts were told that the router is none any more: they hear that it is one.
+#[test]
+fn what_is_refused_leaves_the_router_advertising_itself() {
+    let mut lab = lab();
+    lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
+    lab.pass(60_000);
+    lab.sent(0);
+    // A route that follows from the address is not there, so that it cannot go with it.
+    let (network, address) = (Prefix6::new(own(0), 64), Address::new(own(0), 64));
+    let spoil = |lab: &mut Lab| {
+        let Router { ip6, near, .. } = &mut lab.router;
+        ip6.routes.remove(0, network, crate::ip::Source::Interface, near).unwrap();
+    };
+    spoil(&mut lab);
+    lab.router.remove_address(0, address).unwrap_err();
+    assert!(lab.router.interface(0).unwrap().addresses.contains(&address));
+    let routed = |lab: &Lab| lab.router.routes::<Ipv6Addr>().exact(0, network).next().is_some();
+    assert!(routed(&lab), "what follows from the address is there again");
+    lab.pass(20_000);
+    let told = advertised(&lab.sent(0));
+    assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
+    assert_eq!(lab.stands(0, own(0)), Some(Standing::Unique));
+    // The same where IPv6 ceases.
+    lab.router.set_ip6(0, true).unwrap();
+    lab.router.remove_address(0, address).unwrap();
+    lab.pass(60_000);
+    lab.sent(0);
+    let scoped = lab.router.ip6.connected[&0].iter().find(|(_, prefix, _)| prefix.len() == 64).unwrap().1;
+    let Router { ip6, near, .. } = &mut lab.router;
+    ip6.routes.remove(0, scoped, crate::ip::Source::Interface, near).unwrap();
+    lab.router.set_ip6(0, false).unwrap_err();
+    assert!(lab.router.interface(0).unwrap().ip6);
+    lab.pass(20_000);
+    let told = advertised(&lab.sent(0));
+    assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
 }
 
 #[test]

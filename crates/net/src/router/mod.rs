@@ -23,6 +23,7 @@ mod side;
 mod usage;
 mod workers;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -33,7 +34,7 @@ use buf::{Cache, Pool};
 use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
 use infra::cpu::Schedule;
 use infra::doorbell::Doorbell;
-use infra::quiesce::{Domain, Participant};
+use infra::quiesce::{Domain, Mark, Participant};
 
 use crate::adjacency::Adjacencies;
 use crate::handoff::Shards;
@@ -135,6 +136,8 @@ pub struct Router {
     shards: infra::class_a::Writer<Shards>,
     /// Interfaces that are gone, and whose indices no other is to have yet.
     leaving: Vec<u32>,
+    /// Interfaces that have the index of one that is gone, until no worker can be on a path to that.
+    heirs: VecDeque<(Mark, u32)>,
     /// The index that the next interface is to have.
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
@@ -227,6 +230,7 @@ impl Router {
             shards,
             turns: Vec::new(),
             leaving: Vec::new(),
+            heirs: VecDeque::new(),
             next_index: None,
             tx_ports,
         };

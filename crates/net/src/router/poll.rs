@@ -66,10 +66,10 @@ impl Router {
         self.balance(now);
         self.publish_own();
         self.send_probes();
-        let more = self.settle_routes();
-        self.ip4.routes.collect(&mut self.near);
-        self.ip6.routes.collect(&mut self.near);
-        self.near.adjacencies.collect();
+        let mut more = self.settle_routes();
+        more |= self.ip4.routes.collect(&mut self.near);
+        more |= self.ip6.routes.collect(&mut self.near);
+        more |= self.near.adjacencies.collect();
         self.domain.collect();
         self.bufs.publish();
         more || handled >= TURN

@@ -176,27 +176,40 @@ impl Router {
         // Of several changes in a row only the first ones take their time at once.
         let busy = side.routes.is_busy();
         side.routes.resolve_again(what);
-        if busy || side.routes.settle(VISITS_AT_ONCE, near) {
+        if busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale() {
             self.wake.ring();
         }
         self.sync_off_link(Prefix::<A>::DEFAULT);
     }
 
-    /// Gives back the indices of interfaces that are gone, if no path can lead to them any more.
+    /// Gives back the indices of interfaces that are gone, if no path can lead to them any more. Who has one already is used once no
+    /// worker can be on such a path.
     pub(super) fn free_indices(&mut self) {
-        if !self.ip4.routes.asks() && !self.ip6.routes.asks() {
-            for index in std::mem::take(&mut self.leaving) {
-                self.near.records.remove(index);
+        if self.ip4.routes.asks() || self.ip6.routes.asks() {
+            return;
+        }
+        for index in std::mem::take(&mut self.leaving) {
+            match self.near.interfaces.get(index) {
+                Some(_) => self.heirs.push_back((self.domain.mark(), index)),
+                None => _ = self.near.records.remove(index),
             }
         }
     }
 
-    /// Asks all paths that are to be asked, however long that takes.
-    pub(super) fn ask_all(&mut self) {
-        let Router { ip4, ip6, near, .. } = self;
-        while ip4.routes.ask_next(near).is_some() {}
-        while ip6.routes.ask_next(near).is_some() {}
-        self.free_indices();
+    /// Lets interfaces be used whose index was another's, to whom no packet is on its way any more. Returns whether some still wait.
+    fn admit_heirs(&mut self) -> bool {
+        while let Some((_, index)) = self.heirs.pop_front_if(|(mark, _)| self.domain.passed(*mark)) {
+            // It may have gone in turn, and left the index to somebody else.
+            if self.leaving.contains(&index) || self.heirs.iter().any(|(_, other)| *other == index) {
+                continue;
+            }
+            let Some(info) = self.near.interfaces.get_mut(index) else { continue };
+            info.heir = false;
+            if let Err(e) = self.changed(index) {
+                tracing::error!("interface {index}, whose index was another's: {e}");
+            }
+        }
+        !self.heirs.is_empty()
     }
 
     /// Lets recursive paths follow a route that has just changed; for most routers all of them.
@@ -207,17 +220,18 @@ impl Router {
         }
     }
 
-    /// Lets routes follow what their paths mean now, for a slice of time. Returns whether there is more to do. Part of
-    /// every [`poll`](Self::poll).
+    /// Lets routes follow what their paths mean now, and adjacencies what their interfaces are, for a slice of time. Returns
+    /// whether there is more to do. Part of every [`poll`](Self::poll).
     pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
         let Router { ip4, ip6, near, .. } = self;
         // By turns, so that neither family waits for the other.
         let mut more = true;
         while more && start.elapsed() < SLICE {
-            more = ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near);
+            more =
+                ip4.routes.settle(VISITS, near) | ip6.routes.settle(VISITS, near) | near.follow_interfaces();
         }
         self.free_indices();
-        more
+        more | self.admit_heirs()
     }
 }

@@ -311,7 +311,8 @@ fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
     router.add_route(0, to(refused.0), Path::Drop).unwrap();
 }
 
-/// An interface with very many next hops is removed: nobody else has its index while paths lead there, and who must have it waits for them.
+/// An interface with very many next hops is removed: while paths lead there nobody else has its index, or who must have it is not used.
+/// Paths are asked in slices all the same.
 #[test]
 fn an_index_is_free_when_no_path_leads_there() {
     const HOPS: u32 = 2000;
@@ -335,11 +336,87 @@ fn an_index_is_free_when_no_path_leads_there() {
         assert!(at.get(participant.enter().guard(), index).is_some_and(|record| !record.up));
         router.prefer_index((round == 1).then_some(index));
         let next = router.add_loopback("loop1", PEER).unwrap();
-        assert_eq!((next == index, left(&router) == 0), (round == 1, round == 1));
+        assert!(left(&router) > 1000, "no step asks all: {}", left(&router));
+        router.set_admin(next, true).unwrap();
+        let up = |p: &mut infra::quiesce::Participant| at.get(p.enter().guard(), next).is_some_and(|r| r.up);
+        let heir = round == 1;
+        assert_eq!((next == index, up(&mut participant)), (heir, !heir));
+        // A worker may be on such a path until it has passed.
+        let mut on_its_way = router.participant();
+        let section = on_its_way.enter();
+        for _ in 0..1000 {
+            router.poll(0);
+        }
+        assert_eq!((left(&router), router.leaving.len(), up(&mut participant)), (0, 0, !heir));
+        drop(section);
         while router.poll(0) {}
-        assert_eq!((left(&router), router.leaving.len()), (0, 0));
+        assert!(up(&mut participant) && router.heirs.is_empty());
         router.remove_interface(next).unwrap();
         router.poll(0);
         assert!(at.get(participant.enter().guard(), index).is_none());
     }
+}
+
+/// The MTU and the Ethernet address of an interface with very many next hops change: no step looks at all of them.
+#[test]
+fn adjacencies_follow_their_interface_in_slices() {
+    const HOPS: u32 = 4000;
+    let (mut router, ..) = router();
+    for n in 0..HOPS {
+        let next_hop = Ipv4Addr::from_bits(0x0a01_0100 + n).into();
+        let to = Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+        router.add_route(0, to, Path::Via { next_hop, interface: None }).unwrap();
+    }
+    let mac = Mac([2, 0, 0, 0, 0, 77]);
+    let old = |r: &Router, mtu: u16, mac: Mac| {
+        // Behind the destination in the header.
+        let is_new = |a: &crate::adjacency::Adjacency| {
+            a.mtu == mtu && a.rewrite.is_none_or(|header| header.bytes()[6..12] == mac.0)
+        };
+        r.adjacencies().iter().filter(|(_, a, _)| a.interface == 1 && !is_new(a)).count()
+    };
+    let before = router.interface(1).unwrap().mac;
+    router.set_mtu(1, 1400).unwrap();
+    assert!(old(&router, 1400, before) > 3000, "not at once");
+    // Another change meanwhile begins anew, and one that is made meanwhile is as the interface is.
+    router.poll(0);
+    router.set_mac(1, Some(mac)).unwrap();
+    let fresh = Ipv4Addr::new(10, 1, 200, 200);
+    let path = Path::Via { next_hop: fresh.into(), interface: Some(1) };
+    router.add_route(0, "30.0.0.0/8".parse::<IpPrefix>().unwrap(), path).unwrap();
+    let index = router.adjacencies().index_of(1, fresh.into()).unwrap();
+    assert_eq!(router.adjacencies().get(index).unwrap().mtu, 1400);
+    while router.poll(0) {}
+    assert_eq!(old(&router, 1400, mac), 0);
+    assert!(!router.adjacencies().is_stale());
+}
+
+/// Very many next hops go: what they leave behind is given back some at a time, and then all of it.
+#[test]
+fn what_routes_leave_behind_is_given_back_in_slices() {
+    const HOPS: u32 = 8000;
+    let (mut router, ..) = router();
+    while router.poll(0) {}
+    let objects = |r: &Router| r.routes::<Ipv4Addr>().objects_in_use();
+    let before = objects(&router);
+    let to = |n: u32| Prefix4::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
+    for n in 0..HOPS {
+        let next_hop = Ipv4Addr::from_bits(0x0a01_0100 + n).into();
+        router.add_route(0, to(n), Path::Via { next_hop, interface: None }).unwrap();
+    }
+    // Those that wait for a visit go like others; what has their place then waits for its own.
+    router.set_admin(1, false).unwrap();
+    for n in 0..HOPS {
+        router.remove_route(0, to(n)).unwrap();
+    }
+    router.add_route(0, to(0), via(1)).unwrap();
+    router.set_admin(1, true).unwrap();
+    let all = objects(&router);
+    assert!(router.poll(0), "there is more to do");
+    assert!((objects(&router)..all).len() < 4000, "{all} objects before, {} after", objects(&router));
+    while router.poll(0) {}
+    assert_eq!(objects(&router), before + 1);
+    let found = router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).unwrap();
+    assert!(found.2.resolved.is_some());
+    assert!(!router.routes::<Ipv4Addr>().is_busy());
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
+use net::interface::Kind;
 use net::nd::{PrefixAdvice, PrefixInformation, Standing};
 use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
@@ -32,6 +33,8 @@ struct Interface {
     addresses: Vec<Stand>,
     /// What hosts are told, if they are.
     advertises: Option<Advertises>,
+    /// Why they are told nothing, if something is configured.
+    not_advertised: Option<String>,
     groups: Vec<Ipv6Addr>,
 }
 
@@ -104,8 +107,10 @@ fn seconds(lifetime: u32) -> String {
 }
 
 impl Interface {
-    /// What there is to say of an interface that speaks IPv6.
-    fn of(router: &Router, i: &InterfaceInfo) -> Option<Interface> {
+    /// What there is to say of an interface that speaks IPv6, or on which more is configured for the case that it did.
+    fn of(c: &Context, i: &InterfaceInfo) -> Option<Interface> {
+        let router = &c.system.router;
+        let not_advertised = why_silent(c, i);
         let state = |address| match i.standing(address) {
             Some(Standing::Tentative) => "tentative",
             Some(Standing::Unique) => "unique",
@@ -113,16 +118,38 @@ impl Interface {
             None => "unused",
         };
         let stand = |a: net::ip::Address<Ipv6Addr>| Stand { address: a.to_string(), state: state(a.address) };
-        i.speaks_ip6().then(|| Interface {
+        (i.speaks_ip6() || not_advertised.is_some()).then(|| Interface {
             name: i.name.clone(),
             admin_up: i.admin_up,
             enabled: i.ip6,
             link_local: i.link_local(),
             addresses: i.all_ip6().into_iter().map(stand).collect(),
             advertises: Advertises::of(router, i),
+            not_advertised,
             groups: router.groups(i.index).collect(),
         })
     }
+}
+
+/// Why hosts on the link of an interface are not told of the router, although that is configured.
+fn why_silent(c: &Context, i: &InterfaceInfo) -> Option<String> {
+    let wanted = c.store.interface(&i.name)?;
+    wanted.advertisement.as_ref()?;
+    let why = match i.link_local().map(|address| i.standing(address)) {
+        _ if wanted.ra_suppressed => "router advertisements are suppressed",
+        None => return Some(speaks_none(&i.name)),
+        _ if i.kind == Kind::Loopback => "a loopback interface has no link",
+        _ if !i.admin_up => "the interface is down",
+        _ if !c.system.router.usable(i.index) => "its link is down",
+        Some(Some(Standing::Duplicate)) => "another station has its link-local address",
+        Some(Some(Standing::Unique)) => return None,
+        Some(_) => "its link-local address is not in use yet",
+    };
+    Some(why.into())
+}
+
+fn speaks_none(name: &str) -> String {
+    format!("it speaks no IPv6: give it an IPv6 address, or say enable ip6 interface {name}")
 }
 
 /// Interfaces from an index on.
@@ -133,7 +160,7 @@ impl Rows<Context> for Interfaces {
 
     fn next(&mut self, c: &Context, page: &mut Vec<Interface>) -> bool {
         let mut all = Vec::new();
-        let more = self.0.page(c, &mut all, |i| Interface::of(&c.system.router, i));
+        let more = self.0.page(c, &mut all, |i| Interface::of(c, i));
         page.extend(all.into_iter().flatten());
         more
     }
@@ -149,6 +176,7 @@ impl Rows<Context> for Interfaces {
                 let _ = writeln!(out, "  {} ({})", a.address, a.state);
             }
             i.advertises.iter().for_each(|says| says.text(out));
+            i.not_advertised.iter().for_each(|why| *out += &format!("  advertises nothing: {why}\n"));
             i.groups.iter().for_each(|group| *out += &format!("  joined {group}\n"));
         }
     }
@@ -156,11 +184,9 @@ impl Rows<Context> for Interfaces {
 
 fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     if let Some(name) = a.get::<String>("interface")
-        && c.system.router.interface_named(&name).is_some_and(|i| !i.speaks_ip6())
+        && c.system.router.interface_named(&name).is_some_and(|i| Interface::of(c, i).is_none())
     {
-        let message =
-            format!("{name} speaks no IPv6: give it an IPv6 address, or say enable ip6 interface {name}");
-        return Err(a.fault("interface", message));
+        return Err(a.fault("interface", speaks_none(&name)));
     }
     Ok(Output::rows(Interfaces(Chosen::new(c, a)?), a.json()))
 }
