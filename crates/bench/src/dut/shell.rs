@@ -63,14 +63,15 @@ impl Shell {
     /// # Errors
     /// When it fails, with what it said.
     pub fn set(&mut self, line: &str, undo: &str) -> Result<(), Failure> {
+        // First, so that a tester which is killed in between leaves nothing. To undo what was not done is no fault.
+        if !undo.is_empty() {
+            let gone = |e: std::io::Error| Failure(format!("what undoes {line:?} is gone: {e}"));
+            let pipe = self.guard.stdin.as_mut().ok_or_else(|| Failure("nothing would be undone".into()))?;
+            writeln!(pipe, "{undo}").map_err(gone)?;
+        }
         self.run(line)?;
         self.lines.push(line.into());
-        if undo.is_empty() {
-            return Ok(());
-        }
-        let gone = |e: std::io::Error| Failure(format!("what undoes {line:?} is gone: {e}"));
-        let pipe = self.guard.stdin.as_mut().ok_or_else(|| Failure("nothing would be undone".into()))?;
-        writeln!(pipe, "{undo}").map_err(gone)
+        Ok(())
     }
 
     /// The same, where a refusal is no fault: it is noted.
