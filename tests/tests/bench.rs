@@ -124,6 +124,39 @@ fn every_procedure_comes_to_an_end() {
     );
 }
 
+/// Frames go to as many networks as the router has routes to, one after the other, in both directions and families; a router that is
+/// restarted meanwhile is away for a while.
+#[test]
+fn tables_are_filled_and_routers_restarted() {
+    let Some(lab) = Lab::new() else { return };
+    let (report, results) = campaign(
+        &lab,
+        "procedures = ['loads']\nloads = ['5 kfps']\nduts = ['linux', 'volley']\n\
+         [[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nroutes = 300\nbidirectional = true\n\
+         [[test]]\ntraffic = 'rfc5180'\nsizes = [84]\nroutes = 300\n\
+         [[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n",
+    );
+    let cells = list(&results["cells"], "cells");
+    assert_eq!(
+        cells.iter().map(|c| c["routes"].as_u64()).collect::<Vec<_>>(),
+        [300, 300, 0, 300, 300, 0].map(Some)
+    );
+    for cell in cells {
+        let outcome = &list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0]["outcome"];
+        let [sent, received] = ["sent", "received"].map(|name| outcome[name].as_u64().expect("a number"));
+        // More frames than networks: were there no routes, none would come.
+        assert!(sent > 300 && received > sent / 2, "{cell}\n{report}");
+    }
+    let (report, results) = campaign(
+        &lab,
+        "procedures = ['throughput', 'reset']\nduts = ['volley']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n",
+    );
+    let reset = &list(found(&results["cells"][0], "reset"), "reset")[0];
+    conserved(&reset["outcome"]);
+    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("it did not come back: {report}"));
+    assert!((0.01..5.0).contains(&seconds), "{seconds} s");
+}
+
 #[test]
 fn a_campaign_that_cannot_be_is_refused_before_anything_is_touched() {
     let Some(lab) = Lab::new() else { return };

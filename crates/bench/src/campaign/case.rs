@@ -10,7 +10,7 @@ use super::procedures::Bench;
 use super::recorded::Recorded;
 use super::run::Left;
 use super::{Campaign, Cell, Key, Procedure, Results, Test};
-use crate::dut::Dut;
+use crate::dut::{Dut, Networks};
 use crate::energy::{self, Meters};
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
@@ -46,8 +46,8 @@ pub(super) struct Case {
 
 impl Case {
     pub fn new(test: &Test, size: usize, bed: &Bed) -> Case {
-        let Test { traffic, bidirectional, .. } = test;
-        let key = Key { dut: String::new(), traffic: traffic.clone(), size, bidirectional: *bidirectional };
+        let Test { traffic, bidirectional, routes, .. } = test.clone();
+        let key = Key { dut: String::new(), traffic, size, bidirectional, routes };
         Case { key, tester_fps: 0.0, link: bed.link() }
     }
 
@@ -85,12 +85,16 @@ impl Setup<'_> {
         &self,
         case: &Case,
         bed: &mut Bed,
-        dut: &dyn Dut,
+        dut: &mut dyn Dut,
         left: &mut Left,
         results: &mut Results,
     ) -> Result<(), Failure> {
         let Case { key, tester_fps, .. } = case;
-        let place = format!("{}, {}, {} bytes", key.dut, key.traffic, key.size);
+        let place = format!("{}, {}, {} bytes", key.dut, key.label(), key.size);
+        if let Err(e) = self.networks(key).and_then(|wanted| dut.set_networks(&wanted, bed)) {
+            return results.fail(format!("{place}: {e}"), self.keeper);
+        }
+        let dut = &*dut;
         let trials = self.trials(case, bed, Some(dut)).and_then(|mut trials| {
             let named = |e: energy::Fault| Failure(e.to_string());
             // Without a meter it is the processor time of the router: its programs', or that of its cores.
@@ -144,6 +148,18 @@ impl Setup<'_> {
         Ok(())
     }
 
+    /// What the router is to have routes to, for the families of the traffic.
+    fn networks(&self, key: &Key) -> Result<Vec<Networks>, Failure> {
+        let Key { traffic, size, routes, bidirectional, .. } = key;
+        let families = match routes {
+            0 => Vec::new(),
+            _ => self.campaign.traffic(traffic, *size).map(|t| t.families()).unwrap_or_default(),
+        };
+        let links = [1, 0].into_iter().take(if *bidirectional { 2 } else { 1 });
+        let of = |link| families.iter().map(move |&family| Networks { link, family, count: *routes });
+        Ok(links.flat_map(of).collect())
+    }
+
     /// Who runs the trials of a case, and has them kept.
     fn trials<'b>(
         &'b self,
@@ -153,10 +169,15 @@ impl Setup<'_> {
     ) -> Result<Recorded<'b>, Failure> {
         let (name, waits) = (&case.key.traffic, self.profile.waits);
         let none = || Failure(format!("there is no traffic {name}"));
-        let traffic = self.campaign.traffic(name, case.key.size).ok_or_else(none)?;
+        let mut traffic = self.campaign.traffic(name, case.key.size).ok_or_else(none)?;
+        if case.key.routes > 0 {
+            traffic = traffic.to_networks(case.key.routes);
+        }
         let mut directions = Vec::new();
         for (from, to) in [(0, 1), (1, 0)].into_iter().take(if case.key.bidirectional { 2 } else { 1 }) {
-            let flows = traffic.flows(&bed.ends(from)).map_err(|e| Failure(e.to_string()))?;
+            let ends = bed.ends(from);
+            let ends = if case.key.routes > 0 { ends.to_networks(from == 1) } else { ends };
+            let flows = traffic.flows(&ends).map_err(|e| Failure(e.to_string()))?;
             directions.push(Direction { from, to, flows });
         }
         let engine =

@@ -3,7 +3,7 @@
 use super::{Campaign, Fault, Procedure, Test};
 use crate::dut;
 use crate::testbed;
-use crate::traffic::{BUILTIN, Ends};
+use crate::traffic::{BUILTIN, Ends, MOST_NETWORKS};
 use wire::Mac;
 
 impl Campaign {
@@ -87,6 +87,13 @@ impl Campaign {
             None if test.sizes.is_empty() => return Err(Fault("it has no size".into())),
             _ => {}
         }
+        if test.routes > MOST_NETWORKS {
+            return Err(Fault(format!("routes: {MOST_NETWORKS} at most")));
+        }
+        if test.routes > 0 && self.procedures.contains(&Procedure::Reset) {
+            let why = "a router that was restarted has them no more: measure reset in a campaign without";
+            return Err(Fault(format!("routes: {why}")));
+        }
         let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
         for size in own.into_iter().chain(test.sizes.iter().copied()) {
             let traffic = self.traffic(&test.traffic, size).ok_or_else(none)?;
@@ -158,6 +165,7 @@ mod tests {
                 "goal: width must be from",
             ),
             ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
+            ("[64]", "[64]\nroutes = 5000000".into(), "test 1 (rfc2544): routes: 4194304 at most"),
             ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
             ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
             ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),

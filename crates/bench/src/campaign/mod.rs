@@ -108,6 +108,9 @@ pub struct Test {
     /// Whether it is sent in both directions at once; the load is that of each.
     #[serde(default)]
     pub bidirectional: bool,
+    /// To so many networks, each of which the router has a route to; 0: to those of the traffic.
+    #[serde(default)]
+    pub routes: u32,
 }
 
 /// How long, and how often.

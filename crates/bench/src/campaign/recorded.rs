@@ -118,6 +118,7 @@ impl Recorded<'_> {
                 fastest: f.fastest,
                 late: f.late,
                 last_lost: f.last_lost,
+                last_received: f.last_received,
             }));
         }
         all

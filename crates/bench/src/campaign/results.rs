@@ -49,6 +49,19 @@ pub struct Key {
     pub size: usize,
     /// Both directions at once; every load is that of each.
     pub bidirectional: bool,
+    /// To so many networks, each with a route; 0: to those of the traffic.
+    #[serde(default)]
+    pub routes: u32,
+}
+
+impl Key {
+    /// The traffic in words: its name, and how many routes it is to.
+    pub fn label(&self) -> String {
+        match self.routes {
+            0 => self.traffic.clone(),
+            n => format!("{}, {n} routes", self.traffic),
+        }
+    }
 }
 
 /// All that was found with a router, a traffic and a size.

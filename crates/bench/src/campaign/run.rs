@@ -9,11 +9,15 @@ use super::case::{Case, Setup};
 use super::keeper::Keeper;
 use super::{Campaign, Provenance, Results};
 use crate::dut;
+use crate::engine::accuracy::delay_error_ns;
 use crate::testbed::Bed;
-use crate::trial::Failure;
+use crate::trial::{Failure, Request};
 
 /// Buffers of the tester: two receive rings, and what is under way.
 const BUFFERS: usize = 32 * 1024;
+
+/// What is sent through a simulated router to know how exactly delays are measured.
+const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
 
 /// Runs a campaign in namespaces of its own, has each trial and each result kept, and says what it does on the way. Ends early when
 /// `stop` is set; what was found until then is in the results.
@@ -33,11 +37,15 @@ pub fn run(
     let profile = campaign.profile();
     let setup = Setup { campaign, profile: &profile, pool: &pool, keeper, stop, say };
     let mut results = head(campaign);
-    results.conditions.splice(0..0, bed.conditions());
+    let exact = delay_error_ns(&pool, ACCURACY)?;
+    results.conditions.splice(0..0, bed.conditions().into_iter().chain([format!(
+        "The tester finds delays longer than they are by {:.2} µs at the median, of a simulated router, when the campaign begins.",
+        exact / 1e3
+    )]));
     keeper.conditions(&results.conditions)?;
     let mut cases: Vec<Case> = campaign.cells().map(|(test, size)| Case::new(test, size, &bed)).collect();
     for case in &mut cases {
-        say(&format!("what the tester itself can do: {}, {} bytes", case.key.traffic, case.key.size));
+        say(&format!("what the tester itself can do: {}, {} bytes", case.key.label(), case.key.size));
         case.tester_fps = setup.self_test(case, &bed)?;
     }
     let of = campaign.duts.len() * cases.len() * campaign.procedures.len();
@@ -47,7 +55,7 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let dut = match dut::start(spec, &mut bed) {
+        let mut dut = match dut::start(spec, &mut bed) {
             Ok(dut) => dut,
             Err(e) => {
                 results.fail(format!("{name}: {e}"), keeper)?;
@@ -67,7 +75,7 @@ pub fn run(
                 break;
             }
             case.key.dut = name.to_owned();
-            setup.cell(case, bed, &*dut, &mut left, &mut results)?;
+            setup.cell(case, bed, &mut *dut, &mut left, &mut results)?;
         }
     }
     Ok(results)

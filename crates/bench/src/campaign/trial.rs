@@ -60,4 +60,6 @@ pub struct Flow {
     pub late: f64,
     /// When the last frame that was lost should have been sent, in seconds from the start.
     pub last_lost: Option<f64>,
+    /// When the last frame that came should have been sent, in seconds from the start.
+    pub last_received: Option<f64>,
 }

@@ -172,7 +172,8 @@ fn found<'a>(of: &'a Results, key: &Key, procedure: Procedure) -> Option<&'a Mea
 fn only(one: &Results, other: &Results) -> Vec<String> {
     let mut all = Vec::new();
     for (Cell { key, .. }, m) in measurements(one) {
-        let Key { dut, traffic, size, bidirectional } = key;
+        let Key { dut, size, bidirectional, .. } = key;
+        let traffic = key.label();
         let both = if *bidirectional { " in both directions" } else { "" };
         let place = format!("{dut}, {traffic}{both}, {size} bytes, {}", m.found.procedure().name());
         match found(other, key, m.found.procedure()) {

@@ -1,7 +1,7 @@
 //! What an operator would say to Volley, or to VPP: the same words.
 
-use super::cores;
 use super::spec::Driver;
+use super::{Networks, cores};
 use crate::testbed::lab::{program, said_by};
 use crate::testbed::{Bed, Kind, Link};
 use crate::trial::Failure;
@@ -66,6 +66,15 @@ pub fn installed(name: &str, packages: &str) -> Result<(), Failure> {
     there
         .map(drop)
         .map_err(|_| Failure(format!("there is no program {name}: install the packages {packages}")))
+}
+
+/// The commands that add, or remove, routes to networks.
+pub(super) fn routes(networks: &[Networks], bed: &Bed, verb: &str) -> Vec<String> {
+    let line = |n: &Networks| {
+        let first = n.iter().next()?;
+        Some(format!("ip route {verb} {first} count {} via {}", n.count, n.host(bed)))
+    };
+    networks.iter().filter_map(line).collect()
 }
 
 #[cfg(test)]

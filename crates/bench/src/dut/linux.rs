@@ -1,7 +1,9 @@
 //! The kernel's own forwarding: of this machine, in a namespace, or of another machine.
 
+use std::fmt::Write as _;
+
 use super::shell::Shell;
-use super::{Dut, Facts, Mode, Spec, cores};
+use super::{Dut, Facts, Mode, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, Kind};
 use crate::trial::Failure;
 
@@ -28,6 +30,17 @@ pub struct Linux {
     interfaces: Vec<String>,
     /// Where it works; none of another machine's.
     cores: Vec<usize>,
+    /// Whether it has routes to networks of a campaign.
+    has_networks: bool,
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        if self.has_networks {
+            // The namespace serves the next router, too.
+            let _ = self.shell.run(FLUSH);
+        }
+    }
 }
 
 impl Linux {
@@ -81,7 +94,7 @@ impl Linux {
         let facts =
             Facts { name: spec.name().into(), version, configuration: shell.lines.clone(), processor_time };
         let interfaces = bed.links.iter().map(|l| l.router.clone()).collect();
-        Ok(Linux { facts, shell, interfaces, cores })
+        Ok(Linux { facts, shell, interfaces, cores, has_networks: false })
     }
 }
 
@@ -129,7 +142,35 @@ fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
     shell.set(&rule, "").map_err(why)
 }
 
+/// What marks the routes to networks of a campaign: a number that no routing daemon has (ip-route(8), RTPROTO_ID).
+const PROTOCOL: &str = "222";
+
+/// What takes all of those routes away.
+const FLUSH: &str = "ip -4 route flush proto 222; ip -6 route flush proto 222";
+
 impl Dut for Linux {
+    fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
+        if self.shell.is_remote() && !wanted.is_empty() {
+            return Err(Failure(
+                "routes are given to a router on this machine only: leave routes away".into(),
+            ));
+        }
+        if self.has_networks {
+            self.shell.run(FLUSH)?;
+        }
+        self.has_networks = !wanted.is_empty();
+        for (n, networks) in wanted.iter().enumerate() {
+            let (host, device) = (networks.host(bed), &bed.links[networks.link.min(1)].router);
+            let mut batch = String::new();
+            for network in networks.iter() {
+                let _ = writeln!(batch, "route add {network} via {host} dev {device} proto {PROTOCOL}");
+            }
+            let file = commands::write(bed, &format!("routes-{n}"), &batch)?;
+            self.shell.run(&format!("ip -batch {file}"))?;
+        }
+        Ok(())
+    }
+
     fn facts(&self) -> &Facts {
         &self.facts
     }

@@ -11,11 +11,15 @@ mod testpmd;
 mod volley;
 mod vpp;
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
 use crate::testbed::Bed;
+use crate::traffic::{Family, networks};
 use crate::trial::Failure;
 
 /// A router that runs between the links of a testbed. Dropped, it ends, and leaves the links as they were.
@@ -39,8 +43,44 @@ pub trait Dut {
         None
     }
 
+    /// Gives it a route to each of so many more networks, and takes those that it had before away.
+    ///
+    /// # Errors
+    /// When it cannot have them, or the tester cannot give them to it.
+    fn set_networks(&mut self, wanted: &[Networks], _bed: &Bed) -> Result<(), Failure> {
+        match wanted {
+            [] => Ok(()),
+            _ => Err(Failure("the tester cannot give this router routes: leave routes away".into())),
+        }
+    }
+
     /// What it says of itself after a trial, as names and values.
     fn counters(&self) -> Vec<(String, String)>;
+}
+
+/// Networks of a family behind a link: the first so many of [`networks`](crate::traffic::networks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Networks {
+    /// The number of the link.
+    pub link: usize,
+    /// Their family.
+    pub family: Family,
+    /// How many.
+    pub count: u32,
+}
+
+impl Networks {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = IpNet> + use<> {
+        // Frames of the first direction leave by the second link.
+        networks(self.family, self.link == 0, self.count)
+    }
+
+    /// The tester's host on the link, which they are behind.
+    pub fn host(&self, bed: &Bed) -> IpAddr {
+        let [v4, v6] = bed.links[self.link.min(1)].hosts();
+        if self.family == Family::Ipv4 { v4 } else { v6 }
+    }
 }
 
 /// What a report says of a router.

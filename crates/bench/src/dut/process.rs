@@ -1,8 +1,11 @@
 //! A program that is a router.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::trial::Failure;
@@ -14,6 +17,30 @@ const END: Duration = Duration::from_secs(5);
 /// How the processor time of a program is found, in words.
 pub const TIME: &str =
     "the router's own threads (/proc/PID/stat); what the kernel does for it elsewhere is not in it";
+
+/// Spawns a program from a thread that lives as long as the tester. The kernel takes the thread for the parent (PR_SET_PDEATHSIG(2const)):
+/// what another one spawned would be killed when that ends, as the thread does that restarts a router in a trial.
+fn spawn(command: Command) -> (Command, io::Result<Child>) {
+    type Wanted = (Command, Sender<(Command, io::Result<Child>)>);
+    static SPAWNER: OnceLock<Sender<Wanted>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (wanted, wants) = channel::<Wanted>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in wants {
+                let child = command.spawn();
+                // Who asked waits for it.
+                let _ = reply.send((command, child));
+            }
+        });
+        wanted
+    });
+    let (reply, answer) = channel();
+    let gone = || (Command::new(""), Err(io::Error::other("the thread that spawns is gone")));
+    match spawner.send((command, reply)) {
+        Ok(()) => answer.recv().unwrap_or_else(|_| gone()),
+        Err(_) => gone(),
+    }
+}
 
 /// A program that runs as long as it is wanted, and what it prints.
 pub struct Running {
@@ -33,9 +60,10 @@ impl Running {
         let failed = |e: std::io::Error| Failure(format!("{}: {e}", log.display()));
         let file = fs::File::create(&log).map_err(failed)?;
         let both = file.try_clone().map_err(failed)?;
-        let child = command.stdin(Stdio::null()).stdout(file).stderr(both).spawn();
-        let child =
-            child.map_err(|e| Failure(format!("{}: {e}", command.get_program().to_string_lossy())))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(both);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let (command, child) = spawn(command);
+        let child = child.map_err(|e| Failure(format!("{name}: {e}")))?;
         Ok(Running { command, child, log, before: 0.0 })
     }
 
@@ -51,7 +79,11 @@ impl Running {
         fs::OpenOptions::new().write(true).truncate(true).open(&self.log).map_err(failed)?;
         let file = fs::OpenOptions::new().append(true).open(&self.log).map_err(failed)?;
         let both = file.try_clone().map_err(failed)?;
-        self.child = self.command.stdout(file).stderr(both).spawn().map_err(failed)?;
+        let mut command = std::mem::replace(&mut self.command, Command::new(""));
+        command.stdout(file).stderr(both);
+        let (command, child) = spawn(command);
+        self.command = command;
+        self.child = child.map_err(failed)?;
         Ok(())
     }
 

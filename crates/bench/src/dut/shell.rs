@@ -49,12 +49,17 @@ impl Shell {
         Ok(Shell { words, guard, lines: Vec::new() })
     }
 
+    /// Whether it is on another machine.
+    pub fn is_remote(&self) -> bool {
+        self.words[0] == "ssh"
+    }
+
     /// Runs a line of shell; gives what it printed.
     ///
     /// # Errors
     /// When it fails, with what it said.
     pub fn run(&self, line: &str) -> Result<String, Failure> {
-        let sbin = if self.words[0] == "ssh" { SBIN } else { "" };
+        let sbin = if self.is_remote() { SBIN } else { "" };
         said_by(program(&self.words[0]).args(&self.words[1..]).arg(format!("{sbin}{line}")), line)
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::process::{self, Running};
-use super::{Dut, Facts, Spec, commands, cores};
+use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, lab};
 use crate::trial::Failure;
 
@@ -17,6 +17,7 @@ pub struct Volley {
     process: Arc<Mutex<Running>>,
     program: PathBuf,
     socket: String,
+    networks: Vec<Networks>,
 }
 
 impl Volley {
@@ -44,7 +45,13 @@ impl Volley {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Volley { facts, process: Arc::new(Mutex::new(process)), program, socket })
+        Ok(Volley { facts, process: Arc::new(Mutex::new(process)), program, socket, networks: Vec::new() })
+    }
+
+    fn ask(&self, words: &str) -> Result<String, Failure> {
+        let program = self.program.as_os_str();
+        let ctl = ["ctl", "-s", &self.socket].into_iter().chain(words.split(' ')).map(std::ffi::OsStr::new);
+        lab::run(&[program].into_iter().chain(ctl).collect::<Vec<_>>())
     }
 
     fn process(&self) -> MutexGuard<'_, Running> {
@@ -70,10 +77,14 @@ impl Dut for Volley {
         }))
     }
 
+    fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
+        let (old, new) = (commands::routes(&self.networks, bed, "del"), commands::routes(wanted, bed, "add"));
+        self.networks = wanted.to_vec();
+        old.iter().chain(&new).try_for_each(|line| self.ask(line).map(drop))
+    }
+
     fn counters(&self) -> Vec<(String, String)> {
-        let program = self.program.as_os_str();
-        let words = ["ctl", "-s", &self.socket, "show", "errors"].map(std::ffi::OsStr::new);
-        let said = lab::run(&[&[program][..], &words].concat());
+        let said = self.ask("show errors");
         vec![("show errors".into(), said.unwrap_or_else(|e| e.to_string()).trim().to_owned())]
     }
 }

@@ -1,7 +1,7 @@
 //! FD.io VPP, set up as in the papers: its cores in `startup.conf`, the rest as commands that it runs when it starts.
 
 use super::process::{self, Running};
-use super::{Dut, Facts, Spec, commands, cores};
+use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::Bed;
 use crate::testbed::lab::{program, said_by};
 use crate::trial::Failure;
@@ -11,6 +11,7 @@ pub struct Vpp {
     facts: Facts,
     process: Running,
     socket: String,
+    networks: Vec<Networks>,
 }
 
 impl Vpp {
@@ -40,7 +41,7 @@ impl Vpp {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Vpp { facts, process, socket })
+        Ok(Vpp { facts, process, socket, networks: Vec::new() })
     }
 }
 
@@ -76,6 +77,12 @@ impl Dut for Vpp {
 
     fn cpu_seconds(&self) -> Option<f64> {
         self.process.cpu_seconds()
+    }
+
+    fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
+        let (old, new) = (commands::routes(&self.networks, bed, "del"), commands::routes(wanted, bed, "add"));
+        self.networks = wanted.to_vec();
+        old.iter().chain(&new).try_for_each(|line| ask(&self.socket, line).map(drop))
     }
 
     fn counters(&self) -> Vec<(String, String)> {

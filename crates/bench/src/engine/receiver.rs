@@ -145,6 +145,11 @@ impl Account {
         }
     }
 
+    /// The frame with the greatest number that came, if frames have numbers.
+    pub fn last_received(&self) -> Option<u64> {
+        self.expected.checked_sub(1)
+    }
+
     /// The last of the first `sent` frames that did not come, if any did not, and frames have numbers.
     pub fn last_missing(&self, sent: u64) -> Option<u64> {
         let sent = sent.min(self.seen.len() as u64 * 64);

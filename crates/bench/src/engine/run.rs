@@ -123,6 +123,8 @@ pub struct FlowReport {
     pub ipdv: Option<IpdvHistogram>,
     /// When the last frame that was lost should have been sent, seconds from the start.
     pub last_lost: Option<f64>,
+    /// When the last frame that came should have been sent, seconds from the start; `None` of a flood.
+    pub last_received: Option<f64>,
     /// Frames that were overdue at once, at most.
     pub lag: u64,
     /// The fastest 10 ms or 256 frames, as a multiple of the rate.
@@ -404,6 +406,7 @@ impl Sending {
             sent: taken - self.unmade - self.refused,
             refused: self.refused,
             unmade: self.unmade,
+            last_received: came.last_received().map(|n| n as f64 / self.fps),
             last_lost: came.last_missing(taken).map(|n| n as f64 / self.fps),
             lag: self.schedule.lag(),
             fastest: self.schedule.fastest(),

@@ -12,6 +12,9 @@ type Result = std::result::Result<(Found, bool), Failure>;
 /// The router is watched for so long at least after it was relieved.
 const RELIEVED: Duration = Duration::from_secs(2);
 
+/// Who has forwarded nothing for so long when a trial ends is not back, in seconds.
+const BACK: f64 = 0.5;
+
 pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     let overload = overload_fps(b.throughput()?, b.max_fps());
     let relief = relief_fps(overload);
@@ -57,8 +60,9 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
         restarting.join().map_err(|_| Failure("the restart of the router panicked".into()))??;
         let Some(trial) = trial else { continue };
         let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1) as f64;
-        let last_lost = trial.flows.iter().filter_map(|f| f.last_lost).reduce(f64::max);
-        let back = last_lost.is_none_or(|s| s < duration.as_secs_f64() - 0.1);
+        // Who is back forwards again at the end, if not all.
+        let end = duration.as_secs_f64() - BACK;
+        let back = trial.flows.iter().filter_map(|f| f.last_received).any(|s| s > end);
         let lost = reset_time_by_loss(trial.outcome.lost(), load_fps * directions);
         let seconds = lost.filter(|_| back).map(|t| t.as_secs_f64());
         all.push(Reset { load_fps, seconds, outcome: trial.outcome });

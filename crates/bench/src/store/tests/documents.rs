@@ -72,6 +72,7 @@ prop_compose! {
             fastest: figures[1],
             late: figures[2],
             last_lost,
+            last_received: last_lost,
         });
         Trial { delays, ..trial }
     }
