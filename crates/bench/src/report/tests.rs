@@ -1,0 +1,126 @@
+//! Reports of all kinds of results, sensible and not.
+
+use proptest::prelude::*;
+
+use super::fixture::results;
+use super::markdown;
+
+/// Lines of a Markdown table, split at bars that are not escaped.
+fn cells(line: &str) -> usize {
+    line.replace("\\\\", "").replace("\\|", "").matches('|').count()
+}
+
+fn check_markdown(text: &str) {
+    let mut expected = 0;
+    for line in text.lines() {
+        match line.starts_with('|') {
+            true if expected == 0 => expected = cells(line),
+            true => assert_eq!(cells(line), expected, "{line}"),
+            false => expected = 0,
+        }
+    }
+    check_numbers(text);
+}
+
+fn check_numbers(text: &str) {
+    let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
+    assert!(!words.any(|word| matches!(word.to_lowercase().as_str(), "nan" | "inf")), "{text}");
+}
+
+const NAME: &str = "a|b\n<script>alert(1)</script> & \"c\"";
+
+fn any_number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        Just(0.0),
+        1f64..1e8,
+        1e-9f64..1.0,
+        Just(f64::MAX),
+        Just(u64::MAX as f64),
+        Just(-1.0),
+        Just(f64::NAN),
+        Just(f64::INFINITY),
+    ]
+}
+
+#[test]
+fn every_procedure_has_its_section() {
+    let text = markdown(&results(&[1e3, 2e5, 3e4, 5.0], &["linux", "volley"], 7, "x"));
+    for head in [
+        "Conditions",
+        "Routers",
+        "Provenance",
+        "Throughput (RFC 2544-like section 26.1)",
+        "Routers beside each other",
+        "Throughput over workers",
+        "Latency (RFC 8219",
+        "Delay variation (RFC 8219",
+        "Given loads",
+        "Inter-packet",
+        "Frame loss rate",
+        "Back-to-back frames",
+        "Non-drop",
+        "Maximum receive rate",
+        "Soak",
+        "System recovery",
+        "Reset",
+        "Processor time",
+        "What the routers counted",
+        "Invalid trials",
+        "What could not be measured",
+    ] {
+        let found = text.lines().any(|line| line.starts_with(&format!("## {head}")));
+        // Routers of one kind alone are compared over workers.
+        assert!(found || head == "Throughput over workers", "{head}");
+    }
+}
+
+#[test]
+fn routers_that_differ_in_workers_are_scaled() {
+    let mut all = results(&[1.0], &["volley-1", "volley-2"], 1, "x");
+    for (cell, fps) in all.cells.iter_mut().zip([1e6, 1e5, 1.8e6, 2e5]) {
+        let crate::campaign::Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
+        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+    }
+    let text = markdown(&all);
+    let lines: Vec<&str> = text.lines().filter(|l| l.contains("1.8000")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("0.9000"), "{text}");
+    // Beside each other: 1.8 times as much, without an interval of single runs.
+    assert!(
+        text.lines().any(|l| l.contains("volley-1") && l.contains("1.800 ") && l.contains("–")),
+        "{text}"
+    );
+}
+
+#[test]
+fn lost_frames_are_in_the_99th_percentile() {
+    let mut all = results(&[1.0], &["linux"], 1, "x");
+    let crate::campaign::Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
+    let delays = crate::campaign::Delays {
+        figures: crate::stats::latency::LatencyFigures {
+            frames: 100,
+            lost: crate::stats::latency::Lost { frames: 1, penalty_ns: 777 },
+            minimum_ns: 10,
+            typical_ns: 10.0,
+            worst_case_ns: 777,
+            maximum_ns: 777,
+            mean_ns: 18.0,
+            pdv_ns: 767,
+        },
+        ipdv: None,
+        bins: vec![(10, 98), (20, 1)],
+    };
+    at[0].runs[0].delays = Some(delays.clone());
+    assert_eq!(super::delays::p99_ns(&delays), 20.0);
+    let two_lost = crate::campaign::Delays { bins: vec![(10, 98)], ..delays };
+    assert_eq!(super::delays::p99_ns(&two_lost), 777.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_results_can_be_reported(numbers in prop::collection::vec(any_number(), 0..40), runs in 0usize..8, routers in 0usize..4) {
+        let routers = &["linux", "volley-1", "<volley>-2"][..routers.min(3)];
+        let all = results(&numbers, routers, runs, NAME);
+        check_markdown(&markdown(&all));
+    }
+}
