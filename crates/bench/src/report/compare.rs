@@ -4,7 +4,7 @@ use super::document::{Section, found, traffic};
 use super::number::{kilo, maybe, number, range, runs};
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Cell, Found, Procedure, Results, throughputs};
+use crate::campaign::{Cell, Found, Key, Procedure, Results, throughputs};
 use crate::dut::Facts;
 use crate::stats::{Bootstrap, Runs, scaling};
 
@@ -60,7 +60,34 @@ fn ratios(results: &Results) -> Option<Section> {
     some("Routers beside each other".into(), text, table)
 }
 
-/// Routers that are the same but for their workers: those whose names differ in the digits at their end.
+/// Routers that are the same but for their workers.
+pub struct Scaled {
+    /// Traffic and size, of the first of them.
+    pub key: Key,
+    /// What their names have in common.
+    pub kind: String,
+    /// Workers, and the median throughput in frames a second.
+    pub points: Vec<(u32, f64)>,
+}
+
+/// Routers that are the same but for their workers: those whose names differ in the digits at their end. Two at least.
+pub fn scaled(results: &Results) -> Vec<Scaled> {
+    let mut groups: Vec<Scaled> = Vec::new();
+    for (cell, runs) in measured(results) {
+        let Some(dut) = results.duts.iter().find(|dut| dut.name == cell.key.dut) else { continue };
+        let Some(n) = workers(dut) else { continue };
+        let kind = dut.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        let key = Key { dut: String::new(), ..cell.key.clone() };
+        let point = (n, runs.median());
+        match groups.iter_mut().find(|group| group.key == key && group.kind == kind) {
+            Some(group) => group.points.push(point),
+            None => groups.push(Scaled { key, kind: kind.into(), points: vec![point] }),
+        }
+    }
+    groups.retain(|group| group.points.len() > 1);
+    groups
+}
+
 fn scale(results: &Results) -> Option<Section> {
     let heads = [
         "traffic",
@@ -72,23 +99,12 @@ fn scale(results: &Results) -> Option<Section> {
         "relative to half as many#",
     ];
     let mut table = Table::new("Throughput over workers", heads);
-    let mut groups: Vec<((String, usize, &str), Vec<(u32, f64)>)> = Vec::new();
-    for (cell, runs) in measured(results) {
-        let Some(dut) = results.duts.iter().find(|dut| dut.name == cell.key.dut) else { continue };
-        let Some(n) = workers(dut) else { continue };
-        let kind = dut.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
-        let (key, point) = ((traffic(&cell.key), cell.key.size, kind), (n, runs.median()));
-        match groups.iter_mut().find(|(k, _)| *k == key) {
-            Some((_, points)) => points.push(point),
-            None => groups.push((key, vec![point])),
-        }
-    }
-    for ((traffic, size, kind), points) in groups.iter().filter(|(_, points)| points.len() > 1) {
-        for one in scaling::scaling(points).unwrap_or_default() {
+    for group in scaled(results) {
+        for one in scaling::scaling(&group.points).unwrap_or_default() {
             table.row([
-                traffic.clone(),
-                size.to_string(),
-                (*kind).to_owned(),
+                traffic(&group.key),
+                group.key.size.to_string(),
+                group.kind.clone(),
                 one.cores.to_string(),
                 kilo(one.performance),
                 maybe(one.scale_up, 4),

@@ -1,6 +1,7 @@
 //! How long frames take: latency, delay variation, and given loads.
 
 use super::document::{Section, found, heads, keyed, title};
+use super::figures;
 use super::number::{NONE, median, micro, percent};
 use super::table::Table;
 use super::throughput::some;
@@ -94,7 +95,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
     }
     let text = "Each figure is the median over the runs, invalid ones included. Lost frames are in all of them, with the rest of the trial and the wait for \
                 stragglers as their delay. PDV is the 99.9th percentile less the least.";
-    some(title(results, procedure, source), text, table)
+    let section = some(title(results, procedure, source), text, table);
+    section.map(|s| s.with(figures::of_delays(results, procedure)))
 }
 
 fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {

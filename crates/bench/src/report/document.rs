@@ -1,7 +1,8 @@
 //! What a report consists of, before it is written in some form.
 
+use super::plot::Plot;
 use super::table::Table;
-use super::{compare, delays, loss, outage, setup, throughput, usage};
+use super::{compare, delays, loss, models, outage, published, setup, throughput, usage};
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
 
 /// A part of a report under a head of its own.
@@ -22,12 +23,20 @@ pub enum Block {
     List(Vec<String>),
     /// A table.
     Table(Table),
+    /// A plot, of what is in a table of the same section. Not for a terminal.
+    Plot(Plot),
 }
 
 impl Section {
     /// A section with a paragraph and a table.
     pub fn table(head: impl Into<String>, text: impl Into<String>, table: Table) -> Section {
         Section { head: head.into(), blocks: vec![Block::Text(text.into()), Block::Table(table)] }
+    }
+
+    /// With plots behind what there is.
+    pub fn with(mut self, plots: impl IntoIterator<Item = Block>) -> Section {
+        self.blocks.extend(plots);
+        self
     }
 }
 
@@ -40,6 +49,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all.extend(loss::sections(results));
     all.extend(outage::sections(results));
     all.extend(usage::sections(results));
+    all.extend(models::sections(results));
+    all.extend(published::sections(results));
     all.extend(setup::notes(results));
     all.retain(|section| !section.blocks.is_empty());
     all

@@ -1,6 +1,7 @@
 //! What is lost: at falling loads, in bursts, at the most that can be sent, and over time.
 
 use super::document::{Section, found, heads, keyed, limited, title};
+use super::figures;
 use super::number::{NONE, kilo, number, percent, summary};
 use super::table::Table;
 use super::throughput::{remarks, some};
@@ -36,6 +37,7 @@ fn curve(results: &Results) -> Option<Section> {
     let text = "What is lost, as a share of what should have been sent, from the largest load down until two loads in a row lose \
                 nothing. One trial at each load.";
     some(title(results, Procedure::LossRate, "section 26.3"), text, table)
+        .map(|s| s.with(figures::loss(results)))
 }
 
 fn bursts(results: &Results) -> Option<Section> {
@@ -147,4 +149,5 @@ fn soak(results: &Results) -> Option<Section> {
     }
     let text = "Trials at one load, one after the other. Between two of them is the wait of a trial, when nothing is sent.";
     some(title(results, Procedure::Soak, "one load for long"), text, table)
+        .map(|s| s.with(figures::soak(results)))
 }

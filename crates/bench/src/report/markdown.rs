@@ -19,11 +19,13 @@ fn write(out: &mut String, results: &Results) -> std::fmt::Result {
     for section in sections(results) {
         writeln!(out, "\n## {}", one_line(&section.head))?;
         for block in &section.blocks {
-            writeln!(out)?;
+            let gap = if matches!(block, Block::Plot(_)) { "" } else { "\n" };
+            write!(out, "{gap}")?;
             match block {
                 Block::Text(text) => writeln!(out, "{}", one_line(text))?,
                 Block::List(items) => items.iter().try_for_each(|i| writeln!(out, "- {}", one_line(i)))?,
                 Block::Table(table) => write_table(out, table)?,
+                Block::Plot(_) => {}
             }
         }
     }

@@ -1,20 +1,28 @@
-//! What a campaign found, for people: [`markdown`] for a terminal.
+//! What a campaign found, for people: [`markdown`] for a terminal, [`html`] for a page with plots.
 //!
-//! It is made of sections, which hold their tables as data.
+//! Both are made of the same sections, which hold their tables and plots as data.
 
 mod compare;
 mod delays;
 mod document;
+mod figures;
+mod html;
 mod loss;
 mod markdown;
+mod models;
 mod number;
 mod outage;
+mod plot;
+mod published;
 mod setup;
+mod svg;
 mod table;
 mod throughput;
 mod usage;
 
+pub use html::html;
 pub use markdown::markdown;
+pub use svg::CannotDraw;
 
 #[cfg(test)]
 mod fixture;

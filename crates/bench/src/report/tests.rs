@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::fixture::results;
-use super::markdown;
+use super::{html, markdown};
 
 /// Lines of a Markdown table, split at bars that are not escaped.
 fn cells(line: &str) -> usize {
@@ -25,6 +25,23 @@ fn check_markdown(text: &str) {
 fn check_numbers(text: &str) {
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
     assert!(!words.any(|word| matches!(word.to_lowercase().as_str(), "nan" | "inf")), "{text}");
+}
+
+/// The page has no error that a browser would have to mend, runs nothing, fetches nothing, and has a figure for each plot.
+fn check_html(page: &str) {
+    let read = scraper::Html::parse_document(page);
+    assert!(read.errors.is_empty(), "{:?}", read.errors);
+    let count = |css: &str| read.select(&scraper::Selector::parse(css).unwrap()).count();
+    assert_eq!(count("script, link, img, iframe, object, [onload], [src]"), 0);
+    assert_eq!(count("figure"), count("figure svg"));
+    assert_eq!(count("figure"), count("[role=img][aria-label]"));
+    assert!(!page.contains("<script"));
+    let cells = scraper::Selector::parse("tr").unwrap();
+    for table in read.select(&scraper::Selector::parse("table").unwrap()) {
+        let wide: Vec<usize> = table.select(&cells).map(|row| row.child_elements().count()).collect();
+        assert!(wide.iter().all(|n| *n == wide[0] && *n > 0), "{wide:?}");
+    }
+    check_numbers(page);
 }
 
 const NAME: &str = "a|b\n<script>alert(1)</script> & \"c\"";
@@ -115,6 +132,29 @@ fn lost_frames_are_in_the_99th_percentile() {
     assert_eq!(super::delays::p99_ns(&two_lost), 777.0);
 }
 
+#[test]
+fn a_page_shows_all_plots_and_what_was_published_beside() {
+    let numbers = [1e3, 2e5, 3e4, 5.0, 12.0, 0.4, 700.0];
+    let page = html(&results(&numbers, &["linux", "volley-1", "volley-2"], 7, NAME)).unwrap();
+    check_html(&page);
+    for title in [
+        "Throughput over frame size",
+        "Loss over the offered load",
+        "Loss over time",
+        "Delay over load",
+        "PDV over load",
+        "Distribution",
+        "Frames for the router",
+    ] {
+        assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
+    }
+    let (markdown, paper) = (markdown(&results(&numbers, &["linux"], 1, "x")), "Kosák and Lencse 2025");
+    // Table I, one core: in both directions at once, in each 442,782 frames a second. VPP stands beside Volley alone.
+    let rows: Vec<&str> = markdown.lines().filter(|l| l.contains(paper) && l.contains("| Linux")).collect();
+    assert!(rows.iter().any(|l| l.contains("442.8")), "{markdown}");
+    assert!(!markdown.contains("| VPP") && page.contains("<td>VPP</td>"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
@@ -122,5 +162,6 @@ proptest! {
         let routers = &["linux", "volley-1", "<volley>-2"][..routers.min(3)];
         let all = results(&numbers, routers, runs, NAME);
         check_markdown(&markdown(&all));
+        check_html(&html(&all).unwrap());
     }
 }

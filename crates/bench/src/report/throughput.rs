@@ -1,6 +1,7 @@
 //! How much is forwarded: throughput, and the rates of MLRsearch.
 
 use super::document::{Section, found, heads, keyed, limited, title};
+use super::figures;
 use super::number::{NONE, interval, kilo, maybe, number, percent, range, runs};
 use super::table::Table;
 use crate::campaign::{Found, Procedure, Results, throughputs};
@@ -53,7 +54,8 @@ fn throughput(results: &Results) -> Option<Section> {
     }
     let text = "The largest load that was forwarded without loss. The interval is by bootstrap, and needs six runs; dispersion is \
                 (max − min) / median. A run that forwarded no load whole counts as 0; one without a result is counted, and in no figure.";
-    some(title(results, Procedure::Throughput, "section 26.1"), text, table)
+    let section = some(title(results, Procedure::Throughput, "section 26.1"), text, table);
+    section.map(|s| s.with(figures::throughput(results)))
 }
 
 fn goals(results: &Results) -> Option<Section> {

@@ -2,6 +2,7 @@
 
 use super::delays::loads;
 use super::document::{Section, heads, keyed};
+use super::figures;
 use super::number::{kilo, maybe, median};
 use super::table::Table;
 use super::throughput::some;
@@ -52,5 +53,5 @@ fn processors(results: &Results) -> Option<Section> {
     }
     let text = "Processor time, not energy. Medians of the runs, waits of the trials included. The whole machine includes the tester. A \
                 router inside the kernel has no time of its own to be known; one that polls is busy whether packets come or not.";
-    some("Processor time".into(), text, table)
+    some("Processor time".into(), text, table).map(|s| s.with(figures::efficiency(results)))
 }
