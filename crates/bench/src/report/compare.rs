@@ -1,6 +1,7 @@
 //! Routers beside each other: ratios of their throughputs, and what more workers bring.
 
 use super::document::{Section, found, traffic};
+use super::figures;
 use super::number::{kilo, maybe, number, range, runs};
 use super::table::Table;
 use super::throughput::some;
@@ -114,5 +115,5 @@ fn scale(results: &Results) -> Option<Section> {
     }
     let text =
         "Relative scale-up is S(n) = P(n) / P(1) / n, 1 at best; beside half as many workers, 2 is the best.";
-    some("Throughput over workers".into(), text, table)
+    some("Throughput over workers".into(), text, table).map(|s| s.with(figures::workers(results)))
 }

@@ -1,5 +1,6 @@
 //! Which plots there are, and of what.
 
+use super::compare::scaled;
 use super::delays::{self, loads, over_runs, p99_ns};
 use super::document::{Block, found, traffic};
 use super::number::{runs, summary};
@@ -7,6 +8,9 @@ use super::plot::{Axis, Dot, Kind, Plot, Series};
 use super::published;
 use super::usage::frames_per_second_of_processor;
 use crate::campaign::{Cell, Delays, DelaysAt, Found, Procedure, Results, throughputs};
+
+/// What is read from the delays of a run, in nanoseconds.
+type Figure = fn(&Delays) -> f64;
 
 /// Series by their names, each with its points.
 struct Named(Vec<Series>);
@@ -58,6 +62,18 @@ pub fn throughput(results: &Results) -> Option<Block> {
     )
 }
 
+/// Throughput over the number of workers.
+pub fn workers(results: &Results) -> Option<Block> {
+    let mut all = Named(Vec::new());
+    for group in scaled(results) {
+        for (n, fps) in &group.points {
+            let name = format!("{}, {}, {} bytes", group.kind, traffic(&group.key), group.key.size);
+            all.add(name, Kind::Measured, Dot::new(f64::from(*n), fps / 1e3));
+        }
+    }
+    all.plot("Throughput over workers", Axis::linear("workers"), Axis::linear("kfps, each direction"))
+}
+
 /// Loss over the offered load.
 pub fn loss(results: &Results) -> Option<Block> {
     let mut all = Named(Vec::new());
@@ -87,7 +103,7 @@ pub fn soak(results: &Results) -> Option<Block> {
 
 /// Three percentiles over the load, PDV, and the distribution of the delays, for a procedure that measures delays.
 pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
-    let percentiles: [(&str, fn(&Delays) -> f64); 3] = [
+    let percentiles: [(&str, Figure); 3] = [
         ("median", |d| d.figures.typical_ns),
         ("99 %", p99_ns),
         ("99.9 %", |d| d.figures.worst_case_ns as f64),

@@ -37,12 +37,12 @@ impl Numbers<'_> {
 
     fn some(&mut self) -> Option<f64> {
         let f = self.f();
-        (self.next % 3 != 0).then_some(f)
+        (!self.next.is_multiple_of(3)).then_some(f)
     }
 
     fn outcome(&mut self) -> Outcome {
         let request = Request { load_fps: self.f(), duration: Duration::from_millis(100) };
-        let invalid = if self.next % 2 == 0 {
+        let invalid = if self.next.is_multiple_of(2) {
             vec![Invalid::Late(1.5), Invalid::Clock("a|b\n<c>".into())]
         } else {
             vec![]
@@ -72,7 +72,7 @@ impl Numbers<'_> {
         };
         let mut bins: Vec<(u64, u64)> = (0..3).map(|_| (self.u(), self.u())).collect();
         bins.sort_unstable();
-        (self.next % 4 != 0).then_some(Delays { figures, ipdv: Some(ipdv), bins })
+        (!self.next.is_multiple_of(4)).then_some(Delays { figures, ipdv: Some(ipdv), bins })
     }
 
     fn at(&mut self, name: &str, runs: usize) -> DelaysAt {
@@ -120,7 +120,7 @@ impl Numbers<'_> {
             ended: self.ended(),
             throughput_fps: self.some(),
             upper_fps: self.some(),
-            upper_unproved: self.next % 2 == 0,
+            upper_unproved: self.next.is_multiple_of(2),
             tally: Tally { trials: u32::MAX, invalid: 1, spent: Duration::MAX },
             outcomes: vec![self.outcome()],
         }

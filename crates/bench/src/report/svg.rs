@@ -57,11 +57,11 @@ pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     }
 }
 
-/// Where an axis begins and ends: with some room, from 0 on if it is linear and nothing is below.
+/// Where an axis begins and ends: at powers of ten if it is logarithmic, so that it has numbers at all; else with some room, from 0 on if it is linear and nothing is below.
 fn ends(axis: &Axis, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     match axis.logarithmic {
-        true => (low / 1.25, high * 1.25),
+        true => (10f64.powf(low.log10().floor()), 10f64.powf((high * 1.05).log10().ceil())),
         false => (low.min(0.0) * 1.08, if high > 0.0 { high * 1.08 } else { 1.0 }),
     }
 }
@@ -190,8 +190,21 @@ fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker
 fn tick(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
-        size if size >= 1e6 || size < 1e-3 => format!("{value:.0e}"),
+        size if !(1e-3..1e6).contains(&size) => format!("{value:.0e}"),
         size if size >= 100.0 => format!("{value:.0}"),
         _ => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_numbers_however_near_its_values_are() {
+        let axis = Axis::logarithmic("µs");
+        assert_eq!(ends(&axis, [2725.0, 2726.0].into_iter()), (1000.0, 10000.0));
+        assert_eq!(ends(&axis, [1000.0].into_iter()), (1000.0, 10000.0));
+        assert_eq!(ends(&Axis::linear("%"), [0.0, 0.0].into_iter()), (0.0, 1.0));
     }
 }

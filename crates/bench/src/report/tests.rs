@@ -101,6 +101,7 @@ fn routers_that_differ_in_workers_are_scaled() {
     let text = markdown(&all);
     let lines: Vec<&str> = text.lines().filter(|l| l.contains("1.8000")).collect();
     assert!(lines.len() == 1 && lines[0].contains("0.9000"), "{text}");
+    assert!(html(&all).unwrap().contains("<figcaption>Throughput over workers"));
     // Beside each other: 1.8 times as much, without an interval of single runs.
     assert!(
         text.lines().any(|l| l.contains("volley-1") && l.contains("1.800 ") && l.contains("–")),
