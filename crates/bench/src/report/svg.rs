@@ -82,6 +82,7 @@ where
         let (above, below) = root.split_vertically(HEIGHT);
         let mut chart = ChartBuilder::on(&above)
             .margin(12)
+            .margin_right(28)
             .x_label_area_size(46)
             .y_label_area_size(78)
             .build_cartesian_2d(x, y)
