@@ -48,7 +48,7 @@ bench-compare: setup ## Measure the kernel and Volley side by side, in namespace
 	@. scripts/env.sh && cargo build --release --package volley && \
 		mkdir -p target/bench && "$$target_dir/release/volley" bench init > target/bench/compare.toml && \
 		"$$target_dir/release/volley" bench run target/bench/compare.toml \
-			--store target/bench/compare.db --json target/bench/compare.json
+			--store target/bench/compare.db --json target/bench/compare.json --html target/bench/compare.html
 
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh

@@ -31,6 +31,9 @@ pub enum Bench {
         /// Print the results as JSON instead.
         #[arg(long)]
         json: bool,
+        /// Write the report there as well, as one page with plots.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Say whether the second results are better or worse than the first. Exits with 1 if something is worse beyond the noise, with 2
     /// on errors.
@@ -64,7 +67,9 @@ pub enum Bench {
 pub fn run(what: &Bench) -> ExitCode {
     let done = match what {
         Bench::Run(arguments) => run::run(arguments),
-        Bench::Report { results, json } => store::load(results).and_then(|found| show(&found, *json)),
+        Bench::Report { results, json, html } => {
+            store::load(results).and_then(|found| show(&found, *json, html.as_deref()))
+        }
         Bench::Compare { base, new, json } => {
             let worse = versus(base, new, *json);
             return worse.map_or_else(|e| failed(&e, 2), |worse| ExitCode::from(u8::from(worse)));
@@ -95,7 +100,16 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-fn show(results: &Results, as_json: bool) -> Result<(), Failure> {
+/// The report as one page.
+fn page(results: &Results) -> Result<String, Failure> {
+    report::html(results).map_err(|e| Failure(format!("the page: {e}")))
+}
+
+fn show(results: &Results, as_json: bool, html: Option<&Path>) -> Result<(), Failure> {
+    if let Some(path) = html {
+        let written = std::fs::write(path, page(results)?);
+        written.map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+    }
     print(&if as_json { json(results)? } else { report::markdown(results) })
 }
 

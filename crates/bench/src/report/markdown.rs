@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::campaign::{Found, Key, Procedure, Results};
+use super::document::{Block, sections};
+use super::table::{Column, Table};
+use crate::campaign::Results;
 
-/// The results as Markdown.
+/// The results as Markdown, with tables.
 pub fn markdown(results: &Results) -> String {
     let mut out = String::new();
     // Writing to a text does not fail.
@@ -13,34 +15,54 @@ pub fn markdown(results: &Results) -> String {
 }
 
 fn write(out: &mut String, results: &Results) -> std::fmt::Result {
-    writeln!(out, "# {}\n", results.campaign.name)?;
-    results.conditions.iter().try_for_each(|c| writeln!(out, "- {c}"))?;
-    writeln!(out)?;
-    writeln!(out, "| router | version |\n|---|---|")?;
-    for dut in &results.duts {
-        writeln!(out, "| {} | {} |", dut.name, dut.version)?;
-    }
-    writeln!(
-        out,
-        "\n## Throughput ({} section 26.1): thousand frames a second without loss, each direction\n",
-        results.profile.label()
-    )?;
-    writeln!(
-        out,
-        "| traffic | bytes | router | median | runs | tester alone | |\n|---|--:|---|--:|--:|--:|---|"
-    )?;
-    for cell in &results.cells {
-        let Some(m) = cell.found(Procedure::Throughput) else { continue };
-        let Found::Throughput(searches) = &m.found else { continue };
-        let median = cell.throughput_fps().map_or("–".into(), |fps| format!("{:.1}", fps / 1e3));
-        let Key { traffic, size, dut, .. } = &cell.key;
-        let limited = if m.limited_by_tester { "limited by the tester" } else { "" };
-        let (runs, tester) = (searches.len(), cell.tester_fps / 1e3);
-        writeln!(out, "| {traffic} | {size} | {dut} | {median} | {runs} | {tester:.1} | {limited} |")?;
-    }
-    if !results.failures.is_empty() {
-        writeln!(out, "\n## What could not be measured\n")?;
-        results.failures.iter().try_for_each(|failure| writeln!(out, "- {failure}"))?;
+    writeln!(out, "# {}", one_line(&results.campaign.name))?;
+    for section in sections(results) {
+        writeln!(out, "\n## {}", one_line(&section.head))?;
+        for block in &section.blocks {
+            let gap = if matches!(block, Block::Plot(_)) { "" } else { "\n" };
+            write!(out, "{gap}")?;
+            match block {
+                Block::Text(text) => writeln!(out, "{}", one_line(text))?,
+                Block::List(items) => items.iter().try_for_each(|i| writeln!(out, "- {}", one_line(i)))?,
+                Block::Table(table) => write_table(out, table)?,
+                Block::Plot(_) => {}
+            }
+        }
     }
     Ok(())
+}
+
+/// Columns are as wide as their widest cell, so that the text can be read as it is.
+fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
+    let rows: Vec<Vec<String>> =
+        table.rows().iter().map(|row| row.iter().map(|c| cell(c)).collect()).collect();
+    let heads: Vec<String> = table.columns.iter().map(|c| cell(&c.head)).collect();
+    let wide =
+        |at: usize| rows.iter().chain([&heads]).map(|r| r[at].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..heads.len()).map(wide).collect();
+    let line = |out: &mut String, cells: &[String]| {
+        for ((text, width), column) in cells.iter().zip(&widths).zip(&table.columns) {
+            match column.numbers {
+                true => write!(out, "| {text:>width$} ")?,
+                false => write!(out, "| {text:<width$} ")?,
+            }
+        }
+        writeln!(out, "|")
+    };
+    line(out, &heads)?;
+    for (Column { numbers, .. }, width) in table.columns.iter().zip(&widths) {
+        write!(out, "|{}{}", "-".repeat(width + 1), if *numbers { ":" } else { "-" })?;
+    }
+    writeln!(out, "|")?;
+    rows.iter().try_for_each(|row| line(out, row))
+}
+
+/// A text in one line, so that it ends no paragraph and no list.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text that ends no cell.
+fn cell(text: &str) -> String {
+    one_line(text).replace('\\', "\\\\").replace('|', "\\|")
 }

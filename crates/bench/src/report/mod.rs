@@ -1,5 +1,30 @@
-//! Reports.
+//! What a campaign found, for people: [`markdown`] for a terminal, [`html`] for a page with plots.
+//!
+//! Both are made of the same sections, which hold their tables and plots as data.
 
+mod compare;
+mod delays;
+mod document;
+mod figures;
+mod html;
+mod loss;
 mod markdown;
+mod models;
+mod number;
+mod outage;
+mod plot;
+mod published;
+mod setup;
+mod svg;
+mod table;
+mod throughput;
+mod usage;
 
+pub use html::html;
 pub use markdown::markdown;
+pub use svg::CannotDraw;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{STORE, json, print};
+use super::{STORE, json, page, print};
 
 /// What a program says that was interrupted: 128 and the number of the signal.
 const INTERRUPTED: i32 = 128 + SIGINT;
@@ -34,15 +34,22 @@ pub struct Arguments {
     /// Write the results there as well, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the report there as well, as one page with plots.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { file, store: path, resume, json: json_to } = arguments;
+    let Arguments { file, store: path, resume, json: json_to, html: html_to } = arguments;
     // All that can be wrong with campaign and files is said before anything is touched.
     let campaign = Campaign::load(file).map_err(|e| Failure(e.to_string()))?;
-    [Some(file), Some(path), json_to.as_ref()].into_iter().flatten().try_for_each(|p| lab::check_path(p))?;
+    [Some(file), Some(path), json_to.as_ref(), html_to.as_ref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(|p| lab::check_path(p))?;
     let store = Store::open(path)?;
     let mut out = json_to.as_deref().map(create).transpose()?;
+    let mut shown = html_to.as_deref().map(create).transpose()?;
     // Physical ports are in no namespace of the tester's own.
     if campaign.testbed.kind != testbed::Kind::Physical && !lab::is_inside() {
         return Err(lab::enter());
@@ -68,6 +75,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = store.results(recorder.id())?;
     if let Some(file) = &mut out {
         write(file, &json(&results)?)?;
+    }
+    if let Some(file) = &mut shown {
+        write(file, &page(&results)?)?;
     }
     print(&report::markdown(&results))?;
     if stopped {

@@ -1,0 +1,138 @@
+//! How long frames take: latency, delay variation, and given loads.
+
+use super::document::{Section, found, heads, keyed, title};
+use super::figures;
+use super::number::{NONE, median, micro, percent};
+use super::table::Table;
+use super::throughput::some;
+use crate::campaign::{Cell, DelayRun, Delays, DelaysAt, Found, Procedure, Results};
+
+/// Latency, delay variation and given loads.
+pub fn sections(results: &Results) -> Vec<Section> {
+    let of = [
+        (Procedure::Latency, "RFC 8219 section 7.2"),
+        (Procedure::Variation, "RFC 8219 section 7.3"),
+        (Procedure::Loads, "as the theses have them"),
+    ];
+    of.into_iter()
+        .flat_map(|(procedure, source)| [table(results, procedure, source), ipdv(results, procedure)])
+        .flatten()
+        .collect()
+}
+
+/// All loads at which delays were measured by a procedure.
+pub fn loads(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &DelaysAt)> {
+    found(results, procedure).flat_map(|(cell, m)| {
+        let all: &[DelaysAt] = match &m.found {
+            Found::Latency(all) | Found::Variation(all) | Found::Loads(all) => all,
+            _ => &[],
+        };
+        all.iter().map(move |at| (cell, at))
+    })
+}
+
+/// The 99th percentile by nearest rank, in nanoseconds: of all frames, the lost ones with their penalty.
+pub fn p99_ns(delays: &Delays) -> f64 {
+    let rank = (u128::from(delays.figures.frames) * 99).div_ceil(100);
+    let mut below = 0u128;
+    let at = delays.bins.iter().find(|(_, frames)| {
+        below += u128::from(*frames);
+        below >= rank
+    });
+    at.map_or(delays.figures.lost.penalty_ns, |(delay, _)| *delay) as f64
+}
+
+/// The median over all runs at a load of a figure, in its unit.
+pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
+    median(at.runs.iter().filter_map(|run| run.delays.as_ref()).map(figure))
+}
+
+/// The median loss over all runs at a load, as a share.
+pub fn loss(at: &DelaysAt) -> Option<f64> {
+    median(at.runs.iter().map(|run| run.outcome.loss_ratio()))
+}
+
+/// How many runs there were, how many of them were invalid, and how many have no delays.
+fn counts(runs: &[DelayRun]) -> [String; 3] {
+    let count = |f: fn(&DelayRun) -> bool| runs.iter().filter(|run| f(run)).count().to_string();
+    [runs.len().to_string(), count(|run| !run.invalid().is_empty()), count(|run| run.delays.is_none())]
+}
+
+fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Section> {
+    let own = [
+        "load",
+        "kfps#",
+        "loss, %#",
+        "least, µs#",
+        "TL, median, µs#",
+        "99 %, µs#",
+        "WCL, 99.9 %, µs#",
+        "max, µs#",
+        "mean, µs#",
+        "PDV, µs#",
+        "runs#",
+        "invalid#",
+        "without delays#",
+    ];
+    let mut table = Table::new("Delays", heads(&own));
+    let figures: [fn(&Delays) -> f64; 7] = [
+        |d| d.figures.minimum_ns as f64,
+        |d| d.figures.typical_ns,
+        p99_ns,
+        |d| d.figures.worst_case_ns as f64,
+        |d| d.figures.maximum_ns as f64,
+        |d| d.figures.mean_ns,
+        |d| d.figures.pdv_ns as f64,
+    ];
+    for (cell, at) in loads(results, procedure) {
+        let lost = loss(at).map_or_else(|| NONE.into(), percent);
+        let delays = figures.map(|f| over_runs(at, f).map_or_else(|| NONE.into(), micro));
+        let own = [at.name.clone(), super::number::kilo(at.load_fps), lost]
+            .into_iter()
+            .chain(delays)
+            .chain(counts(&at.runs));
+        table.row(keyed(&cell.key, own));
+    }
+    let text = "Each figure is the median over the runs, invalid ones included. Lost frames are in all of them, with the rest of the trial and the wait for \
+                stragglers as their delay. PDV is the 99.9th percentile less the least.";
+    let section = some(title(results, procedure, source), text, table);
+    section.map(|s| s.with(figures::of_delays(results, procedure)))
+}
+
+fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {
+    let own = [
+        "load",
+        "kfps#",
+        "least, µs#",
+        "median, µs#",
+        "max, µs#",
+        "pairs, median#",
+        "undefined, median#",
+        "runs#",
+        "with IPDV#",
+    ];
+    let mut table = Table::new("Differences of successive frames", heads(&own));
+    for (cell, at) in loads(results, procedure) {
+        let all: Vec<_> = at.runs.iter().filter_map(|run| run.delays.as_ref()?.ipdv.as_ref()).collect();
+        if all.is_empty() {
+            continue;
+        }
+        let of = |f: fn(&crate::stats::ipdv::IpdvFigures) -> f64| median(all.iter().map(|i| f(i)));
+        let time = |f| of(f).map_or_else(|| NONE.into(), micro);
+        let own = [
+            at.name.clone(),
+            super::number::kilo(at.load_fps),
+            time(|i| i.minimum_ns as f64),
+            time(|i| i.median_ns),
+            time(|i| i.maximum_ns as f64),
+            super::number::maybe(of(|i| i.pairs as f64), 0),
+            super::number::maybe(of(|i| i.undefined as f64), 0),
+            at.runs.len().to_string(),
+            all.len().to_string(),
+        ];
+        table.row(keyed(&cell.key, own));
+    }
+    let text = "What a frame took longer than the one before it; each figure is the median over the runs. A pair of which a frame was \
+                lost is undefined.";
+    some("Inter-packet delay variation (RFC 8219 section 7.3.2)".into(), text, table)
+}

@@ -1,0 +1,128 @@
+//! What a report consists of, before it is written in some form.
+
+use super::plot::Plot;
+use super::table::Table;
+use super::{compare, delays, loss, models, outage, published, setup, throughput, usage};
+use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
+
+/// A part of a report under a head of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Section {
+    /// The head.
+    pub head: String,
+    /// What is in it, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// A list.
+    List(Vec<String>),
+    /// A table.
+    Table(Table),
+    /// A plot, of what is in a table of the same section. Not for a terminal.
+    Plot(Plot),
+}
+
+impl Section {
+    /// A section with a paragraph and a table.
+    pub fn table(head: impl Into<String>, text: impl Into<String>, table: Table) -> Section {
+        Section { head: head.into(), blocks: vec![Block::Text(text.into()), Block::Table(table)] }
+    }
+
+    /// With plots behind what there is.
+    pub fn with(mut self, plots: impl IntoIterator<Item = Block>) -> Section {
+        self.blocks.extend(plots);
+        self
+    }
+}
+
+/// All sections of a report, in order; those without anything are left out.
+pub fn sections(results: &Results) -> Vec<Section> {
+    let mut all = setup::sections(results);
+    all.extend(throughput::sections(results));
+    all.extend(compare::sections(results));
+    all.extend(delays::sections(results));
+    all.extend(loss::sections(results));
+    all.extend(outage::sections(results));
+    all.extend(usage::sections(results));
+    all.extend(models::sections(results));
+    all.extend(published::sections(results));
+    all.extend(setup::notes(results));
+    all.retain(|section| !section.blocks.is_empty());
+    all
+}
+
+/// What was found by a procedure, with the cell that it belongs to.
+pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &Measurement)> {
+    results.cells.iter().flat_map(move |cell| {
+        let by = move |m: &&Measurement| m.found.procedure() == procedure;
+        cell.measurements.iter().filter(by).map(move |m| (cell, m))
+    })
+}
+
+/// What stands in front of each row: traffic, bytes, router.
+pub const KEY: [&str; 3] = ["traffic", "bytes#", "router"];
+
+/// The heads of a table of results.
+pub fn heads<'a>(own: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    KEY.into_iter().chain(own.iter().copied())
+}
+
+/// A row of a table of results.
+pub fn keyed(key: &Key, own: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+    [traffic(key), key.size.to_string(), key.dut.clone()].into_iter().chain(own)
+}
+
+/// The traffic, in words.
+pub fn traffic(key: &Key) -> String {
+    let ways = if key.bidirectional { ", both directions" } else { "" };
+    format!("{}{ways}", key.label())
+}
+
+/// A mark for results that say more about the tester than about the router.
+pub fn limited(measurement: &Measurement) -> String {
+    if measurement.limited_by_tester { "limited by the tester".into() } else { String::new() }
+}
+
+/// How a procedure is called in the head of a section.
+pub fn title(results: &Results, found: Procedure, rest: &str) -> String {
+    let name = match found {
+        Procedure::Throughput => "Throughput",
+        Procedure::Latency => "Latency",
+        Procedure::Variation => "Delay variation",
+        Procedure::LossRate => "Frame loss rate",
+        Procedure::BackToBack => "Back-to-back frames",
+        Procedure::NdrPdr => "Non-drop and partial-drop rates",
+        Procedure::MaximumReceiveRate => "Maximum receive rate",
+        Procedure::Loads => "Given loads",
+        Procedure::Soak => "Soak",
+        Procedure::Recovery => "System recovery",
+        Procedure::Reset => "Reset",
+        Procedure::SelfTest | Procedure::WarmUp => found.name(),
+    };
+    match rest.starts_with("section") {
+        true => format!("{name} ({} {rest})", results.profile.label()),
+        false => format!("{name} ({rest})"),
+    }
+}
+
+/// The trials behind what was found, as far as they are in it.
+pub fn trials(found: &Found) -> Vec<&crate::trial::Outcome> {
+    match found {
+        Found::Throughput(searches) => searches.iter().flat_map(|s| &s.outcomes).collect(),
+        Found::Latency(all) | Found::Variation(all) | Found::Loads(all) => {
+            all.iter().flat_map(|at| &at.runs).map(|run| &run.outcome).collect()
+        }
+        Found::LossRate(result) => result.points.iter().map(|p| &p.outcome).collect(),
+        Found::MaximumReceiveRate(result) | Found::Soak(result) => {
+            result.points.iter().flat_map(|p| &p.outcomes).collect()
+        }
+        Found::Recovery(all) => all.iter().flat_map(|r| &r.outcomes).collect(),
+        Found::Reset(all) => all.iter().map(|r| &r.outcome).collect(),
+        Found::BackToBack(_) | Found::NdrPdr(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,245 @@
+//! Results by hand, with all procedures and any numbers.
+
+use std::time::Duration;
+
+use crate::campaign::{
+    Campaign, Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Provenance, Recovery,
+    Reset, Results, Usage,
+};
+use crate::dut::Facts;
+use crate::energy;
+use crate::search::Ended;
+use crate::search::Tally;
+use crate::search::back_to_back::{BackToBack, BackToBackResult, BurstSummary};
+use crate::search::fixed::{Fixed, FixedPoint, FixedResult};
+use crate::search::loss_rate::{LossPoint, LossRate, LossRateResult};
+use crate::search::mlr::{Goal, GoalResult, Mlr, MlrResult};
+use crate::search::profile::Profile;
+use crate::search::throughput::{Resolution, Start, Step, Throughput, ThroughputResult};
+use crate::stats::ipdv::IpdvFigures;
+use crate::stats::latency::{LatencyFigures, Lost};
+use crate::trial::{Invalid, Outcome, Request};
+
+/// Numbers, again and again the same.
+pub struct Numbers<'a> {
+    all: &'a [f64],
+    next: usize,
+}
+
+impl Numbers<'_> {
+    fn f(&mut self) -> f64 {
+        self.next += 1;
+        if self.all.is_empty() { 0.0 } else { self.all[self.next % self.all.len()] }
+    }
+
+    fn u(&mut self) -> u64 {
+        self.f() as u64
+    }
+
+    fn some(&mut self) -> Option<f64> {
+        let f = self.f();
+        (!self.next.is_multiple_of(3)).then_some(f)
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let request = Request { load_fps: self.f(), duration: Duration::from_millis(100) };
+        let invalid = if self.next.is_multiple_of(2) {
+            vec![Invalid::Late(1.5), Invalid::Clock("a|b\n<c>".into())]
+        } else {
+            vec![]
+        };
+        let (intended, sent, received) = (self.u(), self.u(), self.u());
+        Outcome { request, intended, sent, received, took: Duration::from_millis(120), invalid }
+    }
+
+    fn delays(&mut self) -> Option<Delays> {
+        let lost = Lost { frames: self.u(), penalty_ns: self.u() };
+        let figures = LatencyFigures {
+            frames: self.u(),
+            lost,
+            minimum_ns: self.u(),
+            typical_ns: self.f(),
+            worst_case_ns: self.u(),
+            maximum_ns: self.u(),
+            mean_ns: self.f(),
+            pdv_ns: self.u(),
+        };
+        let ipdv = IpdvFigures {
+            pairs: self.u(),
+            undefined: self.u(),
+            minimum_ns: -(self.u().min(1 << 60) as i64),
+            median_ns: self.f(),
+            maximum_ns: self.f() as i64,
+        };
+        let mut bins: Vec<(u64, u64)> = (0..3).map(|_| (self.u(), self.u())).collect();
+        bins.sort_unstable();
+        (!self.next.is_multiple_of(4)).then_some(Delays { figures, ipdv: Some(ipdv), bins })
+    }
+
+    fn metered(&mut self) -> Metered {
+        let energy = energy::Energy {
+            seconds: self.f(),
+            joules: self.f(),
+            resolution: energy::Resolution::Joules(self.f()),
+            readings: self.u(),
+            longest_gap: self.f(),
+            parts: Vec::new(),
+        };
+        let reading = energy::Reading::Energy(energy);
+        let work = energy::Work { frames: self.u(), bytes: self.u() };
+        let figures = Some(energy::Results::of(&reading, Some(&reading), work));
+        Metered { meter: "a|b".into(), kind: energy::Kind::Energy, reading: Ok(reading), figures }
+    }
+
+    fn at(&mut self, name: &str, runs: usize) -> DelaysAt {
+        let run = |n: &mut Self| DelayRun {
+            outcome: n.outcome(),
+            delays: n.delays(),
+            usage: Usage { seconds: n.f(), busy: n.some(), dut_busy: n.some(), meters: vec![n.metered()] },
+        };
+        DelaysAt { name: name.into(), load_fps: self.f(), runs: (0..runs).map(|_| run(self)).collect() }
+    }
+
+    fn ended(&mut self) -> Ended {
+        match self.u() % 5 {
+            0 => Ended::Found,
+            1 => Ended::AllForwarded,
+            2 => Ended::NothingForwarded,
+            3 => Ended::OutOfBudget,
+            _ => Ended::Failed("no | answer & none".into()),
+        }
+    }
+
+    fn fixed(&mut self, runs: usize) -> FixedResult {
+        let point = FixedPoint {
+            load_fps: self.f(),
+            loss_ratio: self.some(),
+            forwarding_fps: (0..runs).map(|_| self.f()).collect(),
+            mean_fps: self.some(),
+            outcomes: (0..runs).map(|_| self.outcome()).collect(),
+        };
+        let asked = Fixed::maximum_receive_rate(self.f(), Duration::from_secs(1), 1);
+        FixedResult { asked, ended: self.ended(), points: vec![point], tally: Tally::default() }
+    }
+
+    fn search(&mut self) -> ThroughputResult {
+        let asked = Throughput {
+            min_fps: self.f(),
+            max_fps: self.f(),
+            start: Start::Maximum,
+            step: Step::Halve,
+            resolution: Resolution::Relative(0.1),
+            duration: Duration::from_secs(1),
+        };
+        ThroughputResult {
+            asked,
+            ended: self.ended(),
+            throughput_fps: self.some(),
+            upper_fps: self.some(),
+            upper_unproved: self.next.is_multiple_of(2),
+            tally: Tally { trials: u32::MAX, invalid: 1, spent: Duration::MAX },
+            outcomes: vec![self.outcome()],
+        }
+    }
+
+    fn found(&mut self, runs: usize) -> Vec<Found> {
+        let goal = |n: &mut Self| GoalResult {
+            goal: Goal::csit_ndr(),
+            ended: n.ended(),
+            lower_fps: n.some(),
+            upper_fps: n.some(),
+            conditional_fps: n.some(),
+            upper_unproved: true,
+        };
+        let summary = BurstSummary {
+            mean: self.f(),
+            min: self.u(),
+            max: self.u(),
+            deviation: self.f(),
+            implied_seconds: self.f(),
+            corrected_seconds: self.f(),
+        };
+        let asked = BackToBack {
+            max_fps: self.f(),
+            throughput_fps: self.f(),
+            longest: 9,
+            resolution: 1,
+            repetitions: 1,
+            verifications: 1,
+        };
+        let bursts = (0..runs).map(|_| self.u()).collect();
+        let back = BackToBackResult {
+            asked,
+            ended: self.ended(),
+            bursts,
+            summary: (runs > 0).then_some(summary),
+            tally: Tally::default(),
+        };
+        let point = |n: &mut Self| LossPoint { share: n.f(), loss_ratio: n.f(), outcome: n.outcome() };
+        let loss = LossRateResult {
+            asked: LossRate { max_fps: self.f(), step: 0.1, duration: Duration::from_secs(1) },
+            ended: self.ended(),
+            points: (0..runs).map(|_| point(self)).collect(),
+            tally: Tally::default(),
+        };
+        let recovery = |n: &mut Self| Recovery {
+            overload_fps: n.f(),
+            relief_fps: n.f(),
+            seconds: n.some(),
+            outcomes: vec![n.outcome()],
+        };
+        let reset = |n: &mut Self| Reset { load_fps: n.f(), seconds: n.some(), outcome: n.outcome() };
+        vec![
+            Found::Throughput((0..runs).map(|_| self.search()).collect()),
+            Found::Latency(vec![self.at("50 % of the throughput", runs), self.at("90 %", runs)]),
+            Found::Variation(vec![self.at("the throughput", runs)]),
+            Found::LossRate(loss),
+            Found::BackToBack(back),
+            Found::NdrPdr(MlrResult {
+                asked: Mlr::csit(1.0, 2.0),
+                goals: (0..runs).map(|_| goal(self)).collect(),
+                loads: vec![],
+                tally: Tally::default(),
+            }),
+            Found::MaximumReceiveRate(self.fixed(runs)),
+            Found::Loads((0..5).map(|_| self.at("10 %", runs)).collect()),
+            Found::Soak(self.fixed(runs)),
+            Found::Recovery((0..runs).map(|_| recovery(self)).collect()),
+            Found::Reset((0..runs).map(|_| reset(self)).collect()),
+        ]
+    }
+}
+
+/// Results of all procedures of these routers, in two sizes, with so many runs, of these numbers and with this name in all texts.
+pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Results {
+    let mut n = Numbers { all: numbers, next: 0 };
+    let text = "name = 'x'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+    let mut campaign = Campaign::parse(text).unwrap();
+    campaign.name = name.into();
+    let mut cells = Vec::new();
+    for (dut, size) in routers.iter().flat_map(|dut| [64, 1518].map(|size| (dut, size))) {
+        let key = Key { dut: (*dut).into(), traffic: "rfc2544".into(), size, bidirectional: true, routes: 0 };
+        let measurement = |found| Measurement {
+            found,
+            limited_by_tester: true,
+            counters: vec![(name.into(), "1|2".into())],
+        };
+        let measurements = n.found(runs).into_iter().map(measurement).collect();
+        cells.push(Cell { key, tester_fps: n.f(), link_fps: n.f(), idle: Vec::new(), measurements });
+    }
+    let facts = |(at, dut): (usize, &&str)| Facts {
+        name: (*dut).into(),
+        version: name.into(),
+        configuration: vec![format!("cpu {{ corelist-workers {} }}", ["0", "0,1", "0,1,2,3"][at % 3])],
+        processor_time: name.into(),
+    };
+    Results {
+        profile: Profile::quick(),
+        campaign,
+        provenance: Provenance { begun: "now".into(), facts: vec![("clock".into(), name.into())] },
+        conditions: vec![name.into()],
+        duts: routers.iter().enumerate().map(facts).collect(),
+        cells,
+        failures: vec![name.into()],
+    }
+}

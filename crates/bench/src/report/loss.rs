@@ -1,0 +1,153 @@
+//! What is lost: at falling loads, in bursts, at the most that can be sent, and over time.
+
+use super::document::{Section, found, heads, keyed, limited, title};
+use super::figures;
+use super::number::{NONE, kilo, number, percent, summary};
+use super::table::Table;
+use super::throughput::{remarks, some};
+use crate::campaign::{Found, Procedure, Results};
+
+/// Frame loss rate, back-to-back frames, maximum receive rate and soak.
+pub fn sections(results: &Results) -> Vec<Section> {
+    [curve(results), bursts(results), maximum(results), soak(results)].into_iter().flatten().collect()
+}
+
+fn curve(results: &Results) -> Option<Section> {
+    let own = ["load, % of the largest#", "offered, kfps#", "loss, %#", "forwarded, kfps#", "trial", ""];
+    let mut table = Table::new("Loss over load", heads(&own));
+    for (cell, m) in found(results, Procedure::LossRate) {
+        let Found::LossRate(result) = &m.found else { continue };
+        for point in &result.points {
+            let own = [
+                percent(point.share),
+                kilo(point.outcome.request.load_fps),
+                percent(point.loss_ratio),
+                kilo(point.outcome.forwarding_fps()),
+                if point.outcome.is_valid() { "valid".into() } else { "invalid".into() },
+                remarks(limited(m), [&result.ended]),
+            ];
+            table.row(keyed(&cell.key, own));
+        }
+        if result.points.is_empty() {
+            let none = (0..4).map(|_| NONE.into());
+            table
+                .row(keyed(&cell.key, none.chain(["no trial".into(), remarks(limited(m), [&result.ended])])));
+        }
+    }
+    let text = "What is lost, as a share of what should have been sent, from the largest load down until two loads in a row lose \
+                nothing. One trial at each load.";
+    some(title(results, Procedure::LossRate, "section 26.3"), text, table)
+        .map(|s| s.with(figures::loss(results)))
+}
+
+fn bursts(results: &Results) -> Option<Section> {
+    let own = [
+        "mean, frames#",
+        "min, frames#",
+        "max, frames#",
+        "deviation, frames#",
+        "implied buffer, ms#",
+        "corrected buffer, ms#",
+        "runs#",
+        "trials#",
+        "invalid#",
+        "",
+    ];
+    let mut table = Table::new("Longest bursts without loss", heads(&own));
+    for (cell, m) in found(results, Procedure::BackToBack) {
+        let Found::BackToBack(result) = &m.found else { continue };
+        let figures = match &result.summary {
+            Some(s) => [
+                number(s.mean, 1),
+                s.min.to_string(),
+                s.max.to_string(),
+                number(s.deviation, 1),
+                number(s.implied_seconds * 1e3, 3),
+                number(s.corrected_seconds * 1e3, 3),
+            ],
+            None => std::array::from_fn(|_| NONE.into()),
+        };
+        let counts = [
+            result.bursts.len().to_string(),
+            result.tally.trials.to_string(),
+            result.tally.invalid.to_string(),
+            remarks(limited(m), [&result.ended]),
+        ];
+        table.row(keyed(&cell.key, figures.into_iter().chain(counts)));
+    }
+    let text = "The buffer time that the mean burst implies, and the same less what the router forwarded while the burst came in (RFC \
+                9004 section 6.4). Where the largest load was forwarded, no buffer was filled, and the time means nothing.";
+    some(title(results, Procedure::BackToBack, "section 26.4, RFC 9004"), text, table)
+}
+
+fn maximum(results: &Results) -> Option<Section> {
+    let own = [
+        "offered, kfps#",
+        "median, kfps#",
+        "min, kfps#",
+        "max, kfps#",
+        "loss, %#",
+        "trials#",
+        "invalid#",
+        "",
+    ];
+    let mut table =
+        Table::new("What comes back of the most that can be sent, in each direction", heads(&own));
+    for (cell, m) in found(results, Procedure::MaximumReceiveRate) {
+        let Found::MaximumReceiveRate(result) = &m.found else { continue };
+        for point in &result.points {
+            let of = summary(point.forwarding_fps.iter().copied());
+            let figure = |f: fn(&crate::stats::Summary) -> f64| {
+                of.as_ref().map_or_else(|| NONE.into(), |s| kilo(f(s)))
+            };
+            let own = [
+                kilo(point.load_fps),
+                figure(|s| s.median),
+                figure(|s| s.minimum),
+                figure(|s| s.maximum),
+                point.loss_ratio.map_or_else(|| NONE.into(), percent),
+                point.outcomes.len().to_string(),
+                point.outcomes.iter().filter(|o| !o.is_valid()).count().to_string(),
+                remarks(limited(m), [&result.ended]),
+            ];
+            table.row(keyed(&cell.key, own));
+        }
+    }
+    let text = "What comes back when the tester sends all it can. Figures are of valid trials; the others are counted.";
+    some(title(results, Procedure::MaximumReceiveRate, "RFC 2285 section 3.6.2"), text, table)
+}
+
+fn soak(results: &Results) -> Option<Section> {
+    let own = [
+        "from, s#",
+        "sent for, s#",
+        "offered, kfps#",
+        "intended, frames#",
+        "lost, frames#",
+        "loss, %#",
+        "trial",
+        "",
+    ];
+    let mut table = Table::new("Loss over time", heads(&own));
+    for (cell, m) in found(results, Procedure::Soak) {
+        let Found::Soak(result) = &m.found else { continue };
+        let mut from = 0.0;
+        for outcome in result.points.iter().flat_map(|p| &p.outcomes) {
+            let own = [
+                number(from, 1),
+                number(outcome.request.duration.as_secs_f64(), 1),
+                kilo(outcome.request.load_fps),
+                outcome.intended.to_string(),
+                outcome.lost().to_string(),
+                percent(outcome.loss_ratio()),
+                if outcome.is_valid() { "valid".into() } else { "invalid".into() },
+                remarks(limited(m), [&result.ended]),
+            ];
+            from += outcome.took.as_secs_f64();
+            table.row(keyed(&cell.key, own));
+        }
+    }
+    let text = "Trials at one load, one after the other. Between two of them is the wait of a trial, when nothing is sent.";
+    some(title(results, Procedure::Soak, "one load for long"), text, table)
+        .map(|s| s.with(figures::soak(results)))
+}

@@ -1,0 +1,62 @@
+//! How far models of performance hold.
+
+use super::compare::scaled;
+use super::delays::{loads, over_runs};
+use super::document::{Section, keyed, traffic};
+use super::number::{maybe, number};
+use super::table::Table;
+use super::throughput::some;
+use crate::campaign::{Procedure, Results};
+use crate::model::cores::CoreModel;
+use crate::model::latency::LatencyModel;
+use crate::model::{Point, Quality};
+
+/// Fits of latency over load, and of throughput over workers.
+pub fn sections(results: &Results) -> Vec<Section> {
+    let heads = [
+        "traffic",
+        "bytes#",
+        "router",
+        "model",
+        "residuals, in order of the points",
+        "root mean square#",
+        "R²#",
+    ];
+    let mut table = Table::new("Fits of the models of Okelmann 2019", heads);
+    let of = |model: String, unit: &str, quality: &Quality| {
+        let residuals: Vec<String> = quality.residuals.iter().map(|r| number(*r, 2)).collect();
+        [
+            model,
+            format!("{} {unit}", residuals.join(", ")),
+            format!("{} {unit}", number(quality.root_mean_square, 2)),
+            maybe(quality.r_squared, 3),
+        ]
+    };
+    for cell in &results.cells {
+        let Some(most) = cell.throughput_fps() else { continue };
+        let same = [Procedure::Latency, Procedure::Loads].into_iter().flat_map(|p| loads(results, p));
+        let mut points: Vec<Point> = same
+            .filter(|(at, load)| at.key == cell.key && load.load_fps < most)
+            .filter_map(|(_, load)| Some((load.load_fps, over_runs(load, |d| d.figures.mean_ns)? / 1e3)))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let Ok(fit) = LatencyModel::fit(&points, most) {
+            let LatencyModel { end_us, span_us, bend, .. } = fit.model;
+            let [end, span, bend] = [end_us, span_us, bend].map(|v| number(v, 2));
+            let model =
+                format!("mean latency = {end} − {span} (1 − t/T)^(T/({bend} t)) µs, load t, throughput T");
+            table.row(keyed(&cell.key, of(model, "µs", &fit.quality)));
+        }
+    }
+    for group in scaled(results) {
+        let points: Vec<Point> = group.points.iter().map(|(n, fps)| (f64::from(*n), fps / 1e3)).collect();
+        if let Ok(fit) = CoreModel::fit(&points, None) {
+            let model = format!("throughput = {} kfps for each worker", number(fit.model.per_worker, 1));
+            let key = [traffic(&group.key), group.key.size.to_string(), group.kind.clone()];
+            table.row(key.into_iter().chain(of(model, "kfps", &fit.quality)));
+        }
+    }
+    let text = "Fits by least squares, with measured less modelled for each point. Latency needs four loads below the throughput, \
+                workers two numbers of them.";
+    some("Models".into(), text, table).into_iter().collect()
+}

@@ -1,0 +1,54 @@
+//! How long routers take to come back.
+
+use super::document::{Section, found, heads, keyed, title};
+use super::number::{NONE, kilo, maybe, number};
+use super::table::Table;
+use super::throughput::some;
+use crate::campaign::{Found, Procedure, Results};
+
+/// System recovery, and reset.
+pub fn sections(results: &Results) -> Vec<Section> {
+    [recovery(results), reset(results)].into_iter().flatten().collect()
+}
+
+fn recovery(results: &Results) -> Option<Section> {
+    let own = ["run#", "overload, kfps#", "then, kfps#", "recovered after, s#", "invalid trials#", ""];
+    let mut table = Table::new("Recovery from overload", heads(&own));
+    for (cell, m) in found(results, Procedure::Recovery) {
+        let Found::Recovery(all) = &m.found else { continue };
+        for (run, one) in (1..).zip(all) {
+            let own = [
+                format!("{run} of {}", all.len()),
+                kilo(one.overload_fps),
+                kilo(one.relief_fps),
+                maybe(one.seconds, 3),
+                one.outcomes.iter().filter(|o| !o.is_valid()).count().to_string(),
+                if one.seconds.is_none() { "frames were lost to the end".into() } else { String::new() },
+            ];
+            table.row(keyed(&cell.key, own));
+        }
+    }
+    let text = "From the moment when the load was halved to the last frame that was lost.";
+    some(title(results, Procedure::Recovery, "section 26.5"), text, table)
+}
+
+fn reset(results: &Results) -> Option<Section> {
+    let own = ["run#", "load, kfps#", "out of service, s#", "lost, frames#", "trial", ""];
+    let mut table = Table::new("Restarts", heads(&own));
+    for (cell, m) in found(results, Procedure::Reset) {
+        let Found::Reset(all) = &m.found else { continue };
+        for (run, one) in (1..).zip(all) {
+            let own = [
+                format!("{run} of {}", all.len()),
+                kilo(one.load_fps),
+                one.seconds.map_or_else(|| NONE.into(), |s| number(s, 3)),
+                one.outcome.lost().to_string(),
+                if one.outcome.is_valid() { "valid".into() } else { "invalid".into() },
+                if one.seconds.is_none() { "nothing was forwarded any more".into() } else { String::new() },
+            ];
+            table.row(keyed(&cell.key, own));
+        }
+    }
+    let text = "By frames lost (RFC 6201 section 4.1): how many, over the load.";
+    some(title(results, Procedure::Reset, "section 26.6, RFC 6201"), text, table)
+}

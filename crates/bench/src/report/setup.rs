@@ -1,0 +1,74 @@
+//! Under which conditions numbers were measured, and what must be known besides.
+
+use super::document::{Block, KEY, Section, keyed, trials};
+use super::number::kilo;
+use super::table::Table;
+use crate::campaign::Results;
+
+/// Conditions, routers, provenance, and what tester and link can do.
+pub fn sections(results: &Results) -> Vec<Section> {
+    let mut routers = Table::new("Routers", ["router", "version", "workers#", "processor time is that of"]);
+    for dut in &results.duts {
+        let workers = super::compare::workers(dut).map_or_else(String::new, |n| n.to_string());
+        routers.row([dut.name.clone(), dut.version.clone(), workers, dut.processor_time.clone()]);
+    }
+    let mut facts = Table::new("Provenance", ["fact", "value"]);
+    if !results.provenance.begun.is_empty() {
+        facts.row(["begun".into(), results.provenance.begun.clone()]);
+    }
+    results.provenance.facts.iter().for_each(|(name, value)| facts.row([name.clone(), value.clone()]));
+    let heads = KEY.into_iter().chain(["tester alone, kfps#", "link, kfps#"]);
+    let mut ceilings = Table::new("What tester and link can do, in each direction", heads);
+    for cell in &results.cells {
+        ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), kilo(cell.link_fps)]));
+    }
+    let section = |head: &str, blocks| Section { head: head.into(), blocks };
+    vec![
+        section("Conditions", list(&results.conditions)),
+        section("Routers", table(routers)),
+        section("Provenance", table(facts)),
+        section("What tester and link can do, in each direction", table(ceilings)),
+    ]
+}
+
+/// What routers say of themselves, invalid trials, and what could not be measured.
+pub fn notes(results: &Results) -> Vec<Section> {
+    let mut counters =
+        Table::new("Counters of the routers", KEY.into_iter().chain(["procedure", "counters"]));
+    let mut invalid = Table::new(
+        "Invalid trials",
+        KEY.into_iter().chain(["procedure", "trials#", "invalid#", "reason of the first"]),
+    );
+    for (cell, m) in results.cells.iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
+        let procedure = m.found.procedure().name().to_owned();
+        let said: Vec<String> = m.counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        if !said.is_empty() {
+            counters.row(keyed(&cell.key, [procedure.clone(), said.join("; ")]));
+        }
+        let all = trials(&m.found);
+        let bad: Vec<_> = all.iter().filter(|o| !o.is_valid()).collect();
+        if let Some(first) = bad.first().and_then(|o| o.invalid.first()) {
+            let counts = [procedure, all.len().to_string(), bad.len().to_string(), first.to_string()];
+            invalid.row(keyed(&cell.key, counts));
+        }
+    }
+    let why = "An invalid trial says nothing of the router. It was repeated; one that stayed invalid counts against its load, so that \
+               a throughput can come out too low, never too high. Those of bursts and of non-drop rates are counted in their tables.";
+    let mut of_invalid = table(invalid);
+    if !of_invalid.is_empty() {
+        of_invalid.insert(0, Block::Text(why.into()));
+    }
+    vec![
+        Section { head: "What the routers counted".into(), blocks: table(counters) },
+        Section { head: "Invalid trials".into(), blocks: of_invalid },
+        Section { head: "What could not be measured".into(), blocks: list(&results.failures) },
+    ]
+}
+
+fn list(items: &[String]) -> Vec<Block> {
+    if items.is_empty() { Vec::new() } else { vec![Block::List(items.to_vec())] }
+}
+
+fn table(table: Table) -> Vec<Block> {
+    if table.rows().is_empty() { Vec::new() } else { vec![Block::Table(table)] }
+}

@@ -1,0 +1,211 @@
+//! Plots as SVG.
+
+use std::fmt;
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::element::{ComposedElement, DashedPathElement};
+use plotters::prelude::*;
+use plotters::style::ShapeStyle;
+
+use super::plot::{Axis, Kind, Plot, Series};
+
+/// Colours that are told apart by those who do not see all of them (Okabe and Ito, Color Universal Design, 2008); the yellow one is left
+/// out, for it is hardly seen on white. Markers and dashes differ, too.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(0, 0, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+];
+/// Dash and gap of the lines, in pixels.
+const DASHES: [(i32, i32); 4] = [(1, 0), (8, 4), (2, 3), (14, 5)];
+const WIDTH: u32 = 900;
+/// The plot without its legend.
+const HEIGHT: u32 = 420;
+/// What a line of the legend takes.
+const LEGEND: u32 = 20;
+
+/// Why a plot cannot be drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CannotDraw(String);
+
+impl fmt::Display for CannotDraw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a plot cannot be drawn: {}", self.0)
+    }
+}
+
+impl std::error::Error for CannotDraw {}
+
+/// The plot as an element `svg`.
+///
+/// # Errors
+/// When the library cannot draw it.
+pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
+    let dots = || plot.series.iter().flat_map(|s| &s.points);
+    let (x, x_log) = (ends(&plot.x, dots().map(|d| d.x)), plot.x.logarithmic);
+    let heights = dots().flat_map(|d| [d.y].into_iter().chain(d.range.into_iter().flat_map(|(l, h)| [l, h])));
+    let (y, y_log) = (ends(&plot.y, heights), plot.y.logarithmic);
+    match (x_log, y_log) {
+        (false, false) => draw_in(plot, x.0..x.1, y.0..y.1),
+        (true, false) => draw_in(plot, (x.0..x.1).log_scale(), y.0..y.1),
+        (false, true) => draw_in(plot, x.0..x.1, (y.0..y.1).log_scale()),
+        (true, true) => draw_in(plot, (x.0..x.1).log_scale(), (y.0..y.1).log_scale()),
+    }
+}
+
+/// Where an axis begins and ends: at powers of ten if it is logarithmic, so that it has numbers at all; else with some room, from 0 on if it is linear and nothing is below.
+fn ends(axis: &Axis, values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    match axis.logarithmic {
+        true => (10f64.powf(low.log10().floor()), 10f64.powf((high * 1.05).log10().ceil())),
+        false => (low.min(0.0) * 1.08, if high > 0.0 { high * 1.08 } else { 1.0 }),
+    }
+}
+
+fn draw_in<X, Y>(plot: &Plot, x: X, y: Y) -> Result<String, CannotDraw>
+where
+    X: AsRangedCoord<Value = f64>,
+    Y: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let failed = |e: &dyn fmt::Display| CannotDraw(e.to_string());
+    let mut out = String::new();
+    {
+        let tall = HEIGHT + LEGEND * plot.series.len() as u32;
+        let root = SVGBackend::with_string(&mut out, (WIDTH, tall)).into_drawing_area();
+        root.fill(&WHITE).map_err(|e| failed(&e))?;
+        let (above, below) = root.split_vertically(HEIGHT);
+        let mut chart = ChartBuilder::on(&above)
+            .margin(12)
+            .margin_right(28)
+            .x_label_area_size(46)
+            .y_label_area_size(78)
+            .build_cartesian_2d(x, y)
+            .map_err(|e| failed(&e))?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(210, 210, 210))
+            .x_desc(&plot.x.label)
+            .y_desc(&plot.y.label)
+            .x_label_formatter(&|v| tick(*v))
+            .y_label_formatter(&|v| tick(*v))
+            .label_style(("sans-serif", 13))
+            .axis_desc_style(("sans-serif", 14))
+            .draw()
+            .map_err(|e| failed(&e))?;
+        for (at, series) in plot.series.iter().enumerate() {
+            let points: Vec<(f64, f64)> = series.points.iter().map(|d| (d.x, d.y)).collect();
+            if series.kind != Kind::Published {
+                let (dash, gap) = DASHES[at % DASHES.len()];
+                let style = line(at);
+                let drawn = match gap {
+                    0 => chart.draw_series(LineSeries::new(points.iter().copied(), style)).map(|_| ()),
+                    _ => chart
+                        .draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, style))
+                        .map(|_| ()),
+                };
+                drawn.map_err(|e| failed(&e))?;
+            }
+            let bars = series.points.iter().filter_map(|d| Some((d, d.range?)));
+            chart
+                .draw_series(
+                    bars.map(|(d, (low, high))| ErrorBar::new_vertical(d.x, low, d.y, high, line(at), 8)),
+                )
+                .map_err(|e| failed(&e))?;
+            if series.kind != Kind::Curve {
+                let marks = points.iter().map(|p| marker(*p, at, series));
+                chart.draw_series(marks).map_err(|e| failed(&e))?;
+            }
+        }
+        for (at, series) in plot.series.iter().enumerate() {
+            let height = (LEGEND * at as u32 + LEGEND / 2) as i32;
+            if series.kind != Kind::Published {
+                let (dash, gap) = DASHES[at % DASHES.len()];
+                let ends = [(90, height), (130, height)];
+                let sample = DashedPathElement::new(ends, dash.max(1), gap, line(at));
+                match gap {
+                    0 => below.draw(&PathElement::new(ends, line(at))),
+                    _ => below.draw(&sample),
+                }
+                .map_err(|e| failed(&e))?;
+            }
+            if series.kind != Kind::Curve {
+                below.draw(&marker((110, height), at, series)).map_err(|e| failed(&e))?;
+            }
+            let text = Text::new(series.name.clone(), (140, height - 7), ("sans-serif", 13));
+            below.draw(&text).map_err(|e| failed(&e))?;
+        }
+        root.present().map_err(|e| failed(&e))?;
+    }
+    Ok(out)
+}
+
+fn colour(at: usize) -> RGBColor {
+    COLOURS[at % COLOURS.len()]
+}
+
+fn line(at: usize) -> ShapeStyle {
+    colour(at).stroke_width(2)
+}
+
+/// The outlines of markers, in pixels from their points: square, triangle, diamond, cross.
+const MARKERS: [&[(i32, i32)]; 4] = [
+    &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)],
+    &[(0, -6), (5, 4), (-5, 4), (0, -6)],
+    &[(0, -6), (6, 0), (0, 6), (-6, 0), (0, -6)],
+    &[
+        (-2, -6),
+        (2, -6),
+        (2, -2),
+        (6, -2),
+        (6, 2),
+        (2, 2),
+        (2, 6),
+        (-2, 6),
+        (-2, 2),
+        (-6, 2),
+        (-6, -2),
+        (-2, -2),
+        (-2, -6),
+    ],
+];
+
+type Marker<P, DB> = ComposedElement<P, DB, Polygon<(i32, i32)>, PathElement<(i32, i32)>>;
+
+/// A marker: another form for each series, hollow for what was published.
+fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker<P, DB> {
+    let outline = MARKERS[at % MARKERS.len()].to_vec();
+    let inside = if series.kind == Kind::Published { WHITE } else { colour(at) };
+    EmptyElement::at(point)
+        + Polygon::new(outline.clone(), inside.filled())
+        + PathElement::new(outline, line(at))
+}
+
+/// A number at an axis.
+fn tick(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if !(1e-3..1e6).contains(&size) => format!("{value:.0e}"),
+        size if size >= 100.0 => format!("{value:.0}"),
+        _ => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_numbers_however_near_its_values_are() {
+        let axis = Axis::logarithmic("µs");
+        assert_eq!(ends(&axis, [2725.0, 2726.0].into_iter()), (1000.0, 10000.0));
+        assert_eq!(ends(&axis, [1000.0].into_iter()), (1000.0, 10000.0));
+        assert_eq!(ends(&Axis::linear("%"), [0.0, 0.0].into_iter()), (0.0, 1.0));
+    }
+}

@@ -1,0 +1,122 @@
+//! How much is forwarded: throughput, and the rates of MLRsearch.
+
+use super::document::{Section, found, heads, keyed, limited, title};
+use super::figures;
+use super::number::{NONE, interval, kilo, maybe, number, percent, range, runs};
+use super::table::Table;
+use crate::campaign::{Found, Procedure, Results, throughputs};
+use crate::search::Ended;
+use crate::stats::Summary;
+
+/// Throughput, and non-drop and partial-drop rates.
+pub fn sections(results: &Results) -> Vec<Section> {
+    [throughput(results), goals(results)].into_iter().flatten().collect()
+}
+
+fn throughput(results: &Results) -> Option<Section> {
+    let own = [
+        "median, kfps#",
+        "min, kfps#",
+        "max, kfps#",
+        "dispersion, %#",
+        "95 % interval of the median, kfps",
+        "of the link, %#",
+        "runs#",
+        "without result#",
+        "trials#",
+        "invalid#",
+        "",
+    ];
+    let mut table = Table::new("Throughput, in each direction", heads(&own));
+    for (cell, m) in found(results, Procedure::Throughput) {
+        let Found::Throughput(searches) = &m.found else { continue };
+        let decided = runs(throughputs(searches));
+        let of = decided.as_ref().map(Summary::of);
+        let figure = |f: fn(&Summary) -> f64| of.as_ref().map_or_else(|| NONE.into(), |s| kilo(f(s)));
+        let none = searches.len() - decided.as_ref().map_or(0, |d| d.len());
+        let count = |f: fn(&crate::search::Tally) -> u32| {
+            searches.iter().map(|s| u64::from(f(&s.tally))).sum::<u64>().to_string()
+        };
+        let own = [
+            figure(|s| s.median),
+            figure(|s| s.minimum),
+            figure(|s| s.maximum),
+            maybe(of.as_ref().and_then(|s| s.dispersion_percent), 2),
+            range(decided.as_ref().and_then(interval), kilo),
+            of.as_ref().map_or_else(|| NONE.into(), |s| percent(s.median / cell.link_fps)),
+            searches.len().to_string(),
+            none.to_string(),
+            count(|t| t.trials),
+            count(|t| t.invalid),
+            remarks(limited(m), searches.iter().map(|s| &s.ended)),
+        ];
+        table.row(keyed(&cell.key, own));
+    }
+    let text = "The largest load that was forwarded without loss. The interval is by bootstrap, and needs six runs; dispersion is \
+                (max − min) / median. A run that forwarded no load whole counts as 0; one without a result is counted, and in no figure.";
+    let section = some(title(results, Procedure::Throughput, "section 26.1"), text, table);
+    section.map(|s| s.with(figures::throughput(results)))
+}
+
+fn goals(results: &Results) -> Option<Section> {
+    let own = [
+        "goal",
+        "loss ratio, %#",
+        "lower bound, kfps#",
+        "upper bound, kfps#",
+        "conditional throughput, kfps#",
+        "width, % of the upper#",
+        "trials#",
+        "invalid#",
+        "",
+    ];
+    let mut table = Table::new("Bounds of each goal, in each direction", heads(&own));
+    for (cell, m) in found(results, Procedure::NdrPdr) {
+        let Found::NdrPdr(result) = &m.found else { continue };
+        for goal in &result.goals {
+            let width = goal.lower_fps.zip(goal.upper_fps).map(|(low, high)| (high - low) / high * 100.0);
+            let mut marks = limited(m);
+            if goal.upper_unproved && marks.is_empty() {
+                marks = "upper bound rests on invalid trials".into();
+            }
+            let own = [
+                goal.goal.name.clone(),
+                percent(goal.goal.loss_ratio),
+                goal.lower_fps.map_or_else(|| NONE.into(), kilo),
+                goal.upper_fps.map_or_else(|| NONE.into(), kilo),
+                goal.conditional_fps.map_or_else(|| NONE.into(), kilo),
+                width.map_or_else(|| NONE.into(), |w| number(w, 2)),
+                result.tally.trials.to_string(),
+                result.tally.invalid.to_string(),
+                remarks(marks, [&goal.ended]),
+            ];
+            table.row(keyed(&cell.key, own));
+        }
+    }
+    let text = "The bounds that MLRsearch found for each goal; the conditional throughput is what was forwarded at the lower one. One \
+                search, whose trials are shared by all goals.";
+    some(title(results, Procedure::NdrPdr, "MLRsearch, RFC 9971"), text, table)
+}
+
+/// A section with a table, unless that is empty.
+pub fn some(head: String, text: &str, table: Table) -> Option<Section> {
+    (!table.rows().is_empty()).then(|| Section::table(head, text, table))
+}
+
+/// A mark, and how searches ended that did not find what they looked for.
+pub fn remarks<'a>(mark: String, ended: impl IntoIterator<Item = &'a Ended>) -> String {
+    let mut all: Vec<String> = if mark.is_empty() { Vec::new() } else { vec![mark] };
+    for end in ended {
+        let said = match end {
+            Ended::Found => continue,
+            Ended::AllForwarded => "the largest load was forwarded".into(),
+            Ended::NothingForwarded => "not even the smallest load was forwarded".into(),
+            Ended::OutOfBudget => "ended early: trials or time were used up".into(),
+            Ended::Failed(why) => format!("failed: {why}"),
+        };
+        if !all.contains(&said) {
+            all.push(said);
+        }
+    }
+    all.join("; ")
+}
