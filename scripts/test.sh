@@ -20,11 +20,6 @@ documents() {
     RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items
 }
 
-# Benchmarks are checked by the lints: nobody runs them in this profile.
-build() {
-    cargo build --workspace && cargo test --workspace --no-run
-}
-
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 tests() {
@@ -42,7 +37,8 @@ phase "layers" scripts/check-layers
 phase "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
 phase "documentation" documents
 if [ "${1:-all}" = all ]; then
-    phase "build" build
+    # Without benchmarks: the lints check them, and nobody runs them in this profile.
+    phase "build" cargo test --workspace --no-run
     phase "tests" tests
     phase "interleavings" interleavings
 fi

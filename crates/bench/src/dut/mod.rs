@@ -58,7 +58,7 @@ pub trait Dut {
     fn counters(&self) -> Vec<(String, String)>;
 }
 
-/// Networks of a family behind a link: the first so many of [`networks`](crate::traffic::networks).
+/// Networks of a family behind a link: the first so many of [`networks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Networks {
     /// The number of the link.

@@ -1,4 +1,4 @@
-//! What a campaign found, for people: [`markdown`] for a terminal, [`html`] for a page with plots.
+//! What a campaign found, for people: [`markdown()`] for a terminal, [`html()`] for a page with plots.
 //!
 //! Both are made of the same sections, which hold their tables and plots as data.
 

@@ -131,8 +131,12 @@ fn about(
         return a.about("table", e);
     }
     let misfit = Route::misfit(branches, table, prefix, &c.store.snapshot().view());
-    let at = misfit.and_then(|n| Some((branches.get(n)?, rounds.get(n)?)));
-    match at {
+    about_path(e, a, misfit.and_then(|n| Some((branches.get(n)?, rounds.get(n)?))))
+}
+
+/// The error about a path of the command, or about its prefix.
+fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError {
+    match path {
         Some((branch, words)) => words.about(place(&branch.via), e),
         None => a.about("prefix", e),
     }
@@ -148,11 +152,7 @@ fn about_missing(
 ) -> CliError {
     let there = Work::route(c, &Key::Route(table(a, "table"), prefix));
     let has = |via: &Via| there.iter().any(|route| route.paths().any(|(path, _)| path == via));
-    let missing = branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via));
-    match missing {
-        Some((branch, words)) => words.about(place(&branch.via), e),
-        None => a.about("prefix", e),
-    }
+    about_path(e, a, branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via)))
 }
 
 /// The prefix of that name, which has no bits behind its length: an address mistyped, or a length, would be another route.

@@ -48,7 +48,7 @@ impl Machine {
     }
 }
 
-/// Which of the words is chosen: "always [madvise] never".
+/// Which of the words is chosen: `always [madvise] never`.
 pub(super) fn chosen(words: &str) -> Option<String> {
     let (_, rest) = words.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
