@@ -60,5 +60,4 @@ test-deb: setup ## Make the package, install it into a clean root from Debian's 
 	@scripts/test-deb.sh
 
 loom: setup ## Try every interleaving of the lock-free parts
-	@. scripts/env.sh && RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$$target_dir/loom" \
-		cargo test --package infra --package graph --lib loom_
+	@. scripts/env.sh && cargo test --package infra --package graph --features loom --lib loom_

@@ -21,7 +21,7 @@ use infra::sync::atomic::{AtomicU64, Ordering};
 use infra::sync::{Arc, Mutex, MutexGuard, lock, thread};
 
 /// Packets that wait on their way from one worker to another, at most. Loom, which watches every cell, is spared most.
-pub const RING: usize = if cfg!(loom) { 2 } else { 2048 };
+pub const RING: usize = if cfg!(feature = "loom") { 2 } else { 2048 };
 
 /// Which worker gives, which takes.
 type Pair = (usize, usize);
@@ -269,7 +269,7 @@ impl<T: Send> Inbox<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use std::sync::Arc;
 

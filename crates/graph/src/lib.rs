@@ -30,7 +30,7 @@ pub use rest::{Eager, RxMode};
 pub use run::{Runner, WorkerPort};
 pub use worker::Worker;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod loom_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

@@ -1,5 +1,5 @@
 //! Every interleaving of workers that come, give, sleep and go, explored by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test -p graph --lib loom_`
+//! `make loom`, or `cargo test -p graph --features loom --lib loom_`
 
 use std::time::Duration;
 

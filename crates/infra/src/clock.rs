@@ -131,7 +131,7 @@ fn chain() -> f64 {
     1.0
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(feature = "loom", miri))))]
 mod tests {
     use super::*;
 

@@ -186,7 +186,7 @@ impl<const N: usize> Drop for Lane<N> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -186,7 +186,7 @@ pub fn level() -> Level {
     Level::V2
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(feature = "loom", miri))))]
 mod tests {
     use super::*;
 

@@ -101,7 +101,7 @@ impl AsFd for Doorbell {
     }
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(feature = "loom", miri))))]
 mod tests {
     use super::*;
     use crate::wait;

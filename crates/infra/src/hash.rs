@@ -84,7 +84,7 @@ impl Hasher for SeededHasher {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

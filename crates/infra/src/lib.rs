@@ -17,5 +17,5 @@ pub mod ring;
 pub mod sync;
 pub mod wait;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod loom_tests;

@@ -1,5 +1,5 @@
 //! Every interleaving of the concurrent parts, explored by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test -p infra --lib loom_`
+//! `make loom`, or `cargo test -p infra --features loom --lib loom_`
 
 use crate::{
     class_a::{published, slots, words},

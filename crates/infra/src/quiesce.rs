@@ -239,7 +239,7 @@ fn wrong_domain() -> ! {
     panic!("a table was read under the guard of another quiescence domain");
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use crate::sync::atomic::AtomicUsize;

@@ -176,7 +176,7 @@ impl<T> Consumer<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,15 +1,15 @@
-//! Atomics, locks and threads: the standard library's, or loom's when built with `--cfg loom`.
+//! Atomics, locks and threads: the standard library's, or loom's when built with the feature `loom`.
 //!
 //! Concurrent code in this workspace takes these from here and nowhere else, so that loom can explore every
 //! interleaving of it.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub use loom::{
     hint,
     sync::{Arc, Mutex, MutexGuard, atomic},
     thread,
 };
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub use std::{
     hint,
     sync::{Arc, Mutex, MutexGuard, atomic},
@@ -26,16 +26,16 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A cell for data that atomics elsewhere guard: loom's, which finds data races, or a plain one of the same shape.
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub use loom::cell::UnsafeCell;
 
 /// A cell for data that atomics elsewhere guard: loom's, which finds data races, or a plain one of the same shape.
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 impl<T> UnsafeCell<T> {
     /// Wraps `value`.
     pub const fn new(value: T) -> Self {

@@ -33,7 +33,7 @@ pub fn exactly() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
 }
 
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(feature = "loom", miri))))]
 mod tests {
     use std::os::fd::AsFd;
 

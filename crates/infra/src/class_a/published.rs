@@ -89,7 +89,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

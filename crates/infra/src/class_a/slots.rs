@@ -189,7 +189,7 @@ impl<'v, T> SlotView<'v, T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -116,7 +116,7 @@ macro_rules! address {
 address!(u32);
 address!(u128);
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

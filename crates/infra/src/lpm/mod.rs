@@ -7,11 +7,11 @@
 mod address;
 mod dir24;
 mod first;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 pub(crate) mod loom_tests;
 mod naive;
 mod prefix_map;
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(feature = "loom", miri))))]
 mod tests;
 mod trie;
 mod wide;

@@ -178,7 +178,7 @@ impl<A: Address> PrefixMap<A> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -170,7 +170,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(feature = "loom"), not(miri)))]
 mod tests {
     use super::*;
 

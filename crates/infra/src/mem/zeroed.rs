@@ -53,7 +53,7 @@ unsafe impl<T: Send> Send for Zeroed<T> {}
 // SAFETY: as above; a shared Zeroed gives out only &[T].
 unsafe impl<T: Sync> Sync for Zeroed<T> {}
 
-#[cfg(not(any(miri, loom)))]
+#[cfg(not(any(miri, feature = "loom")))]
 impl<T: ZeroValid> Zeroed<T> {
     /// Reserves an array of `n` elements; one of 2 MiB or more begins at a multiple of that.
     ///
@@ -105,7 +105,7 @@ impl<T: ZeroValid> Zeroed<T> {
     }
 }
 
-#[cfg(not(any(miri, loom)))]
+#[cfg(not(any(miri, feature = "loom")))]
 impl<T> Zeroed<T> {
     /// Puts the 2 MiB that begin at `HUGE * place` of a large array into one huge page, if the kernel has one. It copies
     /// what is there already, and whoever reads there meanwhile waits, some 0.1 ms. What is no whole page stays as it is.
@@ -131,7 +131,7 @@ impl<T> Zeroed<T> {
     }
 }
 
-#[cfg(not(any(miri, loom)))]
+#[cfg(not(any(miri, feature = "loom")))]
 impl<T> Drop for Zeroed<T> {
     fn drop(&mut self) {
         if let Some(bytes) = Self::bytes(self.len) {
@@ -141,7 +141,7 @@ impl<T> Drop for Zeroed<T> {
     }
 }
 
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, feature = "loom"))]
 impl<T: ZeroValid> Zeroed<T> {
     /// Allocates an array of `n` elements.
     ///
@@ -154,13 +154,13 @@ impl<T: ZeroValid> Zeroed<T> {
     }
 }
 
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, feature = "loom"))]
 impl<T> Zeroed<T> {
     /// There are no pages here.
     pub fn make_huge(&self, _: usize) {}
 }
 
-#[cfg(any(miri, loom))]
+#[cfg(any(miri, feature = "loom"))]
 impl<T> Drop for Zeroed<T> {
     fn drop(&mut self) {
         // SAFETY: new() leaked exactly this boxed slice; nothing borrows from self any more.
@@ -236,7 +236,7 @@ impl<T> Deref for SharedZeroed<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -23,16 +23,16 @@ mod change;
 mod cut;
 mod list;
 mod node;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod one_list;
 mod pool;
 mod runs;
 mod store;
-#[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(feature = "loom", miri))))]
 mod tests;
 mod writer;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 pub use one_list::{OneList, OneListReader};
 pub use writer::TrieWriter;
 

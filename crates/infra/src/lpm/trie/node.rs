@@ -158,7 +158,7 @@ impl Nodes {
     }
 
     /// Any words: loom's are checked.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, feature = "loom"))]
     pub fn of_any(words: SharedZeroed<AtomicU64>) -> Nodes {
         Nodes(words)
     }
@@ -168,11 +168,11 @@ impl Nodes {
     fn word(&self, unit: u32, at: usize) -> u64 {
         debug_assert!(unit < 1 << UNIT_BITS && at < Size::Table.units() as usize * UNIT);
         let at = unit as usize * UNIT + at;
-        #[cfg(loom)]
+        #[cfg(feature = "loom")]
         return self.0[at].load(Acquire);
         // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the
         // unit to its bits, and ask for words of such a node.
-        #[cfg(not(loom))]
+        #[cfg(not(feature = "loom"))]
         unsafe { self.0.get_unchecked(at) }.load(Acquire)
     }
 

@@ -228,7 +228,7 @@ impl Pool {
     }
 
     /// How many units are neither free nor retired.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(feature = "loom")))]
     pub fn in_use(&self) -> u32 {
         let mut n = self.next - self.retired_units;
         for size in [Size::Half, Size::Line, Size::Table] {

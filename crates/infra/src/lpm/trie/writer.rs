@@ -63,7 +63,7 @@ impl TrieWriter {
     }
 
     /// Units of nodes that are neither free nor waiting for readers.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn nodes_in_use(&self) -> u32 {
         self.nodes.pool.in_use()
     }
