@@ -43,6 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { file, store: path, resume, json: json_to, html: html_to } = arguments;
     // All that can be wrong with campaign and files is said before anything is touched.
     let campaign = Campaign::load(file).map_err(|e| Failure(e.to_string()))?;
+    campaign.check_machine().map_err(|e| Failure(format!("{}: {e}", file.display())))?;
     [Some(file), Some(path), json_to.as_ref(), html_to.as_ref()]
         .into_iter()
         .flatten()
