@@ -9,6 +9,7 @@ mod iperf;
 mod ping;
 mod routed6;
 mod table;
+pub mod tester;
 
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};

@@ -1,66 +1,18 @@
 //! The tester with routers of each kind, on each testbed: seconds, and whether the numbers can be, not how large they are.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
-
+use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program};
 use serde_json::Value;
-use testkit::netns::{Lab, skipped};
+use testkit::netns::Lab;
 use testkit::process::until;
 use testkit::router::binary;
 
-/// A campaign takes as long as its routers, some seconds each.
-const LONG: Duration = Duration::from_secs(120);
 /// Two loads that any machine carries.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 0.3\nrepetitions = 1\nprocedures = ['loads']\nloads = ['2000 fps', '5000 fps']\n\
                     [[test]]\ntraffic = 'rfc2544'\nsizes = [128]\n";
 
-/// Where programs are found: the directory's `bin` first.
-fn path(dir: &Path) -> String {
-    let path = std::env::var("PATH").unwrap_or_default();
-    format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", dir.join("bin").display())
-}
-
-/// Writes a campaign of these routers; gives its file and that of its results.
-fn campaign(dir: &Path, head: &str, duts: &str, testbed: &str) -> (PathBuf, PathBuf) {
-    let (file, json) = (dir.join("campaign.toml"), dir.join("results.json"));
-    let (keys, tests) = head.split_once("[[test]]").expect("a test");
-    let text = format!("{keys}duts = [\n{duts}\n]\n[[test]]{tests}[testbed]\n{testbed}\n");
-    std::fs::write(&file, text).expect("a file");
-    (file, json)
-}
-
 /// Runs a campaign; its results.
-fn run(lab: &Arc<Lab>, head: &str, duts: &str, testbed: &str) -> Value {
-    let (file, json) = campaign(lab.dir(), head, duts, testbed);
-    let mut command = Command::new(binary());
-    command.args(["bench", "run"]).arg(&file).arg("--json").arg(&json).current_dir(lab.dir());
-    let out = command.env("PATH", path(lab.dir())).output().expect("the binary runs");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON")
-}
-
-/// A program for the tester to find.
-fn program(dir: &Path, name: &str, script: &str) {
-    let file = dir.join("bin").join(name);
-    std::fs::create_dir_all(dir.join("bin")).expect("a directory");
-    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
-}
-
-/// What the procedure that offers given loads found with a router.
-fn loads<'a>(results: &'a Value, dut: &str) -> &'a Vec<Value> {
-    let cell = results["cells"].as_array().and_then(|all| all.iter().find(|c| c["dut"] == dut));
-    let measured =
-        cell.and_then(|c| c["measurements"].as_array()?.iter().find(|m| m["found"]["procedure"] == "loads"));
-    let found = measured.and_then(|m| m["found"]["result"].as_array());
-    found.unwrap_or_else(|| panic!("nothing of {dut}: {:#}", results["failures"]))
-}
-
-fn count(run: &Value, what: &str) -> u64 {
-    run["outcome"][what].as_u64().unwrap_or_else(|| panic!("no {what}: {run}"))
+fn run(lab: &Lab, head: &str, duts: &str, testbed: &str) -> Value {
+    Campaign::write(lab, head, duts, testbed).run()
 }
 
 /// That each of these routers forwarded nearly all, and nothing that was not sent.
@@ -73,7 +25,7 @@ fn forwarded(results: &Value, duts: &[&str]) {
         let all = loads(results, dut);
         assert_eq!(all.len(), 2, "{dut}");
         for run in all.iter().flat_map(|l| l["runs"].as_array().expect("runs")) {
-            let (sent, received) = (count(run, "sent"), count(run, "received"));
+            let (sent, received) = (count(&run["outcome"], "sent"), count(&run["outcome"], "received"));
             assert!(received <= sent && received * 10 >= sent * 8 && received > 100, "{dut}: {run}");
             let busy = run["usage"]["dut_busy"].as_f64();
             assert!(busy.is_none_or(|b| (0.0..=256.0).contains(&b)), "{dut}: {run}");
@@ -115,8 +67,7 @@ fn volley_by_af_xdp() {
 #[test]
 fn programs_by_shared_memory() {
     let Some(lab) = Lab::new() else { return };
-    if !Command::new("dpdk-testpmd").arg("-v").output().is_ok_and(|o| !o.stderr.is_empty()) {
-        skipped("needs dpdk-testpmd");
+    if !has_testpmd() {
         return;
     }
     let duts = "'none', 'testpmd', {kind = 'testpmd', name = 'swap', mode = 'macswap'}, 'volley'";
@@ -161,116 +112,6 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     assert_eq!(loads(&results, "linux").len(), 2);
 }
 
-/// A bridge of the kernel's between the links; `impair` spoils what leaves by the second, and `dropped` prints how many frames that took.
-fn bridge(impair: &str, dropped: &str) -> String {
-    format!(
-        "{{kind = 'command', bridge = true, configure = '''
-         sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
-         ip link add br0 type bridge && ip link set br0 up
-         ip link set $BENCH_LEFT_IF master br0 && ip link set $BENCH_RIGHT_IF master br0
-         {impair}
-         ''', stop = 'ip link del br0', version = 'uname -r', counters = '''
-         for c in $BENCH_LEFT_IF/statistics/rx_packets $BENCH_RIGHT_IF/statistics/tx_packets; do
-             echo $c: $(cat /sys/class/net/$c)
-         done
-         echo dropped: $({dropped})
-         '''}}"
-    )
-}
-
-/// A bridge that does this by `tc netem`; `None` where the kernel has none.
-fn netem(lab: &Arc<Lab>, what: &str) -> Option<String> {
-    let host = lab.host("probe");
-    if !host.attempt("tc qdisc add dev lo root netem delay 1ms", Duration::from_secs(20)).ok() {
-        skipped("needs a kernel with netem (CONFIG_NET_SCH_NETEM)");
-        return None;
-    }
-    let dropped = r"tc -s qdisc show dev $BENCH_RIGHT_IF | sed -n 's/.*dropped \([0-9]*\).*/\1/p'";
-    Some(bridge(&format!("tc qdisc add dev $BENCH_RIGHT_IF root netem limit 100000 {what}"), dropped))
-}
-
-/// A bridge that loses one frame of a hundred, by nftables, which counts them.
-fn lossy() -> String {
-    let set_up = "nft add table netdev loss
-         nft \"add chain netdev loss out { type filter hook egress device $BENCH_RIGHT_IF priority 0; }\"
-         nft 'add rule netdev loss out numgen random mod 100 < 1 counter drop'";
-    bridge(set_up, "nft list chain netdev loss out | sed -n 's/.*packets //; s/ bytes.*drop//p'")
-        .replace("stop = 'ip link del br0'", "stop = 'nft delete table netdev loss; ip link del br0'")
-}
-
-/// Trials at a load, with all that came of the frames before it in counters of the kernel's: one number for what came in by the bridge,
-/// what left it, and what it lost on purpose.
-fn impaired(lab: &Arc<Lab>, dut: &str) -> (Value, [u64; 3]) {
-    let head = HEAD
-        .replace("['2000 fps', '5000 fps']", "['4000 fps']")
-        .replace("trial-seconds = 0.3", "trial-seconds = 1");
-    let results = run(lab, &head, dut, "");
-    assert_eq!(results["failures"], Value::Array(Vec::new()));
-    let all = results["cells"][0]["measurements"][0]["counters"].as_array().expect("counters");
-    let counted = [0, 1, 2].map(|at| all[at][1].as_str().expect("a text").parse::<u64>().expect("a number"));
-    (loads(&results, "command")[0]["runs"][0].clone(), counted)
-}
-
-/// The histogram of delays: their upper bounds in nanoseconds, and how many.
-fn bins(run: &Value) -> Vec<(u64, u64)> {
-    serde_json::from_value(run["delays"]["bins"].clone()).expect("bins")
-}
-
-/// A trial that was invalid is run again, and is not among the results: counters have its frames, too.
-fn is_only_trial(run: &Value, came_in: u64) -> bool {
-    let only = came_in == count(run, "sent");
-    assert!(only || came_in > count(run, "sent"), "{came_in} came in: {run}");
-    only
-}
-
-/// That the trial lost about one frame of a hundred, and exactly those that the kernel has dropped.
-fn one_of_a_hundred_is_lost((run, [came_in, left, dropped]): &(Value, [u64; 3])) {
-    assert_eq!(*came_in, left + dropped);
-    let (sent, received) = (count(run, "sent"), count(run, "received"));
-    if is_only_trial(run, *came_in) {
-        assert_eq!((received, sent - received), (*left, *dropped));
-    }
-    // 40 of 4,000, with a deviation of 6.3: six of those on either side.
-    let lost = (sent - received) as f64 / sent as f64;
-    assert!((0.0005..0.0195).contains(&lost), "{lost} of {sent}");
-    assert_eq!(bins(run).iter().map(|b| b.1).sum::<u64>(), received);
-}
-
-#[test]
-fn loss_is_found_as_the_kernel_counts_it() {
-    let Some(lab) = Lab::new() else { return };
-    one_of_a_hundred_is_lost(&impaired(&lab, &lossy()));
-}
-
-#[test]
-fn delay_and_loss_of_netem_are_found_as_the_kernel_counts_them() {
-    let Some(lab) = Lab::new() else { return };
-    let Some(dut) = netem(&lab, "delay 2ms loss 1%") else { return };
-    let found = impaired(&lab, &dut);
-    one_of_a_hundred_is_lost(&found);
-    let (all, received) = (bins(&found.0), count(&found.0, "received"));
-    // Nothing is faster than it can be; a busy machine makes some slower.
-    assert!(all[0].0 >= 1_990_000, "{:?}", all[0]);
-    let soon: u64 = all.iter().filter(|b| b.0 < 20_000_000).map(|b| b.1).sum();
-    assert!(soon * 4 >= received, "{soon} of {received} within 20 ms");
-}
-
-#[test]
-fn frames_that_netem_lets_overtake_are_all_found() {
-    let Some(lab) = Lab::new() else { return };
-    let Some(dut) = netem(&lab, "delay 20ms reorder 25%") else { return };
-    let (run, [came_in, left, dropped]) = impaired(&lab, &dut);
-    assert_eq!((came_in, dropped), (left, 0));
-    let (sent, received) = (count(&run, "sent"), count(&run, "received"));
-    if is_only_trial(&run, came_in) {
-        assert_eq!(received, sent);
-    }
-    // A quarter does not wait, give or take: the others wait for 20 ms at least.
-    let early: u64 = bins(&run).iter().filter(|b| b.0 < 19_900_000).map(|b| b.1).sum();
-    let share = early as f64 / received as f64;
-    assert!((0.15..0.35).contains(&share), "{share}");
-}
-
 /// Two ports of a host that plays the tester's machine, cabled to a host that plays the router; `ssh` runs commands there.
 #[test]
 fn ports_cabled_to_another_machine() {
@@ -280,38 +121,24 @@ fn ports_cabled_to_another_machine() {
     lab.link((&t, "e2"), (&r, "r2"));
     program(lab.dir(), "ssh", "for last; do :; done\nexec ip netns exec r sh -c \"$last\"");
     let testbed = "kind = 'physical'\nports = ['e1', 'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
-    let (file, json) = campaign(lab.dir(), HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
-    let path = path(lab.dir());
-    let bench = || {
-        let words = [
-            "env",
-            &format!("PATH={path}"),
-            &format!("TMPDIR={}", lab.dir().display()),
-            &binary().display().to_string(),
-            "bench",
-            "run",
-        ]
-        .map(str::to_owned);
-        let files = [file.display().to_string(), "--json".to_owned(), json.display().to_string()];
-        t.spawn_args(words.into_iter().chain(files))
-    };
+    let campaign = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     let addresses = || r.run("ip -o -4 address show scope global");
     // What the machine needs is refused, and nothing is touched.
     t.run("ip address add 192.0.2.1/24 dev e2");
-    let refused = bench().finish(LONG);
+    let refused = campaign.spawn(&t, &[]).finish(LONG);
     assert!(
         !refused.ok() && refused.stderr.contains("e2: it has the address 192.0.2.1"),
         "{}",
         refused.stderr
     );
     t.run("ip route add default via 192.0.2.2 dev e2");
-    let refused = bench().finish(LONG);
+    let refused = campaign.spawn(&t, &[]).finish(LONG);
     assert!(refused.stderr.contains("e2: a default route leaves by this port"), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
 
     // A tester that is killed leaves the router as it was.
-    let mut killed = bench();
+    let mut killed = campaign.spawn(&t, &[]);
     until("the router is set up", LONG, || {
         assert!(killed.running(), "{}", killed.stdout());
         addresses().contains("198.19.0.1")
@@ -319,8 +146,8 @@ fn ports_cabled_to_another_machine() {
     drop(killed);
     until("the router is as it was", LONG, || addresses().is_empty());
 
-    bench().finish(LONG).expect_ok();
-    let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
+    campaign.spawn(&t, &[]).finish(LONG).expect_ok();
+    let results = campaign.results();
     forwarded(&results, &["linux"]);
     assert!(
         results["conditions"].to_string().contains("These ports are virtual"),
@@ -329,4 +156,97 @@ fn ports_cabled_to_another_machine() {
     );
     assert!(addresses().is_empty(), "{}", addresses());
     assert_eq!(r.run("sysctl -n net.ipv4.ip_forward").trim(), "0");
+}
+
+/// A machine whose first core has a clock that can be set: its directory lies over that of the machine, for the tester alone.
+#[test]
+fn clocks_are_set_for_a_router_and_put_back() {
+    let Some(lab) = Lab::new() else { return };
+    let host = lab.host("t");
+    let place = lab.dir().join("cpus/cpu0/cpufreq");
+    std::fs::create_dir_all(&place).expect("a directory");
+    let online = std::fs::read("/sys/devices/system/cpu/online").expect("Linux says it");
+    std::fs::write(lab.dir().join("cpus/online"), online).expect("a file");
+    let usual = [("cpuinfo_min_freq", 800_000), ("cpuinfo_max_freq", 3_200_000)];
+    for (name, khz) in
+        usual.into_iter().chain([("scaling_min_freq", 800_000), ("scaling_max_freq", 3_000_000)])
+    {
+        std::fs::write(place.join(name), format!("{khz}\n")).expect("a file");
+    }
+    // A file is empty for a moment while it is written.
+    let bounds = || {
+        ["scaling_min_freq", "scaling_max_freq"].map(|name| {
+            let text = std::fs::read_to_string(place.join(name)).expect("a file");
+            text.trim().parse::<u64>().unwrap_or_default()
+        })
+    };
+    let before = bounds();
+    let campaign = |mhz: &str| {
+        let duts = format!("{{kind = 'linux', name = 'slow', clock-mhz = {mhz}}}");
+        Campaign::write(&lab, HEAD, &duts, "cores = [0]")
+    };
+    let mount = format!("mount --bind {}/cpus /sys/devices/system/cpu && exec \"$@\"", lab.dir().display());
+
+    // What the machine itself cannot do is refused with the reason.
+    if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
+        let refused = campaign("1200").spawn(&host, &[]).finish(LONG);
+        let why = "campaign.toml: router \"slow\" (linux): clock-mhz = 1200: core 0 has no ";
+        assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    let there = ["sh", "-c", &mount, "sh"];
+    let refused = campaign("3201").spawn(&host, &there).finish(LONG);
+    assert!(refused.stderr.contains("core 0 has 800 to 3200 MHz"), "{}", refused.stderr);
+
+    let mut killed = campaign("1200").spawn(&host, &there);
+    until("the clock is set", LONG, || {
+        assert!(killed.running(), "{}", killed.stderr());
+        bounds() == [1_200_000; 2]
+    });
+    drop(killed);
+    until("the clock is as it was", LONG, || bounds() == before);
+
+    let campaign = campaign("1200");
+    campaign.spawn(&host, &there).finish(LONG).expect_ok();
+    assert_eq!(bounds(), before);
+    let results = campaign.results();
+    forwarded(&results, &["slow"]);
+    let lines = facts(&results, "slow")["configuration"].to_string();
+    assert!(lines.contains("clock-mhz: core 0: scaling_min_freq 1200000"), "{lines}");
+    assert_eq!(results["campaign"]["duts"][0]["clock-mhz"], 1200);
+}
+
+#[test]
+fn routers_at_the_kernels_end_of_taps() {
+    let Some(lab) = Lab::new() else { return };
+    if !lab.host("probe").can_tap() {
+        return;
+    }
+    let bridge = "{kind = 'command', bridge = true, stop = 'ip link del br0', configure = '''
+        ip link add br0 type bridge && ip link set br0 up
+        ip link set $BENCH_LEFT_IF master br0 && ip link set $BENCH_RIGHT_IF master br0'''}";
+    let duts = format!("'linux', {{kind = 'linux', name = 'tuned', mode = 'tuned'}}, 'volley', {bridge}");
+    let head = HEAD.to_owned() + "bidirectional = true\n[[test]]\ntraffic = 'rfc5180'\nsizes = [84]\n";
+    let results = run(&lab, &head, &duts, "kind = 'tap'");
+    forwarded(&results, &["linux", "tuned", "volley", "command"]);
+    assert!(
+        results["conditions"].to_string().contains("The links are virtual (tap)"),
+        "{}",
+        results["conditions"]
+    );
+}
+
+#[test]
+fn the_testers_ports_by_af_xdp() {
+    let Some(lab) = Lab::new() else { return };
+    if !lab.can_load_programs() {
+        return;
+    }
+    forwarded(&run(&lab, HEAD, "'none', 'linux'", "driver = 'af-xdp'"), &["none", "linux"]);
+    // Two ports with a cable between.
+    let t = lab.host("t");
+    lab.link((&t, "e1"), (&t, "e2"));
+    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1\ndriver = 'af-xdp'";
+    let campaign = Campaign::write(&lab, HEAD, "'none'", testbed);
+    campaign.spawn(&t, &[]).finish(LONG).expect_ok();
+    forwarded(&campaign.results(), &["none"]);
 }

@@ -43,6 +43,18 @@ impl Campaign {
         })
     }
 
+    /// Checks that this machine has what the campaign asks for: clocks of processors that can be set, and a place for what is recorded.
+    /// Nothing is touched.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn check_machine(&self) -> Result<(), Fault> {
+        if let Some(directory) = &self.testbed.record {
+            testbed::lab::check_path(directory).map_err(|e| Fault(format!("testbed: record: {e}")))?;
+        }
+        dut::check_clocks(&self.duts, &self.testbed).map_err(Fault)
+    }
+
     fn check_procedures(&self) -> Result<(), Fault> {
         if self.procedures.is_empty() {
             return Err(Fault("procedures: one at least".into()));

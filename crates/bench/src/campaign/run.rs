@@ -55,8 +55,8 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut dut = match dut::start(spec, &mut bed) {
-            Ok(dut) => dut,
+        let mut router = match dut::start(spec, &mut bed) {
+            Ok(router) => router,
             Err(e) => {
                 results.fail(format!("{name}: {e}"), keeper)?;
                 left.of -= cases.len() * campaign.procedures.len();
@@ -68,14 +68,14 @@ pub fn run(
             _ => None,
         };
         let bed = cable.as_mut().unwrap_or(&mut bed);
-        keeper.dut(dut.facts())?;
-        results.duts.push(dut.facts().clone());
+        keeper.dut(&router.facts)?;
+        results.duts.push(router.facts.clone());
         for case in &mut cases {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             case.key.dut = name.to_owned();
-            setup.cell(case, bed, &mut *dut, &mut left, &mut results)?;
+            setup.cell(case, bed, &mut *router.dut, &mut left, &mut results)?;
         }
     }
     Ok(results)

@@ -1,5 +1,6 @@
 //! Routers under test: one file for each kind.
 
+mod clock;
 mod command;
 mod commands;
 mod cores;
@@ -12,13 +13,15 @@ mod volley;
 mod vpp;
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use clock::Clock;
 pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
-use crate::testbed::Bed;
+use crate::testbed::{self, Bed};
 use crate::traffic::{Family, networks};
 use crate::trial::Failure;
 
@@ -97,11 +100,28 @@ pub struct Facts {
     pub processor_time: String,
 }
 
-/// Starts a router, and has it forward between the links.
+/// Checks that this machine lets the clocks be set that routers are to have. Nothing is touched.
 ///
 /// # Errors
-/// When it does not start, with what it said, or when it needs more cores than the testbed has for it.
-pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Box<dyn Dut>, Failure> {
+/// The first that cannot be, with what would do.
+pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
+    clock::check(duts, bed, Path::new(clock::CPUS))
+}
+
+/// A router that was started.
+pub struct Started {
+    /// The router, which ends before its cores have the clock that they had.
+    pub dut: Box<dyn Dut>,
+    /// What a report says of it and of its cores.
+    pub facts: Facts,
+    _clock: Option<Clock>,
+}
+
+/// Starts a router on cores with the clock that it is to have, and has it forward between the links.
+///
+/// # Errors
+/// When it does not start, with what it said, or when it needs more cores than the testbed has for it, or a clock that these do not take.
+pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     bed.bridged = spec.is_bridge();
     let elsewhere = spec.host.is_some() || spec.kind == Kind::None;
     let (wanted, have) = (spec.workers(), bed.cores.len());
@@ -113,6 +133,7 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Box<dyn Dut>, Failure> {
     }
     let cores = bed.cores.iter().take(wanted).copied().collect::<Vec<_>>();
     bed.steer(&cores)?;
+    let clock = spec.clock_mhz.map(|mhz| Clock::set(mhz, &cores, Path::new(clock::CPUS))).transpose()?;
     let dut: Box<dyn Dut> = match spec.kind {
         Kind::Linux => Box::new(linux::Linux::start(spec, bed, &cores)?),
         Kind::Volley => Box::new(volley::Volley::start(spec, bed, &cores)?),
@@ -130,7 +151,9 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Box<dyn Dut>, Failure> {
         bed.wait()?;
         bed.resolve()?;
     }
-    Ok(dut)
+    let mut facts = dut.facts().clone();
+    facts.configuration.extend(clock.iter().flat_map(|clock| clock.lines.iter().cloned()));
+    Ok(Started { dut, facts, _clock: clock })
 }
 
 /// No router: the testbed is [without](Bed::without_router) one.

@@ -1,6 +1,7 @@
 //! Settings of a machine, each with what undoes it.
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ const SBIN: &str = r#"PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; export PATH;
 /// How long undoing may take.
 const UNDO: Duration = Duration::from_secs(10);
 
-/// A shell in a router's namespace, or on another machine, that puts everything back when the tester ends, also if it is killed.
+/// A shell in a router's namespace, on this machine, or on another one, that puts everything back when the tester ends, also if it is
+/// killed.
 pub struct Shell {
     /// What comes before a line.
     words: Vec<String>,
@@ -31,22 +33,32 @@ impl Shell {
     /// # Errors
     /// When it cannot be started.
     pub fn open(host: Option<&str>) -> Result<Shell, Failure> {
-        let words = match host {
+        match host {
             // A password cannot be asked for.
-            Some(host) => {
-                ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host].map(str::to_owned).to_vec()
-            }
-            None => ["ip", "netns", "exec", Bed::NAMESPACE, "sh", "-c"].map(str::to_owned).to_vec(),
-        };
-        let line = match host {
-            Some(_) => format!("{SBIN}exec sh -c '{GUARD}'"),
-            None => GUARD.to_owned(),
-        };
+            Some(host) => Shell::start(
+                &["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host],
+                &format!("{SBIN}exec sh -c '{GUARD}'"),
+            ),
+            None => Shell::start(&["ip", "netns", "exec", Bed::NAMESPACE, "sh", "-c"], GUARD),
+        }
+    }
+
+    /// For this machine: what no namespace has of its own.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn here() -> Result<Shell, Failure> {
+        Shell::start(&["sh", "-c"], GUARD)
+    }
+
+    fn start(words: &[&str], guard_line: &str) -> Result<Shell, Failure> {
         let (stdin, out) = (Stdio::piped(), Stdio::null());
-        let mut guard = program(&words[0]);
-        guard.args(&words[1..]).arg(line).stdin(stdin).stdout(out).stderr(Stdio::null());
+        let mut guard = program(words[0]);
+        // A Ctrl-C on the terminal is the tester's, which ends its trial first.
+        guard.process_group(0);
+        guard.args(&words[1..]).arg(guard_line).stdin(stdin).stdout(out).stderr(Stdio::null());
         let guard = guard.spawn().map_err(|e| Failure(format!("{}: {e}", words[0])))?;
-        Ok(Shell { words, guard, lines: Vec::new() })
+        Ok(Shell { words: words.iter().map(|w| (*w).to_owned()).collect(), guard, lines: Vec::new() })
     }
 
     /// Whether it is on another machine.
@@ -118,5 +130,33 @@ impl Drop for Shell {
         }
         let _ = self.guard.kill();
         let _ = self.guard.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_is_undone_the_last_first() -> Result<(), Failure> {
+        let file = tempfile::NamedTempFile::new().map_err(|e| Failure(e.to_string()))?;
+        let said = || std::fs::read_to_string(&file).unwrap_or_default();
+        let echo = |what: &str| format!("echo {what} >> {}", file.path().display());
+        let mut shell = Shell::here()?;
+        shell.set(&echo("a"), &echo("not-a"))?;
+        shell.set(&echo("b"), &echo("not-b"))?;
+        assert_eq!(said(), "a\nb\n");
+        drop(shell);
+        assert_eq!(said(), "a\nb\nnot-b\nnot-a\n");
+        Ok(())
+    }
+
+    /// A terminal says it to all of a process group.
+    #[test]
+    fn a_ctrl_c_for_the_tester_is_none_for_what_undoes() -> Result<(), Failure> {
+        let shell = Shell::here()?;
+        let group = |id| rustix::process::getpgid(id).map_err(|e| Failure(e.to_string()));
+        assert_ne!(group(Some(rustix::process::Pid::from_child(&shell.guard)))?, group(None)?);
+        Ok(())
     }
 }

@@ -27,6 +27,9 @@ pub struct Table {
     /// How many of the testbed's cores it uses; one if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
+    /// The clock of its cores, in MHz; what the machine does by itself if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<u32>,
     /// How it is set up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
@@ -134,25 +137,34 @@ impl Kind {
     /// The keys that it can have beside `kind` and `name`.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Kind::Linux => &["workers", "mode", "nat", "host"],
-            Kind::Volley => &["workers", "driver"],
-            Kind::Vpp => &["workers"],
-            Kind::Testpmd => &["workers", "mode"],
-            Kind::Command => {
-                &["workers", "start", "ready", "configure", "stop", "version", "counters", "bridge"]
-            }
+            Kind::Linux => &["workers", "clock-mhz", "mode", "nat", "host"],
+            Kind::Volley => &["workers", "clock-mhz", "driver"],
+            Kind::Vpp => &["workers", "clock-mhz"],
+            Kind::Testpmd => &["workers", "clock-mhz", "mode"],
+            Kind::Command => &[
+                "workers",
+                "clock-mhz",
+                "start",
+                "ready",
+                "configure",
+                "stop",
+                "version",
+                "counters",
+                "bridge",
+            ],
             Kind::None => &[],
         }
     }
 
     /// The testbeds that it can be between.
     fn beds(self) -> &'static [testbed::Kind] {
-        use testbed::Kind::{Memif, Physical, Veth};
+        use testbed::Kind::{Memif, Physical, Tap, Veth};
         match self {
-            Kind::Linux => &[Veth, Physical],
-            Kind::Volley | Kind::Vpp => &[Veth, Memif],
+            Kind::Linux => &[Veth, Tap, Physical],
+            Kind::Volley | Kind::Vpp => &[Veth, Tap, Memif],
             Kind::Testpmd => &[Memif],
-            Kind::Command | Kind::None => &[Veth, Memif, Physical],
+            Kind::Command => &[Veth, Tap, Memif, Physical],
+            Kind::None => &[Veth, Memif, Physical],
         }
     }
 }
@@ -173,6 +185,7 @@ impl From<Kind> for Spec {
             kind,
             name: None,
             workers: None,
+            clock_mhz: None,
             mode: None,
             nat: None,
             host: None,
@@ -263,7 +276,13 @@ impl Spec {
         let why = match (kind, self.mode, self.driver) {
             _ if self.workers == Some(0) => "workers: one at least",
             _ if self.name.as_deref() == Some("") => "its name is empty",
+            _ if self.clock_mhz.is_some() && physical => {
+                "clock-mhz is for routers on this machine: on the testbed \"physical\" they are others"
+            }
             (Kind::Linux, mode, _) if !kernel.contains(&mode) => "mode: one of default, tuned, threaded",
+            (Kind::Linux, Some(Mode::Threaded), _) if bed.kind == testbed::Kind::Tap => {
+                "mode: default or tuned: a tap is not polled by the kernel (NAPI), so that it has no threads"
+            }
             (Kind::Testpmd, mode, _) if mode.is_some() && kernel.contains(&mode) => "mode: io or macswap",
             (Kind::Linux, ..) if physical && self.host.is_none() => {
                 "on the testbed \"physical\" it needs host = \"user@machine\", which ssh reaches without a password"
@@ -297,6 +316,7 @@ impl Spec {
     fn written(&self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers.is_some()),
+            ("clock-mhz", self.clock_mhz.is_some()),
             ("mode", self.mode.is_some()),
             ("nat", self.nat.is_some()),
             ("host", self.host.is_some()),

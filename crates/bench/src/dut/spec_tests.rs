@@ -43,6 +43,7 @@ fn what_is_right_is_taken() {
         "duts = [{kind = 'testpmd', mode = 'macswap'}]\n[testbed]\nkind = 'memif'".into(),
         format!("duts = [{{kind = 'linux', host = 'root@router'}}, 'none']\n{physical}"),
         "duts = [{kind = 'command', configure = 'true'}]".into(),
+        "duts = [{kind = 'linux', clock-mhz = 1200}, {kind = 'linux', name = 'fast', clock-mhz = 3200}]".into(),
     ] {
         assert_eq!(said(&good), "nothing", "{good}");
     }
@@ -64,7 +65,7 @@ fn faults_name_the_router_the_key_and_what_would_do() {
         ("duts = ['linux', 'linux']".into(), "two routers are called \"linux\""),
         (
             "duts = [{kind = 'linux', driver = 'af-xdp'}]".into(),
-            "router \"linux\" (linux): driver does not go with this kind: it has workers, mode, nat, host",
+            "router \"linux\" (linux): driver does not go with this kind: it has workers, clock-mhz, mode, nat, host",
         ),
         ("duts = [{kind = 'none', workers = 1}]".into(), "it has no keys but name"),
         (
@@ -72,7 +73,7 @@ fn faults_name_the_router_the_key_and_what_would_do() {
             "router \"v\" (volley): nat does not go",
         ),
         ("duts = ['testpmd']".into(), "it cannot be on the testbed \"veth\", only on memif"),
-        (format!("duts = ['linux']\n{memif}"), "on the testbed \"memif\", only on veth or physical"),
+        (format!("duts = ['linux']\n{memif}"), "on the testbed \"memif\", only on veth or tap or physical"),
         (format!("duts = [{{kind = 'testpmd', mode = 'tuned'}}]\n{memif}"), "mode: io or macswap"),
         ("duts = [{kind = 'linux', mode = 'io'}]".into(), "mode: one of default, tuned, threaded"),
         ("duts = [{kind = 'linux', mode = 'fast'}]".into(), "unknown variant `fast`"),
@@ -80,10 +81,21 @@ fn faults_name_the_router_the_key_and_what_would_do() {
         ("duts = [{kind = 'linux', host = 'a'}]".into(), "host is for the testbed \"physical\""),
         (format!("duts = [{{kind = 'linux', host = 'a'}}]\n{physical}"), "needs router-ports"),
         (format!("duts = [{{kind = 'linux', host = '-oProxyCommand=x'}}]\n{physical}"), "host: user@machine"),
-        (format!("duts = ['volley']\n{physical}"), "only on veth or memif"),
+        (format!("duts = ['volley']\n{physical}"), "only on veth or tap or memif"),
         ("duts = [{kind = 'volley', driver = 'memif'}]".into(), "is for the testbed \"memif\""),
         (format!("duts = [{{kind = 'volley', driver = 'af-xdp'}}]\n{memif}"), "its driver is memif"),
         ("duts = [{kind = 'volley', workers = 0}]".into(), "workers: one at least"),
+        ("duts = ['none']\n[testbed]\nkind = 'tap'".into(), "only on veth or memif or physical"),
+        (
+            "duts = [{kind = 'linux', mode = 'threaded'}]\n[testbed]\nkind = 'tap'".into(),
+            "mode: default or tuned: a tap",
+        ),
+        ("duts = [{kind = 'none', clock-mhz = 1200}]".into(), "clock-mhz does not go with this kind"),
+        ("duts = [{kind = 'volley', clock-mhz = 1.2}]".into(), "line 1"),
+        (
+            format!("duts = [{{kind = 'linux', host = 'a', clock-mhz = 1200}}]\n{physical}"),
+            "clock-mhz is for routers on this machine",
+        ),
         ("duts = ['command']".into(), "it needs start or configure"),
         ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "there is no start"),
         ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit is for"),

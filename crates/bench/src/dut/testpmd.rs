@@ -1,11 +1,15 @@
 //! DPDK's testpmd between two memifs: what comes in by one goes out by the other, without a look at a route.
 
+use std::time::{Duration, Instant};
+
 use super::process::{self, Running};
 use super::{Dut, Facts, Mode, Spec, commands};
 use crate::testbed::{Bed, Link};
 use crate::trial::Failure;
 
 const NAME: &str = "dpdk-testpmd";
+/// How long a report may take.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running testpmd.
 pub struct Testpmd {
@@ -68,25 +72,48 @@ impl Dut for Testpmd {
         self.process.cpu_seconds()
     }
 
-    /// What it has printed last, once a second, of its two ports.
+    /// What it says of its two ports in a report that it begins from now on: it makes one a second.
     fn counters(&self) -> Vec<(String, String)> {
-        let said = self.process.said(200);
-        let mut all = Vec::new();
-        let mut port = "";
-        for line in said.lines() {
-            if let Some((_, rest)) = line.split_once("NIC statistics for port ") {
-                port = rest.split_whitespace().next().unwrap_or_default();
+        let said = || self.process.said(usize::MAX);
+        let (wanted, begin) = (reports(&said()).count() + 1, Instant::now());
+        loop {
+            let text = said();
+            if let Some(report) = reports(&text).nth(wanted - 1) {
+                return ports(report);
             }
-            for name in ["RX-packets:", "TX-packets:", "RX-missed:", "TX-errors:"] {
-                let Some((_, rest)) = line.split_once(name) else { continue };
-                let value = rest.split_whitespace().next().unwrap_or_default().to_owned();
-                let name = format!("port {port} {}", name.trim_end_matches(':'));
-                all.retain(|(other, _)| *other != name);
-                all.push((name, value));
+            if begin.elapsed() > PATIENCE {
+                return vec![(String::new(), format!("it has said nothing for {PATIENCE:?}"))];
             }
+            std::thread::sleep(Duration::from_millis(20));
         }
-        all
     }
+}
+
+/// The reports on both ports in what it printed, but for one that is not whole.
+fn reports(said: &str) -> impl Iterator<Item = &str> {
+    let begins = said.split("NIC statistics for port 0").skip(1);
+    begins.filter(|report| {
+        report.split_once("NIC statistics for port 1").is_some_and(|(_, r)| r.contains("Throughput"))
+    })
+}
+
+/// What is in a report, by port and name.
+fn ports(report: &str) -> Vec<(String, String)> {
+    let of = report.split("NIC statistics for port 1").enumerate();
+    let counts = of.flat_map(|(port, text)| {
+        let named = |name: &str| {
+            let (_, rest) = text.split_once(name)?;
+            Some((
+                format!("port {port} {}", name.trim_end_matches(':')),
+                rest.split_whitespace().next()?.to_owned(),
+            ))
+        };
+        ["RX-packets:", "TX-packets:", "RX-missed:", "TX-errors:"]
+            .into_iter()
+            .filter_map(named)
+            .collect::<Vec<_>>()
+    });
+    counts.collect()
 }
 
 #[cfg(test)]
@@ -102,5 +129,26 @@ mod tests {
         ));
         assert!(text.contains("--forward-mode=macswap --nb-cores=2"), "{text}");
         assert!(words(None, &crate::testbed::links(), &[0]).contains(&"--forward-mode=io".to_owned()));
+    }
+
+    #[test]
+    fn a_report_counts_once_it_is_whole() {
+        let of = |port, n| {
+            format!(
+                "  ######################## NIC statistics for port {port}  ########################\n  RX-packets: {n}          RX-missed: 0          \
+                 RX-bytes:  {n}64\n  RX-errors: 0\n  RX-nombuf:  0         \n  TX-packets: {n}1         TX-errors: 2          TX-bytes:  64\n\n  \
+                 Throughput (since last show)\n  Rx-pps:            0          Rx-bps:            0\n"
+            )
+        };
+        let one = format!("Port statistics ====\n{}{}", of(0, 7), of(1, 8));
+        let two = format!("{one}{one}{}{}", of(0, 9), &of(1, 10)[..120]);
+        assert_eq!((reports("").count(), reports(&one).count(), reports(&two).count()), (0, 1, 2));
+        let said =
+            reports(&one).flat_map(ports).map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>();
+        assert_eq!(
+            said[..4],
+            ["port 0 RX-packets 7", "port 0 TX-packets 71", "port 0 RX-missed 0", "port 0 TX-errors 2"]
+        );
+        assert_eq!(said[4..6], ["port 1 RX-packets 8", "port 1 TX-packets 81"]);
     }
 }

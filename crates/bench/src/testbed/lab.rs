@@ -41,7 +41,7 @@ pub fn enter() -> Failure {
     ))
 }
 
-/// Checks that a file is the same one in the namespaces.
+/// Checks that a file, or a directory, is the same one in the namespaces.
 ///
 /// # Errors
 /// When it lies where they have a directory of their own.

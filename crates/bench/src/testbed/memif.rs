@@ -2,18 +2,19 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use buf::{Cache, Frame, Gone, Lost, Pool, RxQueue, TxCaps, TxQueue, Unsent};
-use drivers::device::DeviceControl;
+use buf::Pool;
+use drivers::Device;
 use drivers::memif::{Config, Role, Sockets};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::lasting::Lasting;
 use super::link::Link;
-use super::near::{Near, port};
+use super::near::Near;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
@@ -22,8 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The tester's ends. They stay open as long as this does, so that a router need not connect anew for each traffic.
 pub(super) struct Memif {
-    ports: Vec<Queues>,
-    controls: Vec<Box<dyn DeviceControl>>,
+    ports: Lasting,
     _pump: Pump,
 }
 
@@ -61,19 +61,8 @@ impl Memif {
         Memif::new(open, links, ends)
     }
 
-    fn new(
-        devices: Vec<drivers::Device>,
-        links: &[Link; 2],
-        sockets: Vec<Sockets>,
-    ) -> Result<Memif, Failure> {
-        let (mut ports, mut controls) = (Vec::new(), Vec::new());
-        for (device, link) in devices.into_iter().zip(links) {
-            let (Port { tx, rx, .. }, mut control) = port(device, link)?;
-            control.set_admin(true).map_err(failed)?;
-            ports.push((Both(Arc::new(Mutex::new(tx))), Both(Arc::new(Mutex::new(rx)))));
-            controls.push(control);
-        }
-        Ok(Memif { ports, controls, _pump: Pump::start(sockets)? })
+    fn new(devices: Vec<Device>, links: &[Link; 2], sockets: Vec<Sockets>) -> Result<Memif, Failure> {
+        Ok(Memif { ports: Lasting::new(devices, links)?, _pump: Pump::start(sockets)? })
     }
 }
 
@@ -82,61 +71,12 @@ fn failed(e: impl Display) -> Failure {
 }
 
 impl Near for Memif {
-    fn open(&mut self, links: &[Link; 2], _: &Pool) -> Result<Vec<Port>, Failure> {
-        let ports = self.ports.iter().zip(links);
-        let port = |((tx, rx), link): (&Queues, &Link)| Port {
-            tx: Box::new(tx.clone()),
-            rx: Box::new(rx.clone()),
-            hosts: Some(link.answering()),
-        };
-        Ok(ports.map(port).collect())
+    fn open(&mut self, links: &[Link; 2], pool: &Pool) -> Result<Vec<Port>, Failure> {
+        self.ports.open(links, pool)
     }
 
     fn is_connected(&mut self) -> bool {
-        self.controls.iter_mut().all(|c| c.link().is_up())
-    }
-}
-
-/// What a port sends and receives by.
-type Queues = (Both<dyn TxQueue>, Both<dyn RxQueue>);
-
-/// A queue that outlives a trial. It is locked once a burst, by one thread at a time.
-struct Both<Q: ?Sized>(Arc<Mutex<Box<Q>>>);
-
-impl<Q: ?Sized> Clone for Both<Q> {
-    fn clone(&self) -> Both<Q> {
-        Both(self.0.clone())
-    }
-}
-
-impl<Q: ?Sized> Both<Q> {
-    fn lock(&self) -> MutexGuard<'_, Box<Q>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl TxQueue for Both<dyn TxQueue> {
-    fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
-        self.lock().send(frame, cache)
-    }
-
-    fn caps(&self) -> TxCaps {
-        self.lock().caps()
-    }
-}
-
-impl RxQueue for Both<dyn RxQueue> {
-    fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
-        self.lock().poll(frame, cache)
-    }
-
-    /// The tester never sleeps.
-    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        None
-    }
-
-    fn take_lost(&mut self) -> Lost {
-        self.lock().take_lost()
+        self.ports.is_connected()
     }
 }
 

@@ -1,11 +1,14 @@
 //! Where routers are tested: two links, of which the tester has one end and the router the other.
 
 pub mod lab;
+mod lasting;
 mod link;
 mod memif;
 mod near;
 mod physical;
+mod record;
 mod spec;
+mod tap;
 mod veth;
 
 use std::path::Path;
@@ -25,8 +28,12 @@ use crate::traffic::Ends;
 use crate::trial::{self, Failure};
 use memif::Memif;
 use near::{Interfaces, Memory, Near, RING};
+use record::Records;
 use veth::Cable;
 
+/// What a self-test over [`Memory`] means.
+const IN_MEMORY: &str =
+    "What the tester itself can do was found over a cable in memory: what its ports cost is not in it.";
 /// How long a router may take to connect.
 const CONNECT: Duration = Duration::from_secs(20);
 
@@ -42,6 +49,8 @@ pub struct Bed {
     pub bridged: bool,
     spec: Spec,
     near: Box<dyn Near>,
+    /// Where what goes through the ports is recorded.
+    records: Option<Records>,
     /// Whether the ports are of real hardware.
     hardware: bool,
     pool: Pool,
@@ -60,7 +69,7 @@ impl Bed {
     /// enough cores.
     pub fn new(spec: &Spec, pool: &Pool) -> Result<Bed, Failure> {
         let mut links = link::links();
-        let (tester_core, cores) = cores(spec, &infra::cpu::online_cores())?;
+        let (tester_core, cores) = cores_of(spec)?;
         let mut hardware = false;
         if spec.kind == Kind::Physical {
             hardware = take(spec, &mut links)?;
@@ -73,13 +82,15 @@ impl Bed {
         let near: Box<dyn Near> = match spec.kind {
             Kind::Veth => {
                 veth::make(&links)?;
-                Box::new(Interfaces::default())
+                Box::new(Interfaces::new(spec.driver.unwrap_or_default()))
             }
+            Kind::Tap => Box::new(tap::make(&mut links)?),
             Kind::Memif => Box::new(Memif::listen(&mut links, directory.path(), pool)?),
             Kind::Physical => Box::new(Interfaces::new(spec.driver.unwrap_or_default())),
         };
+        let records = spec.record.as_deref().map(Records::begin).transpose()?;
         let (spec, pool) = (spec.clone(), pool.clone());
-        Ok(Bed { links, cores, tester_core, bridged: false, spec, near, hardware, pool, directory })
+        Ok(Bed { links, cores, tester_core, bridged: false, spec, near, records, hardware, pool, directory })
     }
 
     /// The same without a router: the tester's ends are connected to each other. Physical ports are, if somebody has plugged the cable.
@@ -93,12 +104,12 @@ impl Bed {
                 link::crossed(&mut links);
                 Ok(self.with(links, Box::new(Interfaces::new(self.spec.driver.unwrap_or_default())))?)
             }
-            Kind::Veth | Kind::Memif => self.cable(),
+            Kind::Veth | Kind::Tap | Kind::Memif => self.cable(),
         }
     }
 
-    /// A cable between two of the tester's ports, for the self-test. Physical ports cannot be cabled anew by the tester: theirs is in
-    /// memory.
+    /// A cable between two of the tester's ports, for the self-test. Physical ports cannot be cabled anew by the tester, and taps have
+    /// the kernel at the other end: theirs is in memory.
     ///
     /// # Errors
     /// When the machine does not let it.
@@ -106,9 +117,9 @@ impl Bed {
         let mut links = link::links();
         link::crossed(&mut links);
         let near: Box<dyn Near> = match self.spec.kind {
-            Kind::Veth => Box::new(Cable::make(&mut links)?),
+            Kind::Veth => Box::new(Cable::make(&mut links, self.spec.driver.unwrap_or_default())?),
             Kind::Memif => Box::new(Memif::cable(&mut links, self.directory.path(), &self.pool)?),
-            Kind::Physical => Box::new(Memory),
+            Kind::Tap | Kind::Physical => Box::new(Memory),
         };
         let mut bed = self.with(links, near)?;
         bed.wait()?;
@@ -124,6 +135,7 @@ impl Bed {
             bridged: false,
             spec: self.spec.clone(),
             near,
+            records: None,
             hardware: self.hardware,
             pool: self.pool.clone(),
             directory,
@@ -144,7 +156,7 @@ impl Bed {
     /// one.
     pub fn command(&self) -> Command {
         match self.spec.kind {
-            Kind::Veth | Kind::Memif => lab::inside(veth::NAMESPACE),
+            Kind::Veth | Kind::Tap | Kind::Memif => lab::inside(veth::NAMESPACE),
             Kind::Physical => lab::guarded(),
         }
     }
@@ -155,7 +167,9 @@ impl Bed {
     /// When the machine does not let it.
     pub fn steer(&self, cores: &[usize]) -> Result<(), Failure> {
         match self.spec.kind {
-            Kind::Veth => veth::steer(&self.links, if self.spec.rps == Some(false) { &[] } else { cores }),
+            Kind::Veth | Kind::Tap => {
+                veth::steer(&self.links, if self.spec.rps == Some(false) { &[] } else { cores })
+            }
             Kind::Memif | Kind::Physical => Ok(()),
         }
     }
@@ -193,7 +207,11 @@ impl Bed {
     /// # Errors
     /// When an interface cannot be had.
     pub fn ports(&mut self) -> Result<Vec<Port>, Failure> {
-        self.near.open(&self.links, &self.pool)
+        let ports = self.near.open(&self.links, &self.pool)?;
+        Ok(match &self.records {
+            Some(records) => records.over(ports),
+            None => ports,
+        })
     }
 
     /// The ends of the direction that begins at this port.
@@ -211,7 +229,7 @@ impl Bed {
     /// What each of the links carries: of virtual ones nothing but a bound to what is tried.
     pub fn link(&self) -> trial::link::Link {
         let gbit = match self.spec.kind {
-            Kind::Veth => 10.0,
+            Kind::Veth | Kind::Tap => 10.0,
             Kind::Memif => 100.0,
             Kind::Physical => self.spec.gbit.unwrap_or(10.0),
         };
@@ -234,12 +252,21 @@ impl Bed {
                      bounds the rate, and rates and delays compare routers on this machine only."
                         .to_owned(),
                 );
+                if self.spec.driver == Some(Driver::AfXdp) {
+                    all.push("The tester has its ends by AF_XDP.".into());
+                }
                 all.push(of);
-                all.push(match self.spec.rps {
-                    Some(false) => "Frames to the router are taken on the tester's core (no RPS), unless the router says otherwise.",
-                    _ => "The kernel takes frames to the router on the router's cores (RPS), unless the router says otherwise.",
-                }.into());
-                all.extend(self.links.iter().filter_map(|l| offloads(&l.router)));
+                all.extend(self.kernels());
+            }
+            Kind::Tap => {
+                all.push(
+                    "The links are virtual (tap): each frame is a system call of the tester's, in which the kernel may do the router's \
+                     work, no wire or network card bounds the rate, and rates and delays compare routers on this machine only."
+                        .to_owned(),
+                );
+                all.push(of);
+                all.extend(self.kernels());
+                all.push(IN_MEMORY.into());
             }
             Kind::Memif => {
                 all.push(
@@ -259,16 +286,38 @@ impl Bed {
                     all.push("These ports are virtual: no wire bounds the rate, and trials are held to the limits for such links.".into());
                 }
                 all.push(format!("The tester polls on core {}.", self.tester_core));
-                all.push(
-                    "What the tester itself can do was found over a cable in memory: what its ports cost is not in it.".into(),
-                );
+                all.push(IN_MEMORY.into());
             }
+        }
+        if self.records.is_some() {
+            all.push("The tester's ports record the first frames that they send and receive, which takes its time.".into());
         }
         all
     }
+
+    /// How the kernel takes what comes in by the router's ends.
+    fn kernels(&self) -> impl Iterator<Item = String> {
+        let cores = match self.spec.rps {
+            Some(false) => {
+                "Frames to the router are taken on the tester's core (no RPS), unless the router says otherwise."
+            }
+            _ => {
+                "The kernel takes frames to the router on the router's cores (RPS), unless the router says otherwise."
+            }
+        };
+        [cores.to_owned()].into_iter().chain(self.links.iter().filter_map(|l| offloads(&l.router)))
+    }
 }
 
-/// The tester's core and those of routers, of what is online.
+/// The tester's core and those of routers, on this machine.
+///
+/// # Errors
+/// When there are not enough, or not those that the campaign names.
+pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
+    cores(spec, &infra::cpu::online_cores())
+}
+
+/// The same, of what is online.
 fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
     let asked = spec.cores.iter().flatten().chain(&spec.tester_core);
     if let Some(missing) = asked.into_iter().find(|core| !online.contains(core)) {

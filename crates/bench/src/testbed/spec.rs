@@ -1,5 +1,7 @@
 //! What a campaign says of its testbed.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use wire::Mac;
 
@@ -15,13 +17,13 @@ pub struct Spec {
     /// The core that the tester polls on; the last one if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
-    /// Of `veth`: whether the kernel takes frames to the router on the router's cores (RPS); it does if it is left out.
+    /// Of `veth` and `tap`: whether the kernel takes frames to the router on the router's cores (RPS); it does if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps: Option<bool>,
     /// Of `physical`: the tester's two ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<[String; 2]>,
-    /// Of `physical`: how the tester drives them.
+    /// Of `veth` and `physical`: how the tester drives its ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
     /// Of `physical`: the names of the ports at the other ends, as the router knows them.
@@ -33,6 +35,9 @@ pub struct Spec {
     /// Of `physical`: the links' rate, in 10⁹ bits a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbit: Option<f64>,
+    /// A directory in which the first frames that the tester's ports send and receive are recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<PathBuf>,
 }
 
 /// What the links of a testbed are.
@@ -42,13 +47,15 @@ pub enum Kind {
     /// Two virtual links of the kernel, in namespaces of the tester's own.
     #[default]
     Veth,
+    /// Two cables between the tester and this machine's own stack, in namespaces of the tester's own.
+    Tap,
     /// Shared memory with a program on this machine.
     Memif,
     /// Two ports of this machine, cabled to a router that is another machine.
     Physical,
 }
 
-/// How the tester drives a physical port.
+/// How the tester drives a port that is an interface of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -61,8 +68,12 @@ pub enum Driver {
 
 impl Kind {
     /// All kinds, each with a line of what it is.
-    pub const ALL: [(Kind, &'static str); 3] = [
+    pub const ALL: [(Kind, &'static str); 4] = [
         (Kind::Veth, "two virtual links of the kernel, in namespaces of their own; nothing to configure"),
+        (
+            Kind::Tap,
+            "as veth, by a system call for each frame: the tester has the cable's end, the router an interface",
+        ),
         (Kind::Memif, "shared memory with a program on this machine"),
         (Kind::Physical, "two ports of this machine, cabled to a router that is another machine"),
     ];
@@ -71,6 +82,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Veth => "veth",
+            Kind::Tap => "tap",
             Kind::Memif => "memif",
             Kind::Physical => "physical",
         }
@@ -85,15 +97,16 @@ impl Spec {
     pub fn check(&self) -> Result<(), String> {
         let kind = self.kind.name();
         let keys = [
-            ("rps", self.rps.is_some(), Kind::Veth),
-            ("ports", self.ports.is_some(), Kind::Physical),
-            ("driver", self.driver.is_some(), Kind::Physical),
-            ("router-ports", self.router_ports.is_some(), Kind::Physical),
-            ("router-macs", self.router_macs.is_some(), Kind::Physical),
-            ("gbit", self.gbit.is_some(), Kind::Physical),
+            ("rps", self.rps.is_some(), &[Kind::Veth, Kind::Tap][..]),
+            ("driver", self.driver.is_some(), &[Kind::Veth, Kind::Physical]),
+            ("ports", self.ports.is_some(), &[Kind::Physical]),
+            ("router-ports", self.router_ports.is_some(), &[Kind::Physical]),
+            ("router-macs", self.router_macs.is_some(), &[Kind::Physical]),
+            ("gbit", self.gbit.is_some(), &[Kind::Physical]),
         ];
-        if let Some((key, _, of)) = keys.iter().find(|(_, set, of)| *set && *of != self.kind) {
-            return Err(format!("{key} is for kind = {:?}, and this is {kind:?}", of.name()));
+        if let Some((key, _, of)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&self.kind)) {
+            let of = of.iter().map(|kind| format!("{:?}", kind.name())).collect::<Vec<_>>();
+            return Err(format!("{key} is for kind = {}, and this is {kind:?}", of.join(" or ")));
         }
         if self.kind == Kind::Physical {
             match &self.ports {
@@ -144,9 +157,13 @@ mod tests {
     fn what_is_right_is_taken() {
         let physical = "kind = 'physical'\nports = ['eth1', 'eth2']\ngbit = 10\nrouter-macs = \
                         ['02:00:00:00:00:01', '02:00:00:00:00:02']\ndriver = 'af-xdp'";
-        for good in
-            ["", "kind = 'veth'\nrps = false", "kind = 'memif'\ncores = [0, 1]\ntester-core = 2", physical]
-        {
+        for good in [
+            "",
+            "kind = 'veth'\nrps = false\ndriver = 'af-xdp'",
+            "kind = 'tap'\nrps = true",
+            "kind = 'memif'\ncores = [0, 1]\ntester-core = 2",
+            physical,
+        ] {
             assert_eq!(said(good), "nothing", "{good}");
         }
     }
@@ -157,7 +174,14 @@ mod tests {
         let cases = [
             ("colour = 1".to_owned(), "line 1"),
             ("rps = true\nkind = 'token-ring'".into(), "line 2"),
-            ("kind = 'memif'\nrps = true".into(), "rps is for kind = \"veth\", and this is \"memif\""),
+            (
+                "kind = 'memif'\nrps = true".into(),
+                "rps is for kind = \"veth\" or \"tap\", and this is \"memif\"",
+            ),
+            (
+                "kind = 'tap'\ndriver = 'af-xdp'".into(),
+                "driver is for kind = \"veth\" or \"physical\", and this",
+            ),
             ("gbit = 10".into(), "gbit is for kind = \"physical\""),
             ("kind = 'physical'\ngbit = 10".into(), "needs ports"),
             (physical.into(), "needs gbit"),

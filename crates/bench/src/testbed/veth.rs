@@ -3,6 +3,7 @@
 use super::lab::{self, sh};
 use super::link::Link;
 use super::near::{Interfaces, Near};
+use super::spec::Driver;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
@@ -71,8 +72,8 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// Makes it; the links get the names of its ends.
-    pub fn make(links: &mut [Link; 2]) -> Result<Cable, Failure> {
+    /// Makes it, to be driven like this; the links get the names of its ends.
+    pub fn make(links: &mut [Link; 2], driver: Driver) -> Result<Cable, Failure> {
         silence()?;
         for (n, link) in links.iter_mut().enumerate() {
             link.tester = format!("c{n}");
@@ -80,7 +81,7 @@ impl Cable {
         let [a, b] = &*links;
         let name = |l: &Link| format!("{} address {} numrxqueues 1 numtxqueues 1", l.tester, l.tester_mac);
         sh(&format!("ip link add {} type veth peer name {}", name(a), name(b)))?;
-        let made = Cable { near: Interfaces::default(), name: a.tester.clone() };
+        let made = Cable { near: Interfaces::new(driver), name: a.tester.clone() };
         for link in &*links {
             sh(&format!("ip link set {} up", link.tester))?;
         }

@@ -1,0 +1,131 @@
+//! The clock of a router's cores, by the bounds that the kernel keeps it within (its `Documentation/admin-guide/pm/cpufreq.rst`).
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use super::Spec;
+use super::shell::Shell;
+use crate::testbed;
+use crate::trial::Failure;
+
+/// Where the kernel has its processors.
+pub const CPUS: &str = "/sys/devices/system/cpu";
+
+/// What bounds a core's clock, in kHz.
+const LOW: &str = "scaling_min_freq";
+const HIGH: &str = "scaling_max_freq";
+/// What the hardware can do, in kHz.
+const LEAST: &str = "cpuinfo_min_freq";
+const MOST: &str = "cpuinfo_max_freq";
+
+/// Checks that cores can have the clocks that the routers of a campaign are to have. Nothing is touched.
+///
+/// # Errors
+/// The first that cannot, with what would do.
+pub fn check(duts: &[Spec], bed: &testbed::Spec, cpus: &Path) -> Result<(), String> {
+    for (dut, mhz) in duts.iter().filter_map(|dut| Some((dut, dut.clock_mhz?))) {
+        let (tester, cores) = testbed::cores_of(bed).map_err(|e| e.0)?;
+        let named = |why| format!("router {:?} ({}): clock-mhz = {mhz}: {why}", dut.name(), dut.kind.name());
+        let mut own = cores.iter().take(dut.workers());
+        own.try_for_each(|core| Core::new(cpus, *core).check(mhz, tester)).map_err(named)?;
+    }
+    Ok(())
+}
+
+/// Cores that have a clock for as long as this lives. What they had before comes back when the tester ends, also if it is killed.
+pub struct Clock {
+    _shell: Shell,
+    /// What was set, for reports.
+    pub lines: Vec<String>,
+}
+
+impl Clock {
+    /// Sets it.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or has another clock then.
+    pub fn set(mhz: u32, cores: &[usize], cpus: &Path) -> Result<Clock, Failure> {
+        let (mut shell, mut lines) = (Shell::here()?, Vec::new());
+        for &n in cores {
+            let core = Core::new(cpus, n);
+            let khz = khz(mhz);
+            let (low, high) = (core.number(LOW)?, core.number(HIGH)?);
+            shell.set(&core.bound(khz, khz)?, &core.bound(low, high)?)?;
+            let now = (core.number(LOW)?, core.number(HIGH)?);
+            if now != (khz, khz) {
+                return Err(Failure(format!(
+                    "core {n} has a clock of {} to {} MHz where {mhz} was set: the machine does not let it",
+                    now.0 / 1000,
+                    now.1 / 1000
+                )));
+            }
+            lines.push(format!("clock-mhz: core {n}: {LOW} {khz}, {HIGH} {khz}; before: {low}, {high}"));
+        }
+        Ok(Clock { _shell: shell, lines })
+    }
+}
+
+fn khz(mhz: u32) -> u64 {
+    u64::from(mhz) * 1000
+}
+
+/// A core and the directory of its clock.
+struct Core(usize, PathBuf);
+
+impl Core {
+    fn new(cpus: &Path, n: usize) -> Core {
+        Core(n, cpus.join(format!("cpu{n}/cpufreq")))
+    }
+
+    fn text(&self, name: &str) -> Result<String, Failure> {
+        let file = self.1.join(name);
+        fs::read_to_string(&file).map_err(|e| Failure(format!("{}: {e}", file.display())))
+    }
+
+    fn number(&self, name: &str) -> Result<u64, Failure> {
+        let text = self.text(name)?;
+        text.trim()
+            .parse()
+            .map_err(|_| Failure(format!("{}/{name}: {text:?} is no number", self.1.display())))
+    }
+
+    /// A line of shell that sets both bounds. The lower one is at no time above the upper one, which the kernel would refuse.
+    fn bound(&self, low: u64, high: u64) -> Result<String, Failure> {
+        let (least, place) = (self.number(LEAST)?, self.1.display());
+        let set = |khz: u64, name: &str| format!("echo {khz} > '{place}/{name}'");
+        Ok([set(least, LOW), set(high, HIGH), set(low, LOW)].join(" && "))
+    }
+
+    fn check(&self, mhz: u32, tester: usize) -> Result<(), String> {
+        let Core(n, place) = self;
+        if !place.is_dir() {
+            let why = "this machine does not let its clock be set, as most virtual machines do not";
+            return Err(format!("core {n} has no {}: {why}", place.display()));
+        }
+        for name in [LOW, HIGH] {
+            // Opened only: it is not written to.
+            let opened = OpenOptions::new().write(true).open(place.join(name));
+            opened.map_err(|e| format!("{}/{name}: {e}: root may set clocks", place.display()))?;
+        }
+        let bounds = (self.number(LEAST).map_err(|e| e.0)?, self.number(MOST).map_err(|e| e.0)?);
+        if !(bounds.0..=bounds.1).contains(&khz(mhz)) {
+            return Err(format!("core {n} has {} to {} MHz", bounds.0 / 1000, bounds.1 / 1000));
+        }
+        // Some drivers have any clock between these, and list none.
+        let text = self.text("scaling_available_frequencies").unwrap_or_default();
+        let known: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        if !known.is_empty() && !known.contains(&khz(mhz)) {
+            let all: Vec<_> = known.iter().map(|khz| (khz / 1000).to_string()).collect();
+            return Err(format!("core {n} has {} MHz", all.join(", ")));
+        }
+        let together = self.text("affected_cpus").unwrap_or_default();
+        if together.split_whitespace().any(|other| other.parse() == Ok(tester)) {
+            return Err(format!("core {n} and {tester}, the tester's, have one clock: testbed, tester-core"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod tests;

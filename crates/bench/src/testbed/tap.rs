@@ -1,0 +1,34 @@
+//! Cables between the tester and this machine's own stack: the router has the kernel's ends.
+
+use std::path::Path;
+
+use drivers::tap::{self, Config};
+
+use super::lab::sh;
+use super::lasting::Lasting;
+use super::link::Link;
+use super::veth::NAMESPACE;
+use crate::trial::Failure;
+
+/// Makes a tap for each link, with the kernel's end in the namespace of what is tested.
+///
+/// # Errors
+/// When the machine does not let it.
+pub(super) fn make(links: &mut [Link; 2]) -> Result<Lasting, Failure> {
+    let mut devices = Vec::new();
+    for link in links.iter_mut() {
+        let config = Config {
+            host_namespace: Some(Path::new(NAMESPACE).to_owned()),
+            host_mac: Some(link.router_mac.0),
+            mac: Some(link.tester_mac.0),
+            // The tester counts frames: none are put together.
+            gso: false,
+            ..Config::new(&link.router)
+        };
+        devices.push(tap::open(&config).map_err(|e| Failure(format!("tap: {e}")))?);
+        // It has no name of its own.
+        link.tester = format!("tap of {}", link.router);
+        sh(&format!("ip -n {NAMESPACE} link set {} up", link.router))?;
+    }
+    Lasting::new(devices, links)
+}

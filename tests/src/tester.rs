@@ -1,0 +1,166 @@
+//! `volley bench` in a lab, and what it found.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::netns::{Host, Lab, skipped};
+use testkit::process::Process;
+use testkit::router::binary;
+
+/// A campaign takes as long as its routers, some seconds each.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// Where programs are found: the directory's `bin` first.
+fn path(dir: &Path) -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", dir.join("bin").display())
+}
+
+/// A campaign in the directory of a lab.
+#[derive(Debug)]
+pub struct Campaign<'a> {
+    lab: &'a Lab,
+    file: PathBuf,
+    json: PathBuf,
+    store: PathBuf,
+}
+
+impl<'a> Campaign<'a> {
+    /// Writes it: what stands in `head` before the tests, the routers, what stands there of the tests, the testbed.
+    ///
+    /// # Panics
+    /// When that is impossible.
+    pub fn write(lab: &'a Lab, head: &str, duts: &str, testbed: &str) -> Campaign<'a> {
+        let file = |name| lab.dir().join(name);
+        let (keys, tests) = head.split_once("[[test]]").expect("a test");
+        let text = format!("{keys}duts = [\n{duts}\n]\n[[test]]{tests}[testbed]\n{testbed}\n");
+        std::fs::write(file("campaign.toml"), text).expect("a file");
+        Campaign { lab, file: file("campaign.toml"), json: file("results.json"), store: file("store.db") }
+    }
+
+    fn words(&self) -> Vec<String> {
+        let [file, json, store] = [&self.file, &self.json, &self.store].map(|f| f.display().to_string());
+        ["bench", "run", &file, "--json", &json, "--store", &store].map(str::to_owned).to_vec()
+    }
+
+    /// Runs it; its results.
+    ///
+    /// # Panics
+    /// When it fails, with what the tester said.
+    pub fn run(&self) -> Value {
+        let mut command = Command::new(binary());
+        command.args(self.words()).current_dir(self.lab.dir()).env("PATH", path(self.lab.dir()));
+        let out = command.output().expect("the binary runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        self.results()
+    }
+
+    /// Starts it on a host, with these words before its own: physical ports are in no namespace of the tester's own.
+    pub fn spawn(&self, on: &Host, before: &[&str]) -> Process {
+        let (path, temporary) = (path(self.lab.dir()), self.lab.dir().display());
+        let set = ["env".to_owned(), format!("PATH={path}"), format!("TMPDIR={temporary}")];
+        let before = before.iter().map(|word| (*word).to_owned());
+        let program = [binary().display().to_string()];
+        on.spawn_args(set.into_iter().chain(before).chain(program).chain(self.words()))
+    }
+
+    /// What it found.
+    ///
+    /// # Panics
+    /// When it has not ended.
+    pub fn results(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(&self.json).expect("results")).expect("JSON")
+    }
+
+    /// All trials of procedures of the last run of it with routers, those that were invalid, too.
+    ///
+    /// # Panics
+    /// When there was none.
+    pub fn trials(&self) -> Trials {
+        let mut command = Command::new(binary());
+        let out = command.args(["bench", "trials"]).arg(&self.store).output().expect("the binary runs");
+        let text = String::from_utf8_lossy(&out.stdout);
+        let all = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        Trials(all.filter(|t| t["procedure"] != "self-test" && t["procedure"] != "warm-up").collect())
+    }
+}
+
+/// Trials, as the tester keeps them.
+#[derive(Debug)]
+pub struct Trials(pub Vec<Value>);
+
+impl Trials {
+    /// The sum of a count of the flows that begin at this port.
+    ///
+    /// # Panics
+    /// When there is no such count.
+    pub fn sum(&self, from: u64, what: &str) -> u64 {
+        let flows = self.0.iter().flat_map(|trial| trial["flows"].as_array().expect("flows"));
+        let counts = flows.filter(|flow| flow["direction"] == from).map(|flow| count(flow, what));
+        counts.sum()
+    }
+
+    /// Frames that came by any port and were none of a trial that ran, such as those that came when theirs was over.
+    ///
+    /// # Panics
+    /// When that was not counted.
+    pub fn foreign(&self) -> u64 {
+        self.0.iter().map(|trial| count(trial, "foreign")).sum()
+    }
+}
+
+/// A number of some value.
+///
+/// # Panics
+/// When it has none.
+pub fn count(of: &Value, what: &str) -> u64 {
+    of[what].as_u64().unwrap_or_else(|| panic!("no {what}: {of}"))
+}
+
+/// What the procedure that offers given loads found with a router.
+///
+/// # Panics
+/// When it found nothing.
+pub fn loads<'a>(results: &'a Value, dut: &str) -> &'a Vec<Value> {
+    let cell = results["cells"].as_array().and_then(|all| all.iter().find(|c| c["dut"] == dut));
+    let measured =
+        cell.and_then(|c| c["measurements"].as_array()?.iter().find(|m| m["found"]["procedure"] == "loads"));
+    let found = measured.and_then(|m| m["found"]["result"].as_array());
+    found.unwrap_or_else(|| panic!("nothing of {dut}: {:#}", results["failures"]))
+}
+
+/// What the first router counted in all procedures together.
+///
+/// # Panics
+/// When it counted nothing by this name.
+pub fn counter(results: &Value, name: &str) -> u64 {
+    let all = results["cells"][0]["measurements"].as_array().expect("measurements");
+    let counted = |m: &Value| {
+        let mut counters = m["counters"].as_array()?.iter();
+        counters.find(|pair| pair[0] == name)?[1].as_str()?.parse::<u64>().ok()
+    };
+    all.iter().map(|m| counted(m).unwrap_or_else(|| panic!("no {name}: {m}"))).sum()
+}
+
+/// A program for the tester to find.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn program(dir: &Path, name: &str, script: &str) {
+    let file = dir.join("bin").join(name);
+    std::fs::create_dir_all(dir.join("bin")).expect("a directory");
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+/// Whether there is DPDK's testpmd. If not, a line on standard error says that a test was skipped.
+pub fn has_testpmd() -> bool {
+    let there = Command::new("dpdk-testpmd").arg("-v").output().is_ok_and(|o| !o.stderr.is_empty());
+    if !there {
+        skipped("needs dpdk-testpmd");
+    }
+    there
+}
