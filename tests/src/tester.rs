@@ -75,7 +75,7 @@ impl<'a> Campaign<'a> {
         serde_json::from_slice(&std::fs::read(&self.json).expect("results")).expect("JSON")
     }
 
-    /// All trials of procedures of the last run of it with routers, those that were invalid, too.
+    /// All trials of the last run of it with routers: those that warm up, and those that were invalid, too.
     ///
     /// # Panics
     /// When there was none.
@@ -84,7 +84,7 @@ impl<'a> Campaign<'a> {
         let out = command.args(["bench", "trials"]).arg(&self.store).output().expect("the binary runs");
         let text = String::from_utf8_lossy(&out.stdout);
         let all = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        Trials(all.filter(|t| t["procedure"] != "self-test" && t["procedure"] != "warm-up").collect())
+        Trials(all.filter(|trial| trial["procedure"] != "self-test").collect())
     }
 }
 
@@ -93,6 +93,13 @@ impl<'a> Campaign<'a> {
 pub struct Trials(pub Vec<Value>);
 
 impl Trials {
+    /// Without those that warm up: what the counters of procedures are of.
+    #[must_use]
+    pub fn of_procedures(mut self) -> Trials {
+        self.0.retain(|trial| trial["procedure"] != "warm-up");
+        self
+    }
+
     /// The sum of a count of the flows that begin at this port.
     ///
     /// # Panics

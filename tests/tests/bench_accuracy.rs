@@ -62,7 +62,7 @@ fn impaired(lab: &Lab, dut: &str) -> (Value, Value, Trials) {
     let results = campaign.run();
     assert_eq!(results["failures"], Value::Array(Vec::new()));
     let run = loads(&results, "command")[0]["runs"][0].clone();
-    let trials = campaign.trials();
+    let trials = campaign.trials().of_procedures();
     let [came, left, dropped] = ["came", "left", "dropped"].map(|name| counter(&results, name));
     assert_eq!(came, left + dropped);
     assert_eq!([trials.sum(0, "sent"), trials.sum(0, "received") + trials.foreign()], [came, left]);
@@ -164,7 +164,7 @@ fn testpmd_counts_what_the_tester_counts() {
     let campaign = Campaign::write(&lab, &head, "'testpmd'", "kind = 'memif'");
     let results = campaign.run();
     assert_eq!(results["failures"], Value::Array(Vec::new()));
-    let trials = campaign.trials();
+    let trials = campaign.trials().of_procedures();
     let mut late = 0;
     for (port, other) in [(0, 1), (1, 0)] {
         let (sent, received) = (trials.sum(port, "sent"), trials.sum(port, "received"));
