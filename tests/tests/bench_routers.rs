@@ -1,8 +1,11 @@
 //! The tester with routers of each kind, on each testbed: seconds, and whether the numbers can be, not how large they are.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
 use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program};
 use serde_json::Value;
-use testkit::netns::Lab;
+use testkit::netns::{Lab, skipped};
 use testkit::process::until;
 use testkit::router::binary;
 
@@ -52,6 +55,30 @@ fn modes_of_the_kernel_and_a_cable() {
     assert!(!lines("after").contains("threaded"), "{}", lines("after"));
     let time = facts(&results, "after")["processor_time"].as_str().expect("words");
     assert!(time.contains("/proc/stat"), "{time}");
+}
+
+/// Whoever may have user namespaces may measure.
+#[test]
+fn an_ordinary_user_measures() {
+    let Some(lab) = Lab::new() else { return };
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let allowed = [&nobody[..], &["unshare", "--user", "--map-root-user", "--net", "true"]].concat();
+    if !Command::new(allowed[0]).args(&allowed[1..]).output().is_ok_and(|o| o.status.success()) {
+        skipped("needs root to become an ordinary user, and user namespaces for that one");
+        return;
+    }
+    std::fs::set_permissions(lab.dir(), std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+    // Where it was built, others may not look.
+    let volley = lab.dir().join("volley");
+    std::fs::copy(binary(), &volley).expect("a copy");
+    let campaign = Campaign::write(&lab, HEAD, "'linux', 'volley'", "");
+    let mut command = Command::new(nobody[0]);
+    command.args(&nobody[1..]).arg(&volley).args(campaign.words()).current_dir(lab.dir());
+    let out = command.output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let results = campaign.results();
+    forwarded(&results, &["linux", "volley"]);
+    assert!(results["conditions"].to_string().contains("only root may have"), "{}", results["conditions"]);
 }
 
 #[test]

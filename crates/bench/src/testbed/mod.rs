@@ -51,6 +51,8 @@ pub struct Bed {
     near: Box<dyn Near>,
     /// Where what goes through the ports is recorded.
     records: Option<Records>,
+    /// Whether the kernel is to take frames to the router on the router's cores; `None` where nobody may have it do so.
+    rps: Option<bool>,
     /// Whether the ports are of real hardware.
     hardware: bool,
     pool: Pool,
@@ -88,9 +90,25 @@ impl Bed {
             Kind::Memif => Box::new(Memif::listen(&mut links, directory.path(), pool)?),
             Kind::Physical => Box::new(Interfaces::new(spec.driver.unwrap_or_default())),
         };
+        let rps = match spec.kind {
+            Kind::Veth | Kind::Tap => rps(spec, veth::steer(&links, &[]))?,
+            Kind::Memif | Kind::Physical => None,
+        };
         let records = spec.record.as_deref().map(Records::begin).transpose()?;
         let (spec, pool) = (spec.clone(), pool.clone());
-        Ok(Bed { links, cores, tester_core, bridged: false, spec, near, records, hardware, pool, directory })
+        Ok(Bed {
+            links,
+            cores,
+            tester_core,
+            bridged: false,
+            spec,
+            near,
+            records,
+            rps,
+            hardware,
+            pool,
+            directory,
+        })
     }
 
     /// The same without a router: the tester's ends are connected to each other. Physical ports are, if somebody has plugged the cable.
@@ -136,6 +154,7 @@ impl Bed {
             spec: self.spec.clone(),
             near,
             records: None,
+            rps: self.rps,
             hardware: self.hardware,
             pool: self.pool.clone(),
             directory,
@@ -166,11 +185,9 @@ impl Bed {
     /// # Errors
     /// When the machine does not let it.
     pub fn steer(&self, cores: &[usize]) -> Result<(), Failure> {
-        match self.spec.kind {
-            Kind::Veth | Kind::Tap => {
-                veth::steer(&self.links, if self.spec.rps == Some(false) { &[] } else { cores })
-            }
-            Kind::Memif | Kind::Physical => Ok(()),
+        match self.rps {
+            Some(on) => veth::steer(&self.links, if on { cores } else { &[] }),
+            None => Ok(()),
         }
     }
 
@@ -297,15 +314,29 @@ impl Bed {
 
     /// How the kernel takes what comes in by the router's ends.
     fn kernels(&self) -> impl Iterator<Item = String> {
-        let cores = match self.spec.rps {
+        let cores = match self.rps {
+            Some(true) => {
+                "The kernel takes frames to the router on the router's cores (RPS), unless the router says otherwise."
+            }
             Some(false) => {
                 "Frames to the router are taken on the tester's core (no RPS), unless the router says otherwise."
             }
-            _ => {
-                "The kernel takes frames to the router on the router's cores (RPS), unless the router says otherwise."
+            None => {
+                "Frames to the router are taken on the tester's core, so that the sender's does the router's work: only root may have \
+                 the kernel take them to others (RPS)."
             }
         };
         [cores.to_owned()].into_iter().chain(self.links.iter().filter_map(|l| offloads(&l.router)))
+    }
+}
+
+/// Whether the kernel takes frames to the router on its cores, as the campaign has it; `None` where it may not be told, which is a fault
+/// only if the campaign insists.
+fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>, Failure> {
+    match (spec.rps, told) {
+        (asked, Ok(())) => Ok(Some(asked != Some(false))),
+        (Some(true), Err(e)) => Err(Failure(format!("testbed: rps: only root may have it: {e}"))),
+        (_, Err(_)) => Ok(None),
     }
 }
 
@@ -367,6 +398,18 @@ fn offloads(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_are_steered_if_that_is_wanted_and_allowed() {
+        let refused = || Err(Failure("no".into()));
+        let of = |rps, told| super::rps(&Spec { rps, ..Spec::default() }, told);
+        assert_eq!(
+            [None, Some(true), Some(false)].map(|asked| of(asked, Ok(()))),
+            [true, true, false].map(|on| Ok(Some(on)))
+        );
+        assert_eq!([None, Some(false)].map(|asked| of(asked, refused())), [Ok(None), Ok(None)]);
+        assert!(of(Some(true), refused()).is_err_and(|e| e.0.contains("rps: only root")));
+    }
 
     #[test]
     fn the_tester_has_the_last_core_that_is_free() -> Result<(), Failure> {
