@@ -25,7 +25,7 @@ trap 'rm -f "$log"' EXIT
 tests() {
     VOLLEY_BIN="$target_dir/debug/volley"
     export VOLLEY_BIN
-    cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"
+    cargo test --workspace --no-fail-fast --config "target.'cfg(all())'.runner = '$PWD/scripts/run-tests'" 2>&1 | tee -a "$log"
 }
 interleavings() {
     make --no-print-directory loom 2>&1 | tee -a "$log"

@@ -76,7 +76,7 @@ impl<'a> Campaign<'a> {
         serde_json::from_slice(&std::fs::read(&self.json).expect("results")).expect("JSON")
     }
 
-    /// All trials of the last run of it with routers: those that warm up, and those that were invalid, too.
+    /// All trials of procedures of the last run of it with routers, those that were invalid, too.
     ///
     /// # Panics
     /// When there was none.
@@ -85,7 +85,7 @@ impl<'a> Campaign<'a> {
         let out = command.args(["bench", "trials"]).arg(&self.store).output().expect("the binary runs");
         let text = String::from_utf8_lossy(&out.stdout);
         let all = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        Trials(all.filter(|trial| trial["procedure"] != "self-test").collect())
+        Trials(all.filter(|t| t["procedure"] != "self-test" && t["procedure"] != "warm-up").collect())
     }
 }
 
@@ -133,15 +133,17 @@ pub fn loads<'a>(results: &'a Value, dut: &str) -> &'a Vec<Value> {
     found.unwrap_or_else(|| panic!("nothing of {dut}: {:#}", results["failures"]))
 }
 
-/// What the first router counted by the end of the last procedure.
+/// What the first router counted in all procedures together.
 ///
 /// # Panics
 /// When it counted nothing by this name.
 pub fn counter(results: &Value, name: &str) -> u64 {
-    let last = results["cells"][0]["measurements"].as_array().and_then(|all| all.last());
-    let all = last.and_then(|m| m["counters"].as_array()).expect("counters");
-    let value = all.iter().find(|pair| pair[0] == name).and_then(|pair| pair[1].as_str()?.parse().ok());
-    value.unwrap_or_else(|| panic!("no {name}: {all:?}"))
+    let all = results["cells"][0]["measurements"].as_array().expect("measurements");
+    let counted = |m: &Value| {
+        let mut counters = m["counters"].as_array()?.iter();
+        counters.find(|pair| pair[0] == name)?[1].as_str()?.parse::<u64>().ok()
+    };
+    all.iter().map(|m| counted(m).unwrap_or_else(|| panic!("no {name}: {m}"))).sum()
 }
 
 /// A program for the tester to find.

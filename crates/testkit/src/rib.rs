@@ -142,13 +142,27 @@ pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> 
         "{} does not name the file of a real routing table, and none is beside the project: prefixes are made up",
         A::FILE
     );
+    Ok(("made up", made_up()))
+}
+
+/// Prefixes of the usual lengths, one in three of them within a shorter one, as many as 30 for each of a thousand.
+fn made_up<A: Family>() -> Prefixes<A> {
     let mut r = Random(7);
     let unicast = A::parse("2000::").unwrap_or(A::ZERO);
     let top = u8::from(unicast != A::ZERO) * 12;
-    let mut each = |len: u8| (unicast | A::random(&mut r).down(top)) & A::mask(len);
-    let all = A::LENGTHS.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, 30 * n));
-    let set: HashSet<_> = all.map(|len| (each(len), len)).collect();
-    Ok(("made up", set.into_iter().collect()))
+    let mut lengths: Vec<_> =
+        A::LENGTHS.iter().flat_map(|(len, n)| std::iter::repeat_n(*len, 30 * n)).collect();
+    lengths.sort_unstable();
+    let (mut all, mut seen) = (Prefixes::new(), HashSet::new());
+    for len in lengths {
+        let any = unicast | A::random(&mut r).down(top);
+        let within =
+            if all.is_empty() || r.below(3) > 0 { any } else { below(all[r.below(all.len())], &mut r) };
+        if seen.insert((within & A::mask(len), len)) {
+            all.push((within & A::mask(len), len));
+        }
+    }
+    all
 }
 
 /// The file of a real table: the one that is named, or the one beside the project.
@@ -199,4 +213,24 @@ pub fn extend<A: Family>(prefixes: &Prefixes<A>, n: usize) -> Prefixes<A> {
 /// An address that the prefix covers.
 pub fn below<A: Family>((prefix, len): (A, u8), r: &mut Random) -> A {
     prefix | A::random(r) & !A::mask(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_that_some_are_within_others<A: Family>() {
+        let all = made_up::<A>();
+        let set: HashSet<_> = all.iter().copied().collect();
+        assert_eq!(set.len(), all.len());
+        let within = |&&(prefix, len): &&(A, u8)| (0..len).any(|l| set.contains(&(prefix & A::mask(l), l)));
+        let share = all.iter().filter(within).count() * 100 / all.len();
+        assert!((20..60).contains(&share), "{share} %");
+    }
+
+    #[test]
+    fn made_up_prefixes_lie_within_each_other_as_real_ones_do() {
+        check_that_some_are_within_others::<u32>();
+        check_that_some_are_within_others::<u128>();
+    }
 }

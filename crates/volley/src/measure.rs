@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bench::campaign::{Procedure, Results, TEMPLATE};
+use bench::campaign::{PAPERS, Paper, Procedure, Results, TEMPLATE};
 use bench::compare::compare;
 use bench::report;
 use bench::stats::Bootstrap;
@@ -56,6 +56,9 @@ pub enum Bench {
     },
     /// Write a campaign with words beside each key, to be changed.
     Init {
+        /// A paper's campaign in place of that; "volley bench list" shows them.
+        #[arg(long, value_name = "NAME")]
+        paper: Option<String>,
         /// Where to; standard output if it is not given.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
@@ -75,8 +78,7 @@ pub fn run(what: &Bench) -> ExitCode {
             return worse.map_or_else(|e| failed(&e, 2), |worse| ExitCode::from(u8::from(worse)));
         }
         Bench::Trials { store } => trials(store),
-        Bench::Init { file: None } => print(TEMPLATE),
-        Bench::Init { file: Some(file) } => init(file),
+        Bench::Init { paper, file } => init(paper.as_deref(), file.as_deref()),
         Bench::List => list(),
     };
     done.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS)
@@ -131,23 +133,29 @@ fn trials(operand: &Path) -> Result<(), Failure> {
 }
 
 /// Nobody's file is overwritten.
-fn init(file: &Path) -> Result<(), Failure> {
+fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
+    let text = match paper {
+        Some(name) => Paper::named(name).map_err(|e| Failure(e.to_string()))?.text,
+        None => TEMPLATE,
+    };
+    let Some(file) = file else { return print(text) };
     let named = |e: io::Error| Failure(format!("{}: {e}", file.display()));
     let mut new = std::fs::File::create_new(file).map_err(named)?;
-    new.write_all(TEMPLATE.as_bytes()).map_err(named)
+    new.write_all(text.as_bytes()).map_err(named)
 }
 
 fn list() -> Result<(), Failure> {
     let mut text = String::new();
     let mut section = |title: &str, lines: &mut dyn Iterator<Item = (&str, &str)>| {
         text += &format!("{title}:\n");
-        lines.for_each(|(name, what)| text += &format!("  {name:<20} {what}\n"));
+        lines.for_each(|(name, what)| text += &format!("  {name:<22} {what}\n"));
         text += "\n";
     };
     section("routers", &mut bench::dut::Kind::ALL.iter().map(|(kind, what)| (kind.name(), *what)));
     section("testbeds", &mut testbed::Kind::ALL.iter().map(|(kind, what)| (kind.name(), *what)));
     section("procedures", &mut Procedure::ALL.iter().map(|(procedure, what)| (procedure.name(), *what)));
     section("traffic", &mut BUILTIN.into_iter());
+    section("papers", &mut PAPERS.iter().map(|paper| (paper.name, paper.what)));
     print(text.trim_end())?;
     print("\n")
 }

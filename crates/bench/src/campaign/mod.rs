@@ -5,6 +5,7 @@ mod check;
 mod goal;
 mod keeper;
 mod load;
+mod papers;
 mod procedure;
 mod procedures;
 mod provenance;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use goal::GoalSpec;
 pub use keeper::{Keeper, Nothing};
 pub use load::Load;
+pub use papers::{Machine, PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
@@ -166,6 +168,13 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// What a file says, with its name in front of what is wrong with it.
+fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, Fault>) -> Result<T, Fault> {
+    let named = |e: &dyn fmt::Display| Fault(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
+    parse(&text).map_err(|e| named(&e))
+}
+
 /// The campaign that `volley bench init` writes, with words beside each key.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
@@ -175,9 +184,7 @@ impl Campaign {
     /// # Errors
     /// With the file, and the line where the file's form is at fault.
     pub fn load(path: &Path) -> Result<Campaign, Fault> {
-        let named = |e: &dyn fmt::Display| Fault(format!("{}: {e}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
-        Campaign::parse(&text).map_err(|e| named(&e))
+        read(path, Campaign::parse)
     }
 
     /// Reads a campaign from its text.

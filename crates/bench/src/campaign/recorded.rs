@@ -85,6 +85,11 @@ impl Recorded<'_> {
         Ok(trials)
     }
 
+    /// What the router says that it counted so far, as names and values.
+    pub fn counters(&self) -> Vec<(String, String)> {
+        self.dut.map(|dut| dut.counters()).unwrap_or_default()
+    }
+
     fn dut_seconds(&self) -> Option<f64> {
         self.dut?.cpu_seconds()
     }

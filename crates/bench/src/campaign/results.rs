@@ -114,7 +114,7 @@ pub struct Measurement {
     pub found: Found,
     /// Whether the limit may be the tester's: more than 90 % of what it can do was reached, or trials that bounded the result were invalid.
     pub limited_by_tester: bool,
-    /// What the router says of itself afterwards, as names and values.
+    /// What the router counted meanwhile, as names and values.
     pub counters: Vec<(String, String)>,
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{Effect, Measurement, Terms, Wanted};
-use crate::campaign::{DelayRun, DelaysAt, Found, Recovery, Reset, throughputs};
+use crate::campaign::{DelayRun, DelaysAt, Found, Metered, Recovery, Reset, throughputs};
+use crate::energy;
 use crate::host::TICKS;
 use crate::search::back_to_back::BackToBackResult;
 use crate::search::fixed::FixedResult;
@@ -120,7 +121,26 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
     if at.runs.iter().any(|run| busy(run).is_some()) {
         all.push(Figure::new(format!("{name} at {}", at.name), "busy", terms).of(valid(&at.runs, busy)));
     }
+    all.extend(energy(at));
     all
+}
+
+/// What each meter of energy says: packets for a watt-hour, as exact as its steps are.
+fn energy(at: &DelaysAt) -> Vec<Figure> {
+    let meters = at.runs.first().map_or(&[][..], |run| &run.usage.meters).iter().enumerate();
+    let metered = meters.filter(|(_, meter)| meter.kind == energy::Kind::Energy);
+    let figure = |(n, meter): (usize, &Metered)| {
+        let of = move |run: &DelayRun| match run.usage.meters.get(n)?.figures.as_ref()? {
+            energy::Results::Energy { packets_per_watt_hour, step_share, .. } => {
+                Some(((*packets_per_watt_hour)? / 1e6, step_share.unwrap_or(0.0)))
+            }
+            energy::Results::CpuTime { .. } => None,
+        };
+        let coarsest = at.runs.iter().filter_map(of).map(|(_, share)| share).fold(0.0, f64::max);
+        let name = format!("packets for the energy by {} at {}", meter.meter, at.name);
+        Figure::new(name, "M/Wh", high(coarsest)).of(valid(&at.runs, move |run| Some(of(run)?.0)))
+    };
+    metered.map(figure).collect()
 }
 
 fn variation(at: &DelaysAt) -> Vec<Figure> {
@@ -130,7 +150,9 @@ fn variation(at: &DelaysAt) -> Vec<Figure> {
     };
     let terms = low(Effect::Ratio, BIN);
     let ipdv = Figure::new(format!("range of IPDV at {}", at.name), "µs", terms).of(valid(&at.runs, ipdv));
-    vec![delay(at, "PDV", |f| f.pdv_ns as f64), ipdv, lost(at)]
+    let mut all = vec![delay(at, "PDV", |f| f.pdv_ns as f64), ipdv, lost(at)];
+    all.extend(energy(at));
+    all
 }
 
 fn burst(result: &BackToBackResult) -> Figure {

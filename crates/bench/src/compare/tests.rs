@@ -3,7 +3,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::campaign::{Campaign, DelayRun, Delays, DelaysAt, Found, Recovery, Usage, head};
+use crate::campaign::{Campaign, DelayRun, Delays, DelaysAt, Found, Metered, Recovery, Usage, head};
+use crate::energy;
 use crate::search::throughput::ThroughputResult;
 use crate::search::{Ended, Tally};
 use crate::stats::latency::{LatencyFigures, Lost};
@@ -109,6 +110,37 @@ fn what_changed_is_found_and_nothing_else() {
     assert!(text.contains("| 0 % | 1.000 % | +1.000 | 1.000 to 1.000 | **worse** |"), "{text}");
     assert!(text.contains("5 figures are judged together at 95 %, each at 99.000 %."), "{text}");
     assert!(text.contains("Some figures are worse beyond the noise, and some are better."), "{text}");
+}
+
+/// With what a meter of these steps says in each run, in joules.
+fn metered(mut results: Results, joules: f64, step: f64) -> Results {
+    let Found::Latency(all) = &mut results.cells[0].measurements[1].found else { panic!("latency") };
+    for run in &mut all[0].runs {
+        let reading = energy::Reading::Energy(energy::Energy {
+            joules,
+            seconds: 1.0,
+            resolution: energy::Resolution::Joules(step),
+            readings: 2,
+            longest_gap: 1.0,
+            parts: Vec::new(),
+        });
+        let work = energy::Work { frames: run.outcome.received, bytes: 64 * run.outcome.received };
+        let figures = Some(energy::Results::of(&reading, None, work));
+        run.usage.meters =
+            vec![Metered { meter: "pdu".into(), kind: energy::Kind::Energy, reading: Ok(reading), figures }];
+    }
+    results
+}
+
+#[test]
+fn energy_is_compared_as_exactly_as_it_is_metered() {
+    let of = |joules, step| metered(results(&Made::steady(1e6, 10)), joules, step);
+    let figure = "packets for the energy by pdu at 50 % of the throughput";
+    let said = |base: &Results, new: &Results| verdict(&compared(base, new), figure);
+    assert_eq!(said(&of(100.0, 0.1), &of(110.0, 0.1)), Some(Verdict::Worse));
+    assert_eq!(said(&of(110.0, 0.1), &of(100.0, 0.1)), Some(Verdict::Better));
+    // 10 J more are within the steps of 36 J that a counter of hundredths of watt-hours has.
+    assert_eq!(said(&of(100.0, 36.0), &of(110.0, 36.0)), Some(Verdict::NoDifference));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Routers beside each other: ratios of their throughputs, and what more workers bring.
 
-use super::document::{Section, found, traffic};
+use super::document::{Section, found, router, traffic};
 use super::figures;
 use super::number::{kilo, maybe, number, range, runs};
 use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Cell, Found, Key, Procedure, Results, throughputs};
-use crate::dut::Facts;
+use crate::dut::Table as Router;
 use crate::stats::{Bootstrap, Runs, scaling};
 
 /// Ratios between routers, and relative scale-up.
@@ -14,18 +14,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
     [ratios(results), scale(results)].into_iter().flatten().collect()
 }
 
-/// The workers of a router, if its configuration names their cores.
-pub fn workers(dut: &Facts) -> Option<u32> {
-    let list =
-        |line: &String| Some(line.split_once("corelist-workers")?.1.split_whitespace().next()?.to_owned());
-    let list = dut.configuration.iter().find_map(list)?;
-    u32::try_from(list.split(',').filter(|core| core.parse::<usize>().is_ok()).count())
-        .ok()
-        .filter(|n| *n > 0)
-}
-
 /// The throughputs of each cell that has any.
-fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
+pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
     let of = |(cell, m): (_, &crate::campaign::Measurement)| match &m.found {
         Found::Throughput(searches) => Some((cell, runs(throughputs(searches))?)),
         _ => None,
@@ -60,26 +50,35 @@ fn ratios(results: &Results) -> Option<Section> {
 
 /// Routers that are the same but for their workers.
 pub struct Scaled {
-    /// Traffic and size, of the first of them.
+    /// Traffic and size, without a router.
     pub key: Key,
-    /// What their names have in common.
-    pub kind: String,
-    /// Workers, and the median throughput in frames a second.
-    pub points: Vec<(u32, f64)>,
+    /// The routers, each with its workers and its median throughput in frames a second.
+    pub points: Vec<(String, u32, f64)>,
+    /// What they have in common.
+    router: Router,
 }
 
-/// Routers that are the same but for their workers: those whose names differ in the digits at their end. Two at least.
+impl Scaled {
+    /// The names of all routers.
+    pub fn names(&self) -> String {
+        self.points.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Routers that the campaign has with several numbers of workers, and else the same. Where two have as many, the first one stands for
+/// both; one that forwards nothing says nothing of workers.
 pub fn scaled(results: &Results) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {
-        let Some(dut) = results.duts.iter().find(|dut| dut.name == cell.key.dut) else { continue };
-        let Some(n) = workers(dut) else { continue };
-        let kind = dut.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        let Some(spec) = router(results, &cell.key.dut).filter(|_| runs.median() > 0.0) else { continue };
+        let router = Router { name: None, workers: None, ..spec.clone().into() };
         let key = Key { dut: String::new(), ..cell.key.clone() };
-        let point = (n, runs.median());
-        match groups.iter_mut().find(|group| group.key == key && group.kind == kind) {
+        let workers = u32::try_from(spec.workers()).unwrap_or(u32::MAX);
+        let point = (spec.name().to_owned(), workers, runs.median());
+        match groups.iter_mut().find(|group| group.key == key && group.router == router) {
+            Some(group) if group.points.iter().any(|(_, n, _)| *n == workers) => {}
             Some(group) => group.points.push(point),
-            None => groups.push(Scaled { key, kind: kind.into(), points: vec![point] }),
+            None => groups.push(Scaled { key, router, points: vec![point] }),
         }
     }
     groups.retain(|group| group.points.len() > 1);
@@ -98,11 +97,13 @@ fn scale(results: &Results) -> Option<Section> {
     ];
     let mut table = Table::new("Throughput over workers", heads);
     for group in scaled(results) {
-        for one in scaling::scaling(&group.points).unwrap_or_default() {
+        let points: Vec<(u32, f64)> = group.points.iter().map(|(_, n, fps)| (*n, *fps)).collect();
+        for one in scaling::scaling(&points).unwrap_or_default() {
+            let named = group.points.iter().find(|(_, n, _)| *n == one.cores);
             table.row([
                 traffic(&group.key),
                 group.key.size.to_string(),
-                group.kind.clone(),
+                named.map_or_else(String::new, |(name, ..)| name.clone()),
                 one.cores.to_string(),
                 kilo(one.performance),
                 maybe(one.scale_up, 4),

@@ -2,8 +2,10 @@
 
 use super::plot::Plot;
 use super::table::Table;
-use super::{compare, delays, loss, models, outage, published, setup, throughput, usage};
+use super::{compare, delays, loss, models, outage, published, routes, setup, throughput, usage};
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
+use crate::dut::Spec;
+use crate::testbed::Kind;
 
 /// A part of a report under a head of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,6 +47,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     let mut all = setup::sections(results);
     all.extend(throughput::sections(results));
     all.extend(compare::sections(results));
+    all.extend(routes::section(results));
     all.extend(delays::sections(results));
     all.extend(loss::sections(results));
     all.extend(outage::sections(results));
@@ -53,15 +56,40 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all.extend(published::sections(results));
     all.extend(setup::notes(results));
     all.retain(|section| !section.blocks.is_empty());
+    if results.campaign.testbed.kind != Kind::Physical {
+        all.iter_mut().flat_map(|section| &mut section.blocks).for_each(mark_virtual);
+    }
+    all
+}
+
+/// Says in a table of results that they are of virtual links: tables are read without the conditions.
+fn mark_virtual(block: &mut Block) {
+    if let Block::Table(table) = block
+        && table.columns.first().is_some_and(|column| column.head == KEY[0])
+    {
+        table.caption.push_str(", on virtual links");
+    }
+}
+
+/// All cells, those with the same traffic and size one after the other, so that routers stand beside each other.
+pub fn cells(results: &Results) -> Vec<&Cell> {
+    let same = |a: &Key, b: &Key| Key { dut: a.dut.clone(), ..b.clone() } == *a;
+    let mut all: Vec<&Cell> = results.cells.iter().collect();
+    all.sort_by_key(|cell| results.cells.iter().position(|first| same(&cell.key, &first.key)));
     all
 }
 
 /// What was found by a procedure, with the cell that it belongs to.
 pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &Measurement)> {
-    results.cells.iter().flat_map(move |cell| {
+    cells(results).into_iter().flat_map(move |cell| {
         let by = move |m: &&Measurement| m.found.procedure() == procedure;
         cell.measurements.iter().filter(by).map(move |m| (cell, m))
     })
+}
+
+/// What the campaign says of a router of this name.
+pub fn router<'a>(results: &'a Results, name: &str) -> Option<&'a Spec> {
+    results.campaign.duts.iter().find(|spec| spec.name() == name)
 }
 
 /// What stands in front of each row: traffic, bytes, router.

@@ -1,141 +1,162 @@
 //! Which plots there are, and of what.
 
 use super::compare::scaled;
-use super::delays::{self, loads, over_runs, p99_ns};
+use super::delays::{loads, over_runs, p99_ns};
 use super::document::{Block, found, traffic};
+use super::meters;
 use super::number::{runs, summary};
 use super::plot::{Axis, Dot, Kind, Plot, Series};
 use super::published;
-use super::usage::frames_per_second_of_processor;
-use crate::campaign::{Cell, Delays, DelaysAt, Found, Procedure, Results, throughputs};
+use super::routes::routed;
+use super::usage::{PROCEDURES, frames_per_second_of_processor};
+use crate::campaign::{Delays, DelaysAt, Found, Key, Procedure, Results, throughputs};
+use crate::energy;
 
 /// What is read from the delays of a run, in nanoseconds.
 type Figure = fn(&Delays) -> f64;
 
-/// Series by their names, each with its points.
-struct Named(Vec<Series>);
+/// Series by their names, apart for each case: a plot of all cases could not be read.
+#[derive(Default)]
+struct Cases(Vec<(String, Vec<Series>)>);
 
-impl Named {
-    fn add(&mut self, name: String, kind: Kind, dot: Dot) {
-        match self.0.iter_mut().find(|s| s.name == name) {
+impl Cases {
+    fn add(&mut self, case: String, name: String, kind: Kind, dot: Dot) {
+        if !self.0.iter().any(|(known, _)| *known == case) {
+            self.0.push((case.clone(), Vec::new()));
+        }
+        let Some((_, all)) = self.0.iter_mut().find(|(known, _)| *known == case) else { return };
+        match all.iter_mut().find(|s| s.name == name) {
             Some(series) => series.points.push(dot),
-            None => self.0.push(Series { name, kind, points: vec![dot] }),
+            None => all.push(Series { name, kind, points: vec![dot] }),
         }
     }
 
-    /// In rising order of x.
-    fn plot(mut self, title: &str, x: Axis, y: Axis) -> Option<Block> {
-        self.0.iter_mut().for_each(|s| s.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
-        Plot::new(title, x, y, self.0).map(Block::Plot)
+    /// A plot of each case, in rising order of x.
+    fn plots(self, title: &str, x: Axis, y: Axis) -> Vec<Block> {
+        self.plots_in(title, x, |_| y.clone())
+    }
+
+    /// The same, each with an axis of its own.
+    fn plots_in(self, title: &str, x: Axis, y: impl Fn(&[Series]) -> Axis) -> Vec<Block> {
+        let plot = |(case, mut all): (String, Vec<Series>)| {
+            all.iter_mut().for_each(|s| s.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+            Plot::new(format!("{title}: {case}"), x.clone(), y(&all), all).map(Block::Plot)
+        };
+        self.0.into_iter().filter_map(plot).collect()
     }
 }
 
-/// Router and traffic.
-fn name(cell: &Cell) -> String {
-    format!("{}, {}", cell.key.dut, traffic(&cell.key))
-}
-
-/// Router, traffic and size.
-fn sized(cell: &Cell) -> String {
-    format!("{}, {} bytes", name(cell), cell.key.size)
+/// Traffic and size.
+fn case(key: &Key) -> String {
+    format!("{}, {} bytes", traffic(key), key.size)
 }
 
 /// Throughput over the size of frames, with what was published.
-pub fn throughput(results: &Results) -> Option<Block> {
-    let mut all = Named(Vec::new());
+pub fn throughput(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
     for (cell, m) in found(results, Procedure::Throughput) {
         let Found::Throughput(searches) = &m.found else { continue };
         let Some(runs) = runs(throughputs(searches)) else { continue };
         let range = (runs.len() > 1).then(|| (runs.minimum() / 1e3, runs.maximum() / 1e3));
-        all.add(name(cell), Kind::Measured, Dot { x: cell.key.size as f64, y: runs.median() / 1e3, range });
+        let dot = Dot { x: cell.key.size as f64, y: runs.median() / 1e3, range };
+        all.add(traffic(&cell.key), cell.key.dut.clone(), Kind::Measured, dot);
     }
-    if !all.0.is_empty() {
-        for one in published::throughputs(results) {
-            all.add(one.short, Kind::Published, Dot::new(f64::from(one.bytes), one.fps / 1e3));
+    let cases: Vec<String> = all.0.iter().map(|(case, _)| case.clone()).collect();
+    for case in cases {
+        let measured = found(results, Procedure::Throughput).map(|(cell, _)| &cell.key);
+        for one in published::throughputs(results, measured.filter(|key| traffic(key) == case)) {
+            let dot = Dot::new(f64::from(one.bytes), one.fps / 1e3);
+            all.add(case.clone(), one.short, Kind::Published, dot);
         }
     }
-    let y = Axis::linear("kfps, each direction");
-    all.plot(
-        "Throughput over frame size; bars from the least to the greatest run",
-        Axis::linear("frame size, bytes"),
-        y,
-    )
+    // What was published can be far above what virtual links let through, and both are to be seen.
+    let y = |all: &[Series]| {
+        let dots = all.iter().flat_map(|s| &s.points);
+        Axis::spanning("kfps, each direction", dots.flat_map(|d| [d.y, d.range.map_or(d.y, |(low, _)| low)]))
+    };
+    let x = Axis::linear("frame size, bytes");
+    all.plots_in("Throughput over frame size (bars from the least to the greatest run)", x, y)
 }
 
 /// Throughput over the number of workers.
-pub fn workers(results: &Results) -> Option<Block> {
-    let mut all = Named(Vec::new());
+pub fn workers(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
     for group in scaled(results) {
-        for (n, fps) in &group.points {
-            let name = format!("{}, {}, {} bytes", group.kind, traffic(&group.key), group.key.size);
-            all.add(name, Kind::Measured, Dot::new(f64::from(*n), fps / 1e3));
+        for (_, n, fps) in &group.points {
+            let dot = Dot::new(f64::from(*n), fps / 1e3);
+            all.add(case(&group.key), group.names(), Kind::Measured, dot);
         }
     }
-    all.plot("Throughput over workers", Axis::linear("workers"), Axis::linear("kfps, each direction"))
+    all.plots("Throughput over workers", Axis::linear("workers"), Axis::linear("kfps, each direction"))
 }
 
 /// Loss over the offered load.
-pub fn loss(results: &Results) -> Option<Block> {
-    let mut all = Named(Vec::new());
+pub fn loss(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
     for (cell, m) in found(results, Procedure::LossRate) {
         let Found::LossRate(result) = &m.found else { continue };
         for point in &result.points {
             let dot = Dot::new(point.outcome.request.load_fps / 1e3, point.loss_ratio * 100.0);
-            all.add(sized(cell), Kind::Measured, dot);
+            all.add(case(&cell.key), cell.key.dut.clone(), Kind::Measured, dot);
         }
     }
-    all.plot("Loss over the offered load", Axis::linear("offered, kfps"), Axis::linear("lost, %"))
+    all.plots("Loss over the offered load", Axis::linear("offered, kfps"), Axis::linear("lost, %"))
 }
 
 /// What went through over time, at one load.
-pub fn soak(results: &Results) -> Option<Block> {
-    let mut all = Named(Vec::new());
+pub fn soak(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
     for (cell, m) in found(results, Procedure::Soak) {
         let Found::Soak(result) = &m.found else { continue };
         let mut from = 0.0;
         for outcome in result.points.iter().flat_map(|p| &p.outcomes) {
-            all.add(sized(cell), Kind::Measured, Dot::new(from, outcome.loss_ratio() * 100.0));
+            all.add(
+                case(&cell.key),
+                cell.key.dut.clone(),
+                Kind::Measured,
+                Dot::new(from, outcome.loss_ratio() * 100.0),
+            );
             from += outcome.took.as_secs_f64();
         }
     }
-    all.plot("Loss over time", Axis::linear("from, s"), Axis::linear("lost, %"))
+    all.plots("Loss over time", Axis::linear("from, s"), Axis::linear("lost, %"))
 }
 
-/// Three percentiles over the load, PDV, and the distribution of the delays, for a procedure that measures delays.
+/// Three percentiles over the load, PDV over it, and the distribution of the delays, for a procedure that measures delays.
 pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
     let percentiles: [(&str, Figure); 3] = [
         ("median", |d| d.figures.typical_ns),
         ("99 %", p99_ns),
         ("99.9 %", |d| d.figures.worst_case_ns as f64),
     ];
-    let (mut over_load, mut pdv, mut shares) = (Named(Vec::new()), Named(Vec::new()), Named(Vec::new()));
+    let (mut over_load, mut pdv, mut shares) = (Cases::default(), Cases::default(), Cases::default());
     for (cell, at) in loads(results, procedure) {
-        let x = at.load_fps / 1e3;
+        let (x, dut, case) = (at.load_fps / 1e3, &cell.key.dut, || case(&cell.key));
         for (what, figure) in percentiles {
             if let Some(ns) = over_runs(at, figure) {
-                over_load.add(format!("{}: {what}", sized(cell)), Kind::Measured, Dot::new(x, ns / 1e3));
+                over_load.add(case(), format!("{dut}: {what}"), Kind::Measured, Dot::new(x, ns / 1e3));
             }
         }
         let of = at.runs.iter().filter_map(|run| run.delays.as_ref());
         if let Some(s) = summary(of.map(|d| d.figures.pdv_ns as f64 / 1e3)) {
             let range = (s.runs > 1).then_some((s.minimum, s.maximum));
-            pdv.add(sized(cell), Kind::Measured, Dot { x, y: s.median, range });
+            pdv.add(case(), dut.clone(), Kind::Measured, Dot { x, y: s.median, range });
         }
         for dot in distribution(at) {
-            shares.add(format!("{}: {}", sized(cell), at.name), Kind::Curve, dot);
+            shares.add(case(), format!("{dut}: {}", at.name), Kind::Curve, dot);
         }
     }
     let load = || Axis::linear("load, kfps");
     let delay = || Axis::logarithmic("delay, µs");
     [
-        over_load.plot("Delay over load: medians of the runs", load(), delay()),
-        pdv.plot(
-            "PDV over load; bars from the least to the greatest run",
+        over_load.plots("Delay over load (medians of the runs)", load(), delay()),
+        pdv.plots(
+            "PDV over load (bars from the least to the greatest run)",
             load(),
             Axis::logarithmic("PDV, µs"),
         ),
-        shares.plot(
-            "Distribution of the delays of frames that came, all runs together",
+        shares.plots(
+            "Distribution of the delays of frames that came (all runs together)",
             delay(),
             Axis::linear("frames that took no longer, %"),
         ),
@@ -168,15 +189,50 @@ fn distribution(at: &DelaysAt) -> Vec<Dot> {
 }
 
 /// Frames for each second of the router's processors, over the load.
-pub fn efficiency(results: &Results) -> Option<Block> {
-    let mut all = Named(Vec::new());
-    for procedure in [Procedure::Latency, Procedure::Variation, Procedure::Loads] {
-        for (cell, at) in delays::loads(results, procedure) {
+pub fn efficiency(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
+    for procedure in PROCEDURES {
+        for (cell, at) in loads(results, procedure) {
             if let Some(frames) = frames_per_second_of_processor(at) {
-                all.add(sized(cell), Kind::Measured, Dot::new(at.load_fps / 1e3, frames / 1e3));
+                all.add(
+                    case(&cell.key),
+                    cell.key.dut.clone(),
+                    Kind::Measured,
+                    Dot::new(at.load_fps / 1e3, frames / 1e3),
+                );
             }
         }
     }
     let y = Axis::linear("kiloframes per processor second");
-    all.plot("Frames for the router's processor time (not energy)", Axis::linear("load, kfps"), y)
+    all.plots("Frames for the router's processor time (not energy)", Axis::linear("load, kfps"), y)
+}
+
+/// Packets for each watt-hour, over the load.
+pub fn energy(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
+    for one in meters::metered(results, energy::Kind::Energy) {
+        if let Some(packets) = one.of(meters::packets_per_watt_hour) {
+            let name = format!("{}, by {}", one.cell.key.dut, one.name);
+            let dot = Dot::new(one.at.load_fps / 1e3, packets / 1e6);
+            all.add(case(&one.cell.key), name, Kind::Measured, dot);
+        }
+    }
+    let (x, y) = (Axis::linear("load, kfps"), Axis::linear("million packets per Wh"));
+    all.plots("Packets for the energy", x, y)
+}
+
+/// Throughput over the size of the table.
+pub fn routes(results: &Results) -> Vec<Block> {
+    let mut all = Cases::default();
+    for (cell, runs) in routed(results) {
+        let few = Key { routes: 0, ..cell.key.clone() };
+        let range = (runs.len() > 1).then(|| (runs.minimum() / 1e3, runs.maximum() / 1e3));
+        let dot = Dot { x: f64::from(cell.key.routes), y: runs.median() / 1e3, range };
+        all.add(case(&few), cell.key.dut.clone(), Kind::Measured, dot);
+    }
+    all.plots(
+        "Throughput over routes (bars from the least to the greatest run)",
+        Axis::logarithmic("routes"),
+        Axis::linear("kfps, each direction"),
+    )
 }

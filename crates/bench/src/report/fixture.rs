@@ -6,7 +6,7 @@ use crate::campaign::{
     Campaign, Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Provenance, Recovery,
     Reset, Results, Usage,
 };
-use crate::dut::Facts;
+use crate::dut::{Facts, Spec};
 use crate::energy;
 use crate::search::Ended;
 use crate::search::Tally;
@@ -85,17 +85,49 @@ impl Numbers<'_> {
             longest_gap: self.f(),
             parts: Vec::new(),
         };
-        let reading = energy::Reading::Energy(energy);
+        self.meter("PDU | 5", energy::Reading::Energy(energy))
+    }
+
+    fn timed(&mut self) -> Metered {
+        let core = energy::CoreTime {
+            core: 0,
+            user: self.f(),
+            system: self.f(),
+            irq: self.f(),
+            softirq: self.f(),
+            steal: self.f(),
+        };
+        let time = energy::CpuReading {
+            seconds: self.f(),
+            total: self.f(),
+            whose: energy::Whose::Cores,
+            cores: vec![core],
+            threads: Vec::new(),
+            cgroup: None,
+        };
+        self.meter("cpu", energy::Reading::CpuTime(time))
+    }
+
+    fn meter(&mut self, name: &str, reading: energy::Reading) -> Metered {
         let work = energy::Work { frames: self.u(), bytes: self.u() };
+        let kind = match reading {
+            energy::Reading::Energy(_) => energy::Kind::Energy,
+            energy::Reading::CpuTime(_) => energy::Kind::CpuTime,
+        };
         let figures = Some(energy::Results::of(&reading, Some(&reading), work));
-        Metered { meter: "a|b".into(), kind: energy::Kind::Energy, reading: Ok(reading), figures }
+        Metered { meter: name.into(), kind, reading: Ok(reading), figures }
     }
 
     fn at(&mut self, name: &str, runs: usize) -> DelaysAt {
         let run = |n: &mut Self| DelayRun {
             outcome: n.outcome(),
             delays: n.delays(),
-            usage: Usage { seconds: n.f(), busy: n.some(), dut_busy: n.some(), meters: vec![n.metered()] },
+            usage: Usage {
+                seconds: n.f(),
+                busy: n.some(),
+                dut_busy: n.some(),
+                meters: vec![n.metered(), n.timed()],
+            },
         };
         DelaysAt { name: name.into(), load_fps: self.f(), runs: (0..runs).map(|_| run(self)).collect() }
     }
@@ -210,6 +242,12 @@ impl Numbers<'_> {
     }
 }
 
+/// A router of this name: the kernel if it is called so, else Volley.
+pub fn router(name: &str, workers: usize) -> Spec {
+    let kind = if name.starts_with("linux") { "linux" } else { "volley" };
+    serde_json::from_value(serde_json::json!({ "kind": kind, "name": name, "workers": workers })).unwrap()
+}
+
 /// Results of all procedures of these routers, in two sizes, with so many runs, of these numbers and with this name in all texts.
 pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Results {
     let mut n = Numbers { all: numbers, next: 0 };
@@ -227,18 +265,19 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
         let measurements = n.found(runs).into_iter().map(measurement).collect();
         cells.push(Cell { key, tester_fps: n.f(), link_fps: n.f(), idle: Vec::new(), measurements });
     }
-    let facts = |(at, dut): (usize, &&str)| Facts {
+    let facts = |dut: &&str| Facts {
         name: (*dut).into(),
         version: name.into(),
-        configuration: vec![format!("cpu {{ corelist-workers {} }}", ["0", "0,1", "0,1,2,3"][at % 3])],
+        configuration: vec![name.into()],
         processor_time: name.into(),
     };
+    campaign.duts = routers.iter().zip([1, 2, 4, 8]).map(|(dut, workers)| router(dut, workers)).collect();
     Results {
         profile: Profile::quick(),
         campaign,
         provenance: Provenance { begun: "now".into(), facts: vec![("clock".into(), name.into())] },
         conditions: vec![name.into()],
-        duts: routers.iter().enumerate().map(facts).collect(),
+        duts: routers.iter().map(facts).collect(),
         cells,
         failures: vec![name.into()],
     }

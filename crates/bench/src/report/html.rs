@@ -36,13 +36,24 @@ pub fn html(results: &Results) -> Result<String, CannotDraw> {
 }
 
 fn section((at, section): (usize, &Section)) -> Result<Markup, CannotDraw> {
-    let blocks = section.blocks.iter().map(block).collect::<Result<Vec<_>, _>>()?;
+    // Plots that follow each other stand beside each other.
+    let parts = section.blocks.chunk_by(|a, b| is_plot(a) && is_plot(b));
+    let part = |blocks: &[Block]| {
+        let all = blocks.iter().map(block).collect::<Result<Vec<_>, _>>()?;
+        let class = blocks.iter().all(is_plot).then_some("plots");
+        Ok(html! { div class=[class] { @for one in &all { (one) } } })
+    };
+    let parts = parts.map(part).collect::<Result<Vec<_>, _>>()?;
     Ok(html! {
         section {
             h2 id={ "s" (at) } { (section.head) }
-            @for block in &blocks { (block) }
+            @for part in &parts { (part) }
         }
     })
+}
+
+fn is_plot(block: &Block) -> bool {
+    matches!(block, Block::Plot(_))
 }
 
 fn block(block: &Block) -> Result<Markup, CannotDraw> {

@@ -34,6 +34,7 @@ fn write(out: &mut String, results: &Results) -> std::fmt::Result {
 
 /// Columns are as wide as their widest cell, so that the text can be read as it is.
 fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
+    writeln!(out, "{}:\n", one_line(&table.caption))?;
     let rows: Vec<Vec<String>> =
         table.rows().iter().map(|row| row.iter().map(|c| cell(c)).collect()).collect();
     let heads: Vec<String> = table.columns.iter().map(|c| cell(&c.head)).collect();

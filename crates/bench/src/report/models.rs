@@ -2,8 +2,8 @@
 
 use super::compare::scaled;
 use super::delays::{loads, over_runs};
-use super::document::{Section, keyed, traffic};
-use super::number::{maybe, number};
+use super::document::{Section, cells, keyed, traffic};
+use super::number::{kilo, maybe, number};
 use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Procedure, Results};
@@ -13,26 +13,20 @@ use crate::model::{Point, Quality};
 
 /// Fits of latency over load, and of throughput over workers.
 pub fn sections(results: &Results) -> Vec<Section> {
-    let heads = [
-        "traffic",
-        "bytes#",
-        "router",
-        "model",
-        "residuals, in order of the points",
-        "root mean square#",
-        "R²#",
-    ];
+    let heads =
+        ["traffic", "bytes#", "router", "model", "residual of each point", "root mean square#", "R²#"];
     let mut table = Table::new("Fits of the models of Okelmann 2019", heads);
-    let of = |model: String, unit: &str, quality: &Quality| {
-        let residuals: Vec<String> = quality.residuals.iter().map(|r| number(*r, 2)).collect();
+    let of = |model: String, unit: &str, points: &[String], quality: &Quality| {
+        let each = points.iter().zip(&quality.residuals);
+        let residuals: Vec<String> = each.map(|(x, r)| format!("{x}: {}", number(*r, 2))).collect();
         [
             model,
-            format!("{} {unit}", residuals.join(", ")),
+            format!("{} {unit}", residuals.join("; ")),
             format!("{} {unit}", number(quality.root_mean_square, 2)),
             maybe(quality.r_squared, 3),
         ]
     };
-    for cell in &results.cells {
+    for cell in cells(results) {
         let Some(most) = cell.throughput_fps() else { continue };
         let same = [Procedure::Latency, Procedure::Loads].into_iter().flat_map(|p| loads(results, p));
         let mut points: Vec<Point> = same
@@ -45,15 +39,17 @@ pub fn sections(results: &Results) -> Vec<Section> {
             let [end, span, bend] = [end_us, span_us, bend].map(|v| number(v, 2));
             let model =
                 format!("mean latency = {end} − {span} (1 − t/T)^(T/({bend} t)) µs, load t, throughput T");
-            table.row(keyed(&cell.key, of(model, "µs", &fit.quality)));
+            let at: Vec<String> = points.iter().map(|(fps, _)| format!("{} kfps", kilo(*fps))).collect();
+            table.row(keyed(&cell.key, of(model, "µs", &at, &fit.quality)));
         }
     }
     for group in scaled(results) {
-        let points: Vec<Point> = group.points.iter().map(|(n, fps)| (f64::from(*n), fps / 1e3)).collect();
+        let points: Vec<Point> = group.points.iter().map(|(_, n, fps)| (f64::from(*n), fps / 1e3)).collect();
         if let Ok(fit) = CoreModel::fit(&points, None) {
             let model = format!("throughput = {} kfps for each worker", number(fit.model.per_worker, 1));
-            let key = [traffic(&group.key), group.key.size.to_string(), group.kind.clone()];
-            table.row(key.into_iter().chain(of(model, "kfps", &fit.quality)));
+            let key = [traffic(&group.key), group.key.size.to_string(), group.names()];
+            let at: Vec<String> = group.points.iter().map(|(_, n, _)| format!("{n} workers")).collect();
+            table.row(key.into_iter().chain(of(model, "kfps", &at, &fit.quality)));
         }
     }
     let text = "Fits by least squares, with measured less modelled for each point. Latency needs four loads below the throughput, \

@@ -1,10 +1,10 @@
 //! How long routers take to come back.
 
-use super::document::{Section, found, heads, keyed, title};
+use super::document::{Section, found, heads, keyed, limited, title};
 use super::number::{NONE, kilo, maybe, number};
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Found, Procedure, Results};
+use crate::campaign::{Found, Measurement, Procedure, Results};
 
 /// System recovery, and reset.
 pub fn sections(results: &Results) -> Vec<Section> {
@@ -23,7 +23,7 @@ fn recovery(results: &Results) -> Option<Section> {
                 kilo(one.relief_fps),
                 maybe(one.seconds, 3),
                 one.outcomes.iter().filter(|o| !o.is_valid()).count().to_string(),
-                if one.seconds.is_none() { "frames were lost to the end".into() } else { String::new() },
+                remark(m, one.seconds, "frames were lost to the end"),
             ];
             table.row(keyed(&cell.key, own));
         }
@@ -44,11 +44,17 @@ fn reset(results: &Results) -> Option<Section> {
                 one.seconds.map_or_else(|| NONE.into(), |s| number(s, 3)),
                 one.outcome.lost().to_string(),
                 if one.outcome.is_valid() { "valid".into() } else { "invalid".into() },
-                if one.seconds.is_none() { "nothing was forwarded any more".into() } else { String::new() },
+                remark(m, one.seconds, "nothing was forwarded any more"),
             ];
             table.row(keyed(&cell.key, own));
         }
     }
     let text = "By frames lost (RFC 6201 section 4.1): how many, over the load.";
     some(title(results, Procedure::Reset, "section 26.6, RFC 6201"), text, table)
+}
+
+/// What must be said of a run: why it has no time, and whether the tester was the limit.
+fn remark(measurement: &Measurement, seconds: Option<f64>, none: &str) -> String {
+    let why = if seconds.is_none() { none.to_owned() } else { String::new() };
+    [limited(measurement), why].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }

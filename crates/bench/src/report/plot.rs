@@ -66,6 +66,13 @@ impl Axis {
         Axis { label: label.into(), logarithmic: true }
     }
 
+    /// With equal factors if the greatest of these values is very much more than the least, and all are above 0; else with equal steps.
+    pub fn spanning(label: &str, values: impl IntoIterator<Item = f64>) -> Axis {
+        const MUCH: f64 = 20.0;
+        let ends = values.into_iter().fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
+        Axis { label: label.into(), logarithmic: ends.0 > 0.0 && ends.1 > MUCH * ends.0 }
+    }
+
     /// Whether a value can be drawn. Beyond 1e15 nothing is, for nothing that is measured is so large.
     fn has(&self, value: f64) -> bool {
         value.is_finite() && value.abs() < 1e15 && (!self.logarithmic || value > 1e-9)
@@ -102,11 +109,25 @@ impl Plot {
     pub fn alternative(&self) -> String {
         let names: Vec<&str> = self.series.iter().map(|s| s.name.as_str()).collect();
         let Plot { title, x, y, .. } = self;
-        format!(
-            "{title}: {} over {}, of {}. The numbers are in the table of this section.",
-            y.label,
-            x.label,
-            names.join("; ")
-        )
+        let numbers = match self.series.iter().any(|s| s.kind == Kind::Curve) {
+            true => "Percentiles of it are in the table of this section, where lost frames count, too.",
+            false => "The numbers of its points are in the tables of this report.",
+        };
+        format!("{title}: {} over {}, of {}. {numbers}", y.label, x.label, names.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_is_logarithmic_where_small_values_would_not_be_told_apart() {
+        let logarithmic = |values: &[f64]| Axis::spanning("kfps", values.iter().copied()).logarithmic;
+        assert!(logarithmic(&[100.0, 12_000.0]));
+        assert!(!logarithmic(&[100.0, 2000.0]));
+        // 0 is not on a logarithmic axis, and is a result.
+        assert!(!logarithmic(&[0.0, 100.0, 12_000.0]));
+        assert!(!logarithmic(&[]));
     }
 }

@@ -1,15 +1,17 @@
 //! Under which conditions numbers were measured, and what must be known besides.
 
-use super::document::{Block, KEY, Section, keyed, trials};
+use super::document::{Block, KEY, Section, cells, keyed, router, trials};
 use super::number::kilo;
 use super::table::Table;
 use crate::campaign::Results;
+use crate::dut::Kind;
 
 /// Conditions, routers, provenance, and what tester and link can do.
 pub fn sections(results: &Results) -> Vec<Section> {
     let mut routers = Table::new("Routers", ["router", "version", "workers#", "processor time is that of"]);
     for dut in &results.duts {
-        let workers = super::compare::workers(dut).map_or_else(String::new, |n| n.to_string());
+        let workers = router(results, &dut.name).filter(|spec| spec.kind != Kind::None);
+        let workers = workers.map_or_else(String::new, |spec| spec.workers().to_string());
         routers.row([dut.name.clone(), dut.version.clone(), workers, dut.processor_time.clone()]);
     }
     let mut facts = Table::new("Provenance", ["fact", "value"]);
@@ -19,7 +21,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     results.provenance.facts.iter().for_each(|(name, value)| facts.row([name.clone(), value.clone()]));
     let heads = KEY.into_iter().chain(["tester alone, kfps#", "link, kfps#"]);
     let mut ceilings = Table::new("What tester and link can do, in each direction", heads);
-    for cell in &results.cells {
+    for cell in cells(results) {
         ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), kilo(cell.link_fps)]));
     }
     let section = |head: &str, blocks| Section { head: head.into(), blocks };
@@ -39,7 +41,7 @@ pub fn notes(results: &Results) -> Vec<Section> {
         "Invalid trials",
         KEY.into_iter().chain(["procedure", "trials#", "invalid#", "reason of the first"]),
     );
-    for (cell, m) in results.cells.iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
+    for (cell, m) in cells(results).into_iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
         let procedure = m.found.procedure().name().to_owned();
         let said: Vec<String> = m.counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         if !said.is_empty() {
@@ -59,10 +61,18 @@ pub fn notes(results: &Results) -> Vec<Section> {
         of_invalid.insert(0, Block::Text(why.into()));
     }
     vec![
+        Section { head: "How the routers were set up".into(), blocks: configurations(results) },
         Section { head: "What the routers counted".into(), blocks: table(counters) },
         Section { head: "Invalid trials".into(), blocks: of_invalid },
         Section { head: "What could not be measured".into(), blocks: list(&results.failures) },
     ]
+}
+
+/// Router by router, line by line.
+fn configurations(results: &Results) -> Vec<Block> {
+    let said = results.duts.iter().filter(|dut| !dut.configuration.is_empty());
+    said.flat_map(|dut| [Block::Text(format!("{}:", dut.name)), Block::List(dut.configuration.clone())])
+        .collect()
 }
 
 fn list(items: &[String]) -> Vec<Block> {

@@ -22,9 +22,10 @@ const COLOURS: [RGBColor; 7] = [
 ];
 /// Dash and gap of the lines, in pixels.
 const DASHES: [(i32, i32); 4] = [(1, 0), (8, 4), (2, 3), (14, 5)];
-const WIDTH: u32 = 900;
+/// So that two stand beside each other on a page.
+const WIDTH: u32 = 640;
 /// The plot without its legend.
-const HEIGHT: u32 = 420;
+const HEIGHT: u32 = 360;
 /// What a line of the legend takes.
 const LEGEND: u32 = 20;
 
@@ -57,11 +58,12 @@ pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     }
 }
 
-/// Where an axis begins and ends: at powers of ten if it is logarithmic, so that it has numbers at all; else with some room, from 0 on if it is linear and nothing is below.
+/// Where an axis begins and ends: at powers of ten around if it is logarithmic, so that it has numbers at all; else with some room, from 0 on if
+/// nothing is below.
 fn ends(axis: &Axis, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     match axis.logarithmic {
-        true => (10f64.powf(low.log10().floor()), 10f64.powf((high * 1.05).log10().ceil())),
+        true => (10f64.powf((low / 1.05).log10().floor()), 10f64.powf((high * 1.05).log10().ceil())),
         false => (low.min(0.0) * 1.08, if high > 0.0 { high * 1.08 } else { 1.0 }),
     }
 }
@@ -127,7 +129,7 @@ where
             let height = (LEGEND * at as u32 + LEGEND / 2) as i32;
             if series.kind != Kind::Published {
                 let (dash, gap) = DASHES[at % DASHES.len()];
-                let ends = [(90, height), (130, height)];
+                let ends = [(20, height), (60, height)];
                 let sample = DashedPathElement::new(ends, dash.max(1), gap, line(at));
                 match gap {
                     0 => below.draw(&PathElement::new(ends, line(at))),
@@ -136,14 +138,23 @@ where
                 .map_err(|e| failed(&e))?;
             }
             if series.kind != Kind::Curve {
-                below.draw(&marker((110, height), at, series)).map_err(|e| failed(&e))?;
+                below.draw(&marker((40, height), at, series)).map_err(|e| failed(&e))?;
             }
-            let text = Text::new(series.name.clone(), (140, height - 7), ("sans-serif", 13));
+            let text = Text::new(cut(&series.name), (70, height - 7), ("sans-serif", 13));
             below.draw(&text).map_err(|e| failed(&e))?;
         }
         root.present().map_err(|e| failed(&e))?;
     }
     Ok(out)
+}
+
+/// As much of a name as has room in a legend.
+fn cut(name: &str) -> String {
+    const ROOM: usize = 80;
+    match name.char_indices().nth(ROOM) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 fn colour(at: usize) -> RGBColor {
@@ -205,7 +216,14 @@ mod tests {
     fn an_axis_has_numbers_however_near_its_values_are() {
         let axis = Axis::logarithmic("µs");
         assert_eq!(ends(&axis, [2725.0, 2726.0].into_iter()), (1000.0, 10000.0));
-        assert_eq!(ends(&axis, [1000.0].into_iter()), (1000.0, 10000.0));
+        assert_eq!(ends(&axis, [1000.0].into_iter()), (100.0, 10000.0));
         assert_eq!(ends(&Axis::linear("%"), [0.0, 0.0].into_iter()), (0.0, 1.0));
+    }
+
+    #[test]
+    fn names_that_have_no_room_are_cut() {
+        assert_eq!(cut("linux"), "linux");
+        assert_eq!(cut(&"é".repeat(80)), "é".repeat(80));
+        assert_eq!(cut(&"é".repeat(81)), format!("{}…", "é".repeat(80)));
     }
 }

@@ -5,8 +5,10 @@ use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use proptest::prelude::*;
 
-use super::fixture::results;
+use super::compare::{Scaled, scaled};
+use super::fixture::{results, router};
 use super::{html, markdown};
+use crate::campaign::{Found, Key, Results};
 
 /// Lines of a Markdown table, split at bars that are not escaped.
 fn cells(line: &str) -> usize {
@@ -30,7 +32,6 @@ fn check_numbers(text: &str) {
     assert!(!words.any(|word| matches!(word.to_lowercase().as_str(), "nan" | "inf")), "{text}");
 }
 
-/// The page has no error that a browser would have to mend, runs nothing, fetches nothing, and has a figure for each plot.
 /// An element of a page: its name, its attributes, and the elements in it.
 struct Element {
     name: String,
@@ -65,6 +66,7 @@ impl Element {
     }
 }
 
+/// The page has no error that a browser would have to mend, runs nothing, fetches nothing, and has a figure for each plot.
 fn check_html(page: &str) {
     let read = html5ever::parse_document(RcDom::default(), ParseOpts::default()).one(page);
     assert!(read.errors.borrow().is_empty(), "{:?}", read.errors);
@@ -142,7 +144,7 @@ fn every_procedure_has_its_section() {
 fn routers_that_differ_in_workers_are_scaled() {
     let mut all = results(&[1.0], &["volley-1", "volley-2"], 1, "x");
     for (cell, fps) in all.cells.iter_mut().zip([1e6, 1e5, 1.8e6, 2e5]) {
-        let crate::campaign::Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
+        let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
         (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
     }
     let text = markdown(&all);
@@ -157,9 +159,29 @@ fn routers_that_differ_in_workers_are_scaled() {
 }
 
 #[test]
+fn workers_are_those_of_the_campaign_whatever_names_say() {
+    let mut all = results(&[1.0], &["volley-9", "b"], 1, "x");
+    let fps = |all: &mut Results, n: usize, fps: f64| {
+        let Found::Throughput(searches) = &mut all.cells[n].measurements[0].found else { panic!() };
+        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+    };
+    (0..4).for_each(|n| fps(&mut all, n, 1e6));
+    assert_eq!(scaled(&all).iter().map(Scaled::names).collect::<Vec<_>>(), ["volley-9, b", "volley-9, b"]);
+    // One that forwards nothing is not compared; nor is a second one with as many workers, or one that is set up in another way.
+    fps(&mut all, 0, 0.0);
+    assert_eq!(scaled(&all).len(), 1);
+    fps(&mut all, 0, 1e6);
+    all.campaign.duts[1] = router("b", 1);
+    assert_eq!(scaled(&all).len(), 0);
+    all.campaign.duts[1] =
+        serde_json::from_str(r#"{"kind":"volley","name":"b","workers":2,"driver":"af-xdp"}"#).unwrap();
+    assert_eq!(scaled(&all).len(), 0);
+}
+
+#[test]
 fn lost_frames_are_in_the_99th_percentile() {
     let mut all = results(&[1.0], &["linux"], 1, "x");
-    let crate::campaign::Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
+    let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
     let delays = crate::campaign::Delays {
         figures: crate::stats::latency::LatencyFigures {
             frames: 100,
@@ -193,6 +215,7 @@ fn a_page_shows_all_plots_and_what_was_published_beside() {
         "PDV over load",
         "Distribution",
         "Frames for the router",
+        "Packets for the energy",
     ] {
         assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
     }
@@ -201,6 +224,122 @@ fn a_page_shows_all_plots_and_what_was_published_beside() {
     let rows: Vec<&str> = markdown.lines().filter(|l| l.contains(paper) && l.contains("| Linux")).collect();
     assert!(rows.iter().any(|l| l.contains("442.8")), "{markdown}");
     assert!(!markdown.contains("| VPP") && page.contains("<td>VPP</td>"));
+}
+
+/// The systems and numbers of routes that are in the table of published results.
+fn published(all: &Results) -> Vec<(String, String)> {
+    let text = markdown(all);
+    let rows =
+        text.lines().filter(|l| l.contains("| Kosák") || l.contains("| Okelmann") || l.contains("| Slavík"));
+    let cells = rows.map(|l| l.split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>());
+    let mut found: Vec<_> =
+        cells.map(|c| (c[3].split(' ').next().unwrap().to_owned(), c[9].clone())).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[test]
+fn published_results_stand_beside_the_same_kind_whatever_its_name() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    let mut beside = |spec: &str| {
+        all.campaign.duts = vec![serde_json::from_str(spec).unwrap()];
+        published(&all).into_iter().map(|(system, _)| system).collect::<std::collections::BTreeSet<_>>()
+    };
+    for kind in ["vpp", "volley"] {
+        let found = beside(&format!(r#"{{"kind":"{kind}","name":"linux"}}"#));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["VPP"], "{kind}");
+    }
+    assert_eq!(beside(r#"{"kind":"command","name":"linux","start":"x"}"#).len(), 0);
+    assert_eq!(beside(r#"{"kind":"linux"}"#).into_iter().collect::<Vec<_>>(), ["Linux"]);
+    // No paper has a throughput with translated addresses, and the thesis has delays.
+    let text = markdown(&all);
+    let nat = results_of(&mut all, r#"{"kind":"linux","nat":true}"#);
+    assert!(text.contains("| Kosák") && !nat.contains("| Kosák") && nat.contains("| Slavík"), "{nat}");
+}
+
+fn results_of(all: &mut Results, spec: &str) -> String {
+    all.campaign.duts = vec![serde_json::from_str(spec).unwrap()];
+    markdown(all)
+}
+
+#[test]
+fn published_results_stand_beside_tables_about_as_large() {
+    let mut all = results(&[1e3], &["volley"], 1, "x");
+    let small = published(&all);
+    assert!(small.contains(&("VPP".into(), "1".into())), "{small:?}");
+    assert!(small.iter().all(|(_, routes)| routes == "not said" || routes.parse::<u32>().unwrap() <= 2));
+    all.cells.iter_mut().for_each(|cell| cell.key.routes = 200_000);
+    assert_eq!(published(&all), [("VPP".into(), "255000".into())]);
+    all.cells.iter_mut().for_each(|cell| cell.key.routes = 1_000_000);
+    assert_eq!(published(&all), [("VPP".into(), "1048576".into())]);
+}
+
+#[test]
+fn throughput_is_compared_over_routes_with_the_caches() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    all.cells[1].key = Key { routes: 100_000, ..all.cells[0].key.clone() };
+    for (cell, fps) in all.cells.iter_mut().zip([4e5, 1e5]) {
+        let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
+        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+    }
+    let row = |all: &Results| {
+        let text = markdown(all);
+        let rest = text.split("## Throughput over routes").nth(1).unwrap().to_owned();
+        rest.lines().find(|l| l.contains(" 100000 |")).unwrap().to_owned()
+    };
+    assert!(row(&all).contains("0.250 | – "), "{}", row(&all));
+    let cache = |(name, size): (&str, &str)| (format!("cache {name}"), format!("{size}, for threads 0"));
+    let caches = [("L1 data", "32K"), ("L2 unified", "1024K"), ("L3 unified", "8192K")];
+    all.provenance.facts = caches.map(cache).into();
+    // The thesis has no marks for the table of IPv4.
+    assert!(row(&all).contains("0.250 | – "), "{}", row(&all));
+    all.cells.iter_mut().for_each(|cell| (cell.key.traffic, cell.key.size) = ("rfc5180".into(), 84));
+    assert!(row(&all).contains("0.250 | L3 "), "{}", row(&all));
+    assert!(html(&all).unwrap().contains("<figcaption>Throughput over routes"));
+    // The router was on another machine.
+    all.campaign.testbed.kind = crate::testbed::Kind::Physical;
+    assert!(row(&all).contains("0.250 | – "), "{}", row(&all));
+}
+
+#[test]
+fn routers_stand_beside_each_other() {
+    let text = markdown(&results(&[1e3], &["linux", "volley"], 1, "x"));
+    let table = text.split("\n## Throughput (").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table
+        .lines()
+        .filter(|l| l.starts_with("| rfc2544"))
+        .map(|l| l.split('|').map(str::trim).collect::<Vec<_>>());
+    let keys: Vec<_> = rows.map(|row| (row[2].to_owned(), row[3].to_owned())).collect();
+    let expected = [("64", "linux"), ("64", "volley"), ("1518", "linux"), ("1518", "volley")];
+    assert_eq!(keys, expected.map(|(size, dut)| (size.to_owned(), dut.to_owned())));
+}
+
+#[test]
+fn tables_of_virtual_links_say_so() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    let said = |all: &Results| markdown(all).lines().filter(|l| l.ends_with(", on virtual links:")).count();
+    assert!(said(&all) > 10);
+    all.campaign.testbed.kind = crate::testbed::Kind::Physical;
+    assert_eq!(said(&all), 0);
+}
+
+#[test]
+fn a_meter_without_a_reading_says_why() {
+    let mut all = results(&[7.0], &["linux"], 2, "x");
+    let said = |all: &Results| markdown(all).contains("| the unit does not answer |");
+    assert!(!said(&all));
+    let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
+    for meter in &mut at[0].runs[1].usage.meters {
+        (meter.reading, meter.figures) = (Err(crate::energy::Fault("the unit does not answer".into())), None);
+    }
+    assert!(said(&all));
+    let text = markdown(&all);
+    // Energy and processor time have tables of their own, which do not mix.
+    let energy = text.split("\n## Energy\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let time = text.split("\n## Processor time by meters\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    assert!(energy.contains("| PDU") && !energy.contains("| cpu"), "{energy}");
+    assert!(time.contains("| cpu") && !time.contains("| PDU"), "{time}");
 }
 
 proptest! {

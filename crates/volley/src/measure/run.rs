@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bench::campaign::{self, Campaign};
+use bench::campaign::{self, Campaign, Fault, Machine, Paper};
 use bench::report;
 use bench::store::{Recorder, Store};
 use bench::testbed::{self, lab};
@@ -23,8 +23,17 @@ const INTERRUPTED: i32 = 128 + SIGINT;
 #[derive(Args)]
 pub struct Arguments {
     /// The campaign; "volley bench init" writes one.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "paper")]
+    file: Option<PathBuf>,
+    /// A paper's campaign in place of a file; "volley bench list" shows them. As it is, it takes days, and hardware such as theirs.
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    paper: Option<String>,
+    /// The testbed ([testbed]), the meters ([[meter]]) and, if it has any, the routers (duts) of this file in place of the campaign's.
+    #[arg(long, value_name = "FILE")]
+    machine: Option<PathBuf>,
+    /// In seconds: the quick profile, whatever times and repetitions the campaign has.
+    #[arg(long)]
+    quick: bool,
     /// Where each trial and each result is kept. It may hold any number of campaigns.
     #[arg(long, value_name = "FILE", default_value = STORE)]
     store: PathBuf,
@@ -40,11 +49,11 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { file, store: path, resume, json: json_to, html: html_to } = arguments;
+    let Arguments { file, machine, store: path, resume, json: json_to, html: html_to, .. } = arguments;
     // All that can be wrong with campaign and files is said before anything is touched.
-    let campaign = Campaign::load(file).map_err(|e| Failure(e.to_string()))?;
-    campaign.check_machine().map_err(|e| Failure(format!("{}: {e}", file.display())))?;
-    [Some(file), Some(path), json_to.as_ref(), html_to.as_ref()]
+    let campaign = asked(arguments).map_err(|e| Failure(e.to_string()))?;
+    campaign.check_machine().map_err(|e| Failure(e.to_string()))?;
+    [file.as_ref(), machine.as_ref(), Some(path), json_to.as_ref(), html_to.as_ref()]
         .into_iter()
         .flatten()
         .try_for_each(|p| lab::check_path(p))?;
@@ -83,13 +92,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&report::markdown(&results))?;
     if stopped {
         eprintln!(
-            "volley bench: interrupted. What was measured is kept; to go on: volley bench run {} --store {} --resume",
-            file.display(),
+            "volley bench: interrupted. What was measured is kept; the same command with --resume goes on (--store {})",
             path.display()
         );
         std::process::exit(INTERRUPTED);
     }
     ended.and(kept)
+}
+
+/// What is to be measured, and on what.
+fn asked(arguments: &Arguments) -> Result<Campaign, Fault> {
+    let Arguments { file, paper, machine, quick, .. } = arguments;
+    let campaign = match (file, paper) {
+        (Some(file), _) => Campaign::load(file)?,
+        (None, Some(name)) => Campaign::parse(Paper::named(name)?.text)?,
+        (None, None) => return Err(Fault("a campaign's FILE, or --paper NAME".into())),
+    };
+    let campaign = if *quick { campaign.miniature() } else { campaign };
+    match machine {
+        Some(file) => campaign.on(Machine::load(file)?),
+        None => Ok(campaign),
+    }
 }
 
 /// The first signal ends the campaign after the trial that runs, the second one ends the tester at once.

@@ -50,6 +50,7 @@ impl Bench<'_> {
     pub fn run(&mut self, procedure: Procedure) -> Result<Measurement, Failure> {
         self.valid.inner_mut().procedure = procedure;
         self.valid.inner_mut().repetition = 1;
+        let before = self.valid.inner().counters();
         let (found, unproved) = match procedure {
             Procedure::Throughput => searches::throughput(self)?,
             Procedure::LossRate => searches::loss_rate(self)?,
@@ -68,7 +69,7 @@ impl Bench<'_> {
         };
         let limited_by_tester =
             unproved || self.reached(&found).is_some_and(|fps| fps > OURS * self.tester_fps);
-        let counters = self.valid.inner().dut.map(|dut| dut.counters()).unwrap_or_default();
+        let counters = counted(&before, self.valid.inner().counters());
         Ok(Measurement { found, limited_by_tester, counters })
     }
 
@@ -90,7 +91,7 @@ impl Bench<'_> {
             outcome = trials.measure(request)?;
         }
         if outcome.received == 0 {
-            let counters = trials.dut.map(|dut| dut.counters()).unwrap_or_default();
+            let counters = trials.counters();
             let said: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
             return Err(Failure(format!("the router forwards nothing; it says: {}", said.join("; "))));
         }
@@ -125,6 +126,17 @@ impl Bench<'_> {
     }
 }
 
+/// What counters counted between two looks. One that is not a number, or that began anew meanwhile, is as it was at the second.
+fn counted(before: &[(String, String)], after: Vec<(String, String)>) -> Vec<(String, String)> {
+    let less = |(name, now): (String, String)| {
+        let then = before.iter().find(|(known, _)| *known == name);
+        let more = then.and_then(|(_, then)| now.parse::<u64>().ok()?.checked_sub(then.parse().ok()?));
+        let value = more.map_or(now, |more| more.to_string());
+        (name, value)
+    };
+    after.into_iter().map(less).collect()
+}
+
 /// Tells how far a search is.
 fn tell(what: &str, p: &Progress<'_>, say: &dyn Fn(&str)) {
     let goal = if p.goal.is_empty() { String::new() } else { format!(" {}", p.goal) };
@@ -138,5 +150,21 @@ fn completed<T>(ended: &Ended, result: T) -> Result<T, Failure> {
     match ended {
         Ended::Failed(why) => Err(Failure(why.clone())),
         _ => Ok(result),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn counters_are_of_a_procedure_alone() {
+        let of = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        };
+        let before = of(&[("forwarded", "100"), ("restarted", "50"), ("rate", "1.5 k"), ("gone", "1")]);
+        let after = of(&[("forwarded", "130"), ("restarted", "20"), ("rate", "2 k"), ("new", "7")]);
+        let expected = of(&[("forwarded", "30"), ("restarted", "20"), ("rate", "2 k"), ("new", "7")]);
+        assert_eq!(counted(&before, after), expected);
     }
 }

@@ -1,0 +1,139 @@
+//! The campaigns of the papers: each measures what some of a paper's tables show. They are written for hardware as the authors had it;
+//! [`miniature`](Campaign::miniature) makes of one what a laptop does in minutes.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Campaign, Fault, Times, WaitsSpec, read};
+use crate::dut;
+use crate::energy;
+use crate::testbed;
+
+/// A campaign that is built in.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// Its name.
+    pub name: &'static str,
+    /// Which tables it is of.
+    pub what: &'static str,
+    /// Its text, as a file would have it.
+    pub text: &'static str,
+}
+
+macro_rules! papers {
+    ($($name:literal: $what:literal,)*) => {
+        /// All of them.
+        pub const PAPERS: &[Paper] =
+            &[$(Paper { name: $name, what: $what, text: include_str!(concat!("papers/", $name, ".toml")) }),*];
+    };
+}
+
+papers! {
+    "kosak-lencse-2025-ip4": "tables I, III, V, VI, IX: IPv4 over cores",
+    "kosak-lencse-2025-ip6": "tables II, IV, VII, VIII, X: IPv6 over cores",
+    "okelmann-2019-routes": "tables 6.1 (routing), 6.2, figures 6.3 to 6.5: throughput over routes",
+    "okelmann-2019-latency": "figures 6.6, 6.7: latency over load, one route and 255,000",
+    "slavik-2025-one-way": "tables 2.3 to 2.6: loss, latency, energy at 1 to 40 Gbit/s",
+    "slavik-2025-both-ways": "tables 2.7 to 2.10: the same in both directions",
+    "slavik-2025-nat": "tables 2.11 to 2.14: the same with translated addresses",
+    "slavik-2025-draft": "the draft: energy of 500 Mbit/s in each direction",
+}
+
+impl Paper {
+    /// The one of a name.
+    ///
+    /// # Errors
+    /// With the names that there are.
+    pub fn named(name: &str) -> Result<Paper, Fault> {
+        let names = || PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ");
+        let none = || Fault(format!("there is no campaign {name:?} of a paper: one of {}", names()));
+        PAPERS.iter().find(|paper| paper.name == name).copied().ok_or_else(none)
+    }
+}
+
+/// What is of machines, not of a question: a file with the testbed, the meters, and the routers if they are reached in a way of their own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    #[serde(default)]
+    testbed: testbed::Spec,
+    #[serde(default, rename = "meter")]
+    meters: Vec<energy::Spec>,
+    #[serde(default)]
+    duts: Option<Vec<dut::Spec>>,
+}
+
+impl Machine {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// With the file, and the line that is at fault.
+    pub fn load(path: &Path) -> Result<Machine, Fault> {
+        read(path, |text| toml::from_str(text).map_err(|e| Fault(e.to_string().trim_end().into())))
+    }
+}
+
+impl Campaign {
+    /// The same question on another testbed, with other meters, and with other routers if the file has any.
+    ///
+    /// # Errors
+    /// What does not go together.
+    pub fn on(self, machine: Machine) -> Result<Campaign, Fault> {
+        let Machine { testbed, meters, duts } = machine;
+        let campaign = Campaign { testbed, meters, duts: duts.unwrap_or(self.duts), ..self };
+        campaign.check()?;
+        Ok(campaign)
+    }
+
+    /// The same question in seconds: the quick profile with its own times and repetitions.
+    pub fn miniature(self) -> Campaign {
+        Campaign {
+            profile: Times::Quick,
+            trial_seconds: None,
+            repetitions: None,
+            waits: WaitsSpec::default(),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_paper_is_a_campaign_of_its_name() {
+        for paper in PAPERS {
+            let campaign = Campaign::parse(paper.text).unwrap_or_else(|e| panic!("{}: {e}", paper.name));
+            assert_eq!(campaign.name, paper.name);
+            assert_eq!(campaign.profile, Times::Strict);
+            let quick = campaign.clone().miniature();
+            assert!(quick.profile().duration < campaign.profile().duration, "{}", paper.name);
+            assert_eq!((&quick.duts, &quick.tests), (&campaign.duts, &campaign.tests));
+        }
+        let unknown = Paper::named("kosak").unwrap_err().to_string();
+        assert!(unknown.contains("kosak-lencse-2025-ip4, "), "{unknown}");
+    }
+
+    #[test]
+    fn a_machine_brings_its_ports_and_meters() -> Result<(), Fault> {
+        let dir = std::env::temp_dir().join(format!("volley-machine-{}", std::process::id()));
+        let text = |text: &str| {
+            std::fs::write(&dir, text).unwrap();
+            Machine::load(&dir)
+        };
+        let bed = "[testbed]\nkind = 'physical'\nports = ['eth1', 'eth2']\nrouter-ports = ['a', 'b']\ngbit = 10\n[[meter]]\nkind = 'rapl'\n";
+        let routes = || Campaign::parse(Paper::named("okelmann-2019-routes")?.text);
+        // The paper's routers are on this machine, and cannot be behind its ports.
+        assert!(routes()?.on(text(bed)?).is_err());
+        let there = format!("duts = [{{ kind = 'linux', host = 'root@router' }}]\n{bed}");
+        let campaign = routes()?.on(text(&there)?)?;
+        assert_eq!((campaign.testbed.kind, campaign.meters.len()), (testbed::Kind::Physical, 1));
+        assert_eq!((campaign.duts.len(), campaign.tests.len()), (1, routes()?.tests.len()));
+        let fault = text("[testbed]\nkind = 'veth'\nname = 'x'\n").unwrap_err().to_string();
+        assert!(fault.contains("line 3"), "{fault}");
+        std::fs::remove_file(&dir).unwrap();
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! What the campaign's meters say: energy, and processor time that is not.
+
+use super::delays::loads;
+use super::document::{Section, heads, keyed};
+use super::figures;
+use super::number::{kilo, maybe, median};
+use super::table::Table;
+use super::throughput::some;
+use super::usage::PROCEDURES;
+use crate::campaign::{Cell, DelaysAt, Metered, Procedure, Results};
+use crate::energy::{self, Kind, Reading};
+
+/// What a meter says of the runs at a load.
+pub struct Metering<'a> {
+    /// Of which router, traffic and size.
+    pub cell: &'a Cell,
+    procedure: Procedure,
+    /// The load.
+    pub at: &'a DelaysAt,
+    /// The meter's name.
+    pub name: &'a str,
+    /// One for each run.
+    runs: Vec<&'a Metered>,
+}
+
+impl Metering<'_> {
+    /// The median of a figure over the runs that have it.
+    pub fn of(&self, figure: fn(&energy::Results) -> Option<f64>) -> Option<f64> {
+        median(self.runs.iter().filter_map(|m| figure(m.figures.as_ref()?)))
+    }
+
+    /// The same of what the readings say.
+    fn read(&self, figure: fn(&Reading) -> Option<f64>) -> Option<f64> {
+        median(self.runs.iter().filter_map(|m| figure(m.reading.as_ref().ok()?)))
+    }
+
+    /// A row of a table: the load, the figures, how many runs there were and had no reading, and why the first of those had none.
+    fn row(&self, figures: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+        let load = [self.procedure.name().to_owned(), self.at.name.clone(), kilo(self.at.load_fps)];
+        let faults: Vec<String> =
+            self.runs.iter().filter_map(|m| m.reading.as_ref().err()).map(ToString::to_string).collect();
+        let why = faults.first().cloned().unwrap_or_default();
+        let counts = [self.at.runs.len().to_string(), faults.len().to_string(), why];
+        let own = load.into_iter().chain([self.name.to_owned()]).chain(figures).chain(counts);
+        keyed(&self.cell.key, own.collect::<Vec<_>>())
+    }
+}
+
+/// What meters of a kind say, load by load.
+pub fn metered(results: &Results, kind: Kind) -> impl Iterator<Item = Metering<'_>> {
+    let all = PROCEDURES.into_iter().flat_map(|p| loads(results, p).map(move |(cell, at)| (p, cell, at)));
+    all.flat_map(move |(procedure, cell, at)| {
+        let meters = at.runs.first().map_or(&[][..], |run| &run.usage.meters).iter().enumerate();
+        meters.filter(move |(_, m)| m.kind == kind).map(move |(n, first)| {
+            let runs = at.runs.iter().filter_map(|run| run.usage.meters.get(n)).collect();
+            Metering { cell, procedure, at, name: &first.meter, runs }
+        })
+    })
+}
+
+/// Columns in front of a meter's figures, and behind them.
+const BEFORE: [&str; 4] = ["procedure", "load", "kfps#", "meter"];
+const BEHIND: [&str; 3] = ["runs#", "without a reading#", "why"];
+
+fn table(caption: &str, own: &[&'static str]) -> Table {
+    Table::new(caption, heads(&[&BEFORE, own, &BEHIND].concat()))
+}
+
+/// Packets for each watt-hour.
+pub fn packets_per_watt_hour(of: &energy::Results) -> Option<f64> {
+    match of {
+        energy::Results::Energy { packets_per_watt_hour, .. } => *packets_per_watt_hour,
+        energy::Results::CpuTime { .. } => None,
+    }
+}
+
+/// What meters of energy say: the figures of Slavík 2025, section 2.2.
+pub fn energy(results: &Results) -> Option<Section> {
+    use energy::Results::Energy;
+    let own = ["mWh a trial#", "W#", "W without traffic#", "million packets per Wh#", "MB per Wh#"];
+    let mut table = table("Energy", &own);
+    for one in metered(results, Kind::Energy) {
+        let watt_hours = |of: &_| if let Energy { watt_hours, .. } = of { Some(*watt_hours) } else { None };
+        let watts = |of: &_| if let Energy { average_watts, .. } = of { *average_watts } else { None };
+        let idle = |of: &_| if let Energy { idle_watts, .. } = of { *idle_watts } else { None };
+        let bytes =
+            |of: &_| if let Energy { bytes_per_watt_hour, .. } = of { *bytes_per_watt_hour } else { None };
+        table.row(one.row([
+            maybe(one.of(watt_hours).map(|wh| wh * 1e3), 3),
+            maybe(one.of(watts), 1),
+            maybe(one.of(idle), 1),
+            maybe(one.of(packets_per_watt_hour).map(|n| n / 1e6), 3),
+            maybe(one.of(bytes).map(|n| n / 1e6), 1),
+        ]));
+    }
+    let text = "Of the whole of what the meter is at, share without traffic included; packets and bytes (check sequence included) are \
+                those that were delivered. Medians of the runs, waits of the trials included.";
+    some("Energy".into(), text, table).map(|s| s.with(figures::energy(results)))
+}
+
+/// What meters of processor time say.
+pub fn times(results: &Results) -> Option<Section> {
+    use energy::Results::CpuTime;
+    let own = [
+        "s a trial#",
+        "s for a million packets#",
+        "processors without traffic#",
+        "user, s#",
+        "system, s#",
+        "interrupt, s#",
+        "softirq, s#",
+        "stolen, s#",
+    ];
+    let mut table = table("Processor time by meters", &own);
+    for one in metered(results, Kind::CpuTime) {
+        let seconds = |of: &_| if let CpuTime { cpu_seconds, .. } = of { Some(*cpu_seconds) } else { None };
+        let idle = |of: &_| if let CpuTime { idle_cpus, .. } = of { *idle_cpus } else { None };
+        let each = |of: &_| match of {
+            CpuTime { cpu_seconds_per_million_packets, .. } => *cpu_seconds_per_million_packets,
+            energy::Results::Energy { .. } => None,
+        };
+        table.row(one.row([
+            maybe(one.of(seconds), 3),
+            maybe(one.of(each), 3),
+            maybe(one.of(idle), 2),
+            maybe(one.read(|r| cores(r, |core| core.user)), 2),
+            maybe(one.read(|r| cores(r, |core| core.system)), 2),
+            maybe(one.read(|r| cores(r, |core| core.irq)), 2),
+            maybe(one.read(|r| cores(r, |core| core.softirq)), 2),
+            maybe(one.read(|r| cores(r, |core| core.steal)), 2),
+        ]));
+    }
+    let text = "Processor time, not energy. The first three are of the router's programs or its control group, or of all cores where it \
+                has neither, the tester's then included; the others of all cores that are metered, whoever ran there. In steps of 10 ms. \
+                Medians of the runs, waits of the trials included.";
+    some("Processor time by meters".into(), text, table)
+}
+
+/// Time of one kind, of all cores of a reading.
+fn cores(of: &Reading, time: fn(&energy::CoreTime) -> f64) -> Option<f64> {
+    match of {
+        Reading::CpuTime(cpu) => Some(cpu.cores.iter().map(time).sum()),
+        Reading::Energy(_) => None,
+    }
+}
