@@ -41,7 +41,8 @@ impl<'a> Campaign<'a> {
         Campaign { lab, file: file("campaign.toml"), json: file("results.json"), store: file("store.db") }
     }
 
-    fn words(&self) -> Vec<String> {
+    /// What `volley` is told to run it.
+    pub fn words(&self) -> Vec<String> {
         let [file, json, store] = [&self.file, &self.json, &self.store].map(|f| f.display().to_string());
         ["bench", "run", &file, "--json", &json, "--store", &store].map(str::to_owned).to_vec()
     }

@@ -1,8 +1,11 @@
 //! The tester with routers of each kind, on each testbed: seconds, and whether the numbers can be, not how large they are.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
 use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program};
 use serde_json::Value;
-use testkit::netns::Lab;
+use testkit::netns::{Lab, skipped};
 use testkit::process::until;
 use testkit::router::binary;
 
@@ -41,17 +44,53 @@ fn facts<'a>(results: &'a Value, dut: &str) -> &'a Value {
 #[test]
 fn modes_of_the_kernel_and_a_cable() {
     let Some(lab) = Lab::new() else { return };
-    let duts = "'none', {kind = 'linux', name = 'tuned', mode = 'tuned'}, {kind = 'linux', name = 'nat', nat = true},";
-    let threaded = "{kind = 'linux', name = 'threaded', mode = 'threaded'}, {kind = 'linux', name = 'after'}";
-    let results = run(&lab, HEAD, &format!("{duts}\n{threaded}"), "rps = true");
-    forwarded(&results, &["none", "tuned", "nat", "threaded", "after"]);
+    let duts = "'none', {kind = 'linux', name = 'tuned', mode = 'tuned'}, {kind = 'linux', name = 'nat', nat = true}";
+    let results = run(&lab, HEAD, duts, "");
+    forwarded(&results, &["none", "tuned", "nat"]);
     let lines = |dut| facts(&results, dut)["configuration"].to_string();
     assert!(lines("tuned").contains("net.ipv4.ip_early_demux=0"), "{}", lines("tuned"));
     assert!(lines("nat").contains("masquerade"), "{}", lines("nat"));
+    let time = facts(&results, "tuned")["processor_time"].as_str().expect("words");
+    assert!(time.contains("/proc/stat"), "{time}");
+}
+
+#[test]
+fn threads_of_the_kernel_for_a_while() {
+    let Some(lab) = Lab::new() else { return };
+    if !rustix::process::geteuid().is_root() {
+        skipped("putting threads of the kernel on a core needs root");
+        return;
+    }
+    let duts = "{kind = 'linux', name = 'threaded', mode = 'threaded'}, {kind = 'linux', name = 'after'}";
+    let results = run(&lab, HEAD, duts, "rps = true");
+    forwarded(&results, &["threaded", "after"]);
+    let lines = |dut| facts(&results, dut)["configuration"].to_string();
     assert!(lines("threaded").contains("/threaded"), "{}", lines("threaded"));
     assert!(!lines("after").contains("threaded"), "{}", lines("after"));
-    let time = facts(&results, "after")["processor_time"].as_str().expect("words");
-    assert!(time.contains("/proc/stat"), "{time}");
+}
+
+/// Whoever may have user namespaces may measure.
+#[test]
+fn an_ordinary_user_measures() {
+    let Some(lab) = Lab::new() else { return };
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let allowed = [&nobody[..], &["unshare", "--user", "--map-root-user", "--net", "true"]].concat();
+    if !Command::new(allowed[0]).args(&allowed[1..]).output().is_ok_and(|o| o.status.success()) {
+        skipped("needs root to become an ordinary user, and user namespaces for that one");
+        return;
+    }
+    std::fs::set_permissions(lab.dir(), std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+    // Where it was built, others may not look.
+    let volley = lab.dir().join("volley");
+    std::fs::copy(binary(), &volley).expect("a copy");
+    let campaign = Campaign::write(&lab, HEAD, "'linux', 'volley'", "");
+    let mut command = Command::new(nobody[0]);
+    command.args(&nobody[1..]).arg(&volley).args(campaign.words()).current_dir(lab.dir());
+    let out = command.output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let results = campaign.results();
+    forwarded(&results, &["linux", "volley"]);
+    assert!(results["conditions"].to_string().contains("only root may have"), "{}", results["conditions"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::Spec;
 use super::shell::Shell;
@@ -10,6 +11,9 @@ use crate::trial::Failure;
 
 /// Where the kernel has its processors.
 pub const CPUS: &str = "/sys/devices/system/cpu";
+
+/// How long the kernel may take until it has a clock that was set.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// What bounds a core's clock, in kHz.
 const LOW: &str = "scaling_min_freq";
@@ -34,7 +38,9 @@ pub fn check(duts: &[Spec], bed: &testbed::Spec, cpus: &Path) -> Result<(), Stri
 
 /// Cores that have a clock for as long as this lives. What they had before comes back when the tester ends, also if it is killed.
 pub struct Clock {
-    _shell: Shell,
+    shell: Option<Shell>,
+    /// What the cores had before.
+    before: Vec<(Core, Bounds)>,
     /// What was set, for reports.
     pub lines: Vec<String>,
 }
@@ -45,23 +51,65 @@ impl Clock {
     /// # Errors
     /// When the kernel refuses, or has another clock then.
     pub fn set(mhz: u32, cores: &[usize], cpus: &Path) -> Result<Clock, Failure> {
-        let (mut shell, mut lines) = (Shell::here()?, Vec::new());
+        let mut clock = Clock { shell: None, before: Vec::new(), lines: Vec::new() };
+        // Behind it, so that what was set is undone first where something fails.
+        let mut shell = Shell::here()?;
+        let wanted = (khz(mhz), khz(mhz));
         for &n in cores {
             let core = Core::new(cpus, n);
-            let khz = khz(mhz);
-            let (low, high) = (core.number(LOW)?, core.number(HIGH)?);
-            shell.set(&core.bound(khz, khz)?, &core.bound(low, high)?)?;
-            let now = (core.number(LOW)?, core.number(HIGH)?);
-            if now != (khz, khz) {
+            let before = core.bounds()?;
+            shell.set(&core.set(wanted)?, &core.set(before)?)?;
+            let now = settled(|| core.bounds(), wanted)?;
+            if !near(now, wanted) {
                 return Err(Failure(format!(
                     "core {n} has a clock of {} to {} MHz where {mhz} was set: the machine does not let it",
                     now.0 / 1000,
                     now.1 / 1000
                 )));
             }
-            lines.push(format!("clock-mhz: core {n}: {LOW} {khz}, {HIGH} {khz}; before: {low}, {high}"));
+            let line = format!(
+                "clock-mhz: core {n}: {LOW} {}, {HIGH} {}; before: {}, {}",
+                now.0, now.1, before.0, before.1
+            );
+            clock.lines.push(line);
+            clock.before.push((core, before));
         }
-        Ok(Clock { _shell: shell, lines })
+        clock.shell = Some(shell);
+        Ok(clock)
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        drop(self.shell.take());
+        // The next router's clock is set from what is read then.
+        for (core, before) in &self.before {
+            let _ = settled(|| core.bounds(), *before);
+        }
+    }
+}
+
+/// The lower and the upper bound of a clock, in kHz.
+type Bounds = (u64, u64);
+
+/// Whether bounds are those, give or take what a processor's steps are off.
+fn near(now: Bounds, wanted: Bounds) -> bool {
+    let near = |now: u64, wanted: u64| now.abs_diff(wanted) * 100 <= wanted;
+    near(now.0, wanted.0) && near(now.1, wanted.1)
+}
+
+/// What the bounds are as soon as they are as wanted, or after [`SETTLE`]: the kernel takes new ones up behind who sets them.
+///
+/// # Errors
+/// When they cannot be read.
+fn settled(read: impl Fn() -> Result<Bounds, Failure>, wanted: Bounds) -> Result<Bounds, Failure> {
+    let begin = Instant::now();
+    loop {
+        let now = read()?;
+        if near(now, wanted) || begin.elapsed() > SETTLE {
+            return Ok(now);
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -89,8 +137,12 @@ impl Core {
             .map_err(|_| Failure(format!("{}/{name}: {text:?} is no number", self.1.display())))
     }
 
+    fn bounds(&self) -> Result<Bounds, Failure> {
+        Ok((self.number(LOW)?, self.number(HIGH)?))
+    }
+
     /// A line of shell that sets both bounds. The lower one is at no time above the upper one, which the kernel would refuse.
-    fn bound(&self, low: u64, high: u64) -> Result<String, Failure> {
+    fn set(&self, (low, high): Bounds) -> Result<String, Failure> {
         let (least, place) = (self.number(LEAST)?, self.1.display());
         let set = |khz: u64, name: &str| format!("echo {khz} > '{place}/{name}'");
         Ok([set(least, LOW), set(high, HIGH), set(low, LOW)].join(" && "))

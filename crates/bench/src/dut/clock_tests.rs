@@ -15,9 +15,8 @@ fn machine(cores: usize, more: &[(&str, &str)]) -> std::io::Result<tempfile::Tem
     Ok(cpus)
 }
 
-fn bounds(cpus: &Path, n: usize) -> Result<(u64, u64), Failure> {
-    let core = Core::new(cpus, n);
-    Ok((core.number(LOW)?, core.number(HIGH)?))
+fn bounds(cpus: &Path, n: usize) -> Result<Bounds, Failure> {
+    Core::new(cpus, n).bounds()
 }
 
 #[test]
@@ -49,7 +48,7 @@ fn bounds_never_cross() -> Result<(), Box<dyn std::error::Error>> {
         [((10, 20), (30, 30)), ((10, 20), (5, 5)), ((30, 30), (10, 20)), ((5, 5), (10, 20))]
     {
         let (mut low, mut high) = before;
-        for word in core.bound(after.0, after.1)?.replace("800000", "1").split(" && ") {
+        for word in core.set(after)?.replace("800000", "1").split(" && ") {
             let khz: u64 = word.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or("a number")?;
             if word.contains(LOW) {
                 low = khz
@@ -60,6 +59,19 @@ fn bounds_never_cross() -> Result<(), Box<dyn std::error::Error>> {
         }
         assert_eq!((low, high), after);
     }
+    Ok(())
+}
+
+#[test]
+fn what_the_kernel_takes_up_late_is_waited_for() -> Result<(), Failure> {
+    let asked = std::cell::Cell::new(0);
+    let late = || {
+        asked.set(asked.get() + 1);
+        Ok(if asked.get() < 4 { (800_000, 3_200_000) } else { (1_199_000, 1_201_000) })
+    };
+    assert_eq!((settled(late, (1_200_000, 1_200_000))?, asked.get()), ((1_199_000, 1_201_000), 4));
+    // One that never comes is not.
+    assert_eq!(settled(|| Ok((800_000, 800_000)), (1_200_000, 1_200_000))?, (800_000, 800_000));
     Ok(())
 }
 

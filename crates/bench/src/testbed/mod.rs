@@ -1,5 +1,7 @@
 //! Where routers are tested: two links, of which the tester has one end and the router the other.
 
+mod conditions;
+mod cores;
 pub mod lab;
 mod lasting;
 mod link;
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use buf::Pool;
 use tempfile::TempDir;
 
+pub use cores::cores_of;
 pub use link::Link;
 #[cfg(test)]
 pub(crate) use link::links;
@@ -26,14 +29,12 @@ pub use spec::{Driver, Kind, Spec};
 use crate::engine::run::{Limits, Port};
 use crate::traffic::Ends;
 use crate::trial::{self, Failure};
+use cores::rps;
 use memif::Memif;
 use near::{Interfaces, Memory, Near, RING};
 use record::Records;
 use veth::Cable;
 
-/// What a self-test over [`Memory`] means.
-const IN_MEMORY: &str =
-    "What the tester itself can do was found over a cable in memory: what its ports cost is not in it.";
 /// How long a router may take to connect.
 const CONNECT: Duration = Duration::from_secs(20);
 
@@ -51,6 +52,8 @@ pub struct Bed {
     near: Box<dyn Near>,
     /// Where what goes through the ports is recorded.
     records: Option<Records>,
+    /// Whether the kernel is to take frames to the router on the router's cores; `None` where nobody may have it do so.
+    rps: Option<bool>,
     /// Whether the ports are of real hardware.
     hardware: bool,
     pool: Pool,
@@ -88,9 +91,25 @@ impl Bed {
             Kind::Memif => Box::new(Memif::listen(&mut links, directory.path(), pool)?),
             Kind::Physical => Box::new(Interfaces::new(spec.driver.unwrap_or_default())),
         };
+        let rps = match spec.kind {
+            Kind::Veth | Kind::Tap => rps(spec, veth::steer(&links, &[]))?,
+            Kind::Memif | Kind::Physical => None,
+        };
         let records = spec.record.as_deref().map(Records::begin).transpose()?;
         let (spec, pool) = (spec.clone(), pool.clone());
-        Ok(Bed { links, cores, tester_core, bridged: false, spec, near, records, hardware, pool, directory })
+        Ok(Bed {
+            links,
+            cores,
+            tester_core,
+            bridged: false,
+            spec,
+            near,
+            records,
+            rps,
+            hardware,
+            pool,
+            directory,
+        })
     }
 
     /// The same without a router: the tester's ends are connected to each other. Physical ports are, if somebody has plugged the cable.
@@ -136,6 +155,7 @@ impl Bed {
             spec: self.spec.clone(),
             near,
             records: None,
+            rps: self.rps,
             hardware: self.hardware,
             pool: self.pool.clone(),
             directory,
@@ -166,11 +186,9 @@ impl Bed {
     /// # Errors
     /// When the machine does not let it.
     pub fn steer(&self, cores: &[usize]) -> Result<(), Failure> {
-        match self.spec.kind {
-            Kind::Veth | Kind::Tap => {
-                veth::steer(&self.links, if self.spec.rps == Some(false) { &[] } else { cores })
-            }
-            Kind::Memif | Kind::Physical => Ok(()),
+        match self.rps {
+            Some(on) => veth::steer(&self.links, if on { cores } else { &[] }),
+            None => Ok(()),
         }
     }
 
@@ -235,103 +253,6 @@ impl Bed {
         };
         trial::link::Link::gigabit(gbit)
     }
-
-    /// What a number from this testbed shows, and what not, and how it is set up: beside every table.
-    pub fn conditions(&self) -> Vec<String> {
-        let list = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let of = format!(
-            "The tester polls on core {}; routers on this machine may use {}.",
-            self.tester_core,
-            list(&self.cores)
-        );
-        let mut all = Vec::new();
-        match self.spec.kind {
-            Kind::Veth => {
-                all.push(
-                    "The links are virtual (veth): the tester's processor does a part of the router's work, no wire or network card \
-                     bounds the rate, and rates and delays compare routers on this machine only."
-                        .to_owned(),
-                );
-                if self.spec.driver == Some(Driver::AfXdp) {
-                    all.push("The tester has its ends by AF_XDP.".into());
-                }
-                all.push(of);
-                all.extend(self.kernels());
-            }
-            Kind::Tap => {
-                all.push(
-                    "The links are virtual (tap): each frame is a system call of the tester's, in which the kernel may do the router's \
-                     work, no wire or network card bounds the rate, and rates and delays compare routers on this machine only."
-                        .to_owned(),
-                );
-                all.push(of);
-                all.extend(self.kernels());
-                all.push(IN_MEMORY.into());
-            }
-            Kind::Memif => {
-                all.push(
-                    "The links are virtual (memif, shared memory): frames are copied by processors and no wire or network card bounds \
-                     the rate; rates and delays compare programs on this machine only."
-                        .to_owned(),
-                );
-                all.push(of);
-            }
-            Kind::Physical => {
-                let names = self.links.each_ref().map(|l| l.tester.as_str()).join(" and ");
-                all.push(format!(
-                    "The links are the ports {names} of {} Gbit/s.",
-                    self.link().bits_per_second / 1e9
-                ));
-                if !self.hardware {
-                    all.push("These ports are virtual: no wire bounds the rate, and trials are held to the limits for such links.".into());
-                }
-                all.push(format!("The tester polls on core {}.", self.tester_core));
-                all.push(IN_MEMORY.into());
-            }
-        }
-        if self.records.is_some() {
-            all.push("The tester's ports record the first frames that they send and receive, which takes its time.".into());
-        }
-        all
-    }
-
-    /// How the kernel takes what comes in by the router's ends.
-    fn kernels(&self) -> impl Iterator<Item = String> {
-        let cores = match self.spec.rps {
-            Some(false) => {
-                "Frames to the router are taken on the tester's core (no RPS), unless the router says otherwise."
-            }
-            _ => {
-                "The kernel takes frames to the router on the router's cores (RPS), unless the router says otherwise."
-            }
-        };
-        [cores.to_owned()].into_iter().chain(self.links.iter().filter_map(|l| offloads(&l.router)))
-    }
-}
-
-/// The tester's core and those of routers, on this machine.
-///
-/// # Errors
-/// When there are not enough, or not those that the campaign names.
-pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
-    cores(spec, &infra::cpu::online_cores())
-}
-
-/// The same, of what is online.
-fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
-    let asked = spec.cores.iter().flatten().chain(&spec.tester_core);
-    if let Some(missing) = asked.into_iter().find(|core| !online.contains(core)) {
-        return Err(Failure(format!("testbed: there is no core {missing}: {online:?} are online")));
-    }
-    let free = |core: &&usize| !spec.cores.iter().flatten().any(|c| c == *core);
-    let last = online.iter().rfind(free).or(online.last()).copied();
-    let tester = spec.tester_core.or(last).ok_or_else(|| Failure("no core to run on".into()))?;
-    let rest: Vec<usize> = online.iter().copied().filter(|c| *c != tester).collect();
-    let cores = spec.cores.clone().unwrap_or(rest);
-    if (cores.is_empty() || cores.contains(&tester)) && spec.kind != Kind::Physical {
-        return Err(Failure("two cores are needed: one for the tester, one for the router".into()));
-    }
-    Ok((tester, cores))
 }
 
 /// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.
@@ -349,43 +270,4 @@ fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
         }
     }
     Ok(hardware)
-}
-
-/// Which offloads a router's interface has, in a line; nothing where that cannot be asked.
-fn offloads(name: &str) -> Option<String> {
-    let text = lab::sh(&format!("ip netns exec {} ethtool --show-features {name}", veth::NAMESPACE)).ok()?;
-    let state = |feature: &str| {
-        let value = text.lines().find_map(|l| l.trim().strip_prefix(feature)?.strip_prefix(": "))?;
-        Some(format!("{feature} {}", value.split_whitespace().next()?))
-    };
-    let known = ["tx-checksumming", "tcp-segmentation-offload", "generic-receive-offload"];
-    let all: Vec<_> = known.into_iter().filter_map(state).collect();
-    (!all.is_empty())
-        .then(|| format!("Offloads of {name}, before a router changes them: {}.", all.join(", ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tester_has_the_last_core_that_is_free() -> Result<(), Failure> {
-        let spec = |cores: Option<&[usize]>, tester_core| Spec {
-            cores: cores.map(<[usize]>::to_vec),
-            tester_core,
-            ..Spec::default()
-        };
-        assert_eq!(cores(&spec(None, None), &[0, 1, 2])?, (2, vec![0, 1]));
-        assert_eq!(cores(&spec(Some(&[2]), None), &[0, 1, 2])?, (1, vec![2]));
-        assert_eq!(cores(&spec(None, Some(0)), &[0, 1])?, (0, vec![1]));
-        let said =
-            |spec: Spec, online: &[usize]| cores(&spec, online).map_or_else(|e| e.0, |_| String::new());
-        assert!(said(spec(None, None), &[0]).contains("two cores are needed"));
-        assert!(said(spec(Some(&[7]), None), &[0, 1]).contains("there is no core 7"));
-        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("two cores are needed"));
-        // A router elsewhere needs none here.
-        let physical = Spec { kind: Kind::Physical, ..Spec::default() };
-        assert_eq!(cores(&physical, &[0])?, (0, vec![]));
-        Ok(())
-    }
 }

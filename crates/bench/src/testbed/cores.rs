@@ -1,0 +1,77 @@
+//! Which cores do what.
+
+use super::{Kind, Spec};
+use crate::trial::Failure;
+
+/// Whether the kernel takes frames to the router on its cores, as the campaign has it; `None` where it may not be told, which is a fault
+/// only if the campaign insists.
+pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>, Failure> {
+    match (spec.rps, told) {
+        (asked, Ok(())) => Ok(Some(asked != Some(false))),
+        (Some(true), Err(e)) => Err(Failure(format!("testbed: rps: only root may have it: {e}"))),
+        (_, Err(_)) => Ok(None),
+    }
+}
+
+/// The tester's core and those of routers, on this machine.
+///
+/// # Errors
+/// When there are not enough, or not those that the campaign names.
+pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
+    cores(spec, &infra::cpu::online_cores())
+}
+
+/// The same, of what is online.
+fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
+    let asked = spec.cores.iter().flatten().chain(&spec.tester_core);
+    if let Some(missing) = asked.into_iter().find(|core| !online.contains(core)) {
+        return Err(Failure(format!("testbed: there is no core {missing}: {online:?} are online")));
+    }
+    let free = |core: &&usize| !spec.cores.iter().flatten().any(|c| c == *core);
+    let last = online.iter().rfind(free).or(online.last()).copied();
+    let tester = spec.tester_core.or(last).ok_or_else(|| Failure("no core to run on".into()))?;
+    let rest: Vec<usize> = online.iter().copied().filter(|c| *c != tester).collect();
+    let cores = spec.cores.clone().unwrap_or(rest);
+    if (cores.is_empty() || cores.contains(&tester)) && spec.kind != Kind::Physical {
+        return Err(Failure("two cores are needed: one for the tester, one for the router".into()));
+    }
+    Ok((tester, cores))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_steered_if_that_is_wanted_and_allowed() {
+        let refused = || Err(Failure("no".into()));
+        let of = |rps, told| super::rps(&Spec { rps, ..Spec::default() }, told);
+        assert_eq!(
+            [None, Some(true), Some(false)].map(|asked| of(asked, Ok(()))),
+            [true, true, false].map(|on| Ok(Some(on)))
+        );
+        assert_eq!([None, Some(false)].map(|asked| of(asked, refused())), [Ok(None), Ok(None)]);
+        assert!(of(Some(true), refused()).is_err_and(|e| e.0.contains("rps: only root")));
+    }
+
+    #[test]
+    fn the_tester_has_the_last_core_that_is_free() -> Result<(), Failure> {
+        let spec = |cores: Option<&[usize]>, tester_core| Spec {
+            cores: cores.map(<[usize]>::to_vec),
+            tester_core,
+            ..Spec::default()
+        };
+        assert_eq!(cores(&spec(None, None), &[0, 1, 2])?, (2, vec![0, 1]));
+        assert_eq!(cores(&spec(Some(&[2]), None), &[0, 1, 2])?, (1, vec![2]));
+        assert_eq!(cores(&spec(None, Some(0)), &[0, 1])?, (0, vec![1]));
+        let said =
+            |spec: Spec, online: &[usize]| cores(&spec, online).map_or_else(|e| e.0, |_| String::new());
+        assert!(said(spec(None, None), &[0]).contains("two cores are needed"));
+        assert!(said(spec(Some(&[7]), None), &[0, 1]).contains("there is no core 7"));
+        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("two cores are needed"));
+        // A router elsewhere needs none here.
+        let physical = Spec { kind: Kind::Physical, ..Spec::default() };
+        assert_eq!(cores(&physical, &[0])?, (0, vec![]));
+        Ok(())
+    }
+}
