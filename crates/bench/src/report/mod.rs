@@ -14,6 +14,7 @@ mod number;
 mod outage;
 mod plot;
 mod published;
+mod sessions;
 mod setup;
 mod svg;
 mod table;

@@ -29,6 +29,7 @@ fn is_beside(case: &Case, key: &Key) -> bool {
     };
     known
         && key.routes == 0
+        && key.sessions == 0
         && case.system.starts_with(system)
         && case.path == path
         && case.frame_bytes as usize == key.size

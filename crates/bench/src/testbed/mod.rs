@@ -40,6 +40,8 @@ pub struct Bed {
     pub tester_core: usize,
     /// Whether what is tested hands frames on without routing them, so that they are addressed to the tester's other port.
     pub bridged: bool,
+    /// Whether a campaign asks for connections through routers.
+    pub sessions: bool,
     spec: Spec,
     near: Box<dyn Near>,
     /// Whether the ports are of real hardware.
@@ -79,7 +81,18 @@ impl Bed {
             Kind::Physical => Box::new(Interfaces::new(spec.driver.unwrap_or_default())),
         };
         let (spec, pool) = (spec.clone(), pool.clone());
-        Ok(Bed { links, cores, tester_core, bridged: false, spec, near, hardware, pool, directory })
+        Ok(Bed {
+            links,
+            cores,
+            tester_core,
+            bridged: false,
+            sessions: false,
+            spec,
+            near,
+            hardware,
+            pool,
+            directory,
+        })
     }
 
     /// The same without a router: the tester's ends are connected to each other. Physical ports are, if somebody has plugged the cable.
@@ -122,6 +135,7 @@ impl Bed {
             cores: self.cores.clone(),
             tester_core: self.tester_core,
             bridged: false,
+            sessions: self.sessions,
             spec: self.spec.clone(),
             near,
             hardware: self.hardware,
