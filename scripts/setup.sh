@@ -19,6 +19,7 @@ want traceroute traceroute
 want iperf3 iperf3
 want ethtool ethtool
 want nft nftables
+want conntrack conntrack
 want python3 python3
 want snmpd snmpd
 want dpdk-testpmd "dpdk-dev librte-net-memif23"

@@ -70,7 +70,7 @@ fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
             let taken = tx.send(&mut frame, &mut cache);
             let between = tsc();
             let came = rx.poll(&mut frame, &mut cache);
-            receiver.take(0, &mut frame, tsc(), |_| {});
+            receiver.take(0, &mut frame, tsc(), |_, _| {}, |_| {});
             frame.free(&mut cache);
             received += tsc() - between;
             sent += between - start;

@@ -16,6 +16,7 @@ pub mod model;
 pub mod published;
 pub mod report;
 pub mod search;
+pub mod sessions;
 pub mod sim;
 pub mod stats;
 pub mod store;

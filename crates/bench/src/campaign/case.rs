@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use buf::Pool;
 
+use super::connected::Sessions;
 use super::keeper::Keeper;
 use super::procedures::Bench;
 use super::recorded::Recorded;
@@ -15,6 +16,7 @@ use crate::energy::{self, Meters};
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
+use crate::sessions::Table;
 use crate::testbed::Bed;
 use crate::trial::link::Link;
 use crate::trial::{Failure, Measure as _, Request};
@@ -46,8 +48,8 @@ pub(super) struct Case {
 
 impl Case {
     pub fn new(test: &Test, size: usize, bed: &Bed) -> Case {
-        let Test { traffic, bidirectional, routes, .. } = test.clone();
-        let key = Key { dut: String::new(), traffic, size, bidirectional, routes };
+        let Test { traffic, bidirectional, routes, sessions, .. } = test.clone();
+        let key = Key { dut: String::new(), traffic, size, bidirectional, routes, sessions };
         Case { key, tester_fps: 0.0, link: bed.link() }
     }
 
@@ -123,6 +125,7 @@ impl Setup<'_> {
             tester_fps: *tester_fps,
             link_fps: case.link_fps(),
             throughput_fps: None,
+            session_fps: None,
             say: self.say,
             valid: Valid::new(trials, self.profile.invalid_repeats),
         };
@@ -143,6 +146,7 @@ impl Setup<'_> {
                 Err(e) => results.fail(format!("{place}: {e}"), self.keeper)?,
             }
             bench.throughput_fps = cell.throughput_fps();
+            bench.session_fps = cell.session_fps();
         }
         results.cells.push(cell);
         Ok(())
@@ -160,6 +164,24 @@ impl Setup<'_> {
         Ok(links.flat_map(of).collect())
     }
 
+    /// The connections that trials go through, for flows of both directions. What is sent until they are established is left there.
+    fn sessions(
+        &self,
+        connections: u32,
+        directions: &mut Vec<Direction>,
+        bidirectional: bool,
+        seed: u64,
+    ) -> Result<Sessions, Failure> {
+        let most = match self.campaign.procedures.contains(&Procedure::SessionCapacity) {
+            true => self.campaign.most_sessions.max(connections),
+            false => connections,
+        };
+        let [forth, back] = &directions[..] else { return Err(Failure("two directions are needed".into())) };
+        let table = Table::new(&forth.flows, &back.flows, most, seed)?;
+        *directions = vec![table.forth(connections.into())?];
+        Ok(Sessions::new(table, connections.into(), bidirectional))
+    }
+
     /// Who runs the trials of a case, and has them kept.
     fn trials<'b>(
         &'b self,
@@ -174,12 +196,17 @@ impl Setup<'_> {
             traffic = traffic.to_networks(case.key.routes);
         }
         let mut directions = Vec::new();
-        for (from, to) in [(0, 1), (1, 0)].into_iter().take(if case.key.bidirectional { 2 } else { 1 }) {
+        let both = case.key.bidirectional || case.key.sessions > 0;
+        for (from, to) in [(0, 1), (1, 0)].into_iter().take(if both { 2 } else { 1 }) {
             let ends = bed.ends(from);
             let ends = if case.key.routes > 0 { ends.to_networks(from == 1) } else { ends };
             let flows = traffic.flows(&ends).map_err(|e| Failure(e.to_string()))?;
             directions.push(Direction { from, to, flows });
         }
+        let sessions = match case.key.sessions {
+            0 => None,
+            n => Some(self.sessions(n, &mut directions, case.key.bidirectional, traffic.seed)?),
+        };
         let engine =
             Engine::new(bed.ports()?, directions, self.pool, bed.limits(), waits.residual, traffic.seed);
         Ok(Recorded {
@@ -188,6 +215,7 @@ impl Setup<'_> {
             keeper: self.keeper,
             stop: self.stop,
             key: case.key.clone(),
+            sessions,
             flows: traffic.flows.into_iter().map(|flow| flow.name).collect(),
             procedure: Procedure::SelfTest,
             repetition: 1,

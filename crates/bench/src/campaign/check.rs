@@ -2,6 +2,7 @@
 
 use super::{Campaign, Fault, Procedure, Test};
 use crate::dut;
+use crate::sessions;
 use crate::testbed;
 use crate::traffic::{BUILTIN, Ends, MOST_NETWORKS};
 use wire::Mac;
@@ -29,6 +30,8 @@ impl Campaign {
         ensure(share(&soak.share), "soak: share is above 0 and no more than 1, of the throughput")?;
         let why = "latency-at: shares of the throughput, above 0 and no more than 1";
         ensure(!self.latency_at.is_empty() && self.latency_at.iter().all(share), why)?;
+        let why = format!("most-sessions: {} at most", sessions::MOST);
+        ensure(self.most_sessions <= sessions::MOST, &why)?;
         self.check_procedures()?;
         for (n, meter) in self.meters.iter().enumerate() {
             meter.check().map_err(|e| Fault(format!("meter {}: {e}", n + 1)))?;
@@ -106,12 +109,32 @@ impl Campaign {
             let why = "a router that was restarted has them no more: measure reset in a campaign without";
             return Err(Fault(format!("routes: {why}")));
         }
+        self.check_sessions(test)?;
         let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
         for size in own.into_iter().chain(test.sizes.iter().copied()) {
             let traffic = self.traffic(&test.traffic, size).ok_or_else(none)?;
-            traffic.flows(&ends).map_err(|e| Fault(e.to_string()))?;
+            let flows = traffic.flows(&ends).map_err(|e| Fault(e.to_string()))?;
+            if test.sessions > 0 {
+                sessions::Table::new(&flows, &flows, 1, 1).map_err(|e| Fault(e.0))?;
+            }
         }
         Ok(())
+    }
+
+    fn check_sessions(&self, test: &Test) -> Result<(), Fault> {
+        let needs = self.procedures.iter().find(|p| p.needs_sessions());
+        let why = match (test.sessions, needs) {
+            (0, Some(procedure)) => {
+                format!("the procedure {:?} needs some, such as sessions = 10000", procedure.name())
+            }
+            (n, _) if n > sessions::MOST => format!("{} at most", sessions::MOST),
+            (1.., _) if test.routes > 0 => "traffic goes through sessions or to routes, not both".into(),
+            (1.., _) if self.procedures.contains(&Procedure::Reset) => {
+                "a router that was restarted has them no more: measure reset in a campaign without".into()
+            }
+            _ => return Ok(()),
+        };
+        Err(Fault(format!("sessions: {why}")))
     }
 }
 
@@ -178,6 +201,27 @@ mod tests {
             ),
             ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
             ("[64]", "[64]\nroutes = 5000000".into(), "test 1 (rfc2544): routes: 4194304 at most"),
+            ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: 4194304 at most"),
+            (
+                "[64]",
+                "[64]\nsessions = 5\nroutes = 5".into(),
+                "sessions: traffic goes through sessions or to routes",
+            ),
+            (
+                "'rfc2544'\nsizes = [64]",
+                "'imix'\nsessions = 5".into(),
+                "one flow of one kind of frame, of UDP",
+            ),
+            (
+                "name = 'a'\n",
+                with("procedures = ['session-rate']"),
+                "sessions: the procedure \"session-rate\" needs",
+            ),
+            (
+                "[[test]]",
+                "procedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
+                "has them no more",
+            ),
             ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
             ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
             ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),

@@ -2,6 +2,7 @@
 
 mod case;
 mod check;
+mod connected;
 mod goal;
 mod keeper;
 mod load;
@@ -28,8 +29,8 @@ pub use papers::{Machine, PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
-    Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Recovery, Reset, Results, Usage,
-    median_throughput, throughputs,
+    Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Recovery, Reset, Results, Teardown,
+    Usage, median_throughput, throughputs,
 };
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};
@@ -71,6 +72,9 @@ pub struct Campaign {
     /// The load of a soak, and its times.
     #[serde(default)]
     pub soak: Soak,
+    /// The most connections that the procedure `session-capacity` tries.
+    #[serde(default = "million", skip_serializing_if = "is_million")]
+    pub most_sessions: u32,
     /// What the procedure `ndr-pdr` searches, in place of the profile's goals.
     #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSpec>,
@@ -98,6 +102,15 @@ fn half_and_most() -> Vec<f64> {
     vec![0.5, 0.9]
 }
 
+fn million() -> u32 {
+    1_000_000
+}
+
+/// What is not written is asked as it always was.
+fn is_million(n: &u32) -> bool {
+    *n == million()
+}
+
 /// Traffic, in some sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -113,6 +126,9 @@ pub struct Test {
     /// To so many networks, each of which the router has a route to; 0: to those of the traffic.
     #[serde(default)]
     pub routes: u32,
+    /// Through so many connections, established before each trial; 0: without. The procedures of RFC 9693 need some.
+    #[serde(default)]
+    pub sessions: u32,
 }
 
 /// How long, and how often.

@@ -32,11 +32,17 @@ pub enum Procedure {
     Recovery,
     /// RFC 2544 section 26.6, RFC 6201.
     Reset,
+    /// RFC 9693 sections 4.5 and 4.6.
+    SessionRate,
+    /// RFC 9693 section 4.9.
+    SessionCapacity,
+    /// RFC 9693 section 4.8.
+    SessionTeardown,
 }
 
 impl Procedure {
     /// All that a campaign may ask for, each with what it is.
-    pub const ALL: [(Procedure, &str); 11] = [
+    pub const ALL: [(Procedure, &str); 14] = [
         (Procedure::Throughput, "the largest load of which no frame is lost (RFC 2544 section 26.1)"),
         (Procedure::Latency, "delays at shares of the throughput (RFC 8219 section 7.2)"),
         (Procedure::Variation, "PDV and IPDV at the throughput (RFC 8219 section 7.3)"),
@@ -54,6 +60,12 @@ impl Procedure {
         (Procedure::Soak, "what is lost at one load over a long time"),
         (Procedure::Recovery, "how long the router takes to recover from overload (RFC 2544 section 26.5)"),
         (Procedure::Reset, "how long a restart of the router stops forwarding (RFC 6201)"),
+        (
+            Procedure::SessionRate,
+            "how fast a stateful router establishes connections (RFC 9693 sections 4.5 and 4.6)",
+        ),
+        (Procedure::SessionCapacity, "how many connections it can have (RFC 9693 section 4.9)"),
+        (Procedure::SessionTeardown, "how fast it deletes all of them (RFC 9693 section 4.8)"),
     ];
 
     /// Its name in campaigns.
@@ -72,7 +84,16 @@ impl Procedure {
             Procedure::Soak => "soak",
             Procedure::Recovery => "recovery",
             Procedure::Reset => "reset",
+            Procedure::SessionRate => "session-rate",
+            Procedure::SessionCapacity => "session-capacity",
+            Procedure::SessionTeardown => "session-teardown",
         }
+    }
+
+    /// Whether it is about the connections of a stateful router.
+    pub fn needs_sessions(self) -> bool {
+        use Procedure::{SessionCapacity, SessionRate, SessionTeardown};
+        matches!(self, SessionRate | SessionCapacity | SessionTeardown)
     }
 
     /// Whether it begins with the throughput, which is searched before then.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Instant, SystemTime};
 
+use super::connected::Sessions;
 use super::keeper::Keeper;
 use super::procedure::Procedure;
 use super::results::{Delays, Key, Metered, Usage};
@@ -11,6 +12,7 @@ use super::trial::{Flow, Trial};
 use crate::dut::Dut;
 use crate::energy::{self, Measured, Meters, Work};
 use crate::engine::run::{Engine, Report};
+use crate::engine::stamp::Stamp;
 use crate::host::Times;
 use crate::search::profile::Waits;
 use crate::stats::latency::Ranked as _;
@@ -28,6 +30,8 @@ pub(super) struct Recorded<'a> {
     pub stop: &'a AtomicBool,
     /// What is measured.
     pub key: Key,
+    /// The connections that trials go through; nothing without.
+    pub sessions: Option<Sessions>,
     /// The names of the flows of a direction.
     pub flows: Vec<String>,
     /// What is measured now.
@@ -50,13 +54,29 @@ impl Recorded<'_> {
     /// # Errors
     /// When there is no outcome, when a trial cannot be kept, or when none is wanted any more.
     pub fn steps(&mut self, requests: &[Request]) -> Result<Vec<Trial>, Failure> {
+        // What warms up is before all connections.
+        if self.procedure != Procedure::WarmUp {
+            self.connect()?;
+        }
+        self.watched(requests, |_, _| ())
+    }
+
+    /// The same with what the engine sends now, where `came` is shown each frame that comes.
+    ///
+    /// # Errors
+    /// As [`steps`](Self::steps).
+    pub fn watched(
+        &mut self,
+        requests: &[Request],
+        came: impl FnMut(Stamp, &[u8]),
+    ) -> Result<Vec<Trial>, Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure("interrupted".into()));
         }
         let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let (times, own, began) = (Times::now(), self.dut_seconds(), Instant::now());
         self.meters.iter_mut().for_each(Meters::begin);
-        let came = self.engine.run_steps(requests)?;
+        let came = self.engine.run_watched(requests, came)?;
         let measured = self.meters.as_mut().map(Meters::end).unwrap_or_default();
         let seconds = began.elapsed().as_secs_f64();
         let busy = times.and_then(|before| Some(Times::now()?.busy_since(before) / seconds));

@@ -12,6 +12,9 @@ use crate::search::loss_rate::LossRateResult;
 use crate::search::mlr::MlrResult;
 use crate::search::profile::Profile;
 use crate::search::throughput::ThroughputResult;
+use crate::sessions::Attempt;
+use crate::sessions::capacity::CapacityResult;
+use crate::sessions::rate::RateResult;
 use crate::stats::ipdv::IpdvFigures;
 use crate::stats::latency::LatencyFigures;
 use crate::trial::{Invalid, Outcome};
@@ -52,14 +55,18 @@ pub struct Key {
     /// To so many networks, each with a route; 0: to those of the traffic.
     #[serde(default)]
     pub routes: u32,
+    /// Through so many connections; 0: without.
+    #[serde(default)]
+    pub sessions: u32,
 }
 
 impl Key {
-    /// The traffic in words: its name, and how many routes it is to.
+    /// The traffic in words: its name, how many routes it is to, and through how many sessions.
     pub fn label(&self) -> String {
-        match self.routes {
-            0 => self.traffic.clone(),
-            n => format!("{}, {n} routes", self.traffic),
+        match (self.routes, self.sessions) {
+            (0, 0) => self.traffic.clone(),
+            (0, n) => format!("{}, {n} sessions", self.traffic),
+            (n, _) => format!("{}, {n} routes", self.traffic),
         }
     }
 }
@@ -94,11 +101,24 @@ impl Cell {
             _ => None,
         }
     }
+
+    /// The rate at which connections are established, connections a second: the median of its repetitions.
+    pub fn session_fps(&self) -> Option<f64> {
+        match &self.found(Procedure::SessionRate)?.found {
+            Found::SessionRate(all) => median_rate(all),
+            _ => None,
+        }
+    }
 }
 
 /// The median of the searches that found a throughput; `None` when none did.
 pub fn median_throughput(searches: &[ThroughputResult]) -> Option<f64> {
     crate::stats::Runs::new(&throughputs(searches)).ok().map(|runs| runs.median())
+}
+
+/// The median of the searches that found a rate of connections; `None` when none did.
+pub fn median_rate(all: &[RateResult]) -> Option<f64> {
+    median_throughput(&all.iter().map(|found| found.search.clone()).collect::<Vec<_>>())
 }
 
 /// What each search found, frames a second; a search that found no load which is forwarded whole counts as 0.
@@ -144,6 +164,12 @@ pub enum Found {
     Recovery(Vec<Recovery>),
     /// How long a restart of the router stops forwarding.
     Reset(Vec<Reset>),
+    /// How fast connections are established: one search for each repetition.
+    SessionRate(Vec<RateResult>),
+    /// How many connections there can be: one search for each repetition.
+    SessionCapacity(Vec<CapacityResult>),
+    /// How long it takes to delete all connections.
+    SessionTeardown(Vec<Teardown>),
 }
 
 impl Found {
@@ -161,6 +187,9 @@ impl Found {
             Found::Soak(_) => Procedure::Soak,
             Found::Recovery(_) => Procedure::Recovery,
             Found::Reset(_) => Procedure::Reset,
+            Found::SessionRate(_) => Procedure::SessionRate,
+            Found::SessionCapacity(_) => Procedure::SessionCapacity,
+            Found::SessionTeardown(_) => Procedure::SessionTeardown,
         }
     }
 }
@@ -243,6 +272,27 @@ pub struct Recovery {
     pub seconds: Option<f64>,
     /// Both trials.
     pub outcomes: Vec<Outcome>,
+}
+
+/// How long the deletion of a whole connection tracking table took (RFC 9693 section 4.8).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Teardown {
+    /// The attempt that filled the table.
+    pub filled: Attempt,
+    /// From the command to its end, in seconds.
+    pub seconds: f64,
+    /// The same of a table that is empty: what the command takes by itself.
+    pub empty_seconds: f64,
+    /// Connections that the router counts afterwards; `None` if it does not say.
+    pub left: Option<u64>,
+}
+
+impl Teardown {
+    /// Connections a second, what the command takes by itself left out; `None` where that is no less than all.
+    pub fn per_second(&self) -> Option<f64> {
+        let seconds = self.seconds - self.empty_seconds;
+        (seconds > 0.0).then(|| self.filled.connections as f64 / seconds)
+    }
 }
 
 /// How long a restart took (RFC 2544 section 26.6, RFC 6201).

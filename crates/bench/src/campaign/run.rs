@@ -32,6 +32,7 @@ pub fn run(
 ) -> Result<Results, Failure> {
     let pool = Pool::new(BUFFERS).map_err(|e| Failure(format!("buffers: {e}")))?;
     let mut bed = Bed::new(&campaign.testbed, &pool)?;
+    bed.sessions = campaign.tests.iter().any(|test| test.sessions > 0);
     infra::cpu::pin_current(bed.tester_core)
         .map_err(|e| Failure(format!("core {}: {e}", bed.tester_core)))?;
     let profile = campaign.profile();

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::{Effect, Measurement, Terms, Wanted};
-use crate::campaign::{DelayRun, DelaysAt, Found, Metered, Recovery, Reset, throughputs};
+use crate::campaign::{DelayRun, DelaysAt, Found, Metered, Recovery, Reset, Teardown, throughputs};
 use crate::energy;
 use crate::host::TICKS;
 use crate::search::back_to_back::BackToBackResult;
 use crate::search::fixed::FixedResult;
 use crate::search::profile::Profile;
 use crate::search::throughput::Resolution;
+use crate::sessions::rate::RateResult;
 use crate::stats::latency::LatencyFigures;
 use crate::trial::Outcome;
 
@@ -79,9 +80,29 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
         Found::Soak(result) => vec![soaked(result)],
         Found::Recovery(all) => vec![recovery(all)],
         Found::Reset(all) => vec![reset(all)],
+        Found::SessionRate(all) => vec![established(all, profile)],
+        Found::SessionCapacity(all) => {
+            let held = all.iter().map(|found| Some(found.connections.unwrap_or(0) as f64));
+            vec![Figure::new("connections", "", high(share(profile))).of(held)]
+        }
+        Found::SessionTeardown(all) => {
+            vec![Figure::new("tear-down rate", "cps", high(0.0)).of(all.iter().map(Teardown::per_second))]
+        }
         // One trial for each load: there is nothing to judge by.
         Found::LossRate(_) => Vec::new(),
     }
+}
+
+/// How near searches come, as a share.
+fn share(profile: &Profile) -> f64 {
+    if let Resolution::Relative(share) = profile.resolution { share } else { 0.0 }
+}
+
+fn established(all: &[RateResult], profile: &Profile) -> Figure {
+    let searches: Vec<_> = all.iter().map(|found| found.search.clone()).collect();
+    let runs = throughputs(&searches);
+    let left_out = searches.len() - runs.len();
+    Figure { runs, left_out, ..Figure::new("establishment rate", "cps", high(share(profile))) }
 }
 
 /// What a valid trial says.

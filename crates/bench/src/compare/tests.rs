@@ -67,8 +67,14 @@ fn results(made: &Made) -> Results {
     let searches = made.fps.iter().map(|fps| search(&results, *fps)).collect();
     let runs = made.ns.iter().zip(&made.lost).map(|(ns, lost)| run(*ns, *lost)).collect();
     let delays = vec![DelaysAt { name: "50 % of the throughput".into(), load_fps: 1e4, runs }];
-    let key =
-        Key { dut: "linux".into(), traffic: "rfc2544".into(), size: 64, bidirectional: false, routes: 0 };
+    let key = Key {
+        dut: "linux".into(),
+        traffic: "rfc2544".into(),
+        size: 64,
+        bidirectional: false,
+        routes: 0,
+        sessions: 0,
+    };
     let measurements = vec![measured(Found::Throughput(searches)), measured(Found::Latency(delays))];
     results.cells.push(Cell { key, tester_fps: 1e6, link_fps: 1e7, idle: Vec::new(), measurements });
     results

@@ -18,6 +18,7 @@ pub struct Shell {
     place: Place,
     stop: Option<String>,
     counters: Option<String>,
+    forget: Option<String>,
     cores: Vec<usize>,
 }
 
@@ -66,6 +67,7 @@ impl Shell {
             place,
             stop: spec.stop.clone(),
             counters: spec.counters.clone(),
+            forget: spec.forget.clone(),
             cores: on.to_vec(),
         };
         // From here on, what fails is stopped.
@@ -136,6 +138,10 @@ impl Dut for Shell {
 
     fn cpu_seconds(&self) -> Option<f64> {
         if self.cores.is_empty() { None } else { cores::seconds(&self.cores) }
+    }
+
+    fn forget_sessions(&self) -> Option<Result<(), Failure>> {
+        self.forget.as_ref().map(|line| self.place.run(line).map(drop))
     }
 
     /// What `counters` prints: a name and a value in each line, with a colon between.

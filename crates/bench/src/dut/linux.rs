@@ -32,6 +32,8 @@ pub struct Linux {
     cores: Vec<usize>,
     /// Whether it has routes to networks of a campaign.
     has_networks: bool,
+    /// Whether it tracks connections, and is asked for them.
+    has_sessions: bool,
 }
 
 impl Drop for Linux {
@@ -89,12 +91,16 @@ impl Linux {
         if spec.nat == Some(true) {
             masquerade(&mut shell, &bed.links[1].router)?;
         }
+        let has_sessions = bed.sessions && spec.nat == Some(true);
+        if has_sessions {
+            track(&mut shell)?;
+        }
         let cores = if spec.host.is_some() { Vec::new() } else { on.to_vec() };
         let processor_time = if cores.is_empty() { String::new() } else { cores::how(&cores) };
         let facts =
             Facts { name: spec.name().into(), version, configuration: shell.lines.clone(), processor_time };
         let interfaces = bed.links.iter().map(|l| l.router.clone()).collect();
-        Ok(Linux { facts, shell, interfaces, cores, has_networks: false })
+        Ok(Linux { facts, shell, interfaces, cores, has_networks: false, has_sessions })
     }
 }
 
@@ -142,6 +148,18 @@ fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
     shell.set(&rule, "").map_err(why)
 }
 
+/// Has connections outlive a trial: those of UDP, on which nothing comes for a while, are forgotten after 30 s otherwise, and RFC 9693
+/// section 4.4 wants none to be forgotten.
+fn track(shell: &mut Shell) -> Result<(), Failure> {
+    let why = |e: Failure| Failure(format!("sessions need conntrack (package conntrack): {e}"));
+    shell.run(FORGET).map_err(why)?;
+    shell.sysctl("net.netfilter.nf_conntrack_udp_timeout", "600")?;
+    shell.sysctl("net.netfilter.nf_conntrack_udp_timeout_stream", "600")
+}
+
+/// What deletes all connections.
+const FORGET: &str = "conntrack -F";
+
 /// What marks the routes to networks of a campaign: a number that no routing daemon has (ip-route(8), RTPROTO_ID).
 const PROTOCOL: &str = "222";
 
@@ -173,6 +191,16 @@ impl Dut for Linux {
 
     fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    fn forget_sessions(&self) -> Option<Result<(), Failure>> {
+        self.has_sessions.then(|| self.shell.run(FORGET).map(drop))
+    }
+
+    /// Connections of the namespace, or of the other machine.
+    fn sessions(&self) -> Option<u64> {
+        let count = || self.shell.run("sysctl -n net.netfilter.nf_conntrack_count").ok()?.trim().parse().ok();
+        if self.has_sessions { count() } else { None }
     }
 
     fn cpu_seconds(&self) -> Option<f64> {

@@ -57,6 +57,16 @@ pub trait Dut {
         }
     }
 
+    /// Has it forget all connections that it tracks; `None` of a router that tracks none, or where the tester does not know how.
+    fn forget_sessions(&self) -> Option<Result<(), Failure>> {
+        None
+    }
+
+    /// Connections that it tracks now, if it says.
+    fn sessions(&self) -> Option<u64> {
+        None
+    }
+
     /// What it says of itself after a trial, as names and values.
     fn counters(&self) -> Vec<(String, String)>;
 }

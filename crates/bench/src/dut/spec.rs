@@ -60,6 +60,9 @@ pub struct Table {
     /// Of `command`: prints what the router says of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<String>,
+    /// Of `command`: has the router forget all connections that it tracks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forget: Option<String>,
     /// Of `command`: it forwards frames as a switch does, by Ethernet addresses, and does not route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<bool>,
@@ -150,6 +153,7 @@ impl Kind {
                 "stop",
                 "version",
                 "counters",
+                "forget",
                 "bridge",
             ],
             Kind::None => &[],
@@ -196,6 +200,7 @@ impl From<Kind> for Spec {
             stop: None,
             version: None,
             counters: None,
+            forget: None,
             bridge: None,
         })
     }
@@ -327,6 +332,7 @@ impl Spec {
             ("stop", self.stop.is_some()),
             ("version", self.version.is_some()),
             ("counters", self.counters.is_some()),
+            ("forget", self.forget.is_some()),
             ("bridge", self.bridge.is_some()),
         ]
         .into_iter()

@@ -57,9 +57,17 @@ impl Receiver {
         Receiver { signature, streams, astray: 0, foreign: 0 }
     }
 
-    /// Accounts for the frames that came by `port` at `now`, ticks. `other` is shown what is none of the trial's.
+    /// Accounts for the frames that came by `port` at `now`, ticks. `came` is shown those of the trial, with their marks, and `other`
+    /// what is none of the trial's.
     #[inline]
-    pub fn take(&mut self, port: usize, frame: &mut Frame, now: u64, mut other: impl FnMut(&[u8])) {
+    pub fn take(
+        &mut self,
+        port: usize,
+        frame: &mut Frame,
+        now: u64,
+        mut came: impl FnMut(Stamp, &[u8]),
+        mut other: impl FnMut(&[u8]),
+    ) {
         // Most frames have their stamp where the one before had it.
         let mut place = Place { at: usize::MAX, checksum: usize::MAX };
         for packet in frame.packets() {
@@ -72,7 +80,10 @@ impl Receiver {
             let account = stamp.and_then(|s| Some((s, self.streams.get_mut(usize::from(s.stream))?)));
             match account {
                 Some((_, account)) if account.to != port => self.astray += 1,
-                Some((stamp, account)) => self.foreign += u64::from(!account.take(stamp, now)),
+                Some((stamp, account)) => match account.take(stamp, now) {
+                    true => came(stamp, bytes),
+                    false => self.foreign += 1,
+                },
                 None => {
                     self.foreign += 1;
                     other(bytes);

@@ -11,6 +11,7 @@ use super::host::Hosts;
 use super::receiver::{Account, Receiver, Tally};
 use super::schedule::Schedule;
 use super::sender::{Mode, Sender};
+use super::stamp::Stamp;
 use crate::host::{self, Times};
 use crate::stats::ipdv::IpdvHistogram;
 use crate::stats::latency::DelayHistogram;
@@ -189,6 +190,16 @@ impl Engine {
         self.ipdv = on;
     }
 
+    /// What is sent.
+    pub fn directions(&self) -> &[Direction] {
+        &self.directions
+    }
+
+    /// Sends something else from the next trial on.
+    pub fn set_directions(&mut self, directions: Vec<Direction>) {
+        self.directions = directions;
+    }
+
     /// Runs a trial.
     ///
     /// # Errors
@@ -204,6 +215,18 @@ impl Engine {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_steps(&mut self, requests: &[Request]) -> Result<Vec<(Outcome, Report)>, Failure> {
+        self.run_watched(requests, |_, _| ())
+    }
+
+    /// The same, where `came` is shown each frame of the trial that comes, with its mark.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_watched(
+        &mut self,
+        requests: &[Request],
+        mut came: impl FnMut(Stamp, &[u8]),
+    ) -> Result<Vec<(Outcome, Report)>, Failure> {
         let began = tsc();
         let hz = self.clock.tsc_hz();
         let mut start = began + (AHEAD * hz) as u64;
@@ -228,12 +251,12 @@ impl Engine {
             for s in &mut sending {
                 s.send(&mut self.ports, &mut frame, &mut self.cache)?;
             }
-            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache)?;
+            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
         let ended = tsc();
         let until = ended + (self.wait.as_secs_f64() * hz) as u64;
         while tsc() < until {
-            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache)?;
+            receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
         let faults = self.faults(times);
         let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)) - whole;
@@ -344,12 +367,13 @@ fn receive(
     receiver: &mut Receiver,
     frame: &mut Frame,
     cache: &mut Cache,
+    came: &mut impl FnMut(Stamp, &[u8]),
 ) -> Result<(), Failure> {
     for (n, port) in ports.iter_mut().enumerate() {
         let polled = port.rx.poll(frame, cache);
         if !frame.is_empty() {
             let mut answers = Vec::new();
-            receiver.take(n, frame, tsc(), |other| {
+            receiver.take(n, frame, tsc(), &mut *came, |other| {
                 answers.extend(port.hosts.as_ref().and_then(|hosts| hosts.answer(other)));
             });
             frame.free(cache);

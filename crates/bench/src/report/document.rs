@@ -2,7 +2,7 @@
 
 use super::plot::Plot;
 use super::table::Table;
-use super::{compare, delays, loss, models, outage, published, routes, setup, throughput, usage};
+use super::{compare, delays, loss, models, outage, published, routes, sessions, setup, throughput, usage};
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
 use crate::dut::Spec;
 use crate::testbed::Kind;
@@ -51,6 +51,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all.extend(delays::sections(results));
     all.extend(loss::sections(results));
     all.extend(outage::sections(results));
+    all.extend(sessions::sections(results));
     all.extend(usage::sections(results));
     all.extend(models::sections(results));
     all.extend(published::sections(results));
@@ -130,6 +131,9 @@ pub fn title(results: &Results, found: Procedure, rest: &str) -> String {
         Procedure::Soak => "Soak",
         Procedure::Recovery => "System recovery",
         Procedure::Reset => "Reset",
+        Procedure::SessionRate => "Maximum connection establishment rate",
+        Procedure::SessionCapacity => "Connection tracking table capacity",
+        Procedure::SessionTeardown => "Connection tear-down rate",
         Procedure::SelfTest | Procedure::WarmUp => found.name(),
     };
     match rest.starts_with("section") {
@@ -151,6 +155,9 @@ pub fn trials(found: &Found) -> Vec<&crate::trial::Outcome> {
         }
         Found::Recovery(all) => all.iter().flat_map(|r| &r.outcomes).collect(),
         Found::Reset(all) => all.iter().map(|r| &r.outcome).collect(),
-        Found::BackToBack(_) | Found::NdrPdr(_) => Vec::new(),
+        Found::SessionRate(all) => all.iter().flat_map(|s| &s.search.outcomes).collect(),
+        Found::BackToBack(_) | Found::NdrPdr(_) | Found::SessionCapacity(_) | Found::SessionTeardown(_) => {
+            Vec::new()
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::campaign::{
     Campaign, Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Provenance, Recovery,
-    Reset, Results, Usage,
+    Reset, Results, Teardown, Usage,
 };
 use crate::dut::{Facts, Spec};
 use crate::energy;
@@ -16,6 +16,9 @@ use crate::search::loss_rate::{LossPoint, LossRate, LossRateResult};
 use crate::search::mlr::{Goal, GoalResult, Mlr, MlrResult};
 use crate::search::profile::Profile;
 use crate::search::throughput::{Resolution, Start, Step, Throughput, ThroughputResult};
+use crate::sessions::Attempt;
+use crate::sessions::capacity::{Capacity, CapacityResult};
+use crate::sessions::rate::RateResult;
 use crate::stats::ipdv::IpdvFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
@@ -174,6 +177,50 @@ impl Numbers<'_> {
         }
     }
 
+    fn attempt(&mut self) -> Attempt {
+        Attempt {
+            connections: self.u(),
+            rate_fps: self.f(),
+            arrived: self.u(),
+            different: self.u(),
+            confirmed: self.some().map(|n| n as u64),
+            counted: self.some().map(|n| n as u64),
+            invalid: self.outcome().invalid,
+            took: Duration::from_secs(1),
+        }
+    }
+
+    fn rate(&mut self) -> RateResult {
+        RateResult { connections: self.u(), search: self.search(), attempts: vec![self.attempt()] }
+    }
+
+    fn capacity(&mut self) -> CapacityResult {
+        let asked = Capacity {
+            first: 1,
+            most: 2,
+            rate_fps: self.f(),
+            resolution: Resolution::Relative(0.1),
+            repeats: 1,
+        };
+        CapacityResult {
+            asked,
+            ended: self.ended(),
+            connections: self.some().map(|n| n as u64),
+            upper: self.some().map(|n| n as u64),
+            upper_unproved: self.next.is_multiple_of(2),
+            attempts: vec![self.attempt()],
+        }
+    }
+
+    fn teardown(&mut self) -> Teardown {
+        Teardown {
+            filled: self.attempt(),
+            seconds: self.f(),
+            empty_seconds: self.f(),
+            left: self.some().map(|n| n as u64),
+        }
+    }
+
     fn found(&mut self, runs: usize) -> Vec<Found> {
         let goal = |n: &mut Self| GoalResult {
             goal: Goal::csit_ndr(),
@@ -238,6 +285,9 @@ impl Numbers<'_> {
             Found::Soak(self.fixed(runs)),
             Found::Recovery((0..runs).map(|_| recovery(self)).collect()),
             Found::Reset((0..runs).map(|_| reset(self)).collect()),
+            Found::SessionRate((0..runs).map(|_| self.rate()).collect()),
+            Found::SessionCapacity((0..runs).map(|_| self.capacity()).collect()),
+            Found::SessionTeardown((0..runs).map(|_| self.teardown()).collect()),
         ]
     }
 }
@@ -256,7 +306,14 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
     campaign.name = name.into();
     let mut cells = Vec::new();
     for (dut, size) in routers.iter().flat_map(|dut| [64, 1518].map(|size| (dut, size))) {
-        let key = Key { dut: (*dut).into(), traffic: "rfc2544".into(), size, bidirectional: true, routes: 0 };
+        let key = Key {
+            dut: (*dut).into(),
+            traffic: "rfc2544".into(),
+            size,
+            bidirectional: true,
+            routes: 0,
+            sessions: 0,
+        };
         let measurement = |found| Measurement {
             found,
             limited_by_tester: true,

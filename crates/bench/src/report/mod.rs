@@ -16,6 +16,7 @@ mod outage;
 mod plot;
 mod published;
 mod routes;
+mod sessions;
 mod setup;
 mod svg;
 mod table;

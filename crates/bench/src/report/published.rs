@@ -51,6 +51,7 @@ fn as_large(published: Option<u64>, measured: u64) -> bool {
 fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
     system(router).is_some_and(|name| case.system.starts_with(name))
         && path(router, key) == Some(case.path)
+        && key.sessions == 0
         && case.frame_bytes as usize == key.size
         && as_large(case.routes, key.routes.into())
 }

@@ -48,6 +48,8 @@ pub struct Bed {
     pub tester_core: usize,
     /// Whether what is tested hands frames on without routing them, so that they are addressed to the tester's other port.
     pub bridged: bool,
+    /// Whether a campaign asks for connections through routers.
+    pub sessions: bool,
     spec: Spec,
     near: Box<dyn Near>,
     /// Where what goes through the ports is recorded.
@@ -102,6 +104,7 @@ impl Bed {
             cores,
             tester_core,
             bridged: false,
+            sessions: false,
             spec,
             near,
             records,
@@ -152,6 +155,7 @@ impl Bed {
             cores: self.cores.clone(),
             tester_core: self.tester_core,
             bridged: false,
+            sessions: self.sessions,
             spec: self.spec.clone(),
             near,
             records: None,

@@ -3,6 +3,7 @@
 mod delays;
 mod outage;
 mod searches;
+mod sessions;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::recorded::Recorded;
 use super::results::{Found, Measurement};
 use crate::search::profile::Profile;
 use crate::search::{Ended, Progress, Valid};
+use crate::sessions::Establish as _;
 use crate::trial::{Failure, Measure as _, Request};
 
 /// The least load that is distinguished from none, frames a second.
@@ -21,6 +23,8 @@ pub(super) const LEAST: f64 = 1_000.0;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long a router may take until it forwards all of that.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that warm up a stateful router.
+const FEW: u64 = 64;
 /// Of what the tester itself can do, so much is the router's for sure.
 const OURS: f64 = 0.9;
 
@@ -38,6 +42,8 @@ pub(super) struct Bench<'a> {
     pub link_fps: f64,
     /// What the router forwards without loss, once that is known.
     pub throughput_fps: Option<f64>,
+    /// How fast it establishes connections, connections a second, once that is known.
+    pub session_fps: Option<f64>,
     /// Is told what goes on.
     pub say: &'a dyn Fn(&str),
 }
@@ -63,6 +69,9 @@ impl Bench<'_> {
             Procedure::Loads => delays::loads(self)?,
             Procedure::Recovery => outage::recovery(self)?,
             Procedure::Reset => outage::reset(self)?,
+            Procedure::SessionRate => sessions::rate(self)?,
+            Procedure::SessionCapacity => sessions::capacity(self)?,
+            Procedure::SessionTeardown => sessions::teardown(self)?,
             Procedure::SelfTest | Procedure::WarmUp => {
                 return Err(Failure(format!("{} is no procedure of a campaign's own", procedure.name())));
             }
@@ -95,6 +104,12 @@ impl Bench<'_> {
             let said: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
             return Err(Failure(format!("the router forwards nothing; it says: {}", said.join("; "))));
         }
+        // The responder's side, too.
+        while let Some(few) = trials.sessions.as_ref().map(|s| s.connections.min(FEW)) {
+            if trials.establish(few, LEAST)?.holds() || Instant::now() > until {
+                break;
+            }
+        }
         thread::sleep(self.profile.waits.after_routes + self.profile.waits.after_learning);
         *warm = true;
         Ok(())
@@ -104,6 +119,7 @@ impl Bench<'_> {
     fn reached(&self, found: &Found) -> Option<f64> {
         match found {
             Found::Throughput(_) => self.throughput_fps,
+            Found::SessionRate(_) => self.session_fps,
             Found::NdrPdr(result) => result.goals.iter().filter_map(|g| g.lower_fps).reduce(f64::max),
             Found::MaximumReceiveRate(result) => {
                 result.points.iter().filter_map(|p| p.mean_fps).reduce(f64::max)

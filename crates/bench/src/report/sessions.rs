@@ -1,0 +1,133 @@
+//! How stateful routers do with connections.
+
+use super::document::{Section, found, heads, keyed, limited, title};
+use super::number::{NONE, interval, maybe, median, number, range, runs};
+use super::table::Table;
+use super::throughput::some;
+use crate::campaign::{Found, Procedure, Results, Teardown, throughputs};
+use crate::search::Ended;
+use crate::stats::Summary;
+
+/// Establishment rate, capacity and tear-down rate.
+pub fn sections(results: &Results) -> Vec<Section> {
+    [rate(results), capacity(results), teardown(results)].into_iter().flatten().collect()
+}
+
+fn rate(results: &Results) -> Option<Section> {
+    let own = [
+        "median, connections/s#",
+        "min#",
+        "max#",
+        "95 % interval of the median",
+        "runs#",
+        "attempts#",
+        "invalid#",
+        "",
+    ];
+    let mut table = Table::new("Connections established", heads(&own));
+    for (cell, m) in found(results, Procedure::SessionRate) {
+        let Found::SessionRate(all) = &m.found else { continue };
+        let searches: Vec<_> = all.iter().map(|found| found.search.clone()).collect();
+        let decided = runs(throughputs(&searches));
+        let of = decided.as_ref().map(Summary::of);
+        let figure = |f: fn(&Summary) -> f64| maybe(of.as_ref().map(f), 0);
+        let attempts = || all.iter().flat_map(|found| &found.attempts);
+        let own = [
+            figure(|s| s.median),
+            figure(|s| s.minimum),
+            figure(|s| s.maximum),
+            range(decided.as_ref().and_then(interval), |cps| number(cps, 0)),
+            all.len().to_string(),
+            attempts().count().to_string(),
+            attempts().filter(|a| !a.invalid.is_empty()).count().to_string(),
+            remarks(limited(m), all.iter().map(|found| &found.search.ended), "rate"),
+        ];
+        table.row(keyed(&cell.key, own));
+    }
+    let text = "The largest rate at which as many new connections as the test has sessions were established, each with a four-tuple of \
+                its own, and were all there afterwards: a frame came back on each, sent by the responder at half the rate. The router's \
+                table was emptied before each attempt.";
+    some(title(results, Procedure::SessionRate, "RFC 9693 sections 4.5 and 4.6"), text, table)
+}
+
+fn capacity(results: &Results) -> Option<Section> {
+    let own = [
+        "median, connections#",
+        "min#",
+        "max#",
+        "too many#",
+        "the router's own count#",
+        "runs#",
+        "attempts#",
+        "invalid#",
+        "",
+    ];
+    let mut table = Table::new("Connections that were there at once", heads(&own));
+    for (cell, m) in found(results, Procedure::SessionCapacity) {
+        let Found::SessionCapacity(all) = &m.found else { continue };
+        let of = runs(all.iter().map(|found| found.connections.unwrap_or(0) as f64));
+        let of = of.as_ref().map(Summary::of);
+        let figure = |f: fn(&Summary) -> f64| maybe(of.as_ref().map(f), 0);
+        let attempts = || all.iter().flat_map(|found| &found.attempts);
+        let upper = median(all.iter().filter_map(|found| found.upper).map(|n| n as f64));
+        // When there were as many as there can be.
+        let held = attempts().filter(|a| a.holds()).max_by_key(|a| a.connections);
+        let own = [
+            figure(|s| s.median),
+            figure(|s| s.minimum),
+            figure(|s| s.maximum),
+            maybe(upper, 0),
+            held.and_then(|a| a.counted).map_or_else(|| NONE.into(), |n| n.to_string()),
+            all.len().to_string(),
+            attempts().count().to_string(),
+            attempts().filter(|a| !a.invalid.is_empty()).count().to_string(),
+            remarks(limited(m), all.iter().map(|found| &found.ended), "number"),
+        ];
+        table.row(keyed(&cell.key, own));
+    }
+    let text = "The largest number of connections that were all there, found by doubling and bisection. A number is tried at half of the \
+                maximum establishment rate, and again at halves of that, down to an eighth, before it counts as too many; RFC 9693 \
+                searches the maximum rate of each number anew.";
+    some(title(results, Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
+}
+
+fn teardown(results: &Results) -> Option<Section> {
+    let own =
+        ["run#", "connections#", "deleted in, ms#", "an empty table, ms#", "connections/s#", "left over#"];
+    let mut table = Table::new("Connections deleted", heads(&own));
+    for (cell, m) in found(results, Procedure::SessionTeardown) {
+        let Found::SessionTeardown(all) = &m.found else { continue };
+        for (run, one) in (1..).zip(all) {
+            let own = [
+                format!("{run} of {}", all.len()),
+                one.filled.connections.to_string(),
+                number(one.seconds * 1e3, 2),
+                number(one.empty_seconds * 1e3, 2),
+                maybe(Teardown::per_second(one), 0),
+                one.left.map_or_else(|| NONE.into(), |n| n.to_string()),
+            ];
+            table.row(keyed(&cell.key, own));
+        }
+    }
+    let text = "How long the command takes that deletes the whole table. What it takes of an empty table is its own time, and is left out \
+                of the rate; where that is all there is to see, there is no rate, and more sessions are needed.";
+    some(title(results, Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
+}
+
+/// A mark, and how searches ended that did not find what they looked for.
+fn remarks<'a>(mark: String, ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
+    let mut all: Vec<String> = if mark.is_empty() { Vec::new() } else { vec![mark] };
+    for end in ended {
+        let said = match end {
+            Ended::Found => continue,
+            Ended::AllForwarded => format!("no less than the largest {what} that was tried"),
+            Ended::NothingForwarded => format!("not even the smallest {what} that was tried"),
+            Ended::OutOfBudget => "ended early: trials or time were used up".into(),
+            Ended::Failed(why) => format!("failed: {why}"),
+        };
+        if !all.contains(&said) {
+            all.push(said);
+        }
+    }
+    all.join("; ")
+}

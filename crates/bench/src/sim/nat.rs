@@ -1,0 +1,155 @@
+//! A router that translates addresses, connection by connection, in virtual time: plain, slow, and known in all it does.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use super::Random;
+use crate::sessions::{Attempt, Establish, Tuple, tuples};
+use crate::trial::{Failure, Invalid};
+
+/// What becomes of a connection that is one too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Its frame is lost.
+    Refuse,
+    /// It takes the place of the oldest one.
+    Evict,
+}
+
+/// A simulated router with a table of connections. Begins as one of infinite speed that refuses connections beyond its capacity.
+#[derive(Clone, Debug)]
+pub struct Nat {
+    capacity: usize,
+    full: Full,
+    /// What a new connection takes.
+    service_ns: f64,
+    queue: f64,
+    free_at_ns: f64,
+    invalid: f64,
+    random: Random,
+    /// Its own address: what its connections come from.
+    outside: IpAddr,
+    /// By the four-tuple of the initiator's frames, as what they come out.
+    inside: HashMap<Tuple, Tuple>,
+    /// By the four-tuple of the responder's frames, as what they come out.
+    answers: HashMap<Tuple, Tuple>,
+    /// The oldest first.
+    order: VecDeque<Tuple>,
+}
+
+impl Nat {
+    /// For so many connections.
+    pub fn new(capacity: usize) -> Nat {
+        Nat {
+            capacity,
+            full: Full::Refuse,
+            service_ns: 0.0,
+            queue: 0.0,
+            free_at_ns: 0.0,
+            invalid: 0.0,
+            random: Random::new(1),
+            outside: Ipv4Addr::new(198, 19, 0, 1).into(),
+            inside: HashMap::new(),
+            answers: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// Does this with a connection that is one too many.
+    pub fn full(mut self, full: Full) -> Nat {
+        self.full = full;
+        self
+    }
+
+    /// Establishes so many connections a second, one after the other, while `queue` wait; the frames of more are lost.
+    pub fn rate(mut self, per_second: f64, queue: u32) -> Nat {
+        (self.service_ns, self.queue) = (1e9 / per_second, queue.into());
+        self
+    }
+
+    /// This share of the attempts is invalid.
+    pub fn invalid(mut self, share: f64, seed: u64) -> Nat {
+        (self.invalid, self.random) = (share, Random::new(seed));
+        self
+    }
+
+    /// Connections that there are.
+    pub fn connections(&self) -> usize {
+        self.inside.len()
+    }
+
+    /// Has none any more.
+    pub fn forget(&mut self) {
+        self.inside.clear();
+        self.answers.clear();
+        self.order.clear();
+        self.free_at_ns = 0.0;
+    }
+
+    /// As what a frame of the initiator's comes out, if it does. Frames must come in the order of their times.
+    pub fn out(&mut self, now_ns: u64, of: Tuple) -> Option<Tuple> {
+        if let Some(known) = self.inside.get(&of) {
+            return Some(*known);
+        }
+        let start_ns = self.free_at_ns.max(now_ns as f64);
+        let waiting = (start_ns - now_ns as f64) / self.service_ns.max(f64::MIN_POSITIVE);
+        // Times are whole nanoseconds: what has waited for less than one has met a free server.
+        if start_ns - now_ns as f64 >= 1.0 && waiting > self.queue {
+            return None;
+        }
+        self.free_at_ns = start_ns + self.service_ns;
+        if self.inside.len() >= self.capacity {
+            let oldest = self.order.front().copied().filter(|_| self.full == Full::Evict)?;
+            self.order.pop_front();
+            let gone = self.inside.remove(&oldest)?;
+            self.answers.remove(&gone.answer());
+        }
+        // Any port but its own, and the next one as long as somebody has that.
+        let mut translated = Tuple { source: self.outside, source_port: !of.source_port, ..of };
+        while self.answers.contains_key(&translated.answer()) {
+            translated.source_port = translated.source_port.wrapping_add(1);
+        }
+        self.inside.insert(of, translated);
+        self.answers.insert(translated.answer(), of.answer());
+        self.order.push_back(of);
+        Some(translated)
+    }
+
+    /// As what a frame of the responder's comes out: nothing comes out that is of no connection.
+    pub fn back(&self, of: Tuple) -> Option<Tuple> {
+        self.answers.get(&of).copied()
+    }
+}
+
+/// Frame by frame, evenly.
+impl Establish for Nat {
+    fn establish(&mut self, connections: u64, rate_fps: f64) -> Result<Attempt, Failure> {
+        self.forget();
+        let of = Tuple {
+            source: Ipv4Addr::new(198, 18, 0, 2).into(),
+            source_port: 0,
+            destination: Ipv4Addr::new(198, 19, 0, 2).into(),
+            destination_port: 0,
+        };
+        let count = u32::try_from(connections).map_err(|_| Failure("too many connections".into()))?;
+        let all = tuples(of, count, 1);
+        let at = |n: usize| (n as f64 * 1e9 / rate_fps) as u64;
+        let came: Vec<_> = all.iter().enumerate().filter_map(|(n, tuple)| self.out(at(n), *tuple)).collect();
+        let arrived = came.len() as u64;
+        let there =
+            || all.iter().zip(&came).filter(|(own, came)| self.back(came.answer()) == Some(own.answer()));
+        let confirmed = (arrived == connections).then(|| there().count() as u64);
+        let invalid = self.random.happens(self.invalid).then_some(Invalid::Stolen(0.01));
+        Ok(Attempt {
+            connections,
+            rate_fps,
+            arrived,
+            different: arrived,
+            confirmed,
+            counted: Some(self.inside.len() as u64),
+            invalid: invalid.into_iter().collect(),
+            took: Duration::from_secs_f64(connections as f64 / rate_fps),
+        })
+    }
+}
