@@ -23,18 +23,19 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Destinations of each case.
 const DESTINATIONS: usize = 1 << 18;
+/// So many that the lines of a large table which they need are more than the caches hold.
+const MANY: usize = 1 << 20;
 /// How often each vector is looked up.
 const ROUNDS: usize = 15;
 
 /// Addresses below routes, each route as likely as any other, or with Zipf's law the first ones likelier.
-fn destinations<A: Family>(routes: &Prefixes<A>, zipf: bool) -> Vec<A> {
+fn destinations<A: Family>(routes: &Prefixes<A>, n: usize, zipf: bool) -> Vec<A> {
     let mut r = Random::new(3);
     let mut pick = || match zipf {
         true => (((routes.len() as f64).ln() * r.fraction()).exp() as usize).min(routes.len() - 1),
         false => r.below(routes.len()),
     };
-    let picked: Vec<_> =
-        (0..DESTINATIONS).map(|_| routes[mix64(pick() as u64) as usize % routes.len()]).collect();
+    let picked: Vec<_> = (0..n).map(|_| routes[mix64(pick() as u64) as usize % routes.len()]).collect();
     picked.into_iter().map(|(prefix, len)| prefix | A::random(&mut r) & !A::mask(len)).collect()
 }
 
@@ -122,8 +123,11 @@ impl Report {
             longest = longest.max(one.elapsed().as_secs_f64());
         }
         let rate = routes.len() as f64 / (used() - start) / 1e6;
-        self.line(table, case, "random", "clocks", clocks(&reader, &destinations(routes, false)))?;
-        self.line(table, case, "zipf", "clocks", clocks(&reader, &destinations(routes, true)))?;
+        for (what, n, zipf) in
+            [("random", DESTINATIONS, false), ("random-1m", MANY, false), ("zipf", DESTINATIONS, true)]
+        {
+            self.line(table, case, what, "clocks", clocks(&reader, &destinations(routes, n, zipf)))?;
+        }
         self.line(table, case, "memory", "MiB", writer.memory_bytes() as f64 / 1048576.0)?;
         self.line(table, case, "add", "M/s", rate)?;
         self.line(table, case, "add-longest", "ms", longest * 1e3)?;
@@ -175,10 +179,18 @@ fn main() -> Result<()> {
     for (case, routes) in cases.iter().filter(|(case, _)| is_wanted(case)) {
         report.measure("trie", case, routes, trie(&domain)?)?;
         let hashes = Hashes::new(routes);
-        report.line("hashes", case, "random", "clocks", clocks(&hashes, &destinations(routes, false)))?;
+        report.line(
+            "hashes",
+            case,
+            "random",
+            "clocks",
+            clocks(&hashes, &destinations(routes, DESTINATIONS, false)),
+        )?;
     }
 
     let (origin, four) = real::<u32>()?;
+    let mut r = Random::new(6);
+    let networks: Prefixes<u32> = (0..1_000_000).map(|_| (u32::random(&mut r) & !255, 24)).collect();
     let hosts: Prefixes<u32> =
         (0..1_000_000u32).map(|n| (n.wrapping_mul(0x9e37_7900) | n & 255, 32)).collect();
     let cases = [
@@ -186,6 +198,7 @@ fn main() -> Result<()> {
         (if origin == "real" { "real-4" } else { "made up-4" }, four.clone()),
         ("1.05m-4", extend(&four, 1_050_000)),
         ("4m-4", extend(&four, 4_000_000)),
+        ("random-24s-1m-4", networks),
         ("hosts-1m-4", hosts),
     ];
     for (case, routes) in cases.iter().filter(|(case, _)| is_wanted(case)) {
