@@ -289,3 +289,19 @@ fn the_testers_ports_by_af_xdp() {
     campaign.spawn(&t, &[]).finish(LONG).expect_ok();
     forwarded(&campaign.results(), &["none"]);
 }
+
+/// The thesis' traffic has addresses of its own, from which and to which a router has no routes until it is given some.
+#[test]
+fn traffic_with_addresses_of_its_own_is_forwarded_both_ways() {
+    let Some(lab) = Lab::new() else { return };
+    let head = HEAD.replace("'rfc2544'", "'slavik-2025'\nbidirectional = true");
+    let campaign = Campaign::write(&lab, &head, "'linux', 'volley'", "");
+    let results = campaign.run();
+    assert_eq!(results["failures"], Value::Array(Vec::new()));
+    let trials = campaign.trials().of_procedures();
+    for direction in [0, 1] {
+        assert!(trials.sum(direction, "received") > 0, "{direction}: {results}");
+    }
+    let astray: u64 = trials.0.iter().map(|trial| count(trial, "astray")).sum();
+    assert_eq!(astray, 0);
+}

@@ -8,16 +8,17 @@ use buf::Pool;
 use super::connected::Sessions;
 use super::keeper::Keeper;
 use super::procedures::Bench;
-use super::recorded::Recorded;
+use super::recorded::{Recorded, Strain};
 use super::run::Left;
 use super::{Campaign, Cell, Key, Procedure, Results, Test};
-use crate::dut::{Dut, Networks};
+use crate::dut::{Dut, Networks, Which};
 use crate::energy::{self, Meters};
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
 use crate::sessions::Table;
 use crate::testbed::Bed;
+use crate::traffic::Family;
 use crate::trial::link::Link;
 use crate::trial::{Failure, Measure as _, Request};
 
@@ -93,7 +94,7 @@ impl Setup<'_> {
     ) -> Result<(), Failure> {
         let Case { key, tester_fps, .. } = case;
         let place = format!("{}, {}, {} bytes", key.dut, key.label(), key.size);
-        if let Err(e) = self.networks(key).and_then(|wanted| dut.set_networks(&wanted, bed)) {
+        if let Err(e) = self.networks(key, bed).and_then(|wanted| dut.set_networks(&wanted, bed)) {
             return results.fail(format!("{place}: {e}"), self.keeper);
         }
         let dut = &*dut;
@@ -152,16 +153,25 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// What the router is to have routes to, for the families of the traffic.
-    fn networks(&self, key: &Key) -> Result<Vec<Networks>, Failure> {
+    /// What the router is to have routes to: networks for the families of the traffic, and those that only this traffic goes to.
+    fn networks(&self, key: &Key, bed: &Bed) -> Result<Vec<Networks>, Failure> {
         let Key { traffic, size, routes, bidirectional, .. } = key;
-        let families = match routes {
-            0 => Vec::new(),
-            _ => self.campaign.traffic(traffic, *size).map(|t| t.families()).unwrap_or_default(),
-        };
-        let links = [1, 0].into_iter().take(if *bidirectional { 2 } else { 1 });
-        let of = |link| families.iter().map(move |&family| Networks { link, family, count: *routes });
-        Ok(links.flat_map(of).collect())
+        let Some(traffic) = self.campaign.traffic(traffic, *size) else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        for link in [1, 0].into_iter().take(if *bidirectional { 2 } else { 1 }) {
+            if *routes > 0 {
+                let first = |family| Networks { link, family, which: Which::First(*routes) };
+                all.extend(traffic.families().into_iter().map(first));
+            }
+            let known = [bed.links[link].ipv4.1, bed.links[link].ipv6.1];
+            for net in traffic.own_networks(link == 0) {
+                let family = if net.addr().is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
+                if !known.iter().any(|known| known.contains(&net)) {
+                    all.push(Networks { link, family, which: Which::Own(net) });
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// The connections that trials go through, for flows of both directions. What is sent until they are established is left there.
@@ -223,6 +233,7 @@ impl Setup<'_> {
             meters: None,
             idle: Vec::new(),
             last: None,
+            strain: Strain::default(),
         })
     }
 }

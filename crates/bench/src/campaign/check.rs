@@ -105,6 +105,14 @@ impl Campaign {
         if test.routes > MOST_NETWORKS {
             return Err(Fault(format!("routes: {MOST_NETWORKS} at most")));
         }
+        let timed = [Procedure::Recovery, Procedure::Reset];
+        let stamped = self.traffic(&test.traffic, 0).is_some_and(|t| t.is_stamped());
+        if let Some(procedure) = self.procedures.iter().find(|p| timed.contains(p) && !stamped) {
+            return Err(Fault(format!(
+                "{} needs a flow that is stamped: of a flood nobody knows which frames were lost",
+                procedure.name()
+            )));
+        }
         if test.routes > 0 && self.procedures.contains(&Procedure::Reset) {
             let why = "a router that was restarted has them no more: measure reset in a campaign without";
             return Err(Fault(format!("routes: {why}")));
@@ -144,6 +152,24 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+
+    #[test]
+    fn outages_need_frames_with_numbers() {
+        let of = |procedures: &str, mark: &str| {
+            let own = format!(
+                "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nmark = '{mark}'\nframes = [{{ family = 'ipv4' }}]\n"
+            );
+            let head =
+                format!("procedures = ['throughput', {procedures}]\n{}", GOOD.replace("rfc2544", "own"));
+            Campaign::parse(&(head + &own))
+        };
+        for procedure in ["'recovery'", "'reset'"] {
+            let fault = of(procedure, "flood").expect_err("a flood");
+            assert!(fault.0.contains("test 1 (own)") && fault.0.contains("stamped"), "{fault}");
+            assert!(of(procedure, "stamped").is_ok(), "{:?}", of(procedure, "stamped"));
+        }
+        assert!(of("'latency'", "flood").is_ok());
+    }
 
     #[test]
     fn what_init_writes_is_a_campaign() -> Result<(), Fault> {

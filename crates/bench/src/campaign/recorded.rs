@@ -46,6 +46,35 @@ pub(super) struct Recorded<'a> {
     pub idle: Vec<Measured>,
     /// The last trial.
     pub last: Option<Trial>,
+    /// How near the tester came to what it can do.
+    pub strain: Strain,
+}
+
+/// How near the tester came to what it can do, in the trials of a procedure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Strain {
+    /// The largest load that was offered, frames a second.
+    pub most_fps: f64,
+    /// Whether its ports refused frames.
+    pub refused: bool,
+    /// The least load of which frames were lost, and whether ports had refused some of them: they would have been the router's.
+    least_lossy: Option<(f64, bool)>,
+}
+
+impl Strain {
+    /// Whether the least load that was not forwarded whole was not sent whole.
+    pub fn is_bound(&self) -> bool {
+        self.least_lossy.is_some_and(|(_, refused)| refused)
+    }
+
+    fn note(&mut self, outcome: &Outcome, refused: bool) {
+        let load = outcome.request.load_fps;
+        self.most_fps = self.most_fps.max(load);
+        self.refused |= refused;
+        if outcome.lost() > 0 && self.least_lossy.is_none_or(|(least, _)| load < least) {
+            self.least_lossy = Some((load, refused));
+        }
+    }
 }
 
 impl Recorded<'_> {
@@ -84,7 +113,11 @@ impl Recorded<'_> {
         let mut trials = Vec::new();
         for (mut outcome, report) in came {
             outcome.took += self.waits.restabilise;
-            let meters = self.metered(&measured, &outcome);
+            let refused = report.directions.iter().flatten().any(|flow| flow.refused > 0);
+            self.strain.note(&outcome, refused);
+            // What meters say is of all steps together.
+            let work = (requests.len() == 1).then(|| self.work(&report));
+            let meters = self.metered(&measured, work);
             let (flows, delays) = (self.flows(&report), Self::delays(&report)?);
             let trial = Trial {
                 key: self.key.clone(),
@@ -114,13 +147,24 @@ impl Recorded<'_> {
         self.dut?.cpu_seconds()
     }
 
-    /// What the meters say, with the figures of what was delivered. Bytes are those of the case: of a mix its mean.
-    fn metered(&self, measured: &[Measured], outcome: &Outcome) -> Vec<Metered> {
-        let frames = outcome.received;
-        let work = Work { frames, bytes: frames * self.key.size as u64 };
+    /// What was delivered, with the mean size of a flow's frames for each.
+    fn work(&self, report: &Report) -> Work {
+        let (mut frames, mut bytes) = (0, 0.0);
+        for (direction, flows) in self.engine.directions().iter().zip(&report.directions) {
+            for (flow, came) in direction.flows.iter().zip(flows) {
+                frames += came.tally.received;
+                bytes += came.tally.received as f64 * flow.mean_bytes();
+            }
+        }
+        Work { frames, bytes: bytes.round() as u64 }
+    }
+
+    /// What the meters say, with the figures of what was delivered, if that is known.
+    fn metered(&self, measured: &[Measured], work: Option<Work>) -> Vec<Metered> {
         let all = measured.iter().enumerate().map(|(n, m)| {
             let idle = self.idle.get(n).and_then(|idle| idle.reading.as_ref().ok());
-            let figures = m.reading.as_ref().ok().map(|r| energy::Results::of(r, idle, work));
+            let of = |reading| Some(energy::Results::of(reading, idle, work?));
+            let figures = m.reading.as_ref().ok().and_then(of);
             Metered { meter: m.meter.clone(), kind: m.kind, reading: m.reading.clone(), figures }
         });
         all.collect()
@@ -160,7 +204,12 @@ impl Recorded<'_> {
         for flow in stamped() {
             all.record_lost(flow.intended.saturating_sub(flow.tally.received)).map_err(failed)?;
         }
-        let ipdv = stamped().find_map(|f| f.ipdv.as_ref()?.figures().ok());
+        let mut each = stamped().filter_map(|f| f.ipdv.as_ref());
+        let mut ipdv = each.next().cloned();
+        if let Some(ipdv) = &mut ipdv {
+            each.try_for_each(|other| ipdv.add(other)).map_err(failed)?;
+        }
+        let ipdv = ipdv.and_then(|ipdv| ipdv.figures().ok());
         Ok(Some(Delays { figures: all.figures().map_err(failed)?, ipdv, bins }))
     }
 }
@@ -169,5 +218,30 @@ impl Measure for Recorded<'_> {
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
         self.last = self.steps(&[request])?.pop();
         self.last.as_ref().map(|t| t.outcome.clone()).ok_or_else(|| Failure("no trial".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_sent_is_not_held_against_the_router() {
+        let note = |strain: &mut Strain, load_fps: f64, lost: u64, refused: bool| {
+            let request = Request { load_fps, duration: Duration::from_secs(1) };
+            let (intended, invalid) = (1000, Vec::new());
+            let (sent, received, took) = (intended, intended - lost, request.duration);
+            strain.note(&Outcome { request, intended, sent, received, took, invalid }, refused);
+        };
+        let mut strain = Strain::default();
+        note(&mut strain, 4e5, 10, true);
+        assert!(strain.is_bound() && strain.refused);
+        // The bound is below: all of that was sent, and some was lost.
+        note(&mut strain, 2e5, 10, false);
+        assert!(!strain.is_bound() && strain.refused);
+        note(&mut strain, 1e5, 0, false);
+        assert!(!strain.is_bound() && strain.most_fps == 4e5);
     }
 }

@@ -1,7 +1,7 @@
 //! What an operator would say to Volley, or to VPP: the same words.
 
 use super::spec::Driver;
-use super::{Networks, cores};
+use super::{Networks, Which, cores};
 use crate::testbed::lab::{program, said_by};
 use crate::testbed::{Bed, Kind, Link};
 use crate::trial::Failure;
@@ -71,8 +71,11 @@ pub fn installed(name: &str, packages: &str) -> Result<(), Failure> {
 /// The commands that add, or remove, routes to networks.
 pub(super) fn routes(networks: &[Networks], bed: &Bed, verb: &str) -> Vec<String> {
     let line = |n: &Networks| {
-        let first = n.iter().next()?;
-        Some(format!("ip route {verb} {first} count {} via {}", n.count, n.host(bed)))
+        let (first, host) = (n.iter().next()?, n.host(bed));
+        Some(match n.which {
+            Which::First(count) => format!("ip route {verb} {first} count {count} via {host}"),
+            Which::Own(_) => format!("ip route {verb} {first} via {host}"),
+        })
     };
     networks.iter().filter_map(line).collect()
 }

@@ -166,12 +166,30 @@ const PROTOCOL: &str = "222";
 /// What takes all of those routes away.
 const FLUSH: &str = "ip -4 route flush proto 222; ip -6 route flush proto 222";
 
-impl Dut for Linux {
-    fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
-        if self.shell.is_remote() && !wanted.is_empty() {
+impl Linux {
+    /// Routes of another machine, each by a command of its own: a few.
+    fn set_remote_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
+        if !wanted.iter().all(Networks::is_own) {
             return Err(Failure(
                 "routes are given to a router on this machine only: leave routes away".into(),
             ));
+        }
+        for networks in wanted {
+            let (host, device) = (networks.host(bed), &bed.links[networks.link.min(1)].router);
+            for network in networks.iter() {
+                let route = format!("{network} via {host} dev {device} proto {PROTOCOL}");
+                self.shell
+                    .set(&format!("ip route replace {route}"), &format!("ip route del {route} || true"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dut for Linux {
+    fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
+        if self.shell.is_remote() {
+            return self.set_remote_networks(wanted, bed);
         }
         if self.has_networks {
             self.shell.run(FLUSH)?;

@@ -33,6 +33,16 @@ pub struct Flow {
     pub mode: Mode,
 }
 
+impl Flow {
+    /// The mean size of its frames, bytes with frame check sequence: by weight, and by the middle of a range.
+    pub fn mean_bytes(&self) -> f64 {
+        let middle = |t: &Template| (t.size.start() + t.size.end()) as f64 / 2.0 + 4.0;
+        let weights: f64 = self.templates.iter().map(|t| f64::from(t.weight)).sum();
+        let sum: f64 = self.templates.iter().map(|t| f64::from(t.weight) * middle(t)).sum();
+        if weights > 0.0 { sum / weights } else { 0.0 }
+    }
+}
+
 /// How fast a flow is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -229,14 +239,14 @@ impl Engine {
     ) -> Result<Vec<(Outcome, Report)>, Failure> {
         let began = tsc();
         let hz = self.clock.tsc_hz();
-        let mut start = began + (AHEAD * hz) as u64;
         self.trials += 1;
         let signature = mix64(self.seed ^ self.trials << 32) as u32;
-        let (mut sending, mut accounts) = (Vec::new(), Vec::new());
+        let (mut sending, mut accounts) = (Vec::<Sending>::new(), Vec::new());
         let whole = requests.iter().fold(Duration::ZERO, |sum, r| sum + r.duration);
+        let mut offset = 0;
         for request in requests {
-            self.prepare(*request, start, signature, whole + self.wait, &mut sending, &mut accounts)?;
-            start += (request.duration.as_secs_f64() * hz) as u64;
+            self.prepare(*request, offset, signature, whole + self.wait, &mut sending, &mut accounts)?;
+            offset += (request.duration.as_secs_f64() * hz) as u64;
         }
         let mut receiver = Receiver::new(signature, accounts);
         for port in &mut self.ports {
@@ -244,8 +254,11 @@ impl Engine {
             port.rx.take_lost();
         }
         let times = Times::now();
+        // To make frames takes milliseconds: only then it is known when the first one can go.
+        let start = tsc() + (AHEAD * hz) as u64;
+        let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
         // Who is late by then stays late: a trial is not stretched.
-        let stop = start + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
+        let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
         while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
             for s in &mut sending {
@@ -259,7 +272,8 @@ impl Engine {
             receive(&mut self.ports, &mut receiver, &mut frame, &mut self.cache, &mut came)?;
         }
         let faults = self.faults(times);
-        let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)) - whole;
+        // The last frame of a slow load is due long before the end.
+        let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)).saturating_sub(whole);
         let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
         let all = sending.into_iter().zip(receiver.into_streams());
         let mut flows = all.map(|(sent, came)| sent.report(came, ended));
@@ -302,18 +316,27 @@ impl Engine {
         invalid
     }
 
-    /// The flows of all directions, one behind the other, from `start` on (ticks), and who accounts for their frames. One that is lost
-    /// counts with a delay of `penalty`.
+    /// The flows of all directions, one behind the other, `offset` ticks behind the start, and who accounts for their frames. One that is
+    /// lost counts with a delay of `penalty`.
     fn prepare(
         &self,
         request: Request,
-        start: u64,
+        offset: u64,
         signature: u32,
         penalty: Duration,
         sending: &mut Vec<Sending>,
         accounts: &mut Vec<Account>,
     ) -> Result<(), Failure> {
         let hz = self.clock.tsc_hz();
+        let frames_of = |flow: &Flow| {
+            let load_fps = flow.rate.fps(request.load_fps);
+            Request { load_fps, ..request }.frames()
+        };
+        // A short burst may have none of a slow stream, which is none the less there.
+        if self.directions.iter().flat_map(|d| &d.flows).all(|flow| frames_of(flow) == 0) {
+            let Request { load_fps, duration } = request;
+            return Err(Failure(format!("{load_fps} frames a second for {duration:?} are none at all")));
+        }
         for (n, direction) in self.directions.iter().enumerate() {
             if direction.from.max(direction.to) >= self.ports.len() {
                 return Err(Failure(format!("direction {n} has a port that is not there")));
@@ -321,13 +344,7 @@ impl Engine {
             for (f, flow) in direction.flows.iter().enumerate() {
                 let named = |what: String| Failure(format!("direction {n}, flow {f}, {what}"));
                 let fps = flow.rate.fps(request.load_fps);
-                let frames = Request { load_fps: fps, ..request }.frames();
-                if frames == 0 {
-                    return Err(named(format!(
-                        "{fps} frames a second for {:?} are none at all",
-                        request.duration
-                    )));
-                }
+                let frames = frames_of(flow);
                 let stream = u16::try_from(accounts.len()).map_err(|_| named("there are too many".into()))?;
                 let seed = mix64(self.seed ^ u64::from(stream));
                 let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
@@ -342,11 +359,11 @@ impl Engine {
                 sending.push(Sending {
                     from: direction.from,
                     sender: sender.map_err(|e| named(e.to_string()))?,
-                    schedule: Schedule::new(start, frames, fps, hz),
+                    schedule: Schedule::new(offset, frames, fps, hz),
                     fps,
                     refused: 0,
                     unmade: 0,
-                    last: start,
+                    last: offset,
                 });
             }
         }
@@ -400,6 +417,11 @@ impl Port {
 }
 
 impl Sending {
+    /// The same, so many ticks later.
+    fn later(self, ticks: u64) -> Sending {
+        Sending { schedule: self.schedule.later(ticks), last: self.last + ticks, ..self }
+    }
+
     /// Sends what is due.
     #[inline]
     fn send(&mut self, ports: &mut [Port], frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {

@@ -239,6 +239,27 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     Ok(())
 }
 
+#[test]
+fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::new(8192)?;
+    let (tx, rx) = cable(64);
+    let one = || flow(vec![udp4(64)], Mode::Stamped);
+    let mut flows = [one(), one()].concat();
+    flows[1].rate = Rate::Fixed(5_000.0);
+    let mut engine = self::engine(ends(tx, rx), forth(flows), &pool);
+    // A burst of 60 µs has a frame of the one flow, and none of the other.
+    let burst = Request { load_fps: 20_000.0, duration: Duration::from_micros(60) };
+    let (outcome, report) = engine.run(burst)?;
+    assert_eq!((outcome.intended, outcome.received, report.directions[0][1].intended), (1, 1, 0));
+    // The last frame of a slow load is due before the end, by more than is waited for.
+    let (tx, rx) = cable(64);
+    let mut engine =
+        super::Engine { wait: Duration::ZERO, ..self::engine(ends(tx, rx), forth(one()), &pool) };
+    let (outcome, _) = engine.run(Request { load_fps: 4.0, duration: Duration::from_millis(300) })?;
+    assert_eq!(outcome.intended, 1);
+    Ok(())
+}
+
 /// What a simulated router does to frames in real time is found, frame by frame.
 #[test]
 fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {

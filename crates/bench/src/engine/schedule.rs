@@ -40,6 +40,12 @@ impl Schedule {
         Schedule { start, rate, frames, taken: 0, lag: 0, window }
     }
 
+    /// The same, so many ticks later. Nothing of it may have been taken.
+    pub fn later(self, ticks: u64) -> Schedule {
+        let start = self.start + ticks;
+        Schedule { start, window: Window { began: start, ..self.window }, ..self }
+    }
+
     /// How many frames are to be sent now, `most` at most.
     #[inline(always)]
     pub fn due(&mut self, now: u64, most: usize) -> usize {

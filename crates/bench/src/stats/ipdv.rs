@@ -102,6 +102,16 @@ impl IpdvHistogram {
         }
     }
 
+    /// Takes what another stream's has counted. The first frame of a stream has no IPDV.
+    ///
+    /// # Errors
+    /// As [`DelayHistogram::add`].
+    pub fn add(&mut self, other: &IpdvHistogram) -> Result<(), Error> {
+        self.steps.undefined += other.steps.undefined;
+        self.negative.add(&other.negative)?;
+        self.positive.add(&other.positive)
+    }
+
     /// The figures.
     ///
     /// # Errors
@@ -142,6 +152,19 @@ mod tests {
         let mut histogram = IpdvHistogram::new().unwrap();
         delays_ns.iter().for_each(|ns| histogram.record(*ns).unwrap());
         histogram.figures()
+    }
+
+    #[test]
+    fn streams_are_counted_together() {
+        let of = |delays: &[Option<u64>]| {
+            let mut one = IpdvHistogram::new().unwrap();
+            delays.iter().for_each(|ns| one.record(*ns).unwrap());
+            one
+        };
+        let mut both = of(&[10, 14].map(Some));
+        both.add(&of(&[Some(100), Some(50), None])).unwrap();
+        let f = both.figures().unwrap();
+        assert_eq!((f.pairs, f.undefined, f.minimum_ns, f.maximum_ns), (2, 1, -50, 4));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Ends {
     pub ipv4: (Ipv4Addr, Ipv4Addr),
     /// The same of IPv6.
     pub ipv6: (Ipv6Addr, Ipv6Addr),
+    /// Whether it is the way back: addresses of the traffic's own are exchanged.
+    pub reverse: bool,
 }
 
 impl Ends {
@@ -39,7 +41,7 @@ impl Ends {
         if reverse {
             (ipv4, ipv6) = ((ipv4.1, ipv4.0), (ipv6.1, ipv6.0));
         }
-        Ends { source_mac, destination_mac, ipv4, ipv6 }
+        Ends { source_mac, destination_mac, ipv4, ipv6, reverse }
     }
 }
 
@@ -103,7 +105,9 @@ impl Kind {
             Family::Ipv4 => (ends.ipv4.0.into(), ends.ipv4.1.into()),
             Family::Ipv6 => (IpAddr::from(ends.ipv6.0), ends.ipv6.1.into()),
         };
-        let (a, b) = (self.source.unwrap_or(a), self.destination.unwrap_or(b));
+        let own =
+            if ends.reverse { (self.destination, self.source) } else { (self.source, self.destination) };
+        let (a, b) = (own.0.unwrap_or(a), own.1.unwrap_or(b));
         match [a, b].iter().find(|ip| ip.is_ipv4() != (self.family == Family::Ipv4)) {
             Some(other) => Err(format!("{other} is no address of its family")),
             None => Ok((a, b)),

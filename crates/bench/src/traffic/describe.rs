@@ -30,6 +30,11 @@ impl Traffic {
         sized
     }
 
+    /// Whether frames of some flow have numbers and times.
+    pub fn is_stamped(&self) -> bool {
+        self.flows.iter().any(|flow| flow.mark == Mark::Stamped)
+    }
+
     /// The mean size of its frames, in bytes, if all have sizes of their own; flows of a fixed rate do not count.
     pub fn own_size(&self) -> Option<usize> {
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);

@@ -55,6 +55,43 @@ impl Traffic {
     }
 }
 
+impl Traffic {
+    /// The networks behind the link that a direction ends at which frames with addresses of their own go to, each once: the smallest
+    /// that has all of a kind.
+    pub fn own_networks(&self, reverse: bool) -> Vec<IpNet> {
+        let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
+        let mut all: Vec<IpNet> = kinds.filter_map(|kind| kind.own_network(reverse)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+impl Kind {
+    /// Of the way there and of the way back: the address of its own that it is sent to, and all that varies from there on.
+    fn own_network(&self, reverse: bool) -> Option<IpNet> {
+        let own = if reverse { self.source } else { self.destination }?;
+        let varies = |fields: [Field; 2]| self.vary.iter().filter(move |v| fields.contains(&v.field));
+        let most = varies([Field::Destination, Field::DestinationNetwork]).map(|v| v.max).max().unwrap_or(0);
+        let wide = |len: u8, differ: u32| len.saturating_sub(u8::try_from(differ).unwrap_or(len));
+        let net = match own {
+            IpAddr::V4(ip) => {
+                let last = u64::from(ip.to_bits()).saturating_add(most).min(u32::MAX.into()) as u32;
+                IpNet::new(own, wide(32, 32 - (ip.to_bits() ^ last).leading_zeros()))
+            }
+            // What varies is in either half; a route to the whole network does for both.
+            IpAddr::V6(ip) => {
+                let upper = (ip.to_bits() >> 64) as u64;
+                let network = varies([Field::DestinationNetwork; 2]).map(|v| v.max).max();
+                let differ =
+                    network.map_or(0, |max| 64 - (upper ^ upper.saturating_add(max)).leading_zeros());
+                IpNet::new(own, wide(if most == 0 { 128 } else { 64 }, differ))
+            }
+        };
+        net.ok().map(|net| net.trunc())
+    }
+}
+
 fn spread_out(kind: &mut Kind, count: u32) {
     let (field, bits) = match kind.family {
         Family::Ipv4 => (Field::Destination, 8),
@@ -85,6 +122,23 @@ mod tests {
 
     use super::*;
     use crate::traffic::builtin;
+
+    #[test]
+    fn addresses_of_their_own_are_in_networks_of_their_own() {
+        let said = |traffic: &Traffic, reverse| {
+            traffic.own_networks(reverse).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let thesis = builtin("slavik-2025", 64).expect("built in");
+        assert_eq!(said(&thesis, false), ["48.0.0.1/32"]);
+        assert_eq!(said(&thesis, true), ["10.0.0.1/32", "16.0.0.1/32"]);
+        assert!(said(&builtin("rfc2544-256", 64).expect("built in"), false).is_empty());
+        let mut own = builtin("rfc5180-256", 84).expect("built in");
+        own.flows[0].frames[0].destination = "2001:db8:0:7::9".parse().ok();
+        assert_eq!(said(&own, false), ["2001:db8::/55"]);
+        let mut own = builtin("rfc2544-256", 64).expect("built in");
+        own.flows[0].frames[0].destination = "192.0.2.9".parse().ok();
+        assert_eq!(said(&own, false), ["192.0.0.0/15"]);
+    }
 
     #[test]
     fn the_last_networks_are_no_groups_and_directions_do_not_meet() {

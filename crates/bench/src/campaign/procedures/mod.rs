@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Campaign;
 use super::procedure::Procedure;
-use super::recorded::Recorded;
+use super::recorded::{Recorded, Strain};
 use super::results::{Found, Measurement};
 use crate::search::profile::Profile;
 use crate::search::{Ended, Progress, Valid};
@@ -56,6 +56,7 @@ impl Bench<'_> {
     pub fn run(&mut self, procedure: Procedure) -> Result<Measurement, Failure> {
         self.valid.inner_mut().procedure = procedure;
         self.valid.inner_mut().repetition = 1;
+        self.valid.inner_mut().strain = Strain::default();
         let before = self.valid.inner().counters();
         let (found, unproved) = match procedure {
             Procedure::Throughput => searches::throughput(self)?,
@@ -76,8 +77,7 @@ impl Bench<'_> {
                 return Err(Failure(format!("{} is no procedure of a campaign's own", procedure.name())));
             }
         };
-        let limited_by_tester =
-            unproved || self.reached(&found).is_some_and(|fps| fps > OURS * self.tester_fps);
+        let limited_by_tester = unproved || self.is_limited(&found);
         let counters = counted(&before, self.valid.inner().counters());
         Ok(Measurement { found, limited_by_tester, counters })
     }
@@ -113,6 +113,19 @@ impl Bench<'_> {
         thread::sleep(self.profile.waits.after_routes + self.profile.waits.after_learning);
         *warm = true;
         Ok(())
+    }
+
+    /// Whether the limit may be the tester's: it came near to what it can do, or did not send what was then counted as lost.
+    fn is_limited(&self, found: &Found) -> bool {
+        let strain = &self.valid.inner().strain;
+        let near = |fps: f64| fps > OURS * self.tester_fps;
+        match found {
+            Found::Throughput(_) | Found::NdrPdr(_) | Found::SessionRate(_) => {
+                strain.is_bound() || self.reached(found).is_some_and(near)
+            }
+            Found::MaximumReceiveRate(_) => strain.refused || self.reached(found).is_some_and(near),
+            _ => strain.refused || near(strain.most_fps),
+        }
     }
 
     /// The load that a result is about, frames a second.

@@ -59,11 +59,15 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
         let trial = b.valid.inner_mut().steps(&[Request { load_fps, duration }])?.pop();
         restarting.join().map_err(|_| Failure("the restart of the router panicked".into()))??;
         let Some(trial) = trial else { continue };
-        let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1) as f64;
-        // Who is back forwards again at the end, if not all.
+        let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1);
+        // Who is back forwards again at the end in each direction, if not all.
         let end = duration.as_secs_f64() - BACK;
-        let back = trial.flows.iter().filter_map(|f| f.last_received).any(|s| s > end);
-        let lost = reset_time_by_loss(trial.outcome.lost(), load_fps * directions);
+        let is_back = |direction| {
+            let own = trial.flows.iter().filter(|f| f.direction == direction);
+            own.filter_map(|f| f.last_received).any(|s| s > end)
+        };
+        let back = (0..directions).all(is_back);
+        let lost = reset_time_by_loss(trial.outcome.lost(), load_fps * directions as f64);
         let seconds = lost.filter(|_| back).map(|t| t.as_secs_f64());
         all.push(Reset { load_fps, seconds, outcome: trial.outcome });
     }
