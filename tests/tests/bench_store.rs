@@ -61,7 +61,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     let mut report = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut report).expect("text");
     assert_eq!(child.wait().expect("it ended").code(), Some(130), "{said}");
-    let how = "to go on: volley bench run campaign.toml --store volley-bench.db --resume";
+    let how = "the same command with --resume goes on (--store volley-bench.db)";
     assert!(said.contains(how), "{said}");
     assert!(report.contains("The campaign is not finished"), "{report}");
     let (code, trials, said) = ended(bench(lab.dir(), &["trials"]));

@@ -52,7 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { file, machine, store: path, resume, json: json_to, html: html_to, .. } = arguments;
     // All that can be wrong with campaign and files is said before anything is touched.
     let campaign = asked(arguments).map_err(|e| Failure(e.to_string()))?;
-    campaign.check_machine().map_err(|e| Failure(e.to_string()))?;
+    let place = file.as_ref().map_or_else(String::new, |file| format!("{}: ", file.display()));
+    campaign.check_machine().map_err(|e| Failure(format!("{place}{e}")))?;
     [file.as_ref(), machine.as_ref(), Some(path), json_to.as_ref(), html_to.as_ref()]
         .into_iter()
         .flatten()
