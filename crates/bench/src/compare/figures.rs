@@ -83,7 +83,7 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
         Found::SessionRate(all) => vec![established(all, profile)],
         Found::SessionCapacity(all) => {
             let held = all.iter().map(|found| Some(found.connections.unwrap_or(0) as f64));
-            vec![Figure::new("connections", "", high(share(profile))).of(held)]
+            vec![Figure::new("capacity", "connections", high(share(profile))).of(held)]
         }
         Found::SessionTeardown(all) => {
             vec![Figure::new("tear-down rate", "cps", high(0.0)).of(all.iter().map(Teardown::per_second))]

@@ -3,10 +3,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::campaign::{Campaign, DelayRun, Delays, DelaysAt, Found, Metered, Recovery, Usage, head};
+use crate::campaign::{
+    Campaign, DelayRun, Delays, DelaysAt, Found, Metered, Recovery, Teardown, Usage, head,
+};
 use crate::energy;
-use crate::search::throughput::ThroughputResult;
+use crate::search::throughput::{Resolution, ThroughputResult};
 use crate::search::{Ended, Tally};
+use crate::sessions::Attempt;
+use crate::sessions::capacity::{Capacity, CapacityResult};
+use crate::sessions::rate::RateResult;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
@@ -147,6 +152,49 @@ fn energy_is_compared_as_exactly_as_it_is_metered() {
     assert_eq!(said(&of(110.0, 0.1), &of(100.0, 0.1)), Some(Verdict::Better));
     // 10 J more are within the steps of 36 J that a counter of hundredths of watt-hours has.
     assert_eq!(said(&of(100.0, 36.0), &of(110.0, 36.0)), Some(Verdict::NoDifference));
+}
+
+#[test]
+fn connections_are_compared_by_how_many_and_how_fast() {
+    let of = |connections: u64, fps: f64, seconds: f64| {
+        let mut results = results(&Made::steady(1e6, 1));
+        let filled = Attempt {
+            connections,
+            rate_fps: fps,
+            arrived: connections,
+            different: connections,
+            confirmed: Some(connections),
+            counted: None,
+            invalid: Vec::new(),
+            took: Duration::ZERO,
+        };
+        let rate = RateResult { connections, search: search(&results, fps), attempts: Vec::new() };
+        let resolution = Resolution::Relative(0.01);
+        let capacity = CapacityResult {
+            asked: Capacity { first: 1, most: 1 << 20, rate_fps: fps, resolution, repeats: 1 },
+            ended: Ended::Found,
+            connections: Some(connections),
+            upper: Some(connections + 1),
+            upper_unproved: false,
+            attempts: Vec::new(),
+        };
+        let teardown = Teardown { filled, seconds: seconds + 0.01, empty_seconds: 0.01, left: None };
+        results.cells[0].measurements = vec![
+            measured(Found::SessionRate(vec![rate; 10])),
+            measured(Found::SessionCapacity(vec![capacity; 10])),
+            measured(Found::SessionTeardown(vec![teardown; 10])),
+        ];
+        results
+    };
+    let c = compared(&of(10_000, 1e5, 0.1), &of(20_000, 5e4, 0.2));
+    assert_eq!(verdict(&c, "establishment rate"), Some(Verdict::Worse));
+    assert_eq!(verdict(&c, "capacity"), Some(Verdict::Better));
+    assert_eq!(verdict(&c, "tear-down rate"), Some(Verdict::NoDifference));
+    assert!(
+        c.markdown().contains("| capacity | 10000 connections | 20000 connections |"),
+        "{}",
+        c.markdown()
+    );
 }
 
 #[test]

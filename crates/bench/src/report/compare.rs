@@ -6,7 +6,7 @@ use super::number::{kilo, maybe, number, range, runs};
 use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Cell, Found, Key, Procedure, Results, throughputs};
-use crate::dut::Table as Router;
+use crate::dut::{Spec, Table as Router};
 use crate::stats::{Bootstrap, Runs, scaling};
 
 /// Ratios between routers, and relative scale-up.
@@ -48,11 +48,34 @@ fn ratios(results: &Results) -> Option<Section> {
     some("Routers beside each other".into(), text, table)
 }
 
-/// Routers that are the same but for their workers.
+/// In what routers differ that are else the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// How many cores they have.
+    Workers,
+    /// The clock that these have, in MHz.
+    Clocks,
+}
+
+impl Over {
+    /// What a router has of it, if the campaign says so, and all else of the router.
+    fn apart(self, spec: &Spec) -> Option<(u32, Router)> {
+        let all = Router { name: None, ..spec.clone().into() };
+        match self {
+            Over::Workers => {
+                let workers = u32::try_from(spec.workers()).unwrap_or(u32::MAX);
+                Some((workers, Router { workers: None, ..all }))
+            }
+            Over::Clocks => Some((spec.clock_mhz?, Router { clock_mhz: None, ..all })),
+        }
+    }
+}
+
+/// Routers that are the same but for one thing.
 pub struct Scaled {
     /// Traffic and size, without a router.
     pub key: Key,
-    /// The routers, each with its workers and its median throughput in frames a second.
+    /// The routers, each with what it has of that, and its median throughput in frames a second.
     pub points: Vec<(String, u32, f64)>,
     /// What they have in common.
     router: Router,
@@ -65,18 +88,17 @@ impl Scaled {
     }
 }
 
-/// Routers that the campaign has with several numbers of workers, and else the same. Where two have as many, the first one stands for
-/// both; one that forwards nothing says nothing of workers.
-pub fn scaled(results: &Results) -> Vec<Scaled> {
+/// Routers that the campaign has with several values of something, and else the same. Where two have the same value, the first one
+/// stands for both; one that forwards nothing says nothing.
+pub fn scaled(results: &Results, over: Over) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {
-        let Some(spec) = router(results, &cell.key.dut).filter(|_| runs.median() > 0.0) else { continue };
-        let router = Router { name: None, workers: None, ..spec.clone().into() };
+        let spec = router(results, &cell.key.dut).filter(|_| runs.median() > 0.0);
+        let Some((value, router)) = spec.and_then(|spec| over.apart(spec)) else { continue };
         let key = Key { dut: String::new(), ..cell.key.clone() };
-        let workers = u32::try_from(spec.workers()).unwrap_or(u32::MAX);
-        let point = (spec.name().to_owned(), workers, runs.median());
+        let point = (cell.key.dut.clone(), value, runs.median());
         match groups.iter_mut().find(|group| group.key == key && group.router == router) {
-            Some(group) if group.points.iter().any(|(_, n, _)| *n == workers) => {}
+            Some(group) if group.points.iter().any(|(_, n, _)| *n == value) => {}
             Some(group) => group.points.push(point),
             None => groups.push(Scaled { key, router, points: vec![point] }),
         }
@@ -96,7 +118,7 @@ fn scale(results: &Results) -> Option<Section> {
         "relative to half as many#",
     ];
     let mut table = Table::new("Throughput over workers", heads);
-    for group in scaled(results) {
+    for group in scaled(results, Over::Workers) {
         let points: Vec<(u32, f64)> = group.points.iter().map(|(_, n, fps)| (*n, *fps)).collect();
         for one in scaling::scaling(&points).unwrap_or_default() {
             let named = group.points.iter().find(|(_, n, _)| *n == one.cores);

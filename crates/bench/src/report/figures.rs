@@ -1,6 +1,6 @@
 //! Which plots there are, and of what.
 
-use super::compare::scaled;
+use super::compare::{Over, scaled};
 use super::delays::{loads, over_runs, p99_ns};
 use super::document::{Block, found, traffic};
 use super::meters;
@@ -81,7 +81,7 @@ pub fn throughput(results: &Results) -> Vec<Block> {
 /// Throughput over the number of workers.
 pub fn workers(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
-    for group in scaled(results) {
+    for group in scaled(results, Over::Workers) {
         for (_, n, fps) in &group.points {
             let dot = Dot::new(f64::from(*n), fps / 1e3);
             all.add(case(&group.key), group.names(), Kind::Measured, dot);

@@ -1,12 +1,13 @@
 //! How far models of performance hold.
 
-use super::compare::scaled;
+use super::compare::{Over, scaled};
 use super::delays::{loads, over_runs};
 use super::document::{Section, cells, keyed, traffic};
 use super::number::{kilo, maybe, number};
 use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Procedure, Results};
+use crate::model::clock::ClockModel;
 use crate::model::cores::CoreModel;
 use crate::model::latency::LatencyModel;
 use crate::model::{Point, Quality};
@@ -43,16 +44,35 @@ pub fn sections(results: &Results) -> Vec<Section> {
             table.row(keyed(&cell.key, of(model, "µs", &at, &fit.quality)));
         }
     }
-    for group in scaled(results) {
-        let points: Vec<Point> = group.points.iter().map(|(_, n, fps)| (f64::from(*n), fps / 1e3)).collect();
-        if let Ok(fit) = CoreModel::fit(&points, None) {
-            let model = format!("throughput = {} kfps for each worker", number(fit.model.per_worker, 1));
+    for over in [Over::Workers, Over::Clocks] {
+        for group in scaled(results, over) {
+            let points: Vec<Point> =
+                group.points.iter().map(|(_, n, fps)| (f64::from(*n), fps / 1e3)).collect();
+            let (fit, unit) = match over {
+                Over::Workers => {
+                    (CoreModel::fit(&points, None).map(|f| (per_worker(&f.model), f.quality)), "workers")
+                }
+                Over::Clocks => (ClockModel::fit(&points).map(|f| (over_clock(&f.model), f.quality)), "MHz"),
+            };
+            let Ok((model, quality)) = fit else { continue };
             let key = [traffic(&group.key), group.key.size.to_string(), group.names()];
-            let at: Vec<String> = group.points.iter().map(|(_, n, _)| format!("{n} workers")).collect();
-            table.row(key.into_iter().chain(of(model, "kfps", &at, &fit.quality)));
+            let at: Vec<String> = group.points.iter().map(|(_, n, _)| format!("{n} {unit}")).collect();
+            table.row(key.into_iter().chain(of(model, "kfps", &at, &quality)));
         }
     }
     let text = "Fits by least squares, with measured less modelled for each point. Latency needs four loads below the throughput, \
-                workers two numbers of them.";
+                workers and clocks two values.";
     some("Models".into(), text, table).into_iter().collect()
+}
+
+fn per_worker(model: &CoreModel) -> String {
+    format!("throughput = {} kfps for each worker", number(model.per_worker, 1))
+}
+
+fn over_clock(model: &ClockModel) -> String {
+    let [share, rest] = [model.share, 1.0 - model.share].map(|share| number(share, 3));
+    let [most, clock] = [model.max_throughput, model.max_clock].map(|value| number(value, 1));
+    format!(
+        "throughput = ({share} c / {clock} MHz + {rest}) · {most} kfps, clock c; the thesis has 0.9 and 0.1 for VPP"
+    )
 }

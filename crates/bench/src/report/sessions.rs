@@ -86,8 +86,8 @@ fn capacity(results: &Results) -> Option<Section> {
         table.row(keyed(&cell.key, own));
     }
     let text = "The largest number of connections that were all there, found by doubling and bisection. A number is tried at half of the \
-                maximum establishment rate, and again at halves of that, down to an eighth, before it counts as too many; RFC 9693 \
-                searches the maximum rate of each number anew.";
+                maximum establishment rate, and again at a quarter, before it counts as too many; RFC 9693 searches the maximum rate of \
+                each number anew.";
     some(title(results, Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
 }
 

@@ -5,7 +5,7 @@ use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use proptest::prelude::*;
 
-use super::compare::{Scaled, scaled};
+use super::compare::{Over, Scaled, scaled};
 use super::fixture::{results, router};
 use super::{html, markdown};
 use crate::campaign::{Found, Key, Results};
@@ -129,6 +129,9 @@ fn every_procedure_has_its_section() {
         "Soak",
         "System recovery",
         "Reset",
+        "Maximum connection establishment rate (RFC 9693",
+        "Connection tracking table capacity (RFC 9693",
+        "Connection tear-down rate (RFC 9693",
         "Processor time",
         "What the routers counted",
         "Invalid trials",
@@ -166,16 +169,38 @@ fn workers_are_those_of_the_campaign_whatever_names_say() {
         (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
     };
     (0..4).for_each(|n| fps(&mut all, n, 1e6));
-    assert_eq!(scaled(&all).iter().map(Scaled::names).collect::<Vec<_>>(), ["volley-9, b", "volley-9, b"]);
+    assert_eq!(
+        scaled(&all, Over::Workers).iter().map(Scaled::names).collect::<Vec<_>>(),
+        ["volley-9, b", "volley-9, b"]
+    );
     // One that forwards nothing is not compared; nor is a second one with as many workers, or one that is set up in another way.
     fps(&mut all, 0, 0.0);
-    assert_eq!(scaled(&all).len(), 1);
+    assert_eq!(scaled(&all, Over::Workers).len(), 1);
     fps(&mut all, 0, 1e6);
     all.campaign.duts[1] = router("b", 1);
-    assert_eq!(scaled(&all).len(), 0);
+    assert_eq!(scaled(&all, Over::Workers).len(), 0);
     all.campaign.duts[1] =
         serde_json::from_str(r#"{"kind":"volley","name":"b","workers":2,"driver":"af-xdp"}"#).unwrap();
-    assert_eq!(scaled(&all).len(), 0);
+    assert_eq!(scaled(&all, Over::Workers).len(), 0);
+}
+
+#[test]
+fn clocks_are_fitted_where_there_are_two() {
+    let mut all = results(&[1.0], &["slow", "fast"], 1, "x");
+    for (cell, fps) in all.cells.iter_mut().zip([5.5e5, 1e5, 1e6, 2e5]) {
+        let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
+        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+    }
+    let spec = |name: &str, mhz: u32| {
+        let spec = format!(r#"{{"kind":"volley","name":"{name}","clock-mhz":{mhz}}}"#);
+        serde_json::from_str(&spec).unwrap()
+    };
+    all.campaign.duts = vec![spec("slow", 1600), spec("fast", 3200)];
+    let text = markdown(&all);
+    // The thesis' own share: half the clock leaves 55 % of the throughput.
+    assert!(text.contains("throughput = (0.900 c / 3200.0 MHz + 0.100) · 1000.0 kfps"), "{text}");
+    all.campaign.duts[1] = spec("fast", 1600);
+    assert!(!markdown(&all).contains("MHz + "));
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Connection tracking table capacity: RFC 9693 section 4.9.
 //!
 //! The number of connections is doubled until the router does not hold them any more, and bisected from there on; a first number that is
-//! too large is bisected, too. A number is tried at
-//! a rate, and where it does not hold at half of it, and so on down to [`SLOWEST`]: a router may become slower as its table fills, and a
-//! loss by chance is not taken for the end of the table. The RFC searches the maximum rate for each number instead, and calls a number
-//! too large where that rate drops by too much; this finds the same with fewer attempts.
+//! too large is bisected, too. A number that does not hold is tried again at half the rate: a router may become slower as its table fills,
+//! and a loss by chance is not the end of the table. The RFC searches the maximum rate for each number instead, and calls a number too
+//! large where that rate drops by too much; this finds the same with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +11,8 @@ use super::attempt::{Attempt, Establish};
 use crate::search::throughput::Resolution;
 use crate::search::{BadInput, Ended};
 
-/// A number that does not hold at this share of the rate is too large (the unacceptable drop of the RFC).
-pub const SLOWEST: f64 = 0.125;
+/// A number that does not hold at this share of the rate, either, is too large (the unacceptable drop of the RFC).
+const SLOWEST: f64 = 0.5;
 
 /// What to search, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +25,7 @@ pub struct Capacity {
     pub rate_fps: f64,
     /// When to stop; in connections.
     pub resolution: Resolution,
-    /// How often an invalid attempt is repeated.
+    /// How often an invalid attempt at the slowest rate is repeated.
     pub repeats: u32,
 }
 
@@ -118,8 +117,8 @@ impl Capacity {
         said: &mut dyn FnMut(&Attempt),
         attempts: &mut Vec<Attempt>,
     ) -> Result<Holds, String> {
-        let (mut share, mut repeated, mut unproved) = (1.0, 0, false);
-        while share >= SLOWEST {
+        let (mut share, mut repeated) = (1.0, 0);
+        loop {
             let attempt = establish.establish(connections, self.rate_fps * share).map_err(|e| e.0)?;
             said(&attempt);
             let (holds, valid) = (attempt.holds(), attempt.invalid.is_empty());
@@ -128,13 +127,15 @@ impl Capacity {
             if holds {
                 return Ok(Holds::Yes);
             }
-            if valid || repeated >= self.repeats {
-                (share, repeated, unproved) = (share / 2.0, 0, !valid);
+            // A tester that was too slow is not so at half the rate.
+            if share > SLOWEST {
+                share /= 2.0;
+            } else if valid || repeated >= self.repeats {
+                return Ok(Holds::No { unproved: !valid });
             } else {
                 repeated += 1;
             }
         }
-        Ok(Holds::No { unproved })
     }
 }
 

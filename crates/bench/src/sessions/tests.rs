@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn the_size_of_a_table_is_found(size in 1usize..2_000, evict: bool, slow: bool, seed: u64) {
         let full = if evict { Full::Evict } else { Full::Refuse };
-        let rate = if slow { 30_000.0 } else { 200_000.0 };
+        let rate = if slow { 60_000.0 } else { 200_000.0 };
         let mut nat = Nat::new(size).full(full).rate(rate, 8).invalid(0.02, seed);
         let found = held(&mut nat, 1 << 14, 100_000.0);
         let (lower, upper) = (found.connections.unwrap(), found.upper.unwrap());

@@ -222,6 +222,11 @@ mod tests {
                 prop_assert!(tuple.write(&mut frame));
             }
         }
+    }
+
+    proptest! {
+        // Each case is a hundred thousand.
+        #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
         fn tuples_are_different_and_as_many_as_were_asked(count in 1u32..200_000, seed: u64) {

@@ -5,7 +5,11 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::campaign::{Delays, Flow};
+use crate::campaign::{Delays, Flow, Teardown};
+use crate::search::throughput::{Resolution, Start, Step, Throughput};
+use crate::sessions::capacity::Capacity;
+use crate::sessions::rate;
+use crate::sim::Nat;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::Invalid;
 
@@ -113,4 +117,37 @@ fn a_figure_that_is_none_gets_not_in() {
     }
     recorder.trial(&trial(key("linux", 64), 1)).unwrap();
     assert_eq!(trials(&store, recorder.id()).len(), 1);
+}
+
+/// What was found of connections comes back, and what a tester wrote that knew none is read as being without.
+#[test]
+fn connections_are_kept_and_older_documents_have_none() {
+    let mut nat = Nat::new(100).rate(30_000.0, 4).invalid(0.2, 1);
+    let resolution = Resolution::Relative(0.01);
+    let asked_capacity = Capacity { first: 30, most: 1_000, rate_fps: 10_000.0, resolution, repeats: 1 };
+    let capacity = asked_capacity.search(&mut nat, &mut |_| ()).unwrap();
+    let (start, step, duration) = (Start::Maximum, Step::Halve, Duration::ZERO);
+    let asked_rate = Throughput { min_fps: 1e3, max_fps: 1e5, start, step, resolution, duration };
+    let rate = rate::search(asked_rate, 90, 1, &mut nat, &mut |_| ()).unwrap();
+    let filled = capacity.attempts[0].clone();
+    let teardown = Teardown { filled, seconds: 0.3, empty_seconds: 0.1, left: Some(0) };
+    assert_eq!(teardown.per_second().map(f64::round), Some(150.0));
+    let all = [
+        Found::SessionRate(vec![rate]),
+        Found::SessionCapacity(vec![capacity]),
+        Found::SessionTeardown(vec![teardown]),
+    ];
+    let all = all.map(|found| Measurement { found, ..measurement(Procedure::Loads) });
+    let (_directory, store) = store();
+    let recorder = store.begin(&asked("a")).unwrap();
+    let key = Key { sessions: 90, ..key("linux", 64) };
+    recorder.cell(&cell(key.clone(), 1e6)).unwrap();
+    all.iter().for_each(|m| recorder.measurement(&key, m).unwrap());
+    let cells = store.results(recorder.id()).unwrap().cells;
+    assert_eq!((&cells[0].key, cells[0].measurements.len()), (&key, all.len()));
+    for one in &all {
+        assert_eq!(cells[0].found(one.found.procedure()), Some(one));
+    }
+    let before = r#"{"dut":"linux","traffic":"rfc2544","size":64,"bidirectional":false,"routes":0}"#;
+    assert_eq!(serde_json::from_str::<Key>(before).unwrap(), Key { sessions: 0, ..key });
 }

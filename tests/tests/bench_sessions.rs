@@ -1,0 +1,138 @@
+//! The tester with stateful routers: connections through the kernel's NAT (RFC 9693), and whether the numbers are the kernel's own.
+
+use std::process::Command;
+
+use serde_json::Value;
+use testkit::netns::{Lab, skipped};
+use testkit::router::binary;
+
+/// Runs a campaign of short trials with these routers; its report and its results. `None` where something is missing that it needs.
+fn campaign(lab: &Lab, text: &str) -> Option<(String, Value)> {
+    for (program, package) in [("nft", "nftables"), ("conntrack", "conntrack")] {
+        if !Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success()) {
+            skipped(&format!("needs {program} (package {package})"));
+            return None;
+        }
+    }
+    let (file, json) = (lab.dir().join("campaign.toml"), lab.dir().join("results.json"));
+    let head =
+        "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.03, restabilise = 0 }\n";
+    std::fs::write(&file, format!("{head}{text}")).expect("a file");
+    let mut command = Command::new(binary());
+    command.args(["bench", "run"]).arg(&file).arg("--json").arg(&json).current_dir(lab.dir());
+    let out = command.output().expect("the binary runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let results = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
+    Some((String::from_utf8_lossy(&out.stdout).into_owned(), results))
+}
+
+/// What a procedure found with a router: one for each repetition.
+fn found<'a>(results: &'a Value, dut: &str, procedure: &str) -> &'a Value {
+    let cells = results["cells"].as_array().expect("cells");
+    let cell = cells.iter().find(|c| c["dut"] == dut).unwrap_or_else(|| panic!("no {dut}: {results:#}"));
+    let all = cell["measurements"].as_array().expect("measurements");
+    let one = all.iter().map(|m| &m["found"]).find(|f| f["procedure"] == procedure);
+    &one.unwrap_or_else(|| panic!("no {procedure}: {:#}", results["failures"]))["result"]
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("no {name}: {value}"))
+}
+
+/// Nothing is there that was not tried, and the kernel has what came back on each connection. Whether all were there.
+fn conserved(attempt: &Value) -> bool {
+    let [tried, arrived, different] =
+        ["connections", "arrived", "different"].map(|name| number(attempt, name));
+    assert!(different <= arrived && arrived <= tried, "{attempt}");
+    let Some(confirmed) = attempt["confirmed"].as_u64() else {
+        assert!(arrived < tried, "{attempt}");
+        return false;
+    };
+    assert!(arrived == tried && confirmed <= tried, "{attempt}");
+    if let Some(counted) = attempt["counted"].as_u64() {
+        // Some neighbour of the namespace may talk, too, but nobody does.
+        assert!(counted >= confirmed && counted <= tried, "{attempt}");
+    }
+    confirmed == tried
+}
+
+fn attempts(one: &Value) -> impl Iterator<Item = &Value> {
+    one["attempts"].as_array().expect("attempts").iter()
+}
+
+/// The kernel's NAT: as many connections as were tried, the kernel counts the same, and trials go through them in both directions.
+#[test]
+fn connections_through_the_kernel() {
+    let Some(lab) = Lab::new() else { return };
+    let text = "procedures = ['session-rate', 'session-capacity', 'session-teardown', 'loads']\n\
+                loads = ['4000 fps']\nmost-sessions = 4000\nduts = [{ kind = 'linux', nat = true }]\n\
+                [[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nsessions = 1000\nbidirectional = true\n";
+    let Some((report, results)) = campaign(&lab, text) else { return };
+    assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");
+    let rate = &found(&results, "linux", "session-rate")[0];
+    // Any machine establishes a thousand a second.
+    let cps = rate["search"]["throughput_fps"].as_f64().unwrap_or_else(|| panic!("no rate: {rate}"));
+    assert!((1_000.0..1e7).contains(&cps), "{cps}");
+    let held = attempts(rate).filter(|a| conserved(a)).inspect(|a| assert_eq!(number(a, "counted"), 1_000));
+    assert!(held.count() > 0, "{rate}");
+    let capacity = &found(&results, "linux", "session-capacity")[0];
+    assert_eq!((number(capacity, "connections"), capacity["ended"].as_str()), (4_000, Some("all-forwarded")));
+    let counts: Vec<_> = attempts(capacity).filter(|a| conserved(a)).map(|a| number(a, "counted")).collect();
+    assert_eq!(counts, [1_000, 2_000, 4_000], "{capacity}");
+    let teardown = &found(&results, "linux", "session-teardown")[0];
+    assert_eq!((number(&teardown["filled"], "counted"), number(teardown, "left")), (1_000, 0), "{teardown}");
+    assert!(teardown["seconds"].as_f64().is_some_and(|s| s > 0.0), "{teardown}");
+    let run = &found(&results, "linux", "loads")[0]["runs"][0]["outcome"];
+    let [sent, received] = ["sent", "received"].map(|name| number(run, name));
+    // Both directions: the responder's frames come only to whom they are for.
+    assert!(received <= sent && received * 10 >= sent * 9 && sent > 700, "{run}");
+    assert!(
+        report.contains("Maximum connection establishment rate (RFC 9693 sections 4.5 and 4.6)"),
+        "{report}"
+    );
+    assert!(report.contains("rfc2544, 1000 sessions, both directions"), "{report}");
+}
+
+/// A table of 300 connections is found to the last one; a router without a way to empty its table has no result, and says why.
+#[test]
+fn a_table_that_is_full() {
+    let Some(lab) = Lab::new() else { return };
+    let nat = r#"
+    { kind = 'command', name = 'small', configure = '''
+        sysctl -qw net.ipv4.ip_forward=1
+        for side in LEFT RIGHT; do
+            eval "dev=\$BENCH_${side}_IF own=\$BENCH_${side}_IP4 net=\$BENCH_${side}_NET4 hop=\$BENCH_${side}_HOP4"
+            ip link set $dev up; ip address add $own dev $dev; ip route add $net via $hop dev $dev
+        done
+        nft add table inet small
+        nft 'add chain inet small nat { type nat hook postrouting priority 100; }'
+        nft add rule inet small nat oifname $BENCH_RIGHT_IF masquerade
+        nft 'add set inet small known { typeof udp sport . udp dport; size 300; flags dynamic,timeout; timeout 10m; }'
+        nft 'add chain inet small forward { type filter hook forward priority 0; }'
+        nft 'add rule inet small forward ct state new add @known { udp sport . udp dport } accept'
+        nft 'add rule inet small forward ct state new drop'
+        ''', forget = 'nft flush set inet small known; conntrack -F',
+        counters = 'echo known: $(nft list set inet small known | grep -o expires | wc -l)',
+        stop = 'nft delete table inet small; ip address flush dev $BENCH_LEFT_IF; ip address flush dev $BENCH_RIGHT_IF' },
+    { kind = 'linux', name = 'plain' },
+"#;
+    let text = format!(
+        "procedures = ['session-capacity']\nmost-sessions = 2000\nduts = [{nat}]\n\
+         [[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nsessions = 100\n"
+    );
+    let Some((report, results)) = campaign(&lab, &text) else { return };
+    let capacity = &found(&results, "small", "session-capacity")[0];
+    assert!(
+        attempts(capacity).filter(|a| conserved(a)).all(|a| number(a, "connections") <= 300),
+        "{capacity}"
+    );
+    let (held, too_many) = (number(capacity, "connections"), number(capacity, "upper"));
+    // The search comes as near as one in a hundred.
+    assert!(held >= 297 && (held..too_many).contains(&300) && too_many <= 304, "{capacity}\n{report}");
+    let failures = results["failures"].to_string();
+    assert!(
+        failures
+            .contains("plain, rfc2544, 100 sessions, 64 bytes, session-capacity: the tester cannot delete"),
+        "{failures}"
+    );
+}
