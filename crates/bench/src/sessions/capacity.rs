@@ -25,7 +25,7 @@ pub struct Capacity {
     pub rate_fps: f64,
     /// When to stop; in connections.
     pub resolution: Resolution,
-    /// How often an invalid attempt at the slowest rate is repeated.
+    /// How often an invalid attempt is repeated at half the rate, beyond that.
     pub repeats: u32,
 }
 
@@ -127,14 +127,14 @@ impl Capacity {
             if holds {
                 return Ok(Holds::Yes);
             }
-            // A tester that was too slow is not so at half the rate.
-            if share > SLOWEST {
-                share /= 2.0;
-            } else if valid || repeated >= self.repeats {
-                return Ok(Holds::No { unproved: !valid });
-            } else {
+            if share <= SLOWEST {
+                if valid || repeated >= self.repeats {
+                    return Ok(Holds::No { unproved: !valid });
+                }
                 repeated += 1;
             }
+            // A tester that was too slow may not be so at half the rate.
+            share /= 2.0;
         }
     }
 }
