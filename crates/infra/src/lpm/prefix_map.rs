@@ -3,10 +3,15 @@
 //! A hash table that outgrows its memory moves all that is in it at once, tens of milliseconds for a million entries. So
 //! they are spread over [`SHARDS`] small ones, of which only one grows at a time. The last gets twice as many as the first, so that
 //! they do not all grow one after the other: whatever the number of prefixes, the tables are as full as they are on average.
+//!
+//! Prefixes that take turns do not make them grow either. What is taken out of a hash table leaves a mark in most cases, and a table
+//! with no place left but marked ones would get twice as many, if more than half of it were in use: one after the other did, until
+//! nearly all had. It is made anew in its own size instead.
 
 use super::{Address, LpmFull};
 use crate::hash::Seeded;
-use std::{collections::HashMap, hash::BuildHasher};
+use hashbrown::HashMap;
+use std::hash::BuildHasher;
 
 /// Hash tables for each kind of key.
 const SHARDS: usize = 256;
@@ -44,6 +49,29 @@ impl<A: Address> Key<A> {
 }
 
 type Shard<A> = HashMap<Key<A>, u32, Seeded>;
+
+/// How many prefixes fit in the memory that a shard has: an eighth of its places stays empty.
+fn most<A: Address>(shard: &Shard<A>) -> usize {
+    // A place and its tag; the few bytes around them are less than another power of two.
+    let places = shard.allocation_size() / (size_of::<(Key<A>, u32)>() + 1);
+    if places == 0 { 0 } else { (1 << places.ilog2()) / 8 * 7 }
+}
+
+/// Makes sure that one more prefix fits in.
+fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
+    let most = most(shard);
+    // An eighth of it was taken away at least since it was made: that pays for the move. Up to a half of it the table cleans itself
+    // up without other memory.
+    let is_marked = shard.len() == shard.capacity() && shard.len() <= most / 8 * 7;
+    if !is_marked || shard.len() < most / 2 {
+        return shard.try_reserve(1).map_err(|_| LpmFull::Memory);
+    }
+    let mut fresh = HashMap::with_hasher(shard.hasher().clone());
+    fresh.try_reserve(most).map_err(|_| LpmFull::Memory)?;
+    fresh.extend(shard.drain());
+    *shard = fresh;
+    Ok(())
+}
 
 /// A number for each of many prefixes. In every call bits beyond the length must be 0, and the length at most the
 /// address's.
@@ -94,7 +122,7 @@ impl<A: Address> PrefixMap<A> {
     /// When there is no memory.
     pub fn make_room(&mut self, prefix: A, len: u8) -> Result<(), LpmFull> {
         let key = Key::new(prefix, len);
-        self.shard_mut(key, len).try_reserve(1).map_err(|_| LpmFull::Memory)
+        make_room_in(self.shard_mut(key, len))
     }
 
     /// Sets the prefix's number. Returns the former one.
@@ -112,7 +140,7 @@ impl<A: Address> PrefixMap<A> {
     pub fn try_insert(&mut self, prefix: A, len: u8, value: u32) -> Result<Option<u32>, LpmFull> {
         let key = Key::new(prefix, len);
         let shard = self.shard_mut(key, len);
-        shard.try_reserve(1).map_err(|_| LpmFull::Memory)?;
+        make_room_in(shard)?;
         let old = shard.insert(key, value);
         self.count[usize::from(len)] += usize::from(old.is_none());
         Ok(old)
@@ -170,11 +198,10 @@ impl<A: Address> PrefixMap<A> {
         networks.chain(hosts.into_iter().flatten().map(|(key, value)| (key.0, A::BITS, *value)))
     }
 
-    /// Memory in use, in bytes: those of a place in a hash table, and one for its tag. An eighth of the places stays empty.
+    /// Memory in use, in bytes, whether prefixes are in it or were.
     pub fn memory_bytes(&self) -> usize {
-        let places = |shard: &Shard<A>| shard.capacity().div_ceil(7) * 8;
-        let places: usize = self.networks.iter().chain(&self.hosts).map(places).sum();
-        (size_of::<(Key<A>, u32)>() + 1) * places + 2 * SHARDS * size_of::<Shard<A>>()
+        let tables: usize = self.networks.iter().chain(&self.hosts).map(HashMap::allocation_size).sum();
+        tables + 2 * SHARDS * size_of::<Shard<A>>()
     }
 }
 
@@ -229,6 +256,36 @@ mod tests {
                 assert!((13.5..17.0).contains(&each), "{each} bytes of {} prefixes", map.len());
             }
         }
+    }
+
+    /// The budget for routes must not take memory for free that a table still has.
+    #[test]
+    fn memory_that_prefixes_leave_behind_is_counted() {
+        const ALL: u32 = 60_000;
+        let mut map = PrefixMap::new();
+        (0..ALL).for_each(|n| assert!(map.insert(n << 8, 24, 1).is_none()));
+        let full = map.memory_bytes();
+        (0..ALL).for_each(|n| assert!(map.remove(n << 8, 24).is_some()));
+        assert_eq!((map.len(), map.memory_bytes()), (0, full));
+    }
+
+    /// One goes and another one comes, at any time: what most routers see.
+    #[test]
+    fn prefixes_that_take_turns_take_no_more_memory() {
+        const ALL: u128 = 60_000;
+        let mut map = PrefixMap::<u128>::new();
+        let network = |n: u128| 0x2001 << 112 | n << 80;
+        (0..ALL).for_each(|n| assert!(map.insert(network(n), 48, 1).is_none()));
+        let (first, mut sizes) = (map.memory_bytes(), Vec::new());
+        for n in 0..10 * ALL {
+            map.remove(network(n), 48);
+            map.try_insert(network(n + ALL), 48, 1).unwrap();
+            if n % ALL == 0 {
+                sizes.push(map.memory_bytes());
+            }
+        }
+        let last = map.memory_bytes();
+        assert!(last < first + first / 4, "bytes: {first} at first, then {sizes:?}, and {last}");
     }
 
     #[test]
