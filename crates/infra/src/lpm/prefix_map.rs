@@ -59,11 +59,13 @@ fn most<A: Address>(shard: &Shard<A>) -> usize {
 
 /// Makes sure that one more prefix fits in.
 fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
+    if shard.len() < shard.capacity() {
+        return Ok(());
+    }
     let most = most(shard);
     // An eighth of it was taken away at least since it was made: that pays for the move. Up to a half of it the table cleans itself
     // up without other memory.
-    let is_marked = shard.len() == shard.capacity() && shard.len() <= most / 8 * 7;
-    if !is_marked || shard.len() < most / 2 {
+    if !(most / 2..=most / 8 * 7).contains(&shard.len()) {
         return shard.try_reserve(1).map_err(|_| LpmFull::Memory);
     }
     let mut fresh = HashMap::with_hasher(shard.hasher().clone());
