@@ -40,7 +40,8 @@ impl Shell {
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Shell, Failure> {
         let mut place = Place {
             variables: variables(bed, on),
-            cores: on.to_vec(),
+            // What speaks to another machine only keeps off the tester's core.
+            cores: if on.is_empty() { bed.cores.clone() } else { on.to_vec() },
             namespace: bed.kind() != Kind::Physical,
             of: 0,
         };
@@ -61,7 +62,7 @@ impl Shell {
                 name: spec.name().into(),
                 version: "unknown".into(),
                 configuration: Vec::new(),
-                processor_time: if on.is_empty() { String::new() } else { cores::how(on) },
+                processor_time: cores::how(on),
             },
             process,
             place,
@@ -137,7 +138,11 @@ impl Dut for Shell {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        if self.cores.is_empty() { None } else { cores::seconds(&self.cores) }
+        cores::seconds(&self.cores)
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
     }
 
     fn forget_sessions(&self) -> Option<Result<(), Failure>> {

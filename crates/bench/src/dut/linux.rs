@@ -95,8 +95,7 @@ impl Linux {
         if has_sessions {
             track(&mut shell)?;
         }
-        let cores = if spec.host.is_some() { Vec::new() } else { on.to_vec() };
-        let processor_time = if cores.is_empty() { String::new() } else { cores::how(&cores) };
+        let (cores, processor_time) = (on.to_vec(), cores::how(on));
         let facts =
             Facts { name: spec.name().into(), version, configuration: shell.lines.clone(), processor_time };
         let interfaces = bed.links.iter().map(|l| l.router.clone()).collect();
@@ -222,7 +221,11 @@ impl Dut for Linux {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        if self.cores.is_empty() { None } else { cores::seconds(&self.cores) }
+        cores::seconds(&self.cores)
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
     }
 
     /// The kernel's own counts of the interfaces.

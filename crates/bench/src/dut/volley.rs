@@ -18,6 +18,7 @@ pub struct Volley {
     program: PathBuf,
     socket: String,
     networks: Vec<Networks>,
+    cores: Vec<usize>,
 }
 
 impl Volley {
@@ -45,7 +46,8 @@ impl Volley {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Volley { facts, process: Arc::new(Mutex::new(process)), program, socket, networks: Vec::new() })
+        let (process, cores) = (Arc::new(Mutex::new(process)), on.to_vec());
+        Ok(Volley { facts, process, program, socket, networks: Vec::new(), cores })
     }
 
     fn ask(&self, words: &str) -> Result<String, Failure> {
@@ -66,6 +68,14 @@ impl Dut for Volley {
 
     fn cpu_seconds(&self) -> Option<f64> {
         self.process().cpu_seconds()
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process().id()]
     }
 
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {

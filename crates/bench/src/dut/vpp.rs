@@ -12,6 +12,7 @@ pub struct Vpp {
     process: Running,
     socket: String,
     networks: Vec<Networks>,
+    cores: Vec<usize>,
 }
 
 impl Vpp {
@@ -41,7 +42,7 @@ impl Vpp {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Vpp { facts, process, socket, networks: Vec::new() })
+        Ok(Vpp { facts, process, socket, networks: Vec::new(), cores: all })
     }
 }
 
@@ -77,6 +78,14 @@ impl Dut for Vpp {
 
     fn cpu_seconds(&self) -> Option<f64> {
         self.process.cpu_seconds()
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process.id()]
     }
 
     fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
