@@ -175,6 +175,28 @@ fn ports_cabled_to_another_machine() {
     assert!(refused.stderr.contains("e2: a default route leaves by this port"), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
+    // Neither the reports of before nor the store know of it.
+    let json = lab.dir().join("results.json");
+    std::fs::write(&json, "before").expect("a file");
+    let store = lab.dir().join("store.db");
+    let _ = std::fs::remove_file(&store);
+    let kinds = ["name e2.5 link e2 type vlan id 5", "name m0 link e2 type macvlan"];
+    // Not each kernel has both.
+    let can = |on: &&str| t.attempt(&format!("ip link add {on}"), LONG).ok();
+    let mut refusals = 0;
+    for on in kinds.into_iter().filter(can) {
+        let name = on.split(' ').nth(1).expect("its name");
+        let refused = campaign.spawn(&t, &[]).finish(LONG);
+        let why = format!("e2: {name} is on it");
+        assert!(!refused.ok() && refused.stderr.contains(&why), "{}", refused.stderr);
+        t.run(&format!("ip link del {name}"));
+        refusals += 1;
+    }
+    if refusals == 0 {
+        skipped("this kernel has neither VLANs nor macvlan");
+    }
+    assert_eq!(std::fs::read_to_string(&json).expect("a file"), "before");
+    assert!(!store.exists());
 
     // A tester that is killed leaves the router as it was.
     let mut killed = campaign.spawn(&t, &[]);

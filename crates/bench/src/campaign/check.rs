@@ -52,7 +52,8 @@ impl Campaign {
         })
     }
 
-    /// Checks that this machine has what the campaign asks for: clocks of processors that can be set, and a place for what is recorded.
+    /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be set,
+    /// and a place for what is recorded.
     /// Nothing is touched.
     ///
     /// # Errors
@@ -61,6 +62,7 @@ impl Campaign {
         if let Some(directory) = &self.testbed.record {
             testbed::lab::check_path(directory).map_err(|e| Fault(format!("testbed: record: {e}")))?;
         }
+        testbed::check_machine(&self.testbed).map_err(|e| Fault(e.0))?;
         dut::check_clocks(&self.duts, &self.testbed).map_err(Fault)
     }
 
