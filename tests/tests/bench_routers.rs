@@ -137,17 +137,26 @@ fn a_stand_in_for_vpp() {
 fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     let Some(lab) = Lab::new() else { return };
     let duts = "{kind = 'command', name = 'bad', start = 'echo this is broken >&2; exit 3', stop = 'true'}, \
-                {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said'}, {kind = 'volley', workers = 200}, 'linux'";
+                {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said', stop = 'touch FILE; exit 4'}, \
+                {kind = 'command', name = 'stays', configure = 'true', stop = 'echo I stay >&2; exit 5'}, \
+                {kind = 'volley', workers = 200}, 'linux'";
+    // What stops a router is run also when that has died.
+    let stopped = lab.dir().join("stopped");
+    let duts = &duts.replace("FILE", &stopped.display().to_string());
     let results = run(&lab, HEAD, duts, "");
     let failures = results["failures"].to_string();
     for why in [
         "bad: the router did not start: it ended",
         "this is broken",
         "gone: the router",
+        "; stop: touch ",
+        "exit status: 4",
+        "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
         "workers = 200 needs",
     ] {
         assert!(failures.contains(why), "{failures}\nand not: {why}");
     }
+    assert!(stopped.exists());
     assert_eq!(loads(&results, "linux").len(), 2);
 }
 

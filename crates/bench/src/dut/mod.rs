@@ -74,6 +74,14 @@ pub trait Dut {
         None
     }
 
+    /// Has it end, as far as that can fail; the rest is done when it is dropped.
+    ///
+    /// # Errors
+    /// When what should end it fails: it may run on.
+    fn end(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// What it says of itself after a trial, as names and values.
     fn counters(&self) -> Vec<(String, String)>;
 }

@@ -51,9 +51,8 @@ impl Volley {
     }
 
     fn ask(&self, words: &str) -> Result<String, Failure> {
-        let program = self.program.as_os_str();
-        let ctl = ["ctl", "-s", &self.socket].into_iter().chain(words.split(' ')).map(std::ffi::OsStr::new);
-        lab::run(&[program].into_iter().chain(ctl).collect::<Vec<_>>())
+        let ctl = ["ctl", "-s", &self.socket].into_iter().chain(words.split(' '));
+        lab::said_in_time(lab::program(&self.program).args(ctl), words)
     }
 
     fn process(&self) -> MutexGuard<'_, Running> {

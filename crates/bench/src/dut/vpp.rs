@@ -3,7 +3,7 @@
 use super::process::{self, Running};
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::Bed;
-use crate::testbed::lab::{program, said_by};
+use crate::testbed::lab::{program, said_in_time};
 use crate::trial::Failure;
 
 /// A running VPP.
@@ -68,7 +68,7 @@ fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> Re
 }
 
 fn ask(socket: &str, words: &str) -> Result<String, Failure> {
-    said_by(program("vppctl").args(["-s", socket, words]), "vppctl")
+    said_in_time(program("vppctl").args(["-s", socket, words]), "vppctl")
 }
 
 impl Dut for Vpp {
