@@ -100,10 +100,8 @@ impl Setup<'_> {
         let dut = &*dut;
         let trials = self.trials(case, bed, Some(dut)).and_then(|mut trials| {
             let named = |e: energy::Fault| Failure(e.to_string());
-            // Without a meter it is the processor time of the router: its programs', or that of its cores.
-            let cpu = [energy::Spec::Cpu { cores: Some(bed.cores.clone()), cgroup: None }];
-            let specs = if self.campaign.meters.is_empty() { &cpu[..] } else { &self.campaign.meters };
-            let mut meters = Meters::open(specs, &dut.processes()).map_err(named)?;
+            let specs = &self.campaign.meters;
+            let mut meters = Meters::open(specs, dut.cores(), &dut.processes()).map_err(named)?;
             trials.idle = meters.idle(self.profile.idle);
             trials.meters = Some(meters);
             Ok(trials)

@@ -41,6 +41,23 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     Ok((Found::Recovery(all), false))
 }
 
+/// Runs a trial, and a restart on another thread some time after its begin. Comes back when both have ended, also if the trial has failed:
+/// the next one is not to have a router that is restarted.
+fn beside<T>(
+    restart: impl FnOnce() -> std::result::Result<(), Failure> + Send + 'static,
+    after: Duration,
+    trial: impl FnOnce() -> std::result::Result<T, Failure>,
+) -> std::result::Result<T, Failure> {
+    let restarting = std::thread::spawn(move || {
+        std::thread::sleep(after);
+        restart()
+    });
+    let came = trial();
+    let restarted = restarting.join().map_err(|_| Failure("the restart of the router panicked".into()));
+    let came = came?;
+    restarted?.map(|()| came)
+}
+
 pub(super) fn reset(b: &mut Bench<'_>) -> Result {
     let restart = |b: &Bench<'_>| b.valid.inner().dut.and_then(|dut| dut.restarter());
     let load_fps = b.throughput()? * 0.5;
@@ -52,13 +69,9 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
             return Err(Failure("this router cannot be restarted by the tester".into()));
         };
         b.valid.inner_mut().repetition = repetition;
-        let restarting = std::thread::spawn(move || {
-            std::thread::sleep(duration / 5);
-            restart()
-        });
-        let trial = b.valid.inner_mut().steps(&[Request { load_fps, duration }])?.pop();
-        restarting.join().map_err(|_| Failure("the restart of the router panicked".into()))??;
-        let Some(trial) = trial else { continue };
+        let trials = b.valid.inner_mut();
+        let came = beside(restart, duration / 5, || trials.steps(&[Request { load_fps, duration }]));
+        let Some(trial) = came?.pop() else { continue };
         let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1);
         // Who is back forwards again at the end in each direction, if not all.
         let end = duration.as_secs_f64() - BACK;
@@ -72,4 +85,28 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
         all.push(Reset { load_fps, seconds, outcome: trial.outcome });
     }
     Ok((Found::Reset(all), false))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_trial_that_fails_leaves_no_restart_behind() {
+        let up = Arc::new(AtomicBool::new(false));
+        let restarted = up.clone();
+        let restart = move || {
+            restarted.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        let failed = || Err::<(), _>(Failure("no outcome".into()));
+        assert_eq!(beside(restart, Duration::from_millis(200), failed), Err(Failure("no outcome".into())));
+        assert!(up.load(Ordering::Relaxed));
+        let broken = || Err(Failure("it does not start".into()));
+        assert_eq!(beside(broken, Duration::ZERO, || Ok(())), Err(Failure("it does not start".into())));
+        assert_eq!(beside(|| Ok(()), Duration::ZERO, || Ok(7)), Ok(7));
+    }
 }
