@@ -59,6 +59,8 @@ struct Planned {
     plan: Plan,
     /// Files that devices replay, by the names of their interfaces.
     recordings: BTreeMap<String, Recording>,
+    /// The interfaces that change. To look for them among all that does takes the main thread too long.
+    interfaces: Vec<Key>,
     text: String,
 }
 
@@ -84,6 +86,7 @@ struct Made {
     making: Making,
     before: Vec<(Key, Option<Value>)>,
     after: Snapshot,
+    interfaces: Vec<Key>,
     text: String,
 }
 
@@ -313,7 +316,8 @@ fn planned(
             _ => {}
         }
     }
-    Ok(Planned { plan, recordings, text })
+    let interfaces = plan.before.iter().map(|(key, _)| key).filter(|key| is_interface(key)).cloned().collect();
+    Ok(Planned { plan, recordings, interfaces, text })
 }
 
 /// A refusal with the place in the file that it is about.
@@ -328,7 +332,8 @@ fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
 }
 
 /// The plan is there.
-fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, recordings, text }): (Goal, Planned)) -> Stage {
+fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
+    let Planned { plan, recordings, interfaces, text } = planned;
     let nothing = |text: &str| Stage::Telling(text.into(), 0);
     if let Goal::File(_, Terms { dry_run: true, .. }) = goal {
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
@@ -349,20 +354,20 @@ fn begin(c: &mut Context, turn: Turn, (goal, Planned { plan, recordings, text })
     let Plan { steps, before, after } = plan;
     c.system.recordings = recordings;
     let making = Making::begin(steps, &mut c.system);
-    Stage::Making(Made { turn, goal, making, before, after, text }.into())
+    Stage::Making(Made { turn, goal, making, before, after, interfaces, text }.into())
 }
 
 /// All steps are made, or taken back.
 fn end(
     c: &mut Context,
-    Made { turn, goal, mut making, before, after, mut text }: Made,
+    Made { turn, goal, mut making, before, after, interfaces, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
     c.system.recordings.clear();
     if let Goal::Generation(_) = goal {
         c.system.absence = Absence::Refused;
     }
-    if before.iter().any(|(key, _)| is_interface(key)) {
+    if !interfaces.is_empty() {
         c.capture_follows();
     }
     if let Err(refusal) = making.end() {
@@ -374,8 +379,8 @@ fn end(
         let_go((goal, making, before, after));
         return Err(refused);
     }
-    for (key, _) in &before {
-        if let Key::Interface(name) = key
+    for key in interfaces {
+        if let Key::Interface(name) = &key
             && c.system.router.interface_named(name).is_some_and(InterfaceInfo::is_absent)
         {
             text += &format!("! {name} is without its device: it waits for that\n");
