@@ -7,6 +7,9 @@ use crate::dut::Facts;
 use crate::trial::Failure;
 
 /// Keeps what a campaign finds as it finds it, and knows what was found before an interruption.
+///
+/// One that could not write, because the disk was full, say, writes nothing from then on, whatever there is room for: the next thing that
+/// it is to keep fails, too, and the campaign ends there with what was kept before.
 pub trait Keeper {
     /// What is known already of a procedure: it is not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
@@ -14,7 +17,7 @@ pub trait Keeper {
     /// Keeps a trial.
     ///
     /// # Errors
-    /// When it cannot be kept: the campaign ends, what was kept before stays.
+    /// When it cannot be kept.
     fn trial(&self, trial: &Trial) -> Result<(), Failure>;
 
     /// Keeps what the numbers mean: the testbed's conditions, and deviations from the RFCs.

@@ -1,5 +1,6 @@
 //! Writes a campaign into a store, as it goes on.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
@@ -18,6 +19,8 @@ pub struct Recorder<'a> {
     id: i64,
     /// What was found before an interruption.
     known: HashMap<(Key, Procedure), Measurement>,
+    /// Why something could not be written: what was found then is lost, and the campaign is not all that it should be.
+    lost: OnceCell<Failure>,
 }
 
 impl Store {
@@ -37,7 +40,7 @@ impl Store {
         ];
         let sql = "INSERT INTO campaign (name, begun, asked, profile, provenance, conditions, writer) VALUES (?, ?, ?, ?, ?, ?, ?)";
         self.said(self.connection.execute(sql, row))?;
-        Ok(Recorder { store: self, id: self.connection.last_insert_rowid(), known: HashMap::new() })
+        Ok(Recorder::new(self, self.connection.last_insert_rowid(), HashMap::new()))
     }
 
     /// Goes on with the last campaign that asks for the same as `head`, and was not finished; `None` if there is none. What it could not
@@ -78,11 +81,15 @@ impl Store {
             let found = cell.measurements.into_iter().map(|m| ((cell.key.clone(), m.found.procedure()), m));
             known.extend(found);
         }
-        Ok(Some(Recorder { store: self, id, known }))
+        Ok(Some(Recorder::new(self, id, known)))
     }
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    fn new(store: &'a Store, id: i64, known: HashMap<(Key, Procedure), Measurement>) -> Recorder<'a> {
+        Recorder { store, id, known, lost: OnceCell::new() }
+    }
+
     /// The number of the campaign in its store.
     pub fn id(&self) -> i64 {
         self.id
@@ -96,15 +103,19 @@ impl Recorder<'_> {
     /// Notes that all was measured.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or something before could not: the campaign can be gone on with then.
     pub fn finish(&self) -> Result<(), Failure> {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         self.write("UPDATE campaign SET finished = ?2 WHERE id = ?1", &[&self.id, &now])
     }
 
-    /// One statement is one transaction.
+    /// One statement is one transaction. After one that failed there are no more, also where a smaller one would do.
     fn write(&self, sql: &str, row: &[&dyn ToSql]) -> Result<(), Failure> {
-        self.store.said(self.store.connection.execute(sql, row)).map(drop)
+        if let Some(why) = self.lost.get() {
+            return Err(why.clone());
+        }
+        let written = self.store.said(self.store.connection.execute(sql, row));
+        written.map(drop).map_err(|why| self.lost.get_or_init(|| why).clone())
     }
 }
 
