@@ -23,3 +23,4 @@ pub mod store;
 pub mod testbed;
 pub mod traffic;
 pub mod trial;
+pub mod version;

@@ -32,11 +32,12 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
-    /// Keeps what a router says of itself.
+    /// Keeps what a router says of itself. Where it said something else before an interruption, what was found then is forgotten, since it
+    /// is another router's: gives how many results that were.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
-    fn dut(&self, facts: &Facts) -> Result<(), Failure>;
+    fn dut(&self, facts: &Facts) -> Result<usize, Failure>;
 
     /// Keeps what a procedure found.
     ///
@@ -71,8 +72,8 @@ impl Keeper for Nothing {
         Ok(())
     }
 
-    fn dut(&self, _: &Facts) -> Result<(), Failure> {
-        Ok(())
+    fn dut(&self, _: &Facts) -> Result<usize, Failure> {
+        Ok(0)
     }
 
     fn measurement(&self, _: &Key, _: &Measurement) -> Result<(), Failure> {
