@@ -64,7 +64,12 @@ fn measurement(procedure: Procedure) -> Measurement {
         }
         _ => Found::Throughput(Vec::new()),
     };
-    Measurement { found, limited_by_tester: false, counters: vec![("dropped".into(), "333".into())] }
+    Measurement {
+        found,
+        limited_by_tester: false,
+        repeated: 2,
+        counters: vec![("dropped".into(), "333".into())],
+    }
 }
 
 fn facts(name: &str) -> Facts {
