@@ -55,7 +55,7 @@ impl Case {
     }
 
     /// What the link itself carries, frames a second.
-    fn link_fps(&self) -> f64 {
+    pub fn link_fps(&self) -> f64 {
         self.link.max_fps(self.key.size as u32)
     }
 }

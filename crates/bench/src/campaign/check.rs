@@ -70,6 +70,9 @@ impl Campaign {
                 p if p.needs_throughput() && !before.contains(&Procedure::Throughput) => {
                     "begins with the throughput: put \"throughput\" before it"
                 }
+                Procedure::Reset if self.duts.iter().all(|dut| dut.kind != dut::Kind::Volley) => {
+                    "needs a router that the tester can restart: only volley is one"
+                }
                 Procedure::Loads if self.loads.is_empty() => {
                     "needs loads, such as loads = [\"10 %\", \"1 Gbit/s\"]"
                 }
@@ -159,8 +162,8 @@ mod tests {
             let own = format!(
                 "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nmark = '{mark}'\nframes = [{{ family = 'ipv4' }}]\n"
             );
-            let head =
-                format!("procedures = ['throughput', {procedures}]\n{}", GOOD.replace("rfc2544", "own"));
+            let good = GOOD.replace("rfc2544", "own").replace("linux", "volley");
+            let head = format!("procedures = ['throughput', {procedures}]\n{good}");
             Campaign::parse(&(head + &own))
         };
         for procedure in ["'recovery'", "'reset'"] {
@@ -244,10 +247,11 @@ mod tests {
                 "sessions: the procedure \"session-rate\" needs",
             ),
             (
-                "[[test]]",
-                "procedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
+                "'linux']\n[[test]]",
+                "'volley']\nprocedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
                 "has them no more",
             ),
+            ("name = 'a'\n", with("procedures = ['throughput', 'reset']"), "only volley is one"),
             ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
             ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
             ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),

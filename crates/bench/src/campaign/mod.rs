@@ -3,6 +3,7 @@
 mod case;
 mod check;
 mod connected;
+mod deviations;
 mod goal;
 mod keeper;
 mod load;

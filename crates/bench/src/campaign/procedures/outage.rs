@@ -46,7 +46,7 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
 
 pub(super) fn reset(b: &mut Bench<'_>) -> Result {
     let load_fps = b.throughput()? * 0.5;
-    let (times, duration) = (b.profile.recovery.repetitions, Duration::from_secs(5));
+    let (times, duration) = (b.profile.recovery.repetitions, b.profile.recovery.reset);
     let mut all = Vec::new();
     for repetition in 1..=times {
         (b.say)(&format!("  reset at {load_fps:.0} fps: {repetition}/{times}"));
