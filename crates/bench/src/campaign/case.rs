@@ -49,9 +49,7 @@ pub(super) struct Case {
 
 impl Case {
     pub fn new(test: &Test, size: usize, bed: &Bed) -> Case {
-        let Test { traffic, bidirectional, routes, sessions, .. } = test.clone();
-        let key = Key { dut: String::new(), traffic, size, bidirectional, routes, sessions };
-        Case { key, tester_fps: 0.0, link: bed.link() }
+        Case { key: test.key(size), tester_fps: 0.0, link: bed.link() }
     }
 
     /// What the link itself carries, frames a second.
@@ -98,20 +96,25 @@ impl Setup<'_> {
             return results.fail(format!("{place}: {e}"), self.keeper);
         }
         let dut = &*dut;
-        let trials = self.trials(case, bed, Some(dut)).and_then(|mut trials| {
-            let named = |e: energy::Fault| Failure(e.to_string());
-            // Without a meter it is the processor time of the router: its programs', or that of its cores.
-            let cpu = [energy::Spec::Cpu { cores: Some(bed.cores.clone()), cgroup: None }];
-            let specs = if self.campaign.meters.is_empty() { &cpu[..] } else { &self.campaign.meters };
-            let mut meters = Meters::open(specs, &dut.processes()).map_err(named)?;
-            trials.idle = meters.idle(self.profile.idle);
-            trials.meters = Some(meters);
-            Ok(trials)
-        });
-        let trials = match trials {
+        let mut trials = match self.trials(case, bed, Some(dut)) {
             Ok(trials) => trials,
             Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
         };
+        // Without a meter it is the processor time of the router: its programs', or that of its cores.
+        let cpu = [energy::Spec::Cpu { cores: Some(bed.cores.clone()), cgroup: None }];
+        let specs = if self.campaign.meters.is_empty() { &cpu[..] } else { &self.campaign.meters };
+        match Meters::open(specs, &dut.processes()) {
+            Ok(mut meters) => {
+                trials.idle = meters.idle(self.profile.idle);
+                trials.meters = Some(meters);
+            }
+            // As in a trial, what meters say is missing, and nothing else.
+            Err(e) => {
+                let why = format!("{place}: measured without meters: {e}");
+                (self.say)(&why);
+                results.fail(why, self.keeper)?;
+            }
+        }
         let mut cell = Cell {
             key: key.clone(),
             tester_fps: *tester_fps,

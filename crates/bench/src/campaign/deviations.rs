@@ -1,5 +1,6 @@
 //! In what a campaign is not as the RFCs have it: RFC 2544 section 23 has that reported.
 
+use super::load::percent;
 use super::{Campaign, Procedure};
 use crate::search::profile::Deviation;
 
@@ -61,11 +62,6 @@ impl Campaign {
     }
 }
 
-/// A share as a campaign has it, without the digits that a product of binary fractions has behind the last one: "7 %".
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e14).round() / 1e12)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,13 +107,5 @@ mod tests {
                         load of the frame loss rate, the rate of bursts with rfc2544, 64 bytes";
         assert_eq!(told("'throughput', 'loss-rate', 'back-to-back'", &slow).as_deref(), Some(expected));
         assert_eq!((told("'throughput', 'loss-rate'", &[]), told("'throughput'", &slow)), (None, None));
-    }
-
-    #[test]
-    fn every_percentage_is_written_as_it_is() {
-        for percents in 1..=100 {
-            assert_eq!(percent(f64::from(percents) / 100.0), format!("{percents} %"));
-        }
-        assert_eq!((percent(0.125), percent(0.0005)), ("12.5 %".into(), "0.05 %".into()));
     }
 }

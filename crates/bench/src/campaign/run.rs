@@ -44,13 +44,25 @@ pub fn run(
         "The tester finds delays longer than they are by {:.2} µs at the median, of a simulated router, when the campaign begins.",
         exact / 1e3
     )]));
-    let mut cases: Vec<Case> = campaign.cells().map(|(test, size)| Case::new(test, size, &bed)).collect();
-    for case in &mut cases {
-        say(&format!("what the tester itself can do: {}, {} bytes", case.key.label(), case.key.size));
-        case.tester_fps = setup.self_test(case, &bed)?;
+    let place = |case: &Case| format!("{}, {} bytes", case.key.label(), case.key.size);
+    let mut cases = Vec::new();
+    for (test, size) in campaign.cells() {
+        let mut case = Case::new(test, size, &bed);
+        say(&format!("what the tester itself can do: {}", place(&case)));
+        match setup.self_test(&case, &bed) {
+            Ok(fps) => {
+                case.tester_fps = fps;
+                cases.push(case);
+            }
+            Err(_) if stop.load(Ordering::Relaxed) => break,
+            Err(e) => results.fail(format!("{}: {e}", place(&case)), keeper)?,
+        }
+    }
+    if cases.is_empty() && !results.failures.is_empty() {
+        return Err(Failure(results.failures.join("; ")));
     }
     let slow = cases.iter().filter(|case| case.tester_fps < case.link_fps());
-    let slow: Vec<_> = slow.map(|Case { key, .. }| format!("{}, {} bytes", key.label(), key.size)).collect();
+    let slow: Vec<_> = slow.map(place).collect();
     results.conditions.extend(campaign.slower_than_the_link(&slow).as_ref().map(deviates));
     keeper.conditions(&results.conditions)?;
     let of = campaign.duts.len() * cases.len() * campaign.procedures.len();
