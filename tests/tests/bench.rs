@@ -69,6 +69,12 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
         let loads = ["latency", "loads", "variation"].map(|p| list(found(cell, p), p));
         for run in loads.concat().iter().flat_map(|load| list(&load["runs"], "runs")) {
             plausible(run);
+            // A program is metered by its threads, the kernel by the cores that it was given, and neither with the tester's core.
+            let cpu = &run["usage"]["meters"][0]["reading"]["Ok"]["cpu-time"];
+            let threads = cpu["threads"].as_array().map_or(0, Vec::len);
+            let whose = if threads > 0 { "processes" } else { "cores" };
+            assert_eq!((cpu["whose"].as_str(), threads > 0), (Some(whose), cell["dut"] == "volley"), "{cpu}");
+            assert_eq!(list(&cpu["cores"], "cores").len(), 1, "{cpu}");
         }
     }
     // On any machine the routers forward something without loss.

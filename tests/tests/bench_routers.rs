@@ -137,17 +137,26 @@ fn a_stand_in_for_vpp() {
 fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     let Some(lab) = Lab::new() else { return };
     let duts = "{kind = 'command', name = 'bad', start = 'echo this is broken >&2; exit 3', stop = 'true'}, \
-                {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said'}, {kind = 'volley', workers = 200}, 'linux'";
+                {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said', stop = 'touch FILE; exit 4'}, \
+                {kind = 'command', name = 'stays', configure = 'true', stop = 'echo I stay >&2; exit 5'}, \
+                {kind = 'volley', workers = 200}, 'linux'";
+    // What stops a router is run also when that has died.
+    let stopped = lab.dir().join("stopped");
+    let duts = &duts.replace("FILE", &stopped.display().to_string());
     let results = run(&lab, HEAD, duts, "");
     let failures = results["failures"].to_string();
     for why in [
         "bad: the router did not start: it ended",
         "this is broken",
         "gone: the router",
+        "; stop: touch ",
+        "exit status: 4",
+        "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
         "workers = 200 needs",
     ] {
         assert!(failures.contains(why), "{failures}\nand not: {why}");
     }
+    assert!(stopped.exists());
     assert_eq!(loads(&results, "linux").len(), 2);
 }
 
@@ -175,6 +184,28 @@ fn ports_cabled_to_another_machine() {
     assert!(refused.stderr.contains("e2: a default route leaves by this port"), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
+    // Neither the reports of before nor the store know of it.
+    let json = lab.dir().join("results.json");
+    std::fs::write(&json, "before").expect("a file");
+    let store = lab.dir().join("store.db");
+    let _ = std::fs::remove_file(&store);
+    let kinds = ["name e2.5 link e2 type vlan id 5", "name m0 link e2 type macvlan"];
+    // Not each kernel has both.
+    let can = |on: &&str| t.attempt(&format!("ip link add {on}"), LONG).ok();
+    let mut refusals = 0;
+    for on in kinds.into_iter().filter(can) {
+        let name = on.split(' ').nth(1).expect("its name");
+        let refused = campaign.spawn(&t, &[]).finish(LONG);
+        let why = format!("e2: {name} is on it");
+        assert!(!refused.ok() && refused.stderr.contains(&why), "{}", refused.stderr);
+        t.run(&format!("ip link del {name}"));
+        refusals += 1;
+    }
+    if refusals == 0 {
+        skipped("this kernel has neither VLANs nor macvlan");
+    }
+    assert_eq!(std::fs::read_to_string(&json).expect("a file"), "before");
+    assert!(!store.exists());
 
     // A tester that is killed leaves the router as it was.
     let mut killed = campaign.spawn(&t, &[]);

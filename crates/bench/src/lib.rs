@@ -13,6 +13,7 @@ pub mod energy;
 pub mod engine;
 pub mod host;
 pub mod model;
+mod program;
 pub mod published;
 pub mod report;
 pub mod search;

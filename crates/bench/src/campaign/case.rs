@@ -12,7 +12,7 @@ use super::recorded::{Recorded, Strain};
 use super::run::Left;
 use super::{Campaign, Cell, Key, Procedure, Results, Test};
 use crate::dut::{Dut, Networks, Which};
-use crate::energy::{self, Meters};
+use crate::energy::Meters;
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
@@ -100,10 +100,7 @@ impl Setup<'_> {
             Ok(trials) => trials,
             Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
         };
-        // Without a meter it is the processor time of the router: its programs', or that of its cores.
-        let cpu = [energy::Spec::Cpu { cores: Some(bed.cores.clone()), cgroup: None }];
-        let specs = if self.campaign.meters.is_empty() { &cpu[..] } else { &self.campaign.meters };
-        match Meters::open(specs, &dut.processes()) {
+        match Meters::open(&self.campaign.meters, dut.cores(), &dut.processes()) {
             Ok(mut meters) => {
                 trials.idle = meters.idle(self.profile.idle);
                 trials.meters = Some(meters);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::{Campaign, Fault, Procedure, Test};
 use crate::dut;
+use crate::energy;
 use crate::sessions;
 use crate::testbed;
 use crate::traffic::{BUILTIN, Ends, MOST_NETWORKS};
@@ -37,7 +38,12 @@ impl Campaign {
         self.check_procedures()?;
         for (n, meter) in self.meters.iter().enumerate() {
             meter.check().map_err(|e| Fault(format!("meter {}: {e}", n + 1)))?;
-            if meter.is_remote() && self.testbed.kind != testbed::Kind::Physical {
+            let physical = self.testbed.kind == testbed::Kind::Physical;
+            if *meter == energy::Spec::CPU && physical {
+                let why = "cores: the router is another machine: name the cores of this one that are meant, or leave the meter away";
+                return Err(Fault(format!("meter {}: {why}", n + 1)));
+            }
+            if meter.is_remote() && !physical {
                 let why = "on virtual links the tester is in namespaces of its own, from where nothing on the network is reached: \
                            have a command print its counter";
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
@@ -57,7 +63,8 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that this machine has what the campaign asks for: clocks of processors that can be set, and a place for what is recorded.
+    /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be set,
+    /// and a place for what is recorded.
     /// Nothing is touched.
     ///
     /// # Errors
@@ -66,6 +73,7 @@ impl Campaign {
         if let Some(directory) = &self.testbed.record {
             testbed::lab::check_path(directory).map_err(|e| Fault(format!("testbed: record: {e}")))?;
         }
+        testbed::check_machine(&self.testbed).map_err(|e| Fault(e.0))?;
         dut::check_clocks(&self.duts, &self.testbed).map_err(Fault)
     }
 
@@ -270,6 +278,11 @@ mod tests {
                 "has them no more",
             ),
             ("name = 'a'\n", with("procedures = ['throughput', 'reset']"), "only volley is one"),
+            (
+                "'linux']",
+                "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),
+                "meter 1: cores: the router is another machine",
+            ),
             ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
             ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
             ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),

@@ -104,7 +104,10 @@ impl Recorded<'_> {
         }
         let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let (times, own, began) = (Times::now(), self.dut_seconds(), Instant::now());
-        self.meters.iter_mut().for_each(Meters::begin);
+        if let Some(meters) = &mut self.meters {
+            meters.watch(&self.dut.map(|dut| dut.processes()).unwrap_or_default());
+            meters.begin();
+        }
         let came = self.engine.run_watched(requests, came)?;
         let measured = self.meters.as_mut().map(Meters::end).unwrap_or_default();
         let seconds = began.elapsed().as_secs_f64();

@@ -97,6 +97,10 @@ pub fn run(
             case.key.dut = name.to_owned();
             setup.cell(case, bed, &mut *router.dut, &mut left, &mut results)?;
         }
+        if let Err(e) = router.dut.end() {
+            let why = "it may still run, and have forwarded frames of the routers after it";
+            results.fail(format!("{name}: {e}: {why}"), keeper)?;
+        }
     }
     Ok(results)
 }

@@ -28,8 +28,6 @@ struct Place {
     /// Of programs that run there.
     cores: Vec<usize>,
     namespace: bool,
-    /// Who has the space of processes in which all run; 0 until it is there.
-    of: u32,
 }
 
 impl Shell {
@@ -38,11 +36,11 @@ impl Shell {
     /// # Errors
     /// When one fails, with what it said.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Shell, Failure> {
-        let mut place = Place {
+        let place = Place {
             variables: variables(bed, on),
-            cores: on.to_vec(),
+            // What speaks to another machine only keeps off the tester's core.
+            cores: if on.is_empty() { bed.cores.clone() } else { on.to_vec() },
             namespace: bed.kind() != Kind::Physical,
-            of: 0,
         };
         let start = spec.start.as_deref().unwrap_or("true");
         // Whoever goes to the background is kept, too, until all are ended.
@@ -53,7 +51,6 @@ impl Shell {
         let mut command = place.command();
         command.args(["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", &script]);
         let mut process = Running::start(command, bed.directory().join("command.log"))?;
-        place.of = process.id();
         let ready = spec.ready.as_deref().unwrap_or(STARTED);
         let begun = process.wait_for(ready);
         let mut shell = Shell {
@@ -61,7 +58,7 @@ impl Shell {
                 name: spec.name().into(),
                 version: "unknown".into(),
                 configuration: Vec::new(),
-                processor_time: if on.is_empty() { String::new() } else { cores::how(on) },
+                processor_time: cores::how(on),
             },
             process,
             place,
@@ -71,18 +68,29 @@ impl Shell {
             cores: on.to_vec(),
         };
         // From here on, what fails is stopped.
-        begun?;
+        match begun.and_then(|()| shell.set_up(spec)) {
+            Ok(()) => Ok(shell),
+            Err(e) => Err(shell.end().err().map_or(e.clone(), |stop| Failure(format!("{e}; {stop}")))),
+        }
+    }
+
+    fn set_up(&mut self, spec: &Spec) -> Result<(), Failure> {
         for (key, line) in [("start", &spec.start), ("configure", &spec.configure)] {
             let Some(line) = line else { continue };
             if key == "configure" {
-                shell.place.run(line)?;
+                self.run(line)?;
             }
-            shell.facts.configuration.extend(line.lines().map(|l| format!("{key}: {l}")));
+            self.facts.configuration.extend(line.lines().map(|l| format!("{key}: {l}")));
         }
         if let Some(version) = &spec.version {
-            shell.facts.version = shell.place.run(version)?.trim().to_owned();
+            self.facts.version = self.run(version)?.trim().to_owned();
         }
-        Ok(shell)
+        Ok(())
+    }
+
+    /// Runs a line of shell among the processes that were started; gives what it printed.
+    fn run(&self, line: &str) -> Result<String, Failure> {
+        self.place.run(line, Some(self.process.id()))
     }
 }
 
@@ -97,12 +105,13 @@ impl Place {
         command
     }
 
-    /// Runs a line of shell among the processes that were started; gives what it printed.
-    fn run(&self, line: &str) -> Result<String, Failure> {
+    /// Runs a line of shell, in the space of processes that this one made, if there is one; gives what it printed.
+    fn run(&self, line: &str, of: Option<u32>) -> Result<String, Failure> {
         let mut command = self.command();
-        let of = format!("--pid=/proc/{}/ns/pid_for_children", self.of);
-        command.args(["nsenter", &of, "sh", "-c", line]);
-        lab::said_by(&mut command, line)
+        if let Some(of) = of {
+            command.args(["nsenter", &format!("--pid=/proc/{of}/ns/pid_for_children")]);
+        }
+        lab::said_in_time(command.args(["sh", "-c", line]), line)
     }
 }
 
@@ -137,17 +146,28 @@ impl Dut for Shell {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        if self.cores.is_empty() { None } else { cores::seconds(&self.cores) }
+        cores::seconds(&self.cores)
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    /// Runs `stop`, once. Where what was started has ended, its processes are gone with it, and what it did elsewhere is not.
+    fn end(&mut self) -> Result<(), Failure> {
+        let Some(stop) = self.stop.take() else { return Ok(()) };
+        let of = self.process.is_running().then(|| self.process.id());
+        self.place.run(&stop, of).map(drop).map_err(|e| Failure(format!("stop: {e}")))
     }
 
     fn forget_sessions(&self) -> Option<Result<(), Failure>> {
-        self.forget.as_ref().map(|line| self.place.run(line).map(drop))
+        self.forget.as_ref().map(|line| self.run(line).map(drop))
     }
 
     /// What `counters` prints: a name and a value in each line, with a colon between.
     fn counters(&self) -> Vec<(String, String)> {
         let Some(line) = &self.counters else { return Vec::new() };
-        let said = self.place.run(line).unwrap_or_else(|e| e.to_string());
+        let said = self.run(line).unwrap_or_else(|e| e.to_string());
         let pair = |line: &str| match line.split_once(':') {
             Some((name, value)) => (name.trim().to_owned(), value.trim().to_owned()),
             None => (String::new(), line.trim().to_owned()),
@@ -158,9 +178,7 @@ impl Dut for Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        if let Some(stop) = &self.stop {
-            let _ = self.place.run(stop);
-        }
+        let _ = self.end();
         // Nobody listens there to be asked; all that runs ends with it.
         self.process.kill();
     }

@@ -7,13 +7,19 @@ pub fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Seconds that these cores worked so far, for whomever, interrupts included; `None` where the kernel does not say.
+/// Seconds that these cores worked so far, for whomever, interrupts included; `None` of none, and where the kernel does not say.
 pub fn seconds(cores: &[usize]) -> Option<f64> {
+    if cores.is_empty() {
+        return None;
+    }
     busy(&std::fs::read_to_string("/proc/stat").ok()?, cores)
 }
 
-/// In words, how [`seconds`] finds it.
+/// In words, how [`seconds`] finds it; nothing of no cores.
 pub fn how(cores: &[usize]) -> String {
+    if cores.is_empty() {
+        return String::new();
+    }
     format!(
         "all work of core {} (user, system, interrupts: /proc/stat), whoever's it is; what the kernel does for the router on the tester's \
          core is not in it",
@@ -29,7 +35,7 @@ fn busy(stat: &str, cores: &[usize]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::busy;
+    use super::*;
 
     #[test]
     fn what_a_core_did_is_all_but_idling() {
@@ -37,5 +43,6 @@ mod tests {
         assert_eq!(busy(stat, &[0]), Some(4.28));
         assert_eq!(busy(stat, &[0, 1]), Some(4.33));
         assert_eq!(busy(stat, &[2]), None);
+        assert_eq!((seconds(&[]), how(&[])), (None, String::new()));
     }
 }

@@ -95,8 +95,7 @@ impl Linux {
         if has_sessions {
             track(&mut shell)?;
         }
-        let cores = if spec.host.is_some() { Vec::new() } else { on.to_vec() };
-        let processor_time = if cores.is_empty() { String::new() } else { cores::how(&cores) };
+        let (cores, processor_time) = (on.to_vec(), cores::how(on));
         let facts =
             Facts { name: spec.name().into(), version, configuration: shell.lines.clone(), processor_time };
         let interfaces = bed.links.iter().map(|l| l.router.clone()).collect();
@@ -111,8 +110,26 @@ fn tune(shell: &mut Shell, device: &str) {
         |shell: &Shell| shell.run(&format!("ethtool -k {device} | grep -q '^generic-receive-offload: on'"));
     let undo = if on(shell).is_ok() { format!("ethtool -K {device} gro on") } else { String::new() };
     shell.try_set(&format!("ethtool -K {device} gro off"), &undo);
-    shell.try_set(&format!("ethtool -A {device} rx off tx off"), "");
-    shell.try_set(&format!("ethtool -G {device} rx 4096 tx 4096"), "");
+    for (ask, set, wanted) in [("-a", "-A", "rx off tx off"), ("-g", "-G", "rx 4096 tx 4096")] {
+        let line = format!("ethtool {set} {device} {wanted}");
+        let old = shell.run(&format!("ethtool {ask} {device}")).map(|said| both_ways(&said));
+        match old {
+            Ok(Some(old)) => shell.try_set(&line, &format!("ethtool {set} {device} {old}")),
+            // What cannot be put back is left as it is.
+            _ => shell.lines.push(format!("# not here: {line}")),
+        }
+    }
+}
+
+/// What `ethtool` says that is set for receiving and sending, in its own words; the most that can be is in front of it, where there is
+/// any.
+fn both_ways(said: &str) -> Option<String> {
+    let now = said.split_once("Current hardware settings:").map_or(said, |(_, now)| now);
+    let of = |name: &str| {
+        let values = now.lines().filter_map(|line| line.trim().strip_prefix(name));
+        values.map(str::trim).find(|value| *value != "n/a" && !value.is_empty()).map(str::to_owned)
+    };
+    Some(format!("rx {} tx {}", of("RX:")?, of("TX:")?))
 }
 
 /// Has threads of their own take what comes in by a port (threaded NAPI), each on one of the cores if they are this machine's.
@@ -222,7 +239,11 @@ impl Dut for Linux {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        if self.cores.is_empty() { None } else { cores::seconds(&self.cores) }
+        cores::seconds(&self.cores)
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
     }
 
     /// The kernel's own counts of the interfaces.
@@ -237,5 +258,48 @@ impl Dut for Linux {
             Some((format!("{interface} {counter}"), value.to_owned()))
         };
         text.lines().filter_map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_on_a_port_is_read_to_be_put_back() {
+        let rings = "Ring parameters for eth0:\nPre-set maximums:\nRX:\t\t8192\nRX Mini:\tn/a\nRX Jumbo:\tn/a\nTX:\t\t8192\n\
+                     Current hardware settings:\nRX:\t\t256\nRX Mini:\tn/a\nRX Jumbo:\tn/a\nTX:\t\t512\nTX push:\toff\n";
+        assert_eq!(both_ways(rings).as_deref(), Some("rx 256 tx 512"));
+        let pause = "Pause parameters for eth0:\nAutonegotiate:\ton\nRX:\t\ton\nTX:\t\toff\n";
+        assert_eq!(both_ways(pause).as_deref(), Some("rx on tx off"));
+        assert_eq!(both_ways(&rings.replace("256", "n/a")), None);
+        assert_eq!(both_ways(""), None);
+    }
+
+    /// Ports that have neither rings nor pause frames are left alone; others get back what they had.
+    #[test]
+    fn a_tuned_port_is_as_before_when_the_router_is_gone() -> Result<(), Failure> {
+        let dir = tempfile::tempdir().map_err(|e| Failure(e.to_string()))?;
+        let place = dir.path().display();
+        // A port whose rings are in a file, and which has no pause frames.
+        let ethtool = format!(
+            "#!/bin/sh\ncase $1 in\n-g) cat {place}/rings;;\n-G) echo RX: $4 > {place}/rings; echo TX: $6 >> {place}/rings;;\n*) exit 1;;\nesac"
+        );
+        let write = format!(
+            "cd {place}; echo '{ethtool}' > ethtool; chmod +x ethtool; printf 'RX: 256\nTX: 512\n' > rings"
+        );
+        Shell::here()?.run(&write)?;
+        let mut shell = Shell::beside(dir.path())?;
+        tune(&mut shell, "eth0");
+        let rings = || std::fs::read_to_string(dir.path().join("rings")).unwrap_or_default();
+        assert_eq!(rings(), "RX: 4096\nTX: 4096\n");
+        assert!(
+            shell.lines.iter().any(|l| l == "# not here: ethtool -A eth0 rx off tx off"),
+            "{:?}",
+            shell.lines
+        );
+        drop(shell);
+        assert_eq!(rings(), "RX: 256\nTX: 512\n");
+        Ok(())
     }
 }

@@ -35,7 +35,13 @@ pub trait Dut {
         None
     }
 
-    /// Its programs, whose processor time is measured thread by thread; none of a router in the kernel.
+    /// Cores of this machine that it was given; none of a router that is elsewhere.
+    fn cores(&self) -> &[usize] {
+        &[]
+    }
+
+    /// Its programs now, whose processor time is measured thread by thread; none of a router in the kernel, and of one whose programs are
+    /// not known.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -66,6 +72,14 @@ pub trait Dut {
     /// Connections that it tracks now, if it says.
     fn sessions(&self) -> Option<u64> {
         None
+    }
+
+    /// Has it end, as far as that can fail; the rest is done when it is dropped.
+    ///
+    /// # Errors
+    /// When what should end it fails: it may run on.
+    fn end(&mut self) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// What it says of itself after a trial, as names and values.
@@ -151,15 +165,7 @@ pub struct Started {
 /// When it does not start, with what it said, or when it needs more cores than the testbed has for it, or a clock that these do not take.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     bed.bridged = spec.is_bridge();
-    let elsewhere = spec.host.is_some() || spec.kind == Kind::None;
-    let (wanted, have) = (spec.workers(), bed.cores.len());
-    if wanted > have && !elsewhere {
-        return Err(Failure(format!(
-            "workers = {wanted} needs as many cores, and the testbed has {have} for routers ({:?}): testbed, cores",
-            bed.cores
-        )));
-    }
-    let cores = bed.cores.iter().take(wanted).copied().collect::<Vec<_>>();
+    let cores = cores_for(spec, bed.kind(), &bed.cores)?;
     bed.steer(&cores)?;
     let clock = spec.clock_mhz.map(|mhz| Clock::set(mhz, &cores, Path::new(clock::CPUS))).transpose()?;
     let dut: Box<dyn Dut> = match spec.kind {
@@ -187,6 +193,21 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     Ok(Started { dut, facts, _clock: clock })
 }
 
+/// The cores that a router is given: the first ones that the testbed has for routers, and none where there is no router on this machine.
+fn cores_for(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, Failure> {
+    if bed == testbed::Kind::Physical || spec.kind == Kind::None {
+        return Ok(Vec::new());
+    }
+    let wanted = spec.workers();
+    let cores = all.get(..wanted).ok_or_else(|| {
+        let have = all.len();
+        Failure(format!(
+            "workers = {wanted} needs as many cores, and the testbed has {have} for routers ({all:?}): testbed, cores"
+        ))
+    })?;
+    Ok(cores.to_vec())
+}
+
 /// No router: the testbed is [without](Bed::without_router) one.
 struct Nothing(Facts);
 
@@ -197,5 +218,22 @@ impl Dut for Nothing {
 
     fn counters(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_on_another_machine_has_no_cores_of_this_one() -> Result<(), String> {
+        let spec = |text: &str| toml::from_str::<Spec>(text).map_err(|e| e.to_string());
+        let command = spec("kind = 'command'\nconfigure = 'true'\nworkers = 2")?;
+        let of = |spec: &Spec, bed, all: &[usize]| cores_for(spec, bed, all).map_err(|e| e.0);
+        assert_eq!(of(&command, testbed::Kind::Veth, &[3, 5, 7]), Ok(vec![3, 5]));
+        assert!(of(&command, testbed::Kind::Veth, &[3]).is_err_and(|e| e.contains("workers = 2 needs")));
+        assert_eq!(of(&command, testbed::Kind::Physical, &[3]), Ok(vec![]));
+        assert_eq!(of(&spec("kind = 'none'")?, testbed::Kind::Veth, &[3]), Ok(vec![]));
+        Ok(())
     }
 }

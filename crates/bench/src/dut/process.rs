@@ -92,6 +92,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits until it has printed this.
     ///
     /// # Errors
@@ -109,7 +114,7 @@ impl Running {
         let begin = Instant::now();
         loop {
             // Asked first, so that what it said last is not overlooked.
-            let ended = !matches!(self.child.try_wait(), Ok(None));
+            let ended = !self.is_running();
             if ready() {
                 return Ok(());
             }
@@ -137,12 +142,12 @@ impl Running {
 
     fn end(&mut self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32)
-            && matches!(self.child.try_wait(), Ok(None))
+            && self.is_running()
         {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let begin = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < END {
+        while self.is_running() && begin.elapsed() < END {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.kill();

@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Testpmd {
     facts: Facts,
     process: Running,
+    cores: Vec<usize>,
 }
 
 impl Testpmd {
@@ -37,7 +38,7 @@ impl Testpmd {
             configuration: vec![format!("{NAME} {}", words.join(" "))],
             processor_time: process::TIME.into(),
         };
-        Ok(Testpmd { facts, process })
+        Ok(Testpmd { facts, process, cores: on.to_vec() })
     }
 }
 
@@ -70,6 +71,14 @@ impl Dut for Testpmd {
 
     fn cpu_seconds(&self) -> Option<f64> {
         self.process.cpu_seconds()
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process.id()]
     }
 
     /// What it says of its two ports in a report that it begins from now on: it makes one a second.

@@ -19,6 +19,7 @@ pub struct Volley {
     program: PathBuf,
     socket: String,
     networks: Vec<Networks>,
+    cores: Vec<usize>,
 }
 
 impl Volley {
@@ -46,13 +47,13 @@ impl Volley {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Volley { facts, process: Arc::new(Mutex::new(process)), program, socket, networks: Vec::new() })
+        let (process, cores) = (Arc::new(Mutex::new(process)), on.to_vec());
+        Ok(Volley { facts, process, program, socket, networks: Vec::new(), cores })
     }
 
     fn ask(&self, words: &str) -> Result<String, Failure> {
-        let program = self.program.as_os_str();
-        let ctl = ["ctl", "-s", &self.socket].into_iter().chain(words.split(' ')).map(std::ffi::OsStr::new);
-        lab::run(&[program].into_iter().chain(ctl).collect::<Vec<_>>())
+        let ctl = ["ctl", "-s", &self.socket].into_iter().chain(words.split(' '));
+        lab::said_in_time(lab::program(&self.program).args(ctl), words)
     }
 
     fn process(&self) -> MutexGuard<'_, Running> {
@@ -67,6 +68,14 @@ impl Dut for Volley {
 
     fn cpu_seconds(&self) -> Option<f64> {
         self.process().cpu_seconds()
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process().id()]
     }
 
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {

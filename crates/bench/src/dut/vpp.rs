@@ -3,7 +3,7 @@
 use super::process::{self, Running};
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::Bed;
-use crate::testbed::lab::{program, said_by};
+use crate::testbed::lab::{program, said_in_time};
 use crate::trial::Failure;
 
 /// A running VPP.
@@ -12,6 +12,7 @@ pub struct Vpp {
     process: Running,
     socket: String,
     networks: Vec<Networks>,
+    cores: Vec<usize>,
 }
 
 impl Vpp {
@@ -41,7 +42,7 @@ impl Vpp {
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };
-        Ok(Vpp { facts, process, socket, networks: Vec::new() })
+        Ok(Vpp { facts, process, socket, networks: Vec::new(), cores: all })
     }
 }
 
@@ -67,7 +68,7 @@ fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> Re
 }
 
 fn ask(socket: &str, words: &str) -> Result<String, Failure> {
-    said_by(program("vppctl").args(["-s", socket, words]), "vppctl")
+    said_in_time(program("vppctl").args(["-s", socket, words]), "vppctl")
 }
 
 impl Dut for Vpp {
@@ -77,6 +78,14 @@ impl Dut for Vpp {
 
     fn cpu_seconds(&self) -> Option<f64> {
         self.process.cpu_seconds()
+    }
+
+    fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.process.id()]
     }
 
     fn set_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {

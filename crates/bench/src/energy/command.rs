@@ -1,60 +1,27 @@
 //! Meters that are programs: whatever prints joules or watts, and `ipmitool` for the board's own measurement.
 
-use std::io::Read;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process_group};
+use std::process::Command;
+use std::time::Duration;
 
 use super::Fault;
 use super::counter::{Counters, Unit};
 use super::power::Power;
+use crate::program;
 
 /// How long a program may take for a reading.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// More than a router draws, in watts.
 const MOST_WATTS: f64 = 100_000.0;
-/// More is no reading.
-const MOST_BYTES: u64 = 64 * 1024;
 
-/// What a program prints when it runs to its end within `limit`, itself and all that it started.
-fn output(mut command: Command, limit: Duration) -> Result<String, Fault> {
+/// What a program prints when it runs to its end.
+fn output(mut command: Command) -> Result<String, Fault> {
     let shown = format!("{command:?}");
     let failed = |why: &dyn std::fmt::Display| Fault(format!("{shown}: {why}"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut child = command.spawn().map_err(|e| failed(&e))?;
-    let (sender, receiver) = channel();
-    if let Some(stdout) = child.stdout.take() {
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            let read = stdout.take(MOST_BYTES).read_to_string(&mut text);
-            // Nobody waits any more when it took too long.
-            let _ = sender.send(read.map(|_| text));
-        });
+    let said = program::output(&mut command, PATIENCE).map_err(|e| failed(&e))?;
+    if !said.status.success() {
+        return Err(failed(&format!("it ended with {}", said.status)));
     }
-    let end = Instant::now() + limit;
-    let text = receiver.recv_timeout(limit);
-    let status = loop {
-        match child.try_wait() {
-            Ok(None) if text.is_ok() && Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
-            Ok(None) | Err(_) => break None,
-            Ok(status) => break status,
-        }
-    };
-    let (Ok(text), Some(status)) = (text, status) else {
-        // The group has the number of its first process, which is still ours, or has one that holds the pipe.
-        if let Some(group) = Pid::from_raw(child.id() as i32) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = child.wait();
-        return Err(failed(&format!("it took more than {limit:?}")));
-    };
-    if !status.success() {
-        return Err(failed(&format!("it ended with {status}")));
-    }
-    text.map_err(|e| failed(&e))
+    String::from_utf8(said.stdout).map_err(|e| failed(&e))
 }
 
 /// A shell command that prints one figure.
@@ -82,7 +49,7 @@ impl Shell {
     fn ask(line: &str) -> Result<String, Fault> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", line]);
-        output(command, PATIENCE)
+        output(command)
     }
 }
 
@@ -152,8 +119,8 @@ impl Power for Ipmi {
         let mut command = Command::new("ipmitool");
         command.args(&self.arguments).args(["dcmi", "power", "reading"]);
         // Its arguments may have a password in them: they are not shown.
-        let text = output(command, PATIENCE)
-            .map_err(|_| Fault("ipmitool dcmi power reading: it did not work".into()))?;
+        let text =
+            output(command).map_err(|_| Fault("ipmitool dcmi power reading: it did not work".into()))?;
         dcmi(&text).ok_or_else(|| Fault("ipmitool dcmi power reading: it printed no power".into()))
     }
 
@@ -210,26 +177,6 @@ mod tests {
             let said = Shell::open(line).map_or_else(|f| f.to_string(), |_| "nothing".into());
             assert!(said.contains(why), "{line}: {said}");
         }
-    }
-
-    #[test]
-    fn who_takes_too_long_is_ended_with_all_that_it_started() {
-        let dir = tempfile::tempdir().unwrap();
-        let pid = dir.path().join("pid");
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("sleep 1000 & echo $! > {}; wait", pid.display())]);
-        let said = output(command, Duration::from_millis(500)).map_err(|f| f.to_string());
-        assert!(said.is_err_and(|s| s.contains("more than 500ms")));
-        let pid = std::fs::read_to_string(pid).unwrap();
-        let ended = || {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-            stat.map_or(true, |s| s.contains(") Z "))
-        };
-        let end = Instant::now() + Duration::from_secs(10);
-        while !ended() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(ended(), "{pid} still runs");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub struct GroupTime {
 /// The meter of processor time.
 pub(super) struct Cpu {
     proc: PathBuf,
-    cores: Option<Vec<usize>>,
+    cores: Vec<usize>,
     processes: Vec<u32>,
     cgroup: Option<PathBuf>,
     before: Option<Snapshot>,
@@ -108,13 +108,14 @@ struct Snapshot {
 }
 
 impl Cpu {
-    /// Of these cores (all where `None`), these processes, and the directory of this control group.
+    /// Of these cores, these processes, and the directory of this control group.
     ///
     /// # Errors
     /// When one of them is not there.
-    pub fn open(cores: Option<&[usize]>, processes: &[u32], cgroup: Option<&Path>) -> Result<Cpu, Fault> {
-        let (cores, cgroup) = (cores.map(<[usize]>::to_vec), cgroup.map(Path::to_path_buf));
-        let cpu = Cpu { proc: "/proc".into(), cores, processes: processes.to_vec(), cgroup, before: None };
+    pub fn open(cores: &[usize], processes: &[u32], cgroup: Option<&Path>) -> Result<Cpu, Fault> {
+        let (cores, processes) = (cores.to_vec(), processes.to_vec());
+        let cgroup = cgroup.map(Path::to_path_buf);
+        let cpu = Cpu { proc: "/proc".into(), cores, processes, cgroup, before: None };
         cpu.snapshot()?;
         Ok(cpu)
     }
@@ -123,12 +124,10 @@ impl Cpu {
         let at = Instant::now();
         let stat = self.proc.join("stat");
         let mut cores = Times::cores(&text(&stat)?).ok_or_else(|| strange(&stat))?;
-        if let Some(wanted) = &self.cores {
-            if let Some(missing) = wanted.iter().find(|n| !cores.contains_key(n)) {
-                return Err(Fault(format!("cpu: cores: there is no core {missing} online")));
-            }
-            cores.retain(|n, _| wanted.contains(n));
+        if let Some(missing) = self.cores.iter().find(|n| !cores.contains_key(n)) {
+            return Err(Fault(format!("cpu: cores: there is no core {missing} online")));
         }
+        cores.retain(|n, _| self.cores.contains(n));
         let (mut processes, mut threads) = (BTreeMap::new(), BTreeMap::new());
         for &pid in &self.processes {
             let dir = self.proc.join(pid.to_string());
@@ -203,6 +202,10 @@ impl Meter for Cpu {
 
     fn resolution(&self) -> Resolution {
         Resolution::Seconds(if self.cgroup.is_some() { 1e-6 } else { 1.0 / TICKS })
+    }
+
+    fn watch(&mut self, processes: &[u32]) {
+        self.processes = processes.to_vec();
     }
 
     fn begin(&mut self) -> Result<(), Fault> {

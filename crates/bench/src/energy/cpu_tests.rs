@@ -37,8 +37,7 @@ fn tree() -> (tempfile::TempDir, Cpu) {
         "group/cpu.stat",
         "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\nnr_periods 0\n",
     );
-    let cpu =
-        Cpu { proc: dir.path().into(), cores: Some(vec![0]), processes: vec![7], cgroup: None, before: None };
+    let cpu = Cpu { proc: dir.path().into(), cores: vec![0], processes: vec![7], cgroup: None, before: None };
     (dir, cpu)
 }
 
@@ -83,9 +82,9 @@ fn the_total_is_that_of_the_cores_where_there_is_no_process_and_of_the_group_whe
 fn what_is_missing_or_goes_away_is_named() {
     let (dir, mut cpu) = tree();
     let said = |cpu: &mut Cpu| cpu.begin().map_or_else(|f| f.to_string(), |()| "nothing".into());
-    cpu.cores = Some(vec![0, 5]);
+    cpu.cores = vec![0, 5];
     assert!(said(&mut cpu).contains("cores: there is no core 5"));
-    cpu.cores = None;
+    cpu.cores = vec![0];
     cpu.cgroup = Some(dir.path().join("7"));
     assert!(said(&mut cpu).contains("7/cpu.stat: No such file"));
     put(dir.path(), "7/cpu.stat", "nr_periods 0\n");
@@ -99,12 +98,23 @@ fn what_is_missing_or_goes_away_is_named() {
 }
 
 #[test]
+fn a_router_that_was_restarted_is_another_process() {
+    let (dir, mut cpu) = tree();
+    fs::rename(dir.path().join("7"), dir.path().join("9")).unwrap();
+    assert!(cpu.begin().is_err());
+    cpu.watch(&[9]);
+    cpu.begin().unwrap();
+    put(dir.path(), "9/stat", &line(9, "router", 150, 50, 1));
+    assert_eq!(read(&mut cpu).total, 0.5);
+}
+
+#[test]
 fn a_thread_that_spins_has_the_time_that_its_own_clock_says() {
     let seconds = || {
         let own = clock_gettime(ClockId::ThreadCPUTime);
         own.tv_sec as f64 + own.tv_nsec as f64 / 1e9
     };
-    let mut cpu = Cpu::open(None, &[std::process::id()], None).unwrap();
+    let mut cpu = Cpu::open(&infra::cpu::online_cores(), &[std::process::id()], None).unwrap();
     cpu.begin().unwrap();
     let ((told, tell), (ended, end)) = (channel::<f64>(), channel::<()>());
     let spin = move || {

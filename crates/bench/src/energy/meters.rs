@@ -25,17 +25,24 @@ pub struct Meters {
 }
 
 impl Meters {
-    /// Opens all of them; processor time where there is none. The processes are those of the router under test.
+    /// Opens all of them; processor time where there is none. Cores and processes are those of the router under test; of one that has no
+    /// cores of this machine no processor time is measured but what a meter names.
     ///
     /// # Errors
     /// When one is not as it should be or not there, with its place in the campaign.
-    pub fn open(specs: &[Spec], processes: &[u32]) -> Result<Meters, Fault> {
+    pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Result<Meters, Fault> {
         let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
         let open = |(n, spec): (usize, &Spec)| {
-            let meter = spec.open(processes).map_err(|f| Fault(format!("meter {}: {f}", n + 1)))?;
+            let meter = spec.open(cores, processes).map_err(|f| Fault(format!("meter {}: {f}", n + 1)))?;
             Ok((meter, Ok(())))
         };
-        Ok(Meters { meters: specs.iter().enumerate().map(open).collect::<Result<_, Fault>>()? })
+        let here = |(_, spec): &(usize, &Spec)| **spec != Spec::CPU || !cores.is_empty();
+        Ok(Meters { meters: specs.iter().enumerate().filter(here).map(open).collect::<Result<_, Fault>>()? })
+    }
+
+    /// From now on these are the router's processes: one that was restarted has others.
+    pub fn watch(&mut self, processes: &[u32]) {
+        self.meters.iter_mut().for_each(|(meter, _)| meter.watch(processes));
     }
 
     /// Begins all, right before a trial.
@@ -63,6 +70,7 @@ impl Meters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::energy::Whose;
 
     fn command(command: &str, watts: bool) -> Spec {
         Spec::Command { command: command.into(), watts, interval_seconds: None }
@@ -75,7 +83,7 @@ mod tests {
         std::fs::write(&file, "5").unwrap();
         let specs =
             [command(&format!("cat {}", file.display()), false), command("echo 100", true), Spec::CPU];
-        let mut meters = Meters::open(&specs, &[]).unwrap();
+        let mut meters = Meters::open(&specs, &[0], &[]).unwrap();
         let failed = |meters: &[Measured]| meters.iter().map(|m| m.reading.is_err()).collect::<Vec<_>>();
         meters.begin();
         std::fs::remove_file(&file).unwrap();
@@ -98,15 +106,30 @@ mod tests {
 
     #[test]
     fn processor_time_is_what_there_is_without_a_meter() {
-        let measured = Meters::open(&[], &[]).unwrap().idle(Duration::from_millis(1));
-        let kinds: Vec<_> = measured.iter().map(|m| (m.kind, m.meter.as_str())).collect();
-        assert_eq!(kinds, [(Kind::CpuTime, "cpu")]);
-        assert!(matches!(measured[0].reading, Ok(Reading::CpuTime(_))));
+        let idle = |specs: &[Spec], cores: &[usize], processes: &[u32]| {
+            Meters::open(specs, cores, processes).unwrap().idle(Duration::from_millis(1))
+        };
+        // A meter that names no cores has the router's, and not the tester's.
+        for specs in [&[][..], &[Spec::CPU]] {
+            let measured = idle(specs, &[0], &[]);
+            let kinds: Vec<_> = measured.iter().map(|m| (m.kind, m.meter.as_str())).collect();
+            assert_eq!(kinds, [(Kind::CpuTime, "cpu")]);
+            let Ok(Reading::CpuTime(cpu)) = &measured[0].reading else { panic!("{measured:?}") };
+            assert_eq!((cpu.whose, cpu.cores.len(), cpu.cores[0].core), (Whose::Cores, 1, 0));
+            // That of a program is the program's, thread by thread.
+            let measured = idle(specs, &[0], &[std::process::id()]);
+            let Ok(Reading::CpuTime(cpu)) = &measured[0].reading else { panic!("{measured:?}") };
+            assert!(cpu.whose == Whose::Processes && !cpu.threads.is_empty(), "{cpu:?}");
+            // A router that is elsewhere has none here.
+            assert_eq!(idle(specs, &[], &[]), []);
+        }
+        let named = Spec::Cpu { cores: Some(vec![0]), cgroup: None };
+        assert_eq!(idle(&[Spec::CPU, named], &[], &[]).len(), 1);
     }
 
     #[test]
     fn one_that_is_not_there_is_named_by_its_place() {
-        let said = Meters::open(&[Spec::CPU, command("false", false)], &[])
+        let said = Meters::open(&[Spec::CPU, command("false", false)], &[], &[])
             .map_or_else(|f| f.to_string(), |_| "".into());
         assert!(said.starts_with("meter 2: "), "{said}");
     }

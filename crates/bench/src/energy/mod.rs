@@ -98,6 +98,9 @@ pub trait Meter: Send {
     /// The smallest step that it shows.
     fn resolution(&self) -> Resolution;
 
+    /// From now on these are the router's processes, if it has any that this meter wants to know.
+    fn watch(&mut self, _processes: &[u32]) {}
+
     /// Begins, and forgets what was begun before.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub enum Spec {
     },
     /// Processor time: no energy.
     Cpu {
-        /// The router's cores; all where it is not said.
+        /// The cores that are listed; those that the router was given where it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cores: Option<Vec<usize>>,
         /// The directory of the router's control group (cgroups v2).
@@ -79,7 +79,7 @@ fn second() -> f64 {
 }
 
 impl Spec {
-    /// What there is without any: processor time of all cores.
+    /// What there is without any: the router's processor time.
     pub const CPU: Spec = Spec::Cpu { cores: None, cgroup: None };
 
     /// Checks what can be checked before anything is asked.
@@ -155,11 +155,11 @@ impl Spec {
         }
     }
 
-    /// Opens it, and reads it once. The processes are the router's, whose time is wanted.
+    /// Opens it, and reads it once. Cores and processes are the router's, whose time is wanted.
     ///
     /// # Errors
     /// When it is not there, with what is missing.
-    pub fn open(&self, processes: &[u32]) -> Result<Box<dyn Meter>, Fault> {
+    pub fn open(&self, cores: &[usize], processes: &[u32]) -> Result<Box<dyn Meter>, Fault> {
         self.check()?;
         Ok(match self {
             Spec::Rapl {} => Box::new(Counting::new("rapl".into(), Rapl::open(Path::new(rapl::ROOT))?)),
@@ -179,8 +179,8 @@ impl Spec {
                     false => Box::new(Counting::new(name, shell)),
                 }
             }
-            Spec::Cpu { cores, cgroup } => {
-                Box::new(Cpu::open(cores.as_deref(), processes, cgroup.as_deref())?)
+            Spec::Cpu { cores: own, cgroup } => {
+                Box::new(Cpu::open(own.as_deref().unwrap_or(cores), processes, cgroup.as_deref())?)
             }
         })
     }

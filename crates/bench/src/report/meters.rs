@@ -130,8 +130,8 @@ pub fn times(results: &Results) -> Option<Section> {
             maybe(one.read(|r| cores(r, |core| core.steal)), 2),
         ]));
     }
-    let text = "Processor time, not energy. The first three are of the router's programs or its control group, or of all cores where it \
-                has neither, the tester's then included; the others of all cores that are metered, whoever ran there. In steps of 10 ms. \
+    let text = "Processor time, not energy. The first three are of the router's programs or its control group, or of its cores where it \
+                has neither; the others of all cores that are metered, whoever ran there. In steps of 10 ms. \
                 Medians of the runs, waits of the trials included.";
     some("Processor time by meters".into(), text, table)
 }

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use crate::trial::Failure;
 
@@ -17,6 +18,9 @@ const INSIDE: &str = "VOLLEY_BENCH_LAB";
 const SETUP: &str = "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && exec \"$@\"";
 /// An ordinary user's `PATH` has no sbin, where `ip` and `sysctl` are.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+
+/// How long a router may take for what it is told or asked, with the largest table of routes.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether this tester runs in namespaces of its own.
 pub fn is_inside() -> bool {
@@ -76,7 +80,19 @@ pub fn run(words: &[impl AsRef<OsStr>]) -> Result<String, Failure> {
 /// # Errors
 /// As [`run`].
 pub fn said_by(command: &mut Command, name: &str) -> Result<String, Failure> {
-    match command.stdin(std::process::Stdio::null()).output() {
+    said(command.stdin(std::process::Stdio::null()).output(), name)
+}
+
+/// As [`said_by`], of what need not end: a program that somebody else wrote, or that a router answers.
+///
+/// # Errors
+/// As that, and when it takes more than [`PATIENCE`]: it is ended then.
+pub fn said_in_time(command: &mut Command, name: &str) -> Result<String, Failure> {
+    said(crate::program::output(command, PATIENCE), name)
+}
+
+fn said(output: std::io::Result<Output>, name: &str) -> Result<String, Failure> {
+    match output {
         Ok(Output { status, stdout, .. }) if status.success() => {
             Ok(String::from_utf8_lossy(&stdout).into_owned())
         }

@@ -259,6 +259,16 @@ impl Bed {
     }
 }
 
+/// Checks that this machine has the cores and the ports of a testbed, and that nobody else needs the ports. Nothing is touched.
+///
+/// # Errors
+/// When it has not, or somebody does.
+pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
+    cores_of(spec)?;
+    let ports = spec.ports.iter().flatten();
+    ports.map(String::as_str).try_for_each(|name| physical::inspect(name).map(drop))
+}
+
 /// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.
 fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
     let none = || Failure("testbed: a physical one needs ports".into());

@@ -22,7 +22,7 @@ const ASK: (u32, Duration) = (5, Duration::from_millis(500));
 /// Whether a port is one of hardware, and its Ethernet address. Nothing is touched.
 ///
 /// # Errors
-/// When it is not there, or the machine needs it: it has a default route, an address, or a bridge that it belongs to.
+/// When it is not there, or the machine needs it: it has a default route, an address, a bridge that it belongs to, or interfaces on it.
 pub(super) fn inspect(name: &str) -> Result<(bool, Mac), Failure> {
     let named = |e: Failure| Failure(format!("testbed: ports: {name}: {e}"));
     let json = |words: &[&str]| {
@@ -38,8 +38,22 @@ pub(super) fn inspect(name: &str) -> Result<(bool, Mac), Failure> {
     }
     let session = std::env::var("SSH_CONNECTION").ok();
     let session = session.as_deref().and_then(|s| s.split_whitespace().nth(2)?.parse().ok());
-    let mac = judge(name, &port[0], &defaults, session).map_err(|why| named(Failure(why)))?;
-    Ok((Path::new("/sys/class/net").join(name).join("device").exists(), mac))
+    let place = Path::new("/sys/class/net").join(name);
+    let above = above(&place).map_err(|e| named(Failure(format!("{}: {e}", place.display()))))?;
+    let mac = judge(name, &port[0], &defaults, session, &above).map_err(|why| named(Failure(why)))?;
+    Ok((place.join("device").exists(), mac))
+}
+
+/// The interfaces that are on a port, such as VLANs, or that it belongs to (Linux, `Documentation/ABI/testing/sysfs-class-net`,
+/// `upper_*`).
+fn above(place: &Path) -> std::io::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in place.read_dir()? {
+        all.extend(
+            entry?.file_name().to_str().and_then(|name| name.strip_prefix("upper_")).map(str::to_owned),
+        );
+    }
+    Ok(all)
 }
 
 /// The devices of a route: one, or one for each next hop.
@@ -49,8 +63,14 @@ fn devices(route: &Value) -> Vec<String> {
 }
 
 /// The Ethernet address of a port that nobody needs; else why it may not be taken. `session` is the address by which somebody is logged
-/// in.
-fn judge(name: &str, port: &Value, defaults: &[String], session: Option<IpAddr>) -> Result<Mac, String> {
+/// in, `above` are the interfaces on it.
+fn judge(
+    name: &str,
+    port: &Value,
+    defaults: &[String],
+    session: Option<IpAddr>,
+    above: &[String],
+) -> Result<Mac, String> {
     let addresses = port["addr_info"].as_array().into_iter().flatten();
     // Every port that is up has a link-local one.
     let own = addresses.filter(|a| a["scope"] != "link").filter_map(|a| a["local"].as_str());
@@ -68,6 +88,10 @@ fn judge(name: &str, port: &Value, defaults: &[String], session: Option<IpAddr>)
     }
     if let Some(master) = port["master"].as_str() {
         return Err(format!("it belongs to {master}: remove it from there first"));
+    }
+    // Addresses and routes may be there.
+    if let Some(above) = above.first() {
+        return Err(format!("{above} is on it, so the machine uses it: remove that if it does not"));
     }
     port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "it is no Ethernet port".into())
 }
@@ -143,11 +167,25 @@ mod tests {
             (Value::Null, &[], None, "it is no Ethernet port"),
         ];
         for (port, defaults, session, why) in cases {
-            let said = judge("eth1", &port, defaults, session).err().unwrap_or_default();
+            let said = judge("eth1", &port, defaults, session, &[]).err().unwrap_or_default();
             assert!(said.contains(why), "{said}\nand not: {why}");
         }
         let free = port(json!({"addr_info": [{"local": "fe80::1", "scope": "link"}]}));
-        assert_eq!(judge("eth1", &free, &["eth0".into()], session), Ok(Mac([2, 0, 0, 0, 0, 7])));
+        let of = |above: &[String]| judge("eth1", &free, &["eth0".into()], session, above);
+        assert_eq!(of(&[]), Ok(Mac([2, 0, 0, 0, 0, 7])));
+        assert!(of(&["eth1.5".into()]).is_err_and(|why| why.starts_with("eth1.5 is on it")));
+    }
+
+    #[test]
+    fn what_is_on_a_port_is_found_by_its_links() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        assert_eq!(above(dir.path())?, [""; 0]);
+        for name in ["upper_eth1.5", "lower_eth9", "address"] {
+            std::fs::write(dir.path().join(name), "")?;
+        }
+        assert_eq!(above(dir.path())?, ["eth1.5"]);
+        assert!(above(&dir.path().join("gone")).is_err());
+        Ok(())
     }
 
     #[test]

@@ -58,14 +58,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .into_iter()
         .flatten()
         .try_for_each(|p| lab::check_path(p))?;
-    let store = Store::open(path)?;
-    let mut out = json_to.as_deref().map(create).transpose()?;
-    let mut shown = html_to.as_deref().map(create).transpose()?;
     // Physical ports are in no namespace of the tester's own.
     if campaign.testbed.kind != testbed::Kind::Physical && !lab::is_inside() {
         return Err(lab::enter());
     }
     let stop = stop_by_signals()?;
+    let store = Store::open(path)?;
+    let mut out = json_to.as_deref().map(create).transpose()?;
+    let mut shown = html_to.as_deref().map(create).transpose()?;
     let recorder = begin(&store, &campaign, *resume)?;
     let terminal = std::io::stderr().is_terminal();
     let ended = campaign::run(&campaign, &recorder, &stop, &|line| match terminal {
@@ -143,10 +143,14 @@ fn begin<'a>(store: &'a Store, campaign: &Campaign, resume: bool) -> Result<Reco
 
 type Named<'a> = (&'a Path, File);
 
+/// Opens a file for results. What was in it stays there until there are some.
 fn create(path: &Path) -> Result<Named<'_>, Failure> {
-    File::create(path).map(|file| (path, file)).map_err(|e| Failure(format!("{}: {e}", path.display())))
+    let file = File::options().write(true).create(true).truncate(false).open(path);
+    file.map(|file| (path, file)).map_err(|e| Failure(format!("{}: {e}", path.display())))
 }
 
 fn write((path, file): &mut Named<'_>, text: &str) -> Result<(), Failure> {
-    std::io::Write::write_all(file, text.as_bytes()).map_err(|e| Failure(format!("{}: {e}", path.display())))
+    let written = if file.metadata().is_ok_and(|m| m.is_file()) { file.set_len(0) } else { Ok(()) };
+    let written = written.and_then(|()| std::io::Write::write_all(file, text.as_bytes()));
+    written.map_err(|e| Failure(format!("{}: {e}", path.display())))
 }

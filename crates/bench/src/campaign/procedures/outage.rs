@@ -44,6 +44,23 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     Ok((Found::Recovery(all), false))
 }
 
+/// Runs a trial, and a restart on another thread some time after its begin. Comes back when both have ended, also if the trial has failed:
+/// the next one is not to have a router that is restarted.
+fn beside<T>(
+    restart: impl FnOnce() -> std::result::Result<(), Failure> + Send + 'static,
+    after: Duration,
+    trial: impl FnOnce() -> std::result::Result<T, Failure>,
+) -> std::result::Result<T, Failure> {
+    let restarting = std::thread::spawn(move || {
+        std::thread::sleep(after);
+        restart()
+    });
+    let came = trial();
+    let restarted = restarting.join().map_err(|_| Failure("the restart of the router panicked".into()));
+    let came = came?;
+    restarted?.map(|()| came)
+}
+
 pub(super) fn reset(b: &mut Bench<'_>) -> Result {
     let load_fps = b.throughput()? * 0.5;
     let (times, duration) = (b.profile.recovery.repetitions, b.profile.recovery.reset);
@@ -72,13 +89,30 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
 fn restarted(trials: &mut Recorded<'_>, request: Request) -> std::result::Result<Trial, Failure> {
     let restart = trials.dut.and_then(|dut| dut.restarter());
     let restart = restart.ok_or_else(|| Failure("this router cannot be restarted by the tester".into()))?;
-    let restarting = std::thread::spawn(move || {
-        std::thread::sleep(request.duration / 5);
-        restart()
-    });
-    let came = trials.steps(&[request]);
-    // Also after a trial that failed: the next one's router is not to be restarted.
-    let done = restarting.join();
-    let trial = came?.pop().ok_or_else(|| Failure("no trial".into()))?;
-    done.map_err(|_| Failure("the restart of the router panicked".into()))?.map(|()| trial)
+    let came = beside(restart, request.duration / 5, || trials.steps(&[request]))?.pop();
+    came.ok_or_else(|| Failure("no trial".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_trial_that_fails_leaves_no_restart_behind() {
+        let up = Arc::new(AtomicBool::new(false));
+        let restarted = up.clone();
+        let restart = move || {
+            restarted.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        let failed = || Err::<(), _>(Failure("no outcome".into()));
+        assert_eq!(beside(restart, Duration::from_millis(200), failed), Err(Failure("no outcome".into())));
+        assert!(up.load(Ordering::Relaxed));
+        let broken = || Err(Failure("it does not start".into()));
+        assert_eq!(beside(broken, Duration::ZERO, || Ok(())), Err(Failure("it does not start".into())));
+        assert_eq!(beside(|| Ok(()), Duration::ZERO, || Ok(7)), Ok(7));
+    }
 }

@@ -1,0 +1,96 @@
+//! Programs that are run to their end.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// More than this of what a program prints is no answer, and not kept.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Runs a program to its end, and gives what it printed. It is ended with all that it started when that takes more than `limit`: also
+/// where only something that it left behind has its output still open.
+///
+/// # Errors
+/// When it cannot be started, or takes too long.
+pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn()?;
+    let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
+    let end = Instant::now() + limit;
+    let left = || end.saturating_duration_since(Instant::now());
+    let texts = out.recv_timeout(left()).and_then(|out| Ok((out, err.recv_timeout(left())?)));
+    let status = loop {
+        match child.try_wait() {
+            Ok(None) if texts.is_ok() && !left().is_zero() => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) | Err(_) => break None,
+            Ok(status) => break status,
+        }
+    };
+    if let (Ok((stdout, stderr)), Some(status)) = (texts, status) {
+        return Ok(Output { status, stdout: stdout?, stderr: stderr? });
+    }
+    // The group has the number of its first process, which is still ours, or has one that holds a pipe.
+    if let Some(group) = Pid::from_raw(child.id() as i32) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+    Err(io::Error::new(io::ErrorKind::TimedOut, format!("it took more than {limit:?}")))
+}
+
+/// Reads on a thread of its own, to the end.
+fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<io::Result<Vec<u8>>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.map_or(Ok(0), |pipe| pipe.take(MOST_BYTES).read_to_end(&mut bytes));
+        // Nobody waits any more when it took too long.
+        let _ = sender.send(read.map(|_| bytes));
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(line: &str, limit: Duration) -> io::Result<Output> {
+        output(Command::new("/bin/sh").args(["-c", line]), limit)
+    }
+
+    #[test]
+    fn both_outputs_are_whole() -> io::Result<()> {
+        // More than a pipe holds, of each.
+        let said =
+            shell("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3", Duration::from_secs(60))?;
+        assert_eq!((said.stdout.len(), said.stderr.len(), said.status.code()), (300_000, 200_000, Some(3)));
+        assert!(output(&mut Command::new("/nowhere"), Duration::from_secs(1)).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn who_takes_too_long_is_ended_with_all_that_it_started() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("pid");
+        // The second one ends at once, and leaves somebody behind that has its output.
+        for line in ["sleep 1000 & echo $! > FILE; wait", "sleep 1000 & echo $! > FILE"] {
+            let line = line.replace("FILE", &file.display().to_string());
+            let said = shell(&line, Duration::from_millis(500)).map_err(|e| e.to_string());
+            assert!(said.is_err_and(|s| s.contains("more than 500ms")), "{line}");
+            let pid = std::fs::read_to_string(&file)?;
+            let ended = || {
+                let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+                stat.map_or(true, |s| s.contains(") Z "))
+            };
+            let end = Instant::now() + Duration::from_secs(10);
+            while !ended() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(ended(), "{pid} still runs");
+        }
+        Ok(())
+    }
+}
