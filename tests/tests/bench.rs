@@ -163,6 +163,30 @@ fn tables_are_filled_and_routers_restarted() {
     assert!((0.01..5.0).contains(&seconds), "{seconds} s");
 }
 
+/// What the tester cannot send, and a meter that is not there, cost what they are needed for and nothing else.
+#[test]
+fn what_fails_beforehand_ends_no_campaign() {
+    let Some(lab) = Lab::new() else { return };
+    let (file, json, store) =
+        (lab.dir().join("campaign.toml"), lab.dir().join("results.json"), lab.dir().join("store.db"));
+    // In a trial of the tester's own there is not one frame of the first traffic.
+    let text = "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.02, restabilise = 0.02 }\nduts = ['linux']\n\
+                procedures = ['loads']\nloads = ['5 kfps']\n[[meter]]\nkind = 'command'\ncommand = 'false'\n\
+                [[test]]\ntraffic = 'rare'\nsizes = [64]\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n\
+                [[traffic]]\nname = 'rare'\n[[traffic.flows]]\nname = 'a'\nload = { fps = 0.001 }\nframes = [{ family = 'ipv4' }]\n";
+    std::fs::write(&file, text).expect("a file");
+    let [file, json_to, store] = [&file, &json, &store].map(|path| path.to_string_lossy());
+    let (ok, report, said) = bench(&["run", &file, "--json", &json_to, "--store", &store]);
+    assert!(ok, "{said}");
+    let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
+    let failures: Vec<_> = list(&results["failures"], "failures").iter().filter_map(Value::as_str).collect();
+    let [traffic, meter] = failures[..] else { panic!("{failures:?}") };
+    assert!(traffic.starts_with("rare, 64 bytes: ") && traffic.contains("none at all"), "{report}");
+    assert!(meter.starts_with("linux, rfc2544, 64 bytes: measured without meters: meter 1: "), "{report}");
+    let [cell] = list(&results["cells"], "cells") else { panic!("{report}") };
+    conserved(&list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0]["outcome"]);
+}
+
 #[test]
 fn a_campaign_that_cannot_be_is_refused_before_anything_is_touched() {
     let Some(lab) = Lab::new() else { return };

@@ -106,6 +106,33 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     assert!(code == Some(2) && said.contains("there is no campaign 9: the store has 1 (kept)"), "{said}");
 }
 
+/// Holds the store so long that a tester loses a trial by it, and no longer.
+const HOLDER: &str = "import sqlite3, time; c = sqlite3.connect('volley-bench.db', isolation_level=None); \
+                      c.execute('BEGIN IMMEDIATE'); time.sleep(15)";
+
+#[test]
+fn what_could_not_be_kept_ends_a_campaign_which_can_be_gone_on_with() {
+    let Some(lab) = Lab::new() else { return };
+    let short = CAMPAIGN.replace("trial-seconds = 1", "trial-seconds = 0.1").replace("[64, 256]", "[64]");
+    std::fs::write(lab.dir().join("campaign.toml"), short).expect("a file");
+    let mut child = bench(lab.dir(), &["run", "campaign.toml"]).spawn().expect("the binary runs");
+    let (mut said, mut holder) = (String::new(), None);
+    for line in BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+        if line.starts_with("1/1") {
+            let python = Command::new("python3").args(["-c", HOLDER]).current_dir(lab.dir()).spawn();
+            holder = Some(python.expect("python3 runs"));
+        }
+        said += &(line + "\n");
+    }
+    // The store takes what comes after, and the campaign is not finished for all that.
+    assert_eq!(child.wait().expect("it ended").code(), Some(1), "{said}");
+    assert!(said.contains("another program has held the store") && said.contains("--resume"), "{said}");
+    let mut holder = holder.expect("a result was begun");
+    holder.kill().and_then(|()| holder.wait()).expect("it ends");
+    let (code, _, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--resume"]));
+    assert!(code == Some(0) && said.contains("campaign 1 goes on"), "{said}");
+}
+
 #[test]
 fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
     let Some(lab) = Lab::new() else { return };

@@ -24,3 +24,4 @@ pub mod store;
 pub mod testbed;
 pub mod traffic;
 pub mod trial;
+pub mod version;

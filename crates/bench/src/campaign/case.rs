@@ -12,7 +12,7 @@ use super::recorded::{Recorded, Strain};
 use super::run::Left;
 use super::{Campaign, Cell, Key, Procedure, Results, Test};
 use crate::dut::{Dut, Networks, Which};
-use crate::energy::{self, Meters};
+use crate::energy::Meters;
 use crate::engine::run::{Direction, Engine};
 use crate::search::Valid;
 use crate::search::profile::Profile;
@@ -49,13 +49,11 @@ pub(super) struct Case {
 
 impl Case {
     pub fn new(test: &Test, size: usize, bed: &Bed) -> Case {
-        let Test { traffic, bidirectional, routes, sessions, .. } = test.clone();
-        let key = Key { dut: String::new(), traffic, size, bidirectional, routes, sessions };
-        Case { key, tester_fps: 0.0, link: bed.link() }
+        Case { key: test.key(size), tester_fps: 0.0, link: bed.link() }
     }
 
     /// What the link itself carries, frames a second.
-    fn link_fps(&self) -> f64 {
+    pub fn link_fps(&self) -> f64 {
         self.link.max_fps(self.key.size as u32)
     }
 }
@@ -98,18 +96,22 @@ impl Setup<'_> {
             return results.fail(format!("{place}: {e}"), self.keeper);
         }
         let dut = &*dut;
-        let trials = self.trials(case, bed, Some(dut)).and_then(|mut trials| {
-            let named = |e: energy::Fault| Failure(e.to_string());
-            let specs = &self.campaign.meters;
-            let mut meters = Meters::open(specs, dut.cores(), &dut.processes()).map_err(named)?;
-            trials.idle = meters.idle(self.profile.idle);
-            trials.meters = Some(meters);
-            Ok(trials)
-        });
-        let trials = match trials {
+        let mut trials = match self.trials(case, bed, Some(dut)) {
             Ok(trials) => trials,
             Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
         };
+        match Meters::open(&self.campaign.meters, dut.cores(), &dut.processes()) {
+            Ok(mut meters) => {
+                trials.idle = meters.idle(self.profile.idle);
+                trials.meters = Some(meters);
+            }
+            // As in a trial, what meters say is missing, and nothing else.
+            Err(e) => {
+                let why = format!("{place}: measured without meters: {e}");
+                (self.say)(&why);
+                results.fail(why, self.keeper)?;
+            }
+        }
         let mut cell = Cell {
             key: key.clone(),
             tester_fps: *tester_fps,

@@ -1,5 +1,7 @@
 //! What is wrong with a campaign, before anything is touched.
 
+use std::collections::HashSet;
+
 use super::{Campaign, Fault, Procedure, Test};
 use crate::dut;
 use crate::energy;
@@ -47,9 +49,18 @@ impl Campaign {
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
             }
         }
-        self.tests.iter().enumerate().try_for_each(|(n, test)| {
-            self.check_test(test).map_err(|e| Fault(format!("test {} ({}): {e}", n + 1, test.traffic)))
-        })
+        let mut before = HashSet::new();
+        for (n, test) in self.tests.iter().enumerate() {
+            let named = |e: Fault| Fault(format!("test {} ({}): {e}", n + 1, test.traffic));
+            self.check_test(test).map_err(named)?;
+            // The same has one place among the results.
+            if let Some(size) = self.sizes(test).into_iter().find(|size| !before.insert(test.key(*size))) {
+                return Err(named(Fault(format!(
+                    "the same with {size} bytes is there already: leave one away"
+                ))));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be set,
@@ -77,6 +88,9 @@ impl Campaign {
                 Procedure::SelfTest | Procedure::WarmUp => "runs before all others by itself",
                 p if p.needs_throughput() && !before.contains(&Procedure::Throughput) => {
                     "begins with the throughput: put \"throughput\" before it"
+                }
+                Procedure::Reset if self.duts.iter().all(|dut| dut.kind != dut::Kind::Volley) => {
+                    "needs a router that the tester can restart: only volley is one"
                 }
                 Procedure::Loads if self.loads.is_empty() => {
                     "needs loads, such as loads = [\"10 %\", \"1 Gbit/s\"]"
@@ -167,8 +181,8 @@ mod tests {
             let own = format!(
                 "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nmark = '{mark}'\nframes = [{{ family = 'ipv4' }}]\n"
             );
-            let head =
-                format!("procedures = ['throughput', {procedures}]\n{}", GOOD.replace("rfc2544", "own"));
+            let good = GOOD.replace("rfc2544", "own").replace("linux", "volley");
+            let head = format!("procedures = ['throughput', {procedures}]\n{good}");
             Campaign::parse(&(head + &own))
         };
         for procedure in ["'recovery'", "'reset'"] {
@@ -216,9 +230,16 @@ mod tests {
             ("[64]", "[63]".into(), "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
             ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind has 84 to 2116"),
             ("[64]", "[]".into(), "it has no size"),
+            ("[64]", "[64, 512, 64]".into(), "line 3: test 1 (rfc2544): the same with 64 bytes is there already"),
+            (
+                "[[test]]",
+                "[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nbidirectional = true\n[[test]]\ntraffic = 'rfc2544'\nsizes = [512, 64]\n[[test]]".into(),
+                "line 10: test 3 (rfc2544): the same with 64 bytes",
+            ),
+            ("'rfc2544'\nsizes = [64]", "'imix'\n[[test]]\ntraffic = 'imix'".into(), "test 2 (imix): the same with 354"),
             ("'rfc2544'", "'imix'".into(), "leave sizes away"),
             ("name = 'a'\n", with("profile = 'slow'"), "line 2"),
-            ("name = 'a'\n", with("trial-seconds = 0"), "trial-seconds: a trial sends for 0.01 to"),
+            ("name = 'a'\n", with("trial-seconds = 0"), "line 2: trial-seconds: a trial sends for 0.01 to"),
             ("name = 'a'\n", with("repetitions = 0"), "repetitions: one at least"),
             ("name = 'a'\n", with("procedures = []"), "procedures: one at least"),
             ("name = 'a'\n", with("procedures = ['speed']"), "line 2"),
@@ -234,7 +255,7 @@ mod tests {
                 "goal: width must be from",
             ),
             ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
-            ("[64]", "[64]\nroutes = 5000000".into(), "test 1 (rfc2544): routes: 4194304 at most"),
+            ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: 4194304 at most"),
             ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: 4194304 at most"),
             (
                 "[64]",
@@ -252,10 +273,11 @@ mod tests {
                 "sessions: the procedure \"session-rate\" needs",
             ),
             (
-                "[[test]]",
-                "procedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
+                "'linux']\n[[test]]",
+                "'volley']\nprocedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
                 "has them no more",
             ),
+            ("name = 'a'\n", with("procedures = ['throughput', 'reset']"), "only volley is one"),
             (
                 "'linux']",
                 "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),

@@ -7,6 +7,9 @@ use crate::dut::Facts;
 use crate::trial::Failure;
 
 /// Keeps what a campaign finds as it finds it, and knows what was found before an interruption.
+///
+/// One that could not write, because the disk was full, say, writes nothing from then on, whatever there is room for: the next thing that
+/// it is to keep fails, too, and the campaign ends there with what was kept before.
 pub trait Keeper {
     /// What is known already of a procedure: it is not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
@@ -14,7 +17,7 @@ pub trait Keeper {
     /// Keeps a trial.
     ///
     /// # Errors
-    /// When it cannot be kept: the campaign ends, what was kept before stays.
+    /// When it cannot be kept.
     fn trial(&self, trial: &Trial) -> Result<(), Failure>;
 
     /// Keeps what the numbers mean: the testbed's conditions, and deviations from the RFCs.
@@ -29,11 +32,12 @@ pub trait Keeper {
     /// As [`trial`](Self::trial).
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
-    /// Keeps what a router says of itself.
+    /// Keeps what a router says of itself. Where it said something else before an interruption, what was found then is forgotten, since it
+    /// is another router's: gives how many results that were.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
-    fn dut(&self, facts: &Facts) -> Result<(), Failure>;
+    fn dut(&self, facts: &Facts) -> Result<usize, Failure>;
 
     /// Keeps what a procedure found.
     ///
@@ -68,8 +72,8 @@ impl Keeper for Nothing {
         Ok(())
     }
 
-    fn dut(&self, _: &Facts) -> Result<(), Failure> {
-        Ok(())
+    fn dut(&self, _: &Facts) -> Result<usize, Failure> {
+        Ok(0)
     }
 
     fn measurement(&self, _: &Key, _: &Measurement) -> Result<(), Failure> {

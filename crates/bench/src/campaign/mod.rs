@@ -3,10 +3,12 @@
 mod case;
 mod check;
 mod connected;
+mod deviations;
 mod goal;
 mod keeper;
 mod load;
 mod papers;
+mod place;
 mod procedure;
 mod procedures;
 mod provenance;
@@ -131,6 +133,14 @@ pub struct Test {
     pub sessions: u32,
 }
 
+impl Test {
+    /// What is measured with it in a size; the router is not known yet.
+    fn key(&self, size: usize) -> Key {
+        let Test { traffic, bidirectional, routes, sessions, .. } = self.clone();
+        Key { dut: String::new(), traffic, size, bidirectional, routes, sessions }
+    }
+}
+
 /// How long, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -198,7 +208,7 @@ impl Campaign {
     /// Reads a campaign, and checks all that can be checked before anything is touched.
     ///
     /// # Errors
-    /// With the file, and the line where the file's form is at fault.
+    /// With the file, and the line of what is at fault.
     pub fn load(path: &Path) -> Result<Campaign, Fault> {
         read(path, Campaign::parse)
     }
@@ -209,7 +219,7 @@ impl Campaign {
     /// As [`load`](Self::load).
     pub fn parse(text: &str) -> Result<Campaign, Fault> {
         let campaign: Campaign = toml::from_str(text).map_err(|e| Fault(e.to_string().trim_end().into()))?;
-        campaign.check()?;
+        campaign.check().map_err(|fault| place::named(text, fault))?;
         Ok(campaign)
     }
 
@@ -224,11 +234,13 @@ impl Campaign {
 
     /// Every traffic and size, in order. The size of a mix is the mean of its frames.
     pub fn cells(&self) -> impl Iterator<Item = (&Test, usize)> {
-        self.tests.iter().flat_map(|test| {
-            let own = self.traffic(&test.traffic, 0).and_then(|t| t.own_size());
-            let sizes = own.map_or_else(|| test.sizes.clone(), |size| vec![size]);
-            sizes.into_iter().map(move |size| (test, size))
-        })
+        self.tests.iter().flat_map(|test| self.sizes(test).into_iter().map(move |size| (test, size)))
+    }
+
+    /// The sizes of a test.
+    fn sizes(&self, test: &Test) -> Vec<usize> {
+        let own = self.traffic(&test.traffic, 0).and_then(|t| t.own_size());
+        own.map_or_else(|| test.sizes.clone(), |size| vec![size])
     }
 
     /// What its procedures are run with.

@@ -134,6 +134,9 @@ pub struct Measurement {
     pub found: Found,
     /// Whether the limit may be the tester's: more than 90 % of what it can do was reached, or trials that bounded the result were invalid.
     pub limited_by_tester: bool,
+    /// Trials that were invalid and were repeated for that: they are in none of what was found.
+    #[serde(default)]
+    pub repeated: u64,
     /// What the router counted meanwhile, as names and values.
     pub counters: Vec<(String, String)>,
 }

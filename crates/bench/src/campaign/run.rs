@@ -10,6 +10,7 @@ use super::keeper::Keeper;
 use super::{Campaign, Provenance, Results};
 use crate::dut;
 use crate::engine::accuracy::delay_error_ns;
+use crate::search::profile::Deviation;
 use crate::testbed::Bed;
 use crate::trial::{Failure, Request};
 
@@ -43,12 +44,27 @@ pub fn run(
         "The tester finds delays longer than they are by {:.2} µs at the median, of a simulated router, when the campaign begins.",
         exact / 1e3
     )]));
-    keeper.conditions(&results.conditions)?;
-    let mut cases: Vec<Case> = campaign.cells().map(|(test, size)| Case::new(test, size, &bed)).collect();
-    for case in &mut cases {
-        say(&format!("what the tester itself can do: {}, {} bytes", case.key.label(), case.key.size));
-        case.tester_fps = setup.self_test(case, &bed)?;
+    let place = |case: &Case| format!("{}, {} bytes", case.key.label(), case.key.size);
+    let mut cases = Vec::new();
+    for (test, size) in campaign.cells() {
+        let mut case = Case::new(test, size, &bed);
+        say(&format!("what the tester itself can do: {}", place(&case)));
+        match setup.self_test(&case, &bed) {
+            Ok(fps) => {
+                case.tester_fps = fps;
+                cases.push(case);
+            }
+            Err(_) if stop.load(Ordering::Relaxed) => break,
+            Err(e) => results.fail(format!("{}: {e}", place(&case)), keeper)?,
+        }
     }
+    if cases.is_empty() && !results.failures.is_empty() {
+        return Err(Failure(results.failures.join("; ")));
+    }
+    let slow = cases.iter().filter(|case| case.tester_fps < case.link_fps());
+    let slow: Vec<_> = slow.map(place).collect();
+    results.conditions.extend(campaign.slower_than_the_link(&slow).as_ref().map(deviates));
+    keeper.conditions(&results.conditions)?;
     let of = campaign.duts.len() * cases.len() * campaign.procedures.len();
     let mut left = Left { begun: Instant::now(), done: 0, of };
     for spec in &campaign.duts {
@@ -69,7 +85,10 @@ pub fn run(
             _ => None,
         };
         let bed = cable.as_mut().unwrap_or(&mut bed);
-        keeper.dut(&router.facts)?;
+        match keeper.dut(&router.facts)? {
+            0 => {}
+            n => say(&format!("{name} is not what it was before: its {n} results of then are dropped")),
+        }
         results.duts.push(router.facts.clone());
         for case in &mut cases {
             if stop.load(Ordering::Relaxed) {
@@ -86,16 +105,17 @@ pub fn run(
     Ok(results)
 }
 
+/// A deviation among the conditions.
+fn deviates(deviation: &Deviation) -> String {
+    format!("Not as the RFC: {deviation}.")
+}
+
 /// What is known before anything is measured.
 pub fn head(campaign: &Campaign) -> Results {
-    let profile = campaign.profile();
-    let deviations = profile.deviations().into_iter().map(|d| format!("Not as the RFC: {d}."));
-    let once = "Not as the RFC: RFC 2544 section 23 a and b: neighbours are found and tables are warm before the first trial with a \
-                traffic and size, not before each trial.";
     Results {
-        conditions: deviations.chain([once.to_owned()]).collect(),
+        conditions: campaign.deviations().iter().map(deviates).collect(),
         campaign: campaign.clone(),
-        profile,
+        profile: campaign.profile(),
         provenance: Provenance::now(),
         duts: Vec::new(),
         cells: Vec::new(),

@@ -1,7 +1,5 @@
 //! The figures of a measurement that can be compared: one value for each of its repetitions.
 
-use std::time::Duration;
-
 use super::{Effect, Measurement, Terms, Wanted};
 use crate::campaign::{DelayRun, DelaysAt, Found, Metered, Recovery, Reset, Teardown, throughputs};
 use crate::energy;
@@ -195,17 +193,18 @@ fn soaked(result: &FixedResult) -> Figure {
     Figure::new("loss of each interval", "%", low(Effect::Difference, 0.0)).of(trials.map(share))
 }
 
-/// Who lost frames to the end took as long as was watched, at least.
-fn outage(seconds: Option<f64>, watched: Option<&Outcome>) -> Option<f64> {
-    seconds.or_else(|| watched.map(|o| o.request.duration).as_ref().map(Duration::as_secs_f64))
+/// Who lost frames to the end took as long as was watched, at least: in the last of the trials. Of an invalid one nobody knows.
+fn outage(seconds: Option<f64>, trials: &[Outcome]) -> Option<f64> {
+    let watched = trials.last().filter(|_| trials.iter().all(Outcome::is_valid))?;
+    Some(seconds.unwrap_or(watched.request.duration.as_secs_f64()))
 }
 
 fn recovery(all: &[Recovery]) -> Figure {
-    let seconds = all.iter().map(|r| outage(r.seconds, r.outcomes.last()));
+    let seconds = all.iter().map(|r| outage(r.seconds, &r.outcomes));
     Figure::new("recovery from overload", "s", low(Effect::Difference, MOMENT)).of(seconds)
 }
 
 fn reset(all: &[Reset]) -> Figure {
-    let seconds = all.iter().map(|r| outage(r.seconds, Some(&r.outcome)));
+    let seconds = all.iter().map(|r| outage(r.seconds, std::slice::from_ref(&r.outcome)));
     Figure::new("outage of a restart", "s", low(Effect::Difference, MOMENT)).of(seconds)
 }

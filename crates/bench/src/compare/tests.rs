@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::campaign::{
-    Campaign, DelayRun, Delays, DelaysAt, Found, Metered, Recovery, Teardown, Usage, head,
+    Campaign, DelayRun, Delays, DelaysAt, Found, Metered, Recovery, Reset, Teardown, Usage, head,
 };
 use crate::energy;
 use crate::search::throughput::{Resolution, ThroughputResult};
@@ -64,7 +64,7 @@ fn run(ns: u64, lost: u64) -> DelayRun {
 }
 
 fn measured(found: Found) -> Measurement {
-    Measurement { found, limited_by_tester: false, counters: Vec::new() }
+    Measurement { found, limited_by_tester: false, repeated: 0, counters: Vec::new() }
 }
 
 fn results(made: &Made) -> Results {
@@ -254,6 +254,25 @@ fn who_never_recovers_does_not_look_fast() {
     };
     let c = compared(&with(Some(0.1)), &with(None));
     assert_eq!(verdict(&c, "recovery from overload"), Some(Verdict::Worse));
+}
+
+#[test]
+fn outages_of_invalid_trials_are_counted_and_say_nothing() {
+    let late = || Outcome { invalid: vec![Invalid::Lagged(1_000)], ..outcome(1) };
+    let with = |overload: Outcome, reset: Outcome| {
+        let mut results = results(&Made::steady(1e6, 1));
+        let outcomes = vec![overload, outcome(1)];
+        let recovery = Recovery { overload_fps: 1e6, relief_fps: 5e5, seconds: None, outcomes };
+        let reset = Reset { load_fps: 5e5, seconds: None, outcome: reset };
+        results.cells[0].measurements =
+            vec![measured(Found::Recovery(vec![recovery; 3])), measured(Found::Reset(vec![reset; 3]))];
+        results
+    };
+    let c = compared(&with(outcome(1), outcome(1)), &with(late(), late()));
+    let sides = |side: fn(&Row) -> &Side| {
+        c.rows.iter().map(|r| (side(r).runs.len(), side(r).left_out)).collect::<Vec<_>>()
+    };
+    assert_eq!((sides(|r| &r.base), sides(|r| &r.new)), (vec![(3, 0); 2], vec![(0, 3); 2]));
 }
 
 #[test]

@@ -187,6 +187,9 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     }
     let mut facts = dut.facts().clone();
     facts.configuration.extend(clock.iter().flat_map(|clock| clock.lines.iter().cloned()));
+    // A router that is set up in the same way reads the same in each campaign: the directory is another one.
+    let directory = bed.directory().display().to_string();
+    facts.configuration.iter_mut().for_each(|line| *line = line.replace(&directory, "$BENCH_DIR"));
     Ok(Started { dut, facts, _clock: clock })
 }
 

@@ -7,6 +7,7 @@ use super::process::{self, Running};
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, lab};
 use crate::trial::Failure;
+use crate::version::version;
 
 /// What it prints when it forwards.
 const READY: &str = "volley: ready";
@@ -42,7 +43,7 @@ impl Volley {
         process.wait_for(READY)?;
         let facts = Facts {
             name: spec.name().into(),
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: version().into(),
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };

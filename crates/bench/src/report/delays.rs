@@ -97,7 +97,7 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
     }
     let text = "Each figure is the median over the runs, invalid ones included. Lost frames are in all of them, with the rest of the \
                 trial and the wait for stragglers as their delay. PDV is the 99.9th percentile less the least.";
-    let section = some(title(results, procedure, source), text, table);
+    let section = some(title(procedure, source), text, table);
     section.map(|s| s.with(figures::of_delays(results, procedure)))
 }
 

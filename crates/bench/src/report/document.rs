@@ -118,7 +118,7 @@ pub fn limited(measurement: &Measurement) -> String {
 }
 
 /// How a procedure is called in the head of a section.
-pub fn title(results: &Results, found: Procedure, rest: &str) -> String {
+pub fn title(found: Procedure, rest: &str) -> String {
     let name = match found {
         Procedure::Throughput => "Throughput",
         Procedure::Latency => "Latency",
@@ -137,7 +137,8 @@ pub fn title(results: &Results, found: Procedure, rest: &str) -> String {
         Procedure::SelfTest | Procedure::WarmUp => found.name(),
     };
     match rest.starts_with("section") {
-        true => format!("{name} ({} {rest})", results.profile.label()),
+        // Each campaign differs from RFC 2544 in something: its conditions say in what.
+        true => format!("{name} (RFC 2544-like {rest})"),
         false => format!("{name} ({rest})"),
     }
 }

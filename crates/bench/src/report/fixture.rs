@@ -317,6 +317,7 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
         let measurement = |found| Measurement {
             found,
             limited_by_tester: true,
+            repeated: 7,
             counters: vec![(name.into(), "1|2".into())],
         };
         let measurements = n.found(runs).into_iter().map(measurement).collect();

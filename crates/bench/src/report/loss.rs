@@ -36,8 +36,7 @@ fn curve(results: &Results) -> Option<Section> {
     }
     let text = "What is lost, as a share of what should have been sent, from the largest load down until two loads in a row lose \
                 nothing. One trial at each load.";
-    some(title(results, Procedure::LossRate, "section 26.3"), text, table)
-        .map(|s| s.with(figures::loss(results)))
+    some(title(Procedure::LossRate, "section 26.3"), text, table).map(|s| s.with(figures::loss(results)))
 }
 
 fn bursts(results: &Results) -> Option<Section> {
@@ -77,7 +76,7 @@ fn bursts(results: &Results) -> Option<Section> {
     }
     let text = "The buffer time that the mean burst implies, and the same less what the router forwarded while the burst came in (RFC \
                 9004 section 6.4). Where the largest load was forwarded, no buffer was filled, and the time means nothing.";
-    some(title(results, Procedure::BackToBack, "section 26.4, RFC 9004"), text, table)
+    some(title(Procedure::BackToBack, "section 26.4, RFC 9004"), text, table)
 }
 
 fn maximum(results: &Results) -> Option<Section> {
@@ -114,7 +113,7 @@ fn maximum(results: &Results) -> Option<Section> {
         }
     }
     let text = "What comes back when the tester sends all it can. Figures are of valid trials; the others are counted.";
-    some(title(results, Procedure::MaximumReceiveRate, "RFC 2285 section 3.6.2"), text, table)
+    some(title(Procedure::MaximumReceiveRate, "RFC 2285 section 3.6.2"), text, table)
 }
 
 fn soak(results: &Results) -> Option<Section> {
@@ -148,6 +147,5 @@ fn soak(results: &Results) -> Option<Section> {
         }
     }
     let text = "Trials at one load, one after the other. Between two of them is the wait of a trial, when nothing is sent.";
-    some(title(results, Procedure::Soak, "one load for long"), text, table)
-        .map(|s| s.with(figures::soak(results)))
+    some(title(Procedure::Soak, "one load for long"), text, table).map(|s| s.with(figures::soak(results)))
 }

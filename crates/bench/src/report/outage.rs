@@ -29,7 +29,7 @@ fn recovery(results: &Results) -> Option<Section> {
         }
     }
     let text = "From the moment when the load was halved to the last frame that was lost.";
-    some(title(results, Procedure::Recovery, "section 26.5"), text, table)
+    some(title(Procedure::Recovery, "section 26.5"), text, table)
 }
 
 fn reset(results: &Results) -> Option<Section> {
@@ -50,7 +50,7 @@ fn reset(results: &Results) -> Option<Section> {
         }
     }
     let text = "By frames lost (RFC 6201 section 4.1): how many, over the load.";
-    some(title(results, Procedure::Reset, "section 26.6, RFC 6201"), text, table)
+    some(title(Procedure::Reset, "section 26.6, RFC 6201"), text, table)
 }
 
 /// What must be said of a run: why it has no time, and whether the tester was the limit.

@@ -47,7 +47,7 @@ fn rate(results: &Results) -> Option<Section> {
     let text = "The largest rate at which as many new connections as the test has sessions were established, each with a four-tuple of \
                 its own, and were all there afterwards: a frame came back on each, sent by the responder at half the rate. The router's \
                 table was emptied before each attempt.";
-    some(title(results, Procedure::SessionRate, "RFC 9693 sections 4.5 and 4.6"), text, table)
+    some(title(Procedure::SessionRate, "RFC 9693 sections 4.5 and 4.6"), text, table)
 }
 
 fn capacity(results: &Results) -> Option<Section> {
@@ -88,7 +88,7 @@ fn capacity(results: &Results) -> Option<Section> {
     let text = "The largest number of connections that were all there, found by doubling and bisection. A number is tried at half of the \
                 maximum establishment rate, and again at a quarter, before it counts as too many; RFC 9693 searches the maximum rate of \
                 each number anew.";
-    some(title(results, Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
+    some(title(Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
 }
 
 fn teardown(results: &Results) -> Option<Section> {
@@ -111,7 +111,7 @@ fn teardown(results: &Results) -> Option<Section> {
     }
     let text = "How long the command takes that deletes the whole table. What it takes of an empty table is its own time, and is left out \
                 of the rate; where that is all there is to see, there is no rate, and more sessions are needed.";
-    some(title(results, Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
+    some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 
 /// A mark, and how searches ended that did not find what they looked for.

@@ -1,7 +1,7 @@
 //! Under which conditions numbers were measured, and what must be known besides.
 
 use super::document::{Block, KEY, Section, cells, keyed, router, trials};
-use super::number::kilo;
+use super::number::{NONE, kilo};
 use super::table::Table;
 use crate::campaign::Results;
 use crate::dut::Kind;
@@ -39,7 +39,7 @@ pub fn notes(results: &Results) -> Vec<Section> {
         Table::new("Counters of the routers", KEY.into_iter().chain(["procedure", "counters"]));
     let mut invalid = Table::new(
         "Invalid trials",
-        KEY.into_iter().chain(["procedure", "trials#", "invalid#", "reason of the first"]),
+        KEY.into_iter().chain(["procedure", "trials#", "repeated#", "still invalid#", "reason of the first"]),
     );
     for (cell, m) in cells(results).into_iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
         let procedure = m.found.procedure().name().to_owned();
@@ -49,13 +49,17 @@ pub fn notes(results: &Results) -> Vec<Section> {
         }
         let all = trials(&m.found);
         let bad: Vec<_> = all.iter().filter(|o| !o.is_valid()).collect();
-        if let Some(first) = bad.first().and_then(|o| o.invalid.first()) {
-            let counts = [procedure, all.len().to_string(), bad.len().to_string(), first.to_string()];
+        if !bad.is_empty() || m.repeated > 0 {
+            let count = |n: usize| if all.is_empty() { NONE.into() } else { n.to_string() };
+            let why = bad.first().and_then(|o| o.invalid.first());
+            let why = why.map_or_else(String::new, ToString::to_string);
+            let counts = [procedure, count(all.len()), m.repeated.to_string(), count(bad.len()), why];
             invalid.row(keyed(&cell.key, counts));
         }
     }
-    let why = "An invalid trial says nothing of the router. It was repeated; one that stayed invalid counts against its load, so that \
-               a throughput can come out too low, never too high. Those of bursts and of non-drop rates are counted in their tables.";
+    let why = "An invalid trial says nothing of the router. It was repeated, and what was repeated is in no other table; one that stayed \
+               invalid counts against its load, so that a throughput can come out too low, never too high. How many of bursts, of \
+               non-drop rates and of attempts to hold or to delete connections there were, and how many stayed invalid, is in their tables.";
     let mut of_invalid = table(invalid);
     if !of_invalid.is_empty() {
         of_invalid.insert(0, Block::Text(why.into()));

@@ -341,6 +341,26 @@ fn routers_stand_beside_each_other() {
 }
 
 #[test]
+fn repeated_trials_are_counted() {
+    let mut all = results(&[1e3], &["linux"], 2, "x");
+    all.cells.truncate(1);
+    let said = |all: &Results, row: &str| {
+        let text = markdown(all);
+        let table = text.split("\n## Invalid trials\n").nth(1).and_then(|t| t.split("\n## ").next());
+        table.is_some_and(|t| t.split_whitespace().collect::<Vec<_>>().join(" ").contains(row))
+    };
+    assert!(said(&all, "| back-to-back | – | 7 | – |"), "{}", markdown(&all));
+    // Also where none stayed invalid.
+    let mut one = all.cells[0].measurements.remove(8);
+    let Found::Soak(found) = &mut one.found else { panic!("{one:?}") };
+    found.points[0].outcomes.iter_mut().for_each(|o| o.invalid.clear());
+    all.cells[0].measurements = vec![one];
+    assert!(said(&all, "| soak | 2 | 7 | 0 |"), "{}", markdown(&all));
+    all.cells[0].measurements[0].repeated = 0;
+    assert!(!said(&all, "| soak | 2 |"));
+}
+
+#[test]
 fn tables_of_virtual_links_say_so() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     let said = |all: &Results| markdown(all).lines().filter(|l| l.ends_with(", on virtual links:")).count();

@@ -54,7 +54,7 @@ fn throughput(results: &Results) -> Option<Section> {
     }
     let text = "The largest load that was forwarded without loss. The interval is by bootstrap, and needs six runs; dispersion is \
                 (max − min) / median. A run that forwarded no load whole counts as 0; one without a result is counted, and in no figure.";
-    let section = some(title(results, Procedure::Throughput, "section 26.1"), text, table);
+    let section = some(title(Procedure::Throughput, "section 26.1"), text, table);
     section.map(|s| s.with(figures::throughput(results)))
 }
 
@@ -95,7 +95,7 @@ fn goals(results: &Results) -> Option<Section> {
     }
     let text = "The bounds that MLRsearch found for each goal; the conditional throughput is what was forwarded at the lower one. One \
                 search, whose trials are shared by all goals.";
-    some(title(results, Procedure::NdrPdr, "MLRsearch, RFC 9971"), text, table)
+    some(title(Procedure::NdrPdr, "MLRsearch, RFC 9971"), text, table)
 }
 
 /// A section with a table, unless that is empty.

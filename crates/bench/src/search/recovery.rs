@@ -20,19 +20,6 @@ pub fn recovery_time(reduced_at: Duration, last_lost_at: Option<Duration>) -> Du
     last_lost_at.map_or(Duration::ZERO, |last| last.saturating_sub(reduced_at))
 }
 
-/// Reset time by timestamps (RFC 2544 section 26.6, RFC 6201's time-stamp method, B − A): from the arrival of the
-/// last frame before the outage (A) to that of the first after it (B).
-///
-/// It counts the gap between two frames of the stream even when none was lost: below that gap it says nothing. `None`
-/// when frames never came again, or none came before.
-pub fn reset_time_by_timestamps(
-    last_before: Option<Duration>,
-    first_after: Option<Duration>,
-) -> Option<Duration> {
-    let (last_before, first_after) = (last_before?, first_after?);
-    Some(first_after.saturating_sub(last_before))
-}
-
 /// Reset time by loss (RFC 6201's frame-loss method): frames lost / frames offered a second, in one direction. Also
 /// what CSIT calls the effective blocked time of a change of configuration.
 ///
@@ -40,18 +27,6 @@ pub fn reset_time_by_timestamps(
 /// outage. `None` when the rate is not above zero.
 pub fn reset_time_by_loss(lost: u64, offered_fps: f64) -> Option<Duration> {
     (offered_fps > 0.0).then(|| Duration::try_from_secs_f64(lost as f64 / offered_fps).ok()).flatten()
-}
-
-/// The average of several repetitions, which both RFCs have reported. `None` of none.
-pub fn mean(times: &[Duration]) -> Option<Duration> {
-    if times.is_empty() {
-        return None;
-    }
-    let nanos = times.iter().map(Duration::as_nanos).sum::<u128>() / times.len() as u128;
-    Some(
-        Duration::from_secs((nanos / 1_000_000_000) as u64)
-            + Duration::from_nanos((nanos % 1_000_000_000) as u64),
-    )
 }
 
 #[cfg(test)]
@@ -76,19 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn reset_by_both_methods() {
-        assert_eq!(reset_time_by_timestamps(Some(MS(100)), Some(MS(1_350))), Some(MS(1_250)));
-        assert_eq!(reset_time_by_timestamps(Some(MS(100)), None), None);
+    fn a_reset_takes_as_long_as_frames_were_lost() {
         assert_eq!(reset_time_by_loss(12_500, 1e4), Some(MS(1_250)));
         assert_eq!((reset_time_by_loss(1, 0.0), reset_time_by_loss(1, f64::NAN)), (None, None));
         assert_eq!(reset_time_by_loss(u64::MAX, 1e-9), None);
-    }
-
-    #[test]
-    fn averages() {
-        assert_eq!(mean(&[MS(1), MS(2), MS(6)]), Some(MS(3)));
-        assert_eq!(mean(&[]), None);
-        assert_eq!(mean(&[Duration::MAX, Duration::MAX]), Some(Duration::MAX));
     }
 
     #[test]

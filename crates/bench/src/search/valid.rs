@@ -1,7 +1,5 @@
 //! Invalid trials are repeated: the one place for that.
 
-use std::time::Duration;
-
 use crate::trial::{Failure, Measure, Outcome, Request};
 
 /// Repeats invalid trials of another `Measure`, up to a number of times, and counts them. One that is still invalid
@@ -13,29 +11,17 @@ pub struct Valid<M> {
     inner: M,
     repeats: u32,
     repeated: u64,
-    given_up: u64,
-    wasted: Duration,
 }
 
-impl<M: Measure> Valid<M> {
+impl<M> Valid<M> {
     /// Repeats an invalid trial of `inner` up to `repeats` times.
     pub fn new(inner: M, repeats: u32) -> Self {
-        Valid { inner, repeats, repeated: 0, given_up: 0, wasted: Duration::ZERO }
+        Valid { inner, repeats, repeated: 0 }
     }
 
     /// Trials that were invalid and have been repeated.
     pub fn repeated(&self) -> u64 {
         self.repeated
-    }
-
-    /// Trials that stayed invalid.
-    pub fn given_up(&self) -> u64 {
-        self.given_up
-    }
-
-    /// The time that repeated trials took: it is in no [`Outcome::took`].
-    pub fn wasted(&self) -> Duration {
-        self.wasted
     }
 
     /// Whoever runs the trials.
@@ -48,30 +34,36 @@ impl<M: Measure> Valid<M> {
         &mut self.inner
     }
 
-    /// The same, to go on with.
-    pub fn into_inner(self) -> M {
-        self.inner
+    /// Runs what is more than one trial, and repeats all of it while it is invalid, as a trial.
+    ///
+    /// # Errors
+    /// The first failure: it is not repeated.
+    pub fn until<T>(
+        &mut self,
+        is_valid: impl Fn(&T) -> bool,
+        mut run: impl FnMut(&mut M) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        for _ in 0..self.repeats {
+            let came = run(&mut self.inner)?;
+            if is_valid(&came) {
+                return Ok(came);
+            }
+            self.repeated += 1;
+        }
+        run(&mut self.inner)
     }
 }
 
 impl<M: Measure> Measure for Valid<M> {
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
-        for _ in 0..self.repeats {
-            let outcome = self.inner.measure(request)?;
-            if outcome.is_valid() {
-                return Ok(outcome);
-            }
-            self.repeated += 1;
-            self.wasted += outcome.took;
-        }
-        let outcome = self.inner.measure(request)?;
-        self.given_up += u64::from(!outcome.is_valid());
-        Ok(outcome)
+        self.until(Outcome::is_valid, |inner| inner.measure(request))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::sim::Router;
 
@@ -81,7 +73,7 @@ mod tests {
     fn a_valid_trial_is_run_once() {
         let mut valid = Valid::new(Router::new(1e6), 3);
         assert!(valid.measure(REQUEST).unwrap().is_valid());
-        assert_eq!((valid.inner().trials(), valid.repeated(), valid.given_up()), (1, 0, 0));
+        assert_eq!((valid.inner().trials(), valid.repeated()), (1, 0));
     }
 
     #[test]
@@ -89,8 +81,7 @@ mod tests {
         let mut valid = Valid::new(Router::new(1e6).invalid(1.0), 3);
         let outcome = valid.measure(REQUEST).unwrap();
         assert!(!outcome.is_valid());
-        assert_eq!((valid.inner().trials(), valid.repeated(), valid.given_up()), (4, 3, 1));
-        assert_eq!(valid.wasted(), Duration::from_secs(3));
+        assert_eq!((valid.inner().trials(), valid.repeated()), (4, 3));
     }
 
     #[test]
@@ -100,6 +91,19 @@ mod tests {
         // 0.3⁵ is 0.24 %.
         assert!(invalid < 10, "{invalid}");
         assert!((350..500).contains(&valid.repeated()), "{}", valid.repeated());
+    }
+
+    #[test]
+    fn several_trials_are_repeated_together() {
+        let mut valid = Valid::new(Router::new(1e6), 3);
+        let mut run = 0;
+        let of_third = |runs: &u32| *runs == 3;
+        let came = valid.until(of_third, |router| {
+            run += 1;
+            router.measure(REQUEST)?;
+            router.measure(REQUEST).map(|_| run)
+        });
+        assert_eq!((came, valid.repeated(), valid.inner().trials()), (Ok(3), 2, 6));
     }
 
     #[test]

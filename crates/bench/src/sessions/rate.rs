@@ -21,6 +21,13 @@ pub struct RateResult {
     pub attempts: Vec<Attempt>,
 }
 
+impl RateResult {
+    /// Attempts that were invalid and were repeated: the search did not see them.
+    pub fn repeated(&self) -> u64 {
+        (self.attempts.len() as u64).saturating_sub(self.search.tally.trials.into())
+    }
+}
+
 /// Searches the largest rate at which so many connections are established. The bounds are those of `asked`, in connections a second; its
 /// duration is not used. An invalid attempt is repeated up to `repeats` times.
 ///

@@ -21,7 +21,7 @@ pub(super) fn said(path: &Path, e: &rusqlite::Error) -> Failure {
             "the store cannot be written: look who may write the file and its directory".into()
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another program has held the store for 10 seconds: let it end, or name another file".into()
+            "another program has held the store for 10 seconds: let it end, and go on with --resume, or name another file".into()
         }
         _ => format!("the store: {e}"),
     };

@@ -120,7 +120,7 @@ impl Store {
         Ok(all)
     }
 
-    fn texts(&self, sql: &str, with: impl Params) -> Result<Vec<String>, Failure> {
+    pub(super) fn texts(&self, sql: &str, with: impl Params) -> Result<Vec<String>, Failure> {
         self.rows(sql, with, |row| row.get(0))
     }
 
@@ -135,7 +135,7 @@ impl Store {
         self.said(rows)
     }
 
-    fn document<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Failure> {
+    pub(super) fn document<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Failure> {
         let unread = |e| Failure(format!("{}: a {what} in it cannot be read: {e}", self.path.display()));
         serde_json::from_str(text).map_err(unread)
     }

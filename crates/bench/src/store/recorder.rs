@@ -1,9 +1,10 @@
 //! Writes a campaign into a store, as it goes on.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-use rusqlite::{OptionalExtension as _, ToSql, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, ToSql, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,7 +18,9 @@ pub struct Recorder<'a> {
     store: &'a Store,
     id: i64,
     /// What was found before an interruption.
-    known: HashMap<(Key, Procedure), Measurement>,
+    known: RefCell<HashMap<(Key, Procedure), Measurement>>,
+    /// Why something could not be written: what was found then is lost, and the campaign is not all that it should be.
+    lost: OnceCell<Failure>,
 }
 
 impl Store {
@@ -37,7 +40,7 @@ impl Store {
         ];
         let sql = "INSERT INTO campaign (name, begun, asked, profile, provenance, conditions, writer) VALUES (?, ?, ?, ?, ?, ?, ?)";
         self.said(self.connection.execute(sql, row))?;
-        Ok(Recorder { store: self, id: self.connection.last_insert_rowid(), known: HashMap::new() })
+        Ok(Recorder::new(self, self.connection.last_insert_rowid(), HashMap::new()))
     }
 
     /// Goes on with the last campaign that asks for the same as `head`, and was not finished; `None` if there is none. What it could not
@@ -78,11 +81,15 @@ impl Store {
             let found = cell.measurements.into_iter().map(|m| ((cell.key.clone(), m.found.procedure()), m));
             known.extend(found);
         }
-        Ok(Some(Recorder { store: self, id, known }))
+        Ok(Some(Recorder::new(self, id, known)))
     }
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    fn new(store: &'a Store, id: i64, known: HashMap<(Key, Procedure), Measurement>) -> Recorder<'a> {
+        Recorder { store, id, known: RefCell::new(known), lost: OnceCell::new() }
+    }
+
     /// The number of the campaign in its store.
     pub fn id(&self) -> i64 {
         self.id
@@ -90,13 +97,13 @@ impl Recorder<'_> {
 
     /// How many results are known from before an interruption.
     pub fn known_before(&self) -> usize {
-        self.known.len()
+        self.known.borrow().len()
     }
 
     /// Notes that all was measured.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or something before could not: the campaign can be gone on with then.
     pub fn finish(&self) -> Result<(), Failure> {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         self.write("UPDATE campaign SET finished = ?2 WHERE id = ?1", &[&self.id, &now])
@@ -104,13 +111,29 @@ impl Recorder<'_> {
 
     /// One statement is one transaction.
     fn write(&self, sql: &str, row: &[&dyn ToSql]) -> Result<(), Failure> {
-        self.store.said(self.store.connection.execute(sql, row)).map(drop)
+        self.transaction(|connection| connection.execute(sql, row)).map(drop)
+    }
+
+    /// After a transaction that failed there are no more, also where a smaller one would do.
+    fn transaction<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
+        if let Some(why) = self.lost.get() {
+            return Err(why.clone());
+        }
+        let done = self.store.said(act(&self.store.connection));
+        done.map_err(|why| self.lost.get_or_init(|| why).clone())
+    }
+
+    /// What a router said of itself before.
+    fn said_before(&self, name: &str) -> Result<Option<Facts>, Failure> {
+        let sql = "SELECT facts FROM dut WHERE campaign = ? AND name = ?";
+        let before = self.store.texts(sql, params![self.id, name])?;
+        before.first().map(|text| self.store.document("router", text)).transpose()
     }
 }
 
 impl Keeper for Recorder<'_> {
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement> {
-        self.known.get(&(key.clone(), procedure)).cloned()
+        self.known.borrow().get(&(key.clone(), procedure)).cloned()
     }
 
     fn trial(&self, trial: &Trial) -> Result<(), Failure> {
@@ -133,9 +156,28 @@ impl Keeper for Recorder<'_> {
         self.write(sql, &[&self.id, &document(&cell.key)?, &document(&head)?])
     }
 
-    fn dut(&self, facts: &Facts) -> Result<(), Failure> {
-        let sql = "INSERT INTO dut VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET facts = ?3";
-        self.write(sql, &[&self.id, &facts.name, &document(facts)?])
+    fn dut(&self, facts: &Facts) -> Result<usize, Failure> {
+        let (name, text) = (&facts.name, document(facts)?);
+        let same =
+            |before: Facts| before.version == facts.version && before.configuration == facts.configuration;
+        let is_other = self.said_before(name)?.is_some_and(|before| !same(before));
+        let forgotten = self.transaction(|connection| {
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let mut forgotten = 0;
+            if is_other {
+                let of = params![self.id, name];
+                transaction.execute("DELETE FROM cell WHERE campaign = ? AND key ->> '$.dut' = ?", of)?;
+                forgotten = transaction
+                    .execute("DELETE FROM measurement WHERE campaign = ? AND key ->> '$.dut' = ?", of)?;
+            }
+            let sql = "INSERT INTO dut VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET facts = ?3";
+            transaction.execute(sql, params![self.id, name, text])?;
+            transaction.commit().map(|()| forgotten)
+        })?;
+        if is_other {
+            self.known.borrow_mut().retain(|(key, _), _| key.dut != *name);
+        }
+        Ok(forgotten)
     }
 
     fn measurement(&self, key: &Key, measurement: &Measurement) -> Result<(), Failure> {

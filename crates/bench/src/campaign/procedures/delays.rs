@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::load::percent;
 use super::super::results::{DelayRun, DelaysAt, Found};
 use super::Bench;
 use crate::trial::{Failure, Measure as _, Request};
@@ -12,7 +13,7 @@ pub(super) fn latency(b: &mut Bench<'_>) -> Result {
     let throughput = b.throughput()?;
     let mut all = Vec::new();
     for share in &b.campaign.latency_at {
-        let name = format!("{} % of the throughput", share * 100.0);
+        let name = format!("{} of the throughput", percent(*share));
         let (duration, times) = (b.profile.latency.duration, b.profile.latency.repetitions);
         all.extend(at(b, name, throughput * share, duration, times)?);
     }

@@ -57,7 +57,7 @@ impl Bench<'_> {
         self.valid.inner_mut().procedure = procedure;
         self.valid.inner_mut().repetition = 1;
         self.valid.inner_mut().strain = Strain::default();
-        let before = self.valid.inner().counters();
+        let (before, repeated) = (self.valid.inner().counters(), self.valid.repeated());
         let (found, unproved) = match procedure {
             Procedure::Throughput => searches::throughput(self)?,
             Procedure::LossRate => searches::loss_rate(self)?,
@@ -79,7 +79,8 @@ impl Bench<'_> {
         };
         let limited_by_tester = unproved || self.is_limited(&found);
         let counters = counted(&before, self.valid.inner().counters());
-        Ok(Measurement { found, limited_by_tester, counters })
+        let repeated = self.valid.repeated() - repeated + sessions::repeated(&found);
+        Ok(Measurement { found, limited_by_tester, repeated, counters })
     }
 
     /// Neighbours are found, tables and caches are warm before anything counts.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::super::recorded::Recorded;
 use super::super::results::{Found, Recovery, Reset};
+use super::super::trial::Trial;
 use super::Bench;
 use crate::search::recovery::{overload_fps, recovery_time, relief_fps, reset_time_by_loss};
 use crate::trial::{Failure, Request};
@@ -27,7 +29,8 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     for repetition in 1..=times {
         (b.say)(&format!("  recovery from {overload:.0} fps: {repetition}/{times}"));
         b.valid.inner_mut().repetition = repetition;
-        let trials = b.valid.inner_mut().steps(&requests)?;
+        let are_valid = |trials: &Vec<Trial>| trials.iter().all(|t| t.outcome.is_valid());
+        let trials = b.valid.until(are_valid, |trials| trials.steps(&requests))?;
         let Some(relieved) = trials.last() else { continue };
         let last_lost = relieved.flows.iter().filter_map(|f| f.last_lost).reduce(f64::max);
         // Who loses the very last frames has not recovered.
@@ -59,19 +62,14 @@ fn beside<T>(
 }
 
 pub(super) fn reset(b: &mut Bench<'_>) -> Result {
-    let restart = |b: &Bench<'_>| b.valid.inner().dut.and_then(|dut| dut.restarter());
     let load_fps = b.throughput()? * 0.5;
-    let (times, duration) = (b.profile.recovery.repetitions, Duration::from_secs(5));
+    let (times, duration) = (b.profile.recovery.repetitions, b.profile.recovery.reset);
     let mut all = Vec::new();
     for repetition in 1..=times {
         (b.say)(&format!("  reset at {load_fps:.0} fps: {repetition}/{times}"));
-        let Some(restart) = restart(b) else {
-            return Err(Failure("this router cannot be restarted by the tester".into()));
-        };
         b.valid.inner_mut().repetition = repetition;
-        let trials = b.valid.inner_mut();
-        let came = beside(restart, duration / 5, || trials.steps(&[Request { load_fps, duration }]));
-        let Some(trial) = came?.pop() else { continue };
+        let is_valid = |trial: &Trial| trial.outcome.is_valid();
+        let trial = b.valid.until(is_valid, |trials| restarted(trials, Request { load_fps, duration }))?;
         let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1);
         // Who is back forwards again at the end in each direction, if not all.
         let end = duration.as_secs_f64() - BACK;
@@ -85,6 +83,14 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
         all.push(Reset { load_fps, seconds, outcome: trial.outcome });
     }
     Ok((Found::Reset(all), false))
+}
+
+/// A trial in which the router is restarted, when a fifth of the time is over.
+fn restarted(trials: &mut Recorded<'_>, request: Request) -> std::result::Result<Trial, Failure> {
+    let restart = trials.dut.and_then(|dut| dut.restarter());
+    let restart = restart.ok_or_else(|| Failure("this router cannot be restarted by the tester".into()))?;
+    let came = beside(restart, request.duration / 5, || trials.steps(&[request]))?.pop();
+    came.ok_or_else(|| Failure("no trial".into()))
 }
 
 #[cfg(test)]

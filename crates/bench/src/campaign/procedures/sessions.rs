@@ -6,6 +6,7 @@ use super::super::results::{Found, Teardown, median_rate};
 use super::{Bench, LEAST, completed, tell};
 use crate::search::BadInput;
 use crate::sessions::capacity::Capacity;
+use crate::sessions::rate::RateResult;
 use crate::sessions::{Establish as _, Phases as _, rate};
 use crate::trial::Failure;
 
@@ -89,6 +90,14 @@ pub(super) fn teardown(b: &mut Bench<'_>) -> Result {
         all.push(Teardown { filled, seconds, empty_seconds: timed(trials)?, left });
     }
     Ok((Found::SessionTeardown(all), false))
+}
+
+/// Attempts that were invalid and were repeated for that.
+pub(super) fn repeated(found: &Found) -> u64 {
+    match found {
+        Found::SessionRate(all) => all.iter().map(RateResult::repeated).sum(),
+        _ => 0,
+    }
 }
 
 impl Bench<'_> {

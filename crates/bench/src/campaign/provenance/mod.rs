@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::version::version;
 use machine::Machine;
 
 /// Time and place of a campaign.
@@ -52,7 +53,7 @@ impl Provenance {
 /// All facts of a machine whose files are below `root`.
 fn facts(root: &Path) -> Vec<(String, String)> {
     let mut machine = Machine::new(root);
-    machine.fact("tester", Some(format!("volley bench {}", env!("CARGO_PKG_VERSION"))));
+    machine.fact("tester", Some(format!("volley bench {}", version())));
     processor::facts(&mut machine);
     system::facts(&mut machine);
     machine.facts

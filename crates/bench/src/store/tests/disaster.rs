@@ -18,7 +18,11 @@ fn write_for_ever(path: &str) {
     recorder.measurement(&key("linux", 64), &measurement(Procedure::Loads)).unwrap();
     for n in 1.. {
         match recorder.trial(&trial(key("linux", 64), n)) {
-            Ok(()) => println!("kept {n}"),
+            Ok(()) => {
+                println!("kept {n}");
+                // Others have their turn, as they have while a trial runs.
+                std::thread::sleep(Duration::from_millis(2));
+            }
             Err(e) => {
                 println!("ended: {e}");
                 // What is there can be read on the same disk.
@@ -115,14 +119,35 @@ fn a_store_that_may_not_grow_can_be_gone_on_with_when_it_may() {
     while why.is_none() && kept < 1_000 {
         match recorder.trial(&trial(key("linux", 64), kept)) {
             Ok(()) => kept += 1,
-            Err(e) => why = Some(e.to_string()),
+            Err(e) => why = Some(e),
         }
     }
-    assert!(why.unwrap().contains("store.db: the disk is full. What was measured until now is kept"));
-    assert_eq!(trials(&store, recorder.id()).len() as u64, kept);
+    let why = why.unwrap();
+    assert!(why.to_string().contains("store.db: the disk is full. What was measured until now is kept"));
     grow(1 << 20).unwrap();
+    // A trial is missing: neither is the campaign complete, nor does it go on as if it could be.
+    assert_eq!(recorder.failure("linux, rfc2544, 64 bytes, loads: the disk was full"), Err(why.clone()));
+    assert_eq!(recorder.finish(), Err(why));
+    assert_eq!(trials(&store, recorder.id()).len() as u64, kept);
+    let id = recorder.id();
+    let recorder = store.resume(&asked("a")).unwrap().unwrap();
     recorder.trial(&trial(key("linux", 64), kept)).unwrap();
-    assert_eq!(trials(&store, recorder.id()).len() as u64, kept + 1);
+    assert_eq!((recorder.id(), trials(&store, id).len() as u64), (id, kept + 1));
+    recorder.finish().unwrap();
+}
+
+#[test]
+fn what_another_program_locks_out_is_missed_in_the_end() {
+    let (directory, store) = store();
+    store.connection.busy_timeout(Duration::from_millis(1)).unwrap();
+    let recorder = store.begin(&asked("a")).unwrap();
+    let other = Connection::open(directory.path().join("store.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let why = recorder.trial(&trial(key("linux", 64), 1)).unwrap_err();
+    assert!(why.to_string().contains("go on with --resume"), "{why}");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(recorder.finish(), Err(why));
+    assert_eq!(store.campaigns().unwrap()[0].finished, None);
 }
 
 #[test]

@@ -64,7 +64,12 @@ fn measurement(procedure: Procedure) -> Measurement {
         }
         _ => Found::Throughput(Vec::new()),
     };
-    Measurement { found, limited_by_tester: false, counters: vec![("dropped".into(), "333".into())] }
+    Measurement {
+        found,
+        limited_by_tester: false,
+        repeated: 2,
+        counters: vec![("dropped".into(), "333".into())],
+    }
 }
 
 fn facts(name: &str) -> Facts {
@@ -147,6 +152,40 @@ fn what_was_interrupted_goes_on() {
     recorder.finish().unwrap();
     assert_eq!(store.results(id).unwrap().cells[0].tester_fps, 6e5);
     assert!(store.resume(&asked_a).unwrap().is_none());
+}
+
+#[test]
+fn a_router_that_is_another_by_now_is_measured_anew() {
+    let (_directory, store) = store();
+    let recorder = store.begin(&asked("a")).unwrap();
+    let id = recorder.id();
+    for name in ["linux", "volley"] {
+        assert_eq!(recorder.dut(&facts(name)), Ok(0));
+        for size in [64, 512] {
+            recorder.cell(&cell(key(name, size), 1e6)).unwrap();
+            recorder.measurement(&key(name, size), &measurement(Procedure::Loads)).unwrap();
+        }
+    }
+    let again = || store.resume(&asked("a")).unwrap().unwrap();
+    let others = [
+        Facts { version: "2".into(), ..facts("linux") },
+        Facts { version: "2".into(), configuration: vec!["up".into(), "tuned".into()], ..facts("linux") },
+    ];
+    for other in others {
+        let recorder = again();
+        let known = |dut| recorder.known(&key(dut, 64), Procedure::Loads).is_some();
+        assert_eq!((recorder.dut(&facts("volley")), known("volley")), (Ok(0), true));
+        assert_eq!((recorder.dut(&other), known("linux"), known("volley")), (Ok(2), false, true));
+        // Nothing that is there was measured with another router than the one that it is of.
+        let results = store.results(id).unwrap();
+        assert!(results.duts.contains(&other) && results.cells.iter().all(|c| c.key.dut == "volley"));
+        // It is the same one from now on, and its results have their place again.
+        for size in [64, 512] {
+            recorder.cell(&cell(key("linux", size), 1e6)).unwrap();
+            recorder.measurement(&key("linux", size), &measurement(Procedure::Loads)).unwrap();
+        }
+        assert_eq!((again().dut(&other), again().known_before()), (Ok(0), 4));
+    }
 }
 
 #[test]
