@@ -316,7 +316,8 @@ fn planned(
             _ => {}
         }
     }
-    let interfaces = plan.before.iter().map(|(key, _)| key).filter(|key| is_interface(key)).cloned().collect();
+    let interfaces =
+        plan.before.iter().map(|(key, _)| key).filter(|key| is_interface(key)).cloned().collect();
     Ok(Planned { plan, recordings, interfaces, text })
 }
 
