@@ -76,11 +76,28 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
             assert_eq!((cpu["whose"].as_str(), threads > 0), (Some(whose), cell["dut"] == "volley"), "{cpu}");
             assert_eq!(list(&cpu["cores"], "cores").len(), 1, "{cpu}");
         }
+        if cell["dut"] == "volley" {
+            counted(cell);
+        }
     }
     // On any machine the routers forward something without loss.
     assert!(forwarded, "{report}");
     assert!(report.contains("RFC 2544-like") && report.contains("The links are virtual"), "{report}");
     assert!(report.contains("trials of throughput and frame loss rate send for 0.1 s, not 60 s"), "{report}");
+}
+
+/// What Volley's ports counted while loads were offered is what the tester sent, and the few frames of its neighbours' own.
+fn counted(cell: &Value) {
+    let loads =
+        list(&cell["measurements"], "measurements").iter().find(|m| m["found"]["procedure"] == "loads");
+    let loads = loads.unwrap_or_else(|| panic!("no loads: {cell}"));
+    let runs = list(&loads["found"]["result"], "loads").iter().flat_map(|load| list(&load["runs"], "runs"));
+    let received: u64 = runs.filter_map(|run| run["outcome"]["received"].as_u64()).sum();
+    let sent = list(&loads["counters"], "counters")
+        .iter()
+        .filter(|c| c[0].as_str().is_some_and(|name| name.ends_with(" tx packets")));
+    let sent: u64 = sent.filter_map(|c| c[1].as_str()?.parse::<u64>().ok()).sum();
+    assert!(received > 0 && sent >= received, "{received} received, {sent} sent by the router: {loads}");
 }
 
 /// Delays that can be.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Deserialize;
+
 use super::process::{self, Running};
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, lab};
@@ -93,8 +95,62 @@ impl Dut for Volley {
         old.iter().chain(&new).try_for_each(|line| self.ask(line).map(drop))
     }
 
+    /// What its interfaces counted, and what was dropped by which node, and why; none that is 0.
     fn counters(&self) -> Vec<(String, String)> {
-        let said = self.ask("show errors");
-        vec![("show errors".into(), said.unwrap_or_else(|e| e.to_string()).trim().to_owned())]
+        let said = |words: &str, read: fn(&str) -> serde_json::Result<Vec<(String, String)>>| {
+            let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));
+            self.ask(words).and_then(read).unwrap_or_else(|e| vec![(words.to_owned(), e.to_string())])
+        };
+        [said("show interface --json", of_interfaces), said("show errors --json", of_nodes)].concat()
+    }
+}
+
+#[derive(Deserialize)]
+struct Interface {
+    name: String,
+    counters: Vec<Counter>,
+}
+
+#[derive(Deserialize)]
+struct Counter {
+    name: String,
+    count: u64,
+}
+
+/// A reason of a node.
+#[derive(Deserialize)]
+struct Dropped {
+    node: String,
+    #[serde(flatten)]
+    reason: Counter,
+}
+
+fn of_interfaces(json: &str) -> serde_json::Result<Vec<(String, String)>> {
+    let all: Vec<Interface> = serde_json::from_str(json)?;
+    let named = |i: &Interface, c: &Counter| (format!("{} {}", i.name, c.name), c.count.to_string());
+    Ok(all.iter().flat_map(|i| i.counters.iter().map(move |c| named(i, c))).collect())
+}
+
+fn of_nodes(json: &str) -> serde_json::Result<Vec<(String, String)>> {
+    let all: Vec<Dropped> = serde_json::from_str(json)?;
+    Ok(all.iter().map(|d| (format!("{} {}", d.node, d.reason.name), d.reason.count.to_string())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_named_by_interface_and_by_node() {
+        let interfaces = r#"[{"name": "host-d0", "index": 0, "counters": [{"name": "rx packets", "count": 7}, {"name": "drops", "count": 2}]},
+                             {"name": "host-d1", "index": 1, "counters": []}]"#;
+        let own = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, count)| ((*name).into(), (*count).into())).collect()
+        };
+        let expected = own(&[("host-d0 rx packets", "7"), ("host-d0 drops", "2")]);
+        assert_eq!(of_interfaces(interfaces).unwrap(), expected);
+        let errors = r#"[{"count": 2, "node": "interface-tx", "name": "tx-queue-full", "reason": "…", "severity": "warn", "dropped": true}]"#;
+        assert_eq!(of_nodes(errors).unwrap(), own(&[("interface-tx tx-queue-full", "2")]));
+        assert!(of_nodes("no command").is_err());
     }
 }
