@@ -91,6 +91,8 @@ fn an_ordinary_user_measures() {
     let results = campaign.results();
     forwarded(&results, &["linux", "volley"]);
     assert!(results["conditions"].to_string().contains("only root may have"), "{}", results["conditions"]);
+    let volley = results["duts"].to_string();
+    assert!(volley.contains("create host-interface") && volley.contains("no AF_XDP here"), "{volley}");
 }
 
 #[test]

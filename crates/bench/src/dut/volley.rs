@@ -6,13 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 
 use super::process::{self, Running};
+use super::spec::Driver;
 use super::{Dut, Facts, Networks, Spec, commands, cores};
-use crate::testbed::{Bed, lab};
+use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 use crate::version::version;
 
 /// What it prints when it forwards.
 const READY: &str = "volley: ready";
+
+/// Counters' names and values.
+type Counters = Vec<(String, String)>;
 
 /// A router of this very build.
 pub struct Volley {
@@ -25,13 +29,28 @@ pub struct Volley {
 }
 
 impl Volley {
-    /// Starts it with one worker for each of the cores.
+    /// Starts it with one worker for each of the cores, and the fastest driver that is to be had here, if none is asked for.
     ///
     /// # Errors
     /// When it does not start, with what it said.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
+        let fastest = match (spec.driver, bed.kind()) {
+            (Some(driver), _) => return Volley::start_with(driver, spec, bed, on),
+            // An ordinary user may not have it, and neither may every container.
+            (None, Kind::Veth) => Volley::start_with(Driver::AfXdp, spec, bed, on),
+            (None, _) => return Volley::start_with(commands::usual(bed), spec, bed, on),
+        };
+        fastest.or_else(|Failure(why)| {
+            let mut router = Volley::start_with(commands::usual(bed), spec, bed, on)?;
+            let why = why.lines().last().unwrap_or_default();
+            router.facts.configuration.push(format!("# by packet sockets, for it had no AF_XDP here: {why}"));
+            Ok(router)
+        })
+    }
+
+    fn start_with(driver: Driver, spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
         let program = std::env::current_exe().map_err(|e| Failure(e.to_string()))?;
-        let lines = commands::forward(&bed.links, spec.driver.unwrap_or(commands::usual(bed)));
+        let lines = commands::forward(&bed.links, driver);
         let file = commands::write(bed, "volley.cli", &format!("{}\n", lines.join("\n")))?;
         let socket = bed.directory().join("volley.sock").display().to_string();
         let startup = format!(
@@ -97,7 +116,7 @@ impl Dut for Volley {
 
     /// What its interfaces counted, and what was dropped by which node, and why; none that is 0.
     fn counters(&self) -> Vec<(String, String)> {
-        let said = |words: &str, read: fn(&str) -> serde_json::Result<Vec<(String, String)>>| {
+        let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
             let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));
             self.ask(words).and_then(read).unwrap_or_else(|e| vec![(words.to_owned(), e.to_string())])
         };
@@ -125,13 +144,13 @@ struct Dropped {
     reason: Counter,
 }
 
-fn of_interfaces(json: &str) -> serde_json::Result<Vec<(String, String)>> {
+fn of_interfaces(json: &str) -> serde_json::Result<Counters> {
     let all: Vec<Interface> = serde_json::from_str(json)?;
     let named = |i: &Interface, c: &Counter| (format!("{} {}", i.name, c.name), c.count.to_string());
     Ok(all.iter().flat_map(|i| i.counters.iter().map(move |c| named(i, c))).collect())
 }
 
-fn of_nodes(json: &str) -> serde_json::Result<Vec<(String, String)>> {
+fn of_nodes(json: &str) -> serde_json::Result<Counters> {
     let all: Vec<Dropped> = serde_json::from_str(json)?;
     Ok(all.iter().map(|d| (format!("{} {}", d.node, d.reason.name), d.reason.count.to_string())).collect())
 }
@@ -144,7 +163,7 @@ mod tests {
     fn counters_are_named_by_interface_and_by_node() {
         let interfaces = r#"[{"name": "host-d0", "index": 0, "counters": [{"name": "rx packets", "count": 7}, {"name": "drops", "count": 2}]},
                              {"name": "host-d1", "index": 1, "counters": []}]"#;
-        let own = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        let own = |all: &[(&str, &str)]| -> Counters {
             all.iter().map(|(name, count)| ((*name).into(), (*count).into())).collect()
         };
         let expected = own(&[("host-d0 rx packets", "7"), ("host-d0 drops", "2")]);
