@@ -3,8 +3,8 @@
 //! works on something else.
 //!
 //! Memory takes its level in the first quarter of the time: how many nodes wait for readers at once depends on when the system
-//! takes the worker's core away, and the last few of them may be what a huge page is made for, of 2 MiB. What it grows by from
-//! then on is what routes that come and go would leave behind.
+//! takes the worker's core away, and the last few of them may be what a huge page is made for, of 2 MiB. What routes that come and
+//! go would leave behind is what the last quarter has more than the second one, each time when all of them are gone.
 //!
 //! The prefixes that stay are /24s (of IPv6 /48s), and packets go to their lower halves. What comes and goes are their upper
 //! halves, the networks around several of them, and others between: each of them changes the same nodes of the lookup table
@@ -239,6 +239,11 @@ pub fn churn() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 fn of(f: &Family) -> Result<Vec<Figure>> {
     let seconds = std::env::var("VOLLEY_CHURN_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(SECONDS);
     let mut lab = Lab::new(f)?;
@@ -271,11 +276,11 @@ fn of(f: &Family) -> Result<Vec<Figure>> {
     lab.sinks[1].keep(1 << 16);
     lab.send(f, Some(capacity * SHARE))?;
     let start = Instant::now();
-    let (mut changes, mut misrouted, mut turn, mut level) = (0u64, 0, Instant::now(), None);
+    let (mut changes, mut misrouted, mut turn) = (0u64, 0, Instant::now());
+    let mut quarters = [const { Vec::new() }; 4];
     while start.elapsed() < Duration::from_secs(seconds) {
-        if level.is_none() && start.elapsed() > Duration::from_secs(seconds) / 4 {
-            level = Some(resident()?);
-        }
+        let quarter = 4 * start.elapsed().as_millis() / Duration::from_secs(seconds).as_millis();
+        quarters[quarter.min(3) as usize].push(resident()?);
         // Removed in another order than they were added in.
         for (adds, step) in [(true, 1), (false, 7919)] {
             for i in 0..routes.len() {
@@ -297,7 +302,7 @@ fn of(f: &Family) -> Result<Vec<Figure>> {
     let (sent, arrived) = lab.stop();
     let (sent, arrived) = (sent - sent_before, arrived - arrived_before);
     lab.wait(Duration::from_millis(200));
-    let (end, level) = (resident()?, level.unwrap_or(memory));
+    let [_, second, _, last] = quarters.map(median);
     let figure = |what: &str, unit, target, value: f64| {
         let mut figure = Figure::new(format!("churn-{}-{what}", f.name), unit, target);
         figure.samples.push(value);
@@ -310,7 +315,7 @@ fn of(f: &Family) -> Result<Vec<Figure>> {
         figure("misrouted", "packets", Some((false, 0.0)), elsewhere),
         figure("rate", "of alone", Some((true, 0.95)), arrived as f64 / lasted / alone),
         figure("changes", "M/s", None, changes as f64 / lasted / 1e6),
-        figure("memory-first", "MiB", None, level - memory),
-        figure("memory-growth", "MiB", Some((false, 1.0)), end - level),
+        figure("memory-first", "MiB", None, second - memory),
+        figure("memory-growth", "MiB", Some((false, 1.0)), last - second),
     ])
 }
