@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ip route load <file:path> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [strict]",
+        "ip route load <file:path> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [{strict | --strict}]",
         "Add the routes of a file. A line is what follows \"ip route add\"; with \"via\" here, only its prefix counts. Lines that \
          cannot be added are told and passed over; with \"strict\" the first one ends it, and nothing is added.",
         load,
@@ -192,7 +192,7 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         file: path.display().to_string(),
         size: about.len().max(1),
         table: table(a, "table"),
-        strict: a.has("strict"),
+        strict: a.has("strict") || a.has("--strict"),
         batches,
         lines: VecDeque::new(),
         read: 0,
@@ -459,12 +459,14 @@ mod tests {
         assert_eq!(routes(&mut cli).len(), 0);
         // Strictly, nothing of it stays.
         cli.ok("ip route add 20.0.0.0/24 via 10.0.0.9");
-        let said = load(&mut cli, &text, "strict").unwrap_err();
-        assert!(
-            said.contains("/routes:1000: ") && said.contains("after 999, which are taken back"),
-            "{said}"
-        );
-        assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.9"]);
+        for word in ["strict", "--strict"] {
+            let said = load(&mut cli, &text, word).unwrap_err();
+            assert!(
+                said.contains("/routes:1000: ") && said.contains("after 999, which are taken back"),
+                "{said}"
+            );
+            assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.9"]);
+        }
         let faulty = "x\n".repeat(25);
         let said = load(&mut cli, &faulty, "").unwrap();
         assert!(said.ends_with("0 routes added, 25 lines passed over (15 of them not shown)\n"), "{said}");

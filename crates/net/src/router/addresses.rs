@@ -154,10 +154,7 @@ impl Router {
         let (side, near) = A::side_mut(self);
         let had = std::mem::take(side.connected.entry(index).or_default());
         for (fib, prefix, _) in had.iter().filter(|h| !wanted.iter().any(|w| w.0 == h.0 && w.1 == h.1)) {
-            // Only what is gone already cannot be removed.
-            if let Err(e) = side.routes.remove(*fib, *prefix, Source::Interface, near) {
-                tracing::error!("{prefix} of interface {index}: {e}");
-            }
+            side.routes.remove(*fib, *prefix, Source::Interface, near)?;
         }
         let mut done = Vec::new();
         let mut result = Ok(());
