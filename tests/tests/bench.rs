@@ -216,3 +216,13 @@ fn a_campaign_that_cannot_be_is_refused_before_anything_is_touched() {
     let (ok, _, said) = bench(&["init", &fresh.to_string_lossy()]);
     assert!(!ok && said.contains("fresh.toml"), "{said}");
 }
+
+#[test]
+fn nobody_has_to_listen() {
+    let (read, write) = std::io::pipe().expect("a pipe");
+    drop(read);
+    let mut command = Command::new(binary());
+    let status =
+        command.args(["bench", "run", "/nowhere/campaign.toml"]).stderr(write).status().expect("it runs");
+    assert_eq!(status.code(), Some(1), "it says why to nobody, and ends as it would");
+}

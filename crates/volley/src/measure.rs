@@ -85,8 +85,13 @@ pub fn run(what: &Bench) -> ExitCode {
 }
 
 fn failed(e: &Failure, code: u8) -> ExitCode {
-    eprintln!("volley bench: {e}");
+    tell(&format!("volley bench: {e}\n"));
     ExitCode::from(code)
+}
+
+/// Tells the user how it goes, who may have stopped listening: the campaign goes on all the same.
+fn tell(text: &str) {
+    _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Prints, for somebody who may have read enough already.

@@ -15,7 +15,7 @@ use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::{STORE, json, page, print};
+use super::{STORE, json, page, print, tell};
 
 /// What a program says that was interrupted: 128 and the number of the signal.
 const INTERRUPTED: i32 = 128 + SIGINT;
@@ -70,12 +70,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let terminal = std::io::stderr().is_terminal();
     let ended = campaign::run(&campaign, &recorder, &stop, &|line| match terminal {
         // What a search does is shown in one line.
-        true => eprint!("\r\x1b[K{line}"),
+        true => tell(&format!("\r\x1b[K{line}")),
         false if line.starts_with(' ') => {}
-        false => eprintln!("{line}"),
+        false => tell(&format!("{line}\n")),
     });
     if terminal {
-        eprint!("\r\x1b[K");
+        tell("\r\x1b[K");
     }
     let stopped = stop.load(Ordering::Relaxed);
     // What is in the store is what is reported: of the results before an interruption and those after it, and after whatever failure.
@@ -92,10 +92,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     print(&report::markdown(&results))?;
     if stopped {
-        eprintln!(
-            "volley bench: interrupted. What was measured is kept; the same command with --resume goes on (--store {})",
+        tell(&format!(
+            "volley bench: interrupted. What was measured is kept; the same command with --resume goes on (--store {})\n",
             path.display()
-        );
+        ));
         std::process::exit(INTERRUPTED);
     }
     ended.and(kept)
@@ -133,10 +133,10 @@ fn begin<'a>(store: &'a Store, campaign: &Campaign, resume: bool) -> Result<Reco
     if resume {
         if let Some(recorder) = store.resume(&head)? {
             let (id, known) = (recorder.id(), recorder.known_before());
-            eprintln!("campaign {id} goes on; known already: {known} results");
+            tell(&format!("campaign {id} goes on; known already: {known} results\n"));
             return Ok(recorder);
         }
-        eprintln!("the store has no campaign that asks for the same and was interrupted: it begins");
+        tell("the store has no campaign that asks for the same and was interrupted: it begins\n");
     }
     store.begin(&head)
 }
