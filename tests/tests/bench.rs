@@ -61,10 +61,11 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
     for cell in cells {
         let tester = cell["tester_fps"].as_f64().expect("a number");
         for search in list(found(cell, "throughput"), "searches") {
+            let outcomes = list(&search["outcomes"], "outcomes");
+            outcomes.iter().for_each(conserved);
+            forwarded |= outcomes.iter().any(|outcome| outcome["received"].as_u64() > Some(0));
             let Some(fps) = search["throughput_fps"].as_f64() else { continue };
             assert!((1_000.0..=tester * 1.001).contains(&fps), "{fps} of {tester}: {search}");
-            forwarded = true;
-            list(&search["outcomes"], "outcomes").iter().for_each(conserved);
         }
         let loads = ["latency", "loads", "variation"].map(|p| list(found(cell, p), p));
         for run in loads.concat().iter().flat_map(|load| list(&load["runs"], "runs")) {
@@ -80,7 +81,7 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
             counted(cell);
         }
     }
-    // On any machine the routers forward something without loss.
+    // On any machine the routers forward something; without loss only where nobody takes the processors from them for a while.
     assert!(forwarded, "{report}");
     assert!(report.contains("RFC 2544-like") && report.contains("The links are virtual"), "{report}");
     assert!(report.contains("trials of throughput and frame loss rate send for 0.1 s, not 60 s"), "{report}");

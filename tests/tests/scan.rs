@@ -13,8 +13,9 @@ const BOUND: usize = 500;
 const LISTED: usize = 600;
 /// How long an attack lasts that is looked at.
 const ATTACK: Duration = Duration::from_secs(6);
-/// KiB by which memory may grow in this time: a hundred bytes for each packet of the attack would be more.
-const LEVEL: u64 = 2 << 10;
+/// KiB by which memory may grow in this time: the heap takes it by huge pages, of which three may be new; a hundred bytes for
+/// each packet of the attack would be more.
+const LEVEL: u64 = 6 << 10;
 
 /// Runs a tool of `tools/` on a host.
 fn tool(host: &Host, words: &str) -> Process {
