@@ -3,6 +3,7 @@
 //! Each file in `tests/` is a theme. Most scenarios start from [`Routed`]: two hosts with the router between them.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 mod fan;
 mod figure;
 mod iperf;

@@ -1,7 +1,9 @@
 //! The tester beside real routers: seconds, and whether its numbers can be, not how large they are.
 
+use std::path::Path;
 use std::process::Command;
 
+use scenarios::browser::{self, Media, Seen};
 use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
@@ -19,14 +21,14 @@ fn conserved(outcome: &Value) {
     assert!(received <= sent && sent <= intended && intended > Some(0), "{outcome}");
 }
 
-/// Runs a campaign of short trials; its report, and its results, of which nothing failed.
+/// Runs a campaign of short trials; its report, and its results, of which nothing failed. A page of it is in `report.html`.
 fn campaign(lab: &Lab, text: &str) -> (String, Value) {
     let (file, json) = (lab.dir().join("campaign.toml"), lab.dir().join("results.json"));
     let head = "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.02, restabilise = 0.02 }\n";
     std::fs::write(&file, format!("{head}{text}")).expect("a file");
-    let store = lab.dir().join("store.db");
-    let [file, json_to, store] = [&file, &json, &store].map(|path| path.to_string_lossy());
-    let (ok, report, said) = bench(&["run", &file, "--json", &json_to, "--store", &store]);
+    let (store, html) = (lab.dir().join("store.db"), lab.dir().join("report.html"));
+    let [file, json_to, store, html] = [&file, &json, &store, &html].map(|path| path.to_string_lossy());
+    let (ok, report, said) = bench(&["run", &file, "--json", &json_to, "--store", &store, "--html", &html]);
     assert!(ok, "{said}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
     assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");
@@ -85,6 +87,17 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
     assert!(forwarded, "{report}");
     assert!(report.contains("RFC 2544-like") && report.contains("The links are virtual"), "{report}");
     assert!(report.contains("trials of throughput and frame loss rate send for 0.1 s, not 60 s"), "{report}");
+    looks_right(&lab.dir().join("report.html"));
+}
+
+/// A browser shows all of a page: on a screen, and on paper.
+fn looks_right(page: &Path) {
+    for (media, width) in [(Media::Screen, 1280), (Media::Paper, 718)] {
+        let seen = Seen::of(page, media, width);
+        assert_eq!(seen.faults, Vec::<String>::new(), "{media:?}");
+        assert!(seen.plots >= 5 && seen.tables >= 5, "{seen:?}");
+    }
+    assert!(browser::paper(page) >= 2, "pages of a print");
 }
 
 /// What Volley's ports counted while loads were offered is what the tester sent, and the few frames of its neighbours' own.

@@ -10,7 +10,7 @@ use super::keeper::Keeper;
 use super::procedures::Bench;
 use super::recorded::{Recorded, Strain};
 use super::run::Left;
-use super::{Campaign, Cell, Key, Procedure, Results, Test};
+use super::{Campaign, Cell, Disorder, Key, Procedure, Results, Test};
 use crate::dut::{Dut, Networks, Which};
 use crate::energy::Meters;
 use crate::engine::run::{Direction, Engine};
@@ -234,6 +234,7 @@ impl Setup<'_> {
             idle: Vec::new(),
             last: None,
             strain: Strain::default(),
+            disorder: Disorder::default(),
         })
     }
 }

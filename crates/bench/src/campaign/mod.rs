@@ -31,8 +31,8 @@ pub use papers::{Machine, PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
-    Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Recovery, Reset, Results, Teardown,
-    Usage, median_throughput, throughputs,
+    Cell, DelayRun, Delays, DelaysAt, Disorder, Found, Key, Measurement, Metered, Recovery, Reset, Results,
+    Teardown, Usage, median_throughput, throughputs,
 };
 pub use run::{head, run};
 pub use seconds::{Seconds, WaitsSpec};

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use super::connected::Sessions;
 use super::keeper::Keeper;
 use super::procedure::Procedure;
-use super::results::{Delays, Key, Metered, Usage};
+use super::results::{Delays, Disorder, Key, Metered, Usage};
 use super::trial::{Flow, Trial};
 use crate::dut::Dut;
 use crate::energy::{self, Measured, Meters, Work};
@@ -48,6 +48,8 @@ pub(super) struct Recorded<'a> {
     pub last: Option<Trial>,
     /// How near the tester came to what it can do.
     pub strain: Strain,
+    /// Frames that came as they should not.
+    pub disorder: Disorder,
 }
 
 /// How near the tester came to what it can do, in the trials of a procedure.
@@ -134,6 +136,7 @@ impl Recorded<'_> {
                 delays,
                 usage: Usage { seconds, busy, dut_busy, meters },
             };
+            self.disorder.note(&trial);
             self.keeper.trial(&trial)?;
             trials.push(trial);
         }

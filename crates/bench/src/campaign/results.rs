@@ -21,6 +21,7 @@ use crate::trial::{Invalid, Outcome};
 
 use super::procedure::Procedure;
 use super::provenance::Provenance;
+use super::trial::{Flow, Trial};
 
 /// What a campaign found, or has found so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,8 +138,40 @@ pub struct Measurement {
     /// Trials that were invalid and were repeated for that: they are in none of what was found.
     #[serde(default)]
     pub repeated: u64,
+    /// Frames that came as they should not.
+    #[serde(default)]
+    pub disorder: Disorder,
     /// What the router counted meanwhile, as names and values.
     pub counters: Vec<(String, String)>,
+}
+
+/// Frames that came as they should not, in all trials of a procedure, the repeated ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disorder {
+    /// Different frames that came.
+    pub received: u64,
+    /// Frames that had come before.
+    pub duplicated: u64,
+    /// Frames that came behind one that was sent later (RFC 4737 section 3.3).
+    pub reordered: u64,
+    /// Frames that came by another port than they should.
+    pub astray: u64,
+}
+
+impl Disorder {
+    /// With the frames of another trial.
+    pub(super) fn note(&mut self, trial: &Trial) {
+        let sum = |of: fn(&Flow) -> u64| trial.flows.iter().map(of).sum::<u64>();
+        self.received += sum(|flow| flow.received);
+        self.duplicated += sum(|flow| flow.duplicated);
+        self.reordered += sum(|flow| flow.reordered);
+        self.astray += trial.astray;
+    }
+
+    /// Whether there was none.
+    pub fn is_none(&self) -> bool {
+        self.duplicated + self.reordered + self.astray == 0
+    }
 }
 
 /// What a procedure found.
@@ -204,6 +237,9 @@ pub struct DelaysAt {
     pub name: String,
     /// Frames a second in each direction.
     pub load_fps: f64,
+    /// Whether what was lost may have been lost by the tester: the load is more than 90 % of what it can do, or its ports refused frames.
+    #[serde(default)]
+    pub limited_by_tester: bool,
     /// One for each repetition.
     pub runs: Vec<DelayRun>,
 }

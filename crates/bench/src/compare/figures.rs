@@ -27,11 +27,13 @@ pub(super) struct Figure {
     /// Repetitions that do not.
     pub left_out: usize,
     pub terms: Terms,
+    /// Whether it may be the tester's limit.
+    pub limited: bool,
 }
 
 impl Figure {
     fn new(name: impl Into<String>, unit: &'static str, terms: Terms) -> Figure {
-        Figure { name: name.into(), unit, runs: Vec::new(), left_out: 0, terms }
+        Figure { name: name.into(), unit, runs: Vec::new(), left_out: 0, terms, limited: true }
     }
 
     /// With a value for each repetition, `None` for one that says nothing.
@@ -53,7 +55,7 @@ fn low(effect: Effect, resolution: f64) -> Terms {
 
 /// All figures of a measurement that was made with a profile.
 pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figure> {
-    match &measurement.found {
+    let mut all = match &measurement.found {
         Found::Throughput(searches) => {
             let runs = throughputs(searches);
             let least = runs.iter().copied().filter(|fps| *fps > 0.0).fold(f64::INFINITY, f64::min);
@@ -88,7 +90,10 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
         }
         // One trial for each load: there is nothing to judge by.
         Found::LossRate(_) => Vec::new(),
-    }
+    };
+    // Delays know it load by load.
+    all.iter_mut().for_each(|figure| figure.limited &= measurement.limited_by_tester);
+    all
 }
 
 /// How near searches come, as a share.
@@ -141,6 +146,7 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
         all.push(Figure::new(format!("{name} at {}", at.name), "busy", terms).of(valid(&at.runs, busy)));
     }
     all.extend(energy(at));
+    all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester);
     all
 }
 
@@ -171,6 +177,7 @@ fn variation(at: &DelaysAt) -> Vec<Figure> {
     let ipdv = Figure::new(format!("range of IPDV at {}", at.name), "µs", terms).of(valid(&at.runs, ipdv));
     let mut all = vec![delay(at, "PDV", |f| f.pdv_ns as f64), ipdv, lost(at)];
     all.extend(energy(at));
+    all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester);
     all
 }
 

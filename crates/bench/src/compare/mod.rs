@@ -134,8 +134,6 @@ struct Pair<'a> {
     procedure: Procedure,
     base: Figure,
     new: Figure,
-    /// Whether the base and the new one reached what the tester can do.
-    limited: [bool; 2],
 }
 
 /// What both have, in the order of the base.
@@ -147,14 +145,7 @@ fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
         let mut others = figures(other, &new.profile);
         for figure in figures(old, &base.profile) {
             let Some(at) = others.iter().position(|o| o.name == figure.name) else { continue };
-            let limited = [old.limited_by_tester, other.limited_by_tester];
-            pairs.push(Pair {
-                key: &cell.key,
-                procedure,
-                base: figure,
-                new: others.swap_remove(at),
-                limited,
-            });
+            pairs.push(Pair { key: &cell.key, procedure, base: figure, new: others.swap_remove(at) });
         }
     }
     pairs
@@ -214,8 +205,8 @@ impl Pair<'_> {
         match compared {
             Err(e) => Judgement::Unfit(e.to_string()),
             Ok(c) => match c.verdict {
-                Verdict::Better if self.limited[0] => Judgement::LimitedByTester(c),
-                Verdict::Worse if self.limited[1] => Judgement::LimitedByTester(c),
+                Verdict::Better if self.base.limited => Judgement::LimitedByTester(c),
+                Verdict::Worse if self.new.limited => Judgement::LimitedByTester(c),
                 _ => Judgement::Compared(c),
             },
         }

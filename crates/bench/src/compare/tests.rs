@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::campaign::{
-    Campaign, DelayRun, Delays, DelaysAt, Found, Metered, Recovery, Reset, Teardown, Usage, head,
+    Campaign, DelayRun, Delays, DelaysAt, Disorder, Found, Metered, Recovery, Reset, Teardown, Usage, head,
 };
 use crate::energy;
 use crate::search::throughput::{Resolution, ThroughputResult};
@@ -64,14 +64,25 @@ fn run(ns: u64, lost: u64) -> DelayRun {
 }
 
 fn measured(found: Found) -> Measurement {
-    Measurement { found, limited_by_tester: false, repeated: 0, counters: Vec::new() }
+    Measurement {
+        found,
+        limited_by_tester: false,
+        repeated: 0,
+        disorder: Disorder::default(),
+        counters: Vec::new(),
+    }
 }
 
 fn results(made: &Made) -> Results {
     let mut results = head(&Campaign::parse(ASKED).unwrap());
     let searches = made.fps.iter().map(|fps| search(&results, *fps)).collect();
     let runs = made.ns.iter().zip(&made.lost).map(|(ns, lost)| run(*ns, *lost)).collect();
-    let delays = vec![DelaysAt { name: "50 % of the throughput".into(), load_fps: 1e4, runs }];
+    let delays = vec![DelaysAt {
+        name: "50 % of the throughput".into(),
+        load_fps: 1e4,
+        limited_by_tester: false,
+        runs,
+    }];
     let key = Key {
         dut: "linux".into(),
         traffic: "rfc2544".into(),
@@ -222,6 +233,20 @@ fn who_is_held_back_by_the_tester_is_not_judged() {
     let mut base = base;
     base.cells[0].measurements[0].limited_by_tester = true;
     assert!(compared(&base, &new).is_worse());
+}
+
+#[test]
+fn loads_that_the_tester_could_send_are_judged_beside_one_that_it_could_not() {
+    let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
+    let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!() };
+    all[0].runs = (0..10).map(|_| run(90_000, 0)).collect();
+    let figure = "median delay at 50 % of the throughput";
+    // Another load of the procedure was too much for the tester.
+    new.cells[0].measurements[1].limited_by_tester = true;
+    assert_eq!(verdict(&compared(&base, &new), figure), Some(Verdict::Worse));
+    let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!() };
+    all[0].limited_by_tester = true;
+    assert!(matches!(said(&compared(&base, &new), figure), Judgement::LimitedByTester(_)));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Routers beside each other: ratios of their throughputs, and what more workers bring.
 
-use super::document::{Section, found, router, traffic};
+use super::document::{Section, found, marked, router, traffic};
 use super::figures;
-use super::number::{kilo, maybe, number, range, runs};
+use super::number::{NONE, kilo, maybe, number, range, runs};
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Cell, Found, Key, Procedure, Results, throughputs};
+use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results, throughputs};
 use crate::dut::{Spec, Table as Router};
 use crate::stats::{Bootstrap, Runs, scaling};
 
@@ -16,11 +16,27 @@ pub fn sections(results: &Results) -> Vec<Section> {
 
 /// The throughputs of each cell that has any.
 pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
-    let of = |(cell, m): (_, &crate::campaign::Measurement)| match &m.found {
+    let of = |(cell, m): (_, &Measurement)| match &m.found {
         Found::Throughput(searches) => Some((cell, runs(throughputs(searches))?)),
         _ => None,
     };
     found(results, Procedure::Throughput).filter_map(of).collect()
+}
+
+/// Whether the throughput of a cell may be the tester's.
+fn is_limited(cell: &Cell) -> bool {
+    cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester)
+}
+
+/// A ratio of which the tester may have held back either side: a bound then, and nothing where it may have been both.
+fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> String {
+    let written = maybe(ratio, digits);
+    match (ratio, limited) {
+        (None, _) | (_, [false, false]) => written,
+        (_, [true, false]) => format!("≥ {written}"),
+        (_, [false, true]) => format!("≤ {written}"),
+        (_, [true, true]) => NONE.into(),
+    }
 }
 
 fn ratios(results: &Results) -> Option<Section> {
@@ -32,19 +48,24 @@ fn ratios(results: &Results) -> Option<Section> {
         for (base, base_runs) in all[..at].iter().filter(same) {
             let plain = (base_runs.median() > 0.0).then(|| new_runs.median() / base_runs.median());
             let drawn = Bootstrap::default().ratio_of_medians(new_runs, base_runs).ok();
-            table.row([
+            let limited = [is_limited(new), is_limited(base)];
+            // What was drawn is of what was measured: of a bound it says nothing.
+            let drawn = drawn.filter(|_| limited == [false, false]);
+            let row = [
                 traffic(&new.key),
                 new.key.size.to_string(),
-                new.key.dut.clone(),
-                base.key.dut.clone(),
-                maybe(plain, 3),
+                marked(&mut table, &new.key.dut, limited[0]),
+                marked(&mut table, &base.key.dut, limited[1]),
+                bounded(plain, 3, limited),
                 range(drawn.map(|i| (i.low, i.high)), |v| number(v, 3)),
                 format!("{} and {}", new_runs.len(), base_runs.len()),
-            ]);
+            ];
+            table.row(row);
         }
     }
     let text = "The median throughput of a router over that of another, with the same traffic and size: above 1 it is the faster one. \
-                The interval is by bootstrap, and needs six runs of each, all above 0.";
+                The interval is by bootstrap, and needs six runs of each, all above 0. Where the tester may have held one of them back, \
+                the ratio is a bound (≥, ≤), and where it may have been both, there is none.";
     some("Routers beside each other".into(), text, table)
 }
 
@@ -71,12 +92,24 @@ impl Over {
     }
 }
 
+/// One of the routers that are the same but for one thing.
+pub struct ScaledPoint {
+    /// Its name.
+    pub dut: String,
+    /// What it has of that.
+    pub value: u32,
+    /// Its median throughput, frames a second.
+    pub fps: f64,
+    /// Whether that may be the tester's.
+    pub limited: bool,
+}
+
 /// Routers that are the same but for one thing.
 pub struct Scaled {
     /// Traffic and size, without a router.
     pub key: Key,
-    /// The routers, each with what it has of that, and its median throughput in frames a second.
-    pub points: Vec<(String, u32, f64)>,
+    /// The routers, each with what it has of that.
+    pub points: Vec<ScaledPoint>,
     /// What they have in common.
     router: Router,
 }
@@ -84,7 +117,7 @@ pub struct Scaled {
 impl Scaled {
     /// The names of all routers.
     pub fn names(&self) -> String {
-        self.points.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")
+        self.points.iter().map(|p| p.dut.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -96,9 +129,10 @@ pub fn scaled(results: &Results, over: Over) -> Vec<Scaled> {
         let spec = router(results, &cell.key.dut).filter(|_| runs.median() > 0.0);
         let Some((value, router)) = spec.and_then(|spec| over.apart(spec)) else { continue };
         let key = Key { dut: String::new(), ..cell.key.clone() };
-        let point = (cell.key.dut.clone(), value, runs.median());
+        let point =
+            ScaledPoint { dut: cell.key.dut.clone(), value, fps: runs.median(), limited: is_limited(cell) };
         match groups.iter_mut().find(|group| group.key == key && group.router == router) {
-            Some(group) if group.points.iter().any(|(_, n, _)| *n == value) => {}
+            Some(group) if group.points.iter().any(|p| p.value == value) => {}
             Some(group) => group.points.push(point),
             None => groups.push(Scaled { key, router, points: vec![point] }),
         }
@@ -119,18 +153,23 @@ fn scale(results: &Results) -> Option<Section> {
     ];
     let mut table = Table::new("Throughput over workers", heads);
     for group in scaled(results, Over::Workers) {
-        let points: Vec<(u32, f64)> = group.points.iter().map(|(_, n, fps)| (*n, *fps)).collect();
+        let points: Vec<(u32, f64)> = group.points.iter().map(|p| (p.value, p.fps)).collect();
+        let with = |cores: u32| group.points.iter().find(|p| p.value == cores);
+        let limited = |cores: u32| with(cores).is_some_and(|p| p.limited);
         for one in scaling::scaling(&points).unwrap_or_default() {
-            let named = group.points.iter().find(|(_, n, _)| *n == one.cores);
-            table.row([
+            let n = one.cores;
+            // One worker beside itself is 1, whoever held it back.
+            let beside = |cores: u32| if n == cores { [false; 2] } else { [limited(n), limited(cores)] };
+            let row = [
                 traffic(&group.key),
                 group.key.size.to_string(),
-                named.map_or_else(String::new, |(name, ..)| name.clone()),
-                one.cores.to_string(),
+                marked(&mut table, with(n).map_or("", |p| p.dut.as_str()), limited(n)),
+                n.to_string(),
                 kilo(one.performance),
-                maybe(one.scale_up, 4),
-                maybe(one.ratio_to_half, 4),
-            ]);
+                bounded(one.scale_up, 4, beside(1)),
+                bounded(one.ratio_to_half, 4, beside(n / 2)),
+            ];
+            table.row(row);
         }
     }
     let text =

@@ -1,6 +1,6 @@
 //! How long frames take: latency, delay variation, and given loads.
 
-use super::document::{Section, found, heads, keyed, limited, title};
+use super::document::{Section, found, heads, keyed, result, title};
 use super::figures;
 use super::number::{NONE, median, micro, percent};
 use super::table::Table;
@@ -73,7 +73,6 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         "runs#",
         "invalid#",
         "without delays#",
-        "",
     ];
     let mut table = Table::new("Delays", heads(&own));
     let figures: [fn(&Delays) -> f64; 7] = [
@@ -91,9 +90,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         let own = [at.name.clone(), super::number::kilo(at.load_fps), lost]
             .into_iter()
             .chain(delays)
-            .chain(counts(&at.runs))
-            .chain([cell.found(procedure).map(limited).unwrap_or_default()]);
-        table.row(keyed(&cell.key, own));
+            .chain(counts(&at.runs));
+        result(&mut table, &cell.key, at.limited_by_tester, own);
     }
     let text = "Each figure is the median over the runs, invalid ones included. Lost frames are in all of them, with the rest of the \
                 trial and the wait for stragglers as their delay. PDV is the 99.9th percentile less the least.";

@@ -112,9 +112,19 @@ pub fn traffic(key: &Key) -> String {
     format!("{}{ways}", key.label())
 }
 
-/// A mark for results that say more about the tester than about the router.
-pub fn limited(measurement: &Measurement) -> String {
-    if measurement.limited_by_tester { "limited by the tester".into() } else { String::new() }
+/// Puts a row of a result into a table, with a mark where it may say more of the tester than of the router.
+pub fn result(table: &mut Table, key: &Key, limited: bool, own: impl IntoIterator<Item = String>) {
+    let key = Key { dut: marked(table, &key.dut, limited), ..key.clone() };
+    table.row(keyed(&key, own));
+}
+
+/// The name of a router for a table, with that mark.
+pub fn marked(table: &mut Table, dut: &str, limited: bool) -> String {
+    if !limited {
+        return dut.into();
+    }
+    table.note = "†: limited by the tester. The router may do more than that, and lose less.";
+    format!("{dut}\u{a0}†")
 }
 
 /// How a procedure is called in the head of a section.

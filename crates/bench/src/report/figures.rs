@@ -82,8 +82,8 @@ pub fn throughput(results: &Results) -> Vec<Block> {
 pub fn workers(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for group in scaled(results, Over::Workers) {
-        for (_, n, fps) in &group.points {
-            let dot = Dot::new(f64::from(*n), fps / 1e3);
+        for point in &group.points {
+            let dot = Dot::new(f64::from(point.value), point.fps / 1e3);
             all.add(case(&group.key), group.names(), Kind::Measured, dot);
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::campaign::{
-    Campaign, Cell, DelayRun, Delays, DelaysAt, Found, Key, Measurement, Metered, Provenance, Recovery,
-    Reset, Results, Teardown, Usage,
+    Campaign, Cell, DelayRun, Delays, DelaysAt, Disorder, Found, Key, Measurement, Metered, Provenance,
+    Recovery, Reset, Results, Teardown, Usage,
 };
 use crate::dut::{Facts, Spec};
 use crate::energy;
@@ -132,7 +132,12 @@ impl Numbers<'_> {
                 meters: vec![n.metered(), n.timed()],
             },
         };
-        DelaysAt { name: name.into(), load_fps: self.f(), runs: (0..runs).map(|_| run(self)).collect() }
+        DelaysAt {
+            name: name.into(),
+            load_fps: self.f(),
+            limited_by_tester: runs.is_multiple_of(2),
+            runs: (0..runs).map(|_| run(self)).collect(),
+        }
     }
 
     fn ended(&mut self) -> Ended {
@@ -318,6 +323,7 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
             found,
             limited_by_tester: true,
             repeated: 7,
+            disorder: Disorder { received: 9, duplicated: 1, reordered: 2, astray: 3 },
             counters: vec![(name.into(), "1|2".into())],
         };
         let measurements = n.found(runs).into_iter().map(measurement).collect();

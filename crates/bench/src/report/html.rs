@@ -84,6 +84,7 @@ fn table(table: &Table) -> Markup {
                     @for (cell, column) in row.iter().zip(&table.columns) { td class=[class(column)] { (cell) } }
                 } } }
             }
+            @if !table.note.is_empty() { p.note { (table.note) } }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is lost: at falling loads, in bursts, at the most that can be sent, and over time.
 
-use super::document::{Section, found, heads, keyed, limited, title};
+use super::document::{Section, found, heads, result, title};
 use super::figures;
 use super::number::{NONE, kilo, number, percent, summary};
 use super::table::Table;
@@ -16,22 +16,22 @@ fn curve(results: &Results) -> Option<Section> {
     let own = ["load, % of the largest#", "offered, kfps#", "loss, %#", "forwarded, kfps#", "trial", ""];
     let mut table = Table::new("Loss over load", heads(&own));
     for (cell, m) in found(results, Procedure::LossRate) {
-        let Found::LossRate(result) = &m.found else { continue };
-        for point in &result.points {
+        let Found::LossRate(all) = &m.found else { continue };
+        for point in &all.points {
             let own = [
                 percent(point.share),
                 kilo(point.outcome.request.load_fps),
                 percent(point.loss_ratio),
                 kilo(point.outcome.forwarding_fps()),
                 if point.outcome.is_valid() { "valid".into() } else { "invalid".into() },
-                remarks(limited(m), [&result.ended]),
+                remarks([&all.ended]),
             ];
-            table.row(keyed(&cell.key, own));
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
-        if result.points.is_empty() {
+        if all.points.is_empty() {
             let none = (0..4).map(|_| NONE.into());
-            table
-                .row(keyed(&cell.key, none.chain(["no trial".into(), remarks(limited(m), [&result.ended])])));
+            let own = none.chain(["no trial".into(), remarks([&all.ended])]);
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
     let text = "What is lost, as a share of what should have been sent, from the largest load down until two loads in a row lose \
@@ -54,8 +54,8 @@ fn bursts(results: &Results) -> Option<Section> {
     ];
     let mut table = Table::new("Longest bursts without loss", heads(&own));
     for (cell, m) in found(results, Procedure::BackToBack) {
-        let Found::BackToBack(result) = &m.found else { continue };
-        let figures = match &result.summary {
+        let Found::BackToBack(all) = &m.found else { continue };
+        let figures = match &all.summary {
             Some(s) => [
                 number(s.mean, 1),
                 s.min.to_string(),
@@ -67,12 +67,12 @@ fn bursts(results: &Results) -> Option<Section> {
             None => std::array::from_fn(|_| NONE.into()),
         };
         let counts = [
-            result.bursts.len().to_string(),
-            result.tally.trials.to_string(),
-            result.tally.invalid.to_string(),
-            remarks(limited(m), [&result.ended]),
+            all.bursts.len().to_string(),
+            all.tally.trials.to_string(),
+            all.tally.invalid.to_string(),
+            remarks([&all.ended]),
         ];
-        table.row(keyed(&cell.key, figures.into_iter().chain(counts)));
+        result(&mut table, &cell.key, m.limited_by_tester, figures.into_iter().chain(counts));
     }
     let text = "The buffer time that the mean burst implies, and the same less what the router forwarded while the burst came in (RFC \
                 9004 section 6.4). Where the largest load was forwarded, no buffer was filled, and the time means nothing.";
@@ -93,8 +93,8 @@ fn maximum(results: &Results) -> Option<Section> {
     let mut table =
         Table::new("What comes back of the most that can be sent, in each direction", heads(&own));
     for (cell, m) in found(results, Procedure::MaximumReceiveRate) {
-        let Found::MaximumReceiveRate(result) = &m.found else { continue };
-        for point in &result.points {
+        let Found::MaximumReceiveRate(all) = &m.found else { continue };
+        for point in &all.points {
             let of = summary(point.forwarding_fps.iter().copied());
             let figure = |f: fn(&crate::stats::Summary) -> f64| {
                 of.as_ref().map_or_else(|| NONE.into(), |s| kilo(f(s)))
@@ -107,9 +107,9 @@ fn maximum(results: &Results) -> Option<Section> {
                 point.loss_ratio.map_or_else(|| NONE.into(), percent),
                 point.outcomes.len().to_string(),
                 point.outcomes.iter().filter(|o| !o.is_valid()).count().to_string(),
-                remarks(limited(m), [&result.ended]),
+                remarks([&all.ended]),
             ];
-            table.row(keyed(&cell.key, own));
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
     let text = "What comes back when the tester sends all it can. Figures are of valid trials; the others are counted.";
@@ -129,9 +129,9 @@ fn soak(results: &Results) -> Option<Section> {
     ];
     let mut table = Table::new("Loss over time", heads(&own));
     for (cell, m) in found(results, Procedure::Soak) {
-        let Found::Soak(result) = &m.found else { continue };
+        let Found::Soak(all) = &m.found else { continue };
         let mut from = 0.0;
-        for outcome in result.points.iter().flat_map(|p| &p.outcomes) {
+        for outcome in all.points.iter().flat_map(|p| &p.outcomes) {
             let own = [
                 number(from, 1),
                 number(outcome.request.duration.as_secs_f64(), 1),
@@ -140,10 +140,10 @@ fn soak(results: &Results) -> Option<Section> {
                 outcome.lost().to_string(),
                 percent(outcome.loss_ratio()),
                 if outcome.is_valid() { "valid".into() } else { "invalid".into() },
-                remarks(limited(m), [&result.ended]),
+                remarks([&all.ended]),
             ];
             from += outcome.took.as_secs_f64();
-            table.row(keyed(&cell.key, own));
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
     let text = "Trials at one load, one after the other. Between two of them is the wait of a trial, when nothing is sent.";

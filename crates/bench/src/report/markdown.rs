@@ -55,7 +55,8 @@ fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
         write!(out, "|{}{}", "-".repeat(width + 1), if *numbers { ":" } else { "-" })?;
     }
     writeln!(out, "|")?;
-    rows.iter().try_for_each(|row| line(out, row))
+    rows.iter().try_for_each(|row| line(out, row))?;
+    if table.note.is_empty() { Ok(()) } else { writeln!(out, "\n{}", table.note) }
 }
 
 /// A text in one line, so that it ends no paragraph and no list.

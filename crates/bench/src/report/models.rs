@@ -1,6 +1,6 @@
 //! How far models of performance hold.
 
-use super::compare::{Over, scaled};
+use super::compare::{Over, ScaledPoint, scaled};
 use super::delays::{loads, over_runs};
 use super::document::{Section, cells, keyed, traffic};
 use super::number::{kilo, maybe, number};
@@ -46,8 +46,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     }
     for over in [Over::Workers, Over::Clocks] {
         for group in scaled(results, over) {
-            let points: Vec<Point> =
-                group.points.iter().map(|(_, n, fps)| (f64::from(*n), fps / 1e3)).collect();
+            let points: Vec<Point> = group.points.iter().map(|p| (f64::from(p.value), p.fps / 1e3)).collect();
             let (fit, unit) = match over {
                 Over::Workers => {
                     (CoreModel::fit(&points, None).map(|f| (per_worker(&f.model), f.quality)), "workers")
@@ -56,12 +55,15 @@ pub fn sections(results: &Results) -> Vec<Section> {
             };
             let Ok((model, quality)) = fit else { continue };
             let key = [traffic(&group.key), group.key.size.to_string(), group.names()];
-            let at: Vec<String> = group.points.iter().map(|(_, n, _)| format!("{n} {unit}")).collect();
+            // The model knows nothing of a tester: who reads it must.
+            let sign = |limited: bool| if limited { " †" } else { "" };
+            let at = |p: &ScaledPoint| format!("{} {unit}{}", p.value, sign(p.limited));
+            let at: Vec<String> = group.points.iter().map(at).collect();
             table.row(key.into_iter().chain(of(model, "kfps", &at, &quality)));
         }
     }
     let text = "Fits by least squares, with measured less modelled for each point. Latency needs four loads below the throughput, \
-                workers and clocks two values.";
+                workers and clocks two values. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
 }
 

@@ -1,10 +1,10 @@
 //! How long routers take to come back.
 
-use super::document::{Section, found, heads, keyed, limited, title};
+use super::document::{Section, found, heads, result, title};
 use super::number::{NONE, kilo, maybe, number};
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Found, Measurement, Procedure, Results};
+use crate::campaign::{Found, Procedure, Results};
 
 /// System recovery, and reset.
 pub fn sections(results: &Results) -> Vec<Section> {
@@ -23,9 +23,9 @@ fn recovery(results: &Results) -> Option<Section> {
                 kilo(one.relief_fps),
                 maybe(one.seconds, 3),
                 one.outcomes.iter().filter(|o| !o.is_valid()).count().to_string(),
-                remark(m, one.seconds, "frames were lost to the end"),
+                remark(one.seconds, "frames were lost to the end"),
             ];
-            table.row(keyed(&cell.key, own));
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
     let text = "From the moment when the load was halved to the last frame that was lost.";
@@ -44,17 +44,16 @@ fn reset(results: &Results) -> Option<Section> {
                 one.seconds.map_or_else(|| NONE.into(), |s| number(s, 3)),
                 one.outcome.lost().to_string(),
                 if one.outcome.is_valid() { "valid".into() } else { "invalid".into() },
-                remark(m, one.seconds, "nothing was forwarded any more"),
+                remark(one.seconds, "nothing was forwarded any more"),
             ];
-            table.row(keyed(&cell.key, own));
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
     let text = "By frames lost (RFC 6201 section 4.1): how many, over the load.";
     some(title(Procedure::Reset, "section 26.6, RFC 6201"), text, table)
 }
 
-/// What must be said of a run: why it has no time, and whether the tester was the limit.
-fn remark(measurement: &Measurement, seconds: Option<f64>, none: &str) -> String {
-    let why = if seconds.is_none() { none.to_owned() } else { String::new() };
-    [limited(measurement), why].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+/// Why a run has no time.
+fn remark(seconds: Option<f64>, none: &str) -> String {
+    if seconds.is_none() { none.to_owned() } else { String::new() }
 }

@@ -1,6 +1,6 @@
 //! How stateful routers do with connections.
 
-use super::document::{Section, found, heads, keyed, limited, title};
+use super::document::{Section, found, heads, keyed, result, title};
 use super::number::{NONE, interval, maybe, median, number, range, runs};
 use super::table::Table;
 use super::throughput::some;
@@ -40,9 +40,9 @@ fn rate(results: &Results) -> Option<Section> {
             all.len().to_string(),
             attempts().count().to_string(),
             attempts().filter(|a| !a.invalid.is_empty()).count().to_string(),
-            remarks(limited(m), all.iter().map(|found| &found.search.ended), "rate"),
+            remarks(all.iter().map(|found| &found.search.ended), "rate"),
         ];
-        table.row(keyed(&cell.key, own));
+        result(&mut table, &cell.key, m.limited_by_tester, own);
     }
     let text = "The largest rate at which as many new connections as the test has sessions were established, each with a four-tuple of \
                 its own, and were all there afterwards: a frame came back on each, sent by the responder at half the rate. The router's \
@@ -81,9 +81,9 @@ fn capacity(results: &Results) -> Option<Section> {
             all.len().to_string(),
             attempts().count().to_string(),
             attempts().filter(|a| !a.invalid.is_empty()).count().to_string(),
-            remarks(limited(m), all.iter().map(|found| &found.ended), "number"),
+            remarks(all.iter().map(|found| &found.ended), "number"),
         ];
-        table.row(keyed(&cell.key, own));
+        result(&mut table, &cell.key, m.limited_by_tester, own);
     }
     let text = "The largest number of connections that were all there, found by doubling and bisection. A number is tried at half of the \
                 maximum establishment rate, and again at a quarter, before it counts as too many; RFC 9693 searches the maximum rate of \
@@ -114,9 +114,9 @@ fn teardown(results: &Results) -> Option<Section> {
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 
-/// A mark, and how searches ended that did not find what they looked for.
-fn remarks<'a>(mark: String, ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
-    let mut all: Vec<String> = if mark.is_empty() { Vec::new() } else { vec![mark] };
+/// How searches ended that did not find what they looked for.
+fn remarks<'a>(ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
+    let mut all: Vec<String> = Vec::new();
     for end in ended {
         let said = match end {
             Ended::Found => continue,

@@ -3,7 +3,7 @@
 use super::document::{Block, KEY, Section, cells, keyed, router, trials};
 use super::number::{NONE, kilo};
 use super::table::Table;
-use crate::campaign::Results;
+use crate::campaign::{Disorder, Results};
 use crate::dut::Kind;
 
 /// Conditions, routers, provenance, and what tester and link can do.
@@ -41,11 +41,20 @@ pub fn notes(results: &Results) -> Vec<Section> {
         "Invalid trials",
         KEY.into_iter().chain(["procedure", "trials#", "repeated#", "still invalid#", "reason of the first"]),
     );
+    let mut disorder = Table::new(
+        "Frames that came as they should not",
+        KEY.into_iter().chain(["procedure", "received#", "duplicated#", "reordered#", "by the wrong port#"]),
+    );
     for (cell, m) in cells(results).into_iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
         let procedure = m.found.procedure().name().to_owned();
         let said: Vec<String> = m.counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         if !said.is_empty() {
             counters.row(keyed(&cell.key, [procedure.clone(), said.join("; ")]));
+        }
+        if !m.disorder.is_none() {
+            let Disorder { received, duplicated, reordered, astray } = m.disorder;
+            let counts = [received, duplicated, reordered, astray].map(|frames| frames.to_string());
+            disorder.row(keyed(&cell.key, [procedure.clone()].into_iter().chain(counts)));
         }
         let all = trials(&m.found);
         let bad: Vec<_> = all.iter().filter(|o| !o.is_valid()).collect();
@@ -64,7 +73,14 @@ pub fn notes(results: &Results) -> Vec<Section> {
     if !of_invalid.is_empty() {
         of_invalid.insert(0, Block::Text(why.into()));
     }
+    let why = "Of all trials, those included that were repeated. Reordered are frames that came behind one that was sent later (RFC 4737 \
+               section 3.3). What came otherwise came once, in order, and by the port that it should.";
+    let mut of_disorder = table(disorder);
+    if !of_disorder.is_empty() {
+        of_disorder.insert(0, Block::Text(why.into()));
+    }
     vec![
+        Section { head: "Duplicates and disorder".into(), blocks: of_disorder },
         Section { head: "How the routers were set up".into(), blocks: configurations(results) },
         Section { head: "What the routers counted".into(), blocks: table(counters) },
         Section { head: "Invalid trials".into(), blocks: of_invalid },

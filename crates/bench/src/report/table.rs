@@ -7,6 +7,8 @@ pub struct Table {
     pub caption: String,
     /// The columns, in order.
     pub columns: Vec<Column>,
+    /// What signs in its cells mean; empty without any.
+    pub note: &'static str,
     rows: Vec<Vec<String>>,
 }
 
@@ -26,7 +28,8 @@ impl Table {
             Some(head) => Column { head: head.into(), numbers: true },
             None => Column { head: head.into(), numbers: false },
         };
-        Table { caption: caption.into(), columns: heads.into_iter().map(column).collect(), rows: Vec::new() }
+        let columns = heads.into_iter().map(column).collect();
+        Table { caption: caption.into(), columns, note: "", rows: Vec::new() }
     }
 
     /// Another row. Cells that are missing are empty; there are never more than columns.

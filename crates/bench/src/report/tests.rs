@@ -149,10 +149,27 @@ fn routers_that_differ_in_workers_are_scaled() {
     for (cell, fps) in all.cells.iter_mut().zip([1e6, 1e5, 1.8e6, 2e5]) {
         let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
         (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+        cell.measurements[0].limited_by_tester = false;
     }
+    let scaled = |all: &Results| {
+        let text = markdown(all);
+        let line = text.lines().find(|l| l.contains("1.8000")).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(scaled(&all).contains("1800.0 | 0.9000 | 1.8000 |"), "{}", scaled(&all));
+    // With the tester in the way it is a bound: two workers may do more, or one may have done.
+    all.cells[2].measurements[0].limited_by_tester = true;
+    assert!(scaled(&all).contains("| volley-2 † |"), "{}", scaled(&all));
+    assert!(scaled(&all).contains("≥ 0.9000 | ≥ 1.8000 |"), "{}", scaled(&all));
+    let ratios = || rows(&markdown(&all), "Routers beside each other").join("\n");
+    assert!(ratios().contains("| volley-2 † | volley-1 | ≥ 1.800 | – |"), "{}", ratios());
+    all.cells[2].measurements[0].limited_by_tester = false;
+    all.cells[0].measurements[0].limited_by_tester = true;
+    assert!(scaled(&all).contains("≤ 0.9000 | ≤ 1.8000 |"), "{}", scaled(&all));
+    all.cells[2].measurements[0].limited_by_tester = true;
+    assert!(!scaled(&all).contains("1.8000"), "{}", scaled(&all));
+    all.cells.iter_mut().for_each(|cell| cell.measurements[0].limited_by_tester = false);
     let text = markdown(&all);
-    let lines: Vec<&str> = text.lines().filter(|l| l.contains("1.8000")).collect();
-    assert!(lines.len() == 1 && lines[0].contains("0.9000"), "{text}");
     assert!(html(&all).unwrap().contains("<figcaption>Throughput over workers"));
     // Beside each other: 1.8 times as much, without an interval of single runs.
     assert!(
@@ -329,7 +346,9 @@ fn throughput_is_compared_over_routes_with_the_caches() {
 
 #[test]
 fn routers_stand_beside_each_other() {
-    let text = markdown(&results(&[1e3], &["linux", "volley"], 1, "x"));
+    let mut all = results(&[1e3], &["linux", "volley"], 1, "x");
+    all.cells.iter_mut().for_each(|cell| cell.measurements[0].limited_by_tester = false);
+    let text = markdown(&all);
     let table = text.split("\n## Throughput (").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = table
         .lines()
@@ -358,6 +377,50 @@ fn repeated_trials_are_counted() {
     assert!(said(&all, "| soak | 2 | 7 | 0 |"), "{}", markdown(&all));
     all.cells[0].measurements[0].repeated = 0;
     assert!(!said(&all, "| soak | 2 |"));
+}
+
+/// The rows of a section that begin with this traffic.
+fn rows(text: &str, head: &str) -> Vec<String> {
+    let section = text.split(&format!("\n## {head}")).nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = section.unwrap_or_default().lines().filter(|l| l.starts_with("| rfc2544"));
+    rows.map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn each_load_is_limited_by_the_tester_or_not() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    all.cells.truncate(1);
+    let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
+    (at[0].limited_by_tester, at[1].limited_by_tester) = (false, true);
+    let text = markdown(&all);
+    let marked: Vec<bool> = rows(&text, "Latency").iter().map(|l| l.contains("| linux † |")).collect();
+    assert_eq!(marked, [false, true], "{text}");
+    let note = "†: limited by the tester. The router may do more than that, and lose less.";
+    assert!(text.split("\n## Latency").nth(1).unwrap().contains(note), "{text}");
+    assert!(html(&all).unwrap().contains(&format!("<p class=\"note\">{note}</p>")));
+}
+
+#[test]
+fn the_spread_of_runs_is_reported() {
+    let mut all = results(&[1e3], &["linux"], 4, "x");
+    all.cells.truncate(1);
+    let Found::Throughput(searches) = &mut all.cells[0].measurements[0].found else { panic!() };
+    for (search, fps) in searches.iter_mut().zip([1e5, 2e5, 3e5, 6e5]) {
+        (search.throughput_fps, search.ended) = (Some(fps), crate::search::Ended::Found);
+    }
+    let rows = rows(&markdown(&all), "Throughput (");
+    // Mean 300, squares of differences 4 + 1 + 0 + 9 of ten thousand, over three.
+    assert!(rows.iter().any(|l| l.ends_with("| linux † | 300.0 | 216.0 | 100.0 | 600.0 | 4 |")), "{rows:?}");
+}
+
+#[test]
+fn duplicates_and_disorder_are_reported_where_there_are_any() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    all.cells.truncate(1);
+    let soak = "| rfc2544, both directions | 64 | linux | soak | 9 | 1 | 2 | 3 |";
+    assert!(rows(&markdown(&all), "Duplicates and disorder").contains(&soak.into()), "{}", markdown(&all));
+    all.cells[0].measurements.iter_mut().for_each(|m| m.disorder = crate::campaign::Disorder::default());
+    assert!(!markdown(&all).contains("Duplicates and disorder"));
 }
 
 #[test]

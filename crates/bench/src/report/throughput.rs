@@ -1,8 +1,8 @@
 //! How much is forwarded: throughput, and the rates of MLRsearch.
 
-use super::document::{Section, found, heads, keyed, limited, title};
+use super::document::{Block, Section, found, heads, result, title};
 use super::figures;
-use super::number::{NONE, interval, kilo, maybe, number, percent, range, runs};
+use super::number::{NONE, interval, kilo, maybe, number, percent, range, runs, summary};
 use super::table::Table;
 use crate::campaign::{Found, Procedure, Results, throughputs};
 use crate::search::Ended;
@@ -48,14 +48,28 @@ fn throughput(results: &Results) -> Option<Section> {
             none.to_string(),
             count(|t| t.trials),
             count(|t| t.invalid),
-            remarks(limited(m), searches.iter().map(|s| &s.ended)),
+            remarks(searches.iter().map(|s| &s.ended)),
         ];
-        table.row(keyed(&cell.key, own));
+        result(&mut table, &cell.key, m.limited_by_tester, own);
     }
     let text = "The largest load that was forwarded without loss. The interval is by bootstrap, and needs six runs; dispersion is \
                 (max − min) / median. A run that forwarded no load whole counts as 0; one without a result is counted, and in no figure.";
     let section = some(title(Procedure::Throughput, "section 26.1"), text, table);
-    section.map(|s| s.with(figures::throughput(results)))
+    section.map(|s| s.with(spread(results)).with(figures::throughput(results)))
+}
+
+/// What else is said of runs, where there are several.
+fn spread(results: &Results) -> Option<Block> {
+    let own = ["mean, kfps#", "standard deviation, kfps#", "1 %, kfps#", "99 %, kfps#", "runs#"];
+    let mut table = Table::new("Over the runs (percentiles by nearest rank)", heads(&own));
+    for (cell, m) in found(results, Procedure::Throughput) {
+        let Found::Throughput(searches) = &m.found else { continue };
+        let Some(of) = summary(throughputs(searches)).filter(|of| of.runs > 1) else { continue };
+        let deviation = of.standard_deviation.map_or_else(|| NONE.into(), kilo);
+        let own = [kilo(of.mean), deviation, kilo(of.p1), kilo(of.p99), of.runs.to_string()];
+        result(&mut table, &cell.key, m.limited_by_tester, own);
+    }
+    (!table.rows().is_empty()).then_some(Block::Table(table))
 }
 
 fn goals(results: &Results) -> Option<Section> {
@@ -72,13 +86,12 @@ fn goals(results: &Results) -> Option<Section> {
     ];
     let mut table = Table::new("Bounds of each goal, in each direction", heads(&own));
     for (cell, m) in found(results, Procedure::NdrPdr) {
-        let Found::NdrPdr(result) = &m.found else { continue };
-        for goal in &result.goals {
+        let Found::NdrPdr(search) = &m.found else { continue };
+        for goal in &search.goals {
             let width = goal.lower_fps.zip(goal.upper_fps).map(|(low, high)| (high - low) / high * 100.0);
-            let mut marks = limited(m);
-            if goal.upper_unproved && marks.is_empty() {
-                marks = "upper bound rests on invalid trials".into();
-            }
+            let unproved = goal.upper_unproved.then(|| "upper bound rests on invalid trials".to_owned());
+            let ended = Some(remarks([&goal.ended])).filter(|said| !said.is_empty());
+            let said: Vec<String> = unproved.into_iter().chain(ended).collect();
             let own = [
                 goal.goal.name.clone(),
                 percent(goal.goal.loss_ratio),
@@ -86,11 +99,11 @@ fn goals(results: &Results) -> Option<Section> {
                 goal.upper_fps.map_or_else(|| NONE.into(), kilo),
                 goal.conditional_fps.map_or_else(|| NONE.into(), kilo),
                 width.map_or_else(|| NONE.into(), |w| number(w, 2)),
-                result.tally.trials.to_string(),
-                result.tally.invalid.to_string(),
-                remarks(marks, [&goal.ended]),
+                search.tally.trials.to_string(),
+                search.tally.invalid.to_string(),
+                said.join("; "),
             ];
-            table.row(keyed(&cell.key, own));
+            result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
     let text = "The bounds that MLRsearch found for each goal; the conditional throughput is what was forwarded at the lower one. One \
@@ -103,9 +116,9 @@ pub fn some(head: String, text: &str, table: Table) -> Option<Section> {
     (!table.rows().is_empty()).then(|| Section::table(head, text, table))
 }
 
-/// A mark, and how searches ended that did not find what they looked for.
-pub fn remarks<'a>(mark: String, ended: impl IntoIterator<Item = &'a Ended>) -> String {
-    let mut all: Vec<String> = if mark.is_empty() { Vec::new() } else { vec![mark] };
+/// How searches ended that did not find what they looked for.
+pub fn remarks<'a>(ended: impl IntoIterator<Item = &'a Ended>) -> String {
+    let mut all: Vec<String> = Vec::new();
     for end in ended {
         let said = match end {
             Ended::Found => continue,

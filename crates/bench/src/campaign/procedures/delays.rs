@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::load::percent;
+use super::super::recorded::Strain;
 use super::super::results::{DelayRun, DelaysAt, Found};
 use super::Bench;
 use crate::trial::{Failure, Measure as _, Request};
@@ -50,6 +51,8 @@ fn at(
         return Ok(None);
     }
     let mut runs = Vec::new();
+    // Each load is judged by itself.
+    b.valid.inner_mut().strain = Strain::default();
     for repetition in 1..=repetitions {
         (b.say)(&format!("  delays at {name}, {load_fps:.0} fps: {repetition}/{repetitions}"));
         b.valid.inner_mut().repetition = repetition;
@@ -58,5 +61,5 @@ fn at(
         let (delays, usage) = trial.map(|t| (t.delays, t.usage)).unwrap_or_default();
         runs.push(DelayRun { outcome, delays, usage });
     }
-    Ok(Some(DelaysAt { name, load_fps, runs }))
+    Ok(Some(DelaysAt { name, load_fps, limited_by_tester: b.is_strained(), runs }))
 }

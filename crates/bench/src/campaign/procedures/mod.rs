@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Campaign;
 use super::procedure::Procedure;
 use super::recorded::{Recorded, Strain};
-use super::results::{Found, Measurement};
+use super::results::{Disorder, Found, Measurement};
 use crate::search::profile::Profile;
 use crate::search::{Ended, Progress, Valid};
 use crate::sessions::Establish as _;
@@ -57,6 +57,7 @@ impl Bench<'_> {
         self.valid.inner_mut().procedure = procedure;
         self.valid.inner_mut().repetition = 1;
         self.valid.inner_mut().strain = Strain::default();
+        self.valid.inner_mut().disorder = Disorder::default();
         let (before, repeated) = (self.valid.inner().counters(), self.valid.repeated());
         let (found, unproved) = match procedure {
             Procedure::Throughput => searches::throughput(self)?,
@@ -80,7 +81,8 @@ impl Bench<'_> {
         let limited_by_tester = unproved || self.is_limited(&found);
         let counters = counted(&before, self.valid.inner().counters());
         let repeated = self.valid.repeated() - repeated + sessions::repeated(&found);
-        Ok(Measurement { found, limited_by_tester, repeated, counters })
+        let disorder = self.valid.inner().disorder;
+        Ok(Measurement { found, limited_by_tester, repeated, disorder, counters })
     }
 
     /// Neighbours are found, tables and caches are warm before anything counts.
@@ -125,8 +127,17 @@ impl Bench<'_> {
                 strain.is_bound() || self.reached(found).is_some_and(near)
             }
             Found::MaximumReceiveRate(_) => strain.refused || self.reached(found).is_some_and(near),
-            _ => strain.refused || near(strain.most_fps),
+            Found::Latency(all) | Found::Variation(all) | Found::Loads(all) => {
+                all.iter().any(|at| at.limited_by_tester)
+            }
+            _ => self.is_strained(),
         }
+    }
+
+    /// Whether the trials since strain was last forgotten came near to what the tester can do, or its ports refused frames.
+    fn is_strained(&self) -> bool {
+        let strain = &self.valid.inner().strain;
+        strain.refused || strain.most_fps > OURS * self.tester_fps
     }
 
     /// The load that a result is about, frames a second.

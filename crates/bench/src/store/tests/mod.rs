@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::campaign::{
-    Campaign, Cell, DelayRun, DelaysAt, Found, Keeper as _, Key, Measurement, Procedure, Provenance, Results,
-    Trial, Usage, head,
+    Campaign, Cell, DelayRun, DelaysAt, Disorder, Found, Keeper as _, Key, Measurement, Procedure,
+    Provenance, Results, Trial, Usage, head,
 };
 use crate::dut::Facts;
 use crate::trial::{Outcome, Request};
@@ -59,15 +59,19 @@ fn trial(key: Key, received: u64) -> Trial {
 fn measurement(procedure: Procedure) -> Measurement {
     let run = DelayRun { outcome: outcome(3000), delays: None, usage: Usage::default() };
     let found = match procedure {
-        Procedure::Loads => {
-            Found::Loads(vec![DelaysAt { name: "1 %".into(), load_fps: 1e5 / 3.0, runs: vec![run] }])
-        }
+        Procedure::Loads => Found::Loads(vec![DelaysAt {
+            name: "1 %".into(),
+            load_fps: 1e5 / 3.0,
+            limited_by_tester: false,
+            runs: vec![run],
+        }]),
         _ => Found::Throughput(Vec::new()),
     };
     Measurement {
         found,
         limited_by_tester: false,
         repeated: 2,
+        disorder: Disorder { received: 7000, duplicated: 1, reordered: 2, astray: 3 },
         counters: vec![("dropped".into(), "333".into())],
     }
 }
