@@ -140,12 +140,13 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     let Some(lab) = Lab::new() else { return };
     let duts = "{kind = 'command', name = 'bad', start = 'echo this is broken >&2; exit 3', stop = 'true'}, \
                 {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said', stop = 'touch FILE; exit 4'}, \
-                {kind = 'command', name = 'stays', configure = 'true', stop = 'echo I stay >&2; exit 5'}, \
+                {kind = 'command', name = 'stays', start = 'echo I am up', stop = 'echo I stay >&2; exit 5'}, \
                 {kind = 'volley', workers = 200}, 'linux'";
     // What stops a router is run also when that has died.
     let stopped = lab.dir().join("stopped");
     let duts = &duts.replace("FILE", &stopped.display().to_string());
-    let results = run(&lab, HEAD, duts, "");
+    let head = HEAD.replace("['loads']", "['loads', 'maximum-receive-rate']");
+    let results = run(&lab, &head, duts, "");
     let failures = results["failures"].to_string();
     for why in [
         "bad: the router did not start: it ended",
@@ -153,11 +154,16 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
         "gone: the router",
         "; stop: touch ",
         "exit status: 4",
+        "stays, rfc2544, 128 bytes: the router forwards nothing: port 0 sent ",
+        "none of them came by port 1; nobody asked for a host behind port 1",
+        "the last that it said: I am up",
         "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
         "workers = 200 needs",
     ] {
         assert!(failures.contains(why), "{failures}\nand not: {why}");
     }
+    // Not once for each procedure.
+    assert_eq!(failures.matches("forwards nothing").count(), 1, "{failures}");
     assert!(stopped.exists());
     assert_eq!(loads(&results, "linux").len(), 2);
 }

@@ -62,7 +62,7 @@ fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
     // The first repetition warms caches, and does not count.
     for repetition in 0..=REPETITIONS {
         let mut sender = Sender::new(std::slice::from_ref(template), *mode, 1, 7, 0)?;
-        let mut receiver = Receiver::new(7, vec![Account::new(0, frames, *mode, hz, 0)?]);
+        let mut receiver = Receiver::new(7, vec![Account::new(0, frames, *mode, hz, 0)?], 1);
         let (mut sent, mut received) = (0, 0);
         for _ in 0..BURSTS {
             let start = tsc();

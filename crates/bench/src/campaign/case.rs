@@ -130,15 +130,26 @@ impl Setup<'_> {
             say: self.say,
             valid: Valid::new(trials, self.profile.invalid_repeats),
         };
-        let mut warm = false;
+        // Nothing is known before anything is to be measured; a router that forwards nothing is not asked again for each procedure.
+        let mut forwards = None;
         for &procedure in &self.campaign.procedures {
+            let known = self.keeper.known(key, procedure);
+            if known.is_none() && forwards.is_none() {
+                let warm = bench.warm_up();
+                forwards = Some(warm.is_ok());
+                match warm {
+                    Err(_) if self.stop.load(Ordering::Relaxed) => break,
+                    Err(e) => results.fail(format!("{place}: {e}"), self.keeper)?,
+                    Ok(()) => {}
+                }
+            }
             let place = format!("{place}, {}", procedure.name());
             (self.say)(&format!("{} {place}", left.next()));
-            let found = match self.keeper.known(key, procedure) {
+            let found = match known {
                 Some(known) => Ok(known),
+                None if forwards == Some(false) => continue,
                 None => bench
-                    .warm_up(&mut warm)
-                    .and_then(|()| bench.run(procedure))
+                    .run(procedure)
                     .and_then(|found| self.keeper.measurement(key, &found).map(|()| found)),
             };
             match found {

@@ -133,6 +133,7 @@ impl Recorded<'_> {
                 flows,
                 astray: report.astray,
                 foreign: report.foreign,
+                asked: report.asked,
                 delays,
                 usage: Usage { seconds, busy, dut_busy, meters },
             };

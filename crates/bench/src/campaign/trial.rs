@@ -25,6 +25,9 @@ pub struct Trial {
     pub astray: u64,
     /// Frames that came, and were none of this trial's.
     pub foreign: u64,
+    /// Of those, questions for hosts behind each port, which were answered (ARP, Neighbor Discovery).
+    #[serde(default)]
+    pub asked: Vec<u64>,
     /// Delays of all frames of all flows that carry their time.
     pub delays: Option<Delays>,
     /// What it took of processors and of energy.

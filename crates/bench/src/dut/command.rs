@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::process::Running;
+use super::process::{self, Running};
 use super::{Dut, Facts, Spec, cores};
 use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
@@ -147,6 +147,10 @@ impl Dut for Shell {
 
     fn cpu_seconds(&self) -> Option<f64> {
         cores::seconds(&self.cores)
+    }
+
+    fn said(&self) -> String {
+        self.process.said(process::LINES)
     }
 
     fn cores(&self) -> &[usize] {

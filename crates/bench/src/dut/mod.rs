@@ -82,6 +82,11 @@ pub trait Dut {
         Ok(())
     }
 
+    /// The last lines that it printed; nothing of a router that prints nothing.
+    fn said(&self) -> String {
+        String::new()
+    }
+
     /// What it says of itself after a trial, as names and values.
     fn counters(&self) -> Vec<(String, String)>;
 }

@@ -42,6 +42,9 @@ fn spawn(command: Command) -> (Command, io::Result<Child>) {
     }
 }
 
+/// So many of the last lines that it printed are told of a router.
+pub const LINES: usize = 20;
+
 /// A program that runs as long as it is wanted, and what it prints.
 pub struct Running {
     command: Command,
@@ -120,7 +123,10 @@ impl Running {
             }
             if ended || begin.elapsed() > START {
                 let how = if ended { "it ended" } else { "it took too long" };
-                return Err(Failure(format!("the router did not start: {how}; it said:\n{}", self.said(20))));
+                return Err(Failure(format!(
+                    "the router did not start: {how}; it said:\n{}",
+                    self.said(LINES)
+                )));
             }
             std::thread::sleep(Duration::from_millis(10));
         }

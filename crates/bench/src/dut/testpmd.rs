@@ -73,6 +73,10 @@ impl Dut for Testpmd {
         self.process.cpu_seconds()
     }
 
+    fn said(&self) -> String {
+        self.process.said(process::LINES)
+    }
+
     fn cores(&self) -> &[usize] {
         &self.cores
     }

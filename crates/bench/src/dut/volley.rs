@@ -91,6 +91,10 @@ impl Dut for Volley {
         self.process().cpu_seconds()
     }
 
+    fn said(&self) -> String {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner).said(process::LINES)
+    }
+
     fn cores(&self) -> &[usize] {
         &self.cores
     }

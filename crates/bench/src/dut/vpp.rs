@@ -80,6 +80,10 @@ impl Dut for Vpp {
         self.process.cpu_seconds()
     }
 
+    fn said(&self) -> String {
+        self.process.said(process::LINES)
+    }
+
     fn cores(&self) -> &[usize] {
         &self.cores
     }

@@ -17,6 +17,8 @@ pub struct Receiver {
     pub astray: u64,
     /// Frames of somebody else: no mark, another trial's, or a number that was never sent.
     pub foreign: u64,
+    /// Of those, questions for hosts behind each port: whoever receives counts what he answers.
+    pub asked: Vec<u64>,
 }
 
 /// What came back of one stream.
@@ -52,9 +54,9 @@ pub struct Tally {
 }
 
 impl Receiver {
-    /// For these streams, which have numbers from 0 on.
-    pub fn new(signature: u32, streams: Vec<Account>) -> Receiver {
-        Receiver { signature, streams, astray: 0, foreign: 0 }
+    /// For these streams, which have numbers from 0 on, behind so many ports.
+    pub fn new(signature: u32, streams: Vec<Account>, ports: usize) -> Receiver {
+        Receiver { signature, streams, astray: 0, foreign: 0, asked: vec![0; ports] }
     }
 
     /// Accounts for the frames that came by `port` at `now`, ticks. `came` is shown those of the trial, with their marks, and `other`

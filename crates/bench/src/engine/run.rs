@@ -114,6 +114,8 @@ pub struct Report {
     pub astray: u64,
     /// Frames that came, and were none of this trial's.
     pub foreign: u64,
+    /// Of those, questions for hosts behind each port, which were answered.
+    pub asked: Vec<u64>,
 }
 
 /// What came of one flow.
@@ -248,7 +250,7 @@ impl Engine {
             self.prepare(*request, offset, signature, whole + self.wait, &mut sending, &mut accounts)?;
             offset += (request.duration.as_secs_f64() * hz) as u64;
         }
-        let mut receiver = Receiver::new(signature, accounts);
+        let mut receiver = Receiver::new(signature, accounts, self.ports.len());
         for port in &mut self.ports {
             // What came before belongs to no trial: it is lost to none.
             port.rx.take_lost();
@@ -275,6 +277,7 @@ impl Engine {
         // The last frame of a slow load is due long before the end.
         let took = Duration::from_nanos(self.clock.ticks_to_ns(tsc() - began)).saturating_sub(whole);
         let (mut astray, mut foreign) = (receiver.astray, receiver.foreign);
+        let mut asked = std::mem::take(&mut receiver.asked);
         let all = sending.into_iter().zip(receiver.into_streams());
         let mut flows = all.map(|(sent, came)| sent.report(came, ended));
         let mut steps = Vec::new();
@@ -295,7 +298,8 @@ impl Engine {
             };
             // Frames that belong to no flow are counted once.
             let (astray, foreign) = (std::mem::take(&mut astray), std::mem::take(&mut foreign));
-            steps.push((outcome, Report { directions, astray, foreign }));
+            let asked = std::mem::replace(&mut asked, vec![0; self.ports.len()]);
+            steps.push((outcome, Report { directions, astray, foreign, asked }));
         }
         Ok(steps)
     }
@@ -395,6 +399,7 @@ fn receive(
             });
             frame.free(cache);
             answers.iter().for_each(|answer| port.answer(answer, frame, cache));
+            receiver.asked[n] += answers.len() as u64;
         }
         polled.map_err(|gone| Failure(format!("port {n} vanished: {}", gone.0)))?;
     }

@@ -4,6 +4,7 @@ mod delays;
 mod outage;
 mod searches;
 mod sessions;
+mod silence;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -88,11 +89,8 @@ impl Bench<'_> {
     /// Neighbours are found, tables and caches are warm before anything counts.
     ///
     /// # Errors
-    /// When the router forwards nothing, with what it says of itself.
-    pub fn warm_up(&mut self, warm: &mut bool) -> Result<(), Failure> {
-        if *warm {
-            return Ok(());
-        }
+    /// When the router forwards nothing, with what is known of why.
+    pub fn warm_up(&mut self) -> Result<(), Failure> {
         let trials = self.valid.inner_mut();
         trials.procedure = Procedure::WarmUp;
         let request = Request { load_fps: LEAST, duration: WARM_UP };
@@ -103,9 +101,9 @@ impl Bench<'_> {
             outcome = trials.measure(request)?;
         }
         if outcome.received == 0 {
-            let counters = trials.counters();
-            let said: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-            return Err(Failure(format!("the router forwards nothing; it says: {}", said.join("; "))));
+            let said = trials.dut.map(|dut| dut.said()).unwrap_or_default();
+            let told = trials.last.as_ref().map(|trial| silence::told(trial, &trials.counters(), &said));
+            return Err(Failure(told.unwrap_or_default()));
         }
         // The responder's side, too.
         while let Some(few) = trials.sessions.as_ref().map(|s| s.connections.min(FEW)) {
@@ -114,7 +112,6 @@ impl Bench<'_> {
             }
         }
         thread::sleep(self.profile.waits.after_routes + self.profile.waits.after_learning);
-        *warm = true;
         Ok(())
     }
 

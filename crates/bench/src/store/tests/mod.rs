@@ -51,6 +51,7 @@ fn trial(key: Key, received: u64) -> Trial {
         flows: Vec::new(),
         astray: 0,
         foreign: 0,
+        asked: vec![1, 2],
         delays: None,
         usage: Usage::default(),
     }
