@@ -2,14 +2,24 @@
 
 use super::load::percent;
 use super::{Campaign, Procedure};
-use crate::search::profile::Deviation;
+use crate::search::profile::{Deviation, Part};
 
 impl Campaign {
     /// All that is known before anything is measured: of its times and numbers, and of its procedures.
     pub(super) fn deviations(&self) -> Vec<Deviation> {
-        let mut all = self.profile().deviations();
-        let mut differs = |source, what: String| all.push(Deviation { source, what });
         let has = |procedure| self.procedures.contains(&procedure);
+        let matters = |of: Part| match of {
+            Part::All => true,
+            Part::Trials => has(Procedure::Throughput) || has(Procedure::LossRate),
+            Part::Latency => has(Procedure::Latency),
+            Part::Variation => has(Procedure::Variation),
+            Part::LossRate => has(Procedure::LossRate),
+            Part::BackToBack => has(Procedure::BackToBack),
+            Part::Recovery => has(Procedure::Recovery),
+        };
+        let mut all = self.profile().deviations();
+        all.retain(|deviation| matters(deviation.of));
+        let mut differs = |source, what: String| all.push(Deviation { source, of: Part::All, what });
         differs(
             "RFC 2544 section 23 a and b",
             "neighbours are found and tables are warm before the first trial with a traffic and size, not before each trial".into(),
@@ -58,7 +68,7 @@ impl Campaign {
         let (what, with) = (concerned.join(", "), cases.join("; "));
         let what =
             format!("what the tester can send is less than what the link carries, and is {what} with {with}");
-        Some(Deviation { source: "RFC 2544 sections 26.3 to 26.5", what })
+        Some(Deviation { source: "RFC 2544 sections 26.3 to 26.5", of: Part::All, what })
     }
 }
 
@@ -88,8 +98,23 @@ mod tests {
         assert_eq!(told("strict", "'throughput', 'latency'", "latency-at = [0.5, 1.0]").len(), 2);
         let reset = told("strict", "'throughput', 'reset'", "");
         assert!(reset.len() == 3 && reset[1].contains("nor is its power cut"), "{reset:?}");
-        // In seconds, times are told as well.
-        assert!(told("quick", "'throughput', 'reset'", "").len() > 10);
+        // In seconds, times are told as well: of what is run.
+        let quick = told("quick", "'throughput', 'reset'", "").join("\n");
+        assert!(
+            quick.contains("section 24: trials of throughput") && quick.contains("section 23 e"),
+            "{quick}"
+        );
+        for other in ["26.2:", "26.3:", "26.4:", "26.5:", "7.3.1:"] {
+            assert!(!quick.contains(other), "{other} {quick}");
+        }
+        let all = told(
+            "quick",
+            "'throughput', 'latency', 'variation', 'back-to-back', 'recovery', 'loss-rate'",
+            "",
+        );
+        for part in ["26.2:", "26.4:", "26.5:", "7.3.1:"] {
+            assert!(all.iter().any(|line| line.contains(part)), "{part} {all:?}");
+        }
     }
 
     #[test]

@@ -108,11 +108,32 @@ pub struct Profile {
     pub goals: Vec<Goal>,
 }
 
+/// What a time or a number of a profile is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Part {
+    /// Every trial.
+    All,
+    /// Throughput and frame loss rate.
+    Trials,
+    /// Latency.
+    Latency,
+    /// Delay variation.
+    Variation,
+    /// Frame loss rate.
+    LossRate,
+    /// Back-to-back frames.
+    BackToBack,
+    /// System recovery.
+    Recovery,
+}
+
 /// A way in which a profile is not as its RFC has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Deviation {
     /// The RFC and its section.
     pub source: &'static str,
+    /// Where it matters.
+    pub of: Part,
     /// What differs, in words.
     pub what: String,
 }
@@ -226,42 +247,79 @@ impl Profile {
             .collect();
         if !missing.is_empty() {
             let what = format!("frames of {} bytes are not tested", missing.join(", "));
-            found.push(Deviation { source: "RFC 2544 section 9.1", what });
+            found.push(Deviation { source: "RFC 2544 section 9.1", of: Part::All, what });
         }
-        let mut time = |source, what: &str, is: Duration, least: f64| {
+        let mut time = |source, of, what: &str, is: Duration, least: f64| {
             if is < s(least) {
                 let what = format!("{what} {} s, not {least} s at least", is.as_secs_f64());
-                found.push(Deviation { source, what });
+                found.push(Deviation { source, of, what });
             }
         };
         let Waits { after_routes, after_learning, residual, restabilise } = self.waits;
-        time("RFC 2544 section 23 a", "the wait after routing updates is", after_routes, 2.0);
-        time("RFC 2544 section 23 b", "the wait after learning frames is", after_learning, 2.0);
-        time("RFC 2544 section 23 d", "the wait for residual frames is", residual, 2.0);
-        time("RFC 2544 section 23 e", "the wait for the router to become stable is", restabilise, 5.0);
-        time("RFC 2544 section 24", "trials of throughput and frame loss rate send for", self.duration, 60.0);
-        time("RFC 2544 section 26.2", "the stream of a latency trial lasts", self.latency.duration, 120.0);
+        time("RFC 2544 section 23 a", Part::All, "the wait after routing updates is", after_routes, 2.0);
+        time("RFC 2544 section 23 b", Part::All, "the wait after learning frames is", after_learning, 2.0);
+        time("RFC 2544 section 23 d", Part::All, "the wait for residual frames is", residual, 2.0);
+        time(
+            "RFC 2544 section 23 e",
+            Part::All,
+            "the wait for the router to become stable is",
+            restabilise,
+            5.0,
+        );
+        time(
+            "RFC 2544 section 24",
+            Part::Trials,
+            "trials of throughput and frame loss rate send for",
+            self.duration,
+            60.0,
+        );
+        time(
+            "RFC 2544 section 26.2",
+            Part::Latency,
+            "the stream of a latency trial lasts",
+            self.latency.duration,
+            120.0,
+        );
         time(
             "RFC 2544 section 26.4",
+            Part::BackToBack,
             "a trial of back-to-back frames takes, beyond its burst,",
             residual,
             2.0,
         );
-        time("RFC 2544 section 26.5", "the overload lasts", self.recovery.overload, 60.0);
-        time("RFC 8219 section 7.3.1", "trials of delay variation send for", self.variation, 60.0);
-        let mut count = |source, what: &str, is: u32, least: u32| {
+        time("RFC 2544 section 26.5", Part::Recovery, "the overload lasts", self.recovery.overload, 60.0);
+        time(
+            "RFC 8219 section 7.3.1",
+            Part::Variation,
+            "trials of delay variation send for",
+            self.variation,
+            60.0,
+        );
+        let mut count = |source, of, what: &str, is: u32, least: u32| {
             if is < least {
-                found.push(Deviation { source, what: format!("{what}: {is}, not {least} at least") });
+                found.push(Deviation { source, of, what: format!("{what}: {is}, not {least} at least") });
             }
         };
-        count("RFC 2544 section 26.2", "repetitions of a latency trial", self.latency.repetitions, 20);
-        count("RFC 2544 section 26.4", "repetitions of back-to-back", self.back_to_back.repetitions, 50);
+        count(
+            "RFC 2544 section 26.2",
+            Part::Latency,
+            "repetitions of a latency trial",
+            self.latency.repetitions,
+            20,
+        );
+        count(
+            "RFC 2544 section 26.4",
+            Part::BackToBack,
+            "repetitions of back-to-back",
+            self.back_to_back.repetitions,
+            50,
+        );
         if self.loss_step > 0.1 {
             let what = format!(
                 "the loads of the frame loss rate are {} % apart, not 10 % at most",
                 self.loss_step * 100.0
             );
-            found.push(Deviation { source: "RFC 2544 section 26.3", what });
+            found.push(Deviation { source: "RFC 2544 section 26.3", of: Part::LossRate, what });
         }
         found
     }
