@@ -10,7 +10,7 @@ use testkit::process::until;
 use testkit::router::binary;
 
 /// Two loads that any machine carries.
-const HEAD: &str = "name = 'ci'\ntrial-seconds = 0.3\nrepetitions = 1\nprocedures = ['loads']\nloads = ['2000 fps', '5000 fps']\n\
+const HEAD: &str = "name = 'ci'\ntrial-seconds = 0.3\nrepetitions = 1\nwaits = { residual = 0.1, restabilise = 0.02 }\nprocedures = ['loads']\nloads = ['2000 fps', '5000 fps']\n\
                     [[test]]\ntraffic = 'rfc2544'\nsizes = [128]\n";
 
 /// Runs a campaign; its results.

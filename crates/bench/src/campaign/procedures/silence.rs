@@ -1,0 +1,84 @@
+//! Why nothing comes through a router, as far as the tester can tell.
+
+use super::super::trial::Trial;
+
+/// What is known of a router through which nothing came, in words.
+pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> String {
+    let mut all = Vec::new();
+    let directions = trial.flows.iter().map(|flow| flow.direction + 1).max().unwrap_or(0);
+    for direction in 0..directions {
+        let of = || trial.flows.iter().filter(|flow| flow.direction == direction);
+        let sent: u64 = of().map(|flow| flow.sent).sum();
+        // The first direction is from the first port to the second.
+        let (from, to) = (direction % 2, 1 - direction % 2);
+        all.push(format!("port {from} sent {sent} frames, and none of them came by port {to}"));
+        all.push(match trial.asked.get(to) {
+            None | Some(0) => {
+                format!("nobody asked for a host behind port {to} (ARP, Neighbor Discovery): is there a route that way, and does it forward?")
+            }
+            Some(n) => format!("it asked {n} times for hosts behind port {to}, and was answered"),
+        });
+    }
+    if trial.astray > 0 {
+        all.push(format!("{} frames came by the port that they had been sent by", trial.astray));
+    }
+    let answered: u64 = trial.asked.iter().sum();
+    if let others @ 1.. = trial.foreign.saturating_sub(answered) {
+        all.push(format!("{others} other frames came"));
+    }
+    if !counters.is_empty() {
+        let counted: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        all.push(format!("it counts {}", counted.join(", ")));
+    }
+    let said: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if !said.is_empty() {
+        all.push(format!("the last that it said: {}", said.join(" / ")));
+    }
+    format!("the router forwards nothing: {}", all.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trial of 300 frames each way, of which none came.
+    fn trial(asked: [u64; 2], astray: u64, foreign: u64) -> Trial {
+        let flow = |direction: usize| {
+            serde_json::json!({
+                "direction": direction, "name": "a", "intended": 300, "sent": 300, "refused": 0, "unmade": 0, "received": 0,
+                "duplicated": 0, "reordered": 0, "lag": 0, "fastest": 1.0, "late": 1.0, "last_lost": 0.3, "last_received": null,
+            })
+        };
+        let request =
+            serde_json::json!({ "load_fps": 1000.0, "duration": { "secs": 0, "nanos": 300_000_000 } });
+        serde_json::from_value(serde_json::json!({
+            "key": { "dut": "linux", "traffic": "rfc2544", "size": 64, "bidirectional": true },
+            "procedure": "warm-up", "repetition": 1, "at": "now",
+            "outcome": {
+                "request": request, "intended": 600, "sent": 600, "received": 0, "took": { "secs": 1, "nanos": 0 }, "invalid": [],
+            },
+            "flows": [flow(0), flow(1)], "asked": asked, "astray": astray, "foreign": foreign,
+            "delays": null, "usage": { "seconds": 1.0, "busy": null, "dut_busy": null, "meters": [] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_known_is_told() {
+        let counters = [("d0 rx".to_owned(), "300".to_owned())];
+        let said = told(&trial([0, 2], 0, 5), &counters, "starting\n\n no route\n");
+        assert_eq!(
+            said,
+            "the router forwards nothing: port 0 sent 300 frames, and none of them came by port 1; it asked 2 times for hosts behind port 1, \
+             and was answered; port 1 sent 300 frames, and none of them came by port 0; nobody asked for a host behind port 0 (ARP, \
+             Neighbor Discovery): is there a route that way, and does it forward?; 3 other frames came; it counts d0 rx: 300; the last \
+             that it said: starting / no route"
+        );
+        let said = told(&trial([1, 1], 600, 2), &[], "");
+        assert!(said.contains("600 frames came by the port that they had been sent by"), "{said}");
+        assert!(
+            !said.contains("other frames") && !said.contains("counts") && !said.contains("said:"),
+            "{said}"
+        );
+    }
+}
