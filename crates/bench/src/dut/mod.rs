@@ -6,6 +6,7 @@ mod commands;
 mod cores;
 mod linux;
 mod process;
+mod runtime;
 mod shell;
 mod spec;
 mod testpmd;
@@ -19,6 +20,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use clock::Clock;
+pub use runtime::lookup_share;
 pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
 use crate::testbed::{self, Bed};

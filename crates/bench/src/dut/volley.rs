@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 
 use super::process::{self, Running};
+use super::runtime::{self, RUNTIME};
 use super::spec::Driver;
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, Kind, lab};
@@ -92,7 +93,7 @@ impl Dut for Volley {
     }
 
     fn said(&self) -> String {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner).said(process::LINES)
+        self.process().said(process::LINES)
     }
 
     fn cores(&self) -> &[usize] {
@@ -118,13 +119,14 @@ impl Dut for Volley {
         old.iter().chain(&new).try_for_each(|line| self.ask(line).map(drop))
     }
 
-    /// What its interfaces counted, and what was dropped by which node, and why; none that is 0.
+    /// What its interfaces counted, what was dropped by which node, and why, none of it that is 0; and how long its nodes took.
     fn counters(&self) -> Vec<(String, String)> {
         let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
             let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));
             self.ask(words).and_then(read).unwrap_or_else(|e| vec![(words.to_owned(), e.to_string())])
         };
-        [said("show interface --json", of_interfaces), said("show errors --json", of_nodes)].concat()
+        let clocks = self.ask(RUNTIME).map(|text| runtime::clocks(&text)).unwrap_or_default();
+        [said("show interface --json", of_interfaces), said("show errors --json", of_nodes), clocks].concat()
     }
 }
 

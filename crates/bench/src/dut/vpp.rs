@@ -1,6 +1,7 @@
 //! FD.io VPP, set up as in the papers: its cores in `startup.conf`, the rest as commands that it runs when it starts.
 
 use super::process::{self, Running};
+use super::runtime::{self, RUNTIME};
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::Bed;
 use crate::testbed::lab::{program, said_in_time};
@@ -104,7 +105,9 @@ impl Dut for Vpp {
                 let said = ask(&self.socket, words).unwrap_or_else(|e| e.to_string());
                 (words.to_owned(), said.trim().to_owned())
             })
-            .to_vec()
+            .into_iter()
+            .chain(ask(&self.socket, RUNTIME).map(|text| runtime::clocks(&text)).unwrap_or_default())
+            .collect()
     }
 }
 

@@ -4,15 +4,18 @@ use super::compare::{Over, ScaledPoint, scaled};
 use super::delays::{loads, over_runs};
 use super::document::{Section, cells, keyed, traffic};
 use super::number::{kilo, maybe, number};
+use super::routes::routed;
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Procedure, Results};
+use crate::campaign::{Cell, Key, Procedure, Results};
+use crate::dut::lookup_share;
 use crate::model::clock::ClockModel;
 use crate::model::cores::CoreModel;
 use crate::model::latency::LatencyModel;
+use crate::model::lookup::LookupModel;
 use crate::model::{Point, Quality};
 
-/// Fits of latency over load, and of throughput over workers.
+/// Fits of latency over load, and of throughput over the share of lookups, workers, and clocks.
 pub fn sections(results: &Results) -> Vec<Section> {
     let heads =
         ["traffic", "bytes#", "router", "model", "residual of each point", "root mean square#", "R²#"];
@@ -44,6 +47,15 @@ pub fn sections(results: &Results) -> Vec<Section> {
             table.row(keyed(&cell.key, of(model, "µs", &at, &fit.quality)));
         }
     }
+    for (cell, shares) in shares(results) {
+        let points: Vec<Point> = shares.iter().map(|(_, share, fps)| (*share, fps / 1e3)).collect();
+        if let Ok(fit) = LookupModel::fit(&points) {
+            let most = number(fit.model.max_throughput, 1);
+            let model = format!("throughput = {most} (1 − s) kfps, share s of the nodes' time in lookups");
+            let at: Vec<String> = shares.iter().map(at_share).collect();
+            table.row(keyed(&Key { routes: 0, ..cell.key.clone() }, of(model, "kfps", &at, &fit.quality)));
+        }
+    }
     for over in [Over::Workers, Over::Clocks] {
         for group in scaled(results, over) {
             let points: Vec<Point> = group.points.iter().map(|p| (f64::from(p.value), p.fps / 1e3)).collect();
@@ -63,8 +75,32 @@ pub fn sections(results: &Results) -> Vec<Section> {
         }
     }
     let text = "Fits by least squares, with measured less modelled for each point. Latency needs four loads below the throughput, \
-                workers and clocks two values. A point with † was limited by the tester.";
+                lookups two sizes of the table and a router that says how long its nodes take, workers and clocks two values. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
+}
+
+/// Routes, the share of time in lookups, and the throughput in frames a second.
+type Shared = (u32, f64, f64);
+
+/// Routers that say how long lookups took, each with the tables that it was measured with, if there are several.
+fn shares(results: &Results) -> Vec<(&Cell, Vec<Shared>)> {
+    let mut all: Vec<(&Cell, Vec<Shared>)> = Vec::new();
+    for (cell, runs) in routed(results) {
+        let counters = cell.found(Procedure::Throughput).map(|m| &m.counters[..]);
+        let Some(share) = counters.and_then(lookup_share) else { continue };
+        let point = (cell.key.routes, share, runs.median());
+        let same = |other: &Cell| Key { routes: cell.key.routes, ..other.key.clone() } == cell.key;
+        match all.iter_mut().find(|(other, _)| same(other)) {
+            Some((_, points)) => points.push(point),
+            None => all.push((cell, vec![point])),
+        }
+    }
+    all.retain(|(_, points)| points.len() > 1);
+    all
+}
+
+fn at_share((routes, share, _): &Shared) -> String {
+    format!("{routes} routes ({} %)", number(share * 100.0, 1))
 }
 
 fn per_worker(model: &CoreModel) -> String {

@@ -221,6 +221,25 @@ fn clocks_are_fitted_where_there_are_two() {
 }
 
 #[test]
+fn lookups_are_fitted_where_routers_say_how_long_they_take() {
+    let mut all = results(&[1.0], &["volley"], 1, "x");
+    all.cells[1].key = Key { routes: 255_000, ..all.cells[0].key.clone() };
+    for (cell, (fps, lookups)) in all.cells.iter_mut().zip([(9e5, "100"), (5e5, "500")]) {
+        let one = &mut cell.measurements[0];
+        let Found::Throughput(searches) = &mut one.found else { panic!() };
+        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+        one.counters =
+            [("lookup clocks", lookups), ("node clocks", "1000")].map(|(n, v)| (n.into(), v.into())).into();
+    }
+    let models = || rows(&markdown(&all), "Models").join("\n");
+    // 90 % of a million frames a second, and half of them.
+    let fit = "throughput = 1000.0 (1 − s) kfps, share s of the nodes' time in lookups | 0 routes (10.0 %): 0.00; 255000 routes (50.0 %): 0.00 kfps |";
+    assert!(models().contains(fit), "{}", models());
+    all.cells[1].measurements[0].counters.clear();
+    assert!(!rows(&markdown(&all), "Models").join("").contains("in lookups"));
+}
+
+#[test]
 fn lost_frames_are_in_the_99th_percentile() {
     let mut all = results(&[1.0], &["linux"], 1, "x");
     let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };

@@ -1,0 +1,71 @@
+//! How long the nodes of a router took, as Volley and VPP show it: what share of that were lookups (Okelmann 2019, section 6.3.4).
+
+/// The command that shows it.
+pub const RUNTIME: &str = "show runtime";
+
+/// Clocks that the nodes took which look destinations up.
+const LOOKUPS: &str = "lookup clocks";
+/// Clocks that all nodes took which had packets.
+const NODES: &str = "node clocks";
+
+/// Those clocks as counters; none where no node had a packet.
+pub fn clocks(runtime: &str) -> Vec<(String, String)> {
+    let (mut lookups, mut all) = (0.0, 0.0);
+    for (name, clocks) in runtime.lines().filter_map(node) {
+        all += clocks;
+        if ["ip4-lookup", "ip6-lookup"].contains(&name) {
+            lookups += clocks;
+        }
+    }
+    let counter = |name: &str, clocks: f64| (name.to_owned(), (clocks as u64).to_string());
+    if all > 0.0 { vec![counter(LOOKUPS, lookups), counter(NODES, all)] } else { Vec::new() }
+}
+
+/// A node and the clocks that it took: `Name State Calls Vectors Suspends Clocks Vectors/Call`, with clocks a vector, and a state of
+/// one word or two.
+fn node(line: &str) -> Option<(&str, f64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, _, .., calls, vectors, suspends, clocks, a_call] = words[..] else { return None };
+    let number = |word: &str| word.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    [calls, suspends, a_call].map(number).iter().all(Option::is_some).then_some(())?;
+    // Of a node without packets VPP shows clocks a call: it polled for nothing.
+    Some((name, number(vectors)? * number(clocks)?))
+}
+
+/// The share of the nodes' time that lookups took, of a router's counters, from 0 to below 1; `None` where they do not say.
+pub fn lookup_share(counters: &[(String, String)]) -> Option<f64> {
+    let value = |wanted: &str| counters.iter().find(|(name, _)| name == wanted)?.1.parse::<u64>().ok();
+    let (lookups, all) = (value(LOOKUPS)? as f64, value(NODES)? as f64);
+    (lookups < all).then(|| lookups / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_those_of_nodes_with_packets() {
+        let vpp = "Thread 1 vpp_wk_0 (lcore 2)\n\
+                   Time 10.0, 10 sec internal node vector rate 3.10 loops/sec 1.2e6\n  \
+                     vector rates in 1.1e5, out 1.1e5, drop 0.0000e0, punt 0.0000e0\n             \
+                                Name                 State         Calls          Vectors        Suspends         Clocks       Vectors/Call\n\
+                   af-packet-input                  polling          12345               0               0          9.00e1            0.00\n\
+                   ip4-lookup                       active             100           25600               0          2.50e1          256.00\n\
+                   ip4-rewrite                      active             100           25600               0          3.00e1          256.00\n\
+                   unix-epoll-input              interrupt wa           10               0               0          1.00e3            0.00\n\
+                   ip6-lookup                       active              10             400               0             100           40.00\n";
+        let clocks = clocks(vpp);
+        let expected = [("lookup clocks", "680000"), ("node clocks", "1448000")];
+        assert_eq!(clocks, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(lookup_share(&clocks), Some(0.680 / 1.448));
+        for none in [
+            "",
+            "ip4-lookup active 1 2 3 x 4",
+            "ip4-lookup active 1 2 3 NaN 4",
+            "ip4-lookup active 1 0 0 5 0",
+        ] {
+            assert_eq!(super::clocks(none), [], "{none}");
+        }
+        assert_eq!(lookup_share(&[]), None);
+    }
+}
