@@ -21,7 +21,7 @@ want ethtool ethtool
 want nft nftables
 want conntrack conntrack
 want python3 python3
-want chromium chromium
+want chromium "chromium fonts-dejavu-core"
 want snmpd snmpd
 want dpdk-testpmd "dpdk-dev librte-net-memif23"
 rust_missing=no
