@@ -146,7 +146,7 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     let stopped = lab.dir().join("stopped");
     let duts = &duts.replace("FILE", &stopped.display().to_string());
     let results = run(&lab, HEAD, duts, "");
-    let failures = results["failures"].to_string();
+    let failures = results["failures"].to_string() + &results["caveats"].to_string();
     for why in [
         "bad: the router did not start: it ended",
         "this is broken",
@@ -170,7 +170,7 @@ fn ports_cabled_to_another_machine() {
     lab.link((&t, "e1"), (&r, "r1"));
     lab.link((&t, "e2"), (&r, "r2"));
     program(lab.dir(), "ssh", "for last; do :; done\nexec ip netns exec r sh -c \"$last\"");
-    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
+    let testbed = "kind = 'physical'\nports = [\n'e1',\n'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
     let campaign = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     let addresses = || r.run("ip -o -4 address show scope global");
     // What the machine needs is refused, and nothing is touched.
@@ -183,7 +183,8 @@ fn ports_cabled_to_another_machine() {
     );
     t.run("ip route add default via 192.0.2.2 dev e2");
     let refused = campaign.spawn(&t, &[]).finish(LONG);
-    assert!(refused.stderr.contains("e2: a default route leaves by this port"), "{}", refused.stderr);
+    let why = "campaign.toml, line 16: testbed: ports 2: e2: a default route leaves by this port";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
     // Neither the reports of before nor the store know of it.
@@ -262,7 +263,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
     // What the machine itself cannot do is refused with the reason.
     if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
         let refused = campaign("1200").spawn(&host, &[]).finish(LONG);
-        let why = "campaign.toml: router \"slow\" (linux): clock-mhz = 1200: core 0 has no ";
+        let why = "campaign.toml, line 7: router 1 (slow): clock-mhz = 1200: core 0 has no ";
         assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
     }
     let there = ["sh", "-c", &mount, "sh"];

@@ -248,6 +248,11 @@ impl Spec {
         self.name.as_deref().unwrap_or(self.kind.name())
     }
 
+    /// What is wrong with it as the one of this number, from 0 on, among the routers of a campaign.
+    pub fn fault(&self, n: usize, why: &str) -> String {
+        format!("router {} ({}): {why}", n + 1, self.name())
+    }
+
     /// How many cores it uses.
     pub fn workers(&self) -> usize {
         self.workers.unwrap_or(1)
@@ -261,19 +266,18 @@ impl Spec {
     /// Checks whether there can be such a router on such a testbed.
     ///
     /// # Errors
-    /// The first fault, which names the router, the key, and what would do.
-    pub fn check(&self, bed: &testbed::Spec) -> Result<(), String> {
+    /// The first fault, which names the key, and what would do.
+    fn check(&self, bed: &testbed::Spec) -> Result<(), String> {
         let kind = self.kind;
-        let named = |what: String| Err(format!("router {:?} ({}): {what}", self.name(), kind.name()));
         if let Some(key) = self.written().find(|key| !kind.keys().contains(key)) {
             let all = kind.keys().join(", ");
             let has = if all.is_empty() { "it has no keys but name".into() } else { format!("it has {all}") };
-            return named(format!("{key} does not go with this kind: {has}"));
+            return Err(format!("{key} does not go with the kind {}: {has}", kind.name()));
         }
         if !kind.beds().contains(&bed.kind) {
             let all: Vec<_> = kind.beds().iter().map(|k| k.name()).collect();
             let here = bed.kind.name();
-            return named(format!("it cannot be on the testbed {here:?}, only on {}", all.join(" or ")));
+            return Err(format!("it cannot be on the testbed {here:?}, only on {}", all.join(" or ")));
         }
         let physical = bed.kind == testbed::Kind::Physical;
         let memif = bed.kind == testbed::Kind::Memif;
@@ -314,7 +318,7 @@ impl Spec {
             }
             _ => return Ok(()),
         };
-        named(why.into())
+        Err(why.into())
     }
 
     /// The keys that are written, but `kind` and `name`.
@@ -347,9 +351,9 @@ impl Spec {
 pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     bed.check().map_err(|why| format!("testbed: {why}"))?;
     for (n, dut) in duts.iter().enumerate() {
-        dut.check(bed)?;
+        dut.check(bed).map_err(|why| dut.fault(n, &why))?;
         if duts[..n].iter().any(|other| other.name() == dut.name()) {
-            return Err(format!("duts: two routers are called {:?}: give one a name", dut.name()));
+            return Err(dut.fault(n, "another one is called so: give it a name"));
         }
     }
     Ok(())

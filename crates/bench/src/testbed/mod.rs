@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use buf::Pool;
 use tempfile::TempDir;
+use wire::Mac;
 
 pub use cores::cores_of;
 pub use link::Link;
@@ -265,8 +266,12 @@ impl Bed {
 /// When it has not, or somebody does.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
-    let ports = spec.ports.iter().flatten();
-    ports.map(String::as_str).try_for_each(|name| physical::inspect(name).map(drop))
+    spec.ports.iter().flatten().enumerate().try_for_each(|(n, name)| inspect(n, name).map(drop))
+}
+
+/// As [`physical::inspect`], of the port of this number.
+fn inspect(n: usize, name: &str) -> Result<(bool, Mac), Failure> {
+    physical::inspect(name).map_err(|e| Failure(format!("testbed: ports {}: {name}: {e}", n + 1)))
 }
 
 /// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.
@@ -275,7 +280,7 @@ fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
     let ports = spec.ports.as_ref().ok_or_else(none)?;
     let mut hardware = true;
     for (n, (link, name)) in links.iter_mut().zip(ports).enumerate() {
-        let (real, mac) = physical::inspect(name)?;
+        let (real, mac) = inspect(n, name)?;
         hardware &= real;
         (link.tester, link.tester_mac) = (name.clone(), mac);
         link.router = spec.router_ports.as_ref().map_or_else(String::new, |all| all[n].clone());

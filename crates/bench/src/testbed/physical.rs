@@ -24,23 +24,22 @@ const ASK: (u32, Duration) = (5, Duration::from_millis(500));
 /// # Errors
 /// When it is not there, or the machine needs it: it has a default route, an address, a bridge that it belongs to, or interfaces on it.
 pub(super) fn inspect(name: &str) -> Result<(bool, Mac), Failure> {
-    let named = |e: Failure| Failure(format!("testbed: ports: {name}: {e}"));
     let json = |words: &[&str]| {
         let text = run(&[&["ip", "-json"], words].concat())?;
         serde_json::from_str::<Value>(if text.trim().is_empty() { "[]" } else { &text })
             .map_err(|e| Failure(format!("ip {}: {e}", words.join(" "))))
     };
-    let port = json(&["address", "show", "dev", name]).map_err(named)?;
+    let port = json(&["address", "show", "dev", name])?;
     let mut defaults = Vec::new();
     for family in ["-4", "-6"] {
-        let routes = json(&[family, "route", "show", "default"]).map_err(named)?;
+        let routes = json(&[family, "route", "show", "default"])?;
         defaults.extend(routes.as_array().into_iter().flatten().flat_map(devices));
     }
     let session = std::env::var("SSH_CONNECTION").ok();
     let session = session.as_deref().and_then(|s| s.split_whitespace().nth(2)?.parse().ok());
     let place = Path::new("/sys/class/net").join(name);
-    let above = above(&place).map_err(|e| named(Failure(format!("{}: {e}", place.display()))))?;
-    let mac = judge(name, &port[0], &defaults, session, &above).map_err(|why| named(Failure(why)))?;
+    let above = above(&place).map_err(|e| Failure(format!("{}: {e}", place.display())))?;
+    let mac = judge(name, &port[0], &defaults, session, &above).map_err(Failure)?;
     Ok((place.join("device").exists(), mac))
 }
 
