@@ -197,8 +197,9 @@ fn what_fails_beforehand_ends_no_campaign() {
     let (ok, report, said) = bench(&["run", &file, "--json", &json_to, "--store", &store]);
     assert!(ok, "{said}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
-    let failures: Vec<_> = list(&results["failures"], "failures").iter().filter_map(Value::as_str).collect();
-    let [traffic, meter] = failures[..] else { panic!("{failures:?}") };
+    let lines = |of: &str| -> Vec<_> { list(&results[of], of).iter().filter_map(Value::as_str).collect() };
+    let (failures, caveats) = (lines("failures"), lines("caveats"));
+    let ([traffic], [meter]) = (&failures[..], &caveats[..]) else { panic!("{failures:?}, {caveats:?}") };
     assert!(traffic.starts_with("rare, 64 bytes: ") && traffic.contains("none at all"), "{report}");
     assert!(meter.starts_with("linux, rfc2544, 64 bytes: measured without meters: meter 1: "), "{report}");
     let [cell] = list(&results["cells"], "cells") else { panic!("{report}") };

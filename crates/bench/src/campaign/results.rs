@@ -37,6 +37,9 @@ pub struct Results {
     pub duts: Vec<Facts>,
     /// One for each router, traffic and size.
     pub cells: Vec<Cell>,
+    /// What must be known of the results besides: a router that was not stopped, a meter that was not there.
+    #[serde(default)]
+    pub caveats: Vec<String>,
     /// What could not be measured, and why.
     pub failures: Vec<String>,
 }
