@@ -141,7 +141,7 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     let duts = "{kind = 'command', name = 'bad', start = 'echo this is broken >&2; exit 3', stop = 'true'}, \
                 {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said', stop = 'touch FILE; exit 4'}, \
                 {kind = 'command', name = 'stays', configure = 'true', stop = 'echo I stay >&2; exit 5'}, \
-                {kind = 'volley', workers = 200}, 'linux'";
+                'linux'";
     // What stops a router is run also when that has died.
     let stopped = lab.dir().join("stopped");
     let duts = &duts.replace("FILE", &stopped.display().to_string());
@@ -154,12 +154,44 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
         "; stop: touch ",
         "exit status: 4",
         "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
-        "workers = 200 needs",
     ] {
         assert!(failures.contains(why), "{failures}\nand not: {why}");
     }
     assert!(stopped.exists());
     assert_eq!(loads(&results, "linux").len(), 2);
+}
+
+/// What the machine has not, or a link cannot carry, is refused; a load that is too much for some sizes only is left out there.
+#[test]
+fn what_cannot_be_is_not_tried() {
+    let Some(lab) = Lab::new() else { return };
+    let t = lab.host("t");
+    lab.link((&t, "e1"), (&t, "e2"));
+    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1";
+    let said = |head: &str, duts: &str, testbed: &str| {
+        let ended = Campaign::write(&lab, head, duts, testbed).spawn(&t, &[]).finish(LONG);
+        assert!(!ended.ok(), "{}", ended.stdout);
+        ended.stderr
+    };
+    let refused = said(HEAD, "'linux',\n{kind = 'volley', workers = 7000}", "");
+    assert!(refused.contains("campaign.toml, line 8: router 2 (volley): workers = 7000 needs"), "{refused}");
+    let refused = said(HEAD, "'linux',\n{kind = 'volley',\nworkers = 0}", "");
+    assert!(refused.contains("campaign.toml, line 9: router 2 (volley): workers: one at least"), "{refused}");
+    let refused = said(&HEAD.replace("5000 fps", "1.1 Gbit/s"), "'none'", testbed);
+    assert!(
+        refused.contains("campaign.toml, line 5: loads 2: 1.1 Gbit/s is more than the links"),
+        "{refused}"
+    );
+
+    let head = HEAD.replace("5000 fps", "85 kfps").replace("[128]", "[64, 1518]");
+    let campaign = Campaign::write(&lab, &head, "'none'", testbed);
+    campaign.spawn(&t, &[]).finish(LONG).expect_ok();
+    let results = campaign.results();
+    let found =
+        |cell: usize| results["cells"][cell]["measurements"][0]["found"]["result"].as_array().map(Vec::len);
+    assert_eq!((found(0), found(1)), (Some(2), Some(1)), "{results}");
+    let why = "none, rfc2544, 1518 bytes, loads: 85 kfps: left out, for it is more than the links carry";
+    assert_eq!(results["caveats"], serde_json::json!([why]));
 }
 
 /// Two ports of a host that plays the tester's machine, cabled to a host that plays the router; `ssh` runs commands there.

@@ -15,6 +15,8 @@ use crate::testbed;
 pub struct Asked {
     campaign: Campaign,
     file: File,
+    /// Whether it is a paper's, which is for the machines of its authors.
+    is_paper: bool,
     machine: Option<Machine>,
 }
 
@@ -43,7 +45,7 @@ impl Asked {
     /// # Errors
     /// The first fault that can be found before anything is touched, with the file and the line of what is at fault.
     pub fn file(path: &Path, machine: Option<&Path>) -> Result<Asked, Fault> {
-        Asked::of(File::read(path)?, machine)
+        Asked::of(File::read(path)?, false, machine)
     }
 
     /// The same of a paper's campaign.
@@ -51,11 +53,11 @@ impl Asked {
     /// # Errors
     /// As [`file`](Self::file), and when there is no such paper.
     pub fn paper(name: &str, machine: Option<&Path>) -> Result<Asked, Fault> {
-        Asked::of(File::new(&format!("paper {name}"), Paper::named(name)?.text), machine)
+        Asked::of(File::new(&format!("paper {name}"), Paper::named(name)?.text), true, machine)
     }
 
-    fn of(file: File, machine: Option<&Path>) -> Result<Asked, Fault> {
-        let mut asked = Asked { campaign: file.parse()?, file, machine: None };
+    fn of(file: File, is_paper: bool, machine: Option<&Path>) -> Result<Asked, Fault> {
+        let mut asked = Asked { campaign: file.parse()?, file, is_paper, machine: None };
         if let Some(path) = machine {
             let file = File::read(path)?;
             let Parts { testbed, meters, duts } = file.parse()?;
@@ -79,12 +81,18 @@ impl Asked {
     }
 
     /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be
-    /// set, and a place for what is recorded. Nothing is touched.
+    /// set, links that carry its loads, and a place for what is recorded. What a paper asks for is not at fault: its authors' machines
+    /// had more, and what cannot be measured here is a line in the report. Nothing is touched.
     ///
     /// # Errors
     /// As [`file`](Self::file).
     pub fn check_machine(&self) -> Result<(), Fault> {
-        self.campaign.check_machine().map_err(|fault| self.named(&fault))
+        let Campaign { duts, testbed, .. } = &self.campaign;
+        let own_routers = !self.is_paper || self.machine.as_ref().is_some_and(|m| m.has_routers);
+        let cores = || if own_routers { dut::check_cores(duts, testbed).map_err(Fault) } else { Ok(()) };
+        let loads = || if self.is_paper { Ok(()) } else { self.campaign.check_loads() };
+        let all = self.campaign.check_machine().and_then(|()| cores()).and_then(|()| loads());
+        all.map_err(|fault| self.named(&fault))
     }
 
     /// A fault with its place in the file that has the key which it names first.
@@ -162,6 +170,29 @@ mod tests {
         for (text, why) in cases {
             assert!(said(&text).starts_with(why), "{}\nand not: {why}", said(&text));
         }
+    }
+
+    #[test]
+    fn a_paper_asks_for_what_its_authors_had() -> Result<(), String> {
+        // Ten workers, and 40 Gbit/s.
+        let text = Paper::named("slavik-2025-one-way").map_err(|e| e.0)?.text;
+        let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
+        let own = |text: &str| {
+            std::fs::write(file.path(), text).map_err(|e| e.to_string())?;
+            let asked = Asked::file(file.path(), None).map_err(|e| e.0)?;
+            Ok::<_, String>(asked.check_machine().map_or_else(|e| e.0, |()| "nothing".into()))
+        };
+        on("slavik-2025-one-way", "")?;
+        let many = text.replace("workers = 10", "workers = 7000");
+        assert!(
+            own(&many)?.contains(", line 12: router 1 (linux-10): workers = 7000 needs as many cores"),
+            "{}",
+            own(&many)?
+        );
+        let machine = "duts = [\n'linux',\n{ kind = 'vpp', workers = 7000 }]\n";
+        let said = on("slavik-2025-one-way", machine).err().unwrap_or_default();
+        assert!(said.starts_with("lab.toml, line 3: router 2 (vpp): workers = 7000 needs"), "{said}");
+        Ok(())
     }
 
     #[test]

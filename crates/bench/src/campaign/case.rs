@@ -112,6 +112,9 @@ impl Setup<'_> {
                 results.warn(&key.dut, why, self.keeper)?;
             }
         }
+        if let Some(left_out) = self.campaign.left_out(key.size) {
+            results.warn(&key.dut, format!("{place}, {left_out}"), self.keeper)?;
+        }
         let mut cell = Cell {
             key: key.clone(),
             tester_fps: *tester_fps,

@@ -251,12 +251,8 @@ impl Bed {
 
     /// What each of the links carries: of virtual ones nothing but a bound to what is tried.
     pub fn link(&self) -> trial::link::Link {
-        let gbit = match self.spec.kind {
-            Kind::Veth | Kind::Tap => 10.0,
-            Kind::Memif => 100.0,
-            Kind::Physical => self.spec.gbit.unwrap_or(10.0),
-        };
-        trial::link::Link::gigabit(gbit)
+        let bound = if self.spec.kind == Kind::Memif { 100.0 } else { 10.0 };
+        self.spec.link().unwrap_or(trial::link::Link::gigabit(bound))
     }
 }
 
