@@ -356,6 +356,23 @@ fn the_testers_ports_by_af_xdp() {
     forwarded(&campaign.results(), &["none"]);
 }
 
+/// A bridge that is away for a while, by the command that restarts it.
+#[test]
+fn what_a_command_restarts_is_away_as_long() {
+    let Some(lab) = Lab::new() else { return };
+    let bridge = "{kind = 'command', bridge = true, restart = 'ip link set br0 down; sleep 0.3; ip link set br0 up', stop = 'ip link del br0',
+        configure = '''ip link add br0 type bridge && ip link set br0 up
+        ip link set $BENCH_LEFT_IF master br0 && ip link set $BENCH_RIGHT_IF master br0'''}";
+    let head = HEAD.replace("['loads']\nloads = ['2000 fps', '5000 fps']", "['throughput', 'reset']");
+    let results = run(&lab, &head, bridge, "");
+    assert_eq!(results["failures"], Value::Array(Vec::new()));
+    let reset = &results["cells"][0]["measurements"][1]["found"]["result"][0];
+    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("it is not back: {reset}"));
+    assert!((0.25..4.0).contains(&seconds), "{reset}");
+    let lines = facts(&results, "command")["configuration"].to_string();
+    assert!(lines.contains("restart: ip link set br0 down"), "{lines}");
+}
+
 /// The thesis' traffic has addresses of its own, from which and to which a router has no routes until it is given some.
 #[test]
 fn traffic_with_addresses_of_its_own_is_forwarded_both_ways() {

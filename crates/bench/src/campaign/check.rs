@@ -98,15 +98,18 @@ impl Campaign {
                 p if p.needs_throughput() && !before.contains(&Procedure::Throughput) => {
                     "begins with the throughput: put \"throughput\" before it"
                 }
-                Procedure::Reset if self.duts.iter().all(|dut| dut.kind != dut::Kind::Volley) => {
-                    "needs a router that the tester can restart: only volley is one"
-                }
                 Procedure::Loads if self.loads.is_empty() => {
                     "needs loads, such as loads = [\"10 %\", \"1 Gbit/s\"]"
                 }
                 _ => continue,
             };
             return Err(Fault(format!("procedures {}: {name:?} {why}", n + 1)));
+        }
+        let fixed = self.duts.iter().enumerate().find(|(_, dut)| !dut.can_restart());
+        if let (true, Some((n, dut))) = (self.procedures.contains(&Procedure::Reset), fixed) {
+            let why = "the procedure \"reset\" restarts it, which the tester can do with volley, and with command that has the key restart: \
+                       measure the others in a campaign without";
+            return Err(Fault(dut.fault(n, why)));
         }
         if !self.goals.is_empty() && !self.procedures.contains(&Procedure::NdrPdr) {
             return Err(Fault("goal: the procedure \"ndr-pdr\" is not among the procedures".into()));
@@ -216,6 +219,13 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn what_a_command_restarts_may_be_reset() {
+        let duts = "procedures = ['throughput', 'reset']\nduts = ['volley', { kind = 'command', start = 'x', restart = 'y' }]";
+        let parsed = Campaign::parse(&GOOD.replace("duts = ['linux']", duts));
+        assert!(parsed.is_ok(), "{parsed:?}");
+    }
+
     fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
         let campaign = Campaign::parse(TEMPLATE)?;
         assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
@@ -300,7 +310,16 @@ mod tests {
                 "'volley']\nprocedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
                 "has them no more",
             ),
-            ("name = 'a'\n", with("procedures = ['throughput', 'reset']"), "only volley is one"),
+            (
+                "duts = ['linux']",
+                "procedures = ['throughput', 'reset']\nduts = [\n'volley',\n'linux']".into(),
+                "line 5: router 2 (linux): the procedure \"reset\" restarts it",
+            ),
+            (
+                "duts = ['linux']",
+                "procedures = ['throughput', 'reset']\nduts = ['volley',\n{ kind = 'command', start = 'x' }]".into(),
+                "line 4: router 2 (command): the procedure \"reset\" restarts it",
+            ),
             (
                 "'linux']",
                 "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),

@@ -51,6 +51,9 @@ pub struct Table {
     /// Of `command`: is run when it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<String>,
+    /// Of `command`: restarts it, and comes back when it is told to forward again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
     /// Of `command`: is run before it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
@@ -150,6 +153,7 @@ impl Kind {
                 "start",
                 "ready",
                 "configure",
+                "restart",
                 "stop",
                 "version",
                 "counters",
@@ -197,6 +201,7 @@ impl From<Kind> for Spec {
             start: None,
             ready: None,
             configure: None,
+            restart: None,
             stop: None,
             version: None,
             counters: None,
@@ -261,6 +266,11 @@ impl Spec {
     /// Whether it hands frames on by their Ethernet addresses, or to whom they may be, and does not route.
     pub fn is_bridge(&self) -> bool {
         self.kind == Kind::Testpmd || self.bridge == Some(true)
+    }
+
+    /// Whether the tester can restart it in a trial.
+    pub fn can_restart(&self) -> bool {
+        self.kind == Kind::Volley || self.restart.is_some()
     }
 
     /// Checks whether there can be such a router on such a testbed.
@@ -333,6 +343,7 @@ impl Spec {
             ("start", self.start.is_some()),
             ("ready", self.ready.is_some()),
             ("configure", self.configure.is_some()),
+            ("restart", self.restart.is_some()),
             ("stop", self.stop.is_some()),
             ("version", self.version.is_some()),
             ("counters", self.counters.is_some()),

@@ -25,10 +25,14 @@ fn a_router_is_a_word_or_a_table() -> Result<(), toml::de::Error> {
 
 #[test]
 fn what_is_written_as_json_is_read_back() -> Result<(), Box<dyn std::error::Error>> {
-    let text = "duts = ['none', { kind = 'command', start = 'x', ready = 'y', bridge = true }]";
+    let text =
+        "duts = ['none', { kind = 'command', start = 'x', ready = 'y', restart = 'z', bridge = true }]";
     let file: File = toml::from_str(text)?;
     let json = serde_json::to_string(&file.duts)?;
-    assert_eq!(json, r#"[{"kind":"none"},{"kind":"command","start":"x","ready":"y","bridge":true}]"#);
+    assert_eq!(
+        json,
+        r#"[{"kind":"none"},{"kind":"command","start":"x","ready":"y","restart":"z","bridge":true}]"#
+    );
     assert_eq!(serde_json::from_str::<Vec<Spec>>(&json)?, file.duts);
     Ok(())
 }
@@ -96,6 +100,7 @@ fn faults_name_the_router_the_key_and_what_would_do() {
             format!("duts = [{{kind = 'linux', host = 'a', clock-mhz = 1200}}]\n{physical}"),
             "clock-mhz is for routers on this machine",
         ),
+        ("duts = [{kind = 'volley', restart = 'x'}]".into(), "restart does not go with the kind volley"),
         ("duts = ['command']".into(), "it needs start or configure"),
         ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "there is no start"),
         ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit is for"),
