@@ -44,6 +44,13 @@ pub struct Results {
     pub failures: Vec<String>,
 }
 
+impl Results {
+    /// Whether no procedure found anything with any router.
+    pub fn is_empty(&self) -> bool {
+        self.cells.iter().all(|cell| cell.measurements.is_empty())
+    }
+}
+
 /// What is measured: a router, with a traffic, at a size.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {

@@ -98,7 +98,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
         std::process::exit(INTERRUPTED);
     }
-    ended.and(kept)
+    ended.and(kept)?;
+    if results.is_empty() {
+        let store = path.display();
+        return Err(Failure(format!(
+            "nothing was measured: the report says why, and so does the store ({store})"
+        )));
+    }
+    Ok(())
 }
 
 /// What is to be measured, and on what.
