@@ -185,6 +185,7 @@ impl Campaign {
 mod tests {
     use super::super::TEMPLATE;
     use super::*;
+    use crate::stats::fewest_runs;
 
     const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
 
@@ -219,16 +220,19 @@ mod tests {
     }
 
     #[test]
-    #[test]
     fn what_a_command_restarts_may_be_reset() {
         let duts = "procedures = ['throughput', 'reset']\nduts = ['volley', { kind = 'command', start = 'x', restart = 'y' }]";
         let parsed = Campaign::parse(&GOOD.replace("duts = ['linux']", duts));
         assert!(parsed.is_ok(), "{parsed:?}");
     }
 
+    #[test]
     fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
         let campaign = Campaign::parse(TEMPLATE)?;
         assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
+        // What it says of comparisons is so.
+        let needed = fewest_runs(0.95);
+        assert!(TEMPLATE.contains(&format!("from {needed} on")), "{needed}");
         Ok(())
     }
 
