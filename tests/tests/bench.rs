@@ -203,6 +203,7 @@ fn what_fails_beforehand_ends_no_campaign() {
     // In a trial of the tester's own there is not one frame of the first traffic.
     let text = "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.02, restabilise = 0.02 }\nduts = ['linux']\n\
                 procedures = ['loads']\nloads = ['5 kfps']\n[[meter]]\nkind = 'command'\ncommand = 'false'\n\
+                [[meter]]\nkind = 'cpu'\n\
                 [[test]]\ntraffic = 'rare'\nsizes = [64]\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n\
                 [[traffic]]\nname = 'rare'\n[[traffic.flows]]\nname = 'a'\nload = { fps = 0.001 }\nframes = [{ family = 'ipv4' }]\n";
     std::fs::write(&file, text).expect("a file");
@@ -210,12 +211,16 @@ fn what_fails_beforehand_ends_no_campaign() {
     let (ok, report, said) = bench(&["run", &file, "--json", &json_to, "--store", &store]);
     assert!(ok, "{said}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).expect("results")).expect("JSON");
-    let failures: Vec<_> = list(&results["failures"], "failures").iter().filter_map(Value::as_str).collect();
-    let [traffic, meter] = failures[..] else { panic!("{failures:?}") };
+    let lines = |of: &str| -> Vec<_> { list(&results[of], of).iter().filter_map(Value::as_str).collect() };
+    let (failures, caveats) = (lines("failures"), lines("caveats"));
+    let ([traffic], [meter]) = (&failures[..], &caveats[..]) else { panic!("{failures:?}, {caveats:?}") };
     assert!(traffic.starts_with("rare, 64 bytes: ") && traffic.contains("none at all"), "{report}");
-    assert!(meter.starts_with("linux, rfc2544, 64 bytes: measured without meters: meter 1: "), "{report}");
+    assert!(meter.starts_with("meter 1 (command \"false\"): ") && report.contains(meter), "{report}");
     let [cell] = list(&results["cells"], "cells") else { panic!("{report}") };
-    conserved(&list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0]["outcome"]);
+    let run = &list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0];
+    conserved(&run["outcome"]);
+    let [gone, cpu] = list(&run["usage"]["meters"], "meters") else { panic!("two meters: {run}") };
+    assert!(gone["reading"]["Err"].is_string() && cpu["reading"]["Ok"]["cpu-time"].is_object(), "{run}");
 }
 
 #[test]

@@ -141,13 +141,13 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     let duts = "{kind = 'command', name = 'bad', start = 'echo this is broken >&2; exit 3', stop = 'true'}, \
                 {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said', stop = 'touch FILE; exit 4'}, \
                 {kind = 'command', name = 'stays', start = 'echo I am up', stop = 'echo I stay >&2; exit 5'}, \
-                {kind = 'volley', workers = 200}, 'linux'";
+                'linux'";
     // What stops a router is run also when that has died.
     let stopped = lab.dir().join("stopped");
     let duts = &duts.replace("FILE", &stopped.display().to_string());
     let head = HEAD.replace("['loads']", "['loads', 'maximum-receive-rate']");
     let results = run(&lab, &head, duts, "");
-    let failures = results["failures"].to_string();
+    let failures = results["failures"].to_string() + &results["caveats"].to_string();
     for why in [
         "bad: the router did not start: it ended",
         "this is broken",
@@ -158,7 +158,6 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
         "none of them came by port 1; nobody asked for a host behind port 1",
         "the last that it said: I am up",
         "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
-        "workers = 200 needs",
     ] {
         assert!(failures.contains(why), "{failures}\nand not: {why}");
     }
@@ -166,6 +165,39 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
     assert_eq!(failures.matches("forwards nothing").count(), 1, "{failures}");
     assert!(stopped.exists());
     assert_eq!(loads(&results, "linux").len(), 2);
+}
+
+/// What the machine has not, or a link cannot carry, is refused; a load that is too much for some sizes only is left out there.
+#[test]
+fn what_cannot_be_is_not_tried() {
+    let Some(lab) = Lab::new() else { return };
+    let t = lab.host("t");
+    lab.link((&t, "e1"), (&t, "e2"));
+    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1";
+    let said = |head: &str, duts: &str, testbed: &str| {
+        let ended = Campaign::write(&lab, head, duts, testbed).spawn(&t, &[]).finish(LONG);
+        assert!(!ended.ok(), "{}", ended.stdout);
+        ended.stderr
+    };
+    let refused = said(HEAD, "'linux',\n{kind = 'volley', workers = 7000}", "");
+    assert!(refused.contains("campaign.toml, line 8: router 2 (volley): workers = 7000 needs"), "{refused}");
+    let refused = said(HEAD, "'linux',\n{kind = 'volley',\nworkers = 0}", "");
+    assert!(refused.contains("campaign.toml, line 9: router 2 (volley): workers: one at least"), "{refused}");
+    let refused = said(&HEAD.replace("5000 fps", "1.1 Gbit/s"), "'none'", testbed);
+    assert!(
+        refused.contains("campaign.toml, line 5: loads 2: 1.1 Gbit/s is more than the links"),
+        "{refused}"
+    );
+
+    let head = HEAD.replace("5000 fps", "85 kfps").replace("[128]", "[64, 1518]");
+    let campaign = Campaign::write(&lab, &head, "'none'", testbed);
+    campaign.spawn(&t, &[]).finish(LONG).expect_ok();
+    let results = campaign.results();
+    let found =
+        |cell: usize| results["cells"][cell]["measurements"][0]["found"]["result"].as_array().map(Vec::len);
+    assert_eq!((found(0), found(1)), (Some(2), Some(1)), "{results}");
+    let why = "none, rfc2544, 1518 bytes, loads: 85 kfps: left out, for it is more than the links carry";
+    assert_eq!(results["caveats"], serde_json::json!([why]));
 }
 
 /// Two ports of a host that plays the tester's machine, cabled to a host that plays the router; `ssh` runs commands there.
@@ -176,7 +208,7 @@ fn ports_cabled_to_another_machine() {
     lab.link((&t, "e1"), (&r, "r1"));
     lab.link((&t, "e2"), (&r, "r2"));
     program(lab.dir(), "ssh", "for last; do :; done\nexec ip netns exec r sh -c \"$last\"");
-    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
+    let testbed = "kind = 'physical'\nports = [\n'e1',\n'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
     let campaign = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     let addresses = || r.run("ip -o -4 address show scope global");
     // What the machine needs is refused, and nothing is touched.
@@ -189,7 +221,8 @@ fn ports_cabled_to_another_machine() {
     );
     t.run("ip route add default via 192.0.2.2 dev e2");
     let refused = campaign.spawn(&t, &[]).finish(LONG);
-    assert!(refused.stderr.contains("e2: a default route leaves by this port"), "{}", refused.stderr);
+    let why = "campaign.toml, line 16: testbed: ports 2: e2: a default route leaves by this port";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
     // Neither the reports of before nor the store know of it.
@@ -236,6 +269,31 @@ fn ports_cabled_to_another_machine() {
     assert_eq!(r.run("sysctl -n net.ipv4.ip_forward").trim(), "0");
 }
 
+/// Somebody is logged in by addresses that each port has by itself, as far as sockets say that.
+#[test]
+fn the_port_of_who_is_logged_in_is_not_taken() {
+    let Some(lab) = Lab::new() else { return };
+    let (t, r) = (lab.host("t"), lab.host("r"));
+    lab.link((&t, "e1"), (&r, "r1"));
+    lab.link((&t, "e2"), (&r, "r2"));
+    let linked = || t.run("ip -o -6 address show dev e2 scope link -tentative");
+    until("the port has an address of its link", LONG, || linked().contains("fe80::"));
+    let text = linked();
+    let address = text.split_whitespace().find_map(|word| word.strip_suffix("/64")).expect("an address");
+    let server = "import socket\ns = socket.create_server(('::', 22), family=socket.AF_INET6)\nprint('ready', flush=True)\nc, _ = s.accept()\nc.recv(1)";
+    let server = t.spawn_args(["python3", "-c", server]);
+    until("the server listens", LONG, || server.stdout().contains("ready"));
+    let client = format!(
+        "import socket\ns = socket.create_connection(('{address}%r2', 22))\nprint('ready', flush=True)\ns.recv(1)"
+    );
+    let client = r.spawn_args(["python3", "-c", &client]);
+    until("the client is there", LONG, || client.stdout().contains("ready"));
+    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1";
+    let refused = Campaign::write(&lab, HEAD, "'none'", testbed).spawn(&t, &[]).finish(LONG);
+    let why = "testbed: ports 2: e2: you are logged in by this port, from fe80::";
+    assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
+}
+
 /// A machine whose first core has a clock that can be set: its directory lies over that of the machine, for the tester alone.
 #[test]
 fn clocks_are_set_for_a_router_and_put_back() {
@@ -268,7 +326,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
     // What the machine itself cannot do is refused with the reason.
     if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
         let refused = campaign("1200").spawn(&host, &[]).finish(LONG);
-        let why = "campaign.toml: router \"slow\" (linux): clock-mhz = 1200: core 0 has no ";
+        let why = "campaign.toml, line 7: router 1 (slow): clock-mhz = 1200: core 0 has no ";
         assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
     }
     let there = ["sh", "-c", &mount, "sh"];
@@ -327,6 +385,23 @@ fn the_testers_ports_by_af_xdp() {
     let campaign = Campaign::write(&lab, HEAD, "'none'", testbed);
     campaign.spawn(&t, &[]).finish(LONG).expect_ok();
     forwarded(&campaign.results(), &["none"]);
+}
+
+/// A bridge that is away for a while, by the command that restarts it.
+#[test]
+fn what_a_command_restarts_is_away_as_long() {
+    let Some(lab) = Lab::new() else { return };
+    let bridge = "{kind = 'command', bridge = true, restart = 'ip link set br0 down; sleep 0.3; ip link set br0 up', stop = 'ip link del br0',
+        configure = '''ip link add br0 type bridge && ip link set br0 up
+        ip link set $BENCH_LEFT_IF master br0 && ip link set $BENCH_RIGHT_IF master br0'''}";
+    let head = HEAD.replace("['loads']\nloads = ['2000 fps', '5000 fps']", "['throughput', 'reset']");
+    let results = run(&lab, &head, bridge, "");
+    assert_eq!(results["failures"], Value::Array(Vec::new()));
+    let reset = &results["cells"][0]["measurements"][1]["found"]["result"][0];
+    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("it is not back: {reset}"));
+    assert!((0.25..4.0).contains(&seconds), "{reset}");
+    let lines = facts(&results, "command")["configuration"].to_string();
+    assert!(lines.contains("restart: ip link set br0 down"), "{lines}");
 }
 
 /// The thesis' traffic has addresses of its own, from which and to which a router has no routes until it is given some.

@@ -134,6 +134,38 @@ fn what_could_not_be_kept_ends_a_campaign_which_can_be_gone_on_with() {
 }
 
 #[test]
+fn who_measures_nothing_has_failed_and_says_why() {
+    let Some(lab) = Lab::new() else { return };
+    let dead = "[{ kind = 'command', name = 'dead', start = 'exit 3' }, { kind = 'command', name = 'deaf', configure = 'true' }]";
+    let text = CAMPAIGN
+        .replace("['volley']", dead)
+        .replace("[64, 256]", "[64]")
+        .replace("seconds = 1", "seconds = 0.1");
+    std::fs::write(lab.dir().join("campaign.toml"), &text).expect("a file");
+    let run = || ended(bench(lab.dir(), &["run", "campaign.toml", "--json", "results.json"]));
+    let (code, report, said) = run();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.ends_with(
+            "nothing was measured: the report says why, and so does the store (volley-bench.db)\n"
+        ),
+        "{said}"
+    );
+    for why in
+        ["dead: the router did not start", "deaf, rfc2544, 64 bytes, loads: the router forwards nothing"]
+    {
+        assert!(report.contains(why), "{report}\nand not: {why}");
+    }
+    assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
+    let results = std::fs::read_to_string(lab.dir().join("results.json")).expect("results");
+    assert!(results.contains("the router forwards nothing"), "{results}");
+    // Who measures something is well.
+    let some = text.replace("{ kind = 'command', name = 'deaf', configure = 'true' }", "'linux'");
+    std::fs::write(lab.dir().join("campaign.toml"), some).expect("a file");
+    assert_eq!(run().0, Some(0));
+}
+
+#[test]
 fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
     let Some(lab) = Lab::new() else { return };
     std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");

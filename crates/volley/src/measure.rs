@@ -21,7 +21,8 @@ const STORE: &str = "volley-bench.db";
 
 #[derive(Subcommand)]
 pub enum Bench {
-    /// Run a campaign, and print its report as Markdown. Ctrl-C ends it after the trial that runs; what was measured is kept.
+    /// Run a campaign, and print its report as Markdown. Ctrl-C ends it after the trial that runs; what was measured is kept. Exits with 0
+    /// if something was measured, with 1 if nothing was, or the campaign was refused or failed, with 130 if it was interrupted.
     Run(run::Arguments),
     /// Print the report of a campaign as Markdown.
     Report {

@@ -100,17 +100,16 @@ impl Setup<'_> {
             Ok(trials) => trials,
             Err(e) => return results.fail(format!("{place}: {e}"), self.keeper),
         };
-        match Meters::open(&self.campaign.meters, dut.cores(), &dut.processes()) {
-            Ok(mut meters) => {
-                trials.idle = meters.idle(self.profile.idle);
-                trials.meters = Some(meters);
-            }
-            // As in a trial, what meters say is missing, and nothing else.
-            Err(e) => {
-                let why = format!("{place}: measured without meters: {e}");
-                (self.say)(&why);
-                results.fail(why, self.keeper)?;
-            }
+        let mut meters = Meters::open(&self.campaign.meters, dut.cores(), &dut.processes());
+        for why in meters.missing() {
+            let what = format!("{why}: its readings are missing");
+            (self.say)(&what);
+            results.warn("", what, self.keeper)?;
+        }
+        trials.idle = meters.idle(self.profile.idle);
+        trials.meters = Some(meters);
+        if let Some(left_out) = self.campaign.left_out(key.size) {
+            results.warn(&key.dut, format!("{place}, {left_out}"), self.keeper)?;
         }
         let mut cell = Cell {
             key: key.clone(),

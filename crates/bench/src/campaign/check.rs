@@ -10,6 +10,14 @@ use crate::testbed;
 use crate::traffic::{BUILTIN, Ends, MOST_NETWORKS};
 use wire::Mac;
 
+/// A size that frames of every kind can have.
+const USUAL: usize = 1518;
+
+/// Ends of which nothing is known yet.
+fn ends() -> Ends {
+    Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
+}
+
 impl Campaign {
     /// Checks all that can be.
     ///
@@ -17,10 +25,8 @@ impl Campaign {
     /// The first fault, and what would do.
     pub(super) fn check(&self) -> Result<(), Fault> {
         let ensure = |holds: bool, why: &str| if holds { Ok(()) } else { Err(Fault(why.into())) };
-        ensure(
-            !self.duts.is_empty() && !self.tests.is_empty(),
-            "a campaign needs a router (duts) and a test ([[test]])",
-        )?;
+        ensure(!self.duts.is_empty(), "duts: one router at least")?;
+        ensure(!self.tests.is_empty(), "test: one at least")?;
         dut::check(&self.duts, &self.testbed).map_err(Fault)?;
         let seconds = |s: f64| (0.01..=86_400.0).contains(&s);
         let why = "trial-seconds: a trial sends for 0.01 to 86400 seconds";
@@ -49,6 +55,11 @@ impl Campaign {
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
             }
         }
+        for (n, traffic) in self.traffics.iter().enumerate() {
+            // Frames without a size have that of a test, which is not at fault here.
+            let flows = traffic.sized(USUAL).flows(&ends());
+            flows.map_err(|e| Fault(format!("traffic {} ({}): {e}", n + 1, traffic.name)))?;
+        }
         let mut before = HashSet::new();
         for (n, test) in self.tests.iter().enumerate() {
             let named = |e: Fault| Fault(format!("test {} ({}): {e}", n + 1, test.traffic));
@@ -63,13 +74,11 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be set,
-    /// and a place for what is recorded.
-    /// Nothing is touched.
+    /// Checks that this machine has what the campaign asks for. Nothing is touched.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
-    pub fn check_machine(&self) -> Result<(), Fault> {
+    /// As [`check`](Self::check).
+    pub(super) fn check_machine(&self) -> Result<(), Fault> {
         if let Some(directory) = &self.testbed.record {
             testbed::lab::check_path(directory).map_err(|e| Fault(format!("testbed: record: {e}")))?;
         }
@@ -89,21 +98,25 @@ impl Campaign {
                 p if p.needs_throughput() && !before.contains(&Procedure::Throughput) => {
                     "begins with the throughput: put \"throughput\" before it"
                 }
-                Procedure::Reset if self.duts.iter().all(|dut| dut.kind != dut::Kind::Volley) => {
-                    "needs a router that the tester can restart: only volley is one"
-                }
                 Procedure::Loads if self.loads.is_empty() => {
                     "needs loads, such as loads = [\"10 %\", \"1 Gbit/s\"]"
                 }
                 _ => continue,
             };
-            return Err(Fault(format!("procedures: {name:?} {why}")));
+            return Err(Fault(format!("procedures {}: {name:?} {why}", n + 1)));
+        }
+        let fixed = self.duts.iter().enumerate().find(|(_, dut)| !dut.can_restart());
+        if let (true, Some((n, dut))) = (self.procedures.contains(&Procedure::Reset), fixed) {
+            let why = "the procedure \"reset\" restarts it, which the tester can do with volley, and with command that has the key restart: \
+                       measure the others in a campaign without";
+            return Err(Fault(dut.fault(n, why)));
         }
         if !self.goals.is_empty() && !self.procedures.contains(&Procedure::NdrPdr) {
             return Err(Fault("goal: the procedure \"ndr-pdr\" is not among the procedures".into()));
         }
-        let goals = self.goals.iter().try_for_each(|goal| goal.check());
-        goals.map_err(|e| Fault(format!("goal: {e}")))?;
+        for (n, goal) in self.goals.iter().enumerate() {
+            goal.check().map_err(|e| Fault(format!("goal {}: {e}", n + 1)))?;
+        }
         if !self.loads.is_empty() && !self.procedures.contains(&Procedure::Loads) {
             return Err(Fault("loads: the procedure \"loads\" is not among the procedures".into()));
         }
@@ -114,14 +127,14 @@ impl Campaign {
         let none = || {
             let builtin = BUILTIN.iter().map(|(name, _)| *name);
             let names: Vec<_> = self.traffics.iter().map(|t| t.name.as_str()).chain(builtin).collect();
-            Fault(format!("there is no such traffic: one of {}", names.join(", ")))
+            Fault(format!("traffic: there is no such one: one of {}", names.join(", ")))
         };
         let own = self.traffic(&test.traffic, 0).ok_or_else(none)?.own_size();
         match own {
             Some(_) if !test.sizes.is_empty() => {
-                return Err(Fault("its frames have sizes of their own: leave sizes away".into()));
+                return Err(Fault("sizes: its frames have sizes of their own: leave sizes away".into()));
             }
-            None if test.sizes.is_empty() => return Err(Fault("it has no size".into())),
+            None if test.sizes.is_empty() => return Err(Fault("sizes: it has none".into())),
             _ => {}
         }
         if test.routes > MOST_NETWORKS {
@@ -140,12 +153,12 @@ impl Campaign {
             return Err(Fault(format!("routes: {why}")));
         }
         self.check_sessions(test)?;
-        let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
-        for size in own.into_iter().chain(test.sizes.iter().copied()) {
+        for (n, size) in own.into_iter().chain(test.sizes.iter().copied()).enumerate() {
             let traffic = self.traffic(&test.traffic, size).ok_or_else(none)?;
-            let flows = traffic.flows(&ends).map_err(|e| Fault(e.to_string()))?;
+            let flows = traffic.flows(&ends()).map_err(|e| Fault(format!("sizes {}: {e}", n + 1)))?;
             if test.sessions > 0 {
-                sessions::Table::new(&flows, &flows, 1, 1).map_err(|e| Fault(e.0))?;
+                let table = sessions::Table::new(&flows, &flows, 1, 1);
+                table.map_err(|e| Fault(format!("sessions: {e}")))?;
             }
         }
         Ok(())
@@ -172,8 +185,21 @@ impl Campaign {
 mod tests {
     use super::super::TEMPLATE;
     use super::*;
+    use crate::stats::fewest_runs;
 
     const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+
+    #[test]
+    fn what_is_wrong_with_traffic_of_ones_own_is_said_there() {
+        let own = "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nframes = [\n  { family = 'ipv4' },\n  { family = 'ipv4', size = 9 },\n]\n";
+        let said = |text: String| Campaign::parse(&text).map_or_else(|e| e.0, |_| "nothing".into());
+        let why = "line 12: traffic 1 (own): flows 1 (a): frames 2: a frame of 9 bytes is impossible";
+        assert!(said(format!("{GOOD}{own}")).starts_with(why), "{}", said(format!("{GOOD}{own}")));
+        let good = GOOD.replace("rfc2544", "own").replace("[64]", "[64, 63]");
+        let why = "line 5: test 1 (own): sizes 2: flows 1 (a): frames 1: a frame of 63 bytes";
+        let own = own.replace("size = 9", "size = 90");
+        assert!(said(format!("{good}{own}")).starts_with(why), "{}", said(format!("{good}{own}")));
+    }
 
     #[test]
     fn outages_need_frames_with_numbers() {
@@ -194,9 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_command_restarts_may_be_reset() {
+        let duts = "procedures = ['throughput', 'reset']\nduts = ['volley', { kind = 'command', start = 'x', restart = 'y' }]";
+        let parsed = Campaign::parse(&GOOD.replace("duts = ['linux']", duts));
+        assert!(parsed.is_ok(), "{parsed:?}");
+    }
+
+    #[test]
     fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
         let campaign = Campaign::parse(TEMPLATE)?;
         assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
+        // What it says of comparisons is so.
+        let needed = fewest_runs(0.95);
+        assert!(TEMPLATE.contains(&format!("from {needed} on")), "{needed}");
         Ok(())
     }
 
@@ -225,11 +261,12 @@ mod tests {
         let with = |line: &str| format!("name = 'a'\n{line}\n");
         let cases = [
             ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
-            ("'rfc2544'", "'rfc2545'".into(), "test 1 (rfc2545): there is no such traffic: one of rfc2544, "),
+            ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: there is no such one: one of rfc2544, "),
             ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley, vpp"),
             ("[64]", "[63]".into(), "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
+            ("[64]", "[\n64,\n63]".into(), "line 7: test 1 (rfc2544): sizes 2: "),
             ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind has 84 to 2116"),
-            ("[64]", "[]".into(), "it has no size"),
+            ("[64]", "[]".into(), "line 5: test 1 (rfc2544): sizes: it has none"),
             ("[64]", "[64, 512, 64]".into(), "line 3: test 1 (rfc2544): the same with 64 bytes is there already"),
             (
                 "[[test]]",
@@ -237,13 +274,13 @@ mod tests {
                 "line 10: test 3 (rfc2544): the same with 64 bytes",
             ),
             ("'rfc2544'\nsizes = [64]", "'imix'\n[[test]]\ntraffic = 'imix'".into(), "test 2 (imix): the same with 354"),
-            ("'rfc2544'", "'imix'".into(), "leave sizes away"),
+            ("'rfc2544'", "'imix'".into(), "line 5: test 1 (imix): sizes: its frames"),
             ("name = 'a'\n", with("profile = 'slow'"), "line 2"),
             ("name = 'a'\n", with("trial-seconds = 0"), "line 2: trial-seconds: a trial sends for 0.01 to"),
             ("name = 'a'\n", with("repetitions = 0"), "repetitions: one at least"),
             ("name = 'a'\n", with("procedures = []"), "procedures: one at least"),
             ("name = 'a'\n", with("procedures = ['speed']"), "line 2"),
-            ("name = 'a'\n", with("procedures = ['latency']"), "put \"throughput\" before it"),
+            ("name = 'a'\n", with("procedures = [\n'latency']"), "line 3: procedures 1: \"latency\" begins with the throughput: put \"throughput\" before it"),
             ("name = 'a'\n", with("procedures = ['ndr-pdr', 'ndr-pdr']"), "stands there twice"),
             ("name = 'a'\n", with("procedures = ['loads']"), "needs loads"),
             ("name = 'a'\n", with("loads = ['10 %']"), "is not among the procedures"),
@@ -252,7 +289,7 @@ mod tests {
             (
                 "[[test]]",
                 "procedures = ['ndr-pdr']\n[[goal]]\nname = 'x'\nwidth = 2\n[[test]]".into(),
-                "goal: width must be from",
+                "line 6: goal 1: width must be from",
             ),
             ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
             ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: 4194304 at most"),
@@ -277,12 +314,23 @@ mod tests {
                 "'volley']\nprocedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
                 "has them no more",
             ),
-            ("name = 'a'\n", with("procedures = ['throughput', 'reset']"), "only volley is one"),
+            (
+                "duts = ['linux']",
+                "procedures = ['throughput', 'reset']\nduts = [\n'volley',\n'linux']".into(),
+                "line 5: router 2 (linux): the procedure \"reset\" restarts it",
+            ),
+            (
+                "duts = ['linux']",
+                "procedures = ['throughput', 'reset']\nduts = ['volley',\n{ kind = 'command', start = 'x' }]".into(),
+                "line 4: router 2 (command): the procedure \"reset\" restarts it",
+            ),
             (
                 "'linux']",
                 "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),
                 "meter 1: cores: the router is another machine",
             ),
+            ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): another"),
+            ("['linux']", "[]".into(), "line 2: duts: one router at least"),
             ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
             ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
             ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),

@@ -46,7 +46,7 @@ impl Campaign {
             let source = "RFC 2544 section 26.6, RFC 6201 section 4";
             differs(
                 source,
-                "the router's program is restarted; its hardware is not, nor is its power cut".into(),
+                "the router's program is restarted; its hardware is not, nor is its power cut, unless its restart command does so".into(),
             );
             differs(source, "the load is half of the throughput, not all of it".into());
         }

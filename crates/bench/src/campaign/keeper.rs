@@ -50,6 +50,13 @@ pub trait Keeper {
     /// # Errors
     /// As [`trial`](Self::trial).
     fn failure(&self, why: &str) -> Result<(), Failure>;
+
+    /// Keeps what must be known of results that are there, of a router or, without its name, of all. It is forgotten with the router's
+    /// results.
+    ///
+    /// # Errors
+    /// As [`trial`](Self::trial).
+    fn caveat(&self, dut: &str, what: &str) -> Result<(), Failure>;
 }
 
 /// Keeps nothing: a campaign of which only the results are wanted.
@@ -81,6 +88,10 @@ impl Keeper for Nothing {
     }
 
     fn failure(&self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn caveat(&self, _: &str, _: &str) -> Result<(), Failure> {
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::{Campaign, Fault};
 use crate::trial::link::Link;
 
 /// A load in each direction: `"10 %"` of the link, `"1 Gbit/s"` (with preamble and gap, as links are rated), `"250 kfps"`, or a number,
@@ -49,6 +50,41 @@ impl Load {
         let (unit, bits, by) = UNITS.into_iter().find(|(unit, ..)| text.ends_with(unit))?;
         let value = positive(text.strip_suffix(unit)?)? * by;
         Some(if bits { Load::Bits(value) } else { Load::Frames(value) })
+    }
+}
+
+impl Campaign {
+    /// Whether the links carry a load of frames of `size` bytes. Virtual ones have no rate of their own: they are offered any.
+    pub(super) fn carries(&self, load: Load, size: usize) -> bool {
+        let most = self.testbed.link().map(|link| link.max_fps(size as u32));
+        // Give or take what a product of binary fractions is off.
+        most.is_none_or(|most| load.fps(size, most) <= most * (1.0 + 1e-9))
+    }
+
+    /// Checks that each load can be carried with some traffic and size.
+    ///
+    /// # Errors
+    /// The first that cannot, and what would do.
+    pub(super) fn check_loads(&self) -> Result<(), Fault> {
+        for (n, load) in self.loads.iter().enumerate() {
+            if !self.cells().any(|(_, size)| self.carries(*load, size)) {
+                let gbit = self.testbed.gbit.unwrap_or_default();
+                let why = "more than the links carry with any traffic and size";
+                return Err(Fault(format!(
+                    "loads {}: {load} is {why} (testbed, gbit = {gbit}): leave it away",
+                    n + 1
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The loads that the links do not carry as frames of `size` bytes, in words; `None` if they carry all.
+    pub(super) fn left_out(&self, size: usize) -> Option<String> {
+        let all = self.loads.iter().filter(|load| !self.carries(**load, size));
+        let all: Vec<_> = all.map(Load::to_string).collect();
+        (!all.is_empty())
+            .then(|| format!("loads: {}: left out, for it is more than the links carry", all.join(", ")))
     }
 }
 
@@ -134,6 +170,29 @@ mod tests {
         for bad in ["", "10", "0 %", "-1 kfps", "101 %", "1 Gbit", "nan fps", "inf fps", "%"] {
             assert_eq!(Load::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn what_a_link_cannot_carry_is_known_before() -> Result<(), Fault> {
+        let on = |loads: &str, bed: &str| {
+            Campaign::parse(&format!(
+                "name = 'a'\nduts = ['none']\nprocedures = ['loads']\nloads = [{loads}]\n{bed}\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 1518]\n"
+            ))
+        };
+        let bed = "testbed = { kind = 'physical', ports = ['a', 'b'], gbit = 10 }";
+        let said =
+            |loads: &str| Ok(on(loads, bed)?.check_loads().map_or_else(|e| e.0, |()| "nothing".into()));
+        assert_eq!(said("'100 %', '10 Gbit/s', '812743 fps', '14.88 Mfps'")?, "nothing");
+        let why = "loads 2: 10.1 Gbit/s is more than the links carry with any traffic and size (testbed, gbit = 10): leave it away";
+        assert_eq!(said("'1 %', '10.1 Gbit/s'")?, why);
+        assert!(said("'15 Mfps'")?.starts_with("loads 1: 15 Mfps is more"));
+        let some = on("'1 %', '1 Mfps', '14 Mfps'", bed)?;
+        let why = "loads: 1 Mfps, 14 Mfps: left out, for it is more than the links carry";
+        assert_eq!((some.left_out(64), some.left_out(1518).as_deref()), (None, Some(why)));
+        // Nobody knows what a virtual link carries.
+        let any = on("'40 Gbit/s'", "")?;
+        assert_eq!((any.check_loads(), any.left_out(64)), (Ok(()), None));
+        Ok(())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A campaign: which routers are measured, with what, and how. Read from a file, or written by `volley bench init`.
 
+mod asked;
 mod case;
 mod check;
 mod connected;
@@ -19,15 +20,15 @@ mod seconds;
 mod trial;
 
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use asked::Asked;
 pub use goal::GoalSpec;
 pub use keeper::{Keeper, Nothing};
 pub use load::Load;
-pub use papers::{Machine, PAPERS, Paper};
+pub use papers::{PAPERS, Paper};
 pub use procedure::Procedure;
 pub use provenance::Provenance;
 pub use results::{
@@ -43,6 +44,7 @@ use crate::energy;
 use crate::search::profile::Profile;
 use crate::testbed;
 use crate::traffic::{Traffic, builtin};
+use place::File;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,32 +196,18 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What a file says, with its name in front of what is wrong with it.
-fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, Fault>) -> Result<T, Fault> {
-    let named = |e: &dyn fmt::Display| Fault(format!("{}: {e}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
-    parse(&text).map_err(|e| named(&e))
-}
-
 /// The campaign that `volley bench init` writes, with words beside each key.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 impl Campaign {
-    /// Reads a campaign, and checks all that can be checked before anything is touched.
+    /// Reads a campaign from its text, and checks all that can be checked before anything is touched.
     ///
     /// # Errors
-    /// With the file, and the line of what is at fault.
-    pub fn load(path: &Path) -> Result<Campaign, Fault> {
-        read(path, Campaign::parse)
-    }
-
-    /// Reads a campaign from its text.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
+    /// With the line of what is at fault.
     pub fn parse(text: &str) -> Result<Campaign, Fault> {
-        let campaign: Campaign = toml::from_str(text).map_err(|e| Fault(e.to_string().trim_end().into()))?;
-        campaign.check().map_err(|fault| place::named(text, fault))?;
+        let file = File::new("", text);
+        let campaign: Campaign = file.parse()?;
+        campaign.check().map_err(|fault| file.named(&fault))?;
         Ok(campaign)
     }
 

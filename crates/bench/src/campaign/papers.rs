@@ -1,14 +1,7 @@
 //! The campaigns of the papers: each measures what some of a paper's tables show. They are written for hardware as the authors had it;
 //! [`miniature`](Campaign::miniature) makes of one what a laptop does in minutes.
 
-use std::path::Path;
-
-use serde::Deserialize;
-
-use super::{Campaign, Fault, Times, WaitsSpec, read};
-use crate::dut;
-use crate::energy;
-use crate::testbed;
+use super::{Campaign, Fault, Times, WaitsSpec};
 
 /// A campaign that is built in.
 #[derive(Clone, Copy, Debug)]
@@ -52,40 +45,7 @@ impl Paper {
     }
 }
 
-/// What is of machines, not of a question: a file with the testbed, the meters, and the routers if they are reached in a way of their own.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    #[serde(default)]
-    testbed: testbed::Spec,
-    #[serde(default, rename = "meter")]
-    meters: Vec<energy::Spec>,
-    #[serde(default)]
-    duts: Option<Vec<dut::Spec>>,
-}
-
-impl Machine {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// With the file, and the line that is at fault.
-    pub fn load(path: &Path) -> Result<Machine, Fault> {
-        read(path, |text| toml::from_str(text).map_err(|e| Fault(e.to_string().trim_end().into())))
-    }
-}
-
 impl Campaign {
-    /// The same question on another testbed, with other meters, and with other routers if the file has any.
-    ///
-    /// # Errors
-    /// What does not go together.
-    pub fn on(self, machine: Machine) -> Result<Campaign, Fault> {
-        let Machine { testbed, meters, duts } = machine;
-        let campaign = Campaign { testbed, meters, duts: duts.unwrap_or(self.duts), ..self };
-        campaign.check()?;
-        Ok(campaign)
-    }
-
     /// The same question in seconds: the quick profile with its own times and repetitions.
     pub fn miniature(self) -> Campaign {
         Campaign {
@@ -114,26 +74,5 @@ mod tests {
         }
         let unknown = Paper::named("kosak").unwrap_err().to_string();
         assert!(unknown.contains("kosak-lencse-2025-ip4, "), "{unknown}");
-    }
-
-    #[test]
-    fn a_machine_brings_its_ports_and_meters() -> Result<(), Fault> {
-        let dir = std::env::temp_dir().join(format!("volley-machine-{}", std::process::id()));
-        let text = |text: &str| {
-            std::fs::write(&dir, text).unwrap();
-            Machine::load(&dir)
-        };
-        let bed = "[testbed]\nkind = 'physical'\nports = ['eth1', 'eth2']\nrouter-ports = ['a', 'b']\ngbit = 10\n[[meter]]\nkind = 'rapl'\n";
-        let routes = || Campaign::parse(Paper::named("okelmann-2019-routes")?.text);
-        // The paper's routers are on this machine, and cannot be behind its ports.
-        assert!(routes()?.on(text(bed)?).is_err());
-        let there = format!("duts = [{{ kind = 'linux', host = 'root@router' }}]\n{bed}");
-        let campaign = routes()?.on(text(&there)?)?;
-        assert_eq!((campaign.testbed.kind, campaign.meters.len()), (testbed::Kind::Physical, 1));
-        assert_eq!((campaign.duts.len(), campaign.tests.len()), (1, routes()?.tests.len()));
-        let fault = text("[testbed]\nkind = 'veth'\nname = 'x'\n").unwrap_err().to_string();
-        assert!(fault.contains("line 3"), "{fault}");
-        std::fs::remove_file(&dir).unwrap();
-        Ok(())
     }
 }

@@ -1,15 +1,57 @@
 //! Where in its file a campaign is at fault.
 
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use super::Fault;
 
-/// A fault with the line of what it names: keys, outermost first, each with a colon behind it, and a number where there are several of a
-/// kind, as in "test 2 (rfc2544): routes: ...". One that names nothing of the file is left as it is.
-pub(super) fn named(text: &str, fault: Fault) -> Fault {
-    match offset(text, &fault.0) {
-        Some(at) => Fault(format!("line {}: {fault}", 1 + text[..at].matches('\n').count())),
-        None => fault,
+/// A text that says what is measured, or on what. All faults in it name it, and their line.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    /// What it is called; nothing where it is no file.
+    name: String,
+    text: String,
+}
+
+impl File {
+    /// A text of this name.
+    pub fn new(name: &str, text: &str) -> File {
+        File { name: name.into(), text: text.into() }
+    }
+
+    /// The file of this name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(path: &Path) -> Result<File, Fault> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|e| Fault(format!("{name}: {e}")))?;
+        Ok(File { name, text })
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// What is no TOML, or not of these types, with its line.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        toml::from_str(&self.text).map_err(|e| self.at(e.span().map(|span| span.start), e.message()))
+    }
+
+    /// A fault with the line of what it names: keys, outermost first, each with a colon behind it, and a number where there are several
+    /// of a kind, as in "test 2 (rfc2544): sizes 3: ...". One that names nothing of the text has the file's name alone.
+    pub fn named(&self, fault: &Fault) -> Fault {
+        self.at(offset(&self.text, &fault.0), &fault.0)
+    }
+
+    fn at(&self, offset: Option<usize>, why: &str) -> Fault {
+        let line = offset.and_then(|at| self.text.get(..at)).map(|before| 1 + before.matches('\n').count());
+        let line = line.map(|n| format!("line {n}"));
+        let place: Vec<_> =
+            [Some(self.name.clone()), line].into_iter().flatten().filter(|word| !word.is_empty()).collect();
+        let place = if place.is_empty() { String::new() } else { place.join(", ") + ": " };
+        Fault(format!("{place}{why}"))
     }
 }
 
@@ -20,7 +62,6 @@ fn offset(text: &str, fault: &str) -> Option<usize> {
     for part in fault.split(": ") {
         let mut words = part.split(' ');
         let name = match words.next() {
-            // Faults of routers have their names.
             Some("router") => "duts",
             other => other?,
         };
@@ -45,35 +86,69 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = "name = 'ä'\nduts = ['linux']\nsoak = { share = 1,\n  each = 2 }\n\n[[test]]\ntraffic = 'a'\n[[test]]\ntraffic = 'b'\nroutes = 1\n\
-                        [testbed]\nkind = 'veth'\n";
+    const TEXT: &str = "name = 'ä'\nduts = ['linux',\n\n { kind = 'linux',\n mode = 'tuned' }]\nsoak = { share = 1,\n  each = 2 }\n\n[[test]]\n\
+                        traffic = 'a'\nsizes = [64,\n 63]\n[[test]]\ntraffic = 'b'\nroutes = 1\n[testbed]\nports = [\n'a',\n'b']\n";
 
     #[test]
     fn faults_have_the_line_of_what_they_name() {
         for (fault, line) in [
             ("name: none", "line 1: "),
-            ("router \"linux\" (linux): mode: none", "line 2: "),
-            ("soak: it is too long", "line 3: "),
-            ("soak: each has 0.01 seconds at least", "line 4: "),
-            ("test 1 (a): routes: 5 at most", "line 6: "),
-            ("test 2 (b): it has no size", "line 8: "),
-            ("test 2 (b): routes: 5 at most", "line 10: "),
-            ("testbed: kind: this one is not there", "line 12: "),
+            ("duts: none", "line 2: "),
+            ("router 1 (linux): mode: none", "line 2: "),
+            ("router 2 (linux): host: none", "line 4: "),
+            ("router 2 (linux): mode: none", "line 5: "),
+            ("soak: it is too long", "line 6: "),
+            ("soak: each has 0.01 seconds at least", "line 7: "),
+            ("test 1 (a): routes: 5 at most", "line 9: "),
+            ("test 1 (a): sizes: none", "line 11: "),
+            ("test 1 (a): sizes 2: none", "line 12: "),
+            ("test 2 (b): it has no size", "line 13: "),
+            ("test 2 (b): routes: 5 at most", "line 15: "),
+            ("testbed: kind: this one is not there", "line 16: "),
+            ("testbed: ports: b: none", "line 17: "),
+            ("testbed: ports 2: b: none", "line 19: "),
             ("test 3 (c): routes", ""),
             ("test 0 (c): routes", ""),
             ("goal: none", ""),
             ("", ""),
         ] {
-            assert_eq!(named(TEXT, Fault(fault.into())), Fault(format!("{line}{fault}")));
+            let said = |name: &str| File::new(name, TEXT).named(&Fault(fault.into())).0;
+            assert_eq!(said(""), format!("{line}{fault}"));
+            let line = line.strip_suffix(": ").map_or_else(String::new, |line| format!(", {line}"));
+            assert_eq!(said("lab.toml"), format!("lab.toml{line}: {fault}"));
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_has_its_line_too() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct One {
+            #[serde(rename = "n")]
+            _n: u8,
+        }
+        for (text, why) in [
+            ("\nm = 1", "a.toml, line 2: unknown field `m`"),
+            ("\n\nn = 'x'", "a.toml, line 3: invalid type: "),
+            ("n = 1\nn = 2", "a.toml, line 2: duplicate key"),
+            ("n = ", "a.toml, line 1: "),
+            ("", "a.toml, line 1: missing field `n`"),
+        ] {
+            let said =
+                File::new("a.toml", text).parse::<One>().map_or_else(|e| e.0, |one| format!("{one:?}"));
+            assert!(said.starts_with(why) && !said.contains('\n'), "{said}\nand not: {why}");
+        }
+        let gone = File::read(Path::new("/nowhere/a.toml")).map_or_else(|e| e.0, |_| String::new());
+        assert!(gone.starts_with("/nowhere/a.toml: "), "{gone}");
     }
 
     proptest! {
         #[test]
-        fn no_text_and_no_fault_is_too_odd(text in any::<String>(), fault in "((test|soak|name)( [0-9]{1,3})?(: )?){0,4}") {
+        fn no_text_and_no_fault_is_too_odd(text in any::<String>(), fault in "((test|soak|name|router)( [0-9]{1,3})?(: )?){0,4}") {
             let whole = format!("{TEXT}# {}\n", text.replace(['\n', '\r'], ""));
             for text in [&text, &whole] {
-                prop_assert!(named(text, Fault(fault.clone())).0.ends_with(&fault));
+                prop_assert!(File::new("", text).named(&Fault(fault.clone())).0.ends_with(&fault));
+                let _ = File::new("", text).parse::<toml::Table>();
             }
         }
     }

@@ -38,8 +38,18 @@ pub struct Results {
     pub duts: Vec<Facts>,
     /// One for each router, traffic and size.
     pub cells: Vec<Cell>,
+    /// What must be known of the results besides: a router that was not stopped, a meter that was not there.
+    #[serde(default)]
+    pub caveats: Vec<String>,
     /// What could not be measured, and why.
     pub failures: Vec<String>,
+}
+
+impl Results {
+    /// Whether no procedure found anything with any router.
+    pub fn is_empty(&self) -> bool {
+        self.cells.iter().all(|cell| cell.measurements.is_empty())
+    }
 }
 
 /// What is measured: a router, with a traffic, at a size.

@@ -99,7 +99,7 @@ pub fn run(
         }
         if let Err(e) = router.dut.end() {
             let why = "it may still run, and have forwarded frames of the routers after it";
-            results.fail(format!("{name}: {e}: {why}"), keeper)?;
+            results.warn(name, format!("{name}: {e}: {why}"), keeper)?;
         }
     }
     Ok(results)
@@ -119,6 +119,7 @@ pub fn head(campaign: &Campaign) -> Results {
         provenance: Provenance::now(),
         duts: Vec::new(),
         cells: Vec::new(),
+        caveats: Vec::new(),
         failures: Vec::new(),
     }
 }
@@ -128,6 +129,15 @@ impl Results {
     pub(super) fn fail(&mut self, why: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         keeper.failure(&why)?;
         self.failures.push(why);
+        Ok(())
+    }
+
+    /// Notes, and has kept, what must be known of a router's results, or without its name of all; once.
+    pub(super) fn warn(&mut self, dut: &str, what: String, keeper: &dyn Keeper) -> Result<(), Failure> {
+        keeper.caveat(dut, &what)?;
+        if !self.caveats.contains(&what) {
+            self.caveats.push(what);
+        }
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     let mut all = base.provenance.differences(&new.provenance);
     all.extend(profiles(&base.profile, &new.profile));
     for (of, one, other) in [("base", base, new), ("new", new, base)] {
-        let own = one.conditions.iter().filter(|c| !other.conditions.contains(c));
+        let of_other = |c: &&String| other.conditions.contains(c) || other.caveats.contains(c);
+        let own = one.conditions.iter().chain(&one.caveats).filter(|c| !of_other(c));
         all.extend(own.map(|c| format!("only of the {of}: {c}")));
     }
     for dut in &base.duts {

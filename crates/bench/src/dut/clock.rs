@@ -27,9 +27,9 @@ const MOST: &str = "cpuinfo_max_freq";
 /// # Errors
 /// The first that cannot, with what would do.
 pub fn check(duts: &[Spec], bed: &testbed::Spec, cpus: &Path) -> Result<(), String> {
-    for (dut, mhz) in duts.iter().filter_map(|dut| Some((dut, dut.clock_mhz?))) {
+    for (n, dut, mhz) in duts.iter().enumerate().filter_map(|(n, dut)| Some((n, dut, dut.clock_mhz?))) {
         let (tester, cores) = testbed::cores_of(bed).map_err(|e| e.0)?;
-        let named = |why| format!("router {:?} ({}): clock-mhz = {mhz}: {why}", dut.name(), dut.kind.name());
+        let named = |why| dut.fault(n, &format!("clock-mhz = {mhz}: {why}"));
         let mut own = cores.iter().take(dut.workers());
         own.try_for_each(|core| Core::new(cpus, *core).check(mhz, tester)).map_err(named)?;
     }

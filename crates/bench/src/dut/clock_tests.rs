@@ -102,7 +102,7 @@ fn a_fault_names_the_router() -> Result<(), Box<dyn std::error::Error>> {
     let bed = testbed::Spec { cores: Some(vec![0]), ..testbed::Spec::default() };
     let spec: Spec = toml::from_str("kind = 'volley'\nname = 'slow'\nclock-mhz = 1200")?;
     let said = check(&[Kind::Linux.into(), spec], &bed, none.path()).err().unwrap_or_default();
-    assert!(said.starts_with("router \"slow\" (volley): clock-mhz = 1200: core 0 has no "), "{said}");
+    assert!(said.starts_with("router 2 (slow): clock-mhz = 1200: core 0 has no "), "{said}");
     assert_eq!(check(&[Kind::Linux.into()], &bed, none.path()), Ok(()));
     Ok(())
 }

@@ -16,6 +16,7 @@ pub struct Shell {
     /// All that was started, which ends with it.
     process: Running,
     place: Place,
+    restart: Option<String>,
     stop: Option<String>,
     counters: Option<String>,
     forget: Option<String>,
@@ -23,6 +24,7 @@ pub struct Shell {
 }
 
 /// Where commands run, and with which variables.
+#[derive(Clone)]
 struct Place {
     variables: Vec<(String, String)>,
     /// Of programs that run there.
@@ -62,6 +64,7 @@ impl Shell {
             },
             process,
             place,
+            restart: spec.restart.clone(),
             stop: spec.stop.clone(),
             counters: spec.counters.clone(),
             forget: spec.forget.clone(),
@@ -75,7 +78,8 @@ impl Shell {
     }
 
     fn set_up(&mut self, spec: &Spec) -> Result<(), Failure> {
-        for (key, line) in [("start", &spec.start), ("configure", &spec.configure)] {
+        let lines = [("start", &spec.start), ("configure", &spec.configure), ("restart", &spec.restart)];
+        for (key, line) in lines {
             let Some(line) = line else { continue };
             if key == "configure" {
                 self.run(line)?;
@@ -155,6 +159,12 @@ impl Dut for Shell {
 
     fn cores(&self) -> &[usize] {
         &self.cores
+    }
+
+    fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
+        let (line, place, of) = (self.restart.clone()?, self.place.clone(), self.process.id());
+        let failed = |e| Failure(format!("restart: {e}"));
+        Some(Box::new(move || place.run(&line, Some(of)).map(drop).map_err(failed)))
     }
 
     /// Runs `stop`, once. Where what was started has ended, its processes are gone with it, and what it did elsewhere is not.

@@ -157,6 +157,22 @@ pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     clock::check(duts, bed, Path::new(clock::CPUS))
 }
 
+/// Checks that the testbed has as many cores for each router as it has workers.
+///
+/// # Errors
+/// The first that wants more, with what would do.
+pub fn check_cores(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
+    let (_, all) = testbed::cores_of(bed).map_err(|e| e.0)?;
+    for (n, dut) in duts.iter().enumerate() {
+        let fault = |e: Failure| dut.fault(n, &e.0);
+        let on = cores_for(dut, bed.kind, &all).map_err(fault)?;
+        if dut.kind == Kind::Vpp {
+            vpp::main_core(&all, &on).map_err(fault)?;
+        }
+    }
+    Ok(())
+}
+
 /// A router that was started.
 pub struct Started {
     /// The router, which ends before its cores have the clock that they had.
@@ -231,6 +247,28 @@ impl Dut for Nothing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_workers_than_cores_are_refused() -> Result<(), String> {
+        let online = infra::cpu::online_cores().len();
+        let said = |kind: &str, workers: usize| {
+            let table = format!("kind = '{kind}'\nworkers = {workers}");
+            let spec = toml::from_str::<Spec>(&table).map_err(|e| e.to_string())?;
+            let said = check_cores(&[Kind::None.into(), spec], &testbed::Spec::default());
+            Ok::<_, String>(said.map_or_else(|e| e, |()| "nothing".into()))
+        };
+        let why = format!(
+            "router 2 (linux): workers = {online} needs as many cores, and the testbed has {}",
+            online - 1
+        );
+        assert!(said("linux", online)?.starts_with(&why), "{}", said("linux", online)?);
+        assert_eq!(said("linux", online - 1)?, "nothing");
+        // One of them forwards only with another core for the main thread.
+        let why = format!("router 2 (vpp): workers = {} needs a core more, for its main thread", online - 1);
+        let expected = if online == 2 { "nothing" } else { &why };
+        assert!(said("vpp", online - 1)?.starts_with(expected), "{}", said("vpp", online - 1)?);
+        Ok(())
+    }
 
     #[test]
     fn a_router_on_another_machine_has_no_cores_of_this_one() -> Result<(), String> {

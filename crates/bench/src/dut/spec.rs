@@ -51,6 +51,9 @@ pub struct Table {
     /// Of `command`: is run when it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<String>,
+    /// Of `command`: restarts it, and comes back when it is told to forward again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
     /// Of `command`: is run before it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
@@ -150,6 +153,7 @@ impl Kind {
                 "start",
                 "ready",
                 "configure",
+                "restart",
                 "stop",
                 "version",
                 "counters",
@@ -197,6 +201,7 @@ impl From<Kind> for Spec {
             start: None,
             ready: None,
             configure: None,
+            restart: None,
             stop: None,
             version: None,
             counters: None,
@@ -248,6 +253,11 @@ impl Spec {
         self.name.as_deref().unwrap_or(self.kind.name())
     }
 
+    /// What is wrong with it as the one of this number, from 0 on, among the routers of a campaign.
+    pub fn fault(&self, n: usize, why: &str) -> String {
+        format!("router {} ({}): {why}", n + 1, self.name())
+    }
+
     /// How many cores it uses.
     pub fn workers(&self) -> usize {
         self.workers.unwrap_or(1)
@@ -258,22 +268,26 @@ impl Spec {
         self.kind == Kind::Testpmd || self.bridge == Some(true)
     }
 
+    /// Whether the tester can restart it in a trial.
+    pub fn can_restart(&self) -> bool {
+        self.kind == Kind::Volley || self.restart.is_some()
+    }
+
     /// Checks whether there can be such a router on such a testbed.
     ///
     /// # Errors
-    /// The first fault, which names the router, the key, and what would do.
-    pub fn check(&self, bed: &testbed::Spec) -> Result<(), String> {
+    /// The first fault, which names the key, and what would do.
+    fn check(&self, bed: &testbed::Spec) -> Result<(), String> {
         let kind = self.kind;
-        let named = |what: String| Err(format!("router {:?} ({}): {what}", self.name(), kind.name()));
         if let Some(key) = self.written().find(|key| !kind.keys().contains(key)) {
             let all = kind.keys().join(", ");
             let has = if all.is_empty() { "it has no keys but name".into() } else { format!("it has {all}") };
-            return named(format!("{key} does not go with this kind: {has}"));
+            return Err(format!("{key} does not go with the kind {}: {has}", kind.name()));
         }
         if !kind.beds().contains(&bed.kind) {
             let all: Vec<_> = kind.beds().iter().map(|k| k.name()).collect();
             let here = bed.kind.name();
-            return named(format!("it cannot be on the testbed {here:?}, only on {}", all.join(" or ")));
+            return Err(format!("it cannot be on the testbed {here:?}, only on {}", all.join(" or ")));
         }
         let physical = bed.kind == testbed::Kind::Physical;
         let memif = bed.kind == testbed::Kind::Memif;
@@ -314,7 +328,7 @@ impl Spec {
             }
             _ => return Ok(()),
         };
-        named(why.into())
+        Err(why.into())
     }
 
     /// The keys that are written, but `kind` and `name`.
@@ -329,6 +343,7 @@ impl Spec {
             ("start", self.start.is_some()),
             ("ready", self.ready.is_some()),
             ("configure", self.configure.is_some()),
+            ("restart", self.restart.is_some()),
             ("stop", self.stop.is_some()),
             ("version", self.version.is_some()),
             ("counters", self.counters.is_some()),
@@ -347,9 +362,9 @@ impl Spec {
 pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     bed.check().map_err(|why| format!("testbed: {why}"))?;
     for (n, dut) in duts.iter().enumerate() {
-        dut.check(bed)?;
+        dut.check(bed).map_err(|why| dut.fault(n, &why))?;
         if duts[..n].iter().any(|other| other.name() == dut.name()) {
-            return Err(format!("duts: two routers are called {:?}: give one a name", dut.name()));
+            return Err(dut.fault(n, "another one is called so: give it a name"));
         }
     }
     Ok(())

@@ -25,10 +25,14 @@ fn a_router_is_a_word_or_a_table() -> Result<(), toml::de::Error> {
 
 #[test]
 fn what_is_written_as_json_is_read_back() -> Result<(), Box<dyn std::error::Error>> {
-    let text = "duts = ['none', { kind = 'command', start = 'x', ready = 'y', bridge = true }]";
+    let text =
+        "duts = ['none', { kind = 'command', start = 'x', ready = 'y', restart = 'z', bridge = true }]";
     let file: File = toml::from_str(text)?;
     let json = serde_json::to_string(&file.duts)?;
-    assert_eq!(json, r#"[{"kind":"none"},{"kind":"command","start":"x","ready":"y","bridge":true}]"#);
+    assert_eq!(
+        json,
+        r#"[{"kind":"none"},{"kind":"command","start":"x","ready":"y","restart":"z","bridge":true}]"#
+    );
     assert_eq!(serde_json::from_str::<Vec<Spec>>(&json)?, file.duts);
     Ok(())
 }
@@ -62,15 +66,15 @@ fn faults_name_the_router_the_key_and_what_would_do() {
         ("duts = [\n{kind = 'volley', workers = 'two'}]".into(), "line 2"),
         ("duts = [{name = 'x'}]".into(), "missing field `kind`"),
         ("duts = [7]".into(), "the kind of a router, or a table"),
-        ("duts = ['linux', 'linux']".into(), "two routers are called \"linux\""),
+        ("duts = ['linux', 'linux']".into(), "router 2 (linux): another one is called so"),
         (
             "duts = [{kind = 'linux', driver = 'af-xdp'}]".into(),
-            "router \"linux\" (linux): driver does not go with this kind: it has workers, clock-mhz, mode, nat, host",
+            "router 1 (linux): driver does not go with the kind linux: it has workers, clock-mhz, mode, nat, host",
         ),
         ("duts = [{kind = 'none', workers = 1}]".into(), "it has no keys but name"),
         (
             "duts = [{kind = 'volley', name = 'v', nat = true}]".into(),
-            "router \"v\" (volley): nat does not go",
+            "router 1 (v): nat does not go with the kind volley",
         ),
         ("duts = ['testpmd']".into(), "it cannot be on the testbed \"veth\", only on memif"),
         (format!("duts = ['linux']\n{memif}"), "on the testbed \"memif\", only on veth or tap or physical"),
@@ -90,12 +94,13 @@ fn faults_name_the_router_the_key_and_what_would_do() {
             "duts = [{kind = 'linux', mode = 'threaded'}]\n[testbed]\nkind = 'tap'".into(),
             "mode: default or tuned: a tap",
         ),
-        ("duts = [{kind = 'none', clock-mhz = 1200}]".into(), "clock-mhz does not go with this kind"),
+        ("duts = [{kind = 'none', clock-mhz = 1200}]".into(), "clock-mhz does not go with the kind none"),
         ("duts = [{kind = 'volley', clock-mhz = 1.2}]".into(), "line 1"),
         (
             format!("duts = [{{kind = 'linux', host = 'a', clock-mhz = 1200}}]\n{physical}"),
             "clock-mhz is for routers on this machine",
         ),
+        ("duts = [{kind = 'volley', restart = 'x'}]".into(), "restart does not go with the kind volley"),
         ("duts = ['command']".into(), "it needs start or configure"),
         ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "there is no start"),
         ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit is for"),

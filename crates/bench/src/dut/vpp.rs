@@ -28,8 +28,8 @@ impl Vpp {
         let lines = commands::forward(&bed.links, commands::usual(bed));
         let file = commands::write(bed, "vpp.cli", &format!("{}\n", lines.join("\n")))?;
         let directory = bed.directory().display().to_string();
-        let main = bed.cores.get(on.len()).copied();
-        let startup = startup(&directory, &file, main, on).map_err(Failure)?;
+        let main = main_core(&bed.cores, on)?;
+        let startup = startup(&directory, &file, main, on);
         let configuration = commands::write(bed, "vpp.conf", &startup)?;
         let all: Vec<usize> = on.iter().copied().chain(main).collect();
         let mut command = commands::on_cores(bed, &all);
@@ -47,25 +47,34 @@ impl Vpp {
     }
 }
 
-/// `startup.conf`. A worker cannot share the main thread's core: where there is one core only, the main thread forwards.
-fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> Result<String, String> {
-    let cpu = match (main, on) {
-        (Some(main), _) => format!("main-core {main} corelist-workers {}", cores::list(on)),
-        (None, [only]) => format!("main-core {only}"),
-        (None, _) => {
-            return Err(format!(
-                "{} workers of vpp need a core more, for its main thread: testbed, cores",
-                on.len()
-            ));
-        }
+/// The core of its main thread, behind those of the workers, which cannot share it. Where the testbed has one core only, there is none:
+/// the main thread forwards.
+///
+/// # Errors
+/// When several workers leave none.
+pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Failure> {
+    let main = all.get(on.len()).copied();
+    if main.is_none() && on.len() > 1 {
+        let workers = on.len();
+        let why = format!("workers = {workers} needs a core more, for its main thread: testbed, cores");
+        return Err(Failure(why));
+    }
+    Ok(main)
+}
+
+/// `startup.conf`.
+fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> String {
+    let cpu = match main {
+        Some(main) => format!("main-core {main} corelist-workers {}", cores::list(on)),
+        None => format!("main-core {}", cores::list(on)),
     };
-    Ok(format!(
+    format!(
         "unix {{ nodaemon runtime-dir {directory} cli-listen {directory}/vpp.sock startup-config {file} }}\n\
          cpu {{ {cpu} }}\n\
          statseg {{ socket-name {directory}/stats.sock }}\n\
          socksvr {{ socket-name {directory}/api.sock }}\n\
          plugins {{ plugin dpdk_plugin.so {{ disable }} }}\n"
-    ))
+    )
 }
 
 fn ask(socket: &str, words: &str) -> Result<String, Failure> {
@@ -113,11 +122,11 @@ impl Dut for Vpp {
 
 #[cfg(test)]
 mod tests {
-    use super::startup;
+    use super::{main_core, startup};
 
     #[test]
     fn cores_are_as_in_the_papers() {
-        let said = |main, on: &[usize]| startup("/run/x", "/run/x/vpp.cli", main, on).unwrap_or_else(|e| e);
+        let said = |main, on: &[usize]| startup("/run/x", "/run/x/vpp.cli", main, on);
         let two = said(Some(2), &[4, 6]);
         assert!(two.contains("cpu { main-core 2 corelist-workers 4,6 }\n"), "{two}");
         assert!(two.contains(
@@ -125,6 +134,7 @@ mod tests {
         ));
         assert!(two.contains("plugins { plugin dpdk_plugin.so { disable } }\n"), "{two}");
         assert!(said(None, &[0]).contains("cpu { main-core 0 }\n"));
-        assert!(said(None, &[0, 1]).contains("need a core more"));
+        assert_eq!((main_core(&[4, 6, 2], &[4, 6]), main_core(&[4], &[4])), (Ok(Some(2)), Ok(None)));
+        assert!(main_core(&[4, 6], &[4, 6]).is_err_and(|e| e.0.contains("workers = 2 needs a core more")));
     }
 }

@@ -142,7 +142,7 @@ mod tests {
         let file = dir.path().join("joules");
         std::fs::write(&file, "1000.50\n").unwrap();
         let shell = Shell::open(&format!("cat {}", file.display())).unwrap();
-        let mut meter = Counting::new("command".into(), shell);
+        let mut meter = Counting::new(shell);
         meter.begin().unwrap();
         std::fs::write(&file, "1360.75\n").unwrap();
         let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_real_shell_says_watts_that_are_integrated() {
-        let mut meter = Powered::new("w".into(), Shell::open("echo 150").unwrap(), Duration::from_millis(20));
+        let mut meter = Powered::new(Shell::open("echo 150").unwrap(), Duration::from_millis(20));
         meter.begin().unwrap();
         std::thread::sleep(Duration::from_millis(100));
         let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };

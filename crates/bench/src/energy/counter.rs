@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::sampler::{Sample, Sampler};
-use super::{Energy, Fault, Kind, Meter, Part, Reading, Resolution, not_begun};
+use super::{Energy, Fault, Meter, Part, Reading, Resolution, not_begun};
 
 /// One counter of a meter.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,14 +43,13 @@ fn longest_gap(units: &[Unit], most_watts: f64) -> f64 {
 
 /// A meter of counters.
 pub(super) struct Counting<C: Counters> {
-    name: String,
     counters: Arc<Mutex<C>>,
     running: Option<Sampler<Sum<C>>>,
 }
 
 impl<C: Counters> Counting<C> {
-    pub fn new(name: String, counters: C) -> Counting<C> {
-        Counting { name, counters: Arc::new(Mutex::new(counters)), running: None }
+    pub fn new(counters: C) -> Counting<C> {
+        Counting { counters: Arc::new(Mutex::new(counters)), running: None }
     }
 }
 
@@ -113,14 +112,6 @@ fn add(
 }
 
 impl<C: Counters> Meter for Counting<C> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Energy
-    }
-
     fn resolution(&self) -> Resolution {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         Resolution::Joules(counters.units().iter().map(|u| u.step).fold(0.0, f64::max))

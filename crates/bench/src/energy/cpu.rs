@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, Kind, Meter, Reading, Resolution, not_begun};
+use super::{Fault, Meter, Reading, Resolution, not_begun};
 use crate::host::{TICKS, Task, Times};
 
 /// Processor time between two readings, in seconds.
@@ -192,14 +192,6 @@ fn seconds(before: u64, now: u64) -> f64 {
 }
 
 impl Meter for Cpu {
-    fn name(&self) -> &str {
-        "cpu"
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::CpuTime
-    }
-
     fn resolution(&self) -> Resolution {
         Resolution::Seconds(if self.cgroup.is_some() { 1e-6 } else { 1.0 / TICKS })
     }

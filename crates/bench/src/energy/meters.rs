@@ -19,44 +19,63 @@ pub struct Measured {
 }
 
 /// The meters of a campaign.
-pub struct Meters {
-    /// Each with what its begin came to.
-    meters: Vec<(Box<dyn Meter>, Result<(), Fault>)>,
+pub struct Meters(Vec<One>);
+
+/// One of them.
+struct One {
+    /// Its number in the campaign, from 1 on.
+    number: usize,
+    name: String,
+    kind: Kind,
+    /// Or why it is not there.
+    meter: Result<Box<dyn Meter>, Fault>,
+    /// What its begin came to.
+    begun: Result<(), Fault>,
 }
 
 impl Meters {
     /// Opens all of them; processor time where there is none. Cores and processes are those of the router under test; of one that has no
-    /// cores of this machine no processor time is measured but what a meter names.
-    ///
-    /// # Errors
-    /// When one is not as it should be or not there, with its place in the campaign.
-    pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Result<Meters, Fault> {
+    /// cores of this machine no processor time is measured but what a meter names. One that is not there has no readings.
+    pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Meters {
         let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
-        let open = |(n, spec): (usize, &Spec)| {
-            let meter = spec.open(cores, processes).map_err(|f| Fault(format!("meter {}: {f}", n + 1)))?;
-            Ok((meter, Ok(())))
+        let here = specs.iter().enumerate().filter(|(_, spec)| **spec != Spec::CPU || !cores.is_empty());
+        let open = |(n, spec): (usize, &Spec)| One {
+            number: n + 1,
+            name: spec.name(),
+            kind: spec.kind(),
+            meter: spec.open(cores, processes),
+            begun: Ok(()),
         };
-        let here = |(_, spec): &(usize, &Spec)| **spec != Spec::CPU || !cores.is_empty();
-        Ok(Meters { meters: specs.iter().enumerate().filter(here).map(open).collect::<Result<_, Fault>>()? })
+        Meters(here.map(open).collect())
+    }
+
+    /// Those that are not there, each with its place in the campaign and why.
+    pub fn missing(&self) -> impl Iterator<Item = String> {
+        let why =
+            |one: &One| Some(format!("meter {} ({}): {}", one.number, one.name, one.meter.as_ref().err()?));
+        self.0.iter().filter_map(why)
     }
 
     /// From now on these are the router's processes: one that was restarted has others.
     pub fn watch(&mut self, processes: &[u32]) {
-        self.meters.iter_mut().for_each(|(meter, _)| meter.watch(processes));
+        self.0.iter_mut().filter_map(|one| one.meter.as_mut().ok()).for_each(|meter| meter.watch(processes));
     }
 
     /// Begins all, right before a trial.
     pub fn begin(&mut self) {
-        self.meters.iter_mut().for_each(|(meter, begun)| *begun = meter.begin());
+        for one in &mut self.0 {
+            one.begun = one.meter.as_mut().map_err(|why| why.clone()).and_then(|meter| meter.begin());
+        }
     }
 
     /// Ends all, right after the trial, in the order of the campaign.
     pub fn end(&mut self) -> Vec<Measured> {
-        let measure = |(meter, begun): &mut (Box<dyn Meter>, Result<(), Fault>)| {
-            let reading = std::mem::replace(begun, Ok(())).and_then(|()| meter.end());
-            Measured { meter: meter.name().into(), kind: meter.kind(), reading }
+        let measure = |one: &mut One| {
+            let begun = std::mem::replace(&mut one.begun, Ok(()));
+            let meter = begun.and_then(|()| one.meter.as_mut().map_err(|why| why.clone()));
+            Measured { meter: one.name.clone(), kind: one.kind, reading: meter.and_then(|meter| meter.end()) }
         };
-        self.meters.iter_mut().map(measure).collect()
+        self.0.iter_mut().map(measure).collect()
     }
 
     /// What they say of a time in which nothing is sent.
@@ -83,7 +102,7 @@ mod tests {
         std::fs::write(&file, "5").unwrap();
         let specs =
             [command(&format!("cat {}", file.display()), false), command("echo 100", true), Spec::CPU];
-        let mut meters = Meters::open(&specs, &[0], &[]).unwrap();
+        let mut meters = Meters::open(&specs, &[0], &[]);
         let failed = |meters: &[Measured]| meters.iter().map(|m| m.reading.is_err()).collect::<Vec<_>>();
         meters.begin();
         std::fs::remove_file(&file).unwrap();
@@ -107,7 +126,7 @@ mod tests {
     #[test]
     fn processor_time_is_what_there_is_without_a_meter() {
         let idle = |specs: &[Spec], cores: &[usize], processes: &[u32]| {
-            Meters::open(specs, cores, processes).unwrap().idle(Duration::from_millis(1))
+            Meters::open(specs, cores, processes).idle(Duration::from_millis(1))
         };
         // A meter that names no cores has the router's, and not the tester's.
         for specs in [&[][..], &[Spec::CPU]] {
@@ -128,9 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_there_is_named_by_its_place() {
-        let said = Meters::open(&[Spec::CPU, command("false", false)], &[], &[])
-            .map_or_else(|f| f.to_string(), |_| "".into());
-        assert!(said.starts_with("meter 2: "), "{said}");
+    fn one_that_is_not_there_costs_its_own_readings_alone() {
+        let mut meters =
+            Meters::open(&[command("echo 5", false), command("false", false), Spec::CPU], &[0], &[]);
+        let missing: Vec<_> = meters.missing().collect();
+        assert!(missing.len() == 1 && missing[0].starts_with("meter 2 (command \"false\"): "), "{missing:?}");
+        for _ in 0..2 {
+            let measured = meters.idle(Duration::from_millis(1));
+            let of: Vec<_> = measured.iter().map(|m| (m.kind, m.reading.is_ok())).collect();
+            assert_eq!(of, [(Kind::Energy, true), (Kind::Energy, false), (Kind::CpuTime, true)]);
+            let why = measured[1].reading.clone().map_err(|f| f.0).err().unwrap_or_default();
+            assert!(!why.is_empty() && missing[0].ends_with(&why), "{why}");
+        }
     }
 }

@@ -89,12 +89,6 @@ pub enum Reading {
 
 /// A meter, read before and after a trial.
 pub trait Meter: Send {
-    /// Its name in reports.
-    fn name(&self) -> &str;
-
-    /// What it measures.
-    fn kind(&self) -> Kind;
-
     /// The smallest step that it shows.
     fn resolution(&self) -> Resolution;
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::sampler::{Sample, Sampler};
-use super::{Energy, Fault, Kind, Meter, Reading, Resolution, not_begun};
+use super::{Energy, Fault, Meter, Reading, Resolution, not_begun};
 
 /// What says the power now.
 pub(super) trait Power: Send + 'static {
@@ -16,15 +16,14 @@ pub(super) trait Power: Send + 'static {
 
 /// A meter of power.
 pub(super) struct Powered<P> {
-    name: String,
     power: Arc<Mutex<P>>,
     interval: Duration,
     running: Option<Sampler<Samples<P>>>,
 }
 
 impl<P: Power> Powered<P> {
-    pub fn new(name: String, power: P, interval: Duration) -> Powered<P> {
-        Powered { name, power: Arc::new(Mutex::new(power)), interval, running: None }
+    pub fn new(power: P, interval: Duration) -> Powered<P> {
+        Powered { power: Arc::new(Mutex::new(power)), interval, running: None }
     }
 }
 
@@ -53,14 +52,6 @@ fn trapezoid(samples: &[(f64, f64)]) -> f64 {
 }
 
 impl<P: Power> Meter for Powered<P> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Energy
-    }
-
     fn resolution(&self) -> Resolution {
         Resolution::Watts(self.power.lock().unwrap_or_else(PoisonError::into_inner).step())
     }
@@ -125,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_first_and_the_last_sample_are_of_begin_and_end() -> Result<(), Fault> {
-        let mut meter = Powered::new("rising".into(), Rising(0.0, 1e9), Duration::from_secs(3600));
+        let mut meter = Powered::new(Rising(0.0, 1e9), Duration::from_secs(3600));
         assert_eq!(meter.end(), Err(not_begun()));
         meter.begin()?;
         std::thread::sleep(Duration::from_millis(20));
@@ -137,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_meter_that_fails_in_between_has_no_reading_and_can_begin_again() -> Result<(), Fault> {
-        let mut meter = Powered::new("rising".into(), Rising(0.0, 15.0), Duration::from_millis(1));
+        let mut meter = Powered::new(Rising(0.0, 15.0), Duration::from_millis(1));
         meter.begin()?;
         assert_eq!(meter.end(), Err(Fault("gone".into())));
         meter.power.lock().unwrap_or_else(PoisonError::into_inner).1 = 1e9;

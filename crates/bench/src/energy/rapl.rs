@@ -117,7 +117,7 @@ mod tests {
             ("intel-rapl-mmio:0", "package-0", 1, 5_000_001),
         ];
         all.iter().for_each(|(dir, name, before, _)| domain(root.path(), dir, name, *before));
-        let mut meter = Counting::new("rapl".into(), Rapl::open(root.path()).unwrap());
+        let mut meter = Counting::new(Rapl::open(root.path()).unwrap());
         meter.begin().unwrap();
         all.iter().for_each(|(dir, name, _, after)| domain(root.path(), dir, name, *after));
         let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };

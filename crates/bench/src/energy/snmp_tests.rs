@@ -98,7 +98,7 @@ const DIGITS: &str = ".1.3.6.1.4.1.13742.6.3.5.4.1.7.1.5.8";
 fn an_outlet_counts_watt_hours_with_its_decimal_digits() {
     let Some(agent) = Agent::start(&[(VALUE, "unsigned\n1000"), (DIGITS, "unsigned\n1")]) else { return };
     let snmp = agent.open(&Outlet { pdu: 1, outlet: 5 }).unwrap();
-    let mut meter = Counting::new("pdu".into(), snmp);
+    let mut meter = Counting::new(snmp);
     assert_eq!(meter.resolution(), Resolution::Joules(360.0));
     meter.begin().unwrap();
     agent.set(VALUE, "unsigned\n1050");
@@ -117,7 +117,7 @@ fn an_outlet_counts_watt_hours_with_its_decimal_digits() {
 fn another_counter_begins_anew_where_its_type_does() {
     let Some(agent) = Agent::start(&[(".1.3.6.1.4.1.13742.1", "counter\n4294967290")]) else { return };
     let oid = vec![1, 3, 6, 1, 4, 1, 13742, 1];
-    let mut meter = Counting::new("c".into(), agent.open(&Object { oid, joules: 2.0 }).unwrap());
+    let mut meter = Counting::new(agent.open(&Object { oid, joules: 2.0 }).unwrap());
     meter.begin().unwrap();
     agent.set(".1.3.6.1.4.1.13742.1", "counter\n4");
     let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };

@@ -11,7 +11,7 @@ use super::cpu::Cpu;
 use super::power::Powered;
 use super::rapl::{self, Rapl};
 use super::snmp::{Snmp, What};
-use super::{Fault, Meter};
+use super::{Fault, Kind, Meter};
 
 /// A meter of a campaign: `[[meter]]` with its `kind`, and the keys of that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,6 +112,25 @@ impl Spec {
         }
     }
 
+    /// Its name in reports.
+    pub fn name(&self) -> String {
+        match self {
+            Spec::Rapl {} => "rapl".into(),
+            Spec::Snmp { address, outlet, oid, .. } => {
+                let which = outlet.map_or_else(|| oid.clone().unwrap_or_default(), |n| format!("outlet {n}"));
+                format!("snmp {address} {which}")
+            }
+            Spec::Ipmi { .. } => "ipmi".into(),
+            Spec::Command { command, .. } => format!("command {command:?}"),
+            Spec::Cpu { .. } => "cpu".into(),
+        }
+    }
+
+    /// What it measures.
+    pub fn kind(&self) -> Kind {
+        if matches!(self, Spec::Cpu { .. }) { Kind::CpuTime } else { Kind::Energy }
+    }
+
     /// Whether it is asked over the network.
     pub fn is_remote(&self) -> bool {
         match self {
@@ -162,23 +181,17 @@ impl Spec {
     pub fn open(&self, cores: &[usize], processes: &[u32]) -> Result<Box<dyn Meter>, Fault> {
         self.check()?;
         Ok(match self {
-            Spec::Rapl {} => Box::new(Counting::new("rapl".into(), Rapl::open(Path::new(rapl::ROOT))?)),
-            Spec::Snmp { address, community, outlet, oid, .. } => {
-                let what = self.object()?;
-                let which = outlet.map_or_else(|| oid.clone().unwrap_or_default(), |n| format!("outlet {n}"));
-                let snmp = Snmp::open(address, community, &what)?;
-                Box::new(Counting::new(format!("snmp {address} {which}"), snmp))
+            Spec::Rapl {} => Box::new(Counting::new(Rapl::open(Path::new(rapl::ROOT))?)),
+            Spec::Snmp { address, community, .. } => {
+                Box::new(Counting::new(Snmp::open(address, community, &self.object()?)?))
             }
             Spec::Ipmi { arguments, interval_seconds } => {
-                Box::new(Powered::new("ipmi".into(), Ipmi::open(arguments)?, interval(*interval_seconds)?))
+                Box::new(Powered::new(Ipmi::open(arguments)?, interval(*interval_seconds)?))
             }
-            Spec::Command { command, watts, interval_seconds } => {
-                let (name, shell) = (format!("command {command:?}"), Shell::open(command)?);
-                match watts {
-                    true => Box::new(Powered::new(name, shell, interval(interval_seconds.unwrap_or(1.0))?)),
-                    false => Box::new(Counting::new(name, shell)),
-                }
-            }
+            Spec::Command { command, watts, interval_seconds } => match Shell::open(command)? {
+                shell if *watts => Box::new(Powered::new(shell, interval(interval_seconds.unwrap_or(1.0))?)),
+                shell => Box::new(Counting::new(shell)),
+            },
             Spec::Cpu { cores: own, cgroup } => {
                 Box::new(Cpu::open(own.as_deref().unwrap_or(cores), processes, cgroup.as_deref())?)
             }

@@ -343,6 +343,7 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
         conditions: vec![name.into()],
         duts: routers.iter().map(facts).collect(),
         cells,
+        caveats: Vec::new(),
         failures: vec![name.into()],
     }
 }

@@ -26,7 +26,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     }
     let section = |head: &str, blocks| Section { head: head.into(), blocks };
     vec![
-        section("Conditions", list(&results.conditions)),
+        section("Conditions", list(&[&results.conditions[..], &results.caveats].concat())),
         section("Routers", table(routers)),
         section("Provenance", table(facts)),
         section("What tester and link can do, in each direction", table(ceilings)),

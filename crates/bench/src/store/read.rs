@@ -3,7 +3,7 @@
 use rusqlite::{Params, Row, params};
 use serde::de::DeserializeOwned;
 
-use super::Store;
+use super::{Store, format};
 use crate::campaign::{Campaign, Cell, Key, Measurement, Procedure, Results};
 use crate::trial::Failure;
 
@@ -76,9 +76,18 @@ impl Store {
             conditions,
             duts: duts.collect::<Result<_, _>>()?,
             cells: self.cells(id, &campaign)?,
+            caveats: self.caveats(id)?,
             failures: self.texts("SELECT why FROM failure WHERE campaign = ? ORDER BY number", [id])?,
             campaign,
         })
+    }
+
+    /// What must be known of a campaign's results, in the order in which it was found. Older testers had it among the failures.
+    fn caveats(&self, id: i64) -> Result<Vec<String>, Failure> {
+        if format::version(self)? < 2 {
+            return Ok(Vec::new());
+        }
+        self.texts("SELECT what FROM caveat WHERE campaign = ? ORDER BY rowid", [id])
     }
 
     /// The records of a campaign's trials, one after another, each as the JSON of a [`Trial`](crate::campaign::Trial).

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, Transaction, Transacti
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Store, writer};
+use super::{Store, format, writer};
 use crate::campaign::{Cell, Keeper, Key, Measurement, Procedure, Results, Trial};
 use crate::dut::Facts;
 use crate::trial::Failure;
@@ -29,6 +29,7 @@ impl Store {
     /// # Errors
     /// When it cannot be written.
     pub fn begin(&self, head: &Results) -> Result<Recorder<'_>, Failure> {
+        format::upgrade(self)?;
         let row = params![
             head.campaign.name,
             head.provenance.begun,
@@ -44,12 +45,13 @@ impl Store {
     }
 
     /// Goes on with the last campaign that asks for the same as `head`, and was not finished; `None` if there is none. What it could not
-    /// measure is tried again.
+    /// measure is tried again; what must be known of its results stays with them.
     ///
     /// # Errors
     /// When another tester is at it, when it was begun under other conditions (what is found in the end would be of neither), or when it
     /// cannot be read or written.
     pub fn resume(&self, head: &Results) -> Result<Option<Recorder<'_>>, Failure> {
+        format::upgrade(self)?;
         let begin = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
         let transaction = self.said(begin)?;
         let sql =
@@ -166,6 +168,7 @@ impl Keeper for Recorder<'_> {
             let mut forgotten = 0;
             if is_other {
                 let of = params![self.id, name];
+                transaction.execute("DELETE FROM caveat WHERE campaign = ? AND dut = ?", of)?;
                 transaction.execute("DELETE FROM cell WHERE campaign = ? AND key ->> '$.dut' = ?", of)?;
                 forgotten = transaction
                     .execute("DELETE FROM measurement WHERE campaign = ? AND key ->> '$.dut' = ?", of)?;
@@ -189,6 +192,11 @@ impl Keeper for Recorder<'_> {
     fn failure(&self, why: &str) -> Result<(), Failure> {
         let sql = "INSERT INTO failure SELECT ?1, coalesce(max(number), 0) + 1, ?2 FROM failure WHERE campaign = ?1";
         self.write(sql, &[&self.id, &why])
+    }
+
+    fn caveat(&self, dut: &str, what: &str) -> Result<(), Failure> {
+        // What is found again after an interruption is said once.
+        self.write("INSERT INTO caveat VALUES (?, ?, ?) ON CONFLICT DO NOTHING", &[&self.id, &dut, &what])
     }
 }
 

@@ -23,9 +23,10 @@ pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
 
 /// The same, of what is online.
 fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
-    let asked = spec.cores.iter().flatten().chain(&spec.tester_core);
-    if let Some(missing) = asked.into_iter().find(|core| !online.contains(core)) {
-        return Err(Failure(format!("testbed: there is no core {missing}: {online:?} are online")));
+    let cores = spec.cores.iter().flatten().enumerate().map(|(n, core)| (format!("cores {}", n + 1), core));
+    let mut asked = cores.chain(spec.tester_core.iter().map(|core| ("tester-core".to_owned(), core)));
+    if let Some((key, missing)) = asked.find(|(_, core)| !online.contains(core)) {
+        return Err(Failure(format!("testbed: {key}: there is no core {missing}: {online:?} are online")));
     }
     let free = |core: &&usize| !spec.cores.iter().flatten().any(|c| c == *core);
     let last = online.iter().rfind(free).or(online.last()).copied();
@@ -33,7 +34,9 @@ fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> 
     let rest: Vec<usize> = online.iter().copied().filter(|c| *c != tester).collect();
     let cores = spec.cores.clone().unwrap_or(rest);
     if (cores.is_empty() || cores.contains(&tester)) && spec.kind != Kind::Physical {
-        return Err(Failure("two cores are needed: one for the tester, one for the router".into()));
+        return Err(Failure(format!(
+            "testbed: cores: two are needed, one for the tester, one for the router, and {online:?} are online"
+        )));
     }
     Ok((tester, cores))
 }
@@ -66,9 +69,9 @@ mod tests {
         assert_eq!(cores(&spec(None, Some(0)), &[0, 1])?, (0, vec![1]));
         let said =
             |spec: Spec, online: &[usize]| cores(&spec, online).map_or_else(|e| e.0, |_| String::new());
-        assert!(said(spec(None, None), &[0]).contains("two cores are needed"));
-        assert!(said(spec(Some(&[7]), None), &[0, 1]).contains("there is no core 7"));
-        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("two cores are needed"));
+        assert!(said(spec(None, None), &[0]).contains("cores: two are needed"));
+        assert!(said(spec(Some(&[7]), None), &[0, 1]).contains("testbed: cores 1: there is no core 7"));
+        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("cores: two are needed"));
         // A router elsewhere needs none here.
         let physical = Spec { kind: Kind::Physical, ..Spec::default() };
         assert_eq!(cores(&physical, &[0])?, (0, vec![]));

@@ -97,7 +97,9 @@ fn said(output: std::io::Result<Output>, name: &str) -> Result<String, Failure> 
             Ok(String::from_utf8_lossy(&stdout).into_owned())
         }
         Ok(Output { status, stderr, .. }) => {
-            Err(Failure(format!("{name}: {status}: {}", String::from_utf8_lossy(&stderr).trim())))
+            let (status, stderr) = (status.to_string(), String::from_utf8_lossy(&stderr));
+            let all = [name, &status, stderr.trim()].into_iter().filter(|words| !words.is_empty());
+            Err(Failure(all.collect::<Vec<_>>().join(": ")))
         }
         Err(e) => Err(Failure(format!("{name}: {e}"))),
     }
@@ -138,6 +140,14 @@ pub fn program(name: impl AsRef<OsStr>) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_fails_without_a_word_is_no_gap_in_a_line() {
+        let said =
+            |line: &str| said_in_time(Command::new("sh").args(["-c", line]), line).unwrap_or_else(|e| e.0);
+        assert_eq!(said("exit 3"), "exit 3: exit status: 3");
+        assert_eq!(said("echo no >&2; exit 3"), "echo no >&2; exit 3: exit status: 3: no");
+    }
 
     #[test]
     fn what_the_namespaces_hide_is_refused() {

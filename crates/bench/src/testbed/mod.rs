@@ -12,6 +12,7 @@ mod record;
 mod spec;
 mod tap;
 mod veth;
+mod way_in;
 
 use std::path::Path;
 use std::process::Command;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use buf::Pool;
 use tempfile::TempDir;
+use wire::Mac;
 
 pub use cores::cores_of;
 pub use link::Link;
@@ -34,6 +36,7 @@ use memif::Memif;
 use near::{Interfaces, Memory, Near, RING};
 use record::Records;
 use veth::Cable;
+use way_in::Known;
 
 /// How long a router may take to connect.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -250,12 +253,8 @@ impl Bed {
 
     /// What each of the links carries: of virtual ones nothing but a bound to what is tried.
     pub fn link(&self) -> trial::link::Link {
-        let gbit = match self.spec.kind {
-            Kind::Veth | Kind::Tap => 10.0,
-            Kind::Memif => 100.0,
-            Kind::Physical => self.spec.gbit.unwrap_or(10.0),
-        };
-        trial::link::Link::gigabit(gbit)
+        let bound = if self.spec.kind == Kind::Memif { 100.0 } else { 10.0 };
+        self.spec.link().unwrap_or(trial::link::Link::gigabit(bound))
     }
 }
 
@@ -265,8 +264,16 @@ impl Bed {
 /// When it has not, or somebody does.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
-    let ports = spec.ports.iter().flatten();
-    ports.map(String::as_str).try_for_each(|name| physical::inspect(name).map(drop))
+    spec.ports.as_ref().map_or(Ok(()), |ports| inspect(ports).map(drop))
+}
+
+/// As [`physical::inspect`], of both ports.
+fn inspect([a, b]: &[String; 2]) -> Result<[(bool, Mac); 2], Failure> {
+    let known = Known::collect().map_err(|e| Failure(format!("testbed: ports: {e}")))?;
+    let one = |n: usize, name: &str| {
+        physical::inspect(&known, name).map_err(|e| Failure(format!("testbed: ports {n}: {name}: {e}")))
+    };
+    Ok([one(1, a)?, one(2, b)?])
 }
 
 /// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.
@@ -274,10 +281,9 @@ fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
     let none = || Failure("testbed: a physical one needs ports".into());
     let ports = spec.ports.as_ref().ok_or_else(none)?;
     let mut hardware = true;
-    for (n, (link, name)) in links.iter_mut().zip(ports).enumerate() {
-        let (real, mac) = physical::inspect(name)?;
+    for (n, (link, (real, mac))) in links.iter_mut().zip(inspect(ports)?).enumerate() {
         hardware &= real;
-        (link.tester, link.tester_mac) = (name.clone(), mac);
+        (link.tester, link.tester_mac) = (ports[n].clone(), mac);
         link.router = spec.router_ports.as_ref().map_or_else(String::new, |all| all[n].clone());
         if let Some(macs) = spec.macs().map_err(Failure)? {
             link.router_mac = macs[n];

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use wire::Mac;
 
+use crate::trial::link::Link;
+
 /// The testbed of a campaign, as it is written: what is left out is as the kind has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -129,6 +131,11 @@ impl Spec {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What each of the links carries; `None` of virtual ones, which have no rate.
+    pub fn link(&self) -> Option<Link> {
+        self.gbit.filter(|_| self.kind == Kind::Physical).map(Link::gigabit)
     }
 
     /// The Ethernet addresses of the router, where they are given.

@@ -64,34 +64,37 @@ impl Traffic {
     /// When a frame cannot be as described, or a load is none.
     pub fn flows(&self, ends: &Ends) -> Result<Vec<run::Flow>, Fault> {
         if self.flows.is_empty() {
-            return Err(Fault(format!("traffic {}: it has no flow: add one", self.name)));
+            return Err(Fault("flows: it has none: add one".into()));
         }
-        self.flows.iter().map(|flow| flow.build(self.seed, ends)).collect()
+        let build = |(n, flow): (usize, &Flow)| {
+            let named = |what| Fault(format!("flows {} ({}): {what}", n + 1, flow.name));
+            flow.build(self.seed, ends).map_err(named)
+        };
+        self.flows.iter().enumerate().map(build).collect()
     }
 }
 
 impl Flow {
-    fn build(&self, seed: u64, ends: &Ends) -> Result<run::Flow, Fault> {
-        let named = |what: String| Fault(format!("flow {}: {what}", self.name));
+    fn build(&self, seed: u64, ends: &Ends) -> Result<run::Flow, String> {
         let rate = match self.load {
             Load::Share(share) if !(share > 0.0 && share <= 1.0) => {
-                return Err(named(format!("a share of the load is more than 0 and at most 1, not {share}")));
+                return Err(format!("load: a share is more than 0 and at most 1, not {share}"));
             }
             Load::Fps(fps) if !(fps > 0.0 && fps.is_finite()) => {
-                return Err(named(format!("{fps} frames a second are no rate")));
+                return Err(format!("load: {fps} frames a second are no rate"));
             }
             Load::Share(share) => run::Rate::Share(share),
             Load::Fps(fps) => run::Rate::Fixed(fps),
         };
         if self.frames.is_empty() {
-            return Err(named("it has no kind of frame: add one".into()));
+            return Err("frames: it has none: add a kind".into());
         }
         let mode = match self.mark {
             Mark::Stamped => sender::Mode::Stamped,
             Mark::Flood => sender::Mode::Flood,
         };
         let build = |(i, kind): (usize, &Kind)| {
-            kind.build(mix64(seed ^ i as u64), ends).map_err(|what| named(format!("kind {i}: {what}")))
+            kind.build(mix64(seed ^ i as u64), ends).map_err(|what| format!("frames {}: {what}", i + 1))
         };
         let templates = self.frames.iter().enumerate().map(build).collect::<Result<_, _>>()?;
         Ok(run::Flow { templates, rate, mode })
@@ -157,7 +160,7 @@ impl Kind {
         let bytes = headers.payload(&vec![0; payload]).build();
         let vary = |(i, vary): (usize, &Vary)| {
             self.vary(vary, mix64(seed ^ (i as u64) << 32), &bytes)
-                .map_err(|what| format!("vary {i}: {what}"))
+                .map_err(|what| format!("vary {}: {what}", i + 1))
         };
         let fields = self.vary.iter().enumerate().map(vary).collect::<Result<_, _>>()?;
         Ok(Template { fields, weight: self.weight, ..Template::fixed(bytes) })

@@ -144,14 +144,14 @@ fn what_cannot_be_sent_is_refused_with_its_place() {
     let cases = [
         (
             Kind { size: 63, ..kind.clone() },
-            "kind 0: a frame of 63 bytes is impossible: this kind has 64 to 2116",
+            "frames 1: a frame of 63 bytes is impossible: this kind has 64 to 2116",
         ),
         (Kind { family: Family::Ipv6, ..kind.clone() }, "this kind has 84 to 2116"),
         (Kind { protocol: Protocol::Tcp, ..kind.clone() }, "this kind has 76 to 2116"),
         (Kind { vlan: Some(4095), ..kind.clone() }, "a VLAN has a number from 1 to 4094, not 4095"),
         (Kind { weight: 0, ..kind.clone() }, "a weight of 0"),
         (Kind { source: Some([0u16; 8].into()), ..kind.clone() }, ":: is no address of its family"),
-        (Kind { vary: vary(Field::Vlan, 1, 2), ..kind.clone() }, "vary 0: this kind has no VLAN"),
+        (Kind { vary: vary(Field::Vlan, 1, 2), ..kind.clone() }, "vary 1: this kind has no VLAN"),
         (
             Kind { vary: vary(Field::SourcePort, 1, 65536), ..kind.clone() },
             "1 to 65536 is no range of 2 bytes",
@@ -163,8 +163,8 @@ fn what_cannot_be_sent_is_refused_with_its_place() {
         let flow = Flow { name: "f".into(), load: Load::default(), mark: Mark::Stamped, frames: vec![kind] };
         let traffic = Traffic { name: "t".into(), seed: 1, flows: vec![flow.clone()] };
         let said = traffic.flows(&ends()).map_or_else(|e| e.to_string(), |_| "nothing".into());
-        assert!(said.contains(why) && said.starts_with("flow f: kind 0"), "{said}, not {why}");
+        assert!(said.contains(why) && said.starts_with("flows 1 (f): frames 1: "), "{said}, not {why}");
         let none = Traffic { flows: vec![Flow { load: Load::Share(0.0), ..flow }], ..traffic };
-        assert!(none.flows(&ends()).is_err_and(|e| e.to_string().contains("a share of the load")));
+        assert!(none.flows(&ends()).is_err_and(|e| e.to_string().contains("flows 1 (f): load: a share")));
     }
 }

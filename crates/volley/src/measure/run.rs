@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bench::campaign::{self, Campaign, Fault, Machine, Paper};
+use bench::campaign::{self, Asked, Campaign, Fault};
 use bench::report;
 use bench::store::{Recorder, Store};
 use bench::testbed::{self, lab};
@@ -51,9 +51,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { file, machine, store: path, resume, json: json_to, html: html_to, .. } = arguments;
     // All that can be wrong with campaign and files is said before anything is touched.
-    let campaign = asked(arguments).map_err(|e| Failure(e.to_string()))?;
-    let place = file.as_ref().map_or_else(String::new, |file| format!("{}: ", file.display()));
-    campaign.check_machine().map_err(|e| Failure(format!("{place}{e}")))?;
+    let asked = asked(arguments).map_err(|e| Failure(e.to_string()))?;
+    asked.check_machine().map_err(|e| Failure(e.to_string()))?;
+    let campaign = asked.campaign();
     [file.as_ref(), machine.as_ref(), Some(path), json_to.as_ref(), html_to.as_ref()]
         .into_iter()
         .flatten()
@@ -66,9 +66,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = Store::open(path)?;
     let mut out = json_to.as_deref().map(create).transpose()?;
     let mut shown = html_to.as_deref().map(create).transpose()?;
-    let recorder = begin(&store, &campaign, *resume)?;
+    let recorder = begin(&store, campaign, *resume)?;
     let terminal = std::io::stderr().is_terminal();
-    let ended = campaign::run(&campaign, &recorder, &stop, &|line| match terminal {
+    let ended = campaign::run(campaign, &recorder, &stop, &|line| match terminal {
         // What a search does is shown in one line.
         true => tell(&format!("\r\x1b[K{line}")),
         false if line.starts_with(' ') => {}
@@ -98,22 +98,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
         std::process::exit(INTERRUPTED);
     }
-    ended.and(kept)
+    ended.and(kept)?;
+    if results.is_empty() {
+        let store = path.display();
+        return Err(Failure(format!(
+            "nothing was measured: the report says why, and so does the store ({store})"
+        )));
+    }
+    Ok(())
 }
 
 /// What is to be measured, and on what.
-fn asked(arguments: &Arguments) -> Result<Campaign, Fault> {
+fn asked(arguments: &Arguments) -> Result<Asked, Fault> {
     let Arguments { file, paper, machine, quick, .. } = arguments;
-    let campaign = match (file, paper) {
-        (Some(file), _) => Campaign::load(file)?,
-        (None, Some(name)) => Campaign::parse(Paper::named(name)?.text)?,
+    let machine = machine.as_deref();
+    let asked = match (file, paper) {
+        (Some(file), _) => Asked::file(file, machine)?,
+        (None, Some(name)) => Asked::paper(name, machine)?,
         (None, None) => return Err(Fault("a campaign's FILE, or --paper NAME".into())),
     };
-    let campaign = if *quick { campaign.miniature() } else { campaign };
-    match machine {
-        Some(file) => campaign.on(Machine::load(file)?),
-        None => Ok(campaign),
-    }
+    Ok(if *quick { asked.miniature() } else { asked })
 }
 
 /// The first signal ends the campaign after the trial that runs, the second one ends the tester at once.

@@ -30,10 +30,13 @@ pub(super) fn variation(b: &mut Bench<'_>) -> Result {
 }
 
 pub(super) fn loads(b: &mut Bench<'_>) -> Result {
-    let mut all = Vec::new();
-    for load in &b.campaign.loads {
-        let fps = load.fps(b.valid.inner().key.size, b.link_fps);
+    let (mut all, size) = (Vec::new(), b.valid.inner().key.size);
+    for load in b.campaign.loads.iter().filter(|load| b.campaign.carries(**load, size)) {
+        let fps = load.fps(size, b.link_fps);
         all.extend(at(b, load.to_string(), fps, b.profile.duration, b.profile.repetitions)?);
+    }
+    if all.is_empty() {
+        return Err(Failure("the links carry none of the loads, or there is no frame in a trial".into()));
     }
     Ok((Found::Loads(all), false))
 }

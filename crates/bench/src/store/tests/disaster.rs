@@ -184,7 +184,7 @@ fn what_is_no_store_is_refused_and_left_alone() {
         ("other", "other: this is another program's database: name another file"),
         (
             "later",
-            "later: the store is of version 99, and this tester knows those up to 1: use the later one",
+            "later: the store is of version 99, and this tester knows those up to 2: use the later one",
         ),
         ("no/where", "no/where: the store cannot be opened: look whether its directory exists"),
     ] {

@@ -120,6 +120,12 @@ fn a_campaign_is_read_as_it_was_written() {
     }
     recorder.failure("volley, rfc2544, 64 bytes: broken").unwrap();
     expected.failures.push("volley, rfc2544, 64 bytes: broken".into());
+    for (dut, what) in
+        [("volley", "it may still run"), ("", "a meter is gone"), ("volley", "it may still run")]
+    {
+        recorder.caveat(dut, what).unwrap();
+    }
+    expected.caveats = vec!["it may still run".into(), "a meter is gone".into()];
     let id = recorder.id();
     let unfinished = store.results(id).unwrap();
     assert!(unfinished.conditions[0].contains("not finished"), "{:?}", unfinished.conditions);
@@ -142,6 +148,7 @@ fn what_was_interrupted_goes_on() {
     recorder.cell(&cell(key("linux", 64), 5e5)).unwrap();
     recorder.measurement(&key("linux", 64), &measurement(Procedure::Loads)).unwrap();
     recorder.failure("linux, rfc2544, 64 bytes, throughput: no").unwrap();
+    recorder.caveat("linux", "linux: it was not stopped").unwrap();
     let id = recorder.id();
     drop(recorder);
     // One that asks for something else is not it, nor is the later one that does.
@@ -153,6 +160,8 @@ fn what_was_interrupted_goes_on() {
     assert_eq!((known("linux", Procedure::Throughput), known("volley", Procedure::Loads)), (None, None));
     // It is tried again, and the tester has tried itself again.
     assert_eq!(store.results(id).unwrap().failures, [""; 0]);
+    // What is known stays, and so does what must be known of it.
+    assert_eq!(store.results(id).unwrap().caveats, ["linux: it was not stopped"]);
     recorder.cell(&cell(key("linux", 64), 6e5)).unwrap();
     recorder.finish().unwrap();
     assert_eq!(store.results(id).unwrap().cells[0].tester_fps, 6e5);
@@ -170,7 +179,9 @@ fn a_router_that_is_another_by_now_is_measured_anew() {
             recorder.cell(&cell(key(name, size), 1e6)).unwrap();
             recorder.measurement(&key(name, size), &measurement(Procedure::Loads)).unwrap();
         }
+        recorder.caveat(name, name).unwrap();
     }
+    recorder.caveat("", "both").unwrap();
     let again = || store.resume(&asked("a")).unwrap().unwrap();
     let others = [
         Facts { version: "2".into(), ..facts("linux") },
@@ -184,6 +195,7 @@ fn a_router_that_is_another_by_now_is_measured_anew() {
         // Nothing that is there was measured with another router than the one that it is of.
         let results = store.results(id).unwrap();
         assert!(results.duts.contains(&other) && results.cells.iter().all(|c| c.key.dut == "volley"));
+        assert_eq!(results.caveats, ["volley", "both"]);
         // It is the same one from now on, and its results have their place again.
         for size in [64, 512] {
             recorder.cell(&cell(key("linux", size), 1e6)).unwrap();
@@ -191,6 +203,34 @@ fn a_router_that_is_another_by_now_is_measured_anew() {
         }
         assert_eq!((again().dut(&other), again().known_before()), (Ok(0), 4));
     }
+}
+
+/// Of the version before this one, as testers wrote it.
+#[test]
+fn an_older_store_is_read_as_it_is_and_gone_on_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let older = Connection::open(&path).unwrap();
+    let marks = "PRAGMA application_id = 0x566f6c6c; PRAGMA user_version = 1;";
+    older.execute_batch(&format!("{}{marks}", include_str!("../schema.sql"))).unwrap();
+    let head = asked("a");
+    let [asked_for, profile, provenance] = [
+        serde_json::to_string(&head.campaign),
+        serde_json::to_string(&head.profile),
+        serde_json::to_string(&head.provenance),
+    ]
+    .map(Result::unwrap);
+    let row = [&asked_for, &profile, &provenance];
+    older.execute("INSERT INTO campaign VALUES (1, 'a', 'then', ?, ?, ?, '[]', NULL, NULL)", row).unwrap();
+    older.execute("INSERT INTO failure VALUES (1, 1, 'no')", ()).unwrap();
+    let version = || older.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0)).unwrap();
+    let store = Store::existing(&path).unwrap();
+    let results = store.results(1).unwrap();
+    assert_eq!((results.failures, results.caveats, version()), (vec!["no".to_owned()], vec![], 1));
+    let recorder = store.resume(&head).unwrap().unwrap();
+    recorder.caveat("linux", "new").unwrap();
+    assert_eq!((store.results(1).unwrap().caveats, version()), (vec!["new".to_owned()], 2));
+    assert_eq!(store.begin(&head).unwrap().id(), 2);
 }
 
 #[test]

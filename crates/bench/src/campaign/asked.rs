@@ -1,0 +1,204 @@
+//! What is asked: a campaign, and the files that it is from, so that a fault names its file and line.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::place::File;
+use super::{Campaign, Fault, Paper};
+use crate::dut;
+use crate::energy;
+use crate::testbed;
+
+/// A campaign that can be run as far as its files say, and those.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    campaign: Campaign,
+    file: File,
+    /// Whether it is a paper's, which is for the machines of its authors.
+    is_paper: bool,
+    machine: Option<Machine>,
+}
+
+/// A file of what is of machines, not of a question.
+#[derive(Clone, Debug)]
+struct Machine {
+    file: File,
+    has_routers: bool,
+}
+
+/// What it says: the testbed, the meters, and the routers if they are reached in a way of their own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    #[serde(default)]
+    testbed: testbed::Spec,
+    #[serde(default, rename = "meter")]
+    meters: Vec<energy::Spec>,
+    #[serde(default)]
+    duts: Option<Vec<dut::Spec>>,
+}
+
+impl Asked {
+    /// The campaign of a file; with another file, the testbed and the meters of that one, and its routers if it has any.
+    ///
+    /// # Errors
+    /// The first fault that can be found before anything is touched, with the file and the line of what is at fault.
+    pub fn file(path: &Path, machine: Option<&Path>) -> Result<Asked, Fault> {
+        Asked::of(File::read(path)?, false, machine)
+    }
+
+    /// The same of a paper's campaign.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file), and when there is no such paper.
+    pub fn paper(name: &str, machine: Option<&Path>) -> Result<Asked, Fault> {
+        Asked::of(File::new(&format!("paper {name}"), Paper::named(name)?.text), true, machine)
+    }
+
+    fn of(file: File, is_paper: bool, machine: Option<&Path>) -> Result<Asked, Fault> {
+        let mut asked = Asked { campaign: file.parse()?, file, is_paper, machine: None };
+        if let Some(path) = machine {
+            let file = File::read(path)?;
+            let Parts { testbed, meters, duts } = file.parse()?;
+            asked.machine = Some(Machine { file, has_routers: duts.is_some() });
+            let own = std::mem::take(&mut asked.campaign.duts);
+            asked.campaign = Campaign { testbed, meters, duts: duts.unwrap_or(own), ..asked.campaign };
+        }
+        asked.campaign.check().map_err(|fault| asked.named(&fault))?;
+        Ok(asked)
+    }
+
+    /// What is to be measured.
+    pub fn campaign(&self) -> &Campaign {
+        &self.campaign
+    }
+
+    /// The same question in seconds.
+    #[must_use]
+    pub fn miniature(self) -> Asked {
+        Asked { campaign: self.campaign.miniature(), ..self }
+    }
+
+    /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be
+    /// set, links that carry its loads, and a place for what is recorded. What a paper asks for is not at fault: its authors' machines
+    /// had more, and what cannot be measured here is a line in the report. Nothing is touched.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file).
+    pub fn check_machine(&self) -> Result<(), Fault> {
+        let Campaign { duts, testbed, .. } = &self.campaign;
+        let own_routers = !self.is_paper || self.machine.as_ref().is_some_and(|m| m.has_routers);
+        let cores = || if own_routers { dut::check_cores(duts, testbed).map_err(Fault) } else { Ok(()) };
+        let loads = || if self.is_paper { Ok(()) } else { self.campaign.check_loads() };
+        let all = self.campaign.check_machine().and_then(|()| cores()).and_then(|()| loads());
+        all.map_err(|fault| self.named(&fault))
+    }
+
+    /// A fault with its place in the file that has the key which it names first.
+    fn named(&self, fault: &Fault) -> Fault {
+        let key = fault.0.split([':', ' ']).next();
+        let of_machine = |machine: &&Machine| match key {
+            Some("testbed" | "meter") => true,
+            Some("router" | "duts") => machine.has_routers,
+            _ => false,
+        };
+        self.machine.as_ref().filter(of_machine).map_or(&self.file, |machine| &machine.file).named(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BED: &str =
+        "[testbed]\nkind = 'physical'\nports = ['no-1', 'no-2']\nrouter-ports = ['a', 'b']\ngbit = 10\n";
+
+    /// A paper's campaign on the machine of a text.
+    fn on(paper: &str, machine: &str) -> Result<Asked, String> {
+        let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
+        std::fs::write(file.path(), machine).map_err(|e| e.to_string())?;
+        let of_file = |e: Fault| e.0.replace(&file.path().display().to_string(), "lab.toml");
+        let asked = Asked::paper(paper, Some(file.path())).map_err(of_file)?;
+        asked.check_machine().map_err(of_file).map(|()| asked)
+    }
+
+    fn said(machine: &str) -> String {
+        on("okelmann-2019-routes", machine).map_or_else(|e| e, |_| "nothing".into())
+    }
+
+    #[test]
+    fn a_machine_brings_its_testbed_meters_and_routers() -> Result<(), Fault> {
+        let asked = Asked::paper("okelmann-2019-routes", None)?;
+        let file = tempfile::NamedTempFile::new().map_err(|e| Fault(e.to_string()))?;
+        let text =
+            format!("duts = [{{ kind = 'linux', host = 'root@router' }}]\n{BED}[[meter]]\nkind = 'rapl'\n");
+        std::fs::write(file.path(), text).map_err(|e| Fault(e.to_string()))?;
+        let there = Asked::paper("okelmann-2019-routes", Some(file.path()))?.miniature();
+        let (campaign, alone) = (there.campaign(), asked.campaign());
+        assert_eq!((campaign.testbed.kind, campaign.meters.len()), (testbed::Kind::Physical, 1));
+        assert_eq!((campaign.duts.len(), campaign.tests.len()), (1, alone.tests.len()));
+        assert!(campaign.profile().duration < alone.profile().duration);
+        Ok(())
+    }
+
+    #[test]
+    fn faults_name_the_file_that_has_them() {
+        let router =
+            "duts = [\n  'none',\n  { kind = 'linux', host = 'root@router',\n    driver = 'af-xdp' },\n]\n";
+        // The paper's routers are on this machine, and cannot be behind its ports.
+        let paper =
+            "paper okelmann-2019-routes, line 9: router 1 (linux): on the testbed \"physical\" it needs host";
+        let cases = [
+            (BED.to_owned(), paper),
+            (format!("{router}{BED}"), "lab.toml, line 4: router 2 (linux): driver does not go"),
+            ("[testbed]\nkind = 'veth'\nname = 'x'\n".into(), "lab.toml, line 3: unknown field `name`"),
+            (
+                "[testbed]\nkind = 'veth'\n[[meter]]\nkind = 'cpu'\ncores = []\n".into(),
+                "lab.toml, line 5: meter 1: cores: one",
+            ),
+            (
+                "[testbed]\ncores = [\n 70000]\n".into(),
+                "lab.toml, line 3: testbed: cores 1: there is no core 70000",
+            ),
+            (
+                "[testbed]\ntester-core = 70000\n".into(),
+                "lab.toml, line 2: testbed: tester-core: there is no core 70000",
+            ),
+            ("[testbed]\nrecord = '/run/x/'\n".into(), "lab.toml, line 2: testbed: record: "),
+        ];
+        for (text, why) in cases {
+            assert!(said(&text).starts_with(why), "{}\nand not: {why}", said(&text));
+        }
+    }
+
+    #[test]
+    fn a_paper_asks_for_what_its_authors_had() -> Result<(), String> {
+        // Ten workers, and 40 Gbit/s.
+        let text = Paper::named("slavik-2025-one-way").map_err(|e| e.0)?.text;
+        let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
+        let own = |text: &str| {
+            std::fs::write(file.path(), text).map_err(|e| e.to_string())?;
+            let asked = Asked::file(file.path(), None).map_err(|e| e.0)?;
+            Ok::<_, String>(asked.check_machine().map_or_else(|e| e.0, |()| "nothing".into()))
+        };
+        on("slavik-2025-one-way", "")?;
+        let many = text.replace("workers = 10", "workers = 7000");
+        assert!(
+            own(&many)?.contains(", line 12: router 1 (linux-10): workers = 7000 needs as many cores"),
+            "{}",
+            own(&many)?
+        );
+        let machine = "duts = [\n'linux',\n{ kind = 'vpp', workers = 7000 }]\n";
+        let said = on("slavik-2025-one-way", machine).err().unwrap_or_default();
+        assert!(said.starts_with("lab.toml, line 3: router 2 (vpp): workers = 7000 needs"), "{said}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_taken_has_its_line() {
+        let text = format!("duts = [{{ kind = 'linux', host = 'root@router' }}]\n{BED}");
+        let why = said(&text.replace("['no-1', 'no-2']", "[\n'no-1',\n'lo']"));
+        assert!(why.starts_with("lab.toml, line 5: testbed: ports 1: no-1: "), "{why}");
+    }
+}
