@@ -180,12 +180,12 @@ fn what_cannot_be_is_not_tried() {
         ended.stderr
     };
     let refused = said(HEAD, "'linux',\n{kind = 'volley', workers = 7000}", "");
-    assert!(refused.contains("campaign.toml, line 8: router 2 (volley): workers = 7000 needs"), "{refused}");
+    assert!(refused.contains("campaign.toml, line 9: router 2 (volley): workers = 7000 needs"), "{refused}");
     let refused = said(HEAD, "'linux',\n{kind = 'volley',\nworkers = 0}", "");
-    assert!(refused.contains("campaign.toml, line 9: router 2 (volley): workers: one at least"), "{refused}");
+    assert!(refused.contains("campaign.toml, line 10: router 2 (volley): workers: one at least"), "{refused}");
     let refused = said(&HEAD.replace("5000 fps", "1.1 Gbit/s"), "'none'", testbed);
     assert!(
-        refused.contains("campaign.toml, line 5: loads 2: 1.1 Gbit/s is more than the links"),
+        refused.contains("campaign.toml, line 6: loads 2: 1.1 Gbit/s is more than the links"),
         "{refused}"
     );
 
@@ -221,7 +221,7 @@ fn ports_cabled_to_another_machine() {
     );
     t.run("ip route add default via 192.0.2.2 dev e2");
     let refused = campaign.spawn(&t, &[]).finish(LONG);
-    let why = "campaign.toml, line 16: testbed: ports 2: e2: a default route leaves by this port";
+    let why = "campaign.toml, line 17: testbed: ports 2: e2: a default route leaves by this port";
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
@@ -326,7 +326,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
     // What the machine itself cannot do is refused with the reason.
     if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
         let refused = campaign("1200").spawn(&host, &[]).finish(LONG);
-        let why = "campaign.toml, line 7: router 1 (slow): clock-mhz = 1200: core 0 has no ";
+        let why = "campaign.toml, line 8: router 1 (slow): clock-mhz = 1200: core 0 has no ";
         assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
     }
     let there = ["sh", "-c", &mount, "sh"];
