@@ -6,6 +6,7 @@ use scenarios::tester::{Campaign, LONG, Trials, count, counter, has_testpmd, loa
 use scenarios::{Iperf, lost_on_the_way};
 use serde_json::Value;
 use testkit::netns::{Host, LIMIT, Lab, skipped};
+use testkit::router::binary;
 
 /// A load that any machine carries, and time for what comes late.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 1\nwaits = { residual = 1, restabilise = 0.02 }\nrepetitions = 1\n\
@@ -133,6 +134,16 @@ fn tcpdump_reads_what_the_tester_counts() {
         let counted = trials.sum(0, what);
         assert!((counted..=counted + late).contains(&read), "{what}: {counted}, {late} late, {read} read");
     }
+    // What was recorded is traffic for another campaign.
+    let words = ["bench", "traffic", "frames/port1-received.pcap", "--name", "again", "--addresses"];
+    let out = Command::new(binary()).args(words).current_dir(lab.dir()).output().expect("the binary runs");
+    let traffic = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let head = HEAD.replace("'rfc2544'", "'again'").replace("sizes = [128]\n", &format!("\n{traffic}"));
+    let results = Campaign::write(&lab, &head, "'linux'", "").run();
+    assert_eq!(results["failures"], Value::Array(Vec::new()), "{traffic}");
+    let outcome = &loads(&results, "linux")[0]["runs"][0]["outcome"];
+    assert!(count(outcome, "received") > 500, "{outcome}");
 }
 
 #[test]

@@ -182,7 +182,10 @@ fn what_cannot_be_is_not_tried() {
     let refused = said(HEAD, "'linux',\n{kind = 'volley', workers = 7000}", "");
     assert!(refused.contains("campaign.toml, line 9: router 2 (volley): workers = 7000 needs"), "{refused}");
     let refused = said(HEAD, "'linux',\n{kind = 'volley',\nworkers = 0}", "");
-    assert!(refused.contains("campaign.toml, line 10: router 2 (volley): workers: one at least"), "{refused}");
+    assert!(
+        refused.contains("campaign.toml, line 10: router 2 (volley): workers: one at least"),
+        "{refused}"
+    );
     let refused = said(&HEAD.replace("5000 fps", "1.1 Gbit/s"), "'none'", testbed);
     assert!(
         refused.contains("campaign.toml, line 6: loads 2: 1.1 Gbit/s is more than the links"),

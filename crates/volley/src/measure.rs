@@ -12,7 +12,7 @@ use bench::report;
 use bench::stats::Bootstrap;
 use bench::store;
 use bench::testbed;
-use bench::traffic::BUILTIN;
+use bench::traffic::{BUILTIN, Captured, captured, told};
 use bench::trial::Failure;
 use clap::Subcommand;
 
@@ -64,6 +64,18 @@ pub enum Bench {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// Write traffic that is mixed as a capture is (pcap, pcapng), for a campaign: sizes, families, protocols and VLANs, each as often.
+    Traffic {
+        /// The capture. Headers are enough of each packet.
+        #[arg(value_name = "CAPTURE")]
+        capture: PathBuf,
+        /// Its name in campaigns.
+        #[arg(long, default_value = "capture")]
+        name: String,
+        /// Keep addresses and ports, too. Without, addresses are those of the testbed, and ports are random (RFC 4814).
+        #[arg(long)]
+        addresses: bool,
+    },
     /// Show what can be measured, and with what.
     List,
 }
@@ -80,6 +92,7 @@ pub fn run(what: &Bench) -> ExitCode {
         }
         Bench::Trials { store } => trials(store),
         Bench::Init { paper, file } => init(paper.as_deref(), file.as_deref()),
+        Bench::Traffic { capture, name, addresses } => traffic(capture, name, *addresses),
         Bench::List => list(),
     };
     done.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS)
@@ -148,6 +161,21 @@ fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     let named = |e: io::Error| Failure(format!("{}: {e}", file.display()));
     let mut new = std::fs::File::create_new(file).map_err(named)?;
     new.write_all(text.as_bytes()).map_err(named)
+}
+
+/// What is not as it was captured is said beside.
+fn traffic(capture: &Path, name: &str, addresses: bool) -> Result<(), Failure> {
+    let Captured { traffic, frames, longer, left_out } =
+        captured(capture, name, addresses).map_err(|e| Failure(e.to_string()))?;
+    if !left_out.is_empty() {
+        tell(&format!("left out of {frames} frames: {}\n", told(&left_out)));
+    }
+    if longer > 0 {
+        tell(&format!(
+            "{longer} of {frames} frames are longer than they were: the tester's mark had no room\n"
+        ));
+    }
+    print(&traffic.toml().map_err(|e| Failure(e.to_string()))?)
 }
 
 fn list() -> Result<(), Failure> {

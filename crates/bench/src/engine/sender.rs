@@ -11,7 +11,7 @@ use super::stamp::{LEN, Place, Stamp};
 const FLOOD: usize = 4 << 20;
 
 /// Turns after which a mix of templates begins anew, at most.
-const TURNS: u64 = 4096;
+pub(crate) const TURNS: u64 = 4096;
 
 /// How frames are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traf
 use crate::engine::{run, sender, stamp};
 
 /// The frame check sequence, which no frame in memory has.
-const FCS: usize = 4;
+pub(super) const FCS: usize = 4;
 /// Values that a permutation has, at most.
 const PERMUTED: u64 = 1 << 24;
 

@@ -33,7 +33,7 @@ pub fn builtin(name: &str, size: usize) -> Option<Traffic> {
 }
 
 /// Ports as RFC 4814 section 4.5 has them: sources of 1024 and above, destinations of 1 to 49151.
-fn ports() -> Vec<Vary> {
+pub(super) fn ports() -> Vec<Vary> {
     let vary = |field, min, max| Vary { field, how: How::Random, min, max, step: 1 };
     vec![vary(Field::SourcePort, 1024, 65535), vary(Field::DestinationPort, 1, 49151)]
 }

@@ -1,8 +1,11 @@
 //! The description of traffic.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+
+use super::build::Fault;
 
 /// What is sent in one direction; the other direction has the same, with its ends exchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +31,15 @@ impl Traffic {
         let kinds = sized.flows.iter_mut().flat_map(|flow| &mut flow.frames);
         kinds.filter(|kind| kind.size == 0).for_each(|kind| kind.size = size);
         sized
+    }
+
+    /// As a campaign has it.
+    ///
+    /// # Errors
+    /// When it cannot be written so.
+    pub fn toml(&self) -> Result<String, Fault> {
+        let text = toml::to_string(&BTreeMap::from([("traffic", [self])]));
+        text.map_err(|e| Fault(format!("traffic {}: {e}", self.name)))
     }
 
     /// Whether frames of some flow have numbers and times.

@@ -2,11 +2,13 @@
 
 mod build;
 mod builtin;
+mod capture;
 mod describe;
 mod routes;
 
 pub use build::{Ends, Fault};
 pub use builtin::{BUILTIN, builtin};
+pub use capture::{Captured, captured, told};
 pub use describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traffic, Vary};
 pub use routes::{MOST as MOST_NETWORKS, networks};
 

@@ -20,7 +20,7 @@ use self::record::{FileTx, Recorder};
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
 
-pub use self::read::Recording;
+pub use self::read::{Recording, Seen, each};
 
 /// Name of the node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "pcap-input";

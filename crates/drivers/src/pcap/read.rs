@@ -1,4 +1,4 @@
-//! Reading a capture into memory, with libpcap: pcap and pcapng, times in micro- and nanoseconds.
+//! Reading a capture, with libpcap: pcap and pcapng, times in micro- and nanoseconds.
 
 use std::fs;
 use std::path::Path;
@@ -32,20 +32,49 @@ impl Recording {
     }
 }
 
+/// A packet of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen<'a> {
+    /// Nanoseconds since the first one.
+    pub at: u64,
+    /// How long it was, in bytes with its Ethernet header.
+    pub len: u32,
+    /// What the file has of it: not all bytes, maybe.
+    pub bytes: &'a [u8],
+}
+
 /// Reads a file.
 ///
 /// # Errors
 /// Why it cannot be replayed.
 pub(super) fn read(path: &Path) -> Result<Recording, String> {
     let there = fs::metadata(path).map_err(|e| e.to_string())?;
-    if !there.is_file() {
-        return Err("it is no ordinary file".into());
-    }
     if there.len() > LARGEST_FILE {
         return Err(format!(
             "it has {} bytes, and {LARGEST_FILE} is the most (editcap -c, or tcpdump -c, make smaller ones)",
             there.len()
         ));
+    }
+    let mut all = Recording { packets: Vec::new(), bytes: Vec::new(), skipped: 0 };
+    each(path, |Seen { at, len, bytes }| {
+        if bytes.len() < len as usize || len > LONGEST {
+            all.skipped += 1;
+            return;
+        }
+        let begin = all.bytes.len();
+        all.bytes.extend_from_slice(bytes);
+        all.packets.push(Recorded { at, begin, end: all.bytes.len() });
+    })?;
+    Ok(all)
+}
+
+/// Shows each packet of a file, in order.
+///
+/// # Errors
+/// Why the file, or a packet of it, cannot be read.
+pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
+    if !fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+        return Err("it is no ordinary file".into());
     }
     let said = |e: Error| match e {
         Error::PcapError(text) => text,
@@ -57,24 +86,17 @@ pub(super) fn read(path: &Path) -> Result<Recording, String> {
         let name = link.get_name().unwrap_or_else(|_| link.0.to_string());
         return Err(format!("its packets are of the link type {name}, not Ethernet"));
     }
-    let mut all = Recording { packets: Vec::new(), bytes: Vec::new(), skipped: 0 };
     let (mut first, mut number) = (None, 0u64);
     loop {
         number += 1;
         let packet = match file.next_packet() {
             Ok(packet) => packet,
-            Err(Error::NoMorePackets) => return Ok(all),
+            Err(Error::NoMorePackets) => return Ok(()),
             Err(e) => return Err(format!("packet {number}: {}", said(e))),
         };
         // With this precision the microseconds are nanoseconds.
         let time = i128::from(packet.header.ts.tv_sec) * 1_000_000_000 + i128::from(packet.header.ts.tv_usec);
         let at = u64::try_from(time - *first.get_or_insert(time)).unwrap_or(0);
-        if packet.header.caplen < packet.header.len || packet.header.len > LONGEST {
-            all.skipped += 1;
-            continue;
-        }
-        let begin = all.bytes.len();
-        all.bytes.extend_from_slice(packet.data);
-        all.packets.push(Recorded { at, begin, end: all.bytes.len() });
+        show(Seen { at, len: packet.header.len, bytes: packet.data });
     }
 }
