@@ -263,6 +263,43 @@ fn ports_cabled_to_another_machine() {
     assert_eq!(r.run("sysctl -n net.ipv4.ip_forward").trim(), "0");
 }
 
+/// Somebody is logged in by addresses that each port has by itself, as far as sockets say that.
+#[test]
+fn the_port_of_who_is_logged_in_is_not_taken() {
+    let Some(lab) = Lab::new() else { return };
+    let (t, r) = (lab.host("t"), lab.host("r"));
+    lab.link((&t, "e1"), (&r, "r1"));
+    lab.link((&t, "e2"), (&r, "r2"));
+    for (host, port) in [(&t, "e2"), (&r, "r2")] {
+        host.run(&format!(
+            "sysctl -qw net.ipv6.conf.{port}.accept_dad=0 net.ipv6.conf.{port}.disable_ipv6=0"
+        ));
+    }
+    let linked = |host: &testkit::netns::Host, port: &str| {
+        host.run(&format!("ip -o -6 address show dev {port} scope link -tentative"))
+    };
+    until("the ports have addresses of their link", LONG, || {
+        linked(&t, "e2").contains("fe80::") && linked(&r, "r2").contains("fe80::")
+    });
+    let text = linked(&t, "e2");
+    let address = text.split_whitespace().find_map(|word| word.strip_suffix("/64")).expect("an address");
+    let server = "import socket\ns = socket.create_server(('::', 22), family=socket.AF_INET6)\nprint('ready', flush=True)\nc, _ = s.accept()\nc.recv(1)";
+    let server = t.spawn_args(["python3", "-c", server]);
+    until("the server listens", LONG, || server.stdout().contains("ready"));
+    let client = format!(
+        "import socket\ns = socket.create_connection(('{address}%r2', 22))\nprint('ready', flush=True)\ns.recv(1)"
+    );
+    let mut client = r.spawn_args(["python3", "-c", &client]);
+    until("the client is there", LONG, || {
+        assert!(client.running(), "{}", client.stderr());
+        client.stdout().contains("ready")
+    });
+    let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1";
+    let refused = Campaign::write(&lab, HEAD, "'none'", testbed).spawn(&t, &[]).finish(LONG);
+    let why = "testbed: ports 2: e2: you are logged in by this port, from fe80::";
+    assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
+}
+
 /// A machine whose first core has a clock that can be set: its directory lies over that of the machine, for the tester alone.
 #[test]
 fn clocks_are_set_for_a_router_and_put_back() {

@@ -12,6 +12,7 @@ mod record;
 mod spec;
 mod tap;
 mod veth;
+mod way_in;
 
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +36,7 @@ use memif::Memif;
 use near::{Interfaces, Memory, Near, RING};
 use record::Records;
 use veth::Cable;
+use way_in::Known;
 
 /// How long a router may take to connect.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -262,12 +264,16 @@ impl Bed {
 /// When it has not, or somebody does.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
-    spec.ports.iter().flatten().enumerate().try_for_each(|(n, name)| inspect(n, name).map(drop))
+    spec.ports.as_ref().map_or(Ok(()), |ports| inspect(ports).map(drop))
 }
 
-/// As [`physical::inspect`], of the port of this number.
-fn inspect(n: usize, name: &str) -> Result<(bool, Mac), Failure> {
-    physical::inspect(name).map_err(|e| Failure(format!("testbed: ports {}: {name}: {e}", n + 1)))
+/// As [`physical::inspect`], of both ports.
+fn inspect([a, b]: &[String; 2]) -> Result<[(bool, Mac); 2], Failure> {
+    let known = Known::collect().map_err(|e| Failure(format!("testbed: ports: {e}")))?;
+    let one = |n: usize, name: &str| {
+        physical::inspect(&known, name).map_err(|e| Failure(format!("testbed: ports {n}: {name}: {e}")))
+    };
+    Ok([one(1, a)?, one(2, b)?])
 }
 
 /// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.
@@ -275,10 +281,9 @@ fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
     let none = || Failure("testbed: a physical one needs ports".into());
     let ports = spec.ports.as_ref().ok_or_else(none)?;
     let mut hardware = true;
-    for (n, (link, name)) in links.iter_mut().zip(ports).enumerate() {
-        let (real, mac) = inspect(n, name)?;
+    for (n, (link, (real, mac))) in links.iter_mut().zip(inspect(ports)?).enumerate() {
         hardware &= real;
-        (link.tester, link.tester_mac) = (name.clone(), mac);
+        (link.tester, link.tester_mac) = (ports[n].clone(), mac);
         link.router = spec.router_ports.as_ref().map_or_else(String::new, |all| all[n].clone());
         if let Some(macs) = spec.macs().map_err(Failure)? {
             link.router_mac = macs[n];
