@@ -260,7 +260,18 @@ fn ports_cabled_to_another_machine() {
         results["conditions"]
     );
     assert!(addresses().is_empty(), "{}", addresses());
-    assert_eq!(r.run("sysctl -n net.ipv4.ip_forward").trim(), "0");
+    let is_as_before =
+        || assert_eq!((r.run("sysctl -n net.ipv4.ip_forward").trim(), addresses().as_str()), ("0", ""));
+    is_as_before();
+
+    // Virtual ports have no interrupts that could go to cores.
+    let campaign =
+        Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router', workers = 2}", testbed);
+    let ended = campaign.spawn(&t, &[]).finish(LONG);
+    assert!(!ended.ok() && ended.stderr.contains("nothing was measured"), "{}", ended.stderr);
+    let failures = campaign.results()["failures"].to_string();
+    assert!(failures.contains("linux: workers = 2: "), "{failures}");
+    is_as_before();
 }
 
 /// Somebody is logged in by addresses that each port has by itself, as far as sockets say that.

@@ -6,6 +6,7 @@ mod commands;
 mod cores;
 mod linux;
 mod process;
+mod queues;
 mod shell;
 mod spec;
 mod testpmd;
