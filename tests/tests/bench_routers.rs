@@ -269,7 +269,18 @@ fn ports_cabled_to_another_machine() {
         results["conditions"]
     );
     assert!(addresses().is_empty(), "{}", addresses());
-    assert_eq!(r.run("sysctl -n net.ipv4.ip_forward").trim(), "0");
+    let is_as_before =
+        || assert_eq!((r.run("sysctl -n net.ipv4.ip_forward").trim(), addresses().as_str()), ("0", ""));
+    is_as_before();
+
+    // Virtual ports have no interrupts that could go to cores.
+    let campaign =
+        Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router', workers = 2}", testbed);
+    let ended = campaign.spawn(&t, &[]).finish(LONG);
+    assert!(!ended.ok() && ended.stderr.contains("nothing was measured"), "{}", ended.stderr);
+    let failures = campaign.results()["failures"].to_string();
+    assert!(failures.contains("linux: workers = 2: "), "{failures}");
+    is_as_before();
 }
 
 /// Somebody is logged in by addresses that each port has by itself, as far as sockets say that.
@@ -279,9 +290,18 @@ fn the_port_of_who_is_logged_in_is_not_taken() {
     let (t, r) = (lab.host("t"), lab.host("r"));
     lab.link((&t, "e1"), (&r, "r1"));
     lab.link((&t, "e2"), (&r, "r2"));
-    let linked = || t.run("ip -o -6 address show dev e2 scope link -tentative");
-    until("the port has an address of its link", LONG, || linked().contains("fe80::"));
-    let text = linked();
+    for (host, port) in [(&t, "e2"), (&r, "r2")] {
+        host.run(&format!(
+            "sysctl -qw net.ipv6.conf.{port}.accept_dad=0 net.ipv6.conf.{port}.disable_ipv6=0"
+        ));
+    }
+    let linked = |host: &testkit::netns::Host, port: &str| {
+        host.run(&format!("ip -o -6 address show dev {port} scope link -tentative"))
+    };
+    until("the ports have addresses of their link", LONG, || {
+        linked(&t, "e2").contains("fe80::") && linked(&r, "r2").contains("fe80::")
+    });
+    let text = linked(&t, "e2");
     let address = text.split_whitespace().find_map(|word| word.strip_suffix("/64")).expect("an address");
     let server = "import socket\ns = socket.create_server(('::', 22), family=socket.AF_INET6)\nprint('ready', flush=True)\nc, _ = s.accept()\nc.recv(1)";
     let server = t.spawn_args(["python3", "-c", server]);
@@ -289,8 +309,11 @@ fn the_port_of_who_is_logged_in_is_not_taken() {
     let client = format!(
         "import socket\ns = socket.create_connection(('{address}%r2', 22))\nprint('ready', flush=True)\ns.recv(1)"
     );
-    let client = r.spawn_args(["python3", "-c", &client]);
-    until("the client is there", LONG, || client.stdout().contains("ready"));
+    let mut client = r.spawn_args(["python3", "-c", &client]);
+    until("the client is there", LONG, || {
+        assert!(client.running(), "{}", client.stderr());
+        client.stdout().contains("ready")
+    });
     let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1";
     let refused = Campaign::write(&lab, HEAD, "'none'", testbed).spawn(&t, &[]).finish(LONG);
     let why = "testbed: ports 2: e2: you are logged in by this port, from fe80::";

@@ -121,8 +121,8 @@ pub fn online_cores() -> Vec<usize> {
     if cores.is_empty() { vec![0] } else { cores }
 }
 
-/// Reads the kernel's list format, as `0-3,8`.
-fn parse_list(list: &str) -> Vec<usize> {
+/// Reads the kernel's list format, as `0-3,8`. What is no number is left out.
+pub fn parse_list(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse::<usize>().ok()?)

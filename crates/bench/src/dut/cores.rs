@@ -1,6 +1,40 @@
-//! Processor time of cores, for routers that have no process of their own.
+//! The cores of routers, and their processor time for those that have no process of their own.
 
+use super::{Kind, Spec, vpp};
 use crate::host::{TICKS, Times};
+use crate::testbed;
+use crate::trial::Failure;
+
+/// Checks that the testbed has as many cores for each router as it has workers.
+///
+/// # Errors
+/// The first that wants more, with what would do.
+pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
+    let (_, all) = testbed::cores_of(bed).map_err(|e| e.0)?;
+    for (n, dut) in duts.iter().enumerate() {
+        let fault = |e: Failure| dut.fault(n, &e.0);
+        let on = of(dut, bed.kind, &all).map_err(fault)?;
+        if dut.kind == Kind::Vpp {
+            vpp::main_core(&all, &on).map_err(fault)?;
+        }
+    }
+    Ok(())
+}
+
+/// The cores that a router is given: the first ones that the testbed has for routers, and none where there is no router on this machine.
+pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, Failure> {
+    if bed == testbed::Kind::Physical || spec.kind == Kind::None {
+        return Ok(Vec::new());
+    }
+    let wanted = spec.workers();
+    let cores = all.get(..wanted).ok_or_else(|| {
+        let have = all.len();
+        Failure(format!(
+            "workers = {wanted} needs as many cores, and the testbed has {have} for routers ({all:?}): testbed, cores"
+        ))
+    })?;
+    Ok(cores.to_vec())
+}
 
 /// Cores as `taskset` and others take them: numbers with commas between them.
 pub fn list(cores: &[usize]) -> String {
@@ -44,5 +78,39 @@ mod tests {
         assert_eq!(busy(stat, &[0, 1]), Some(4.33));
         assert_eq!(busy(stat, &[2]), None);
         assert_eq!((seconds(&[]), how(&[])), (None, String::new()));
+    }
+
+    #[test]
+    fn more_workers_than_cores_are_refused() -> Result<(), String> {
+        let online = infra::cpu::online_cores().len();
+        let said = |kind: &str, workers: usize| {
+            let table = format!("kind = '{kind}'\nworkers = {workers}");
+            let spec = toml::from_str::<Spec>(&table).map_err(|e| e.to_string())?;
+            let said = check(&[Kind::None.into(), spec], &testbed::Spec::default());
+            Ok::<_, String>(said.map_or_else(|e| e, |()| "nothing".into()))
+        };
+        let why = format!(
+            "router 2 (linux): workers = {online} needs as many cores, and the testbed has {}",
+            online - 1
+        );
+        assert!(said("linux", online)?.starts_with(&why), "{}", said("linux", online)?);
+        assert_eq!(said("linux", online - 1)?, "nothing");
+        // One of them forwards only with another core for the main thread.
+        let why = format!("router 2 (vpp): workers = {} needs a core more, for its main thread", online - 1);
+        let expected = if online == 2 { "nothing" } else { &why };
+        assert!(said("vpp", online - 1)?.starts_with(expected), "{}", said("vpp", online - 1)?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_router_on_another_machine_has_no_cores_of_this_one() -> Result<(), String> {
+        let spec = |text: &str| toml::from_str::<Spec>(text).map_err(|e| e.to_string());
+        let command = spec("kind = 'command'\nconfigure = 'true'\nworkers = 2")?;
+        let of = |spec: &Spec, bed, all: &[usize]| super::of(spec, bed, all).map_err(|e| e.0);
+        assert_eq!(of(&command, testbed::Kind::Veth, &[3, 5, 7]), Ok(vec![3, 5]));
+        assert!(of(&command, testbed::Kind::Veth, &[3]).is_err_and(|e| e.contains("workers = 2 needs")));
+        assert_eq!(of(&command, testbed::Kind::Physical, &[3]), Ok(vec![]));
+        assert_eq!(of(&spec("kind = 'none'")?, testbed::Kind::Veth, &[3]), Ok(vec![]));
+        Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! The kernel's own forwarding: of this machine, in a namespace, or of another machine.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use super::shell::Shell;
-use super::{Dut, Facts, Mode, Networks, Spec, commands, cores};
-use crate::testbed::{Bed, Kind};
+use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
+use crate::testbed::{Bed, Kind, Link};
 use crate::trial::Failure;
 
 /// What an operator sets on a router. Where a key is the whole machine's, a namespace has none, and the report says so.
@@ -22,6 +23,9 @@ const TUNED: [(&str, &str); 9] = [
     ("net.ipv4.neigh.default.gc_thresh3", "65536"),
     ("net.ipv6.neigh.default.gc_thresh3", "65536"),
 ];
+
+/// How long the links of real ports may take until they are up again, after a driver has set its port anew.
+const UP: Duration = Duration::from_secs(20);
 
 /// The kernel between the links.
 pub struct Linux {
@@ -95,11 +99,32 @@ impl Linux {
         if has_sessions {
             track(&mut shell)?;
         }
+        if let (Kind::Physical, Some(workers)) = (bed.kind(), spec.workers) {
+            // Behind all that has drivers make their interrupts anew.
+            let ports = bed.links.each_ref().map(|link| link.router.as_str());
+            let cores = queues::spread(&mut shell, ports, workers, "")?;
+            shell.lines.push(format!("# the ports' interrupts go to cores {}", cores::list(&cores)));
+        }
+        if shell.is_remote() {
+            wait_for(&shell, &bed.links);
+        }
         let (cores, processor_time) = (on.to_vec(), cores::how(on));
         let facts =
             Facts { name: spec.name().into(), version, configuration: shell.lines.clone(), processor_time };
         let interfaces = bed.links.iter().map(|l| l.router.clone()).collect();
         Ok(Linux { facts, shell, interfaces, cores, has_networks: false, has_sessions })
+    }
+}
+
+/// Waits until both links are up, or long enough: whoever measures says what is the matter then.
+fn wait_for(shell: &Shell, links: &[Link; 2]) {
+    let begin = Instant::now();
+    let is_up = |link: &Link| {
+        let state = shell.run(&format!("cat /sys/class/net/{}/operstate", link.router));
+        state.is_ok_and(|state| state.trim() == "up")
+    };
+    while !links.iter().all(is_up) && begin.elapsed() < UP {
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 

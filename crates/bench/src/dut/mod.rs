@@ -6,6 +6,7 @@ mod commands;
 mod cores;
 mod linux;
 mod process;
+mod queues;
 mod runtime;
 mod shell;
 mod spec;
@@ -20,6 +21,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use clock::Clock;
+pub use cores::check as check_cores;
 pub use runtime::lookup_share;
 pub use spec::{Driver, Kind, Mode, Spec, Table, check};
 
@@ -157,22 +159,6 @@ pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     clock::check(duts, bed, Path::new(clock::CPUS))
 }
 
-/// Checks that the testbed has as many cores for each router as it has workers.
-///
-/// # Errors
-/// The first that wants more, with what would do.
-pub fn check_cores(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
-    let (_, all) = testbed::cores_of(bed).map_err(|e| e.0)?;
-    for (n, dut) in duts.iter().enumerate() {
-        let fault = |e: Failure| dut.fault(n, &e.0);
-        let on = cores_for(dut, bed.kind, &all).map_err(fault)?;
-        if dut.kind == Kind::Vpp {
-            vpp::main_core(&all, &on).map_err(fault)?;
-        }
-    }
-    Ok(())
-}
-
 /// A router that was started.
 pub struct Started {
     /// The router, which ends before its cores have the clock that they had.
@@ -188,7 +174,7 @@ pub struct Started {
 /// When it does not start, with what it said, or when it needs more cores than the testbed has for it, or a clock that these do not take.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     bed.bridged = spec.is_bridge();
-    let cores = cores_for(spec, bed.kind(), &bed.cores)?;
+    let cores = cores::of(spec, bed.kind(), &bed.cores)?;
     bed.steer(&cores)?;
     let clock = spec.clock_mhz.map(|mhz| Clock::set(mhz, &cores, Path::new(clock::CPUS))).transpose()?;
     let dut: Box<dyn Dut> = match spec.kind {
@@ -216,21 +202,6 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     Ok(Started { dut, facts, _clock: clock })
 }
 
-/// The cores that a router is given: the first ones that the testbed has for routers, and none where there is no router on this machine.
-fn cores_for(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, Failure> {
-    if bed == testbed::Kind::Physical || spec.kind == Kind::None {
-        return Ok(Vec::new());
-    }
-    let wanted = spec.workers();
-    let cores = all.get(..wanted).ok_or_else(|| {
-        let have = all.len();
-        Failure(format!(
-            "workers = {wanted} needs as many cores, and the testbed has {have} for routers ({all:?}): testbed, cores"
-        ))
-    })?;
-    Ok(cores.to_vec())
-}
-
 /// No router: the testbed is [without](Bed::without_router) one.
 struct Nothing(Facts);
 
@@ -241,44 +212,5 @@ impl Dut for Nothing {
 
     fn counters(&self) -> Vec<(String, String)> {
         Vec::new()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_workers_than_cores_are_refused() -> Result<(), String> {
-        let online = infra::cpu::online_cores().len();
-        let said = |kind: &str, workers: usize| {
-            let table = format!("kind = '{kind}'\nworkers = {workers}");
-            let spec = toml::from_str::<Spec>(&table).map_err(|e| e.to_string())?;
-            let said = check_cores(&[Kind::None.into(), spec], &testbed::Spec::default());
-            Ok::<_, String>(said.map_or_else(|e| e, |()| "nothing".into()))
-        };
-        let why = format!(
-            "router 2 (linux): workers = {online} needs as many cores, and the testbed has {}",
-            online - 1
-        );
-        assert!(said("linux", online)?.starts_with(&why), "{}", said("linux", online)?);
-        assert_eq!(said("linux", online - 1)?, "nothing");
-        // One of them forwards only with another core for the main thread.
-        let why = format!("router 2 (vpp): workers = {} needs a core more, for its main thread", online - 1);
-        let expected = if online == 2 { "nothing" } else { &why };
-        assert!(said("vpp", online - 1)?.starts_with(expected), "{}", said("vpp", online - 1)?);
-        Ok(())
-    }
-
-    #[test]
-    fn a_router_on_another_machine_has_no_cores_of_this_one() -> Result<(), String> {
-        let spec = |text: &str| toml::from_str::<Spec>(text).map_err(|e| e.to_string());
-        let command = spec("kind = 'command'\nconfigure = 'true'\nworkers = 2")?;
-        let of = |spec: &Spec, bed, all: &[usize]| cores_for(spec, bed, all).map_err(|e| e.0);
-        assert_eq!(of(&command, testbed::Kind::Veth, &[3, 5, 7]), Ok(vec![3, 5]));
-        assert!(of(&command, testbed::Kind::Veth, &[3]).is_err_and(|e| e.contains("workers = 2 needs")));
-        assert_eq!(of(&command, testbed::Kind::Physical, &[3]), Ok(vec![]));
-        assert_eq!(of(&spec("kind = 'none'")?, testbed::Kind::Veth, &[3]), Ok(vec![]));
-        Ok(())
     }
 }

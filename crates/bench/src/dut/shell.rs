@@ -94,13 +94,21 @@ impl Shell {
     pub fn set(&mut self, line: &str, undo: &str) -> Result<(), Failure> {
         // First, so that a tester which is killed in between leaves nothing. To undo what was not done is no fault.
         if !undo.is_empty() {
-            let gone = |e: std::io::Error| Failure(format!("what undoes {line:?} is gone: {e}"));
-            let pipe = self.guard.stdin.as_mut().ok_or_else(|| Failure("nothing would be undone".into()))?;
-            writeln!(pipe, "{undo}").map_err(gone)?;
+            self.undo(undo)?;
         }
         self.run(line)?;
         self.lines.push(line.into());
         Ok(())
+    }
+
+    /// Has a line run when the tester ends, before those of now and behind those of later.
+    ///
+    /// # Errors
+    /// When nobody is there any more who would.
+    pub fn undo(&mut self, line: &str) -> Result<(), Failure> {
+        let gone = |e: std::io::Error| Failure(format!("who runs {line:?} in the end is gone: {e}"));
+        let pipe = self.guard.stdin.as_mut().ok_or_else(|| Failure("nothing would be undone".into()))?;
+        writeln!(pipe, "{line}").map_err(gone)
     }
 
     /// The same, where a refusal is no fault: it is noted.

@@ -263,6 +263,11 @@ impl Spec {
         self.workers.unwrap_or(1)
     }
 
+    /// The same on a testbed, if that is known: of another machine only where the campaign says it.
+    pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
+        self.workers.or((bed != testbed::Kind::Physical).then_some(1))
+    }
+
     /// Whether it hands frames on by their Ethernet addresses, or to whom they may be, and does not route.
     pub fn is_bridge(&self) -> bool {
         self.kind == Kind::Testpmd || self.bridge == Some(true)
@@ -305,6 +310,10 @@ impl Spec {
             (Kind::Testpmd, mode, _) if mode.is_some() && kernel.contains(&mode) => "mode: io or macswap",
             (Kind::Linux, ..) if physical && self.host.is_none() => {
                 "on the testbed \"physical\" it needs host = \"user@machine\", which ssh reaches without a password"
+            }
+            (Kind::Linux, Some(Mode::Threaded), _) if physical && self.workers.is_some() => {
+                "workers: on the testbed \"physical\" they are the cores of the ports' interrupts, and threads (mode) keep to none: leave \
+                 workers away"
             }
             (Kind::Linux, ..) if !physical && self.host.is_some() => "host is for the testbed \"physical\"",
             // ssh would take it for an option.

@@ -46,6 +46,7 @@ fn what_is_right_is_taken() {
         "duts = ['volley', 'vpp', 'testpmd']\n[testbed]\nkind = 'memif'".into(),
         "duts = [{kind = 'testpmd', mode = 'macswap'}]\n[testbed]\nkind = 'memif'".into(),
         format!("duts = [{{kind = 'linux', host = 'root@router'}}, 'none']\n{physical}"),
+        format!("duts = [{{kind = 'linux', host = 'root@router', workers = 4, mode = 'tuned'}}]\n{physical}"),
         "duts = [{kind = 'command', configure = 'true'}]".into(),
         "duts = [{kind = 'linux', clock-mhz = 1200}, {kind = 'linux', name = 'fast', clock-mhz = 3200}]".into(),
     ] {
@@ -85,6 +86,12 @@ fn faults_name_the_router_the_key_and_what_would_do() {
         ("duts = [{kind = 'linux', host = 'a'}]".into(), "host is for the testbed \"physical\""),
         (format!("duts = [{{kind = 'linux', host = 'a'}}]\n{physical}"), "needs router-ports"),
         (format!("duts = [{{kind = 'linux', host = '-oProxyCommand=x'}}]\n{physical}"), "host: user@machine"),
+        (
+            format!(
+                "duts = [{{kind = 'linux', host = 'a', mode = 'threaded', workers = 2}}]\n{physical}router-ports = ['c', 'd']\n"
+            ),
+            "workers: on the testbed \"physical\" they are the cores of",
+        ),
         (format!("duts = ['volley']\n{physical}"), "only on veth or tap or memif"),
         ("duts = [{kind = 'volley', driver = 'memif'}]".into(), "is for the testbed \"memif\""),
         (format!("duts = [{{kind = 'volley', driver = 'af-xdp'}}]\n{memif}"), "its driver is memif"),

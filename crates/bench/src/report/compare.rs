@@ -8,6 +8,7 @@ use super::throughput::some;
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results, throughputs};
 use crate::dut::{Spec, Table as Router};
 use crate::stats::{Bootstrap, Runs, scaling};
+use crate::testbed;
 
 /// Ratios between routers, and relative scale-up.
 pub fn sections(results: &Results) -> Vec<Section> {
@@ -80,11 +81,11 @@ pub enum Over {
 
 impl Over {
     /// What a router has of it, if the campaign says so, and all else of the router.
-    fn apart(self, spec: &Spec) -> Option<(u32, Router)> {
+    fn apart(self, spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
         let all = Router { name: None, ..spec.clone().into() };
         match self {
             Over::Workers => {
-                let workers = u32::try_from(spec.workers()).unwrap_or(u32::MAX);
+                let workers = u32::try_from(spec.workers_on(bed)?).unwrap_or(u32::MAX);
                 Some((workers, Router { workers: None, ..all }))
             }
             Over::Clocks => Some((spec.clock_mhz?, Router { clock_mhz: None, ..all })),
@@ -127,7 +128,10 @@ pub fn scaled(results: &Results, over: Over) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {
         let spec = router(results, &cell.key.dut).filter(|_| runs.median() > 0.0);
-        let Some((value, router)) = spec.and_then(|spec| over.apart(spec)) else { continue };
+        let Some((value, router)) = spec.and_then(|spec| over.apart(spec, results.campaign.testbed.kind))
+        else {
+            continue;
+        };
         let key = Key { dut: String::new(), ..cell.key.clone() };
         let point =
             ScaledPoint { dut: cell.key.dut.clone(), value, fps: runs.median(), limited: is_limited(cell) };

@@ -4,14 +4,15 @@ use super::document::{Block, KEY, Section, cells, keyed, router, trials};
 use super::number::{NONE, kilo};
 use super::table::Table;
 use crate::campaign::{Disorder, Results};
-use crate::dut::Kind;
+use crate::dut::{Kind, Spec};
+use crate::testbed;
 
 /// Conditions, routers, provenance, and what tester and link can do.
 pub fn sections(results: &Results) -> Vec<Section> {
     let mut routers = Table::new("Routers", ["router", "version", "workers#", "processor time is that of"]);
     for dut in &results.duts {
-        let workers = router(results, &dut.name).filter(|spec| spec.kind != Kind::None);
-        let workers = workers.map_or_else(String::new, |spec| spec.workers().to_string());
+        let spec = router(results, &dut.name).filter(|spec| spec.kind != Kind::None);
+        let workers = spec.map_or_else(String::new, |spec| workers(spec, results.campaign.testbed.kind));
         routers.row([dut.name.clone(), dut.version.clone(), workers, dut.processor_time.clone()]);
     }
     let mut facts = Table::new("Provenance", ["fact", "value"]);
@@ -31,6 +32,17 @@ pub fn sections(results: &Results) -> Vec<Section> {
         section("Provenance", table(facts)),
         section("What tester and link can do, in each direction", table(ceilings)),
     ]
+}
+
+/// How many cores a router has, and of one that the tester did not give them, who says so.
+fn workers(spec: &Spec, bed: testbed::Kind) -> String {
+    match spec.workers_on(bed) {
+        Some(n) if spec.kind == Kind::Command && bed == testbed::Kind::Physical => {
+            format!("{n}, said by the campaign")
+        }
+        Some(n) => n.to_string(),
+        None => "not known".into(),
+    }
 }
 
 /// What routers say of themselves, invalid trials, and what could not be measured.
@@ -101,4 +113,34 @@ fn list(items: &[String]) -> Vec<Block> {
 
 fn table(table: Table) -> Vec<Block> {
     if table.rows().is_empty() { Vec::new() } else { vec![Block::Table(table)] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compare::{Over, scaled};
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn who_gave_a_router_its_cores_is_said() -> serde_json::Result<()> {
+        let of = |spec: &str, bed| Ok::<_, serde_json::Error>(workers(&serde_json::from_str(spec)?, bed));
+        let physical = testbed::Kind::Physical;
+        assert_eq!(of(r#"{"kind":"linux","workers":4}"#, physical)?, "4");
+        assert_eq!(of(r#"{"kind":"linux"}"#, physical)?, "not known");
+        assert_eq!(of(r#"{"kind":"linux"}"#, testbed::Kind::Veth)?, "1");
+        let command = r#"{"kind":"command","start":"x","workers":4}"#;
+        assert_eq!(of(command, physical)?, "4, said by the campaign");
+        assert_eq!(of(command, testbed::Kind::Veth)?, "4");
+        Ok(())
+    }
+
+    #[test]
+    fn a_router_of_which_nobody_knows_the_cores_is_not_scaled() -> serde_json::Result<()> {
+        let mut all = fixture::results(&[1.0], &["volley", "b"], 1, "x");
+        all.campaign.duts[0] = serde_json::from_str(r#"{"kind":"volley"}"#)?;
+        let here = scaled(&all, Over::Workers).len();
+        all.campaign.testbed.kind = testbed::Kind::Physical;
+        assert!(here > 0 && scaled(&all, Over::Workers).is_empty(), "{here}");
+        Ok(())
+    }
 }

@@ -1,0 +1,158 @@
+use super::super::TEMPLATE;
+use super::*;
+use crate::stats::fewest_runs;
+
+const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
+
+#[test]
+fn what_is_wrong_with_traffic_of_ones_own_is_said_there() {
+    let own = "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nframes = [\n  { family = 'ipv4' },\n  { family = 'ipv4', size = 9 },\n]\n";
+    let said = |text: String| Campaign::parse(&text).map_or_else(|e| e.0, |_| "nothing".into());
+    let why = "line 12: traffic 1 (own): flows 1 (a): frames 2: a frame of 9 bytes is impossible";
+    assert!(said(format!("{GOOD}{own}")).starts_with(why), "{}", said(format!("{GOOD}{own}")));
+    let good = GOOD.replace("rfc2544", "own").replace("[64]", "[64, 63]");
+    let why = "line 5: test 1 (own): sizes 2: flows 1 (a): frames 1: a frame of 63 bytes";
+    let own = own.replace("size = 9", "size = 90");
+    assert!(said(format!("{good}{own}")).starts_with(why), "{}", said(format!("{good}{own}")));
+}
+
+#[test]
+fn outages_need_frames_with_numbers() {
+    let of = |procedures: &str, mark: &str| {
+        let own = format!(
+            "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nmark = '{mark}'\nframes = [{{ family = 'ipv4' }}]\n"
+        );
+        let good = GOOD.replace("rfc2544", "own").replace("linux", "volley");
+        let head = format!("procedures = ['throughput', {procedures}]\n{good}");
+        Campaign::parse(&(head + &own))
+    };
+    for procedure in ["'recovery'", "'reset'"] {
+        let fault = of(procedure, "flood").expect_err("a flood");
+        assert!(fault.0.contains("test 1 (own)") && fault.0.contains("stamped"), "{fault}");
+        assert!(of(procedure, "stamped").is_ok(), "{:?}", of(procedure, "stamped"));
+    }
+    assert!(of("'latency'", "flood").is_ok());
+}
+
+#[test]
+fn what_a_command_restarts_may_be_reset() {
+    let duts = "procedures = ['throughput', 'reset']\nduts = ['volley', { kind = 'command', start = 'x', restart = 'y' }]";
+    let parsed = Campaign::parse(&GOOD.replace("duts = ['linux']", duts));
+    assert!(parsed.is_ok(), "{parsed:?}");
+}
+
+#[test]
+fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
+    let campaign = Campaign::parse(TEMPLATE)?;
+    assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
+    // What it says of comparisons is so.
+    let needed = fewest_runs(0.95);
+    assert!(TEMPLATE.contains(&format!("from {needed} on")), "{needed}");
+    Ok(())
+}
+
+#[test]
+fn what_is_commented_out_there_is_right_too() -> Result<(), Fault> {
+    let (before, example) = TEMPLATE.split_once("# [[traffic]]").ok_or_else(|| Fault("none".into()))?;
+    let lines = example.lines().map(|line| line.strip_prefix("# ").unwrap_or(line));
+    let text = format!("{before}[[traffic]]{}", lines.collect::<Vec<_>>().join("\n"));
+    let campaign = Campaign::parse(&text)?;
+    assert_eq!((campaign.traffics.len(), campaign.tests.len()), (1, 3));
+    Ok(())
+}
+
+#[test]
+fn a_mix_has_sizes_of_its_own() -> Result<(), Fault> {
+    let campaign = Campaign::parse(&GOOD.replace("'rfc2544'\nsizes = [64]", "'imix'"))?;
+    let sizes: Vec<_> = campaign.cells().map(|(_, size)| size).collect();
+    // (28 · 64 + 16 · 570 + 4 · 1518) / 48
+    assert_eq!(sizes, [354]);
+    Ok(())
+}
+
+#[test]
+fn faults_name_their_place_and_what_would_do() {
+    assert!(Campaign::parse(GOOD).is_ok());
+    let with = |line: &str| format!("name = 'a'\n{line}\n");
+    let cases = [
+        ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
+        ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: there is no such one: one of rfc2544, "),
+        ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley, vpp"),
+        ("[64]", "[63]".into(), "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
+        ("[64]", "[\n64,\n63]".into(), "line 7: test 1 (rfc2544): sizes 2: "),
+        ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind has 84 to 2116"),
+        ("[64]", "[]".into(), "line 5: test 1 (rfc2544): sizes: it has none"),
+        ("[64]", "[64, 512, 64]".into(), "line 3: test 1 (rfc2544): the same with 64 bytes is there already"),
+        (
+            "[[test]]",
+            "[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nbidirectional = true\n[[test]]\ntraffic = 'rfc2544'\nsizes = [512, 64]\n[[test]]".into(),
+            "line 10: test 3 (rfc2544): the same with 64 bytes",
+        ),
+        ("'rfc2544'\nsizes = [64]", "'imix'\n[[test]]\ntraffic = 'imix'".into(), "test 2 (imix): the same with 354"),
+        ("'rfc2544'", "'imix'".into(), "line 5: test 1 (imix): sizes: its frames"),
+        ("name = 'a'\n", with("profile = 'slow'"), "line 2"),
+        ("name = 'a'\n", with("trial-seconds = 0"), "line 2: trial-seconds: a trial sends for 0.01 to"),
+        ("name = 'a'\n", with("repetitions = 0"), "repetitions: one at least"),
+        ("name = 'a'\n", with("procedures = []"), "procedures: one at least"),
+        ("name = 'a'\n", with("procedures = ['speed']"), "line 2"),
+        ("name = 'a'\n", with("procedures = [\n'latency']"), "line 3: procedures 1: \"latency\" begins with the throughput: put \"throughput\" before it"),
+        ("name = 'a'\n", with("procedures = ['ndr-pdr', 'ndr-pdr']"), "stands there twice"),
+        ("name = 'a'\n", with("procedures = ['loads']"), "needs loads"),
+        ("name = 'a'\n", with("loads = ['10 %']"), "is not among the procedures"),
+        ("name = 'a'\n", with("procedures = ['loads']\nloads = ['10 m']"), "line 3"),
+        ("[[test]]", "[[goal]]\nname = 'x'\n[[test]]".into(), "\"ndr-pdr\" is not among"),
+        (
+            "[[test]]",
+            "procedures = ['ndr-pdr']\n[[goal]]\nname = 'x'\nwidth = 2\n[[test]]".into(),
+            "line 6: goal 1: width must be from",
+        ),
+        ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
+        ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: 4194304 at most"),
+        ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: 4194304 at most"),
+        (
+            "[64]",
+            "[64]\nsessions = 5\nroutes = 5".into(),
+            "sessions: traffic goes through sessions or to routes",
+        ),
+        (
+            "'rfc2544'\nsizes = [64]",
+            "'imix'\nsessions = 5".into(),
+            "one flow of one kind of frame, of UDP",
+        ),
+        (
+            "name = 'a'\n",
+            with("procedures = ['session-rate']"),
+            "sessions: the procedure \"session-rate\" needs",
+        ),
+        (
+            "'linux']\n[[test]]",
+            "'volley']\nprocedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
+            "has them no more",
+        ),
+        (
+            "duts = ['linux']",
+            "procedures = ['throughput', 'reset']\nduts = [\n'volley',\n'linux']".into(),
+            "line 5: router 2 (linux): the procedure \"reset\" restarts it",
+        ),
+        (
+            "duts = ['linux']",
+            "procedures = ['throughput', 'reset']\nduts = ['volley',\n{ kind = 'command', start = 'x' }]".into(),
+            "line 4: router 2 (command): the procedure \"reset\" restarts it",
+        ),
+        (
+            "'linux']",
+            "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),
+            "meter 1: cores: the router is another machine",
+        ),
+        ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): another"),
+        ("['linux']", "[]".into(), "line 2: duts: one router at least"),
+        ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
+        ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
+        ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),
+    ];
+    for (from, to, why) in cases {
+        let text = GOOD.replacen(from, &to, 1);
+        let said = Campaign::parse(&text).map_or_else(|e| e.to_string(), |_| "nothing".into());
+        assert!(said.contains(why), "{said}\nand not: {why}");
+    }
+}
