@@ -96,6 +96,11 @@ impl<A: Ip> Routes<A> {
         self.vrfs.values().map(of_vrf).sum::<usize>() + self.rib.routes.memory_bytes()
     }
 
+    /// How many prefixes of all VRFs have routes.
+    pub fn count_total(&self) -> usize {
+        self.vrfs.values().map(|v| v.prefixes.len()).sum()
+    }
+
     /// Memory of a VRF's lookup table in bytes.
     pub fn memory_bytes(&self, fib: u16) -> usize {
         self.vrfs.get(&fib).map_or(0, |v| v.lookup.memory_bytes())

@@ -2,6 +2,9 @@
 //!
 //! What they take is counted anew after so many additions as should not exceed the rest of the budget, so that an addition costs no
 //! more than a comparison most of the time. Tables grow by pieces, the last of which may go beyond it.
+//!
+//! Tables keep the memory of routes that went, for those that come. A budget that is used up therefore still lets in as many routes as
+//! have gone since the memory last grew; where it grows again by these, they are not like the ones that went, and no more come in.
 
 use infra::mem;
 
@@ -14,12 +17,16 @@ const SHARE: u64 = 2;
 const ROUTE: u64 = 4096;
 /// Additions between two counts, at most.
 const INTERVAL: u64 = 4096;
+/// The same, of those that should find the memory of others: were they larger than these, so many would take a MiB.
+const REUSED: u64 = 256;
 
 /// The budget.
 pub(super) struct Budget {
     limit: u64,
     /// What routes took when it was last counted.
     used: u64,
+    /// How many there were when that had last grown: for so many there is memory.
+    held: u64,
     /// Additions until it is counted again.
     left: u64,
     /// Routes that were refused.
@@ -29,16 +36,22 @@ pub(super) struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         let limit = mem::available().map_or(u64::MAX, |bytes| bytes / SHARE);
-        Budget { limit, used: 0, left: 0, refused: 0 }
+        Budget { limit, used: 0, held: 0, left: 0, refused: 0 }
     }
 }
 
 impl Budget {
-    /// Lets one more route in, if what all `take` is within the limit.
-    fn admit(&mut self, take: impl FnOnce() -> u64) -> bool {
+    /// Lets one more route in, if what all take is within the limit; `count` says what that is, in bytes, and how many routes there are.
+    fn admit(&mut self, count: impl FnOnce() -> (u64, u64)) -> bool {
         if self.left == 0 {
-            self.used = take();
-            self.left = (self.limit.saturating_sub(self.used) / ROUTE).min(INTERVAL);
+            let (used, routes) = count();
+            if used > self.used {
+                self.held = routes;
+            }
+            self.used = used;
+            let more = self.limit.saturating_sub(used) / ROUTE;
+            let again = self.held.saturating_sub(routes).min(REUSED);
+            self.left = more.max(again).min(INTERVAL);
         }
         let admitted = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -54,7 +67,11 @@ impl Router {
     /// When the budget is used up.
     pub(super) fn admit_route(&mut self) -> Result<(), RouterError> {
         let Router { ip4, ip6, budget, .. } = self;
-        if budget.admit(|| (ip4.routes.memory_total() + ip6.routes.memory_total()) as u64) {
+        let count = || {
+            let bytes = ip4.routes.memory_total() + ip6.routes.memory_total();
+            (bytes as u64, (ip4.routes.count_total() + ip6.routes.count_total()) as u64)
+        };
+        if budget.admit(count) {
             return Ok(());
         }
         let mib = |bytes: u64| bytes >> 20;
@@ -96,16 +113,44 @@ mod tests {
     #[test]
     fn the_limit_is_kept_and_is_looked_at_only_now_and_then() {
         let (mut budget, mut used, mut counted) = (Budget { limit: 100 << 20, ..Budget::default() }, 0, 0);
+        let mut routes = 0;
         while budget.admit(|| {
             counted += 1;
-            used
+            (used, routes)
         }) {
-            used += ROUTE / 8;
+            (used, routes) = (used + ROUTE / 8, routes + 1);
         }
         assert!((99 << 20..=100 << 20).contains(&used), "{used}");
         assert!(counted < 200, "{counted}");
         assert_eq!(budget.refused, 1);
         used -= 1 << 20;
-        assert!(budget.admit(|| used), "what was freed is there for others");
+        assert!(budget.admit(|| (used, routes)), "what was freed is there for others");
+    }
+
+    #[test]
+    fn the_memory_of_routes_that_went_is_there_for_others() {
+        let mut budget = Budget { limit: 1 << 20, ..Budget::default() };
+        // Tables that never give memory back, and have it for so many routes.
+        let (mut room, mut routes) = (0u64, 0u64);
+        let mut add = |routes: &mut u64, bytes: u64| {
+            let admitted = budget.admit(|| (room * 512, *routes));
+            if admitted {
+                *routes += 1;
+                room = room.max(*routes * bytes / 512);
+            }
+            admitted
+        };
+        while add(&mut routes, 512) {}
+        let full = routes;
+        assert!((1 << 20).abs_diff(full * 512) <= ROUTE, "{full}");
+        for left in [0, full / 2, full - 1] {
+            routes = left;
+            while add(&mut routes, 512) {}
+            assert_eq!(routes, full, "with {left} left");
+        }
+        // Others that take eight times as much come in until their growth is seen.
+        routes = 0;
+        while add(&mut routes, 4096) {}
+        assert!(routes < full && routes * 4096 <= (1 << 20) + (REUSED + 1) * ROUTE, "{routes}");
     }
 }

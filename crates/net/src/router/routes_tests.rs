@@ -307,6 +307,12 @@ fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
     router.add_address(loop0, Address::new(Ipv4Addr::new(10, 0, 0, 1), 24)).unwrap();
     assert!(router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(10, 0, 0, 1)).is_some());
     assert!(router.add_route(0, to(refused.0), Path::Drop).is_err());
+    // Who removes some has room for as many.
+    (0..refused.0).for_each(|n| drop(router.remove_route(0, to(n)).unwrap()));
+    let again = (0..).find(|n| router.add_route(0, to(*n), Path::Drop).is_err()).unwrap();
+    assert!(again.abs_diff(refused.0) <= 2, "{again} of {}", refused.0);
+    let again = router.route_memory();
+    assert!(again.used <= full.used + (1 << 20), "{full:?}, then {again:?}");
     router.set_route_memory(u64::MAX);
     router.add_route(0, to(refused.0), Path::Drop).unwrap();
 }
