@@ -4,7 +4,7 @@
 //! more than a comparison most of the time. Tables grow by pieces, the last of which may go beyond it.
 //!
 //! Tables keep the memory of routes that went, for those that come. A budget that is used up therefore still lets in as many routes as
-//! have gone since the memory last grew; where it grows again by these, they are not like the ones that went, and no more come in.
+//! have gone since the memory last grew by much; where it does so again, they are not like the ones that went, and no more come in.
 
 use infra::mem;
 
@@ -19,14 +19,18 @@ const ROUTE: u64 = 4096;
 const INTERVAL: u64 = 4096;
 /// The same, of those that should find the memory of others: were they larger than these, so many would take a MiB.
 const REUSED: u64 = 256;
+/// Bytes by which memory may grow by routes that nearly find that of others.
+const MUCH: u64 = REUSED * ROUTE;
 
 /// The budget.
 pub(super) struct Budget {
     limit: u64,
     /// What routes took when it was last counted.
     used: u64,
-    /// How many there were when that had last grown: for so many there is memory.
+    /// For how many there is memory: the most that there were since it last grew by much.
     held: u64,
+    /// What it was then.
+    grown: u64,
     /// Additions until it is counted again.
     left: u64,
     /// Routes that were refused.
@@ -36,7 +40,7 @@ pub(super) struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         let limit = mem::available().map_or(u64::MAX, |bytes| bytes / SHARE);
-        Budget { limit, used: 0, held: 0, left: 0, refused: 0 }
+        Budget { limit, used: 0, held: 0, grown: 0, left: 0, refused: 0 }
     }
 }
 
@@ -45,10 +49,10 @@ impl Budget {
     fn admit(&mut self, count: impl FnOnce() -> (u64, u64)) -> bool {
         if self.left == 0 {
             let (used, routes) = count();
-            if used > self.used {
-                self.held = routes;
+            if used > self.grown + MUCH {
+                (self.grown, self.held) = (used, routes);
             }
-            self.used = used;
+            (self.used, self.held) = (used, self.held.max(routes));
             let more = self.limit.saturating_sub(used) / ROUTE;
             let again = self.held.saturating_sub(routes).min(REUSED);
             self.left = more.max(again).min(INTERVAL);
@@ -129,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_routes_that_went_is_there_for_others() {
-        let mut budget = Budget { limit: 1 << 20, ..Budget::default() };
+        let mut budget = Budget { limit: 8 << 20, ..Budget::default() };
         // Tables that never give memory back, and have it for so many routes.
         let (mut room, mut routes) = (0u64, 0u64);
         let mut add = |routes: &mut u64, bytes: u64| {
@@ -142,7 +146,7 @@ mod tests {
         };
         while add(&mut routes, 512) {}
         let full = routes;
-        assert!((1 << 20).abs_diff(full * 512) <= ROUTE, "{full}");
+        assert!((8u64 << 20).abs_diff(full * 512) <= ROUTE, "{full}");
         for left in [0, full / 2, full - 1] {
             routes = left;
             while add(&mut routes, 512) {}
@@ -151,6 +155,6 @@ mod tests {
         // Others that take eight times as much come in until their growth is seen.
         routes = 0;
         while add(&mut routes, 4096) {}
-        assert!(routes < full && routes * 4096 <= (1 << 20) + (REUSED + 1) * ROUTE, "{routes}");
+        assert!(routes < full && routes * 4096 <= (8 << 20) + MUCH + (REUSED + 1) * ROUTE, "{routes}");
     }
 }
