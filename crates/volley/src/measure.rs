@@ -12,7 +12,7 @@ use bench::report;
 use bench::stats::Bootstrap;
 use bench::store;
 use bench::testbed;
-use bench::traffic::{BUILTIN, Captured, captured, told};
+use bench::traffic::{BUILTIN, Captured, Keep, captured, told};
 use bench::trial::Failure;
 use clap::Subcommand;
 
@@ -64,17 +64,20 @@ pub enum Bench {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Write traffic that is mixed as a capture is (pcap, pcapng), for a campaign: sizes, families, protocols and VLANs, each as often.
+    /// Write traffic that is mixed as a capture is (pcap, pcapng), for a campaign: sizes, families and protocols, in their shares.
     Traffic {
         /// The capture. Headers are enough of each packet.
         #[arg(value_name = "CAPTURE")]
         capture: PathBuf,
-        /// Its name in campaigns.
-        #[arg(long, default_value = "capture")]
-        name: String,
+        /// Its name in campaigns; the file's without it.
+        #[arg(long)]
+        name: Option<String>,
         /// Keep addresses and ports, too. Without, addresses are those of the testbed, and ports are random (RFC 4814).
         #[arg(long)]
         addresses: bool,
+        /// Keep the tags of VLANs: for routers that are set up for them.
+        #[arg(long)]
+        vlans: bool,
     },
     /// Show what can be measured, and with what.
     List,
@@ -92,7 +95,9 @@ pub fn run(what: &Bench) -> ExitCode {
         }
         Bench::Trials { store } => trials(store),
         Bench::Init { paper, file } => init(paper.as_deref(), file.as_deref()),
-        Bench::Traffic { capture, name, addresses } => traffic(capture, name, *addresses),
+        Bench::Traffic { capture, name, addresses, vlans } => {
+            traffic(capture, name.as_deref(), Keep { addresses: *addresses, vlans: *vlans })
+        }
         Bench::List => list(),
     };
     done.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS)
@@ -164,9 +169,11 @@ fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// What is not as it was captured is said beside.
-fn traffic(capture: &Path, name: &str, addresses: bool) -> Result<(), Failure> {
+fn traffic(capture: &Path, name: Option<&str>, keep: Keep) -> Result<(), Failure> {
+    let of_file = || capture.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = name.map(str::to_owned).or_else(of_file).unwrap_or_default();
     let Captured { traffic, frames, longer, left_out } =
-        captured(capture, name, addresses).map_err(|e| Failure(e.to_string()))?;
+        captured(capture, &name, keep).map_err(|e| Failure(e.to_string()))?;
     if !left_out.is_empty() {
         tell(&format!("left out of {frames} frames: {}\n", told(&left_out)));
     }

@@ -2,21 +2,13 @@
 
 use std::collections::HashSet;
 
+use super::check_traffic::ends;
 use super::{Campaign, Fault, Procedure, Test};
 use crate::dut;
 use crate::energy;
 use crate::sessions;
 use crate::testbed;
-use crate::traffic::{BUILTIN, Ends, MOST_NETWORKS};
-use wire::Mac;
-
-/// A size that frames of every kind can have.
-const USUAL: usize = 1518;
-
-/// Ends of which nothing is known yet.
-fn ends() -> Ends {
-    Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
-}
+use crate::traffic::{BUILTIN, MOST_NETWORKS};
 
 impl Campaign {
     /// Checks all that can be.
@@ -55,11 +47,7 @@ impl Campaign {
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
             }
         }
-        for (n, traffic) in self.traffics.iter().enumerate() {
-            // Frames without a size have that of a test, which is not at fault here.
-            let flows = traffic.sized(USUAL).flows(&ends());
-            flows.map_err(|e| Fault(format!("traffic {} ({}): {e}", n + 1, traffic.name)))?;
-        }
+        self.check_traffics()?;
         let mut before = HashSet::new();
         for (n, test) in self.tests.iter().enumerate() {
             let named = |e: Fault| Fault(format!("test {} ({}): {e}", n + 1, test.traffic));
@@ -153,9 +141,12 @@ impl Campaign {
             return Err(Fault(format!("routes: {why}")));
         }
         self.check_sessions(test)?;
+        self.check_vlans(test)?;
         for (n, size) in own.into_iter().chain(test.sizes.iter().copied()).enumerate() {
             let traffic = self.traffic(&test.traffic, size).ok_or_else(none)?;
             let flows = traffic.flows(&ends()).map_err(|e| Fault(format!("sizes {}: {e}", n + 1)))?;
+            let fits = self.check_links(&traffic).map_err(|(_, why)| why);
+            fits.map_err(|why| Fault(format!("sizes {}: {why}", n + 1)))?;
             if test.sessions > 0 {
                 let table = sessions::Table::new(&flows, &flows, 1, 1);
                 table.map_err(|e| Fault(format!("sessions: {e}")))?;

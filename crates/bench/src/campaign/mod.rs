@@ -3,6 +3,7 @@
 mod asked;
 mod case;
 mod check;
+mod check_traffic;
 mod connected;
 mod deviations;
 mod goal;

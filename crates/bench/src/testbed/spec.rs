@@ -69,6 +69,15 @@ pub enum Driver {
 }
 
 impl Kind {
+    /// The longest frame that its links carry, in bytes with frame check sequence and without a VLAN's tag; `None` where only the port
+    /// knows.
+    pub fn most_bytes(self) -> Option<usize> {
+        match self {
+            Kind::Veth | Kind::Tap => Some(1518),
+            Kind::Memif | Kind::Physical => None,
+        }
+    }
+
     /// All kinds, each with a line of what it is.
     pub const ALL: [(Kind, &'static str); 4] = [
         (Kind::Veth, "two virtual links of the kernel, in namespaces of their own; nothing to configure"),

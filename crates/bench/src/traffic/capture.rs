@@ -13,6 +13,15 @@ use super::builtin;
 use super::describe::{Family, Flow, Kind, Load, Mark, Protocol, Traffic};
 use crate::engine::sender::TURNS;
 
+/// What traffic has of a capture besides sizes, families and protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Addresses and ports; else they are those of the testbed, and random (RFC 4814 section 4.5).
+    pub addresses: bool,
+    /// The tags of VLANs; else frames have none, and are that much shorter.
+    pub vlans: bool,
+}
+
 /// Traffic of a capture, and what of that is not in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captured {
@@ -25,6 +34,9 @@ pub struct Captured {
     /// Frames that the tester cannot send, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
 }
+
+/// The longest frame of Ethernet, in bytes with its check sequence and without a tag.
+const MOST: usize = 1518;
 
 /// In what frames are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,42 +56,42 @@ enum Proto {
     Icmp,
 }
 
-/// Reads the traffic of a capture: how often which sizes, families, protocols and VLANs come, and with `addresses` between whom. Without,
-/// addresses are those of the testbed, and ports are random (RFC 4814 section 4.5). In which order frames came, and when, is not in it.
+/// Reads the traffic of a capture: how often which kinds of frames come. In which order they came, and when, is not in it.
 ///
 /// # Errors
-/// When the file cannot be read, has no frame that can be sent, or more kinds of them than a mix can have.
-pub fn captured(path: &Path, name: &str, addresses: bool) -> Result<Captured, Fault> {
+/// When the file cannot be read, or has no frame that can be sent.
+pub fn captured(path: &Path, name: &str, keep: Keep) -> Result<Captured, Fault> {
     let named = |why: String| Fault(format!("{}: {why}", path.display()));
     let mut kinds = BTreeMap::<Alike, u64>::new();
     let (mut frames, mut left_out) = (0, BTreeMap::new());
     pcap::each(path, |seen| {
         frames += 1;
-        match alike(&seen, addresses) {
+        match alike(&seen, keep) {
             Ok(kind) => *kinds.entry(kind).or_default() += 1,
             Err(why) => *left_out.entry(why).or_default() += 1,
         }
     })
     .map_err(named)?;
-    let (mut of, mut longer) = (Vec::new(), 0);
-    for (alike, count) in kinds {
-        let kind = kind(&alike);
+    if kinds.is_empty() {
+        return Err(named(format!("none of its {frames} frames can be sent: {}", told(&left_out))));
+    }
+    let (mut mix, mut longer, mut rare) = (Vec::new(), 0, 0);
+    let counts: Vec<u64> = kinds.values().copied().collect();
+    for ((alike, count), turns) in kinds.into_iter().zip(turns(&counts)) {
+        if turns == 0 {
+            rare += count;
+            continue;
+        }
+        let kind = Kind { weight: turns, ..kind(&alike) };
         if kind.size > alike.size {
             longer += count;
         }
-        of.push((kind, count));
+        mix.push(kind);
     }
-    if of.is_empty() {
-        return Err(named(format!("none of its {frames} frames can be sent: {}", told(&left_out))));
+    if rare > 0 {
+        left_out.insert("too rare for a mix of 4096", rare);
     }
-    if of.len() as u64 > TURNS {
-        let what = if addresses { ": leave --addresses away" } else { "" };
-        return Err(named(format!("it has {} kinds of frames, and {TURNS} is the most{what}", of.len())));
-    }
-    weigh(&mut of);
-    let frames_of = of.into_iter().map(|(kind, _)| kind).collect();
-    let flow =
-        Flow { name: "capture".into(), load: Load::default(), mark: Mark::default(), frames: frames_of };
+    let flow = Flow { name: "capture".into(), load: Load::default(), mark: Mark::default(), frames: mix };
     let traffic = Traffic { name: name.into(), seed: 1, flows: vec![flow] };
     Ok(Captured { traffic, frames, longer, left_out })
 }
@@ -91,16 +103,17 @@ pub fn told(left_out: &BTreeMap<&'static str, u64>) -> String {
 }
 
 /// What a frame is like, or why the tester cannot send one like it.
-fn alike(seen: &Seen<'_>, addresses: bool) -> Result<Alike, &'static str> {
+fn alike(seen: &Seen<'_>, keep: Keep) -> Result<Alike, &'static str> {
     const SHORT: &str = "of which the file has not all headers";
     let (ethernet, mut rest) = EthernetHeader::split(seen.bytes).ok_or(SHORT)?;
-    if ethernet.dst().is_multicast() {
-        return Err("to groups or to all, which routers do not forward");
-    }
-    let (mut kind, mut vlan) = (ethernet.ethertype(), None);
+    let (mut kind, mut vlan, mut size) = (ethernet.ethertype(), None, seen.len as usize + FCS);
     if ethertype::is_vlan(kind) {
         let (tag, inner) = VlanTag::split(rest).ok_or(SHORT)?;
-        (kind, rest, vlan) = (tag.ethertype(), inner, Some(tag.vid()).filter(|vid| *vid > 0));
+        vlan = Some(tag.vid()).filter(|vid| keep.vlans && (1..=4094).contains(vid));
+        if vlan.is_none() {
+            size -= VlanTag::LEN;
+        }
+        (kind, rest) = (tag.ethertype(), inner);
     }
     let (ends, number, transport) = match kind {
         ethertype::IPV4 => {
@@ -127,14 +140,17 @@ fn alike(seen: &Seen<'_>, addresses: bool) -> Result<Alike, &'static str> {
         protocol::ICMP | protocol::ICMPV6 => Proto::Icmp,
         _ => return Err("neither of UDP, TCP nor ICMP"),
     };
-    let size = seen.len as usize + FCS;
-    if size > buf::layout::DATA_ROOM + FCS {
-        return Err("too long for one buffer");
+    if ethernet.dst().is_multicast() || [ends.0, ends.1].into_iter().any(stays) {
+        return Err("that no router forwards (groups, links, hosts themselves)");
+    }
+    // Those that an offload of whoever captured had joined are none that a wire saw.
+    if size > MOST + if vlan.is_some() { VlanTag::LEN } else { 0 } {
+        return Err("longer than 1518 bytes (capture without GRO and TSO: ethtool -K)");
     }
     // The first four bytes of both transports are ports; of ICMP nothing is kept.
     let ports = transport.and_then(UdpHeader::split).map(|(ports, _)| (ports.src_port(), ports.dst_port()));
     let (from, to) = ports.filter(|_| protocol != Proto::Icmp).unwrap_or_default();
-    let ends = addresses.then_some((ends.0, ends.1, from, to));
+    let ends = keep.addresses.then_some((ends.0, ends.1, from, to));
     Ok(Alike { size, is_ipv6: kind == ethertype::IPV6, protocol, vlan, ends })
 }
 
@@ -156,17 +172,29 @@ fn kind(alike: &Alike) -> Kind {
     kind
 }
 
-/// Gives each kind its share of the turns that a mix can have: exactly, if there are not more frames than that, and one at least.
-fn weigh(kinds: &mut [(Kind, u64)]) {
-    let all: u64 = kinds.iter().map(|(_, count)| count).sum();
-    let spare = TURNS.saturating_sub(kinds.len() as u64);
-    for (kind, count) in kinds {
-        let weight = match all <= TURNS {
-            true => *count,
-            false => 1 + (u128::from(*count) * u128::from(spare) / u128::from(all)) as u64,
-        };
-        kind.weight = u32::try_from(weight).unwrap_or(u32::MAX);
+/// Whether packets from there, or to there, stay on their link or host (RFC 6890).
+fn stays(ip: IpAddr) -> bool {
+    let link = match ip {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast() || ip.octets()[0] == 0,
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    link || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()
+}
+
+/// How many turns of a mix each count has: itself, if all are no more than a mix can have, else its share by the largest remainder.
+fn turns(counts: &[u64]) -> Vec<u32> {
+    let all: u128 = counts.iter().map(|n| u128::from(*n)).sum();
+    let most = u128::from(TURNS);
+    if all <= most {
+        return counts.iter().map(|n| *n as u32).collect();
     }
+    let share = |n: &u64| (u128::from(*n) * most / all, u128::from(*n) * most % all);
+    let mut turns: Vec<u32> = counts.iter().map(|n| share(n).0 as u32).collect();
+    let left = most as usize - turns.iter().map(|n| *n as usize).sum::<usize>();
+    let mut by_rest: Vec<usize> = (0..counts.len()).collect();
+    by_rest.sort_by_key(|at| std::cmp::Reverse(share(&counts[*at]).1));
+    by_rest.into_iter().take(left).for_each(|at| turns[at] += 1);
+    turns
 }
 
 #[cfg(test)]

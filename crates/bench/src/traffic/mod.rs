@@ -8,7 +8,7 @@ mod routes;
 
 pub use build::{Ends, Fault};
 pub use builtin::{BUILTIN, builtin};
-pub use capture::{Captured, captured, told};
+pub use capture::{Captured, Keep, captured, told};
 pub use describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traffic, Vary};
 pub use routes::{MOST as MOST_NETWORKS, networks};
 

@@ -1,0 +1,146 @@
+//! Whether traffic is told apart by its name, can be sent, and is taken by links and routers.
+
+use wire::Mac;
+
+use super::{Campaign, Fault, Test};
+use crate::dut;
+use crate::traffic::{BUILTIN, Ends, Traffic};
+
+/// A size that frames of every kind can have.
+const USUAL: usize = 1518;
+/// The bytes of a VLAN's tag, by which frames may be longer (IEEE 802.1Q).
+const TAG: usize = 4;
+
+/// Ends of which nothing is known yet.
+pub(super) fn ends() -> Ends {
+    Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
+}
+
+impl Campaign {
+    /// Checks the campaign's own traffic.
+    ///
+    /// # Errors
+    /// The first fault, and what would do.
+    pub(super) fn check_traffics(&self) -> Result<(), Fault> {
+        for (n, traffic) in self.traffics.iter().enumerate() {
+            let named = |why: String| Fault(format!("traffic {} ({}): {why}", n + 1, traffic.name));
+            let is_builtin = BUILTIN.iter().any(|(name, _)| *name == traffic.name);
+            if is_builtin || self.traffics[..n].iter().any(|other| other.name == traffic.name) {
+                return Err(named("name: another traffic is called so: give it one of its own".into()));
+            }
+            // Frames without a size have that of a test, which is not at fault here.
+            let usual = traffic.sized(USUAL);
+            usual.flows(&ends()).map_err(|e| named(e.to_string()))?;
+            self.check_links(&usual).map_err(|(place, why)| named(format!("{place}: {why}")))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the links take all frames.
+    ///
+    /// # Errors
+    /// The place of the first that is too long, and what would do.
+    pub(super) fn check_links(&self, traffic: &Traffic) -> Result<(), (String, String)> {
+        let Some(most) = self.testbed.kind.most_bytes() else { return Ok(()) };
+        for (f, flow) in traffic.flows.iter().enumerate() {
+            for (k, kind) in flow.frames.iter().enumerate() {
+                let most = if kind.vlan.is_some() { most + TAG } else { most };
+                if kind.size > most {
+                    let why = format!("the links carry frames of {most} bytes at most, not of {}", kind.size);
+                    return Err((format!("flows {}: frames {}: size", f + 1, k + 1), why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that routers which the tester sets up take the frames of a test: none of them has an interface for a VLAN.
+    ///
+    /// # Errors
+    /// The first that does not, and what would do.
+    pub(super) fn check_vlans(&self, test: &Test) -> Result<(), Fault> {
+        let traffic = self.traffic(&test.traffic, USUAL);
+        let tagged =
+            traffic.is_some_and(|t| t.flows.iter().flat_map(|f| &f.frames).any(|k| k.vlan.is_some()));
+        let without = |kind| matches!(kind, dut::Kind::Linux | dut::Kind::Volley | dut::Kind::Vpp);
+        match self.duts.iter().find(|dut| without(dut.kind)) {
+            Some(dut) if tagged => Err(Fault(format!(
+                "traffic: its frames have a VLAN, and {} is set up without: measure it as \"command\", or leave vlan away",
+                dut.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(bed: &str, dut: &str, sizes: &str, kind: &str) -> String {
+        let text = format!(
+            "name = 'a'\nduts = ['{dut}']\n[testbed]\nkind = '{bed}'\n[[test]]\ntraffic = 'own'\n{sizes}\n\
+             [[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'x'\n[[traffic.flows.frames]]\nfamily = 'ipv4'\n{kind}\n"
+        );
+        Campaign::parse(&text).map_or_else(|e| e.0, |_| "nothing".into())
+    }
+
+    #[test]
+    fn frames_are_no_longer_than_links_carry() {
+        let too_long = |size| format!("the links carry frames of 1518 bytes at most, not of {size}");
+        for bed in ["veth", "tap"] {
+            let said = |sizes: &str, kind: &str| said(bed, "linux", sizes, kind);
+            assert_eq!(said("sizes = [64, 1518]", ""), "nothing");
+            let why = format!("line 7: test 1 (own): sizes 2: {}", too_long(1519));
+            assert_eq!(said("sizes = [64, 1519]", ""), why);
+            let why = format!("line 14: traffic 1 (own): flows 1: frames 1: size: {}", too_long(1600));
+            assert_eq!(said("", "size = 1600"), why);
+        }
+        // A tag makes them longer, and memory has room for more.
+        assert_eq!(said("veth", "none", "", "size = 1522\nvlan = 7"), "nothing");
+        assert!(said("veth", "none", "", "size = 1523\nvlan = 7").contains("1522 bytes at most"));
+        assert_eq!(said("memif", "none", "sizes = [1600]", ""), "nothing");
+    }
+
+    #[test]
+    fn routers_without_vlans_are_not_measured_with_them() {
+        for dut in ["linux", "volley", "vpp"] {
+            let said = said("veth", dut, "sizes = [128]", "vlan = 7");
+            assert!(
+                said.starts_with(&format!(
+                    "line 6: test 1 (own): traffic: its frames have a VLAN, and {dut} is"
+                )),
+                "{said}"
+            );
+        }
+        assert_eq!(said("veth", "none", "sizes = [128]", "vlan = 7"), "nothing");
+    }
+
+    #[test]
+    fn traffic_has_a_name_of_its_own() {
+        let named = |names: [&str; 2]| {
+            let of = |name: &str| {
+                format!(
+                    "[[traffic]]\nname = '{name}'\n[[traffic.flows]]\nname = 'x'\nframes = [{{ family = 'ipv4' }}]\n"
+                )
+            };
+            let text = format!(
+                "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'a'\nsizes = [64]\n{}{}",
+                of(names[0]),
+                of(names[1])
+            );
+            Campaign::parse(&text).map_or_else(|e| e.0, |_| "nothing".into())
+        };
+        assert_eq!(named(["a", "b"]), "nothing");
+        assert!(
+            named(["a", "a"]).starts_with("line 12: traffic 2 (a): name: another"),
+            "{}",
+            named(["a", "a"])
+        );
+        assert!(
+            named(["a", "imix"]).starts_with("line 12: traffic 2 (imix): name: "),
+            "{}",
+            named(["a", "imix"])
+        );
+    }
+}
