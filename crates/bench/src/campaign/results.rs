@@ -155,6 +155,13 @@ pub struct Measurement {
     pub counters: Vec<(String, String)>,
 }
 
+impl Measurement {
+    /// Whether the limit at one of its loads may be the tester's.
+    pub fn is_limited_at(&self, at: &DelaysAt) -> bool {
+        self.limited_by_tester && at.limited_by_tester.unwrap_or(true)
+    }
+}
+
 /// Frames that came as they should not, in all trials of a procedure, the repeated ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disorder {
@@ -248,8 +255,9 @@ pub struct DelaysAt {
     /// Frames a second in each direction.
     pub load_fps: f64,
     /// Whether what was lost may have been lost by the tester: the load is more than 90 % of what it can do, or its ports refused frames.
+    /// `None` in results of before this was said of each load: what is said of all loads holds.
     #[serde(default)]
-    pub limited_by_tester: bool,
+    pub limited_by_tester: Option<bool>,
     /// One for each repetition.
     pub runs: Vec<DelayRun>,
 }

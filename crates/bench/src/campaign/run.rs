@@ -163,7 +163,7 @@ impl Left {
 }
 
 /// In words, as exactly as can be known.
-fn time_left(time: Duration) -> String {
+pub(super) fn time_left(time: Duration) -> String {
     let rounded = match time.as_secs() {
         s @ 0..600 => s,
         s => s - s % 60,

@@ -146,7 +146,7 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
         all.push(Figure::new(format!("{name} at {}", at.name), "busy", terms).of(valid(&at.runs, busy)));
     }
     all.extend(energy(at));
-    all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester);
+    all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester.unwrap_or(true));
     all
 }
 
@@ -177,7 +177,7 @@ fn variation(at: &DelaysAt) -> Vec<Figure> {
     let ipdv = Figure::new(format!("range of IPDV at {}", at.name), "µs", terms).of(valid(&at.runs, ipdv));
     let mut all = vec![delay(at, "PDV", |f| f.pdv_ns as f64), ipdv, lost(at)];
     all.extend(energy(at));
-    all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester);
+    all.iter_mut().for_each(|figure| figure.limited = at.limited_by_tester.unwrap_or(true));
     all
 }
 

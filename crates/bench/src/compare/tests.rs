@@ -80,7 +80,7 @@ fn results(made: &Made) -> Results {
     let delays = vec![DelaysAt {
         name: "50 % of the throughput".into(),
         load_fps: 1e4,
-        limited_by_tester: false,
+        limited_by_tester: Some(false),
         runs,
     }];
     let key = Key {
@@ -244,9 +244,12 @@ fn loads_that_the_tester_could_send_are_judged_beside_one_that_it_could_not() {
     // Another load of the procedure was too much for the tester.
     new.cells[0].measurements[1].limited_by_tester = true;
     assert_eq!(verdict(&compared(&base, &new), figure), Some(Verdict::Worse));
-    let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!() };
-    all[0].limited_by_tester = true;
-    assert!(matches!(said(&compared(&base, &new), figure), Judgement::LimitedByTester(_)));
+    // Nor was it said of each load before.
+    for limited in [Some(true), None] {
+        let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!() };
+        all[0].limited_by_tester = limited;
+        assert!(matches!(said(&compared(&base, &new), figure), Judgement::LimitedByTester(_)));
+    }
 }
 
 #[test]

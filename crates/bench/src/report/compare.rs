@@ -101,6 +101,8 @@ pub struct ScaledPoint {
     pub value: u32,
     /// Its median throughput, frames a second.
     pub fps: f64,
+    /// The least and the greatest of its runs, where there are several.
+    pub range: Option<(f64, f64)>,
     /// Whether that may be the tester's.
     pub limited: bool,
 }
@@ -116,9 +118,10 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// The names of all routers.
+    /// The names of all routers, with a mark of those that the tester may have limited.
     pub fn names(&self) -> String {
-        self.points.iter().map(|p| p.dut.as_str()).collect::<Vec<_>>().join(", ")
+        let name = |p: &ScaledPoint| if p.limited { format!("{} †", p.dut) } else { p.dut.clone() };
+        self.points.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -133,8 +136,13 @@ pub fn scaled(results: &Results, over: Over) -> Vec<Scaled> {
             continue;
         };
         let key = Key { dut: String::new(), ..cell.key.clone() };
-        let point =
-            ScaledPoint { dut: cell.key.dut.clone(), value, fps: runs.median(), limited: is_limited(cell) };
+        let point = ScaledPoint {
+            dut: cell.key.dut.clone(),
+            value,
+            fps: runs.median(),
+            range: (runs.len() > 1).then(|| (runs.minimum(), runs.maximum())),
+            limited: is_limited(cell),
+        };
         match groups.iter_mut().find(|group| group.key == key && group.router == router) {
             Some(group) if group.points.iter().any(|p| p.value == value) => {}
             Some(group) => group.points.push(point),

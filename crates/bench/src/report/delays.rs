@@ -91,7 +91,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
             .into_iter()
             .chain(delays)
             .chain(counts(&at.runs));
-        result(&mut table, &cell.key, at.limited_by_tester, own);
+        let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at));
+        result(&mut table, &cell.key, limited, own);
     }
     let text = "Each figure is the median over the runs, invalid ones included. Lost frames are in all of them, with the rest of the \
                 trial and the wait for stragglers as their delay. PDV is the 99.9th percentile less the least.";

@@ -83,11 +83,16 @@ pub fn workers(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for group in scaled(results, Over::Workers) {
         for point in &group.points {
-            let dot = Dot::new(f64::from(point.value), point.fps / 1e3);
+            let range = point.range.map(|(least, greatest)| (least / 1e3, greatest / 1e3));
+            let dot = Dot { x: f64::from(point.value), y: point.fps / 1e3, range };
             all.add(case(&group.key), group.names(), Kind::Measured, dot);
         }
     }
-    all.plots("Throughput over workers", Axis::linear("workers"), Axis::linear("kfps, each direction"))
+    all.plots(
+        "Throughput over workers (bars from the least to the greatest run)",
+        Axis::linear("workers"),
+        Axis::linear("kfps, each direction"),
+    )
 }
 
 /// Loss over the offered load.

@@ -135,7 +135,7 @@ impl Numbers<'_> {
         DelaysAt {
             name: name.into(),
             load_fps: self.f(),
-            limited_by_tester: runs.is_multiple_of(2),
+            limited_by_tester: Some(runs.is_multiple_of(2)),
             runs: (0..runs).map(|_| run(self)).collect(),
         }
     }

@@ -188,7 +188,7 @@ fn workers_are_those_of_the_campaign_whatever_names_say() {
     (0..4).for_each(|n| fps(&mut all, n, 1e6));
     assert_eq!(
         scaled(&all, Over::Workers).iter().map(Scaled::names).collect::<Vec<_>>(),
-        ["volley-9, b", "volley-9, b"]
+        ["volley-9 †, b †", "volley-9 †, b †"]
     );
     // One that forwards nothing is not compared; nor is a second one with as many workers, or one that is set up in another way.
     fps(&mut all, 0, 0.0);
@@ -199,6 +199,19 @@ fn workers_are_those_of_the_campaign_whatever_names_say() {
     all.campaign.duts[1] =
         serde_json::from_str(r#"{"kind":"volley","name":"b","workers":2,"driver":"af-xdp"}"#).unwrap();
     assert_eq!(scaled(&all, Over::Workers).len(), 0);
+}
+
+#[test]
+fn workers_are_drawn_with_the_spread_of_their_runs() {
+    let mut all = results(&[1.0], &["volley-1", "volley-2"], 2, "x");
+    for cell in &mut all.cells {
+        let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
+        for (search, fps) in searches.iter_mut().zip([1e6, 3e6]) {
+            (search.throughput_fps, search.ended) = (Some(fps), crate::search::Ended::Found);
+        }
+    }
+    let points: Vec<_> = scaled(&all, Over::Workers).into_iter().flat_map(|group| group.points).collect();
+    assert!(points.iter().all(|p| (p.fps, p.range) == (2e6, Some((1e6, 3e6)))) && points.len() == 4);
 }
 
 #[test]
@@ -410,7 +423,7 @@ fn each_load_is_limited_by_the_tester_or_not() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     all.cells.truncate(1);
     let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
-    (at[0].limited_by_tester, at[1].limited_by_tester) = (false, true);
+    (at[0].limited_by_tester, at[1].limited_by_tester) = (Some(false), None);
     let text = markdown(&all);
     let marked: Vec<bool> = rows(&text, "Latency").iter().map(|l| l.contains("| linux † |")).collect();
     assert_eq!(marked, [false, true], "{text}");

@@ -13,10 +13,11 @@ type Result = std::result::Result<(Found, bool), Failure>;
 pub(super) fn latency(b: &mut Bench<'_>) -> Result {
     let throughput = b.throughput()?;
     let mut all = Vec::new();
-    for share in &b.campaign.latency_at {
+    for (n, share) in b.campaign.latency_at.iter().enumerate() {
+        let after = b.campaign.latency_at.len() - n - 1;
         let name = format!("{} of the throughput", percent(*share));
         let (duration, times) = (b.profile.latency.duration, b.profile.latency.repetitions);
-        all.extend(at(b, name, throughput * share, duration, times)?);
+        all.extend(at(b, name, throughput * share, (duration, times), after)?);
     }
     Ok((Found::Latency(all), false))
 }
@@ -24,16 +25,18 @@ pub(super) fn latency(b: &mut Bench<'_>) -> Result {
 pub(super) fn variation(b: &mut Bench<'_>) -> Result {
     let (throughput, times) = (b.throughput()?, b.profile.latency.repetitions);
     b.valid.inner_mut().engine.record_ipdv(true);
-    let found = at(b, "the throughput".into(), throughput, b.profile.variation, times);
+    let found = at(b, "the throughput".into(), throughput, (b.profile.variation, times), 0);
     b.valid.inner_mut().engine.record_ipdv(false);
     Ok((Found::Variation(found?.into_iter().collect()), false))
 }
 
 pub(super) fn loads(b: &mut Bench<'_>) -> Result {
     let (mut all, size) = (Vec::new(), b.valid.inner().key.size);
-    for load in b.campaign.loads.iter().filter(|load| b.campaign.carries(**load, size)) {
+    let loads: Vec<_> = b.campaign.loads.iter().filter(|load| b.campaign.carries(**load, size)).collect();
+    for (n, load) in loads.iter().enumerate() {
+        let after = loads.len() - n - 1;
         let fps = load.fps(size, b.link_fps);
-        all.extend(at(b, load.to_string(), fps, b.profile.duration, b.profile.repetitions)?);
+        all.extend(at(b, load.to_string(), fps, (b.profile.duration, b.profile.repetitions), after)?);
     }
     if all.is_empty() {
         return Err(Failure("the links carry none of the loads, or there is no frame in a trial".into()));
@@ -41,13 +44,13 @@ pub(super) fn loads(b: &mut Bench<'_>) -> Result {
     Ok((Found::Loads(all), false))
 }
 
-/// Trials at a load; none when it is so small that it has no frame.
+/// Trials at a load, so long and so often, before as many at each of `after` more loads; none when it is so small that it has no frame.
 fn at(
     b: &mut Bench<'_>,
     name: String,
     load_fps: f64,
-    duration: Duration,
-    repetitions: u32,
+    (duration, repetitions): (Duration, u32),
+    after: usize,
 ) -> std::result::Result<Option<DelaysAt>, Failure> {
     let request = Request { load_fps, duration };
     if request.frames() == 0 {
@@ -57,12 +60,17 @@ fn at(
     // Each load is judged by itself.
     b.valid.inner_mut().strain = Strain::default();
     for repetition in 1..=repetitions {
-        (b.say)(&format!("  delays at {name}, {load_fps:.0} fps: {repetition}/{repetitions}"));
+        b.tell_run(
+            &format!("delays at {name}, {load_fps:.0} fps"),
+            (repetition, repetitions),
+            duration,
+            after,
+        );
         b.valid.inner_mut().repetition = repetition;
         let outcome = b.valid.measure(request)?;
         let trial = b.valid.inner_mut().last.take();
         let (delays, usage) = trial.map(|t| (t.delays, t.usage)).unwrap_or_default();
         runs.push(DelayRun { outcome, delays, usage });
     }
-    Ok(Some(DelaysAt { name, load_fps, limited_by_tester: b.is_strained(), runs }))
+    Ok(Some(DelaysAt { name, load_fps, limited_by_tester: Some(b.is_strained()), runs }))
 }

@@ -13,7 +13,8 @@ use super::Campaign;
 use super::procedure::Procedure;
 use super::recorded::{Recorded, Strain};
 use super::results::{Disorder, Found, Measurement};
-use crate::search::profile::Profile;
+use super::run::time_left;
+use crate::search::profile::{Profile, Waits};
 use crate::search::{Ended, Progress, Valid};
 use crate::sessions::Establish as _;
 use crate::trial::{Failure, Measure as _, Request};
@@ -125,7 +126,7 @@ impl Bench<'_> {
             }
             Found::MaximumReceiveRate(_) => strain.refused || self.reached(found).is_some_and(near),
             Found::Latency(all) | Found::Variation(all) | Found::Loads(all) => {
-                all.iter().any(|at| at.limited_by_tester)
+                all.iter().any(|at| at.limited_by_tester == Some(true))
             }
             _ => self.is_strained(),
         }
@@ -153,6 +154,14 @@ impl Bench<'_> {
     /// The most that is worth trying.
     fn max_fps(&self) -> f64 {
         self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
+    }
+
+    /// Tells which of so many trials alike begins, and how long they and as many at each of `after` more loads take.
+    fn tell_run(&self, what: &str, (run, of): (u32, u32), duration: Duration, after: usize) {
+        let Waits { residual, restabilise, .. } = self.profile.waits;
+        let rest = (of + 1).saturating_sub(run) + of.saturating_mul(after as u32);
+        let left = time_left((duration + residual + restabilise).saturating_mul(rest));
+        (self.say)(&format!("  {what}: {run}/{of}; {left}"));
     }
 
     /// The throughput, for procedures that begin with it.

@@ -27,7 +27,12 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     ];
     let mut all = Vec::new();
     for repetition in 1..=times {
-        (b.say)(&format!("  recovery from {overload:.0} fps: {repetition}/{times}"));
+        b.tell_run(
+            &format!("recovery from {overload:.0} fps"),
+            (repetition, times),
+            seconds + seconds.max(RELIEVED),
+            0,
+        );
         b.valid.inner_mut().repetition = repetition;
         let are_valid = |trials: &Vec<Trial>| trials.iter().all(|t| t.outcome.is_valid());
         let trials = b.valid.until(are_valid, |trials| trials.steps(&requests))?;
@@ -66,7 +71,7 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
     let (times, duration) = (b.profile.recovery.repetitions, b.profile.recovery.reset);
     let mut all = Vec::new();
     for repetition in 1..=times {
-        (b.say)(&format!("  reset at {load_fps:.0} fps: {repetition}/{times}"));
+        b.tell_run(&format!("reset at {load_fps:.0} fps"), (repetition, times), duration, 0);
         b.valid.inner_mut().repetition = repetition;
         let is_valid = |trial: &Trial| trial.outcome.is_valid();
         let trial = b.valid.until(is_valid, |trials| restarted(trials, Request { load_fps, duration }))?;

@@ -93,7 +93,7 @@ proptest! {
         all.iter().for_each(|t| recorder.trial(t).unwrap());
         prop_assert_eq!(&trials(&store, recorder.id()), &all);
         let runs = all.into_iter().map(|t| DelayRun { outcome: t.outcome, delays: t.delays, usage: t.usage });
-        let at = DelaysAt { name: "1 %".into(), load_fps: 0.1 + 0.2, limited_by_tester: false, runs: runs.collect() };
+        let at = DelaysAt { name: "1 %".into(), load_fps: 0.1 + 0.2, limited_by_tester: Some(false), runs: runs.collect() };
         let found = Measurement { found: Found::Loads(vec![at]), ..measurement(Procedure::Loads) };
         recorder.measurement(&key("linux", 64), &found).unwrap();
         let results = store.results(recorder.id()).unwrap();

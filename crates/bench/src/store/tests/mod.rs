@@ -63,7 +63,7 @@ fn measurement(procedure: Procedure) -> Measurement {
         Procedure::Loads => Found::Loads(vec![DelaysAt {
             name: "1 %".into(),
             load_fps: 1e5 / 3.0,
-            limited_by_tester: false,
+            limited_by_tester: Some(false),
             runs: vec![run],
         }]),
         _ => Found::Throughput(Vec::new()),
