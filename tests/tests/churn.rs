@@ -17,9 +17,10 @@ const STABLE: usize = 1000;
 const ADDRESSES: usize = 4;
 /// Packets a second to each family.
 const RATE: u32 = 25_000;
-/// KiB by which the memory of all, and that of the routes, may differ between the second round and the last. What the routes
-/// of a round take is about 25 MiB. The heap keeps some of what is freed, more of it when workers are late to let go.
-const LEVEL: [u64; 2] = [32 << 10, 1 << 10];
+/// KiB by which the memory of all, and that of the routes, may differ between the second round and the last, both built. What
+/// the routes of a round take is about 25 MiB. Torn down, only that of the routes is told: of what is freed, the heap keeps
+/// some 40 MiB now and then, until the next round takes them.
+const LEVEL: [u64; 2] = [20 << 10, 1 << 10];
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The routes of one family.
@@ -162,9 +163,9 @@ fn a_table_comes_and_goes_beside_traffic_that_does_not_notice() {
     assert!(lost.is_empty(), "{} addresses got more or less than {rounds} packets: {some:?}", lost.len());
     assert_eq!(fan.router.json("show errors"), serde_json::json!([]));
     // What is made once is made in the first round.
+    let grown = |of: &[[u64; 2]], which: usize| of[1][which].abs_diff(of[of.len() - 1][which]);
+    assert!(grown(&built, 0) < LEVEL[0], "KiB in all and of routes, by round: {built:?}");
     for rounds in [&built, &torn_down] {
-        for ((second, last), level) in rounds[1].into_iter().zip(rounds[rounds.len() - 1]).zip(LEVEL) {
-            assert!(last.abs_diff(second) < level, "KiB in all and of routes, by round: {rounds:?}");
-        }
+        assert!(grown(rounds, 1) < LEVEL[1], "KiB in all and of routes, by round: {rounds:?}");
     }
 }
