@@ -177,3 +177,30 @@ fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
     }
     assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), CAMPAIGN);
 }
+
+#[test]
+fn results_overwrite_no_file_of_the_command_and_are_all_written_that_can_be() {
+    let Some(lab) = Lab::new() else { return };
+    let text = CAMPAIGN.replace("['volley']", "['linux']").replace("[64, 256]", "[64]");
+    let text = text.replace("seconds = 1", "seconds = 0.1");
+    std::fs::write(lab.dir().join("campaign.toml"), &text).expect("a file");
+    let run = |words: &[&str]| ended(bench(lab.dir(), &[&["run", "campaign.toml"], words].concat()));
+    // What cannot be written costs only itself.
+    let (code, report, said) = run(&["--html", "/dev/full", "--json", "results.json"]);
+    assert!(code == Some(1) && said.contains("volley bench: /dev/full: No space left"), "{said}");
+    assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);
+    for (words, why) in [
+        (&["--json", "./campaign.toml"][..], "./campaign.toml: it is campaign.toml of the same command"),
+        (&["--store", "new.db", "--html", "new.db"], "new.db: it is new.db of the same command"),
+        (&["--json", "both", "--html", "both"], "both: it is both of the same command"),
+        (&["--store", "new.db", "--json", "volley-bench.db"], "volley-bench.db: it is a store"),
+    ] {
+        let (code, report, said) = run(words);
+        assert!(code == Some(1) && report.is_empty() && said.contains(why), "{said}");
+    }
+    let (code, _, said) = ended(bench(lab.dir(), &["report", "results.json", "--html", "results.json"]));
+    assert!(code == Some(1) && said.contains("it is results.json of the same command"), "{said}");
+    assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);
+    assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
+    assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), text);
+}

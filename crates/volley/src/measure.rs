@@ -1,5 +1,6 @@
 //! `volley bench`: campaigns run, written and listed; their results reported and compared.
 
+mod output;
 mod run;
 
 use std::io::{self, Write as _};
@@ -15,6 +16,7 @@ use bench::testbed;
 use bench::traffic::{BUILTIN, Captured, Keep, captured, told};
 use bench::trial::Failure;
 use clap::Subcommand;
+use output::Output;
 
 /// The store, where none is named.
 const STORE: &str = "volley-bench.db";
@@ -85,10 +87,10 @@ pub enum Bench {
 
 pub fn run(what: &Bench) -> ExitCode {
     let done = match what {
-        Bench::Run(arguments) => run::run(arguments),
-        Bench::Report { results, json, html } => {
-            store::load(results).and_then(|found| show(&found, *json, html.as_deref()))
+        Bench::Run(arguments) => {
+            return run::run(arguments).map_or_else(|e| failed(&e, 1), ExitCode::from);
         }
+        Bench::Report { results, json, html } => show(results, *json, html.as_deref()),
         Bench::Compare { base, new, json } => {
             let worse = versus(base, new, *json);
             return worse.map_or_else(|e| failed(&e, 2), |worse| ExitCode::from(u8::from(worse)));
@@ -116,7 +118,7 @@ fn tell(text: &str) {
 /// Prints, for somebody who may have read enough already.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|e| Failure(format!("standard output: {e}"))),
     }
 }
@@ -131,12 +133,11 @@ fn page(results: &Results) -> Result<String, Failure> {
     report::html(results).map_err(|e| Failure(format!("the page: {e}")))
 }
 
-fn show(results: &Results, as_json: bool, html: Option<&Path>) -> Result<(), Failure> {
-    if let Some(path) = html {
-        let written = std::fs::write(path, page(results)?);
-        written.map_err(|e| Failure(format!("{}: {e}", path.display())))?;
-    }
-    print(&if as_json { json(results)? } else { report::markdown(results) })
+fn show(operand: &Path, as_json: bool, html: Option<&Path>) -> Result<(), Failure> {
+    let results = store::load(operand)?;
+    let page = html.map(|path| Output::new(path, &[operand])?.write(&page(&results)?));
+    print(&if as_json { json(&results)? } else { report::markdown(&results) })?;
+    page.unwrap_or(Ok(()))
 }
 
 fn versus(base: &Path, new: &Path, as_json: bool) -> Result<bool, Failure> {

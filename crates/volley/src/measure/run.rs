@@ -1,12 +1,11 @@
 //! `volley bench run`: a campaign from its file to its report, kept on the way.
 
-use std::fs::File;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bench::campaign::{self, Asked, Campaign, Fault};
+use bench::campaign::{self, Asked, Campaign, Fault, Results};
 use bench::report;
 use bench::store::{Recorder, Store};
 use bench::testbed::{self, lab};
@@ -15,10 +14,11 @@ use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use super::output::Output;
 use super::{STORE, json, page, print, tell};
 
 /// What a program says that was interrupted: 128 and the number of the signal.
-const INTERRUPTED: i32 = 128 + SIGINT;
+const INTERRUPTED: u8 = 128 + SIGINT as u8;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -48,7 +48,8 @@ pub struct Arguments {
     html: Option<PathBuf>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// The code that the program ends with, unless the campaign is refused.
+pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let Arguments { file, machine, store: path, resume, json: json_to, html: html_to, .. } = arguments;
     // All that can be wrong with campaign and files is said before anything is touched.
     let asked = asked(arguments).map_err(|e| Failure(e.to_string()))?;
@@ -64,8 +65,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let stop = stop_by_signals()?;
     let store = Store::open(path)?;
-    let mut out = json_to.as_deref().map(create).transpose()?;
-    let mut shown = html_to.as_deref().map(create).transpose()?;
+    let mut files: Vec<&Path> =
+        [file, machine].into_iter().flatten().map(PathBuf::as_path).chain([&**path]).collect();
+    let mut outputs = Vec::new();
+    for (to, made) in [(json_to, json as fn(&Results) -> _), (html_to, page)] {
+        let Some(to) = to else { continue };
+        outputs.push((Output::new(to, &files)?, made));
+        files.push(to);
+    }
     let recorder = begin(&store, campaign, *resume)?;
     let terminal = std::io::stderr().is_terminal();
     let ended = campaign::run(campaign, &recorder, &stop, &|line| match terminal {
@@ -84,28 +91,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => Ok(()),
     };
     let results = store.results(recorder.id())?;
-    if let Some(file) = &mut out {
-        write(file, &json(&results)?)?;
-    }
-    if let Some(file) = &mut shown {
-        write(file, &page(&results)?)?;
-    }
-    print(&report::markdown(&results))?;
+    // A file that cannot be written takes nothing from the others, nor from the report.
+    let written = outputs.into_iter().map(|(file, made)| file.write(&made(&results)?)).collect::<Vec<_>>();
+    let all = written.into_iter().chain([print(&report::markdown(&results)), ended.map(drop), kept]);
+    let mut failures: Vec<String> = all.filter_map(|one| one.err().map(|e| e.0)).collect();
     if stopped {
-        tell(&format!(
-            "volley bench: interrupted. What was measured is kept; the same command with --resume goes on (--store {})\n",
+        failures.push(format!(
+            "interrupted. What was measured is kept; the same command with --resume goes on (--store {})",
             path.display()
         ));
-        std::process::exit(INTERRUPTED);
+    } else if results.is_empty() && failures.is_empty() {
+        failures.push(format!(
+            "nothing was measured: the report says why, and so does the store ({})",
+            path.display()
+        ));
     }
-    ended.and(kept)?;
-    if results.is_empty() {
-        let store = path.display();
-        return Err(Failure(format!(
-            "nothing was measured: the report says why, and so does the store ({store})"
-        )));
+    for why in &failures {
+        tell(&format!("volley bench: {why}\n"));
     }
-    Ok(())
+    Ok(match (stopped, failures.as_slice()) {
+        (true, _) => INTERRUPTED,
+        (false, []) => 0,
+        (false, _) => 1,
+    })
 }
 
 /// What is to be measured, and on what.
@@ -125,7 +133,7 @@ fn stop_by_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: what is registered first sees the flag as the signals before have left it.
-        flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+        flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
             .map_err(|e| Failure(format!("signals: {e}")))?;
     }
@@ -143,18 +151,4 @@ fn begin<'a>(store: &'a Store, campaign: &Campaign, resume: bool) -> Result<Reco
         tell("the store has no campaign that asks for the same and was interrupted: it begins\n");
     }
     store.begin(&head)
-}
-
-type Named<'a> = (&'a Path, File);
-
-/// Opens a file for results. What was in it stays there until there are some.
-fn create(path: &Path) -> Result<Named<'_>, Failure> {
-    let file = File::options().write(true).create(true).truncate(false).open(path);
-    file.map(|file| (path, file)).map_err(|e| Failure(format!("{}: {e}", path.display())))
-}
-
-fn write((path, file): &mut Named<'_>, text: &str) -> Result<(), Failure> {
-    let written = if file.metadata().is_ok_and(|m| m.is_file()) { file.set_len(0) } else { Ok(()) };
-    let written = written.and_then(|()| std::io::Write::write_all(file, text.as_bytes()));
-    written.map_err(|e| Failure(format!("{}: {e}", path.display())))
 }
