@@ -210,7 +210,8 @@ fn ports_cabled_to_another_machine() {
     let (t, r) = (lab.host("t"), lab.host("r"));
     lab.link((&t, "e1"), (&r, "r1"));
     lab.link((&t, "e2"), (&r, "r2"));
-    program(lab.dir(), "ssh", "for last; do :; done\nexec ip netns exec r sh -c \"$last\"");
+    let there = "for last; do :; done\nexec ip netns exec r sh -c \"$last\"";
+    program(lab.dir(), "ssh", there);
     let testbed = "kind = 'physical'\nports = [\n'e1',\n'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
     let campaign = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     let addresses = || r.run("ip -o -4 address show scope global");
@@ -250,6 +251,22 @@ fn ports_cabled_to_another_machine() {
     }
     assert_eq!(std::fs::read_to_string(&json).expect("a file"), "before");
     assert!(!store.exists());
+
+    // Nor is anything set on a router that is reached by its port.
+    r.run("ip address add 192.0.2.2/24 dev r2");
+    program(
+        lab.dir(),
+        "ssh",
+        "for last; do :; done\nexec ip netns exec r env SSH_CONNECTION='192.0.2.9 5 192.0.2.2 22' sh -c \"$last\"",
+    );
+    let refused = campaign.spawn(&t, &[]).finish(LONG);
+    let why =
+        "router-ports 2: r2: you are logged in by this port, from 192.0.2.9: the tester does not take it";
+    let failures = campaign.results()["failures"].to_string();
+    assert!(!refused.ok() && failures.contains(why), "{failures}");
+    assert!(!addresses().contains("198.1"), "{}", addresses());
+    r.run("ip address del 192.0.2.2/24 dev r2");
+    program(lab.dir(), "ssh", there);
 
     // A tester that is killed leaves the router as it was.
     let mut killed = campaign.spawn(&t, &[]);

@@ -24,23 +24,21 @@ pub struct Asked {
 #[derive(Clone, Debug)]
 struct Machine {
     file: File,
-    has_routers: bool,
+    has: Parts,
 }
 
-/// What it says: the testbed, the meters, and the routers if they are reached in a way of their own.
-#[derive(Debug, Deserialize)]
+/// What it may have, each in place of the campaign's.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {
-    #[serde(default)]
-    testbed: testbed::Spec,
-    #[serde(default, rename = "meter")]
-    meters: Vec<energy::Spec>,
-    #[serde(default)]
+    testbed: Option<testbed::Spec>,
+    #[serde(rename = "meter")]
+    meters: Option<Vec<energy::Spec>>,
     duts: Option<Vec<dut::Spec>>,
 }
 
 impl Asked {
-    /// The campaign of a file; with another file, the testbed and the meters of that one, and its routers if it has any.
+    /// The campaign of a file; with another file, the testbed, the meters and the routers of that one, as far as it has them.
     ///
     /// # Errors
     /// The first fault that can be found before anything is touched, with the file and the line of what is at fault.
@@ -60,10 +58,12 @@ impl Asked {
         let mut asked = Asked { campaign: file.parse()?, file, is_paper, machine: None };
         if let Some(path) = machine {
             let file = File::read(path)?;
-            let Parts { testbed, meters, duts } = file.parse()?;
-            asked.machine = Some(Machine { file, has_routers: duts.is_some() });
-            let own = std::mem::take(&mut asked.campaign.duts);
-            asked.campaign = Campaign { testbed, meters, duts: duts.unwrap_or(own), ..asked.campaign };
+            let has: Parts = file.parse()?;
+            let campaign = &mut asked.campaign;
+            replace(&mut campaign.testbed, &has.testbed);
+            replace(&mut campaign.meters, &has.meters);
+            replace(&mut campaign.duts, &has.duts);
+            asked.machine = Some(Machine { file, has });
         }
         asked.campaign.check().map_err(|fault| asked.named(&fault))?;
         Ok(asked)
@@ -88,7 +88,7 @@ impl Asked {
     /// As [`file`](Self::file).
     pub fn check_machine(&self) -> Result<(), Fault> {
         let Campaign { duts, testbed, .. } = &self.campaign;
-        let own_routers = !self.is_paper || self.machine.as_ref().is_some_and(|m| m.has_routers);
+        let own_routers = !self.is_paper || self.machine.as_ref().is_some_and(|m| m.has.duts.is_some());
         let cores = || if own_routers { dut::check_cores(duts, testbed).map_err(Fault) } else { Ok(()) };
         let loads = || if self.is_paper { Ok(()) } else { self.campaign.check_loads() };
         let all = self.campaign.check_machine().and_then(|()| cores()).and_then(|()| loads());
@@ -99,11 +99,18 @@ impl Asked {
     fn named(&self, fault: &Fault) -> Fault {
         let key = fault.0.split([':', ' ']).next();
         let of_machine = |machine: &&Machine| match key {
-            Some("testbed" | "meter") => true,
-            Some("router" | "duts") => machine.has_routers,
+            Some("testbed") => machine.has.testbed.is_some(),
+            Some("meter") => machine.has.meters.is_some(),
+            Some("router" | "duts") => machine.has.duts.is_some(),
             _ => false,
         };
         self.machine.as_ref().filter(of_machine).map_or(&self.file, |machine| &machine.file).named(fault)
+    }
+}
+
+fn replace<T: Clone>(own: &mut T, other: &Option<T>) {
+    if let Some(other) = other {
+        own.clone_from(other);
     }
 }
 
@@ -139,6 +146,31 @@ mod tests {
         assert_eq!((campaign.testbed.kind, campaign.meters.len()), (testbed::Kind::Physical, 1));
         assert_eq!((campaign.duts.len(), campaign.tests.len()), (1, alone.tests.len()));
         assert!(campaign.profile().duration < alone.profile().duration);
+        Ok(())
+    }
+
+    #[test]
+    fn what_a_machine_has_not_is_the_campaigns() -> Result<(), Fault> {
+        let own = format!(
+            "name = 'own'\nduts = ['none']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n{BED}[[meter]]\nkind = 'rapl'\n"
+        );
+        let [file, machine] = [(); 2].map(|()| tempfile::NamedTempFile::new().expect("a file"));
+        let asked = |on: &str| {
+            std::fs::write(file.path(), &own)
+                .and_then(|()| std::fs::write(machine.path(), on))
+                .expect("a file");
+            Asked::file(file.path(), Some(machine.path())).map(|asked| {
+                let Campaign { testbed, meters, duts, .. } = asked.campaign().clone();
+                (testbed.kind, meters.len(), duts.len())
+            })
+        };
+        assert_eq!(asked("")?, (testbed::Kind::Physical, 1, 1));
+        assert_eq!(
+            asked("[[meter]]\nkind = 'rapl'\n[[meter]]\nkind = 'cpu'\ncores = [0]\n")?,
+            (testbed::Kind::Physical, 2, 1)
+        );
+        assert_eq!(asked("meter = []\n")?, (testbed::Kind::Physical, 0, 1));
+        assert_eq!(asked("[testbed]\nkind = 'veth'\n")?, (testbed::Kind::Veth, 1, 1));
         Ok(())
     }
 

@@ -99,7 +99,8 @@ pub fn run(
         }
         if let Err(e) = router.dut.end() {
             let why = "it may still run, and have forwarded frames of the routers after it";
-            results.warn(name, format!("{name}: {e}: {why}"), keeper)?;
+            // Of the others' results, which stay when this one's are dropped.
+            results.warn("", format!("{name}: {e}: {why}"), keeper)?;
         }
     }
     Ok(results)

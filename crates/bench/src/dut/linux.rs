@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::shell::Shell;
 use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
-use crate::testbed::{Bed, Kind, Link};
+use crate::testbed::{Bed, Kind, Link, check_router_ports};
 use crate::trial::Failure;
 
 /// What an operator sets on a router. Where a key is the whole machine's, a namespace has none, and the report says so.
@@ -57,6 +57,9 @@ impl Linux {
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Linux, Failure> {
         let mut shell = Shell::open(spec.host.as_deref())?;
         let version = shell.run("uname -r")?.trim().to_owned();
+        if shell.is_remote() {
+            check_router_ports(&bed.links, &|line| shell.run(line))?;
+        }
         for key in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
             shell.sysctl(key, "1")?;
         }

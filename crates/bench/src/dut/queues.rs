@@ -20,7 +20,7 @@ pub fn spread(
     root: &str,
 ) -> Result<Vec<usize>, Failure> {
     let machine = Machine { root, workers };
-    if shell.run("pidof irqbalance").is_ok() {
+    if shell.run(&format!("grep -qx irqbalance {root}/proc/[0-9]*/comm")).is_ok() {
         return Err(machine.fault(
             "irqbalance runs there, and would move the interrupts: stop it (systemctl stop irqbalance)",
         ));

@@ -269,11 +269,27 @@ pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
 
 /// As [`physical::inspect`], of both ports.
 fn inspect([a, b]: &[String; 2]) -> Result<[(bool, Mac); 2], Failure> {
-    let known = Known::collect().map_err(|e| Failure(format!("testbed: ports: {e}")))?;
+    let here = |line: &str| lab::run(&["sh", "-c", line]);
+    let known = Known::collect(&here).map_err(|e| Failure(format!("testbed: ports: {e}")))?;
     let one = |n: usize, name: &str| {
         physical::inspect(&known, name).map_err(|e| Failure(format!("testbed: ports {n}: {name}: {e}")))
     };
     Ok([one(1, a)?, one(2, b)?])
+}
+
+/// Checks that a router which is another machine is not reached by its ports, before anything is set there: setting a port anew may take it
+/// away for good. `ask` runs a line of shell there.
+///
+/// # Errors
+/// When it is, or nobody knows.
+pub fn check_router_ports(
+    links: &[Link; 2],
+    ask: &dyn Fn(&str) -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let known = Known::collect(ask)?;
+    links.iter().zip(1..).try_for_each(|(link, n)| {
+        known.spare(&link.router).map_err(|why| Failure(format!("router-ports {n}: {}: {why}", link.router)))
+    })
 }
 
 /// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.

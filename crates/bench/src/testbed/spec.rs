@@ -120,10 +120,12 @@ impl Spec {
             return Err(format!("{key} is for kind = {}, and this is {kind:?}", of.join(" or ")));
         }
         if self.kind == Kind::Physical {
-            match &self.ports {
-                None => return Err("a physical one needs ports = [\"eth1\", \"eth2\"]".into()),
-                Some([a, b]) if a == b => return Err(format!("ports: {a} stands there twice")),
-                Some(_) => {}
+            if self.ports.is_none() {
+                return Err("a physical one needs ports = [\"eth1\", \"eth2\"]".into());
+            }
+            for (key, two) in [("ports", &self.ports), ("router-ports", &self.router_ports)] {
+                let twice = two.as_ref().filter(|[a, b]| a == b);
+                twice.map_or(Ok(()), |[a, _]| Err(format!("{key}: {a} stands there twice")))?;
             }
             if self.gbit.is_none_or(|g| !(0.001..=10_000.0).contains(&g)) {
                 return Err("a physical one needs gbit, its links' rate, such as gbit = 10".into());
@@ -150,11 +152,14 @@ impl Spec {
     /// The Ethernet addresses of the router, where they are given.
     ///
     /// # Errors
-    /// When one is none.
+    /// When one is none, or both are the same.
     pub fn macs(&self) -> Result<Option<[Mac; 2]>, String> {
         let Some([a, b]) = &self.router_macs else { return Ok(None) };
         let mac = |text: &String| text.parse::<Mac>().map_err(|e| format!("router-macs: {text:?}: {e}"));
-        Ok(Some([mac(a)?, mac(b)?]))
+        match [mac(a)?, mac(b)?] {
+            [a, b] if a == b => Err(format!("router-macs: {a} stands there twice")),
+            both => Ok(Some(both)),
+        }
     }
 }
 
@@ -205,6 +210,11 @@ mod tests {
             ("kind = 'physical'\nports = ['a', 'a']\ngbit = 1".into(), "a stands there twice"),
             ("kind = 'physical'\nports = ['a']\ngbit = 1".into(), "line 2"),
             (format!("{physical}gbit = 1\nrouter-macs = ['02:00:00:00:00:01', 'x']"), "router-macs: \"x\""),
+            (
+                format!("{physical}gbit = 1\nrouter-macs = ['02:00:00:00:00:0a', '02:00:00:00:00:0A']"),
+                "router-macs: 02:00:00:00:00:0a stands there twice",
+            ),
+            (format!("{physical}gbit = 1\nrouter-ports = ['c', 'c']"), "router-ports: c stands there twice"),
             ("cores = []".into(), "cores: the router needs one"),
             ("cores = [1]\ntester-core = 1".into(), "core 1 cannot be"),
         ];

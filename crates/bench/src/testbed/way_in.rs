@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 use wire::Mac;
 
-use super::lab::run;
 use crate::trial::Failure;
 
 /// Where sshd listens, if nobody has changed that.
@@ -38,58 +37,57 @@ struct Session {
 }
 
 impl Known {
-    /// Asks the kernel. Nothing is touched.
+    /// What the kernel says of a machine where `ask` runs a line of shell and gives what it printed. Nothing is touched.
     ///
     /// # Errors
     /// When there is no `ip`, or it says what nobody understands.
-    pub fn collect() -> Result<Known, Failure> {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let own = std::env::var("SSH_CONNECTION").ok().and_then(|text| of_environment(&text));
+    pub fn collect(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Result<Known, Failure> {
+        let read = |path: &str| ask(&format!("cat {path}")).unwrap_or_default();
+        let own = of_environment(&ask("echo $SSH_CONNECTION")?);
         let ports = [Some(SSH), own.as_ref().map(|(_, port)| *port)];
         let mut sessions: Vec<_> = own.into_iter().map(|(session, _)| session).collect();
         // sudo does not hand the variable on, and others may be logged in, too.
         for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
             sessions.extend(of_sockets(&read(file), &ports));
         }
+        sessions.dedup();
         let mut defaults = Vec::new();
         for family in ["-4", "-6"] {
-            defaults
-                .extend(ip(&[family, "route", "show", "table", "all", "default"])?.iter().flat_map(devices));
+            let all = ip(ask, &format!("{family} route show table all default"))?;
+            defaults.extend(all.iter().flat_map(devices));
         }
         let mut answers = Vec::new();
         for Session { local, remote, .. } in &sessions {
             // One that cannot be reached any more needs no port.
-            let route =
-                ip(&["route", "get", &remote.to_string(), "from", &local.to_string()]).unwrap_or_default();
+            let route = ip(ask, &format!("route get {remote} from {local}")).unwrap_or_default();
             answers.extend(route.iter().flat_map(devices));
         }
-        let interfaces = ip(&["address", "show"])?;
+        let interfaces = ip(ask, "address show")?;
         Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")) })
+    }
+
+    /// Why a port may not be taken: the machine is reached by it, or reaches others.
+    pub fn spare(&self, name: &str) -> Result<(), String> {
+        let says = |all: &[String]| all.iter().any(|one| one == name);
+        let port = self.interfaces.iter().find(|i| i["ifname"] == name);
+        let session = self.sessions.iter().find(|s| port.is_some_and(|port| s.is_by(port)));
+        let why = match session {
+            Some(session) => format!("you are logged in by this port, from {}", session.remote),
+            None if says(&self.answers) => {
+                "what is sent to you, who are logged in, leaves by this port".into()
+            }
+            None if says(&self.defaults) => "a default route leaves by this port".into(),
+            None if says(&self.pppoe) => "a PPPoE session runs on this port".into(),
+            None => return Ok(()),
+        };
+        Err(format!("{why}: the tester does not take it"))
     }
 
     /// The Ethernet address of a port that nobody needs; else why it may not be taken. `above` are the interfaces on it.
     pub fn judge(&self, name: &str, above: &[String]) -> Result<Mac, String> {
         let port =
             self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("there is no such interface")?;
-        let says = |all: &[String]| all.iter().any(|one| one == name);
-        if let Some(session) = self.sessions.iter().find(|s| s.is_by(port)) {
-            return Err(format!(
-                "you are logged in by this port, from {}: the tester does not take it",
-                session.remote
-            ));
-        }
-        if says(&self.answers) {
-            return Err(
-                "what is sent to you, who are logged in, leaves by this port: the tester does not take it"
-                    .into(),
-            );
-        }
-        if says(&self.defaults) {
-            return Err("a default route leaves by this port: the tester does not take it".into());
-        }
-        if says(&self.pppoe) {
-            return Err("a PPPoE session runs on this port: the tester does not take it".into());
-        }
+        self.spare(name)?;
         // Every port that is up has an IPv6 address of its link.
         if let Some(address) = addresses(port).find(|a| !is_of_every_port(*a)) {
             return Err(format!(
@@ -147,10 +145,10 @@ fn is_of_every_port(address: IpAddr) -> bool {
 }
 
 /// What `ip` says, as JSON; it says nothing of nothing.
-fn ip(words: &[&str]) -> Result<Vec<Value>, Failure> {
-    let text = run(&[&["ip", "-json"], words].concat())?;
+fn ip(ask: &dyn Fn(&str) -> Result<String, Failure>, words: &str) -> Result<Vec<Value>, Failure> {
+    let text = ask(&format!("ip -json {words}"))?;
     let text = if text.trim().is_empty() { "[]" } else { &text };
-    serde_json::from_str(text).map_err(|e| Failure(format!("ip {}: {e}", words.join(" "))))
+    serde_json::from_str(text).map_err(|e| Failure(format!("ip {words}: {e}")))
 }
 
 /// The devices of a route: one, or one for each next hop.
