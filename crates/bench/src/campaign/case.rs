@@ -220,7 +220,11 @@ impl Setup<'_> {
         for (from, to) in [(0, 1), (1, 0)].into_iter().take(if both { 2 } else { 1 }) {
             let ends = bed.ends(from);
             let ends = if case.key.routes > 0 { ends.to_networks(from == 1) } else { ends };
-            let flows = traffic.flows(&ends).map_err(|e| Failure(e.to_string()))?;
+            let flows = match case.key.flows {
+                0 => traffic.flows(&ends),
+                n => traffic.in_flows(&ends, n),
+            };
+            let flows = flows.map_err(|e| Failure(e.to_string()))?;
             directions.push(Direction { from, to, flows });
         }
         let sessions = match case.key.sessions {

@@ -141,10 +141,20 @@ impl Campaign {
             return Err(Fault(format!("routes: {why}")));
         }
         self.check_sessions(test)?;
+        if test.flows > sessions::MOST {
+            return Err(Fault(format!("flows: {} at most", sessions::MOST)));
+        }
+        if test.flows > 0 && (test.routes > 0 || test.sessions > 0) {
+            let why = "routes and sessions bring flows of their own: leave flows away, or those";
+            return Err(Fault(format!("flows: {why}")));
+        }
         self.check_vlans(test)?;
         for (n, size) in own.into_iter().chain(test.sizes.iter().copied()).enumerate() {
             let traffic = self.traffic(&test.traffic, size).ok_or_else(none)?;
             let flows = traffic.flows(&ends()).map_err(|e| Fault(format!("sizes {}: {e}", n + 1)))?;
+            if test.flows > 0 {
+                traffic.in_flows(&ends(), 1).map_err(|e| Fault(format!("flows: {e}")))?;
+            }
             let fits = self.check_links(&traffic).map_err(|(_, why)| why);
             fits.map_err(|why| Fault(format!("sizes {}: {why}", n + 1)))?;
             if test.sessions > 0 {

@@ -109,6 +109,13 @@ fn faults_name_their_place_and_what_would_do() {
         ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
         ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: 4194304 at most"),
         ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: 4194304 at most"),
+        ("[64]", "[64]\nflows = 5000000".into(), "test 1 (rfc2544): flows: 4194304 at most"),
+        ("[64]", "[64]\nflows = 5\nroutes = 7".into(), "flows: routes and sessions bring flows of their own"),
+        (
+            "'rfc2544'\nsizes",
+            "'rfc2544-256'\nflows = 5\nsizes".into(),
+            "flows: frames that vary in something else than their ports",
+        ),
         (
             "[64]",
             "[64]\nsessions = 5\nroutes = 5".into(),

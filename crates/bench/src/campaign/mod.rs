@@ -134,13 +134,21 @@ pub struct Test {
     /// Through so many connections, established before each trial; 0: without. The procedures of RFC 9693 need some.
     #[serde(default)]
     pub sessions: u32,
+    /// In so many flows, each a four-tuple of its own; 0: in those of the traffic.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flows: u32,
+}
+
+/// As [`is_million`].
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl Test {
     /// What is measured with it in a size; the router is not known yet.
     fn key(&self, size: usize) -> Key {
-        let Test { traffic, bidirectional, routes, sessions, .. } = self.clone();
-        Key { dut: String::new(), traffic, size, bidirectional, routes, sessions }
+        let Test { traffic, bidirectional, routes, sessions, flows, .. } = self.clone();
+        Key { dut: String::new(), traffic, size, bidirectional, routes, sessions, flows }
     }
 }
 

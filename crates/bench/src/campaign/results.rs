@@ -69,16 +69,17 @@ pub struct Key {
     /// Through so many connections; 0: without.
     #[serde(default)]
     pub sessions: u32,
+    /// In so many flows; 0: in those of the traffic.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub flows: u32,
 }
 
 impl Key {
-    /// The traffic in words: its name, how many routes it is to, and through how many sessions.
+    /// The traffic in words: its name, and how many routes it is to, how many sessions it goes through, or how many flows it has.
     pub fn label(&self) -> String {
-        match (self.routes, self.sessions) {
-            (0, 0) => self.traffic.clone(),
-            (0, n) => format!("{}, {n} sessions", self.traffic),
-            (n, _) => format!("{}, {n} routes", self.traffic),
-        }
+        let all = [(self.routes, "routes"), (self.sessions, "sessions"), (self.flows, "flows")];
+        let of = all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}"));
+        of.fold(self.traffic.clone(), |text, of| text + &of)
     }
 }
 

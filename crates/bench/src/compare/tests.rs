@@ -90,6 +90,7 @@ fn results(made: &Made) -> Results {
         bidirectional: false,
         routes: 0,
         sessions: 0,
+        flows: 0,
     };
     let measurements = vec![measured(Found::Throughput(searches)), measured(Found::Latency(delays))];
     results.cells.push(Cell { key, tester_fps: 1e6, link_fps: 1e7, idle: Vec::new(), measurements });

@@ -2,7 +2,7 @@
 
 use super::plot::Plot;
 use super::table::Table;
-use super::{compare, delays, loss, models, outage, published, routes, sessions, setup, throughput, usage};
+use super::{compare, delays, loss, models, outage, published, sessions, setup, sweep, throughput, usage};
 use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
 use crate::dut::Spec;
 use crate::testbed::Kind;
@@ -47,7 +47,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     let mut all = setup::sections(results);
     all.extend(throughput::sections(results));
     all.extend(compare::sections(results));
-    all.extend(routes::section(results));
+    all.extend(sweep::sections(results));
     all.extend(delays::sections(results));
     all.extend(loss::sections(results));
     all.extend(outage::sections(results));

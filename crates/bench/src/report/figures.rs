@@ -7,7 +7,7 @@ use super::meters;
 use super::number::{runs, summary};
 use super::plot::{Axis, Dot, Kind, Plot, Series};
 use super::published;
-use super::routes::routed;
+use super::sweep::Count;
 use super::usage::{PROCEDURES, frames_per_second_of_processor};
 use crate::campaign::{Delays, DelaysAt, Found, Key, Procedure, Results, throughputs};
 use crate::energy;
@@ -226,18 +226,17 @@ pub fn energy(results: &Results) -> Vec<Block> {
     all.plots("Packets for the energy", x, y)
 }
 
-/// Throughput over the size of the table.
-pub fn routes(results: &Results) -> Vec<Block> {
+/// Throughput over the numbers of something.
+pub fn swept(results: &Results, count: Count) -> Vec<Block> {
     let mut all = Cases::default();
-    for (cell, runs) in routed(results) {
-        let few = Key { routes: 0, ..cell.key.clone() };
+    for (cell, runs) in count.swept(results) {
         let range = (runs.len() > 1).then(|| (runs.minimum() / 1e3, runs.maximum() / 1e3));
-        let dot = Dot { x: f64::from(cell.key.routes), y: runs.median() / 1e3, range };
-        all.add(case(&few), cell.key.dut.clone(), Kind::Measured, dot);
+        let dot = Dot { x: f64::from(count.of(&cell.key)), y: runs.median() / 1e3, range };
+        all.add(case(&count.any(&cell.key)), cell.key.dut.clone(), Kind::Measured, dot);
     }
     all.plots(
-        "Throughput over routes (bars from the least to the greatest run)",
-        Axis::logarithmic("routes"),
+        &format!("Throughput over {} (bars from the least to the greatest run)", count.name()),
+        Axis::logarithmic(count.name()),
         Axis::linear("kfps, each direction"),
     )
 }

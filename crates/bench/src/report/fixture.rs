@@ -318,6 +318,7 @@ pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Re
             bidirectional: true,
             routes: 0,
             sessions: 0,
+            flows: 0,
         };
         let measurement = |found| Measurement {
             found,

@@ -19,6 +19,7 @@ mod routes;
 mod sessions;
 mod setup;
 mod svg;
+mod sweep;
 mod table;
 mod throughput;
 mod usage;

@@ -4,10 +4,10 @@ use super::compare::{Over, ScaledPoint, scaled};
 use super::delays::{loads, over_runs};
 use super::document::{Section, cells, keyed, traffic};
 use super::number::{kilo, maybe, number};
-use super::routes::routed;
+use super::sweep::Count;
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Cell, Key, Procedure, Results};
+use crate::campaign::{Cell, Procedure, Results};
 use crate::dut::lookup_share;
 use crate::model::clock::ClockModel;
 use crate::model::cores::CoreModel;
@@ -53,7 +53,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
             let most = number(fit.model.max_throughput, 1);
             let model = format!("throughput = {most} (1 − s) kfps, share s of the nodes' time in lookups");
             let at: Vec<String> = shares.iter().map(at_share).collect();
-            table.row(keyed(&Key { routes: 0, ..cell.key.clone() }, of(model, "kfps", &at, &fit.quality)));
+            table.row(keyed(&Count::Routes.any(&cell.key), of(model, "kfps", &at, &fit.quality)));
         }
     }
     for over in [Over::Workers, Over::Clocks] {
@@ -85,11 +85,11 @@ type Shared = (u32, f64, f64);
 /// Routers that say how long lookups took, each with the tables that it was measured with, if there are several.
 fn shares(results: &Results) -> Vec<(&Cell, Vec<Shared>)> {
     let mut all: Vec<(&Cell, Vec<Shared>)> = Vec::new();
-    for (cell, runs) in routed(results) {
+    for (cell, runs) in Count::Routes.swept(results) {
         let counters = cell.found(Procedure::Throughput).map(|m| &m.counters[..]);
         let Some(share) = counters.and_then(lookup_share) else { continue };
         let point = (cell.key.routes, share, runs.median());
-        let same = |other: &Cell| Key { routes: cell.key.routes, ..other.key.clone() } == cell.key;
+        let same = |other: &Cell| Count::Routes.any(&other.key) == Count::Routes.any(&cell.key);
         match all.iter_mut().find(|(other, _)| same(other)) {
             Some((_, points)) => points.push(point),
             None => all.push((cell, vec![point])),

@@ -350,6 +350,29 @@ fn published_results_stand_beside_tables_about_as_large() {
 }
 
 #[test]
+fn throughput_is_compared_over_flows_and_sessions() {
+    let mut all = results(&[1e3], &["linux"], 1, "x");
+    for (cell, fps) in all.cells.iter_mut().zip([4e5, 1e5]) {
+        let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
+        (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
+    }
+    assert!(!markdown(&all).contains("Throughput over flows"));
+    let key = all.cells[0].key.clone();
+    all.cells[1].key = Key { flows: 1000, ..key.clone() };
+    assert!(!markdown(&all).contains("Throughput over flows"));
+    all.cells[0].key.flows = 1;
+    all.cells[1].measurements[0].limited_by_tester = true;
+    let text = markdown(&all);
+    let rest = text.split("## Throughput over flows").nth(1).unwrap();
+    let row = rest.lines().find(|l| l.contains(" 1000 |")).unwrap();
+    assert!(row.contains('†') && row.contains(" 100.0 ") && row.ends_with(" 0.250 |"), "{row}");
+    assert!(text.contains("rfc2544, 1000 flows") && !text.contains("Throughput over sessions"), "{text}");
+    assert!(html(&all).unwrap().contains("<figcaption>Throughput over flows"));
+    all.cells[1].key = Key { sessions: 5000, flows: 1, ..key };
+    assert!(markdown(&all).contains("## Throughput over sessions"));
+}
+
+#[test]
 fn throughput_is_compared_over_routes_with_the_caches() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     all.cells[1].key = Key { routes: 100_000, ..all.cells[0].key.clone() };

@@ -18,7 +18,7 @@ mod tuple;
 
 pub use attempt::{Attempt, Establish, Phases, attempt};
 pub use table::Table;
-pub use tuple::{MOST, Tuple, tuples};
+pub use tuple::{MOST, Tuple, tuples, with};
 
 #[cfg(test)]
 mod tests;

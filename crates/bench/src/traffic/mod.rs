@@ -4,6 +4,7 @@ mod build;
 mod builtin;
 mod capture;
 mod describe;
+mod in_flows;
 mod routes;
 
 pub use build::{Ends, Fault};

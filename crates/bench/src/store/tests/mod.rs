@@ -22,7 +22,15 @@ fn asked(name: &str) -> Results {
 }
 
 fn key(dut: &str, size: usize) -> Key {
-    Key { dut: dut.into(), traffic: "rfc2544".into(), size, bidirectional: false, routes: 0, sessions: 0 }
+    Key {
+        dut: dut.into(),
+        traffic: "rfc2544".into(),
+        size,
+        bidirectional: false,
+        routes: 0,
+        sessions: 0,
+        flows: 0,
+    }
 }
 
 fn cell(key: Key, tester_fps: f64) -> Cell {

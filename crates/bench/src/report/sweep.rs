@@ -1,0 +1,111 @@
+//! Throughput over what a traffic is measured with several numbers of.
+
+use super::compare::measured;
+use super::document::{Section, heads, result};
+use super::figures;
+use super::number::{kilo, maybe};
+use super::routes;
+use super::table::Table;
+use super::throughput::some;
+use crate::campaign::{Cell, Key, Procedure, Results};
+use crate::stats::Runs;
+
+/// What there may be several numbers of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Routes of the router, all of them used.
+    Routes,
+    /// Connections through it.
+    Sessions,
+    /// Four-tuples.
+    Flows,
+}
+
+impl Count {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Count::Routes => "routes",
+            Count::Sessions => "sessions",
+            Count::Flows => "flows",
+        }
+    }
+
+    /// How many there are.
+    pub fn of(self, key: &Key) -> u32 {
+        match self {
+            Count::Routes => key.routes,
+            Count::Sessions => key.sessions,
+            Count::Flows => key.flows,
+        }
+    }
+
+    /// The same whatever their number is.
+    pub fn any(self, key: &Key) -> Key {
+        let key = key.clone();
+        match self {
+            Count::Routes => Key { routes: 0, ..key },
+            Count::Sessions => Key { sessions: 0, ..key },
+            Count::Flows => Key { flows: 0, ..key },
+        }
+    }
+
+    /// The throughputs of routers that were measured with several numbers.
+    pub fn swept(self, results: &Results) -> Vec<(&Cell, Runs)> {
+        // Nobody knows how many flows traffic has by itself: most of it has random ports (RFC 4814).
+        let counts = |cell: &Cell| self != Count::Flows || cell.key.flows > 0;
+        let all: Vec<_> = measured(results).into_iter().filter(|(cell, _)| counts(cell)).collect();
+        let several = |key: &Key| {
+            let other =
+                |cell: &Cell| self.any(&cell.key) == self.any(key) && self.of(&cell.key) != self.of(key);
+            all.iter().any(|(cell, _)| other(cell))
+        };
+        all.iter().filter(|(cell, _)| several(&cell.key)).map(|(cell, runs)| (*cell, runs.clone())).collect()
+    }
+
+    /// What is to be known of their numbers.
+    fn text(self) -> &'static str {
+        match self {
+            Count::Routes => {
+                "0 routes stand for the few networks of the traffic itself, and are not in the plot."
+            }
+            Count::Sessions => {
+                "0 sessions stand for traffic that is sent without any being established before, and are not in the plot."
+            }
+            Count::Flows => "Each flow has ports of its own, and comes as often as the others.",
+        }
+    }
+}
+
+/// A table and plots for each that there are several numbers of.
+pub fn sections(results: &Results) -> Vec<Section> {
+    [Count::Routes, Count::Sessions, Count::Flows]
+        .into_iter()
+        .filter_map(|count| section(results, count))
+        .collect()
+}
+
+fn section(results: &Results, count: Count) -> Option<Section> {
+    let name = count.name();
+    let (head, fits) = (format!("{name}#"), (count == Count::Routes).then_some("fits"));
+    let own: Vec<&str> =
+        [&head, "median, kfps#", "of that with the fewest#"].into_iter().chain(fits).collect();
+    let mut table = Table::new(format!("Throughput over {name}, in each direction"), heads(&own));
+    let all = count.swept(results);
+    for (cell, runs) in &all {
+        let same = |other: &&(&Cell, Runs)| count.any(&other.0.key) == count.any(&cell.key);
+        let fewest = all.iter().filter(same).min_by_key(|(other, _)| count.of(&other.key));
+        let fewest = fewest.map(|(_, runs)| runs.median()).filter(|fps| *fps > 0.0);
+        let limited = cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester);
+        let own = [
+            count.of(&cell.key).to_string(),
+            kilo(runs.median()),
+            maybe(fewest.map(|fps| runs.median() / fps), 3),
+        ];
+        let fits = fits.map(|_| routes::fits(results, &cell.key).to_owned());
+        result(&mut table, &count.any(&cell.key), limited, own.into_iter().chain(fits));
+    }
+    let more = if count == Count::Routes { routes::text(results) } else { String::new() };
+    some(format!("Throughput over {name}"), &format!("{}{more}", count.text()), table)
+        .map(|s| s.with(figures::swept(results, count)))
+}

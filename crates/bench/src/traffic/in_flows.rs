@@ -1,0 +1,81 @@
+//! Traffic of a given number of flows, as what spreads or remembers them tells them apart: each is a four-tuple.
+
+use super::build::{Ends, Fault};
+use super::describe::{Field, Traffic};
+use crate::engine::run::Flow;
+use crate::sessions::{Tuple, tuples, with};
+
+impl Traffic {
+    /// As [`flows`](Self::flows), where each kind of frame has `count` four-tuples, one after the other in an order that looks random, and
+    /// nothing else varies: between the same addresses, with source ports of RFC 4814 and as few destination ports as do.
+    ///
+    /// # Errors
+    /// As that, and when a kind is not of UDP, or varies in something else than its ports.
+    pub fn in_flows(&self, ends: &Ends, count: u32) -> Result<Vec<Flow>, Fault> {
+        let ports = [Field::SourcePort, Field::DestinationPort];
+        let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
+        if kinds.flat_map(|kind| &kind.vary).any(|vary| !ports.contains(&vary.field)) {
+            let why = "frames that vary in something else than their ports are flows of their own: take other traffic";
+            return Err(Fault(why.into()));
+        }
+        let mut flows = self.flows(ends)?;
+        for template in flows.iter_mut().flat_map(|flow| &mut flow.templates) {
+            let tuple = Tuple::of(&template.bytes);
+            let made = tuple.and_then(|of| with(template, &tuples(of, count, self.seed)));
+            *template = made.ok_or_else(|| {
+                Fault("they are told apart by ports of UDP, which not all frames have".into())
+            })?;
+        }
+        Ok(flows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use drivers::pktgen::{Maker, Stream};
+    use wire::Mac;
+
+    use super::*;
+    use crate::traffic::{Family, How, Kind, Protocol, Vary, builtin};
+
+    fn ends(reverse: bool) -> Ends {
+        Ends::rfc(Mac([2; 6]), Mac([4; 6]), reverse)
+    }
+
+    #[test]
+    fn each_flow_comes_as_often_as_the_others() -> Result<(), Box<dyn std::error::Error>> {
+        for (traffic, count) in [("rfc2544", 1), ("rfc2544", 1000), ("rfc5180", 70_000)] {
+            for reverse in [false, true] {
+                let traffic = builtin(traffic, 84).ok_or("built in")?;
+                let flows = traffic.in_flows(&ends(reverse), count)?;
+                let stream = Stream { templates: flows[0].templates.clone(), ..Stream::default() };
+                let (mut maker, mut room) = (Maker::new(&stream)?, vec![0; buf::layout::DATA_ROOM]);
+                let mut seen = HashMap::<Tuple, u32>::new();
+                for _ in 0..3 * count {
+                    let len = maker.make(&mut room);
+                    *seen.entry(Tuple::of(&room[..len]).ok_or("UDP")?).or_default() += 1;
+                }
+                assert_eq!(seen.len(), count as usize);
+                assert!(seen.values().all(|n| *n == 3));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_has_other_flows_is_refused() {
+        let said = |kind: Kind| {
+            let mut traffic = builtin("rfc2544", 64).expect("built in");
+            traffic.flows[0].frames = vec![Kind { size: 64, ..kind }];
+            traffic.in_flows(&ends(false), 5).map_or_else(|e| e.0, |_| "nothing".into())
+        };
+        let udp = Kind::udp(Family::Ipv4, 64);
+        assert_eq!(said(udp.clone()), "nothing");
+        assert!(said(Kind { protocol: Protocol::Icmp, ..udp.clone() }).contains("ports of UDP"));
+        let vary = |field| vec![Vary { field, how: How::Random, min: 0, max: 9, step: 1 }];
+        assert_eq!(said(Kind { vary: vary(Field::SourcePort), ..udp.clone() }), "nothing");
+        assert!(said(Kind { vary: vary(Field::Source), ..udp }).contains("something else than their ports"));
+    }
+}
