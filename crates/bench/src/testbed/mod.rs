@@ -264,7 +264,14 @@ impl Bed {
 /// When it has not, or somebody does.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
-    spec.ports.as_ref().map_or(Ok(()), |ports| inspect(ports).map(drop))
+    let Some(ports) = &spec.ports else { return Ok(()) };
+    inspect(ports)?;
+    for (port, n) in ports.iter().zip(1..) {
+        let more = physical::gbit(port).filter(|has| spec.gbit.is_some_and(|gbit| gbit > *has));
+        let why = |has| Failure(format!("testbed: gbit: {port} (ports {n}) has {has} Gbit/s"));
+        more.map_or(Ok(()), |has| Err(why(has)))?;
+    }
+    Ok(())
 }
 
 /// As [`physical::inspect`], of both ports.

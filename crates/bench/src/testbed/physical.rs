@@ -29,6 +29,13 @@ pub(super) fn inspect(known: &Known, name: &str) -> Result<(bool, Mac), Failure>
     Ok((place.join("device").exists(), mac))
 }
 
+/// The rate of a port, in 10⁹ bits a second, as far as its driver knows it (Linux, `Documentation/ABI/testing/sysfs-class-net`, `speed`):
+/// not of each virtual one, and not while there is no link.
+pub(super) fn gbit(name: &str) -> Option<f64> {
+    let mbit = std::fs::read_to_string(Path::new("/sys/class/net").join(name).join("speed")).ok()?;
+    mbit.trim().parse().ok().filter(|mbit| *mbit > 0.0).map(|mbit: f64| mbit / 1e3)
+}
+
 /// The interfaces that are on a port, such as VLANs, or that it belongs to (Linux, `Documentation/ABI/testing/sysfs-class-net`,
 /// `upper_*`).
 fn above(place: &Path) -> std::io::Result<Vec<String>> {
