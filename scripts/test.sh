@@ -21,14 +21,24 @@ documents() {
 }
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+loom_log=$(mktemp)
+trap 'rm -f "$log" "$loom_log"' EXIT
 tests() {
     VOLLEY_BIN="$target_dir/debug/volley"
     export VOLLEY_BIN
+    # The interleavings take processors that the tests leave, once these run: most of them wait.
+    (
+        until grep -qE "Running|error" "$log"; do sleep 1; done
+        exec nice make --no-print-directory loom >"$loom_log" 2>&1
+    ) &
+    loom=$!
     cargo test --workspace --no-fail-fast --config "target.'cfg(all())'.runner = '$PWD/scripts/run-tests'" 2>&1 | tee -a "$log"
 }
 interleavings() {
-    make --no-print-directory loom 2>&1 | tee -a "$log"
+    wait "$loom"
+    local ended=$?
+    tee -a "$log" <"$loom_log"
+    return $ended
 }
 
 phase "setup" scripts/setup.sh
