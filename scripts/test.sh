@@ -22,13 +22,14 @@ documents() {
 
 log=$(mktemp)
 loom_log=$(mktemp)
-trap 'rm -f "$log" "$loom_log"' EXIT
+loom=
+trap '[ -z "$loom" ] || kill "$loom" 2>/dev/null; rm -f "$log" "$loom_log"' EXIT
 tests() {
     VOLLEY_BIN="$target_dir/debug/volley"
     export VOLLEY_BIN
     # The interleavings take processors that the tests leave, once these run: most of them wait.
     (
-        until grep -qE "Running|error" "$log"; do sleep 1; done
+        until grep -qE "Running|error" "$log"; do [ -e "$log" ] && sleep 1 || exit; done
         exec nice make --no-print-directory loom >"$loom_log" 2>&1
     ) &
     loom=$!
@@ -37,6 +38,7 @@ tests() {
 interleavings() {
     wait "$loom"
     local ended=$?
+    loom=
     tee -a "$log" <"$loom_log"
     return $ended
 }
