@@ -77,8 +77,9 @@ pub struct Key {
 impl Key {
     /// The traffic in words: its name, and how many routes it is to, how many sessions it goes through, or how many flows it has.
     pub fn label(&self) -> String {
-        let all = [(self.routes, "routes"), (self.sessions, "sessions"), (self.flows, "flows")];
-        let of = all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}"));
+        let all = [(self.routes, "route"), (self.sessions, "session"), (self.flows, "flow")];
+        let ending = |n| if n == 1 { "" } else { "s" };
+        let of = all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}{}", ending(*n)));
         of.fold(self.traffic.clone(), |text, of| text + &of)
     }
 }

@@ -366,7 +366,12 @@ fn throughput_is_compared_over_flows_and_sessions() {
     let rest = text.split("## Throughput over flows").nth(1).unwrap();
     let row = rest.lines().find(|l| l.contains(" 1000 |")).unwrap();
     assert!(row.contains('†') && row.contains(" 100.0 ") && row.ends_with(" 0.250 |"), "{row}");
-    assert!(text.contains("rfc2544, 1000 flows") && !text.contains("Throughput over sessions"), "{text}");
+    assert!(
+        text.contains("rfc2544, 1 flow,")
+            && text.contains("rfc2544, 1000 flows,")
+            && !text.contains("Throughput over sessions"),
+        "{text}"
+    );
     assert!(html(&all).unwrap().contains("<figcaption>Throughput over flows"));
     all.cells[1].key = Key { sessions: 5000, flows: 1, ..key };
     assert!(markdown(&all).contains("## Throughput over sessions"));
