@@ -66,7 +66,10 @@ impl Known {
         Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")) })
     }
 
-    /// Why a port may not be taken: the machine is reached by it, or reaches others.
+    /// Looks whether a port is one that the machine is reached by, or reaches others by.
+    ///
+    /// # Errors
+    /// When it is, or may be: why it is not taken.
     pub fn spare(&self, name: &str) -> Result<(), String> {
         let says = |all: &[String]| all.iter().any(|one| one == name);
         let port = self.interfaces.iter().find(|i| i["ifname"] == name);
@@ -78,7 +81,12 @@ impl Known {
             }
             None if says(&self.defaults) => "a default route leaves by this port".into(),
             None if says(&self.pppoe) => "a PPPoE session runs on this port".into(),
-            None => return Ok(()),
+            None => return self.unknown_ppp().map_or(Ok(()), |ppp| {
+                Err(format!(
+                    "the machine is reached by {ppp}, and the kernel does not say on which port that runs, so that it may be this one: \
+                     end that connection, or have the kernel run PPPoE itself (pppd's plugin)"
+                ))
+            }),
         };
         Err(format!("{why}: the tester does not take it"))
     }
@@ -100,12 +108,6 @@ impl Known {
         // Addresses and routes may be there.
         if let Some(above) = above.first() {
             return Err(format!("{above} is on it, so the machine uses it: remove that if it does not"));
-        }
-        if let Some(ppp) = self.unknown_ppp() {
-            return Err(format!(
-                "the machine is reached by {ppp}, and the kernel does not say on which port that runs, so that it may be this one: end \
-                 that connection, or have the kernel run PPPoE itself (pppd's plugin)"
-            ));
         }
         port["address"]
             .as_str()
