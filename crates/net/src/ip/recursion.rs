@@ -125,9 +125,10 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
         if self.behind.len() >= MAX_HOPS {
             return self.lose(Lost::TooFar);
         }
-        let counts = |p: &PathState| p.resolved.is_some() || has_recursive(self.fib, &p.list, self.by);
-        // A neighbour of the other family has to be on a connected network.
-        let found = A::of(next_hop).and_then(|a| self.routes.longest(self.fib, a, A::Bits::BITS, counts));
+        // As of when it was last asked: whoever looked at it then is told when that changes. A neighbour of the other family has to
+        // be on a connected network.
+        let found =
+            A::of(next_hop).and_then(|a| self.routes.longest(self.fib, a, A::Bits::BITS, PathState::counts));
         let Some((prefix, _, found)) = found else {
             return self.lose(Lost::NoRoute(next_hop));
         };

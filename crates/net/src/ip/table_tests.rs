@@ -366,6 +366,23 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A network comes and goes before anybody was asked, and in between a route is added that leads through another one, which would not
+/// count with that network.
+#[test]
+fn what_was_so_for_a_moment_only_is_looked_at_again() {
+    let via =
+        |hop: [u8; 4]| PathList::from(Path::Via { next_hop: Ipv4Addr::from(hop).into(), interface: None });
+    let prefix = |a: [u8; 4], len| Prefix::new(Ipv4Addr::from(a), len);
+    let ops = [
+        Op::Add(prefix([240, 0, 0, 0], 4), Source::Interface, via([10, 0, 0, 1])),
+        Op::Add(prefix([0; 4], 1), Source::Interface, via([10, 0, 0, 1])),
+        Op::Network(0, Some(prefix([10, 0, 0, 0], 16))),
+        Op::Add(prefix([0; 4], 1), Source::Interface, via([240, 0, 0, 1])),
+        Op::Network(0, None),
+    ];
+    compare(&ops).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
