@@ -23,17 +23,22 @@ documents() {
 log=$(mktemp)
 loom_log=$(mktemp)
 loom=
-trap '[ -z "$loom" ] || kill "$loom" 2>/dev/null; rm -f "$log" "$loom_log"' EXIT
+trap '[ -z "$loom" ] || kill -- "-$loom" "$loom" 2>/dev/null; rm -f "$log" "$loom_log"' EXIT
 tests() {
     VOLLEY_BIN="$target_dir/debug/volley"
     export VOLLEY_BIN
     # The interleavings take processors that the tests leave, once these run: most of them wait.
     (
-        until grep -qE "Running|error" "$log"; do [ -e "$log" ] && sleep 1 || exit; done
-        exec nice make --no-print-directory loom >"$loom_log" 2>&1
+        until grep -qE "^ *Running" "$log"; do [ -e "$log" ] && sleep 1 || exit; done
+        # A group of its own, which is ended as a whole.
+        exec nice setsid make --no-print-directory loom >"$loom_log" 2>&1
     ) &
     loom=$!
     cargo test --workspace --no-fail-fast --config "target.'cfg(all())'.runner = '$PWD/scripts/run-tests'" 2>&1 | tee -a "$log"
+    local ended=$?
+    # If nothing ran, nobody waits for it.
+    echo "Running has ended" >>"$log"
+    return $ended
 }
 interleavings() {
     wait "$loom"

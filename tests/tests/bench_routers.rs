@@ -229,12 +229,6 @@ fn ports_cabled_to_another_machine() {
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
-    // A virtual link says that it has 10 Gbit/s.
-    let fast = testbed.replace("gbit = 1", "gbit = 40");
-    let refused = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", &fast);
-    let refused = refused.spawn(&t, &[]).finish(LONG);
-    assert!(refused.stderr.contains("testbed: gbit: e1 (ports 1) has 10 Gbit/s"), "{}", refused.stderr);
-    let campaign = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     // Neither the reports of before nor the store know of it.
     let json = lab.dir().join("results.json");
     std::fs::write(&json, "before").expect("a file");

@@ -111,6 +111,12 @@ impl Setup<'_> {
         if let Some(left_out) = self.campaign.left_out(key.size) {
             results.warn(&key.dut, format!("{place}, {left_out}"), self.keeper)?;
         }
+        let frames = tester_fps * self.profile.duration.as_secs_f64();
+        if f64::from(key.flows) > frames {
+            let why =
+                format!("the tester sends {frames:.0} frames at most in a trial, so that not all flows come");
+            results.warn(&key.dut, format!("{place}: {why}"), self.keeper)?;
+        }
         let mut cell = Cell {
             key: key.clone(),
             tester_fps: *tester_fps,

@@ -25,12 +25,12 @@ pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
 }
 
 /// Whether the throughput of a cell may be the tester's.
-fn is_limited(cell: &Cell) -> bool {
+pub(super) fn is_limited(cell: &Cell) -> bool {
     cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester)
 }
 
 /// A ratio of which the tester may have held back either side: a bound then, and nothing where it may have been both.
-fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> String {
+pub(super) fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> String {
     let written = maybe(ratio, digits);
     match (ratio, limited) {
         (None, _) | (_, [false, false]) => written,

@@ -52,6 +52,7 @@ fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
     system(router).is_some_and(|name| case.system.starts_with(name))
         && path(router, key) == Some(case.path)
         && key.sessions == 0
+        && key.flows == 0
         && case.frame_bytes as usize == key.size
         && as_large(case.routes, key.routes.into())
 }

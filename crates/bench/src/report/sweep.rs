@@ -1,13 +1,13 @@
 //! Throughput over what a traffic is measured with several numbers of.
 
-use super::compare::measured;
+use super::compare::{bounded, is_limited, measured};
 use super::document::{Section, heads, result};
 use super::figures;
-use super::number::{kilo, maybe};
+use super::number::kilo;
 use super::routes;
 use super::table::Table;
 use super::throughput::some;
-use crate::campaign::{Cell, Key, Procedure, Results};
+use crate::campaign::{Cell, Key, Results};
 use crate::stats::Runs;
 
 /// What there may be several numbers of.
@@ -72,7 +72,9 @@ impl Count {
             Count::Sessions => {
                 "0 sessions stand for traffic that is sent without any being established before, and are not in the plot."
             }
-            Count::Flows => "Each flow has ports of its own, and comes as often as the others.",
+            Count::Flows => {
+                "Of each direction. Each flow has ports of its own, and comes as often as the others."
+            }
         }
     }
 }
@@ -95,13 +97,13 @@ fn section(results: &Results, count: Count) -> Option<Section> {
     for (cell, runs) in &all {
         let same = |other: &&(&Cell, Runs)| count.any(&other.0.key) == count.any(&cell.key);
         let fewest = all.iter().filter(same).min_by_key(|(other, _)| count.of(&other.key));
-        let fewest = fewest.map(|(_, runs)| runs.median()).filter(|fps| *fps > 0.0);
-        let limited = cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester);
-        let own = [
-            count.of(&cell.key).to_string(),
-            kilo(runs.median()),
-            maybe(fewest.map(|fps| runs.median() / fps), 3),
-        ];
+        let ratio =
+            fewest.filter(|(_, runs)| runs.median() > 0.0).map(|(_, few)| runs.median() / few.median());
+        let limited = is_limited(cell);
+        // To itself it is what it is.
+        let other = fewest.map(|(other, _)| *other).filter(|other| other.key != cell.key);
+        let bounds = other.map_or([false; 2], |other| [limited, is_limited(other)]);
+        let own = [count.of(&cell.key).to_string(), kilo(runs.median()), bounded(ratio, 3, bounds)];
         let fits = fits.map(|_| routes::fits(results, &cell.key).to_owned());
         result(&mut table, &count.any(&cell.key), limited, own.into_iter().chain(fits));
     }

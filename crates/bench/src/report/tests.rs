@@ -353,6 +353,7 @@ fn published_results_stand_beside_tables_about_as_large() {
 fn throughput_is_compared_over_flows_and_sessions() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     for (cell, fps) in all.cells.iter_mut().zip([4e5, 1e5]) {
+        cell.measurements[0].limited_by_tester = false;
         let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
         (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
     }
@@ -365,7 +366,7 @@ fn throughput_is_compared_over_flows_and_sessions() {
     let text = markdown(&all);
     let rest = text.split("## Throughput over flows").nth(1).unwrap();
     let row = rest.lines().find(|l| l.contains(" 1000 |")).unwrap();
-    assert!(row.contains('†') && row.contains(" 100.0 ") && row.ends_with(" 0.250 |"), "{row}");
+    assert!(row.contains('†') && row.contains(" 100.0 ") && row.ends_with(" ≥ 0.250 |"), "{row}");
     assert!(
         text.contains("rfc2544, 1 flow,")
             && text.contains("rfc2544, 1000 flows,")
@@ -382,6 +383,7 @@ fn throughput_is_compared_over_routes_with_the_caches() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     all.cells[1].key = Key { routes: 100_000, ..all.cells[0].key.clone() };
     for (cell, fps) in all.cells.iter_mut().zip([4e5, 1e5]) {
+        cell.measurements[0].limited_by_tester = false;
         let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
         (searches[0].throughput_fps, searches[0].ended) = (Some(fps), crate::search::Ended::Found);
     }

@@ -29,10 +29,14 @@ pub(super) fn inspect(known: &Known, name: &str) -> Result<(bool, Mac), Failure>
     Ok((place.join("device").exists(), mac))
 }
 
-/// The rate of a port, in 10⁹ bits a second, as far as its driver knows it (Linux, `Documentation/ABI/testing/sysfs-class-net`, `speed`):
-/// not of each virtual one, and not while there is no link.
+/// The rate of a port of hardware, in 10⁹ bits a second, as far as its driver knows it (Linux,
+/// `Documentation/ABI/testing/sysfs-class-net`, `speed`): not while there is no link. What others say means nothing.
 pub(super) fn gbit(name: &str) -> Option<f64> {
-    let mbit = std::fs::read_to_string(Path::new("/sys/class/net").join(name).join("speed")).ok()?;
+    rate(&Path::new("/sys/class/net").join(name))
+}
+
+fn rate(place: &Path) -> Option<f64> {
+    let mbit = std::fs::read_to_string(place.join("speed")).ok().filter(|_| place.join("device").exists())?;
     mbit.trim().parse().ok().filter(|mbit| *mbit > 0.0).map(|mbit: f64| mbit / 1e3)
 }
 
@@ -104,6 +108,16 @@ mod tests {
         }
         assert_eq!(above(dir.path())?, ["eth1.5"]);
         assert!(above(&dir.path().join("gone")).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn rates_are_of_hardware_with_a_link() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let said = |speed: &str| std::fs::write(dir.path().join("speed"), speed).map(|()| rate(dir.path()));
+        assert_eq!((rate(dir.path()), said("10000\n")?), (None, None));
+        std::fs::create_dir(dir.path().join("device"))?;
+        assert_eq!((said("-1\n")?, said("")?, said("2500\n")?), (None, None, Some(2.5)));
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //!
 //! What the kernel says is collected first, and judged then, by a function of nothing else.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
@@ -42,38 +43,54 @@ impl Known {
     /// # Errors
     /// When there is no `ip`, or it says what nobody understands.
     pub fn collect(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Result<Known, Failure> {
-        let read = |path: &str| ask(&format!("cat {path}")).unwrap_or_default();
+        // Not each kernel has each of them.
+        let read = |path: &str| ask(&format!("[ ! -e {path} ] || cat {path}"));
         let own = of_environment(&ask("echo $SSH_CONNECTION")?);
         let ports = [Some(SSH), own.as_ref().map(|(_, port)| *port)];
         let mut sessions: Vec<_> = own.into_iter().map(|(session, _)| session).collect();
         // sudo does not hand the variable on, and others may be logged in, too.
         for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            sessions.extend(of_sockets(&read(file), &ports));
+            sessions.extend(of_sockets(&read(file)?, &ports));
         }
-        sessions.dedup();
         let mut defaults = Vec::new();
         for family in ["-4", "-6"] {
             let all = ip(ask, &format!("{family} route show table all default"))?;
             defaults.extend(all.iter().flat_map(devices));
         }
         let mut answers = Vec::new();
-        for Session { local, remote, .. } in &sessions {
+        let ends: BTreeSet<_> = sessions.iter().map(|s| (s.remote, s.local)).collect();
+        for (remote, local) in ends {
             // One that cannot be reached any more needs no port.
             let route = ip(ask, &format!("route get {remote} from {local}")).unwrap_or_default();
             answers.extend(route.iter().flat_map(devices));
         }
         let interfaces = ip(ask, "address show")?;
-        Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")) })
+        Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")?) })
     }
 
-    /// Looks whether a port is one that the machine is reached by, or reaches others by.
+    /// Looks whether a port is one that the machine is reached by, or reaches others by, itself or by an interface on it.
     ///
     /// # Errors
     /// When it is, or may be: why it is not taken.
     pub fn spare(&self, name: &str) -> Result<(), String> {
-        let says = |all: &[String]| all.iter().any(|one| one == name);
-        let port = self.interfaces.iter().find(|i| i["ifname"] == name);
-        let session = self.sessions.iter().find(|s| port.is_some_and(|port| s.is_by(port)));
+        let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("there is no such interface")?;
+        for of in self.with_those_above(port) {
+            self.spare_one(of).map_err(|why| match of["ifname"].as_str() {
+                Some(above) if of["ifname"] != port["ifname"] => format!("{above} is on it: {why}"),
+                _ => why,
+            })?;
+        }
+        self.unknown_ppp().map_or(Ok(()), |ppp| {
+            Err(format!(
+                "the machine is reached by {ppp}, and the kernel does not say on which port that runs, so that it may be this one: end \
+                 that connection, or have the kernel run PPPoE itself (pppd's plugin)"
+            ))
+        })
+    }
+
+    fn spare_one(&self, interface: &Value) -> Result<(), String> {
+        let says = |all: &[String]| all.iter().any(|one| interface["ifname"] == **one);
+        let session = self.sessions.iter().find(|s| s.is_by(interface));
         let why = match session {
             Some(session) => format!("you are logged in by this port, from {}", session.remote),
             None if says(&self.answers) => {
@@ -81,14 +98,24 @@ impl Known {
             }
             None if says(&self.defaults) => "a default route leaves by this port".into(),
             None if says(&self.pppoe) => "a PPPoE session runs on this port".into(),
-            None => return self.unknown_ppp().map_or(Ok(()), |ppp| {
-                Err(format!(
-                    "the machine is reached by {ppp}, and the kernel does not say on which port that runs, so that it may be this one: \
-                     end that connection, or have the kernel run PPPoE itself (pppd's plugin)"
-                ))
-            }),
+            None => return Ok(()),
         };
         Err(format!("{why}: the tester does not take it"))
+    }
+
+    /// An interface, what it belongs to (a bridge, a bond), and what is on it (VLANs, macvlans), and so on.
+    fn with_those_above<'a>(&'a self, port: &'a Value) -> Vec<&'a Value> {
+        let mut all = vec![port];
+        let mut next = 0;
+        while let Some(of) = all.get(next).copied() {
+            let on = |i: &Value| i["ifname"] == of["master"] || i["link"] == of["ifname"];
+            let more = self.interfaces.iter().filter(|i| on(i));
+            let more: Vec<_> =
+                more.filter(|i| all.iter().all(|known| known["ifname"] != i["ifname"])).collect();
+            all.extend(more);
+            next += 1;
+        }
+        all
     }
 
     /// The Ethernet address of a port that nobody needs; else why it may not be taken. `above` are the interfaces on it.
@@ -135,6 +162,12 @@ impl Session {
         });
         zone && addresses(interface).any(|address| address == self.local)
     }
+}
+
+/// Whether an interface has this name, or it is another one of its names.
+fn is_called(interface: &Value, name: &str) -> bool {
+    let others = interface["altnames"].as_array().into_iter().flatten();
+    others.chain([&interface["ifname"]]).any(|one| *one == *name)
 }
 
 fn addresses(interface: &Value) -> impl Iterator<Item = IpAddr> {

@@ -89,6 +89,30 @@ fn the_port_of_a_session_is_not_taken() {
 }
 
 #[test]
+fn what_is_on_a_port_counts() {
+    let mut known = machine();
+    known.sessions = session("203.0.113.5 50000 192.0.2.8 22");
+    known.defaults.clear();
+    let above = |name: &str, link: Value, master: Value| json!({"ifname": name, "link": link, "master": master, "addr_info": []});
+    known.interfaces[1]["altnames"] = json!(["enp9s0"]);
+    // A VLAN of eth1 is in a bridge, on which is another VLAN that has the address.
+    known.interfaces.push(above("eth1.5", json!("eth1"), json!("br0")));
+    known.interfaces.push(above("br0", Value::Null, Value::Null));
+    known.interfaces.push(above("br0.7", json!("br0"), Value::Null));
+    known.interfaces[6]["addr_info"] = json!([{"local": "192.0.2.8"}]);
+    for name in ["eth1", "enp9s0"] {
+        let why = known.spare(name).err().unwrap_or_default();
+        assert!(why.starts_with("br0.7 is on it: you are logged in by this port"), "{name}: {why}");
+    }
+    assert_eq!((known.spare("eth2"), known.spare("eth0")), (Ok(()), Ok(())));
+    assert_eq!(known.spare("eth9"), Err("there is no such interface".into()));
+    // A circle ends: two ends of a virtual link name each other.
+    known.interfaces[2]["link"] = json!("eth0");
+    known.interfaces[0]["link"] = json!("eth2");
+    assert_eq!(known.spare("eth2"), Ok(()));
+}
+
+#[test]
 fn a_way_in_of_which_the_port_is_not_known_leaves_none() {
     let by_ppp = session("203.0.113.5 50000 198.51.100.9 22");
     let ways = [

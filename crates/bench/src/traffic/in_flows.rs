@@ -6,15 +6,19 @@ use crate::engine::run::Flow;
 use crate::sessions::{Tuple, tuples, with};
 
 impl Traffic {
-    /// As [`flows`](Self::flows), where each kind of frame has `count` four-tuples, one after the other in an order that looks random, and
-    /// nothing else varies: between the same addresses, with source ports of RFC 4814 and as few destination ports as do.
+    /// As [`flows`](Self::flows), where frames have `count` four-tuples, one after the other in an order that looks random, and nothing else
+    /// varies: between the same addresses, with source ports of RFC 4814 and as few destination ports as do.
     ///
     /// # Errors
-    /// As that, and when a kind is not of UDP, or varies in something else than its ports.
+    /// As that, and when there is more than one kind of frame, so that there would be more flows, or it is not of UDP, or varies in
+    /// something else than its ports.
     pub fn in_flows(&self, ends: &Ends, count: u32) -> Result<Vec<Flow>, Fault> {
         let ports = [Field::SourcePort, Field::DestinationPort];
-        let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
-        if kinds.flat_map(|kind| &kind.vary).any(|vary| !ports.contains(&vary.field)) {
+        let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
+        if kinds.clone().count() > 1 {
+            return Err(Fault("each kind of frame would have as many: take traffic of one kind".into()));
+        }
+        if kinds.any(|kind| kind.vary.iter().any(|vary| !ports.contains(&vary.field))) {
             let why = "frames that vary in something else than their ports are flows of their own: take other traffic";
             return Err(Fault(why.into()));
         }
@@ -22,9 +26,8 @@ impl Traffic {
         for template in flows.iter_mut().flat_map(|flow| &mut flow.templates) {
             let tuple = Tuple::of(&template.bytes);
             let made = tuple.and_then(|of| with(template, &tuples(of, count, self.seed)));
-            *template = made.ok_or_else(|| {
-                Fault("they are told apart by ports of UDP, which not all frames have".into())
-            })?;
+            *template = made
+                .ok_or_else(|| Fault("they are told apart by ports of UDP: take traffic of that".into()))?;
         }
         Ok(flows)
     }
@@ -71,6 +74,8 @@ mod tests {
             traffic.flows[0].frames = vec![Kind { size: 64, ..kind }];
             traffic.in_flows(&ends(false), 5).map_or_else(|e| e.0, |_| "nothing".into())
         };
+        let mix = builtin("imix", 0).expect("built in");
+        assert!(mix.in_flows(&ends(false), 5).is_err_and(|e| e.0.contains("each kind of frame")));
         let udp = Kind::udp(Family::Ipv4, 64);
         assert_eq!(said(udp.clone()), "nothing");
         assert!(said(Kind { protocol: Protocol::Icmp, ..udp.clone() }).contains("ports of UDP"));

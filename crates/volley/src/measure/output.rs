@@ -31,9 +31,12 @@ impl<'a> Output<'a> {
         if let Some(other) = read.iter().find(|other| identity(other.metadata()) == Some(own)) {
             return Err(fault(&format!("it is {} of the same command", other.display())));
         }
-        let stdout = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
-        if stdout.is_ok_and(|stdout| identity(stdout.metadata()) == Some(own)) {
-            return Err(fault("standard output goes there"));
+        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        for (stream, name) in [(stdout.as_fd(), "standard output"), (stderr.as_fd(), "standard error")] {
+            let stream = stream.try_clone_to_owned().map(File::from);
+            if stream.is_ok_and(|stream| identity(stream.metadata()) == Some(own)) {
+                return Err(fault(&format!("{name} goes there")));
+            }
         }
         let mut first = Vec::new();
         _ = File::open(path).and_then(|file| file.take(STORE.len() as u64).read_to_end(&mut first));
@@ -45,9 +48,13 @@ impl<'a> Output<'a> {
     /// # Errors
     /// When they cannot be written; what was in it may be gone then.
     pub fn write(mut self, text: &str) -> Result<(), Failure> {
-        let written = if identity(self.file.metadata()).is_some() { self.file.set_len(0) } else { Ok(()) };
-        let written = written.and_then(|()| self.file.write_all(text.as_bytes()));
-        written.map_err(|e| Failure(format!("{}: {e}", self.path.display())))
+        let named = |what: &dyn std::fmt::Display| Failure(format!("{}: {what}", self.path.display()));
+        let own = identity(self.file.metadata());
+        if own != identity(self.path.metadata()) {
+            return Err(named(&"somebody removed or replaced it meanwhile"));
+        }
+        let written = if own.is_some() { self.file.set_len(0) } else { Ok(()) };
+        written.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|e| named(&e))
     }
 }
 
