@@ -173,7 +173,9 @@ mod backend {
     ) -> io::Result<(OwnedFd, PageSize)> {
         let kind = if hugetlb { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
         // SAFETY: the name is a C string; the call touches no memory of ours.
-        let fd = unsafe { libc::memfd_create(c"volley".as_ptr(), libc::MFD_CLOEXEC | kind) };
+        let fd = unsafe {
+            libc::memfd_create(c"volley".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | kind)
+        };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -182,6 +184,13 @@ mod backend {
         let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: plain system call on a descriptor that we own.
         if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Buffers are lent to other programs by this file. None of them can cut it off, which would be the end of this
+        // process when it next touches a page (SIGBUS), nor keep others from mapping it.
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: no memory is involved.
+        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let rw = libc::PROT_READ | libc::PROT_WRITE;
@@ -347,6 +356,18 @@ mod tests {
         let rc = unsafe { libc::mincore(r.base().as_ptr().cast(), len, present.as_mut_ptr()) };
         assert_eq!(rc, 0);
         assert!(present.iter().all(|page| page & 1 == 1));
+    }
+
+    /// Whoever is lent buffers has the file, and must not be able to end this process by it.
+    #[test]
+    #[cfg(not(miri))]
+    fn the_file_keeps_its_size_whoever_has_it() {
+        let r = Reserve::new(HUGE).unwrap();
+        let file = std::fs::File::from(r.commit(0, HUGE, None).unwrap().fd.unwrap());
+        for len in [0, HUGE as u64 - 4096, 2 * HUGE as u64] {
+            assert_eq!(file.set_len(len).unwrap_err().raw_os_error(), Some(libc::EPERM), "{len}");
+        }
+        assert_eq!(file.metadata().unwrap().len(), HUGE as u64);
     }
 
     #[test]
