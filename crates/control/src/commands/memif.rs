@@ -103,6 +103,8 @@ struct Socket {
     id: u32,
     listens: bool,
     interfaces: usize,
+    /// Threads of former peers, each of which waits for a file to be closed.
+    hanging_threads: usize,
     filename: String,
 }
 
@@ -156,6 +158,7 @@ fn show(c: &mut Context, a: &Args) -> Done {
         id: s.id,
         listens: s.listens,
         interfaces: s.interfaces,
+        hanging_threads: s.lingering,
         filename: s.path.display().to_string(),
     });
     let interfaces = c.system.memif.interfaces(name.as_deref(), a.has("descriptors"));
@@ -217,7 +220,11 @@ fn text(shown: &Shown) -> String {
     let mut sockets = Table::new(&["id", "listener", "filename"]);
     for socket in &shown.sockets {
         let listens = if socket.listens { format!("yes ({})", socket.interfaces) } else { "no".into() };
-        sockets.row(vec![socket.id.to_string(), listens, socket.filename.clone()]);
+        let hangs = match socket.hanging_threads {
+            0 => String::new(),
+            n => format!(" ({n} threads wait for files of former peers to be closed)"),
+        };
+        sockets.row(vec![socket.id.to_string(), listens, format!("{}{hangs}", socket.filename)]);
     }
     for line in sockets.to_string().lines() {
         let _ = writeln!(s, "  {line}");

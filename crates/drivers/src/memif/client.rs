@@ -8,6 +8,10 @@
 //!     ▲                                   └──────── 5 s, or whatever goes wrong ──┘
 //!     └─Down── any
 //! ```
+//!
+//! While it offers, it sends one message at a time, and the next one when the server has acknowledged that: VPP 26.06 reads
+//! one message and then none before the next one arrives. Some servers acknowledge nothing; they get all that is left after
+//! a short while.
 
 use super::message::{AddRing, Init, Message, SECRET_LEN, VERSION};
 use super::server::or_no_reason;
@@ -15,8 +19,10 @@ use super::{Layout, MAX_LOG2_RING, NAME, SECOND};
 
 /// How long after a failure the server is looked for again.
 const RETRY: u64 = SECOND;
-/// How long a server may take.
+/// How long a server may take for each step.
 const PATIENCE: u64 = 5 * SECOND;
+/// How long after a message without an acknowledgement all others are sent.
+const UNACKNOWLEDGED: u64 = SECOND / 4;
 
 /// What a client wants.
 #[derive(Clone, Debug)]
@@ -34,8 +40,8 @@ pub(super) struct Wish {
 pub(super) enum Event {
     /// The interface was set up, or down.
     Admin(bool),
-    /// A message, or the number of a type that is none; and whether a file came along.
-    Message(Result<Message, u16>, bool),
+    /// A message, or the number of a type that is none.
+    Message(Result<Message, u16>),
     /// The memory that [`Action::Make`] asked for is there: bytes of each region.
     Made(Vec<u64>),
     /// The server closed the connection, or there is none.
@@ -64,10 +70,14 @@ enum State {
     Down,
     Waiting,
     Greeting,
-    /// Messages that the server has not acknowledged.
     Offering {
         peer: String,
         layout: Layout,
+        /// What is still to be sent, the last message first.
+        left: Vec<Message>,
+        /// When the server should have acknowledged the last message; `None` when all are sent.
+        acknowledged_by: Option<u64>,
+        /// Acknowledgements that may still come.
         unacknowledged: usize,
     },
     Up,
@@ -89,7 +99,11 @@ impl Client {
 
     /// When [`timeout`](Client::timeout) is due.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
-        (!matches!(self.state, State::Down | State::Up)).then_some(self.due)
+        match &self.state {
+            State::Down | State::Up => None,
+            State::Offering { acknowledged_by: Some(at), .. } => Some(self.due.min(*at)),
+            _ => Some(self.due),
+        }
     }
 
     /// The time is over that [`poll_timeout`](Client::poll_timeout) named.
@@ -98,8 +112,13 @@ impl Client {
             Some(due) if due <= now => {}
             _ => return Vec::new(),
         }
-        match self.state {
+        match &mut self.state {
             State::Waiting => self.connect(now),
+            State::Offering { left, acknowledged_by, unacknowledged, .. } if now < self.due => {
+                *acknowledged_by = None;
+                *unacknowledged += left.len();
+                left.drain(..).rev().map(Action::Send).collect()
+            }
             _ => self.end(now, "the server did not answer in time"),
         }
     }
@@ -117,26 +136,26 @@ impl Client {
             Event::Closed(why) => self.close(now, why),
             Event::End(why) => self.end(now, why),
             Event::Made(sizes) => match &self.state {
-                State::Offering { layout, .. } => self.offer(*layout, &sizes),
+                State::Offering { layout, .. } => self.offer(now, *layout, &sizes),
                 _ => Vec::new(),
             },
             // Of a connection that is no more.
-            Event::Message(..) if matches!(self.state, State::Down | State::Waiting) => Vec::new(),
-            Event::Message(Err(kind), _) => self.end(now, format!("a message of unknown type {kind}")),
-            Event::Message(Ok(Message::Disconnect { reason, .. }), _) => {
+            Event::Message(_) if matches!(self.state, State::Down | State::Waiting) => Vec::new(),
+            Event::Message(Err(kind)) => self.end(now, format!("a message of unknown type {kind}")),
+            Event::Message(Ok(Message::Disconnect { reason, .. })) => {
                 self.close(now, format!("the server refused or disconnected: {}", or_no_reason(&reason)))
             }
-            Event::Message(Ok(message), file) => match self.message(message, file) {
+            Event::Message(Ok(message)) => match self.message(now, message) {
                 Ok(actions) => actions,
                 Err(why) => self.end(now, why),
             },
         }
     }
 
-    fn message(&mut self, message: Message, file: bool) -> Result<Vec<Action>, String> {
+    fn message(&mut self, now: u64, message: Message) -> Result<Vec<Action>, String> {
         let kind = message.kind();
-        match (&mut self.state, message, file) {
-            (State::Greeting, Message::Hello(hello), false) => {
+        match (&mut self.state, message) {
+            (State::Greeting, Message::Hello(hello)) => {
                 if !(hello.min_version..=hello.max_version).contains(&VERSION) {
                     let version = |v: u16| format!("{}.{}", v >> 8, v & 0xff);
                     let (min, max) = (version(hello.min_version), version(hello.max_version));
@@ -151,20 +170,20 @@ impl Client {
                     log2_ring: own.log2_ring.min(hello.max_log2_ring_size).min(MAX_LOG2_RING),
                     ..own
                 };
-                self.state = State::Offering { peer: hello.name, layout, unacknowledged: 0 };
+                let (left, peer) = (Vec::new(), hello.name);
+                self.state = State::Offering { peer, layout, left, acknowledged_by: None, unacknowledged: 0 };
                 Ok(vec![Action::Make(layout)])
             }
-            (State::Offering { unacknowledged, .. }, Message::Ack, false) if *unacknowledged > 0 => {
+            (State::Offering { unacknowledged, .. }, Message::Ack) if *unacknowledged > 0 => {
                 *unacknowledged -= 1;
-                Ok(Vec::new())
+                Ok(self.next_message(now))
             }
-            // Acknowledgements that are still missing are of no use any more: some servers send none.
-            (State::Offering { peer, .. }, Message::Connected(interface), false) => {
+            // Acknowledgements that are still missing are of no use any more.
+            (State::Offering { peer, left, .. }, Message::Connected(interface)) if left.is_empty() => {
                 let peer = std::mem::take(peer);
                 self.state = State::Up;
                 Ok(vec![Action::Attach(peer, interface)])
             }
-            (_, _, true) => Err(format!("{kind} with a file")),
             _ => Err(format!("{kind} out of order")),
         }
     }
@@ -174,8 +193,8 @@ impl Client {
         vec![Action::Connect]
     }
 
-    /// All that the server has to know.
-    fn offer(&mut self, layout: Layout, sizes: &[u64]) -> Vec<Action> {
+    /// Begins to tell the server all that it has to know.
+    fn offer(&mut self, now: u64, layout: Layout, sizes: &[u64]) -> Vec<Action> {
         let Wish { id, secret, name, .. } = &self.wish;
         let (id, secret) = (*id, secret.unwrap_or_default());
         let init = Init { version: VERSION, id, mode: 0, secret, name: NAME.into() };
@@ -184,13 +203,26 @@ impl Client {
             let log2_size = layout.log2_ring;
             Message::AddRing(AddRing { direction, index, region: 0, offset, log2_size, private_header: 0 })
         });
-        let mut all: Vec<Action> =
-            std::iter::once(Message::Init(init)).chain(regions).chain(rings).map(Action::Send).collect();
-        if let State::Offering { unacknowledged, .. } = &mut self.state {
-            *unacknowledged = all.len();
+        let all = std::iter::once(Message::Init(init)).chain(regions).chain(rings);
+        let mut all: Vec<Message> = all.chain([Message::Connect(name.clone())]).collect();
+        all.reverse();
+        if let State::Offering { left, .. } = &mut self.state {
+            *left = all;
         }
-        all.push(Action::Send(Message::Connect(name.clone())));
-        all
+        self.next_message(now)
+    }
+
+    /// The next message of the offer, if there is one.
+    fn next_message(&mut self, now: u64) -> Vec<Action> {
+        self.due = now + PATIENCE;
+        let State::Offering { left, acknowledged_by, unacknowledged, .. } = &mut self.state else {
+            return Vec::new();
+        };
+        // Behind the last one, CONNECT, comes CONNECTED.
+        let next = left.pop();
+        *acknowledged_by = (!left.is_empty()).then_some(now + UNACKNOWLEDGED);
+        *unacknowledged += usize::from(next.is_some());
+        next.map(Action::Send).into_iter().collect()
     }
 
     /// Ends the connection, and tells the server why.

@@ -9,7 +9,7 @@ use buf::{Cache, FRAME_SIZE, Frame, Held, LentInOrder, Packet, Pool, Unsent};
 use infra::prefetch;
 
 use super::ring::{Fault, NEXT, Ring};
-use super::rx::LARGEST;
+use super::rx::{Budget, LARGEST, LONGEST, Rubbish};
 use super::tx::Stop;
 
 /// Number of the region that the pool's memory is.
@@ -35,7 +35,7 @@ impl Lending {
         ring: &mut Ring,
         frame: &mut Frame,
         cache: &mut Cache,
-        unusable: &mut u64,
+        (budget, rubbish): (&mut Budget, &mut Rubbish),
     ) -> Result<(), Fault> {
         let available = ring.available()?;
         let n = available.min(frame.room() as u16);
@@ -45,27 +45,33 @@ impl Lending {
             // Whoever forwards the packet writes a new link header.
             prefetch::write(start.wrapping_add(place + DATA));
         }
-        let (mut used, mut plain) = (0, 0);
-        while used < available && frame.room() > 0 {
+        let (mut used, mut plain, mut judged) = (0, 0, Ok(()));
+        while used < available && frame.room() > 0 && !budget.is_spent() && judged.is_ok() {
             let most = usize::from(available - used);
             let got = self.0.receive(frame, most, |i| {
                 let (flags, len) = ring.flags_and_len(used + i as u16);
                 (flags & NEXT == 0 && is_len(len)).then_some(len as usize)
             });
             (used, plain) = (used + got as u16, plain + got as isize);
+            rubbish.good(got);
             if used == available || frame.room() == 0 {
                 break;
             }
+            let first = used;
             match self.parts(ring, &mut used, available, cache) {
                 // There is room for one.
                 Some(held) => drop(frame.push(held)),
-                None => *unusable += 1,
+                None => {
+                    budget.unusable += 1;
+                    judged = rubbish.bad((used - first).into());
+                }
             }
+            budget.spend((used - first).into(), 0);
         }
         cache.note_kept(-plain);
         ring.advance(used);
         self.replenish(ring, cache);
-        Ok(())
+        judged
     }
 
     /// The whole packet that begins in slot `used`. Its parts are put together from the last to the first, so that many of them
@@ -76,7 +82,8 @@ impl Lending {
         let first = *used;
         // The peer shows packets as a whole, or not at all.
         let mut good = false;
-        while *used < available && !good {
+        let end = available.min(first.saturating_add(LONGEST as u16));
+        while *used < end && !good {
             good = ring.flags_and_len(*used).0 & NEXT == 0;
             *used += 1;
         }

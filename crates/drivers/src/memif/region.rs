@@ -9,13 +9,71 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
-use crate::kernel::sys;
+use crate::kernel::{discard, sys};
 
 /// Shared memory that a peer who is not trusted may bring, in bytes: 16 rings of 16,384 packets of 2 KiB have half of it.
 pub(super) const MOST: u64 = 1 << 30;
+
+/// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at and mapped
+/// without waiting.
+#[derive(Debug)]
+pub(super) struct MemoryFile {
+    file: ManuallyDrop<OwnedFd>,
+    /// Bytes.
+    size: u64,
+    /// True if it is sealed against shrinking.
+    keeps_size: bool,
+    /// True if it lies in huge pages.
+    huge: bool,
+}
+
+impl MemoryFile {
+    /// Takes a file.
+    ///
+    /// # Errors
+    /// Gives it back if it is not shared memory: the only thing that was asked of it is its seals, which other files do not
+    /// have (`fcntl(2)`, `F_GET_SEALS`).
+    pub(super) fn new(file: OwnedFd) -> Result<MemoryFile, OwnedFd> {
+        // SAFETY: no memory is involved.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        // SAFETY: zeros are valid records, and the kernel fills them.
+        let (stat, system) = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            let mut system: libc::statfs = std::mem::zeroed();
+            let is_memory = seals >= 0
+                && libc::fstat(file.as_raw_fd(), &mut stat) == 0
+                && libc::fstatfs(file.as_raw_fd(), &mut system) == 0;
+            if !is_memory {
+                return Err(file);
+            }
+            (stat, system)
+        };
+        Ok(MemoryFile {
+            file: ManuallyDrop::new(file),
+            size: stat.st_size.max(0) as u64,
+            keeps_size: seals & libc::F_SEAL_SHRINK != 0,
+            huge: system.f_type != libc::TMPFS_MAGIC,
+        })
+    }
+}
+
+impl AsFd for MemoryFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        // SAFETY: it is taken once, here.
+        let file = unsafe { ManuallyDrop::take(&mut self.file) };
+        discard::elsewhere(move || drop(file));
+    }
+}
 
 /// A mapping of shared memory.
 pub(super) struct Region {
@@ -44,28 +102,16 @@ impl Region {
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: no memory is involved.
         sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize)?;
-        let region = Region::map(std::os::fd::AsFd::as_fd(&file), len)?;
+        let region = Region::map(file.as_fd(), len)?;
         Ok((region, file))
     }
 
-    /// Maps `len` bytes of a peer's file. One who is `trusted` is believed that the file stays as it is.
+    /// Maps `len` bytes of a peer's file. A `trusted` peer is believed that the file stays as it is.
     ///
     /// # Errors
     /// What is wrong with it, for the operators of both.
-    pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
-        let own = |what: &str| format!("{what}: {}", io::Error::last_os_error());
-        // SAFETY: zeros are a valid record, and the kernel fills it.
-        let (size, kind) = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            let mut system: libc::statfs = std::mem::zeroed();
-            if libc::fstat(file.as_raw_fd(), &mut stat) < 0 {
-                return Err(own("asking for its size"));
-            }
-            if libc::fstatfs(file.as_raw_fd(), &mut system) < 0 {
-                return Err(own("asking for its kind"));
-            }
-            (stat.st_size.max(0) as u64, system.f_type)
-        };
+    pub(super) fn of_peer(file: &MemoryFile, len: u64, trusted: bool) -> Result<Region, String> {
+        let size = file.size;
         if len == 0 || len > size {
             return Err(format!("it was said to have {len} bytes, and has {size}"));
         }
@@ -73,21 +119,19 @@ impl Region {
             if len > MOST {
                 return Err(format!("it has {len} bytes; one that is not trusted may bring {MOST}"));
             }
-            // SAFETY: no memory is involved.
-            let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-            if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+            if !file.keeps_size {
                 return Err("it is not sealed against shrinking (F_SEAL_SHRINK); only a peer of an interface that is \
                             \"trusted\" may bring such memory"
                     .into());
             }
-            if kind != libc::TMPFS_MAGIC {
+            if file.huge {
                 return Err("it lies in huge pages, which may run out; only a peer of an interface that is \"trusted\" \
                             may bring such memory"
                     .into());
             }
         }
         let len = usize::try_from(len).map_err(|_| "it is larger than this machine's memory".to_string())?;
-        Region::map(file, len).map_err(|e| format!("it cannot be mapped: {e}"))
+        Region::map(file.as_fd(), len).map_err(|e| format!("it cannot be mapped: {e}"))
     }
 
     fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Region> {
@@ -113,8 +157,12 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours. Whoever has addresses in it holds the regions, see `Ring`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        let (base, len) = (self.base.as_ptr() as usize, self.len);
+        // If the peer is gone, this frees the memory.
+        discard::elsewhere(move || {
+            // SAFETY: the mapping is ours. Whoever has addresses in it holds the regions, see `Ring`: nobody is left.
+            unsafe { libc::munmap(base as *mut libc::c_void, len) };
+        });
     }
 }
 

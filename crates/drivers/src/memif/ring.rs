@@ -48,11 +48,13 @@ pub(super) enum Fault {
     Index = 1,
     /// A buffer that is not within its region, or has no room at all.
     Buffer = 2,
+    /// Nearly all packets are none.
+    Rubbish = 3,
 }
 
 impl Fault {
     pub(super) fn from_code(code: u8) -> Option<Fault> {
-        [Fault::Index, Fault::Buffer].into_iter().find(|f| *f as u8 == code)
+        [Fault::Index, Fault::Buffer, Fault::Rubbish].into_iter().find(|f| *f as u8 == code)
     }
 }
 
@@ -62,6 +64,9 @@ impl fmt::Display for Fault {
             Fault::Index => "the peer's index of a ring says that it holds more than it can",
             Fault::Buffer => {
                 "the peer gave a buffer without room, or one that does not lie within its region"
+            }
+            Fault::Rubbish => {
+                "most of the peer's packets are unusable: empty, too long, or outside its regions"
             }
         })
     }

@@ -14,9 +14,9 @@ use proptest::prelude::*;
 
 use super::Layout;
 use super::message::Direction;
-use super::region::Region;
+use super::region::{MemoryFile, Region};
 use super::ring::{DESCRIPTOR, DESCRIPTORS, Fault, HEAD, NEXT, Ring};
-use super::rx::RxRing;
+use super::rx::{Budget, RxRing};
 use super::signal::{Signals, Watch};
 use super::tx::{Stop, TxRing};
 use crate::kernel::sys;
@@ -28,13 +28,30 @@ struct Link {
     rx: RxRing,
 }
 
+pub(super) fn as_memory(file: &OwnedFd) -> MemoryFile {
+    MemoryFile::new(file.try_clone().unwrap()).unwrap()
+}
+
+/// One poll, with all that it may spend; adds what was no packet to `unusable`.
+pub(super) fn poll(
+    rx: &mut RxRing,
+    frame: &mut Frame,
+    cache: &mut Cache,
+    unusable: &mut u64,
+) -> Result<(), Fault> {
+    let mut budget = Budget::default();
+    let done = rx.poll(frame, cache, &mut budget);
+    *unusable += budget.unusable;
+    done
+}
+
 pub(super) fn bell() -> Arc<OwnedFd> {
     Arc::new(sys::eventfd().unwrap())
 }
 
 fn memory(layout: Layout) -> (Arc<[Region]>, Arc<[Region]>) {
     let (own, file) = Region::create(c"test", layout.len()).unwrap();
-    let peers = Region::of_peer(file.as_fd(), layout.len() as u64, false).unwrap();
+    let peers = Region::of_peer(&as_memory(&file), layout.len() as u64, false).unwrap();
     ([own].into(), [peers].into())
 }
 
@@ -126,7 +143,7 @@ proptest! {
                     let others = 256 - room;
                     prop_assert_eq!(frame.alloc(&mut cache, others), others);
                     let mut unusable = 0;
-                    prop_assert_eq!(link.rx.poll(&mut frame, &mut cache, &mut unusable), Ok(()));
+                    prop_assert_eq!(poll(&mut link.rx, &mut frame, &mut cache, &mut unusable), Ok(()));
                     prop_assert_eq!(unusable, 0);
                     let got = packets(&mut frame).split_off(others);
                     let expected: Vec<Vec<u8>> = list.drain(..got.len()).collect();
@@ -202,7 +219,7 @@ proptest! {
                 }
             }
             let mut frame = Frame::new();
-            let _ = rx.poll(&mut frame, &mut cache, &mut unusable);
+            let _ = poll(&mut rx, &mut frame, &mut cache, &mut unusable);
             prop_assert!(frame.len() <= 256);
             frame.free(&mut cache);
             fill(&mut frame, &mut cache, &[vec![1; 60], vec![2; 3000]]);
@@ -272,7 +289,7 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
                 && Instant::now() < end
             {
                 let mut frame = Frame::new();
-                faults += u32::from(rx.poll(&mut frame, &mut cache, &mut unusable).is_err());
+                faults += u32::from(poll(&mut rx, &mut frame, &mut cache, &mut unusable).is_err());
                 came += frame.len();
                 frame.free(&mut cache);
                 fill(&mut frame, &mut cache, &[vec![1; 60], vec![2; 300]]);
@@ -312,11 +329,87 @@ fn a_client_that_never_takes_a_flag_away_is_understood() {
             }
         }
         let (mut frame, mut unusable) = (Frame::new(), 0);
-        rx.poll(&mut frame, &mut cache, &mut unusable).unwrap();
+        poll(&mut rx, &mut frame, &mut cache, &mut unusable).unwrap();
         let lens: Vec<usize> = frame.packets().map(|p| p.total_len()).collect();
         assert_eq!((lens, unusable), (vec![60 * usize::from(parts)], 0), "at {head}");
         frame.free(&mut cache);
     }
+}
+
+/// A ring of the largest size to a server, and a peer that writes its descriptors as flags and lengths.
+fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
+    let layout = layout(14, 64);
+    let (own, peers) = memory(layout);
+    let _client = Ring::own(own.clone(), &layout, Direction::ToServer, 0, bell()).unwrap();
+    let server = Ring::of_peer(peers, (0, 0, 14), Direction::ToServer, bell()).unwrap();
+    let head = own.clone();
+    let write = move |slot: u16, flags: u16, len: u32| {
+        let at = DESCRIPTORS + DESCRIPTOR * usize::from(slot % (1 << 14));
+        let low = own[0].at(at, DESCRIPTOR).unwrap().cast::<u64>();
+        // SAFETY: a descriptor, which lies within the region.
+        unsafe {
+            low.write_volatile(u64::from(flags) | u64::from(len) << 32);
+            low.add(1).write_volatile(0);
+        }
+    };
+    let show = move |to: u16| {
+        // SAFETY: the index, which lies within the region.
+        unsafe { head[0].at(HEAD, 2).unwrap().cast::<u16>().write_volatile(to) };
+    };
+    (RxRing::new(server, None), write, show)
+}
+
+#[test]
+fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconnected() {
+    let pool = Pool::new(64).unwrap();
+    let mut cache = pool.cache();
+    // Long parts of packets that end with an empty one, and a packet that never ends.
+    let kinds: [fn(u16) -> (u16, u32); 2] =
+        [|slot| if slot % 2 == 0 { (NEXT, 65_535) } else { (0, 0) }, |_| (NEXT, 64)];
+    for kind in kinds {
+        let (mut rx, write, show) = largest();
+        let (mut shown, mut left, mut polls) = (0u16, 0, 0);
+        let fault = loop {
+            for _ in left..1 << 14 {
+                let (flags, len) = kind(shown);
+                write(shown, flags, len);
+                shown = shown.wrapping_add(1);
+            }
+            show(shown);
+            let (mut frame, mut unusable) = (Frame::new(), 0);
+            let done = poll(&mut rx, &mut frame, &mut cache, &mut unusable);
+            left = rx.ring.available().unwrap();
+            let read = (1 << 14) - left;
+            assert!((1..=3_200).contains(&read) && unusable > 0, "{read} descriptors at once");
+            assert_eq!(frame.len(), 0);
+            polls += 1;
+            if let Err(fault) = done {
+                break fault;
+            }
+        };
+        assert_eq!(fault, Fault::Rubbish);
+        assert!((20..100).contains(&polls), "after {polls} polls");
+    }
+}
+
+#[test]
+fn a_peer_that_errs_now_and_then_stays_connected() {
+    let (mut rx, write, show) = largest();
+    let pool = Pool::new(1024).unwrap();
+    let mut cache = pool.cache();
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..2_000u16 {
+        for i in 0..128 {
+            let slot = round.wrapping_mul(128).wrapping_add(i);
+            write(slot, 0, if i % 2 == 0 { 60 } else { 0 });
+        }
+        show(round.wrapping_add(1).wrapping_mul(128));
+        let mut frame = Frame::new();
+        assert_eq!(poll(&mut rx, &mut frame, &mut cache, &mut bad), Ok(()));
+        good += frame.len();
+        frame.free(&mut cache);
+    }
+    assert_eq!((good, bad), (128_000, 128_000));
 }
 
 /// Slots for whose packet there is no buffer yet stay as they are.
@@ -337,11 +430,11 @@ fn a_packet_of_several_parts_is_whole_when_there_are_buffers_again() {
     }
     let mut unusable = 0;
     for _ in 0..2 {
-        link.rx.poll(&mut frame, &mut cache, &mut unusable).unwrap();
+        poll(&mut link.rx, &mut frame, &mut cache, &mut unusable).unwrap();
         assert_eq!((frame.len(), link.rx.ring.available()), (0, Ok(3)), "there is no buffer");
     }
     taken.into_iter().for_each(|held| held.free(&mut cache));
-    link.rx.poll(&mut frame, &mut cache, &mut unusable).unwrap();
+    poll(&mut link.rx, &mut frame, &mut cache, &mut unusable).unwrap();
     assert_eq!((packets(&mut frame), unusable), (vec![bytes], 0));
     frame.free(&mut cache);
 }
@@ -375,8 +468,8 @@ fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
 #[test]
 fn memory_that_could_vanish_is_refused() {
     let refused = |file: &OwnedFd, len: u64| {
-        assert!(Region::of_peer(file.as_fd(), len, true).is_ok() || len != 8192);
-        Region::of_peer(file.as_fd(), len, false).err().unwrap_or_default()
+        assert!(Region::of_peer(&as_memory(file), len, true).is_ok() || len != 8192);
+        Region::of_peer(&as_memory(file), len, false).err().unwrap_or_default()
     };
     let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert_eq!(refused(&sealed, 8192), "");
@@ -389,12 +482,15 @@ fn memory_that_could_vanish_is_refused() {
     assert!(refused(&grown, 8192).starts_with("it is not sealed against shrinking"));
     let read_only = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE);
     assert!(
-        Region::of_peer(read_only.as_fd(), 8192, false).err().unwrap().starts_with("it cannot be mapped")
+        Region::of_peer(&as_memory(&read_only), 8192, false)
+            .err()
+            .unwrap()
+            .starts_with("it cannot be mapped")
     );
     let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
     assert!(refused(&large, 2 << 30).contains("one that is not trusted may bring"));
-    let null = File::open("/dev/null").unwrap();
-    assert!(Region::of_peer(null.as_fd(), 4096, true).is_err());
+    let null = OwnedFd::from(File::open("/dev/null").unwrap());
+    assert!(MemoryFile::new(null).is_err(), "a file that somebody else answers for is asked nothing more");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use buf::layout::DATA_ROOM;
 use buf::{Cache, FRAME_SIZE, Flags, Frame, Gone, Lost, RxQueue};
 
+use super::BUFFER_SIZES;
 use super::lending::Lending;
 use super::region;
 use super::ring::{Fault, NEXT, Ring};
@@ -15,6 +16,61 @@ use super::signal::Watch;
 
 /// The largest packet: one of IP with a link header and two tags.
 pub(super) const LARGEST: usize = 65_535 + 22;
+
+/// The most descriptors of a packet: the largest packet in the smallest buffers.
+pub(super) const LONGEST: usize = LARGEST.div_ceil(*BUFFER_SIZES.start() as usize);
+/// What looking at a descriptor costs, in bytes copied.
+const DESCRIPTOR_COST: usize = 256;
+/// Descriptors of packets that are none, less those of packets that are some, after which a peer is disconnected.
+const MOST_RUBBISH: usize = 65_536;
+
+/// What a poll may spend on packets that take more than one descriptor, or are none. Packets that fit into a buffer are
+/// bounded by the frame; of the others one may have 64 KiB, or no end, and a worker has other ports as well.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// In bytes copied.
+    left: usize,
+    /// Packets that were none.
+    pub(super) unusable: u64,
+}
+
+impl Default for Budget {
+    /// As many bytes as a frame of packets has that fit into one buffer each.
+    fn default() -> Budget {
+        Budget { left: FRAME_SIZE * DATA_ROOM, unusable: 0 }
+    }
+}
+
+impl Budget {
+    pub(super) fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    pub(super) fn spend(&mut self, descriptors: usize, bytes: usize) {
+        self.left = self.left.saturating_sub(descriptors * DESCRIPTOR_COST + bytes);
+    }
+}
+
+/// Tells a peer that sends nothing but rubbish from one that sometimes errs.
+#[derive(Default)]
+pub(super) struct Rubbish(usize);
+
+impl Rubbish {
+    /// So many descriptors were those of a packet.
+    #[inline]
+    pub(super) fn good(&mut self, descriptors: usize) {
+        self.0 = self.0.saturating_sub(descriptors);
+    }
+
+    /// So many were not.
+    ///
+    /// # Errors
+    /// When that is enough.
+    pub(super) fn bad(&mut self, descriptors: usize) -> Result<(), Fault> {
+        self.0 += descriptors;
+        if self.0 > MOST_RUBBISH { Err(Fault::Rubbish) } else { Ok(()) }
+    }
+}
 
 /// A ring that packets come in by.
 pub(super) struct RxRing {
@@ -25,7 +81,8 @@ pub(super) struct RxRing {
     broken: bool,
     /// Whether the peer is to wake the worker.
     wants_signals: bool,
-    /// What a call found, of as many descriptors as a frame has packets.
+    rubbish: Rubbish,
+    /// What a call found: the packets of a frame, or the parts of one packet.
     found: Box<[(NonNull<u8>, u32)]>,
     /// A packet of several descriptors, or one that is larger than a buffer.
     whole: Vec<u8>,
@@ -36,12 +93,13 @@ unsafe impl Send for RxRing {}
 
 impl RxRing {
     pub(super) fn new(ring: Ring, lending: Option<Lending>) -> RxRing {
-        let found = vec![(NonNull::dangling(), 0); FRAME_SIZE].into();
+        let found = vec![(NonNull::dangling(), 0); LONGEST].into();
         RxRing {
             ring,
             lending,
             broken: false,
             wants_signals: true,
+            rubbish: Rubbish::default(),
             found,
             whole: Vec::with_capacity(LARGEST),
         }
@@ -62,10 +120,10 @@ impl RxRing {
         &mut self,
         frame: &mut Frame,
         cache: &mut Cache,
-        unusable: &mut u64,
+        budget: &mut Budget,
     ) -> Result<(), Fault> {
         if let Some(lending) = &mut self.lending {
-            return lending.poll(&mut self.ring, frame, cache, unusable);
+            return lending.poll(&mut self.ring, frame, cache, (budget, &mut self.rubbish));
         }
         let available = self.ring.available()?;
         let n = usize::from(available).min(frame.room());
@@ -73,7 +131,7 @@ impl RxRing {
             return Ok(());
         }
         if !self.ring.gather(DATA_ROOM, &mut self.found[..n]) {
-            return self.poll_each(available, frame, cache, unusable);
+            return self.poll_each(available, frame, cache, budget);
         }
         let first = frame.len();
         let got = frame.alloc(cache, n);
@@ -85,6 +143,7 @@ impl RxRing {
             packet.set_len(len);
         }
         self.ring.advance(got as u16);
+        self.rubbish.good(got);
         Ok(())
     }
 
@@ -125,61 +184,70 @@ impl RxRing {
         available: u16,
         frame: &mut Frame,
         cache: &mut Cache,
-        unusable: &mut u64,
+        budget: &mut Budget,
     ) -> Result<(), Fault> {
-        let mut used = 0;
-        while used < available && frame.room() > 0 {
-            let (descriptors, whole) = self.gather(used, available);
+        let (mut used, mut judged) = (0, Ok(()));
+        while used < available && frame.room() > 0 && !budget.is_spent() && judged.is_ok() {
+            let (descriptors, whole) = self.gather(used, available, budget);
+            let mut good = whole;
             if whole {
                 if frame.alloc(cache, 1) == 0 {
                     break;
                 }
                 let last = frame.len() - 1;
-                let filled = frame.get(last).is_some_and(|mut p| p.fill_chained(&self.whole, cache));
+                good = frame.get(last).is_some_and(|mut p| p.fill_chained(&self.whole, cache));
                 if self.whole.len() > DATA_ROOM {
                     frame.note(Flags::CHAINED);
                 }
-                if !filled {
+                if !good {
                     frame.truncate(last, cache);
                 }
-                *unusable += u64::from(!filled);
-            } else {
-                *unusable += 1;
+            }
+            budget.unusable += u64::from(!good);
+            // That there is no buffer for it is not the peer's fault.
+            match whole {
+                true => self.rubbish.good(descriptors.into()),
+                false => judged = self.rubbish.bad(descriptors.into()),
             }
             // Not before: slots that stay are read again, and are still the parts of one packet.
             (used..used + descriptors).for_each(|i| self.ring.clear_flags(i));
             used += descriptors;
         }
         self.ring.advance(used);
-        Ok(())
+        judged
     }
 
     /// Copies the packet that begins in slot `from` into `whole`. Gives how many descriptors it has, and whether it is one
-    /// that can be used.
-    fn gather(&mut self, from: u16, available: u16) -> (u16, bool) {
+    /// that can be used: only then is anything copied.
+    fn gather(&mut self, from: u16, available: u16, budget: &mut Budget) -> (u16, bool) {
         self.whole.clear();
-        let mut usable = true;
-        for i in from..available {
+        let (mut parts, mut total, mut ended, mut usable) = (0, 0, false, true);
+        for (i, found) in (from..available).zip(&mut self.found) {
             let (flags, len, place) = self.ring.received(i);
-            let (before, len) = (self.whole.len(), len as usize);
-            match place {
-                Some(place) if usable && len > 0 && len <= LARGEST - before => {
-                    // SAFETY: the place has `len` bytes within a region that the ring keeps mapped; `whole` has room for
-                    // LARGEST, of which `before` are used. The bytes up to the new length are written by the copy.
-                    unsafe {
-                        let to = self.whole.as_mut_ptr().add(before);
-                        region::copy(place.as_ptr(), to, len);
-                        self.whole.set_len(before + len);
-                    }
-                }
-                _ => usable = false,
-            }
-            if flags & NEXT == 0 {
-                return (i + 1 - from, usable);
+            usable &= (1..=LARGEST as u32).contains(&len) && place.is_some();
+            *found = (place.unwrap_or(NonNull::dangling()), len);
+            (parts, total) = (parts + 1, total + len as usize);
+            ended = flags & NEXT == 0;
+            if ended {
+                break;
             }
         }
         // The peer shows packets as a whole, or not at all.
-        (available - from, false)
+        let usable = usable && ended && total <= LARGEST;
+        budget.spend(parts, if usable { total } else { 0 });
+        if usable {
+            for &(place, len) in self.found.iter().take(parts) {
+                let (before, len) = (self.whole.len(), len as usize);
+                // SAFETY: the place has `len` bytes within a region that the ring keeps mapped; `whole` has room for
+                // LARGEST, which all parts together do not exceed. The bytes up to the new length are written by the copy.
+                unsafe {
+                    let to = self.whole.as_mut_ptr().add(before);
+                    region::copy(place.as_ptr(), to, len);
+                    self.whole.set_len(before + len);
+                }
+            }
+        }
+        (parts as u16, usable)
     }
 }
 
@@ -204,6 +272,7 @@ impl RxQueue for MemifRx {
         // Whoever else has the lock is connecting or disconnecting: there will be time after that.
         let Ok(mut rings) = port.rings.try_lock() else { return Ok(()) };
         let count = rings.len();
+        let mut budget = Budget::default();
         for k in 0..count {
             let at = (self.turn + k) % count;
             let ring = &mut rings[at];
@@ -211,15 +280,16 @@ impl RxQueue for MemifRx {
                 continue;
             }
             ring.wake_up(&port.watch);
-            if let Err(fault) = ring.poll(frame, cache, &mut self.unusable) {
+            if let Err(fault) = ring.poll(frame, cache, &mut budget) {
                 ring.broken = true;
                 self.shared.fail(fault);
             }
-            if frame.room() == 0 {
+            if frame.room() == 0 || budget.is_spent() {
                 self.turn = (at + 1) % count;
                 break;
             }
         }
+        self.unusable += budget.unusable;
         Ok(())
     }
 

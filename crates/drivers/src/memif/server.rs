@@ -88,6 +88,7 @@ enum State<F> {
 pub(super) struct Server<F> {
     state: State<F>,
     deadline: u64,
+    asked: Option<u32>,
 }
 
 impl<F> Server<F> {
@@ -102,7 +103,12 @@ impl<F> Server<F> {
             max_to_server: MAX_RINGS as u16 - 1,
             max_log2_ring_size: MAX_LOG2_RING,
         });
-        (Server { state: State::Greeting, deadline: now + PATIENCE }, vec![Action::Send(hello)])
+        (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
+    }
+
+    /// The interface that the client has asked for, whether it got it or not.
+    pub(super) fn asked(&self) -> Option<u32> {
+        self.asked
     }
 
     /// When [`timeout`](Server::timeout) is due.
@@ -151,6 +157,7 @@ impl<F> Server<F> {
         match (&mut self.state, message, file) {
             (State::Greeting, Message::Init(init), None) => {
                 let Init { id, name, .. } = init.clone();
+                self.asked = Some(id);
                 let interface = admit(&init, listed(id))?;
                 let max_regions = if interface.trusted { MAX_REGIONS_TRUSTED } else { MAX_REGIONS };
                 let plan = Plan {

@@ -1,5 +1,7 @@
 //! memif: two of this driver's own sides in one process, and strangers on the control channel.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -70,6 +72,8 @@ fn until(sides: &mut [&mut Side], what: &str, mut so: impl FnMut(&[&mut Side]) -
     while !so(sides) {
         assert!(Instant::now() < end, "{what} was not so in time");
         sides.iter_mut().for_each(|s| s.turn());
+        // What peers send comes by threads; the sides' own time passes five times as fast.
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 
@@ -454,6 +458,98 @@ fn stranger(path: &Path) -> Option<OwnedFd> {
 fn say(fd: &OwnedFd, bytes: &[u8]) {
     // SAFETY: the bytes live through the call.
     unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+}
+
+/// Sends bytes with a file.
+fn pass(fd: &OwnedFd, bytes: &[u8], file: OwnedFd) {
+    // SAFETY: the bytes, the message and its control part live through the call.
+    unsafe {
+        let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut control = [0u64; 3];
+        let head = control.as_mut_ptr().cast::<libc::cmsghdr>();
+        (*head).cmsg_len = 20;
+        ((*head).cmsg_level, (*head).cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        libc::CMSG_DATA(head).cast::<i32>().write_unaligned(file.as_raw_fd());
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), 24);
+        assert_eq!(libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL), bytes.len() as isize);
+    }
+}
+
+/// A file whose last close waits for a minute, and what ends that wait when it is dropped.
+fn slow_to_close() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (reader, _) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while (&stream).write(&[0; 65_536]).is_ok() {}
+    let linger = libc::linger { l_onoff: 1, l_linger: 60 };
+    let len = size_of_val(&linger) as libc::socklen_t;
+    let at = (&raw const linger).cast();
+    // SAFETY: the option lives through the call.
+    let set = unsafe { libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, at, len) };
+    assert_eq!(set, 0);
+    stream.set_nonblocking(false).unwrap();
+    (stream.into(), reader)
+}
+
+/// An ADD_REGION, which may have a file.
+fn add_region() -> [u8; 128] {
+    let mut bytes = [0; 128];
+    bytes[0] = 4;
+    bytes
+}
+
+#[test]
+fn a_file_whose_close_hangs_stops_nobody_but_the_one_who_passed_it() {
+    let place = Place::new("hang");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let _server = a.open(&config(0, Role::Server));
+    let begun = Instant::now();
+    let mut readers = Vec::new();
+    let mut rude = Vec::new();
+    // Before a secret is asked for; with any message; one that reads nothing, and one that is gone at once.
+    for n in 0..6u8 {
+        let Some(fd) = stranger(&place.socket()) else { panic!("the listener is full") };
+        let (file, reader) = slow_to_close();
+        readers.push(reader);
+        match n % 3 {
+            0 => pass(&fd, &add_region(), file),
+            1 => pass(&fd, &[n; 128], file),
+            _ => pass(&fd, b"short", file),
+        }
+        if n < 3 {
+            rude.push(fd);
+        }
+        a.turn();
+    }
+    let until_all_hang = |s: &[&mut Side]| s[0].sockets.sockets()[0].lingering == 6;
+    until(&mut [&mut a], "six threads that hang", until_all_hang);
+    let _client = b.open(&config(0, Role::Client));
+    until(&mut [&mut a, &mut b], "the connection of an honest client", connected);
+    assert!(begun.elapsed() < Duration::from_secs(10), "nobody waited");
+    // Whose files are closed at last ends.
+    drop(readers);
+    until(&mut [&mut a, &mut b], "the end of the threads", |s| s[0].sockets.sockets()[0].lingering == 0);
+    assert!(connected(&[&mut a, &mut b]));
+}
+
+#[test]
+fn strangers_that_say_nothing_give_way() {
+    let place = Place::new("silent");
+    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
+    let _server = a.open(&config(0, Role::Server));
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.extend((0..16).filter_map(|_| stranger(&place.socket())));
+        a.turn();
+    }
+    assert!(silent.len() >= 40, "{}", silent.len());
+    let _client = b.open(&config(0, Role::Client));
+    let before = a.now;
+    until(&mut [&mut a, &mut b], "the connection", connected);
+    assert!(a.now < before + 4_000_000_000, "it did not have to wait until the others had to go");
 }
 
 #[test]

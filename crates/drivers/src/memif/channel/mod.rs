@@ -1,36 +1,51 @@
-//! Sockets of the control channel: messages, and the files that go with them. Nothing here waits.
+//! The control channel: connections, and the sockets that clients connect to. Nothing here waits: what a stranger sends is
+//! received and closed by a thread of its own (`porter.rs`).
 
-use std::collections::VecDeque;
-use std::ffi::CStr;
+mod listener;
+mod porter;
+mod raw;
+
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::mem::ManuallyDrop;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
+use std::thread;
 
-use libc::c_int;
+use infra::doorbell::Doorbell;
 
-use super::message::{self, Message};
-use crate::kernel::sys;
+use super::message::Message;
+use super::region::MemoryFile;
+use super::signal::Signals;
+pub(super) use listener::Listener;
+pub(super) use porter::Porters;
+use porter::{Link, Order, Porter};
+pub(super) use raw::MEMORY_NAME;
 
-/// Files that are taken from one message. One is what the protocol has; the kernel closes those for which there is no room.
-const FILES: usize = 2;
-/// Messages that wait for a peer to read them.
+/// Messages that wait for a peer to read them. All that a client has to say of its rings is fewer.
 const MOST_WAITING: usize = 1024;
-/// Clients that may wait to be accepted.
-const BACKLOG: c_int = 16;
+/// Messages of a peer that wait for the main thread.
+const MOST_RECEIVED: usize = 32;
+/// Bytes of the stack of a connection's thread.
+const STACK: usize = 128 << 10;
 
-/// A connection.
-pub(super) struct Channel {
-    socket: OwnedFd,
-    waiting: VecDeque<([u8; message::LEN], Option<Arc<OwnedFd>>)>,
+/// A file that came with a message, and that the kernel closes without waiting for anybody.
+#[derive(Debug)]
+pub(super) enum File {
+    /// Shared memory, with a region.
+    Memory(MemoryFile),
+    /// An event descriptor, with a ring.
+    Bell(OwnedFd),
 }
 
 /// What came.
+#[derive(Debug)]
 pub(super) enum Received {
-    /// A message, or the number of a type that is none, with a file.
-    Message(Result<Message, u16>, Option<OwnedFd>),
-    /// Something that is no message.
+    /// A message, or the number of a type that is none, with the file that belongs to it.
+    Message(Result<Message, u16>, Option<File>),
+    /// Something that is no message, or has a file that it must not have.
     Garbage(String),
     /// The peer closed the connection.
     Closed,
@@ -38,245 +53,85 @@ pub(super) enum Received {
     Nothing,
 }
 
+/// What the channels of a router share.
+#[derive(Clone)]
+pub(super) struct Means {
+    /// Rings when there is something to [receive](Channel::receive).
+    pub(super) bell: Arc<Doorbell>,
+    pub(super) signals: Arc<Signals>,
+}
+
+/// A connection. Dropped, it ends as soon as the peer has read what was sent, or has had a second to.
+pub(super) struct Channel {
+    link: Arc<Link>,
+    orders: SyncSender<Order>,
+    received: Receiver<Received>,
+}
+
 impl Channel {
     /// Connects to a listener.
-    pub(super) fn connect(path: &Path) -> io::Result<Channel> {
-        let socket = socket()?;
-        let (address, len) = address(path)?;
-        // SAFETY: the address lives through the call, and `len` is at most its size.
-        sys::check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } as isize)?;
-        Ok(Channel { socket, waiting: VecDeque::new() })
-    }
-
-    /// Sends a message, now or as soon as the peer has read those before. A file goes along.
     ///
     /// # Errors
-    /// When the connection is broken, or the peer reads nothing.
-    pub(super) fn send(&mut self, message: &Message, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
-        if self.waiting.len() == MOST_WAITING {
-            return Err(io::Error::other("the peer reads no messages"));
-        }
-        self.waiting.push_back((message.bytes(), file));
-        self.flush()
+    /// When nobody listens, or the process has no descriptor or thread left.
+    pub(super) fn connect(path: &Path, means: &Means, porters: &Porters) -> io::Result<Channel> {
+        Channel::of(raw::connect(path)?, means, porters)
     }
 
-    /// Sends what waits. If the peer has closed the connection, that is told by [`receive`](Channel::receive), after what
-    /// the peer said before: why, most likely.
+    /// Takes a socket that is connected; its thread is one of `porters`.
     ///
     /// # Errors
-    /// When the connection is broken.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        while let Some((bytes, file)) = self.waiting.front() {
-            match send(self.socket.as_fd(), bytes, file.as_ref().map(|f| f.as_fd())) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                    self.waiting.clear();
-                }
-                done => {
-                    done?;
-                    self.waiting.pop_front();
-                }
+    /// When there can be no thread. The socket stays open then: to close it might hang.
+    pub(super) fn of(socket: OwnedFd, means: &Means, porters: &Porters) -> io::Result<Channel> {
+        let link = Arc::new(Link { bell: Doorbell::new()?, let_go: AtomicBool::new(false) });
+        let (orders, to_send) = mpsc::sync_channel(MOST_WAITING);
+        let (to_main, received) = mpsc::sync_channel(MOST_RECEIVED);
+        let Means { bell, signals } = means.clone();
+        let socket = ManuallyDrop::new(socket);
+        let porter = Porter { socket, link: link.clone(), orders: to_send, to_main, main: bell, signals };
+        let entered = porters.enter();
+        thread::Builder::new().name("volley_memif".into()).stack_size(STACK).spawn(move || {
+            porter.run();
+            drop(entered);
+        })?;
+        Ok(Channel { link, orders, received })
+    }
+
+    /// Sends a message, as soon as the peer has read those before. A file goes along.
+    ///
+    /// # Errors
+    /// When the peer reads nothing. That the connection is broken is known by [`receive`](Channel::receive), after what
+    /// the peer said before.
+    pub(super) fn send(&self, message: &Message, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
+        match self.orders.try_send((message.bytes(), file)) {
+            Err(TrySendError::Full(_)) => Err(io::Error::other("the peer reads no messages")),
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {
+                self.link.bell.ring();
+                Ok(())
             }
         }
-        Ok(())
-    }
-
-    /// Whether messages wait.
-    pub(super) fn waits(&self) -> bool {
-        !self.waiting.is_empty()
     }
 
     /// Takes the next message.
     pub(super) fn receive(&self) -> Received {
-        loop {
-            match receive(self.socket.as_fd()) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // Said once, when the peer closed without having read everything; its last words come after that.
-                Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Nothing,
-                Err(_) | Ok((0, ..)) => return Received::Closed,
-                Ok((message::LEN, bytes, file)) => return Received::Message(Message::parse(&bytes), file),
-                Ok((n, ..)) => {
-                    return Received::Garbage(format!("a message of {n} bytes, and not of {}", message::LEN));
-                }
-            }
+        match self.received.try_recv() {
+            Ok(received) => received,
+            Err(TryRecvError::Empty) => Received::Nothing,
+            Err(TryRecvError::Disconnected) => Received::Closed,
         }
     }
 }
 
-impl AsFd for Channel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-/// A socket that clients connect to. Its file is gone when it is dropped.
-pub(super) struct Listener {
-    socket: OwnedFd,
-    path: PathBuf,
-}
-
-impl Listener {
-    /// Listens. A socket's file that a process left behind is replaced.
-    pub(super) fn new(path: &Path) -> io::Result<Listener> {
-        let socket = socket()?;
-        // Whoever may write to it may connect: the owner and the group.
-        // SAFETY: no memory is involved.
-        sys::check(unsafe { libc::fchmod(socket.as_raw_fd(), 0o660) } as isize)?;
-        let bind = || {
-            let (address, len) = address(path)?;
-            // SAFETY: the address lives through the call, and `len` is at most its size.
-            sys::check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } as isize)
-        };
-        match bind() {
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse && left_behind(path) => {
-                std::fs::remove_file(path)?;
-                bind()?;
-            }
-            done => drop(done?),
-        }
-        let listener = Listener { socket, path: path.to_owned() };
-        // SAFETY: no memory is involved.
-        sys::check(unsafe { libc::listen(listener.socket.as_raw_fd(), BACKLOG) } as isize)?;
-        Ok(listener)
-    }
-
-    /// Takes a client that waits.
-    ///
-    /// # Errors
-    /// `WouldBlock` when none does.
-    pub(super) fn accept(&self) -> io::Result<Channel> {
-        let (fd, none) = (self.socket.as_raw_fd(), std::ptr::null_mut());
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no address is asked for.
-        let fd = sys::check(unsafe { libc::accept4(fd, none, std::ptr::null_mut(), flags) } as isize)?;
-        // SAFETY: the descriptor is new, and nobody else's.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd as c_int) };
-        Ok(Channel { socket, waiting: VecDeque::new() })
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-impl Drop for Listener {
+impl Drop for Channel {
     fn drop(&mut self) {
-        if !is_abstract(&self.path) {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.link.let_go.store(true, Ordering::Release);
+        self.link.bell.ring();
     }
-}
-
-/// Whether a socket has a name of its own in place of a file: `@NAME`.
-fn is_abstract(path: &Path) -> bool {
-    path.as_os_str().as_bytes().first() == Some(&b'@')
-}
-
-/// Whether the file at `path` is a socket that nobody listens on.
-fn left_behind(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && !is_abstract(path) && Channel::connect(path).err().is_some_and(refused)
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)
 }
 
 /// Whether a path, or `@NAME`, can be a socket's.
+///
+/// # Errors
+/// Why it cannot.
 pub(super) fn check_path(path: &Path) -> io::Result<()> {
-    address(path).map(|_| ())
-}
-
-fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-    // SAFETY: zeros are a valid address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.is_empty() || bytes == b"@" || bytes.contains(&0) {
-        return Err(invalid("the name is empty, or has a zero byte"));
-    }
-    // With the zero at its end.
-    if bytes.len() >= address.sun_path.len() {
-        return Err(invalid("the name is longer than 107 bytes, the most of a socket's"));
-    }
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    let mut len = size_of::<libc::sa_family_t>() + bytes.len();
-    if is_abstract(path) {
-        address.sun_path[0] = 0;
-    } else {
-        len += 1;
-    }
-    Ok((address, len as libc::socklen_t))
-}
-
-/// Room for the control message with the files.
-#[repr(C)]
-struct Control {
-    head: libc::cmsghdr,
-    files: [c_int; FILES],
-}
-
-/// The name of a region's file.
-pub(super) const MEMORY_NAME: &CStr = c"volley-memif";
-
-fn send(socket: BorrowedFd<'_>, bytes: &[u8; message::LEN], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut part = sys::iovec(bytes);
-    let mut message = sys::message();
-    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    // SAFETY: zeros are a valid record.
-    let mut control: Control = unsafe { std::mem::zeroed() };
-    if let Some(file) = file {
-        let len = size_of::<libc::cmsghdr>() + size_of::<c_int>();
-        (control.head.cmsg_level, control.head.cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
-        control.head.cmsg_len = len as _;
-        control.files[0] = file.as_raw_fd();
-        message.msg_control = (&raw mut control).cast();
-        message.msg_controllen = size_of::<Control>() as _;
-        const { assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + 2 * size_of::<c_int>()) };
-    }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the bytes, the part and the control message live through the call, which reads them only.
-    match sys::check(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) })? {
-        message::LEN => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
-    }
-}
-
-type Piece = (usize, [u8; message::LEN], Option<OwnedFd>);
-
-fn receive(socket: BorrowedFd<'_>) -> io::Result<Piece> {
-    let mut bytes = [0u8; message::LEN];
-    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: zeros are a valid record.
-    let mut control: Control = unsafe { std::mem::zeroed() };
-    let mut message = sys::message();
-    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>() as _;
-    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the bytes and the control message live through the call, which writes within their lengths.
-    let n = sys::check(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) })?;
-    let mut file = None;
-    let head = size_of::<libc::cmsghdr>();
-    if message.msg_controllen >= head
-        && (control.head.cmsg_level, control.head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS)
-    {
-        let count = control.head.cmsg_len.saturating_sub(head) / size_of::<c_int>();
-        for fd in control.files.into_iter().take(count) {
-            // SAFETY: the kernel gave this descriptor to this process just now. Those behind the first are closed.
-            let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-            file.get_or_insert(owned);
-        }
-    }
-    let n = if message.msg_flags & libc::MSG_TRUNC != 0 { message::LEN + 1 } else { n };
-    Ok((n, bytes, file))
+    raw::address(path).map(|_| ())
 }

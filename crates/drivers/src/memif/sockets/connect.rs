@@ -1,14 +1,14 @@
 //! The client's side: servers are looked for, and memory is made for them.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use buf::Pool;
 
-use super::{AT_ONCE, Owner, Side, Sockets};
+use super::{AT_ONCE, Side, Sockets};
 use crate::kernel::sys;
-use crate::memif::channel::{self, Channel, Received};
+use crate::memif::channel::{self, Channel, Means, Received};
 use crate::memif::message::{Direction, Message};
 use crate::memif::region::Region;
 use crate::memif::ring::Ring;
@@ -29,9 +29,9 @@ impl Sockets {
     pub(super) fn read_server(&mut self, key: (u32, u32)) {
         for _ in 0..AT_ONCE {
             let Some(Side::Client(c)) = self.interfaces.get(&key).map(|e| &e.side) else { return };
-            let Some((_, channel)) = &c.channel else { return };
+            let Some(channel) = &c.channel else { return };
             let event = match channel.receive() {
-                Received::Message(m, file) => client::Event::Message(m, file.is_some()),
+                Received::Message(m, _) => client::Event::Message(m),
                 Received::Garbage(what) => client::Event::End(what),
                 Received::Closed => client::Event::Closed("the server closed the connection".into()),
                 Received::Nothing => return,
@@ -55,17 +55,12 @@ impl Sockets {
             let failed = match action {
                 client::Action::Connect => {
                     let Some(socket) = self.sockets.get(&key.0) else { return };
-                    let number = self.next_number;
-                    let watch = |channel: Channel| {
-                        let added =
-                            sys::epoll_add(self.watched.as_fd(), channel.as_fd(), number, libc::EPOLLIN);
-                        added.map(|()| channel)
-                    };
-                    match Channel::connect(&socket.path).and_then(watch) {
+                    let means =
+                        self.signals.clone().map(|signals| Means { bell: self.bell.clone(), signals });
+                    let Some(means) = means else { return };
+                    match Channel::connect(&socket.path, &means, &socket.porters) {
                         Ok(channel) => {
-                            self.next_number += 1;
-                            self.owners.insert(number, Owner::Client(key));
-                            c.channel = Some((number, channel));
+                            c.channel = Some(channel);
                             None
                         }
                         Err(e) => {
@@ -89,8 +84,8 @@ impl Sockets {
                 },
                 client::Action::Send(message) => {
                     let file = c.memory.as_ref().and_then(|m| m.file(&message));
-                    match &mut c.channel {
-                        Some((_, channel)) => channel
+                    match &c.channel {
+                        Some(channel) => channel
                             .send(&message, file)
                             .err()
                             .map(|e| client::Event::Closed(format!("the connection broke: {e}"))),
@@ -110,10 +105,7 @@ impl Sockets {
                     }
                 }
                 client::Action::Close(why) => {
-                    if let Some((number, _)) = c.channel.take() {
-                        self.owners.remove(&number);
-                    }
-                    c.memory = None;
+                    (c.channel, c.memory) = (None, None);
                     let lent = entry.disconnected(why);
                     self.resting.push((None, lent));
                     None

@@ -12,11 +12,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
 
-use super::channel::{self, Channel, Listener};
+use super::channel::{self, Channel, File, Listener, Means, Porters};
 use super::client::{self, Client, Wish};
 use super::rx::MemifRx;
 use super::server::{self, Server};
@@ -37,8 +38,10 @@ const BELL: u64 = 0;
 const AT_ONCE: usize = 32;
 /// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
 const REST: u64 = SECOND;
-/// How soon messages are sent again that a peer had no room for.
-const RESEND: u64 = SECOND / 500;
+/// How long a connection's thread may take to end before that is worth a word.
+const LINGER: u64 = 5 * SECOND;
+/// How long the last messages to all peers may take when the router stops.
+const GOODBYE: Duration = Duration::from_millis(200);
 
 /// Why there is no such socket or interface.
 #[derive(Debug)]
@@ -63,28 +66,23 @@ struct Socket {
     /// When clients are accepted again.
     pause: u64,
     refusals: Refusals,
-}
-
-/// Whose a watched file is.
-#[derive(Clone, Copy)]
-enum Owner {
-    Listener(u32),
-    /// A connection to one of the servers.
-    Server,
-    Client((u32, u32)),
+    /// The threads of its connections.
+    porters: Porters,
+    /// Since when threads have been there whose connection is no more, and whether that was logged.
+    lingers: Option<(u64, bool)>,
 }
 
 struct ServerConnection {
     socket: u32,
     channel: Channel,
-    machine: Server<OwnedFd>,
-    /// The interface, once the client has said which one.
+    machine: Server<File>,
+    /// The interface, once the client has it.
     interface: Option<(u32, u32)>,
 }
 
 struct ClientSide {
     machine: Client,
-    channel: Option<(u64, Channel)>,
+    channel: Option<Channel>,
     memory: Option<Memory>,
     /// Whose buffers are lent to the server, if any are.
     pool: Option<Pool>,
@@ -138,7 +136,7 @@ pub struct Sockets {
     bell: Arc<Doorbell>,
     /// Made with the first interface.
     signals: Option<Arc<Signals>>,
-    owners: BTreeMap<u64, Owner>,
+    /// The number of the next listener or connection.
     next_number: u64,
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
@@ -169,7 +167,6 @@ impl Sockets {
             watched,
             bell,
             signals: None,
-            owners: BTreeMap::new(),
             next_number: BELL + 1,
             sockets: BTreeMap::new(),
             interfaces: BTreeMap::new(),
@@ -195,7 +192,8 @@ impl Sockets {
             return refuse(format!("{} is memif socket {other} already", path.display()));
         }
         let path = path.to_owned();
-        self.sockets.insert(id, Socket { path, listener: None, pause: 0, refusals: Refusals::default() });
+        let (refusals, porters) = (Refusals::default(), Porters::default());
+        self.sockets.insert(id, Socket { path, listener: None, pause: 0, refusals, porters, lingers: None });
         Ok(())
     }
 
@@ -310,7 +308,6 @@ impl Sockets {
         sys::epoll_add(self.watched.as_fd(), listener.as_fd(), number, libc::EPOLLIN)
             .map_err(|e| OpenError(format!("listening on {at}: {e}")))?;
         socket.listener = Some((number, listener));
-        self.owners.insert(number, Owner::Listener(id));
         self.next_number += 1;
         Ok(())
     }
@@ -325,12 +322,9 @@ impl Sockets {
             self.forget_refusals(key.0);
             let serves = |(k, e): (&(u32, u32), &Entry)| k.0 == key.0 && matches!(e.side, Side::Server(_));
             if !self.interfaces.iter().any(serves)
-                && let Some((number, _)) = self.sockets.get_mut(&key.0).and_then(|s| s.listener.take())
+                && self.sockets.get_mut(&key.0).is_some_and(|s| s.listener.take().is_some())
             {
-                self.owners.remove(&number);
                 self.connections.retain(|_, c| c.socket != key.0);
-                let connections = &self.connections;
-                self.owners.retain(|n, o| !matches!(o, Owner::Server) || connections.contains_key(n));
             }
         }
     }
@@ -359,14 +353,18 @@ impl Sockets {
         let n = sys::epoll_take(self.watched.as_fd(), &mut events).unwrap_or(0);
         self.more |= n == events.len();
         for event in &events[..n] {
-            match self.owners.get(&{ event.u64 }) {
-                Some(Owner::Listener(id)) => self.accept(*id),
-                Some(Owner::Server) => self.read_client(event.u64),
-                Some(Owner::Client(key)) => self.read_server(*key),
-                None => {}
+            let listens =
+                |s: &Socket| s.listener.as_ref().is_some_and(|(number, _)| *number == { event.u64 });
+            if let Some(id) = self.sockets.iter().find(|(_, s)| listens(s)).map(|(id, _)| *id) {
+                self.accept(id);
             }
         }
+        let numbers: Vec<u64> = self.connections.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.read_client(number));
+        let keys: Vec<(u32, u32)> = self.interfaces.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.read_server(key));
         self.look_at_times();
+        self.look_at_porters();
         before != self.links()
     }
 
@@ -376,19 +374,17 @@ impl Sockets {
             return Some(self.now);
         }
         let sides = self.interfaces.values().filter_map(|e| match &e.side {
-            Side::Client(c) => {
-                let waits = c.channel.as_ref().is_some_and(|(_, channel)| channel.waits());
-                c.machine.poll_timeout().into_iter().chain(waits.then_some(self.now + RESEND)).min()
-            }
+            Side::Client(c) => c.machine.poll_timeout(),
             Side::Server(_) => None,
         });
-        let clients = self.connections.values().filter_map(|c| {
-            let waits = c.channel.waits().then_some(self.now + RESEND);
-            c.machine.poll_timeout().into_iter().chain(waits).min()
+        let clients = self.connections.values().filter_map(|c| c.machine.poll_timeout());
+        let lingering = self.sockets.values().filter_map(|s| match s.lingers {
+            Some((since, false)) => Some(since + LINGER),
+            _ => None,
         });
         let pauses = self.sockets.values().map(|s| s.pause).filter(|p| *p > self.now);
         let resting = self.resting.iter().map(|(until, _)| until.unwrap_or(self.now));
-        sides.chain(clients).chain(pauses).chain(resting).min()
+        sides.chain(clients).chain(lingering).chain(pauses).chain(resting).min()
     }
 
     fn links(&self) -> Vec<bool> {
@@ -430,23 +426,12 @@ impl Sockets {
         let numbers: Vec<u64> = self.connections.keys().copied().collect();
         for number in numbers {
             let Some(c) = self.connections.get_mut(&number) else { continue };
-            match c.channel.flush() {
-                Ok(()) => {
-                    let actions = c.machine.timeout(now);
-                    self.act_for_client(number, actions);
-                }
-                Err(_) => self.serve(number, server::Event::Closed),
-            }
+            let actions = c.machine.timeout(now);
+            self.act_for_client(number, actions);
         }
         let keys: Vec<(u32, u32)> = self.interfaces.keys().copied().collect();
         for key in keys {
             let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { continue };
-            if let Some((_, channel)) = &mut c.channel
-                && let Err(e) = channel.flush()
-            {
-                self.drive(key, client::Event::Closed(format!("the connection broke: {e}")));
-                continue;
-            }
             let actions = c.machine.timeout(now);
             self.act(key, actions);
         }
@@ -457,6 +442,45 @@ impl Sockets {
             self.resume(id);
         }
     }
+
+    /// Threads of a socket whose connection is no more: they send the last messages, or hang.
+    fn lingering(&self, id: u32) -> usize {
+        let Some(socket) = self.sockets.get(&id) else { return 0 };
+        let clients = self.connections.values().filter(|c| c.socket == id).count();
+        let has_server = |(key, e): (&(u32, u32), &Entry)| {
+            key.0 == id && matches!(&e.side, Side::Client(c) if c.channel.is_some())
+        };
+        let servers = self.interfaces.iter().map(has_server).filter(|has| *has).count();
+        // A thread whose connection the peer has ended may be gone before its channel.
+        socket.porters.count().saturating_sub(clients + servers)
+    }
+
+    /// Logs once that threads of a socket hang.
+    fn look_at_porters(&mut self) {
+        let ids: Vec<u32> = self.sockets.keys().copied().collect();
+        for id in ids {
+            let (n, now) = (self.lingering(id), self.now);
+            let Some(socket) = self.sockets.get_mut(&id) else { continue };
+            match &mut socket.lingers {
+                Some(_) if n == 0 => socket.lingers = None,
+                Some((since, logged)) if !*logged && now >= *since + LINGER => {
+                    *logged = true;
+                    tracing::warn!(
+                        "memif socket {}: {n} former peer(s) passed a file whose close does not return; a thread waits \
+                         for each, and nothing else does",
+                        socket.path.display()
+                    );
+                }
+                None if n > 0 => socket.lingers = Some((now, false)),
+                _ => {}
+            }
+        }
+    }
+
+    /// What a channel needs.
+    fn means(&self) -> Option<Means> {
+        Some(Means { bell: self.bell.clone(), signals: self.signals.clone()? })
+    }
 }
 
 impl Drop for Sockets {
@@ -465,6 +489,11 @@ impl Drop for Sockets {
         let keys: BTreeSet<(u32, u32)> = self.interfaces.keys().copied().collect();
         for key in keys {
             self.end(key, "the router stops");
+        }
+        self.connections.clear();
+        let end = Instant::now() + GOODBYE;
+        while self.sockets.values().any(|s| s.porters.count() > 0) && Instant::now() < end {
+            std::thread::sleep(GOODBYE / 200);
         }
     }
 }

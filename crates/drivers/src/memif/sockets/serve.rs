@@ -1,12 +1,12 @@
 //! The server's side: clients are accepted, and what they bring is attached.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::{AT_ONCE, Owner, ServerConnection, Side, Sockets};
+use super::{AT_ONCE, ServerConnection, Side, Sockets};
 use crate::kernel::sys;
-use crate::memif::channel::Received;
+use crate::memif::channel::{Channel, File, Received};
 use crate::memif::message::Direction;
 use crate::memif::region::{self, Region};
 use crate::memif::ring::Ring;
@@ -15,37 +15,51 @@ use crate::memif::{SECOND, Secret};
 
 /// Clients on a socket that have not said yet what they want.
 const MOST_STRANGERS: usize = 16;
+/// Threads of former peers that hang; no client is accepted while there are so many on a socket.
+const MOST_LINGERING: usize = 64;
 /// How long nobody is accepted after the process had no descriptor left.
 const PAUSE: u64 = SECOND;
 
 impl Sockets {
     pub(super) fn accept(&mut self, id: u32) {
+        let means = self.means();
         for _ in 0..AT_ONCE {
+            let lingering = self.lingering(id);
             let Some(socket) = self.sockets.get_mut(&id) else { return };
             let Some((_, listener)) = &socket.listener else { return };
-            let channel = match listener.accept() {
+            let accepted = match &means {
+                _ if lingering >= MOST_LINGERING => Err(io::Error::other(format!(
+                    "{lingering} threads wait for files of former peers, whose close does not return"
+                ))),
+                Some(means) => listener.accept().and_then(|s| Channel::of(s, means, &socket.porters)),
+                None => return,
+            };
+            let channel = match accepted {
                 Ok(channel) => channel,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) => return self.pause(id, &e),
             };
-            let strangers = self.connections.values().filter(|c| c.socket == id && c.interface.is_none());
-            if strangers.count() >= MOST_STRANGERS {
-                // Closed at once. Those who are here have a few seconds to say what they want.
-                self.refused(id, "too many clients that have not said what they want");
-                continue;
-            }
+            self.make_room(id);
             let number = self.next_number;
-            if sys::epoll_add(self.watched.as_fd(), channel.as_fd(), number, libc::EPOLLIN).is_err() {
-                continue;
-            }
             self.next_number += 1;
             let (machine, actions) = Server::new(self.now);
-            self.owners.insert(number, Owner::Server);
             self.connections
                 .insert(number, ServerConnection { socket: id, channel, machine, interface: None });
             self.act_for_client(number, actions);
         }
         self.more = true;
+    }
+
+    /// Lets the stranger go that has been there longest, if there are too many: one that means to connect says so at once.
+    fn make_room(&mut self, id: u32) {
+        let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
+        let oldest = strangers.clone().map(|(number, _)| *number).next();
+        if strangers.count() >= MOST_STRANGERS
+            && let Some(number) = oldest
+        {
+            let why = "it has not said which interface it wants, and others need its place";
+            self.serve(number, server::Event::End(why.into()));
+        }
     }
 
     /// Clients cannot be accepted now, most likely for want of descriptors: the listener would not be silent.
@@ -99,7 +113,7 @@ impl Sockets {
         self.more = true;
     }
 
-    pub(super) fn serve(&mut self, number: u64, event: server::Event<OwnedFd>) {
+    pub(super) fn serve(&mut self, number: u64, event: server::Event<File>) {
         let Some(c) = self.connections.get_mut(&number) else { return };
         let (socket, own) = (c.socket, c.interface);
         let interfaces = &self.interfaces;
@@ -119,7 +133,7 @@ impl Sockets {
         self.act_for_client(number, actions);
     }
 
-    pub(super) fn act_for_client(&mut self, number: u64, actions: Vec<server::Action<OwnedFd>>) {
+    pub(super) fn act_for_client(&mut self, number: u64, actions: Vec<server::Action<File>>) {
         for action in actions {
             let Some(c) = self.connections.get_mut(&number) else { return };
             let done = match action {
@@ -147,7 +161,7 @@ impl Sockets {
         }
     }
 
-    fn attach_client(&mut self, number: u64, plan: Plan<OwnedFd>) -> Result<(), String> {
+    fn attach_client(&mut self, number: u64, plan: Plan<File>) -> Result<(), String> {
         let entry = self.connections.get(&number).and_then(|c| c.interface);
         let entry = entry.and_then(|key| self.interfaces.get_mut(&key)).ok_or("the interface was deleted")?;
         let signals = self.signals.as_ref().ok_or("the interface was deleted")?;
@@ -160,15 +174,19 @@ impl Sockets {
             if !trusted && total > region::MOST {
                 return Err(format!("the regions have more than {} bytes together", region::MOST));
             }
-            let region = Region::of_peer(file.as_fd(), size, trusted);
+            let File::Memory(file) = file else { return Err(format!("region {i} is no shared memory")) };
+            let region = Region::of_peer(&file, size, trusted);
             regions.push(region.map_err(|e| format!("region {i} cannot be used: {e}"))?);
             sizes.push(size);
         }
         let regions: Arc<[Region]> = regions.into();
-        let rings = |planned: Vec<server::PlannedRing<OwnedFd>>, direction| {
-            let ring = |r: server::PlannedRing<OwnedFd>| {
+        let rings = |planned: Vec<server::PlannedRing<File>>, direction| {
+            let ring = |r: server::PlannedRing<File>| {
                 let place = (r.region, r.offset, r.log2_size);
-                Ring::of_peer(regions.clone(), place, direction, Arc::new(r.bell))
+                let File::Bell(bell) = r.bell else {
+                    return Err("a ring without an event descriptor".into());
+                };
+                Ring::of_peer(regions.clone(), place, direction, Arc::new(bell))
             };
             planned.into_iter().map(ring).collect::<Result<Vec<_>, _>>()
         };
@@ -180,7 +198,6 @@ impl Sockets {
     }
 
     fn close_client(&mut self, number: u64, why: String) {
-        self.owners.remove(&number);
         let Some(c) = self.connections.remove(&number) else { return };
         match c.interface.and_then(|key| self.interfaces.get_mut(&key)) {
             Some(entry) => {
@@ -188,7 +205,14 @@ impl Sockets {
                 // A server lends nothing.
                 drop(entry.disconnected(why));
             }
-            None => self.refused(c.socket, &why),
+            None => {
+                let asked = c.machine.asked().and_then(|id| self.interfaces.get_mut(&(c.socket, id)));
+                // Whoever looks at an interface that has no client sees why.
+                if let Some(entry) = asked.filter(|e| matches!(e.side, Side::Server(None))) {
+                    entry.reason = Some(format!("a client was refused: {why}"));
+                }
+                self.refused(c.socket, &why);
+            }
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct SocketState {
     pub listens: bool,
     /// Interfaces on it.
     pub interfaces: usize,
+    /// Threads of former peers that wait for a file to be closed.
+    pub lingering: usize,
 }
 
 /// An interface as it is shown.
@@ -61,6 +63,7 @@ impl Sockets {
             path: s.path.clone(),
             listens: s.listener.is_some(),
             interfaces: self.interfaces.keys().filter(|(socket, _)| socket == id).count(),
+            lingering: self.lingering(*id),
         };
         self.sockets.iter().map(state).collect()
     }
