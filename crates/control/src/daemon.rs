@@ -182,7 +182,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
     let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
-    let service = Service { prompt, idle: startup.unix.cli_idle_timeout, read_only: false };
+    let service = Service { prompt, idle: startup.unix.cli_idle_timeout, ..Service::default() };
     let address = listener.address();
     if let Some(listener) = reading {
         let service = Service { read_only: true, ..service.clone() };

@@ -595,7 +595,8 @@ fn a_browser_configures_nothing() {
 
 #[test]
 fn when_all_are_busy_the_next_client_is_told_so() {
-    let server = Server::serving(Service { idle: Duration::from_secs(3600), ..Service::default() });
+    let server =
+        Server::serving(Service { idle: Duration::from_secs(3600), for_root: 0, ..Service::default() });
     let held: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
     let (code, out, errors) = server.ctl(&["show", "count"], "", |_| ());
     assert_eq!((code, out.as_str()), (2, ""));
@@ -610,7 +611,7 @@ fn when_all_are_busy_the_next_client_is_told_so() {
 
 #[test]
 fn the_client_that_is_idle_for_the_longest_time_gives_way() {
-    let server = Server::serving(Service { idle: Duration::ZERO, ..Service::default() });
+    let server = Server::serving(Service { idle: Duration::ZERO, for_root: 0, ..Service::default() });
     // The first one is busy, and the second one has typed after the third one.
     let mut clients: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
     let mut busy = UnixStream::connect(server.socket()).unwrap();

@@ -24,6 +24,7 @@ pub mod tap;
 pub use device::{Device, DeviceControl, Link};
 pub use guardian::Guardian;
 pub use kernel::events::link_events;
+pub use kernel::sys::refuse_files;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
 pub const INPUT_NODES: [&str; 6] = [

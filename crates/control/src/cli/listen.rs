@@ -4,6 +4,7 @@ use super::error::CliError;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: Socket,
+    /// True if no client can pass a file, so that none can hang who closes its socket.
+    pub(super) refuses_files: bool,
     /// Removed with the listener; after that, another instance may have the lock.
     _place: Option<Place>,
 }
@@ -44,6 +47,8 @@ impl Listener {
         let hidden = path.with_file_name(format!(".cli-{}", std::process::id()));
         remove(&hidden).map_err(fault)?;
         let listener = UnixListener::bind(&hidden).map_err(fault)?;
+        // Commands need no files. Where the kernel lets them through, see `relay.rs`.
+        let refuses_files = drivers::refuse_files(listener.as_fd()).is_ok();
         let ready = || {
             fs::set_permissions(&hidden, Permissions::from_mode(0o660))?;
             chown(&hidden, None, group)?;
@@ -51,7 +56,7 @@ impl Listener {
             fs::rename(&hidden, path)
         };
         ready().inspect_err(|_| drop(fs::remove_file(&hidden))).map_err(fault)?;
-        Ok(Listener { socket: Socket::Unix(listener), _place: Some(place) })
+        Ok(Listener { socket: Socket::Unix(listener), refuses_files, _place: Some(place) })
     }
 
     /// Listens on a TCP port. Everybody who reaches the address may then configure the router: if it is a loopback
@@ -66,7 +71,7 @@ impl Listener {
         };
         let listener = TcpListener::bind(address).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
-        Ok(Listener { socket: Socket::Tcp(listener), _place: None })
+        Ok(Listener { socket: Socket::Tcp(listener), refuses_files: true, _place: None })
     }
 
     /// The TCP address, if it is one: tells which port the system chose for port 0.

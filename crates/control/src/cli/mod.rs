@@ -18,6 +18,7 @@ mod output;
 mod parse;
 mod protocol;
 mod registry;
+mod relay;
 mod report;
 mod rows;
 mod script;

@@ -3,18 +3,20 @@
 //! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
 //! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
 //!
-//! There is room for [`CLIENTS`]. When all places are taken, one that never said a whole line gives way to the next one;
+//! There is room for [`CLIENTS`], and for some of root's besides, so that nobody keeps root out. When all places are taken, one that never said a whole line gives way to the next one;
 //! or else the client that has done nothing for the longest time, if that time is long enough; otherwise the next one is
 //! told that there is no room.
 
 use super::listen::{Listener, Socket};
 use super::registry::{Registry, Values};
+use super::relay::Relays;
 use super::session::{LetGo, Seat, Session, Stream};
 use std::cell::RefCell;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 
@@ -22,6 +24,11 @@ use tokio::time::{self, Instant};
 const CLIENTS: usize = 64;
 /// How many that were sent away are told so at once.
 const FAREWELLS: usize = 64;
+/// How many more there may be if these are root's.
+const FOR_ROOT: usize = 8;
+const ROOT: u32 = 0;
+/// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
+const MOST_HANGING: usize = 64;
 /// How long nothing more is said of what has just been said.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long no client is let in after the system had no room for one.
@@ -36,11 +43,18 @@ pub struct Service {
     pub idle: Duration,
     /// Whether only commands that change nothing are carried out.
     pub read_only: bool,
+    /// How many clients of root's are served when all other places are taken.
+    pub for_root: usize,
 }
 
 impl Default for Service {
     fn default() -> Service {
-        Service { prompt: "volley# ".into(), idle: Duration::from_secs(60), read_only: false }
+        Service {
+            prompt: "volley# ".into(),
+            idle: Duration::from_secs(60),
+            read_only: false,
+            for_root: FOR_ROOT,
+        }
     }
 }
 
@@ -57,10 +71,36 @@ impl Acceptor {
         })
     }
 
-    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    async fn accept(&self) -> io::Result<Stranger> {
         Ok(match self {
-            Acceptor::Unix(listener) => Box::new(listener.accept().await?.0),
-            Acceptor::Tcp(listener) => Box::new(listener.accept().await?.0),
+            Acceptor::Unix(listener) => {
+                let stream = listener.accept().await?.0;
+                let is_root = stream.peer_cred().is_ok_and(|peer| peer.uid() == ROOT);
+                Stranger { is_root, socket: Accepted::Unix(stream.into_std()?) }
+            }
+            Acceptor::Tcp(listener) => {
+                Stranger { is_root: false, socket: Accepted::Tcp(listener.accept().await?.0) }
+            }
+        })
+    }
+}
+
+/// A client that has just come.
+struct Stranger {
+    is_root: bool,
+    socket: Accepted,
+}
+
+enum Accepted {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stranger {
+    fn stream(self, relays: &Relays) -> io::Result<Box<dyn Stream>> {
+        Ok(match self.socket {
+            Accepted::Unix(client) => Box::new(tokio::net::UnixStream::from_std(relays.stand_in(client)?)?),
+            Accepted::Tcp(stream) => Box::new(stream),
         })
     }
 }
@@ -92,35 +132,48 @@ pub async fn serve<C: Values + 'static>(
          when an idle one gives way)",
         idle.as_secs()
     );
-    let (mut gone, mut away) = (Repeated::default(), Repeated::default());
+    let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
+    let relays = Relays::default();
     loop {
+        let crowded = relays.count().saturating_sub(clients.len() + refused.len()) >= MOST_HANGING;
         tokio::select! {
-            accepted = acceptor.accept() => match accepted {
-                Ok(stream) => {
-                    let session = Session::new(stream, Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt), service.read_only);
-                    // A seat is the client's and this list's, until the client is gone.
-                    seats.retain(|seat| Rc::strong_count(seat) > 1);
-                    let room = make_room(&seats, idle);
-                    if let Room::Made = room {
-                        gone.happened(say_gone);
+            () = time::sleep(RECOVERY), if crowded && !listener.refuses_files => stuck.happened(say_stuck),
+            accepted = acceptor.accept(), if !crowded || listener.refuses_files => {
+                if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root) {
+                    // To close it is safe, for it can have no files.
+                    stuck.happened(say_stuck);
+                    continue;
+                }
+                let come = accepted.and_then(|stranger| Ok((stranger.is_root, stranger.stream(&relays)?)));
+                let (is_root, stream) = match come {
+                    Ok(come) => come,
+                    Err(error) => {
+                        tracing::warn!("cannot accept a CLI client: {error}");
+                        time::sleep(RECOVERY).await;
+                        continue;
                     }
-                    if !matches!(room, Room::None) {
-                        seats.push(session.seat());
-                        clients.spawn_local(session.serve(let_go.clone()));
-                    } else {
-                        away.happened(say_away);
-                        if refused.len() < FAREWELLS {
-                            refused.spawn_local(session.turn_away(no_room.clone()));
-                        }
+                };
+                let (registry, cx, prompt) = (Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
+                let session = Session::new(stream, registry, cx, prompt, service.read_only);
+                // A seat is the client's and this list's, until the client is gone.
+                seats.retain(|seat| Rc::strong_count(seat) > 1);
+                let places = CLIENTS + if is_root { service.for_root } else { 0 };
+                let room = make_room(&seats, places, idle);
+                if let Room::Made = room {
+                    gone.happened(say_gone);
+                }
+                if !matches!(room, Room::None) {
+                    seats.push(session.seat());
+                    clients.spawn_local(session.serve(let_go.clone()));
+                } else {
+                    away.happened(say_away);
+                    if refused.len() < FAREWELLS {
+                        refused.spawn_local(session.turn_away(no_room.clone()));
                     }
                 }
-                Err(error) => {
-                    tracing::warn!("cannot accept a CLI client: {error}");
-                    time::sleep(RECOVERY).await;
-                }
-            },
+            }
             Some(ended) = clients.join_next() => match ended {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!("a CLI client is gone: {error}"),
@@ -129,6 +182,7 @@ pub async fn serve<C: Values + 'static>(
             Some(_) = refused.join_next() => {}
             () = gone.due() => gone.say(say_gone),
             () = away.due() => away.say(say_away),
+            () = stuck.due() => stuck.say(say_stuck),
         }
     }
 }
@@ -144,8 +198,8 @@ enum Room {
 }
 
 /// Looks for room; one that can go is told to.
-fn make_room(seats: &[Rc<Seat>], idle: Duration) -> Room {
-    if seats.iter().filter(|seat| !seat.is_leaving()).count() < CLIENTS {
+fn make_room(seats: &[Rc<Seat>], places: usize, idle: Duration) -> Room {
+    if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;
     }
     let longest = seats
@@ -167,6 +221,12 @@ fn say_gone(clients: u64) {
 
 fn say_away(clients: u64) {
     tracing::warn!("{clients} CLI client(s) turned away: {CLIENTS} are connected");
+}
+
+fn say_stuck(_: u64) {
+    tracing::warn!(
+        "no CLI client is let in: {MOST_HANGING} former clients passed files whose close does not return, or read nothing"
+    );
 }
 
 /// Something that anybody can cause as often as he likes: the first time is told at once, and those that follow are

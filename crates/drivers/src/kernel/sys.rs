@@ -80,6 +80,17 @@ pub(crate) fn option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int) 
     Ok(unsafe { value.assume_init() })
 }
 
+/// Has the kernel refuse files that are passed by a socket, and by those that are accepted from it: who passes one gets
+/// `EPERM`.
+///
+/// # Errors
+/// Where the kernel cannot (before Linux 6.16).
+pub fn refuse_files(socket: BorrowedFd<'_>) -> io::Result<()> {
+    /// `include/uapi/asm-generic/socket.h`.
+    const SO_PASSRIGHTS: c_int = 83;
+    set_option::<c_int>(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, 0)
+}
+
 /// The error that waits on a socket, taken from it.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     match option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
