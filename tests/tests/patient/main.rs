@@ -23,6 +23,7 @@ mod redirect;
 mod routes;
 mod service;
 mod show;
+mod strangers;
 mod urpf;
 mod vlan;
 mod vrf;

@@ -1,0 +1,196 @@
+//! Whoever may open a socket of the router may do anything with it (`tools/stranger.py`): the router goes on, and so do those
+//! who mean well.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use scenarios::{Ping, Routed, cabled};
+use testkit::netns::{Host, LIMIT, Lab, skipped};
+use testkit::process::{Process, until};
+use testkit::router::Router;
+
+const TWO_PORTS: &str = "create host-interface name eth0\n\
+                         create host-interface name eth1\n\
+                         set interface state host-eth0 up\n\
+                         set interface state host-eth1 up\n\
+                         set interface ip address host-eth0 10.0.0.1/24\n\
+                         set interface ip address host-eth1 10.0.1.1/24\n";
+
+/// Starts a stranger, and waits until it says this.
+fn stranger(host: &Host, what: &str, word: &str) -> Process {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
+    let process = host.spawn(&format!("python3 -u {tool} {what}"));
+    until(&format!("{what} is at work"), LIMIT, || process.stdout().contains(word));
+    process
+}
+
+/// Tells a stranger to stop; gives what it said.
+fn stop(mut stranger: Process) -> String {
+    stranger.signal(Signal::TERM);
+    stranger.finish(LIMIT).expect_ok()
+}
+
+/// What one does that ends by itself.
+fn done(host: &Host, what: &str) -> String {
+    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
+    host.attempt(&format!("python3 -u {tool} {what}"), 3 * LIMIT).expect_ok()
+}
+
+/// A memif interface of the router's that serves, with the socket of this name.
+fn server(dir: &Path, rings: u32) -> (PathBuf, String) {
+    let socket = dir.join("memif.sock");
+    let commands = format!(
+        "create memif socket id 1 filename {}\n\
+         create interface memif id 0 socket-id 1 master rx-queues 1 tx-queues {rings}\n\
+         set interface state memif1/0 up\n",
+        socket.display()
+    );
+    (socket, commands)
+}
+
+fn is_connected(router: &Router) -> bool {
+    router.json("show memif")["interfaces"][0]["connected"] == true
+}
+
+#[test]
+fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let (memif, commands) = server(lab.dir(), 1);
+    let readers = lab.dir().join("readers.sock");
+    // Beside the section that the router has anyway.
+    let unix = format!("unix {{ cli-listen-read-only {} }}", readers.display());
+    let router = Router::start_with(&r, &unix, &commands);
+    let cli = router.socket().to_owned();
+    let sockets = [(&cli, "SOCK_STREAM", 12), (&readers, "SOCK_STREAM", 12), (&memif, "SOCK_SEQPACKET", 12)];
+    let strangers: Vec<Process> = sockets
+        .iter()
+        .map(|(socket, kind, count)| {
+            stranger(&r, &format!("hang {} {kind} {count} {}", socket.display(), router.id()), "ed\n")
+        })
+        .collect();
+    assert_eq!(strangers[2].stdout(), "passed\n");
+    // The close of each takes a minute. Whoever asks now is answered long before.
+    until("threads hang", LIMIT, || {
+        router.json("show memif")["sockets"].as_array().unwrap().iter().any(|s| s["hanging_threads"] == 12)
+    });
+    for _ in 0..20 {
+        assert!(router.ctl("show version").starts_with("volley v"));
+    }
+    // A client that means well is connected.
+    let mut client = Router::start(
+        &lab.host("c"),
+        &format!(
+            "create memif socket id 1 filename {}\n\
+             create interface memif id 0 socket-id 1 slave\n\
+             set interface state memif1/0 up\n",
+            memif.display()
+        ),
+    );
+    until("the client is connected", LIMIT, || is_connected(&router));
+    strangers.into_iter().for_each(|s| drop(stop(s)));
+    until("no thread hangs any more", LIMIT, || {
+        router.json("show memif")["sockets"].as_array().unwrap().iter().all(|s| s["hanging_threads"] == 0)
+    });
+    assert!(is_connected(&router) && client.running());
+}
+
+#[test]
+fn strangers_that_say_nothing_keep_no_client_out() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let (memif, commands) = server(lab.dir(), 1);
+    let router = Router::start(&r, &commands);
+    let silent = stranger(&r, &format!("silent {} 24", memif.display()), "silent");
+    for n in 0..4 {
+        let client = Router::start(
+            &lab.host(&format!("c{n}")),
+            &format!(
+                "create memif socket id 1 filename {}\n\
+                 create interface memif id 0 socket-id 1 slave\n\
+                 set interface state memif1/0 up\n",
+                memif.display()
+            ),
+        );
+        until("the client is connected", LIMIT, || is_connected(&router));
+        client.stop();
+        until("the client is gone", LIMIT, || !is_connected(&router));
+    }
+    stop(silent);
+}
+
+#[test]
+fn rubbish_by_shared_memory_costs_other_ports_no_packet() {
+    let Some((a, r, b)) = cabled() else { return };
+    let (memif, commands) = server(a.lab().dir(), 16);
+    let router = Router::start(&r, &format!("{TWO_PORTS}{commands}"));
+    Ping::until_answered(&a, "10.0.1.2", LIMIT);
+    let rubbish = stranger(&r, &format!("rubbish {} 0 32", memif.display()), "begins");
+    until("it is disconnected for it", LIMIT, || {
+        let reason = router.json("show memif")["interfaces"][0]["not_connected_because"].clone();
+        reason.as_str().is_some_and(|why| why.contains("most of the peer's packets are unusable"))
+    });
+    // Those that take more than a second count as lost.
+    let ping = Ping::run(&a, "-i 0.01 -c 400 -W 1 10.0.1.2");
+    let said = stop(rubbish);
+    assert!(said.contains("times: ") && !said.contains("\n0 times"), "{said}");
+    assert!(ping.rtts.len() * 100 >= ping.sent * 99, "{ping:?}; {said}");
+    drop(b);
+}
+
+#[test]
+fn lies_in_the_handshake_and_rings_that_change_while_they_are_read_reach_nothing() {
+    let Some(Routed { a, router, r, .. }) = Routed::new() else { return };
+    let (memif, commands) = server(a.lab().dir(), 4);
+    router.script(&commands);
+    let told: u32 = done(&r, &format!("lie {} 0 400", memif.display())).trim().parse().unwrap();
+    assert!(told > 200, "{told}");
+    let rewritten: u32 = done(&r, &format!("rewrite {} 0 4", memif.display())).trim().parse().unwrap();
+    assert!(rewritten > 100, "{rewritten}");
+    // And the other way round: a server that lies to the router.
+    let liar = a.lab().dir().join("liar.sock");
+    let mut serves = r.spawn(&format!(
+        "python3 -u {} serve {} 6",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py"),
+        liar.display()
+    ));
+    until("the liar serves", LIMIT, || serves.stdout().contains("serves"));
+    let clients: String = (0..8)
+        .map(|id| {
+            format!("create interface memif id {id} socket-id 2 slave\nset interface state memif2/{id} up\n")
+        })
+        .collect();
+    router.script(&format!("create memif socket id 2 filename {}\n{clients}", liar.display()));
+    let said = serves.finish(LIMIT).expect_ok();
+    assert!(said.lines().last().unwrap().parse::<u32>().unwrap() > 8, "{said}");
+    assert!(Ping::run(&a, "-c 3 -W 2 10.0.1.2").complete());
+}
+
+#[test]
+fn nobody_keeps_root_out_of_the_command_line() {
+    let Some(Routed { router, r, .. }) = Routed::new() else { return };
+    let nobody = "setpriv --reuid 65534 --clear-groups";
+    if !r.attempt(&format!("{nobody} true"), LIMIT).ok() {
+        return skipped("needs root, to become another user");
+    }
+    // As if nobody's group were allowed to use it.
+    fs::set_permissions(r.lab().dir(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(router.socket(), Permissions::from_mode(0o666)).unwrap();
+    let line = "monitor interface host-eth0 interval 0.001";
+    let unread = stranger(&r, &format!("unread {} 70 65534 {line}", router.socket().display()), "unread");
+    for _ in 0..8 {
+        assert!(router.ctl("show version").starts_with("volley v"));
+    }
+    let other = r.attempt(
+        &format!(
+            "{nobody} {} ctl -s {} show version",
+            testkit::router::binary().display(),
+            router.socket().display()
+        ),
+        LIMIT,
+    );
+    assert!(!other.ok(), "the places of others are taken: {other}");
+    stop(unread);
+}

@@ -1,0 +1,311 @@
+"""What a stranger does to the router's sockets: stranger.py WHAT SOCKET [ARGUMENT...]. It speaks memif 2.0 by its own code.
+
+hang SOCKET KIND COUNT PID passes files whose close takes a minute to this router; says "refused" or "passed"; lets go when it is told to stop (SIGTERM)
+silent SOCKET COUNT       connects and says nothing; connects again whenever it is let go, until it is told to stop
+unread SOCKET COUNT UID LINE  has so many clients of this user run LINE and reads nothing, until it is told to stop
+rubbish SOCKET ID RINGS   connects, fills all rings with long parts of packets that are none, again and again, until it is told
+                          to stop; then says how often it was disconnected, and the last reason
+rewrite SOCKET ID SECONDS writes random descriptors and indices into its rings while they are read, as long as that
+lie SOCKET ID COUNT       connects so often, each time with other lies in the handshake
+serve SOCKET SECONDS      is a server that lies to its clients, as long as that
+"""
+
+import array
+import fcntl
+import mmap
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+# Readable as soon as the program is told to stop.
+STOP, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
+signal.signal(signal.SIGTERM, lambda *_: None)
+
+ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT = range(1, 9)
+SHRINK = 2  # F_SEAL_SHRINK
+COOKIE = 0x3E31F20
+LOG2 = 14
+
+
+def message(kind, *parts):
+    return b"".join([struct.pack("<H", kind), *parts]).ljust(128, b"\0")
+
+
+def init(interface, secret=b""):
+    return message(INIT, struct.pack("<HIB24s32s", 0x200, interface, 0, secret, b"stranger"))
+
+
+def add_region(index, size):
+    return message(ADD_REGION, struct.pack("<HQ", index, size))
+
+
+def add_ring(to_server, index, offset, log2=LOG2, region=0, private=0):
+    return message(ADD_RING, struct.pack("<HHHIBH", to_server, index, region, offset, log2, private))
+
+
+def passed(s, data, *files):
+    s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))] if files else [])
+
+
+def connected(path, kind=socket.SOCK_SEQPACKET):
+    s = socket.socket(socket.AF_UNIX, kind)
+    # Waits where the listener is full.
+    s.connect(path)
+    s.settimeout(10)
+    return s
+
+
+def slow_to_close():
+    """A socket whose last close waits until everything is sent, and its other end, which reads nothing."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    s = socket.create_connection(listener.getsockname())
+    reader, _ = listener.accept()
+    s.setblocking(False)
+    try:
+        while True:
+            s.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+    return s, reader
+
+
+def goes_on(*watched, wait=None):
+    """Waits for one of these files, so long at most; false when the program is told to stop."""
+    return STOP not in select.select([STOP, *watched], [], [], wait)[0]
+
+
+def hang(path, kind, count, router):
+    kind, readers, files, outcome = getattr(socket, kind), [], [], "passed"
+    clients = [connected(path, kind) for _ in range(int(count))]
+    # Whoever closes a file last hangs. So the router does not read before it is the only one that has them.
+    os.kill(int(router), signal.SIGSTOP)
+    try:
+        for n, c in enumerate(clients):
+            s, reader = slow_to_close()
+            try:
+                passed(c, add_region(0, 4096) if n % 2 else b"show version\n", s.fileno())
+            except PermissionError:
+                outcome = "refused"
+                reader.close()
+            s.close()
+            readers.append(reader)
+    finally:
+        os.kill(int(router), signal.SIGCONT)
+    for c in clients[::2]:
+        c.close()
+    print(outcome, flush=True)
+    goes_on()
+
+
+def silent(path, count):
+    clients = [connected(path) for _ in range(int(count))]
+    print("silent", flush=True)
+    while goes_on(*clients):
+        for i, c in enumerate(clients):
+            while select.select([c], [], [], 0)[0]:
+                try:
+                    if not c.recv(128):
+                        clients[i] = c = connected(path)
+                except OSError:
+                    clients[i] = c = connected(path)
+
+
+def unread(path, count, user, *line):
+    os.setgroups([])
+    os.setuid(int(user))
+    clients = [connected(path, socket.SOCK_STREAM) for _ in range(int(count))]
+    request = '{"run":{"line":"%s"}}\n' % " ".join(line)
+    for c in clients:
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        c.sendall(request.encode())
+    print("unread", flush=True)
+    goes_on()
+
+
+class Client:
+    """A client with rings of 16,384 descriptors and no memory for packets behind them but one MiB."""
+
+    def __init__(self, path, interface, rings, secret=b""):
+        self.rings, self.step = rings, 128 + 16 * (1 << LOG2)
+        self.size = (2 * rings * self.step + 4095) // 4096 * 4096 + (1 << 20)
+        self.file = os.memfd_create("stranger", os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.file, self.size)
+        fcntl.fcntl(self.file, 1033, SHRINK)
+        self.memory = mmap.mmap(self.file, self.size)
+        # Words of 16 bits, which are written as a whole.
+        self.words = memoryview(self.memory).cast("H")
+        for n in range(2 * rings):
+            struct.pack_into("<I", self.memory, n * self.step, COOKIE)
+        self.bells = [os.eventfd(0) for _ in range(2 * rings)]
+        self.socket = connected(path)
+        self.ask(None, HELLO)
+        self.ask(init(interface, secret), ACK)
+        self.ask(add_region(0, self.size), ACK, self.file)
+        for n in range(rings):
+            self.ask(add_ring(1, n, n * self.step), ACK, self.bells[n])
+            self.ask(add_ring(0, n, (rings + n) * self.step), ACK, self.bells[rings + n])
+        self.ask(message(CONNECT, b"stranger"), CONNECTED)
+
+    def ask(self, data, answer, *files):
+        if data:
+            passed(self.socket, data, *files)
+        got = self.socket.recv(128)
+        if not got or got[0] != answer:
+            raise ConnectionError(reason(got))
+
+    def close(self):
+        self.socket.close()
+        self.words.release()
+        self.memory.close()
+        for f in [self.file, *self.bells]:
+            os.close(f)
+
+    def ended(self):
+        """The reason why the server has disconnected, if it has."""
+        if select.select([self.socket], [], [], 0)[0]:
+            got = self.socket.recv(128)
+            return reason(got)
+        return None
+
+
+def reason(got):
+    if not got:
+        return "closed"
+    return got[6:].split(b"\0")[0].decode() if got[0] == DISCONNECT else f"message {got[0]}"
+
+
+def rubbish(path, interface, rings):
+    ends, last = 0, ""
+    # A long part that goes on, and an empty one behind it.
+    pair = struct.pack("<HHIII", 1, 0, 65535, 0, 0) + struct.pack("<HHIII", 0, 0, 0, 0, 0)
+    full = pair * (1 << (LOG2 - 1))
+    print("begins", flush=True)
+    while goes_on(wait=0):
+        try:
+            c = Client(path, int(interface), int(rings))
+        except (ConnectionError, OSError) as e:
+            last = str(e) or last
+            time.sleep(0.01)
+            continue
+        why = None
+        while why is None and goes_on(wait=0):
+            for n in range(c.rings):
+                tail, head = c.words[(n * c.step + 64) // 2], c.words[(n * c.step + 6) // 2]
+                # As soon as half of a ring was read it is written anew: the router clears flags.
+                if (head - tail) & 0xFFFF <= 1 << (LOG2 - 1):
+                    c.memory[n * c.step + 128:(n + 1) * c.step] = full
+                    c.words[(n * c.step + 6) // 2] = (tail + (1 << LOG2)) & 0xFFFE
+            why = c.ended()
+        if why is not None:
+            ends, last = ends + 1, why
+        c.close()
+    print(f"{ends} times: {last}", flush=True)
+
+
+def rewrite(path, interface, seconds):
+    end, r, n = time.monotonic() + float(seconds), random.Random(1), 0
+    while time.monotonic() < end:
+        try:
+            c = Client(path, int(interface), 2)
+        except (ConnectionError, OSError):
+            time.sleep(0.01)
+            continue
+        while time.monotonic() < end and c.ended() is None:
+            ring = r.randrange(4) * c.step
+            for _ in range(200):
+                # Flags, region, length and offset of one of the first descriptors, most of them possible.
+                length = r.choice([60, 64, 1500, 2048, 0, 65535, r.randrange(1 << 32)])
+                region = r.choice([0, 0, 0, 0, 1, 65535])
+                offset = r.choice([c.size - (1 << 20), c.size - 60, r.randrange(1 << 32)])
+                at = ring + 128 + 16 * r.randrange(256)
+                struct.pack_into("<HHIII", c.memory, at, r.choice([0, 0, 0, 1]), region, length, offset, 0)
+            # An index that is right most of the time: what this side may show the other.
+            tail = c.words[(ring + 64) // 2]
+            ahead = r.randrange(1 << 16) if r.random() < 0.001 else r.randrange(256)
+            c.words[(ring + 6) // 2] = (tail + ahead) & 0xFFFF
+            n += 1
+        c.close()
+    print(n, flush=True)
+
+
+def lie(path, interface, count):
+    interface, r, told = int(interface), random.Random(2), 0
+    memory = os.memfd_create("lie", os.MFD_ALLOW_SEALING)
+    os.ftruncate(memory, 1 << 20)
+    null, bell = os.open("/dev/null", os.O_RDWR), os.eventfd(0)
+    for _ in range(int(count)):
+        s = connected(path)
+        steps = [
+            lambda: passed(s, init(r.choice([interface, interface, 7, 2**32 - 1]), r.randbytes(r.choice([0, 24])))),
+            lambda: passed(s, add_region(r.randrange(3), r.choice([0, 4096, 1 << 20, 1 << 21, 2**64 - 1])),
+                           *[r.choice([memory, null, bell]) for _ in range(r.choice([0, 1, 1, 1, 2, 100]))]),
+            lambda: passed(s, add_ring(r.randrange(2), r.randrange(3), r.randrange(1 << 20), r.randrange(20),
+                                       r.randrange(3), r.randrange(2)), *[r.choice([bell, null])] * r.randrange(3)),
+            lambda: passed(s, message(CONNECT, r.randbytes(32))),
+            lambda: s.send(r.randbytes(r.choice([1, 64, 127, 128, 4096]))),
+            lambda: passed(s, message(DISCONNECT, struct.pack("<I", 1), r.randbytes(96))),
+        ]
+        try:
+            # Most begin as they should.
+            passed(s, init(interface))
+            for _ in range(r.randrange(8)):
+                r.choice(steps)()
+            told += 1
+            if r.random() < 0.5:
+                s.settimeout(0.02)
+                s.recv(128)
+        except OSError:
+            pass
+        s.close()
+    print(told, flush=True)
+
+
+def serve(path, seconds):
+    r, end, told = random.Random(3), time.monotonic() + float(seconds), 0
+    if os.path.exists(path):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(16)
+    null, bell = os.open("/dev/null", os.O_RDWR), os.eventfd(0)
+    print("serves", flush=True)
+    while (left := end - time.monotonic()) > 0:
+        if not select.select([listener], [], [], left)[0]:
+            continue
+        s, _ = listener.accept()
+        s.settimeout(0.3)
+        try:
+            bound = [r.choice([0, 1, 255, 65535]) for _ in range(3)]
+            s.send(message(HELLO, struct.pack("<32sHHHHHB", b"liar", 0x200, 0x200, *bound, r.choice([0, 4, 10, 14, 255]))))
+            for step in range(r.randrange(20)):
+                s.recv(128)
+                what = r.random()
+                if what < 0.8:
+                    s.send(message(ACK))
+                elif what < 0.85:
+                    passed(s, message(ACK), null, bell)
+                elif what < 0.9:
+                    s.send(r.randbytes(r.choice([1, 128, 500])))
+                elif what < 0.95:
+                    s.send(message(CONNECTED, b"liar"))
+                else:
+                    s.send(message(DISCONNECT, struct.pack("<I", 0), b"a lie"))
+            told += 1
+        except OSError:
+            pass
+        s.close()
+    print(told, flush=True)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
