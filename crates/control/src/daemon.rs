@@ -9,15 +9,12 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use buf::Pool;
-use drivers::Guardian;
 use infra::cpu::Schedule;
 use net::router::{Install, Parts, Router};
 use tokio::net::unix::pipe;
@@ -29,6 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::whole::{Reading, Terms, Whole};
 use crate::commands::{self, Context};
+use crate::guardian;
 use crate::logging::Log;
 use crate::metrics;
 use crate::process::{self, PidFile, Terminal};
@@ -43,9 +41,6 @@ const DEVICES: Duration = Duration::from_secs(1);
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 /// How often copies of packets are taken from the workers while there is a capture: their rings have room for 1,024.
 const CAPTURE_TURN: Duration = Duration::from_micros(500);
-
-/// The command, of the program that runs a router, that calls [`drivers::guardian::watch`].
-pub const GUARDIAN: &str = "guardian";
 
 /// Why the router did not start, or could not go on.
 #[derive(Debug)]
@@ -106,7 +101,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     });
     let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
-    let guardian = guardian();
+    let guardian = guardian::start();
     // A long one is read while all else is prepared.
     let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
     let begun = long.map(Reading::begin).transpose().map_err(failed)?;
@@ -302,19 +297,6 @@ impl Stop {
             }
         }
     }
-}
-
-/// Starts the process that gives interfaces back when this one is killed: `volley guardian`, of this very file.
-fn guardian() -> Guardian {
-    let mut command = Command::new("/proc/self/exe");
-    // What it would say to the service manager would be taken for the router's.
-    command.arg0("volley").arg(GUARDIAN).env_remove("NOTIFY_SOCKET");
-    Guardian::start(command).unwrap_or_else(|e| {
-        tracing::warn!(
-            "no guardian could be started ({e}): should this process be killed, interfaces stay up and MTUs raised"
-        );
-        Guardian::default()
-    })
 }
 
 fn listen(startup: &Startup) -> Result<Listener, DaemonError> {

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod daemon;
+pub mod guardian;
 pub mod intent;
 pub mod logging;
 pub mod metrics;

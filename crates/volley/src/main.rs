@@ -40,7 +40,7 @@ enum Command {
         words: Vec<String>,
     },
     /// Give interfaces back to the kernel should the router be killed. Started by the router, not by hand.
-    #[command(name = daemon::GUARDIAN, hide = true)]
+    #[command(name = control::guardian::COMMAND, hide = true)]
     Guardian,
     /// Write the manual pages and the completions of shells into a directory. For who makes a package.
     #[command(hide = true)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scenarios::{Ping, TWO_PORTS, cabled};
 use testkit::netns::Host;
@@ -26,15 +26,29 @@ fn status(id: u32, field: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// The process id of a router's guardian.
-fn guardian(router: &Router) -> u32 {
+/// The process ids of the children that a router has, ended ones that it has not looked at among them.
+fn children(router: &Router) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let parent = router.id().to_string();
-    let mut children = ids.filter(|&id| status(id, "PPid").is_some_and(|p| p == parent));
-    let id = children.next().expect("a router has a guardian");
-    assert_eq!((children.next(), status(id, "Name").as_deref()), (None, Some("volley-guardian")));
-    id
+    ids.filter(|&id| status(id, "PPid").is_some_and(|p| p == parent)).collect()
+}
+
+/// The process ids of a router's guardians, which are all the children it has, when there are as many as there should be.
+fn guardians(router: &Router) -> [u32; 2] {
+    let mut found = None;
+    until("there are two guardians", SECOND, || {
+        found = <[u32; 2]>::try_from(children(router)).ok();
+        found
+            .is_some_and(|ids| ids.iter().all(|&id| status(id, "Name").as_deref() == Some("volley-guardian")))
+    });
+    found.unwrap()
+}
+
+/// Sends SIGKILL to processes, to one right behind the other.
+fn kill(host: &Host, ids: &[u32]) {
+    let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
+    host.run(&format!("kill -KILL {}", ids.join(" ")));
 }
 
 fn ended(id: u32) -> bool {
@@ -51,10 +65,10 @@ fn after_sigkill_links_are_down_again_and_have_their_mtu() {
     router.ctl("set interface mtu 4000 host-eth1");
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
     assert_eq!([port(&r, "eth0"), port(&r, "eth1")], [(true, "1500".into()), (true, "4000".into())]);
-    let guardian = guardian(&router);
+    let guardians = guardians(&router);
     router.kill();
     until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
-    until("the guardian has ended", SECOND, || ended(guardian));
+    until("the guardians have ended", SECOND, || guardians.iter().all(|&id| ended(id)));
 }
 
 #[test]
@@ -65,9 +79,9 @@ fn what_was_given_back_before_the_kill_is_left_alone() {
     router.ctl("delete host-interface name eth0");
     assert_eq!(port(&r, "eth0"), (false, "1500".into()));
     r.run("ip link set eth0 mtu 2000 up");
-    let guardian = guardian(&router);
+    let guardians = guardians(&router);
     router.kill();
-    until("the guardian has ended", SECOND, || ended(guardian));
+    until("the guardians have ended", SECOND, || guardians.iter().all(|&id| ended(id)));
     assert_eq!(port(&r, "eth0"), (true, "2000".into()));
 }
 
@@ -76,7 +90,7 @@ fn an_interface_that_took_the_place_of_a_lost_one_is_left_alone() {
     let Some((a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let mut router = Router::start(&r, TWO_PORTS);
-    let guardian = guardian(&router);
+    let guardians = guardians(&router);
     r.run("ip link del eth0");
     a.lab().link((&a, "eth0"), (&r, "eth0"));
     until("it is taken again", Duration::from_secs(10), || {
@@ -84,7 +98,7 @@ fn an_interface_that_took_the_place_of_a_lost_one_is_left_alone() {
     });
     assert!(router.running());
     router.kill();
-    until("the guardian has ended", SECOND, || ended(guardian));
+    until("the guardians have ended", SECOND, || guardians.iter().all(|&id| ended(id)));
     // It was up when the router took it, and not down, as the one before it.
     assert!(port(&r, "eth0").0);
 }
@@ -96,18 +110,89 @@ fn an_orderly_stop_ends_the_guardian_too() {
     let before = [port(&r, "eth0"), port(&r, "eth1")];
     let router = Router::start(&r, TWO_PORTS);
     router.ctl("set interface mtu 4000 host-eth1");
-    let guardian = guardian(&router);
+    let guardians = guardians(&router);
     router.stop();
     assert_eq!([port(&r, "eth0"), port(&r, "eth1")], before);
-    until("the guardian has ended", SECOND, || ended(guardian));
+    until("the guardians have ended", SECOND, || guardians.iter().all(|&id| ended(id)));
     assert_eq!([port(&r, "eth0"), port(&r, "eth1")], before);
+}
+
+#[test]
+fn guardians_that_are_killed_are_replaced_at_once() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let before = [port(&r, "eth0"), port(&r, "eth1")];
+    let router = Router::start(&r, TWO_PORTS);
+    let first = guardians(&router);
+    kill(&r, &first);
+    until("they are replaced", SECOND, || {
+        let now = children(&router);
+        now.len() == 2 && !now.iter().any(|id| first.contains(id))
+    });
+    for number in 0..2 {
+        let said = format!("guardian {number} has ended; another one is started in its place");
+        assert_eq!(router.log().matches(&said).count(), 1, "{}", router.log());
+    }
+    // What was lent before and what was lent since.
+    router.ctl("set interface mtu 4000 host-eth1");
+    router.kill();
+    until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
+}
+
+#[test]
+fn a_guardian_that_is_killed_with_the_router_leaves_the_other() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    r.run("ip link set eth0 down");
+    let before = [port(&r, "eth0"), port(&r, "eth1")];
+    for round in 0..6 {
+        let router = Router::start(&r, TWO_PORTS);
+        router.ctl("set interface mtu 4000 host-eth1");
+        let guardian = guardians(&router)[round % 2];
+        let mut both = [guardian, router.id()];
+        both.rotate_left(round / 2 % 2);
+        kill(&r, &both);
+        until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
+        router.kill();
+    }
+}
+
+#[test]
+fn guardians_that_end_again_and_again_are_no_storm() {
+    let Some((_a, r, _b)) = cabled() else { return };
+    let router = Router::start(&r, TWO_PORTS);
+    let mut killed = 0;
+    let end = Instant::now() + 3 * SECOND;
+    while Instant::now() < end {
+        let running: Vec<_> = children(&router).into_iter().filter(|&id| !ended(id)).collect();
+        if !running.is_empty() {
+            killed += running.len();
+            kill(&r, &running);
+        }
+    }
+    // At once, after 0.1 s, 0.2 s, 0.4 s and so on: 6 each in 3 seconds, and those of the beginning.
+    assert!((6..=14).contains(&killed), "{killed}");
+    let log = router.log();
+    let lines = |what: &str| log.lines().filter(|line| line.contains(what)).count();
+    assert_eq!([lines("in its place"), lines("again and again"), lines("guardian")], [2, 2, 4], "{log}");
+    router.ctl("show version");
 }
 
 #[test]
 fn the_guardian_is_small_and_apart() {
     let Some((_a, r, _b)) = cabled() else { return };
     let router = Router::start(&r, TWO_PORTS);
-    let id = guardian(&router);
+    let ids = guardians(&router);
+    for id in ids {
+        small_and_apart(&r, &router, id);
+    }
+    // A signal that was not ignored would have ended it by the time that the next command has run.
+    router.ctl("show version");
+    assert!(!ids.iter().any(|&id| ended(id)));
+    router.stop();
+    until("the guardians have ended", SECOND, || ids.iter().all(|&id| ended(id)));
+}
+
+fn small_and_apart(r: &Host, router: &Router, id: u32) {
     let proc = format!("/proc/{id}");
     let mut files: Vec<_> =
         fs::read_dir(format!("{proc}/fd")).unwrap().flatten().map(|f| f.file_name()).collect();
@@ -126,9 +211,4 @@ fn the_guardian_is_small_and_apart() {
     for signal in ["INT", "TERM", "HUP", "QUIT"] {
         r.run(&format!("kill -{signal} {id}"));
     }
-    // A signal that was not ignored would have ended it by the time that the next command has run.
-    router.ctl("show version");
-    assert!(!ended(id));
-    router.stop();
-    until("the guardian has ended", SECOND, || ended(id));
 }

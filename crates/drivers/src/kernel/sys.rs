@@ -1,5 +1,6 @@
 //! System calls, as Rust wants them.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -16,6 +17,14 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) } as isize)?;
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+}
+
+/// An empty file in memory, which is not passed on to other programs.
+pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a string that ends with a zero.
+    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) } as isize)?;
     // SAFETY: the descriptor is new, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
