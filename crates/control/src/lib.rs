@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod daemon;
+mod files;
 pub mod guardian;
 pub mod intent;
 pub mod logging;

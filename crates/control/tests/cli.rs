@@ -652,8 +652,34 @@ fn files_are_run_up_to_the_first_fault() {
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()).1, "111\n");
     assert!(exec("circle").2.contains("exec each other"));
     assert!(exec("missing").2.contains("cannot read"));
-    assert!(exec(".").2.contains("is not a file"));
+    assert!(exec(".").2.contains("it is no ordinary file"));
     server.wait_for_jobs(0);
+}
+
+#[test]
+fn nothing_is_shown_of_a_file_that_is_none_of_commands() {
+    let server = Server::start();
+    let exec = |text: &str| {
+        let file = server.directory.path().join("file");
+        fs::write(&file, text).unwrap();
+        let (_, out, errors) = server.ctl(&["exec", &file.display().to_string()], "", |_| ());
+        out + &errors
+    };
+    let shadow = "root:$6$secret:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n";
+    // Its first word is one of commands, but nothing says that it is a file of them.
+    let settings = "set imap_pass=secret\nset imap_user=secret\n";
+    for (text, place) in [(shadow, "file:1:1: "), (settings, "file:1:5: ")] {
+        let said = exec(text);
+        assert!(said.contains(place) && said.contains("volley check") && !said.contains("secret"), "{said}");
+    }
+    // A first line that happens to be a command shows nothing of what follows.
+    let said = exec("# comment\nshow count\nroot:secret\n");
+    assert!(said.contains("file:3:1: ") && !said.contains("secret"), "{said}");
+    // Where a command stands before it, a slip is shown; so is a command that fails.
+    let said = exec("show count\nadd some\n");
+    assert!(said.contains("file:2:5: ") && said.contains("add some\n    ^^^^\n"), "{said}");
+    let said = exec("add 4294967295\nadd 4294967295\n");
+    assert!(said.contains("add 4294967295\n"), "{said}");
 }
 
 #[test]

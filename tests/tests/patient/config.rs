@@ -372,3 +372,69 @@ fn what_cannot_be_changed_because_a_device_is_gone_is_as_it_was_when_that_return
     router.ctl("delete host-interface name eth1");
     assert!(!router.ctl("show interface").contains("host-eth1"));
 }
+
+/// Takes a lease on a file: who opens it waits until the program that this starts has ended.
+const LEASE: &str = "
+import fcntl, os, signal, sys, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('leased', flush=True)
+time.sleep(1000)
+";
+
+#[test]
+fn the_router_goes_on_while_a_file_cannot_be_opened() {
+    let Some(Routed { r, router, .. }) = Routed::new() else { return };
+    let dir = r.lab().dir();
+    for (n, command) in
+        ["exec", "config apply", "ip route load", "create pcap interface pcap0 rx"].iter().enumerate()
+    {
+        let file = dir.join(format!("leased{n}"));
+        fs::write(&file, "nothing\n").unwrap();
+        let mut lease = r.spawn_args(["python3", "-c", LEASE, file.to_str().unwrap()]);
+        until("the file has a lease", SOON, || lease.stdout().contains("leased"));
+        let mut waits = router.in_background(&format!("{command} {}", file.display()));
+        let breaks = || fs::read_to_string("/proc/locks").unwrap().contains("LEASE  BREAKING");
+        until("the router wants to open it", SOON, breaks);
+        let begun = Instant::now();
+        router.ctl("show version");
+        // The kernel takes a lease back after 45 seconds.
+        assert!(begun.elapsed() < SOON && waits.running(), "{command}: {:?}", begun.elapsed());
+        lease.signal(rustix::process::Signal::KILL);
+        let said = waits.finish(LIMIT);
+        assert!((said.stdout.clone() + &said.stderr).contains(file.to_str().unwrap()), "{said}");
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_stops_nobody() {
+    let Some(Routed { r, router, .. }) = Routed::new() else { return };
+    let pipe = r.lab().dir().join("pipe");
+    r.run(&format!("mkfifo {}", pipe.display()));
+    for command in [
+        "exec PIPE",
+        "config apply PIPE",
+        "ip route load PIPE",
+        "create pcap interface pcap0 rx PIPE",
+        "create pcap interface pcap0 tx PIPE",
+        "pcap trace rx file PIPE",
+        "create tap id 0 host-ns PIPE",
+    ] {
+        let said = router.attempt(&command.replace("PIPE", &pipe.display().to_string()));
+        assert!(!said.ok(), "{said}");
+        router.ctl("show version");
+    }
+}
+
+#[test]
+fn nothing_is_shown_of_a_file_that_the_router_alone_may_read() {
+    let Some(Routed { r, router, .. }) = Routed::new() else { return };
+    let file = r.lab().dir().join("shadow");
+    fs::write(&file, "root:$6$secret:19000:0:99999:7:::\nset password secret\n").unwrap();
+    for command in ["exec", "config apply", "ip route load", "create pcap interface pcap0 rx"] {
+        let said = router.attempt(&format!("{command} {}", file.display()));
+        assert!(said.stderr.contains("shadow") || said.stdout.contains("shadow"), "{said}");
+        assert!(!said.stderr.contains("secret") && !said.stdout.contains("secret"), "{said}");
+    }
+}

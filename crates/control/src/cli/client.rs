@@ -4,7 +4,7 @@ use super::complete::Completion;
 use super::editor;
 use super::lex::quote;
 use super::protocol::{Reply, Request};
-use super::script::{Commands, Unread};
+use super::script::{Command, Commands, Unread};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -384,9 +384,9 @@ fn script(
                 continue;
             }
         };
-        let next = next.filter(|(_, command)| !is_farewell(command));
-        let Some((line, command)) = next else { return Ok(code) };
-        match connection.run(&command, options.json, out, &|| false) {
+        let next = next.filter(|command| !is_farewell(&command.text));
+        let Some(Command { line, text, .. }) = next else { return Ok(code) };
+        match connection.run(&text, options.json, out, &|| false) {
             Err(Failure::Refused(message)) => {
                 let place = if prompted { String::new() } else { format!("line {line}:\n") };
                 let failure = Failure::Refused(place + &message);

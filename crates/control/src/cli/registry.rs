@@ -184,6 +184,12 @@ impl<C: Values + 'static> Registry<C> {
         self.decide(line, &found, values).map(|_| ())
     }
 
+    /// Whether the first word of a line is one that a command begins with.
+    pub(super) fn begins(&self, line: &str, values: &dyn Values) -> bool {
+        let found = Line::read(line);
+        found.tokens.get(..1).is_some_and(|first| parse::walk(self.start(), line, first, values).is_ok())
+    }
+
     fn decide(
         &self,
         line: &str,

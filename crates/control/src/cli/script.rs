@@ -5,12 +5,15 @@ use super::error::CliError;
 use super::lex::Line;
 use super::output::{Answer, CHUNK, Job, Output, Step};
 use super::registry::{Call, Registry, Values};
+use crate::files;
 use crate::startup::{Fault, Place};
 use std::cell::RefCell;
-use std::fs::File;
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a command may be, in bytes.
@@ -19,15 +22,28 @@ pub(super) const LONGEST: usize = 64 << 10;
 const DEEPEST: u8 = 8;
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
+/// Commands of a file in one batch, and batches that wait for the main thread at most.
+const BATCH: usize = 64;
+const BATCHES: usize = 16;
+/// How often it is asked whether there are more commands.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Commands, one a line. A line goes on in the next one after a `\` at its end and while a `{` is open.
 pub(super) struct Commands<R> {
     input: R,
     line: usize,
-    /// Where each line of the last command begins in it, in bytes.
-    parts: Vec<usize>,
     /// Whether nothing more can be read.
     ended: bool,
+}
+
+/// A command, and where it stands.
+#[derive(Debug, PartialEq)]
+pub(super) struct Command {
+    pub(super) text: String,
+    /// The line that it begins in.
+    pub(super) line: usize,
+    /// Where each of its lines begins in the text, in bytes.
+    parts: Vec<usize>,
 }
 
 /// Why there is no command in some lines.
@@ -41,20 +57,18 @@ pub(super) struct Unread {
 
 impl<R: BufRead> Commands<R> {
     pub(super) fn new(input: R) -> Commands<R> {
-        Commands { input, line: 0, parts: Vec::new(), ended: false }
+        Commands { input, line: 0, ended: false }
     }
 
-    /// The next command and the number of the line that it begins in; `None` at the end. After an error it goes on
-    /// behind the lines that the error is about.
+    /// The next command; `None` at the end. After an error it goes on behind the lines that the error is about.
     ///
     /// # Errors
     /// What stopped the reading, and where.
-    pub(super) fn next(&mut self) -> Result<Option<(usize, String)>, Unread> {
-        let mut command = String::new();
+    pub(super) fn next(&mut self) -> Result<Option<Command>, Unread> {
+        let (mut command, mut parts) = (String::new(), Vec::new());
         let mut begin = 0;
         let mut open = 0;
         let mut unread = None;
-        self.parts.clear();
         while !self.ended {
             let mut bytes = Vec::new();
             let limit = LONGEST.saturating_sub(command.len()) as u64;
@@ -101,7 +115,7 @@ impl<R: BufRead> Commands<R> {
             } else {
                 command.push(' ');
             }
-            self.parts.push(command.len());
+            parts.push(command.len());
             command += part;
             if open <= 0 && !goes_on {
                 break;
@@ -109,18 +123,18 @@ impl<R: BufRead> Commands<R> {
         }
         match unread {
             Some(unread) => Err(unread),
-            None => Ok((!command.is_empty()).then_some((begin, command))),
+            None => Ok((!command.is_empty()).then_some(Command { text: command, line: begin, parts })),
         }
     }
 }
 
-impl<R> Commands<R> {
-    /// The line and the column (from 1 on, in characters) of a byte of the last command, which began in the line `begin`.
-    fn place(&self, begin: usize, command: &str, at: usize) -> (usize, usize) {
+impl Command {
+    /// The line and the column (from 1 on, in characters) of a byte of the text.
+    fn place(&self, at: usize) -> (usize, usize) {
         let line = self.parts.partition_point(|part| *part <= at).saturating_sub(1);
         let part = self.parts.get(line).copied().unwrap_or(0);
-        let before = command.get(part..at.min(command.len())).unwrap_or_default();
-        (begin + line, before.chars().count() + 1)
+        let before = self.text.get(part..at.min(self.text.len())).unwrap_or_default();
+        (self.line + line, before.chars().count() + 1)
     }
 }
 
@@ -129,75 +143,152 @@ fn depth(word: &str) -> i64 {
     word.chars().map(|c| i64::from(c == '{') - i64::from(c == '}')).sum()
 }
 
-/// A file that is being run.
+/// What the thread that reads a file sends: commands and what is between them, with the end as the last; or why the file
+/// cannot be opened.
+type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
+
+/// Reads the file to its end, or as long as somebody wants its commands.
+fn read(path: &Path, to: &SyncSender<Batch>) {
+    let mut commands = match files::open(path) {
+        Ok((file, _)) => Commands::new(BufReader::new(file)),
+        Err(e) => return drop(to.send(Err(e))),
+    };
+    let mut ended = false;
+    while !ended {
+        let mut batch = Vec::with_capacity(BATCH);
+        while batch.len() < BATCH && !ended {
+            let next = commands.next();
+            // Nothing behind a fault is carried out.
+            ended = !matches!(next, Ok(Some(_)));
+            batch.push(next);
+        }
+        if to.send(Ok(batch)).is_err() {
+            return;
+        }
+    }
+}
+
+/// A file that is being run, which a thread reads.
+///
+/// This process can read files that its clients cannot. So a client is shown the place of a fault, but its line only if the
+/// file looks like one of commands: a command stands before that line, and the line begins like one; or the line is one.
 pub(super) struct Script<C> {
     registry: Rc<Registry<C>>,
-    commands: Commands<BufReader<File>>,
+    batches: Receiver<Batch>,
+    waiting: VecDeque<Result<Option<Command>, Unread>>,
     path: PathBuf,
     call: Call,
-    /// The long command that runs now, and its line.
-    job: Option<(usize, Box<dyn Job<C>>)>,
+    /// The client's command that runs the file.
+    args: Option<Args>,
+    /// The long command that runs now, and its place.
+    job: Option<(Command, Box<dyn Job<C>>)>,
+    /// Whether a line of the file was a command.
+    familiar: bool,
 }
 
 impl<C: Values + 'static> Script<C> {
     /// The built-in `exec`.
     pub(super) fn exec(registry: Rc<Registry<C>>, args: &Args) -> Result<Output<C>, CliError> {
         let path: PathBuf = args.need("file")?;
-        let script = Script::open(registry, &path, args.call()).map_err(|error| args.fault("file", error))?;
-        Ok(Output::job(script))
+        let script =
+            Script::begin(registry, &path, args.call()).map_err(|error| args.fault("file", error))?;
+        Ok(Output::job(Script { args: Some(args.clone()), ..script }))
     }
 
-    fn open(registry: Rc<Registry<C>>, path: &Path, call: &Call) -> Result<Script<C>, String> {
+    fn begin(registry: Rc<Registry<C>>, path: &Path, call: &Call) -> Result<Script<C>, String> {
         if call.depth >= DEEPEST {
             return Err(format!("more than {DEEPEST} files that exec each other; is there a circle?"));
         }
-        let fault = |error: io::Error| format!("cannot read {}: {error}", path.display());
-        // A pipe would stop the router until somebody writes to it.
-        if !path.metadata().map_err(fault)?.is_file() {
-            return Err(format!("{} is not a file", path.display()));
-        }
-        let commands = Commands::new(BufReader::new(File::open(path).map_err(fault)?));
+        let (send, batches) = sync_channel(BATCHES);
+        let file = path.to_owned();
+        let thread = thread::Builder::new().name("volley_exec".into()).spawn(move || read(&file, &send));
+        thread.map_err(|e| format!("no thread can be started to read {}: {e}", path.display()))?;
         let call = Call { depth: call.depth + 1, binary: false, ..call.clone() };
-        Ok(Script { registry, commands, path: path.to_owned(), call, job: None })
+        let (waiting, path) = (VecDeque::new(), path.to_owned());
+        Ok(Script { registry, batches, waiting, path, call, args: None, job: None, familiar: false })
     }
 
     /// A fault of a command; with the column, if the error has a place in it.
-    fn fault_in(&self, line: usize, command: &str, error: CliError) -> Step {
-        let Some(at) = error.place_in(command) else { return self.fault(line, error) };
-        let (line, column) = self.commands.place(line, command, at);
+    fn fault_in(&self, command: &Command, error: CliError, cx: &C) -> Step {
+        let at = error.place_in(&command.text);
+        let (line, column) = at.map_or((command.line, 0), |at| command.place(at));
+        let shown = || {
+            let is_command = self.registry.check(&command.text, cx).is_ok();
+            is_command || self.familiar && self.registry.begins(&command.text, cx)
+        };
+        let error = match self.args.is_none() || shown() {
+            true => error,
+            false => CliError::new(format!(
+                "this is no command. The line is not shown, because the file does not look like one of commands here: \
+                 volley check {} shows what is wrong with it",
+                self.path.display()
+            )),
+        };
+        if at.is_none() {
+            return self.fault(line, error);
+        }
         Step::Failed(error.within(format_args!("{}:{line}:{column}", self.path.display())))
     }
 
     fn fault(&self, line: usize, error: CliError) -> Step {
         Step::Failed(error.within(format_args!("{}:{line}", self.path.display())))
     }
+
+    /// The next command.
+    ///
+    /// # Errors
+    /// What to do if there is none.
+    fn next(&mut self) -> Result<Command, Step> {
+        loop {
+            match self.waiting.pop_front() {
+                Some(Ok(Some(command))) => return Ok(command),
+                Some(Ok(None)) => return Err(Step::Done),
+                Some(Err(Unread { line, error, .. })) => return Err(self.fault(line, error)),
+                None => {}
+            }
+            let why = match self.batches.try_recv() {
+                Ok(Ok(batch)) => {
+                    self.waiting.extend(batch);
+                    continue;
+                }
+                Err(TryRecvError::Empty) => return Err(Step::After(LOOK)),
+                Ok(Err(e)) => e.to_string(),
+                Err(TryRecvError::Disconnected) => "the thread that reads it has ended".into(),
+            };
+            let error = CliError::new(format!("cannot read {}: {why}", self.path.display()));
+            return Err(Step::Failed(match &self.args {
+                Some(args) => args.about("file", error),
+                None => error,
+            }));
+        }
+    }
 }
 
 impl<C: Values + 'static> Job<C> for Script<C> {
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step {
-        if let Some((line, mut job)) = self.job.take() {
+        if let Some((command, mut job)) = self.job.take() {
             match job.step(cx, out) {
                 Step::Done => {}
-                Step::Failed(error) => return self.fault(line, error),
+                Step::Failed(error) => return self.fault_in(&command, error, cx),
                 wait => {
-                    self.job = Some((line, job));
+                    self.job = Some((command, job));
                     return wait;
                 }
             }
         }
         let begun = Instant::now();
         while begun.elapsed() < SLICE && out.len() < CHUNK {
-            let (line, command) = match self.commands.next() {
-                Ok(Some(next)) => next,
-                Ok(None) => return Step::Done,
-                Err(Unread { line, error, .. }) => return self.fault(line, error),
+            let command = match self.next() {
+                Ok(command) => command,
+                Err(step) => return step,
             };
-            match self.registry.run(cx, &command, self.call.clone()) {
+            self.familiar = self.familiar || self.registry.check(&command.text, cx).is_ok();
+            match self.registry.run(cx, &command.text, self.call.clone()) {
                 Ok(Answer { text, job }) => {
                     out.push_str(&text);
-                    self.job = job.map(|job| (line, job));
+                    self.job = job.map(|job| (command, job));
                 }
-                Err(error) => return self.fault_in(line, &command, error),
+                Err(error) => return self.fault_in(&command, error, cx),
             }
             if self.job.is_some() {
                 break;
@@ -220,10 +311,10 @@ pub fn check_commands<C: Values + 'static>(
     loop {
         match commands.next() {
             Ok(None) => return faults,
-            Ok(Some((begin, command))) => {
-                let Err(error) = registry.check(&command, values) else { continue };
-                let at = error.place_in(&command).unwrap_or(0);
-                let (line, column) = commands.place(begin, &command, at);
+            Ok(Some(command)) => {
+                let Err(error) = registry.check(&command.text, values) else { continue };
+                let at = error.place_in(&command.text).unwrap_or(0);
+                let (line, column) = command.place(at);
                 faults.push(Fault::new(&place(line, column), error.in_one_line()));
             }
             Err(Unread { line, column, error }) => {
@@ -243,7 +334,7 @@ pub async fn run_file<C: Values + 'static>(
     path: &Path,
     say: impl FnMut(&str),
 ) -> Result<(), CliError> {
-    let mut script = Script::open(Rc::clone(registry), path, &Call::default())?;
+    let mut script = Script::begin(Rc::clone(registry), path, &Call::default())?;
     run_job(&mut script, cx, say).await
 }
 
@@ -275,7 +366,7 @@ mod tests {
 
     fn all(text: &str) -> Vec<(usize, String)> {
         let mut commands = Commands::new(text.as_bytes());
-        std::iter::from_fn(|| commands.next().unwrap()).collect()
+        std::iter::from_fn(|| commands.next().unwrap()).map(|c| (c.line, c.text)).collect()
     }
 
     #[test]
@@ -288,14 +379,13 @@ mod tests {
     #[test]
     fn places_are_those_of_the_file() {
         let mut commands = Commands::new(&b"\n  a {\n\xc3\xa9 b\n}\nlast x\n"[..]);
-        let (begin, command) = commands.next().unwrap().unwrap();
-        assert_eq!((begin, command.as_str()), (2, "  a { é b }"));
-        let place =
-            |commands: &Commands<_>, word: &str| commands.place(begin, &command, command.find(word).unwrap());
-        assert_eq!(["a", "é", "b", "}"].map(|word| place(&commands, word)), [(2, 3), (3, 1), (3, 3), (4, 1)]);
-        let (begin, command) = commands.next().unwrap().unwrap();
-        assert_eq!(commands.place(begin, &command, 5), (5, 6));
-        assert_eq!(commands.place(begin, &command, 6), (5, 7), "behind the end");
+        let command = commands.next().unwrap().unwrap();
+        assert_eq!((command.line, command.text.as_str()), (2, "  a { é b }"));
+        let place = |word: &str| command.place(command.text.find(word).unwrap());
+        assert_eq!(["a", "é", "b", "}"].map(place), [(2, 3), (3, 1), (3, 3), (4, 1)]);
+        let command = commands.next().unwrap().unwrap();
+        assert_eq!(command.place(5), (5, 6));
+        assert_eq!(command.place(6), (5, 7), "behind the end");
     }
 
     #[test]
@@ -318,7 +408,7 @@ mod tests {
         loop {
             match commands.next() {
                 Ok(None) => break,
-                Ok(Some((line, command))) => all.push((line, 0, command)),
+                Ok(Some(Command { line, text, .. })) => all.push((line, 0, text)),
                 Err(Unread { line, column, error }) => all.push((line, column, error.to_string())),
             }
         }

@@ -16,6 +16,7 @@ use super::whole::{Terms, Whole};
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
 use crate::config::{self, Wanted, Writer};
+use crate::files;
 use crate::intent::{Entry, Key, Plan, Value, dump, in_order, key_name};
 use crate::startup::Fault;
 
@@ -29,9 +30,6 @@ pub(super) const LOOK: Duration = Duration::from_millis(2);
 const LONGEST: u64 = 24 * 3600;
 /// How often it is tried to take back what nobody has confirmed.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// The largest file that is read, in bytes: some millions of routes.
-const LARGEST: u64 = 512 << 20;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -262,22 +260,21 @@ fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 
-/// Reads a file.
+/// Reads a file. This process can read files that its client cannot: of one that is no configuration, nothing is shown.
 ///
 /// # Errors
-/// That it cannot be read.
+/// That it cannot be read, or is no configuration.
 pub(super) fn load(path: &Path) -> Result<Wanted, CliError> {
-    let failed = |e: &dyn std::fmt::Display| CliError::new(format!("{}: {e}", path.display()));
-    // Asked before it is opened: who opens a pipe waits for its other end.
-    let about = fs::metadata(path).map_err(|e| failed(&e))?;
-    if !about.is_file() {
-        return Err(failed(&"it is no ordinary file"));
+    let file = path.display();
+    let text = files::read(path).map_err(|e| CliError::new(format!("{file}: {e}")))?;
+    let wanted = config::read(&text, &file.to_string());
+    if wanted.is_foreign() {
+        return Err(CliError::new(format!(
+            "{file}: this is no configuration: it has none of the sections of one. Nothing of it is shown: volley check {file} \
+             shows what is wrong with it"
+        )));
     }
-    if about.len() > LARGEST {
-        return Err(failed(&format!("it is larger than {} MiB", LARGEST >> 20)));
-    }
-    let text = fs::read_to_string(path).map_err(|e| failed(&e))?;
-    Ok(config::read(&text, &path.display().to_string()))
+    Ok(wanted)
 }
 
 /// Everything that is wrong with a file.
@@ -398,8 +395,8 @@ enum Saving {
     Waiting(Form),
     /// Nothing is changed meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
-    /// To bring it to the disk may take long.
-    Storing(&'static str, Option<JoinHandle<io::Result<()>>>),
+    /// To bring it to the disk may take long. Returns whether it is the file that the router starts from.
+    Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),
 }
 
 struct Save {
@@ -449,8 +446,13 @@ impl Job<Context> for Save {
                 }
                 let form = if matches!(form, Form::Yaml(_)) { "YAML" } else { "commands" };
                 let (path, text) = (self.path.clone(), std::mem::take(text));
+                let start = c.startup_config.clone();
                 let writer = thread::Builder::new().name("volley_config".into());
-                match writer.spawn(move || write_whole(&path, &text)) {
+                let write = move || {
+                    write_whole(&path, &text)?;
+                    Ok(start.is_some_and(|start| files::same(&start, &path)))
+                };
+                match writer.spawn(write) {
                     Ok(writer) => self.stage = Saving::Storing(form, Some(writer)),
                     Err(e) => return self.failed(e),
                 }
@@ -458,14 +460,14 @@ impl Job<Context> for Save {
             }
             Saving::Storing(form, writer) => {
                 let form = *form;
-                match writer.take_if(|writer| writer.is_finished()).map(JoinHandle::join) {
+                let is_start = match writer.take_if(|writer| writer.is_finished()).map(JoinHandle::join) {
                     None => return Step::After(LOOK),
-                    Some(Ok(Ok(()))) => {}
+                    Some(Ok(Ok(is_start))) => is_start,
                     Some(Ok(Err(e))) => return self.failed(e),
                     Some(Err(_)) => return self.failed("it could not be written to its end"),
-                }
+                };
                 *out += &format!("{} written, as {form}\n", self.path.display());
-                c.start_is_stale &= !c.starts_from(&self.path);
+                c.start_is_stale &= !is_start;
                 for i in c.system.router.interfaces().filter(|i| i.is_absent()) {
                     *out += &format!(
                         "! {} is without its device: a router that starts from this file waits for that\n",

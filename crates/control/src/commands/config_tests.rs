@@ -647,6 +647,28 @@ fn what_is_saved_makes_the_same_again() {
     assert_eq!(files(), before);
 }
 
+/// The router can read files that those who use its CLI cannot.
+#[test]
+fn nothing_is_shown_of_a_file_that_is_no_configuration() {
+    let mut cli = Cli::new();
+    for text in [
+        "root:$6$secret:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n",
+        "network:\n  wifis: { secret: { password: secret } }\n",
+        "secret: 1\nsecret: 2\n",
+        "- secret\n",
+        "secret",
+        "user: secret\n\tpassword: secret\n",
+    ] {
+        let (_folder, path) = file("x", text);
+        let said = cli.run(&format!("config apply {path}")).unwrap_err().render();
+        assert!(said.contains(&path) && !said.contains("secret"), "{text}\n{said}");
+    }
+    // What is wrong with a configuration is shown.
+    let (_folder, path) = file("x", "interfaces: { pg9: {} }\nnothing: 1\n");
+    let said = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
+    assert!(said.contains("nothing is named \"nothing\""), "{said}");
+}
+
 /// What operators and their monitoring know interfaces by is the same after a restart.
 #[test]
 fn names_and_indices_survive_a_restart() {

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Display, Write};
-use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -22,6 +21,7 @@ use super::route::branches;
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::config::NOWHERE;
+use crate::files;
 use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
 
 /// Lines in one batch, and batches that wait for the main thread at most.
@@ -50,7 +50,14 @@ pub fn register(r: &mut Registry<Context>) {
 struct Line {
     /// Its number, from 1.
     number: u64,
-    said: Result<Said, String>,
+    said: Result<Said, Fault>,
+}
+
+/// What is wrong with a line.
+struct Fault {
+    why: String,
+    /// Whether the line begins as a prefix does.
+    prefix: bool,
 }
 
 /// A route as a line says it.
@@ -63,20 +70,21 @@ struct Said {
 /// What the thread sends.
 struct Batch {
     lines: Vec<Line>,
-    /// Bytes of the file that were read by then.
-    read: u64,
+    /// Bytes of the file that were read by then, and all that it has.
+    read: (u64, u64),
 }
 
 /// Makes a route of a line; `via` is where it goes if the line need not say so, and empty if it has to. `None` where there is
 /// nothing but a comment.
-fn parse(line: &str, via: &[Branch]) -> Option<Result<Said, String>> {
+fn parse(line: &str, via: &[Branch]) -> Option<Result<Said, Fault>> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace().peekable();
     for word in ["ip", "route", "add"] {
         words.next_if_eq(&word);
     }
-    let prefix = words.next()?;
-    Some(route_of(prefix, words, via))
+    let word = words.next()?;
+    let prefix = word.bytes().all(|b| b.is_ascii_hexdigit() || b".:/".contains(&b));
+    Some(route_of(word, words, via).map_err(|why| Fault { why, prefix }))
 }
 
 fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branch]) -> Result<Said, String> {
@@ -139,8 +147,12 @@ fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T
 }
 
 /// Reads the file to its end, or as long as somebody wants its routes.
-fn read(file: File, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
-    let (mut file, mut number, mut read, mut end) = (BufReader::new(file), 0, 0, None);
+fn read(path: &Path, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
+    let (mut file, size) = match files::open(path) {
+        Ok((file, size)) => (BufReader::new(file), size),
+        Err(e) => return drop(to.send(Err(e))),
+    };
+    let (mut number, mut read, mut end) = (0, 0, None);
     while end.is_none() {
         let mut lines = Vec::with_capacity(BATCH);
         while lines.len() < BATCH && end.is_none() {
@@ -156,12 +168,12 @@ fn read(file: File, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
             }
             let said = match std::str::from_utf8(&line) {
                 _ if end.is_some() => None,
-                Err(_) => Some(Err("it is no text".into())),
+                Err(_) => Some(Err(Fault { why: "it is no text".into(), prefix: true })),
                 Ok(line) => parse(line, via),
             };
             lines.extend(said.map(|said| Line { number, said }));
         }
-        if to.send(Ok(Batch { lines, read })).is_err() {
+        if to.send(Ok(Batch { lines, read: (read, size) })).is_err() {
             return;
         }
     }
@@ -177,26 +189,22 @@ fn too_long(number: u64) -> io::Error {
 fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let path: PathBuf = a.need("file")?;
     let failed = |e: &dyn Display| a.fault("file", format!("{}: {e}", path.display()));
-    // Asked before it is opened: who opens a pipe waits for its other end.
-    let about = fs::metadata(&path).map_err(|e| failed(&e))?;
-    if !about.is_file() {
-        return Err(failed(&"it is no ordinary file"));
-    }
-    let file = File::open(&path).map_err(|e| failed(&e))?;
     c.changes.must_be_free()?;
     let (via, _) = branches(a)?;
     let (send, batches) = sync_channel(BATCHES);
-    let work = move || read(file, &via, &send);
+    let from = path.clone();
+    let work = move || read(&from, &via, &send);
     thread::Builder::new().name("volley_routes".into()).spawn(work).map_err(|e| failed(&e))?;
     let load = Load {
+        args: a.clone(),
         file: path.display().to_string(),
-        size: about.len().max(1),
         table: table(a, "table"),
         strict: a.has("strict") || a.has("--strict"),
         batches,
         lines: VecDeque::new(),
-        read: 0,
+        read: (0, 0),
         ended: false,
+        familiar: false,
         added: 0,
         faults: 0,
         before: Some(BTreeMap::new()),
@@ -209,18 +217,20 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 /// Routes on their way from a file.
 struct Load {
+    args: Args,
     file: String,
-    /// Its bytes.
-    size: u64,
     /// The VRF of lines that say none.
     table: u16,
     strict: bool,
     batches: Receiver<io::Result<Batch>>,
     lines: VecDeque<Line>,
-    /// Bytes that were read.
-    read: u64,
+    /// Bytes that were read, and all that the file has; none before it is opened.
+    read: (u64, u64),
     /// There are no more batches.
     ended: bool,
+    /// A line was a route. This process can read files that its client cannot: of one that is none of routes, nothing is
+    /// shown.
+    familiar: bool,
     added: u64,
     faults: u64,
     /// What was there before those that were added; `None` once that are more than anybody needs.
@@ -283,9 +293,17 @@ impl Load {
             return false;
         }
         let Some(Line { number, said }) = self.lines.pop_front() else { return true };
-        let done = said.map_err(CliError::new).and_then(|said| self.add(c, said));
-        if let Err(e) = done {
-            self.fault(number, &e, out);
+        match said {
+            Ok(said) => {
+                self.familiar = true;
+                if let Err(e) = self.add(c, said) {
+                    self.fault(number, &e, out);
+                }
+            }
+            Err(Fault { why, prefix }) if self.familiar && prefix => self.fault(number, &why, out),
+            Err(_) => {
+                self.fault(number, &"this is no route, and does not look like one or stands before any", out)
+            }
         }
         false
     }
@@ -296,6 +314,10 @@ impl Load {
             Ok(Ok(batch)) => {
                 self.lines.extend(batch.lines);
                 self.read = batch.read;
+            }
+            Ok(Err(e)) if self.read == (0, 0) => {
+                let error = CliError::new(format!("{}: {e}", self.file));
+                self.failed = Some(self.args.about("file", error));
             }
             Ok(Err(e)) if self.strict => self.failed = Some(CliError::new(format!("{}: {e}", self.file))),
             Ok(Err(e)) => (self.broken, self.ended) = (Some(e), true),
@@ -334,7 +356,7 @@ impl Load {
 
 impl Job<Context> for Load {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        let (start, begun) = (Instant::now(), self.read);
+        let (start, (begun, _)) = (Instant::now(), self.read);
         while start.elapsed() < SLICE {
             for _ in 0..BATCH / 4 {
                 if self.one(c, out) {
@@ -356,9 +378,10 @@ impl Job<Context> for Load {
             }
         }
         // A line for every tenth of the way.
-        let tenth = |read: u64| read * 10 / self.size;
-        if self.size > 1 << 20 && self.failed.is_none() && tenth(self.read) > tenth(begun) {
-            let _ = writeln!(out, "{} routes, {} %", self.added, self.read * 100 / self.size);
+        let (read, size) = self.read;
+        let tenth = |read: u64| read * 10 / size.max(1);
+        if size > 1 << 20 && self.failed.is_none() && tenth(read) > tenth(begun) {
+            let _ = writeln!(out, "{} routes, {} %", self.added, read * 100 / size);
         }
         Step::Again
     }
@@ -492,8 +515,8 @@ mod tests {
             ("2001:db8::1/64 via drop", "2001:db8::/64 is meant"),
             ("2001:db8::/64 via 10.0.0.2", "it is no IPv6 address"),
         ] {
-            let said = load(&mut cli, line, "strict").unwrap_err();
-            assert!(said.contains(why), "{line}: {said}");
+            let said = load(&mut cli, &format!("30.0.0.0/24 via drop\n{line}"), "strict").unwrap_err();
+            assert!(said.contains("/routes:2: ") && said.contains(why), "{line}: {said}");
         }
         assert!(cli.refused("ip route load /nonexistent", "/nonexistent").contains("No such file"));
         let long = format!("20.0.0.0/24 via 10.0.0.2\n{}\n", "x".repeat(9000));
@@ -501,5 +524,19 @@ mod tests {
         assert_eq!(routes(&mut cli), [""; 0]);
         assert!(load(&mut cli, &long, "").unwrap_err().contains("what was before that is added"));
         assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2"]);
+    }
+
+    #[test]
+    fn nothing_is_shown_of_a_file_that_is_none_of_routes() {
+        let mut cli = Cli::new();
+        let secret = "root:$6$secret::0:99999:7:::\n10.0.0.1 : PSK secret\n10.0.0.1 secret\n";
+        for options in ["", "strict"] {
+            let said = load(&mut cli, secret, options).unwrap_or_else(|e| e);
+            assert!(said.contains("/routes:1: this is no route") && !said.contains("secret"), "{said}");
+        }
+        // Words behind routes that do not begin like one, neither.
+        let said = load(&mut cli, &format!("20.0.0.0/24 via drop\n{secret}"), "").unwrap();
+        assert!(said.contains("/routes:2: this is no route") && !said.contains("$6$"), "{said}");
+        assert!(said.contains("/routes:3: \":\" was not expected"), "{said}");
     }
 }

@@ -129,15 +129,6 @@ impl Context {
         self.startup_config.as_deref().filter(|_| self.start_is_stale)
     }
 
-    /// Whether the router starts from this file.
-    fn starts_from(&self, path: &Path) -> bool {
-        let same = |start: &PathBuf| match (start.canonicalize(), path.canonicalize()) {
-            (Ok(start), Ok(path)) => start == path,
-            _ => start == path,
-        };
-        self.startup_config.as_ref().is_some_and(same)
-    }
-
     /// Whether a change is taken back by itself unless it is confirmed.
     pub fn awaits_confirmation(&self) -> bool {
         self.unconfirmed.is_some()

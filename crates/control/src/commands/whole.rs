@@ -18,6 +18,7 @@ use super::long::{SLICE, Turn, Unfinished};
 use super::{Context, is_interface};
 use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
+use crate::files;
 use crate::intent::{Abilities, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way};
 use crate::startup::Fault;
 use crate::system::Absence;
@@ -40,7 +41,7 @@ pub struct Terms {
     pub expected: Option<u64>,
     /// Nobody reads what changes.
     pub quiet: bool,
-    /// It is the file that the router starts from; [`Whole::file`] finds out.
+    /// It is the file that the router starts from; [`Whole::read`] finds out.
     pub start: bool,
 }
 
@@ -67,7 +68,7 @@ struct Planned {
 pub(super) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
-    Reading(Thread<Wanted>, Terms),
+    Reading(Thread<(Wanted, Terms)>),
     /// Until others that change much have come to an end.
     Waiting(Goal),
     Planning(Turn, Thread<(Goal, Planned)>),
@@ -91,7 +92,7 @@ struct Made {
 }
 
 /// A file that is being read, on a thread of its own.
-pub struct Reading(Thread<Wanted>);
+pub struct Reading(PathBuf, Thread<Wanted>);
 
 impl Reading {
     /// Begins.
@@ -99,7 +100,8 @@ impl Reading {
     /// # Errors
     /// When there can be no thread that reads the file.
     pub fn begin(path: PathBuf) -> Result<Reading, CliError> {
-        on_a_thread(move || load(&path)).map(Reading)
+        let file = path.clone();
+        Ok(Reading(path, on_a_thread(move || load(&file))?))
     }
 }
 
@@ -118,7 +120,6 @@ impl Whole {
     /// # Errors
     /// When there can be no thread that reads the file.
     pub fn file(path: PathBuf, terms: Terms, c: &Context) -> Result<Whole, CliError> {
-        let terms = Terms { start: c.starts_from(&path), ..terms };
         Whole::read(Reading::begin(path)?, terms, c)
     }
 
@@ -126,16 +127,17 @@ impl Whole {
     ///
     /// # Errors
     /// When there can be no thread that checks the file.
-    pub fn read(Reading(reading): Reading, terms: Terms, c: &Context) -> Result<Whole, CliError> {
-        let abilities = c.system.abilities.clone();
+    pub fn read(Reading(path, reading): Reading, terms: Terms, c: &Context) -> Result<Whole, CliError> {
+        let (abilities, start) = (c.system.abilities.clone(), c.startup_config.clone());
         let reader = on_a_thread(move || {
             let wanted = joined(reading)?;
+            let start = start.is_some_and(|start| files::same(&start, &path));
             match wanted.faults(&abilities) {
-                faults if faults.is_empty() => Ok(wanted),
+                faults if faults.is_empty() => Ok((wanted, Terms { start, ..terms })),
                 faults => Err(faulty(&faults)),
             }
         })?;
-        Ok(Whole { stage: Stage::Reading(reader, terms), cut_off: false, unasked: false })
+        Ok(Whole { stage: Stage::Reading(reader), cut_off: false, unasked: false })
     }
 
     /// Back to what it was. Whatever devices are gone meanwhile: their interfaces come back, and wait for them.
@@ -157,10 +159,11 @@ impl Whole {
     fn go_on(&mut self, c: &mut Context, out: &mut String) -> Result<(Stage, Duration), CliError> {
         let now = |stage| Ok((stage, Duration::ZERO));
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Reading(reader, terms) if !reader.is_finished() => {
-                Ok((Stage::Reading(reader, terms), LOOK))
+            Stage::Reading(reader) if !reader.is_finished() => Ok((Stage::Reading(reader), LOOK)),
+            Stage::Reading(reader) => {
+                let (wanted, terms) = joined(reader)?;
+                now(Stage::Waiting(Goal::File(wanted.into(), terms)))
             }
-            Stage::Reading(reader, terms) => now(Stage::Waiting(Goal::File(joined(reader)?.into(), terms))),
             Stage::Waiting(Goal::Generation(n)) if self.unasked && !c.goes_back_to(n) => now(Stage::Over),
             Stage::Waiting(goal) => {
                 let what = match goal {

@@ -50,6 +50,17 @@ pub(super) enum Content {
     Map(Vec<(String, At, Node)>),
 }
 
+impl Node {
+    /// True for an empty map, list or text.
+    pub fn is_empty(&self) -> bool {
+        match &self.content {
+            Content::Text(text) => text.is_empty(),
+            Content::List(list) => list.is_empty(),
+            Content::Map(map) => map.is_empty(),
+        }
+    }
+}
+
 /// What is wrong in a file, or with its form.
 pub(super) struct Reader {
     file: Arc<str>,
@@ -337,6 +348,11 @@ pub(super) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
+    /// True if one of these fields is given.
+    pub fn has_any<'m>(&self, names: impl Iterator<Item = &'m &'m str>) -> bool {
+        names.into_iter().any(|name| self.entries.iter().any(|(n, ..)| n == name))
+    }
+
     /// The value of a field, if it is given.
     pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);

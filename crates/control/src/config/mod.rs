@@ -52,6 +52,8 @@ pub struct Wanted {
     faults: Vec<Fault>,
     /// What others may need, and could not be read.
     lost: Lost,
+    /// It is a document without any section of a configuration.
+    foreign: bool,
 }
 
 /// Kinds of objects of which some could not be read, so that nobody can say that one is missing.
@@ -127,7 +129,7 @@ const LATER: &[(&str, &str)] = &[
 pub fn read(text: &str, file: &str) -> Wanted {
     let mut reading =
         Reading { r: Reader::new(file), tree: Tree::new(), places: BTreeMap::new(), lost: Lost::default() };
-    let mut routes = Vec::new();
+    let (mut routes, mut foreign) = (Vec::new(), false);
     let document = reading.r.document(text, "routes", |r, node| {
         routes.extend(route::read(r, node).map(|(key, value)| (node.at, key, value)));
     });
@@ -138,6 +140,8 @@ pub fn read(text: &str, file: &str) -> Wanted {
     if let Some(document) = document {
         let before = reading.r.faults.len();
         let mut fields = reading.r.fields(&document);
+        let sections = SECTIONS.iter().map(|(name, _)| name).chain(LATER.iter().map(|(name, _)| name));
+        foreign = !fields.has_any(sections) && !document.is_empty();
         let mut unread = reading.r.faults.len() > before;
         for (name, section) in SECTIONS {
             if let Some(node) = fields.take(name) {
@@ -160,7 +164,7 @@ pub fn read(text: &str, file: &str) -> Wanted {
         }
     }
     let Reading { r, tree, places, lost } = reading;
-    Wanted { tree: Snapshot::of(tree), places, faults: r.faults, lost }
+    Wanted { tree: Snapshot::of(tree), places, faults: r.faults, lost, foreign }
 }
 
 impl Wanted {
@@ -187,6 +191,11 @@ impl Wanted {
         let mut faults: Vec<Fault> = self.faults.iter().cloned().chain(refused).collect();
         faults.sort_by(|a, b| a.place.cmp(&b.place));
         faults
+    }
+
+    /// True if the file is YAML, but has no section of a configuration: it may be any file.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     /// What is not as it should be on this machine, which need not be the one that the file is for: captures that cannot be

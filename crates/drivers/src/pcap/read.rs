@@ -1,6 +1,8 @@
 //! Reading a capture, with libpcap: pcap and pcapng, times in micro- and nanoseconds.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use pcap::{Capture, Error, Linktype, Precision};
@@ -73,9 +75,14 @@ pub(super) fn read(path: &Path) -> Result<Recording, String> {
 /// # Errors
 /// Why the file, or a packet of it, cannot be read.
 pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
-    if !fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+    // Only found, not opened: who opens a pipe waits for its other end.
+    let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
+    let found = found.map_err(|e| e.to_string())?;
+    if !found.metadata().map_err(|e| e.to_string())?.is_file() {
         return Err("it is no ordinary file".into());
     }
+    // What was found, whatever has the name by now.
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
     let said = |e: Error| match e {
         Error::PcapError(text) => text,
         other => other.to_string(),

@@ -135,7 +135,12 @@ pub fn namespace_file(namespace: &Path) -> PathBuf {
 
 fn enter(namespace: &Path) -> Result<(), OpenError> {
     let failed = |e| OpenError(format!("entering the network namespace {}", namespace.display()), e);
-    let file = File::open(namespace_file(namespace)).map_err(failed)?;
+    // Should it be a pipe, nobody waits for its other end.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(namespace_file(namespace))
+        .map_err(failed)?;
     sys::enter_network(file.as_fd()).map_err(failed)
 }
 
