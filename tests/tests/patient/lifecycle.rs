@@ -39,6 +39,18 @@ fn the_socket_of_a_dead_instance_is_no_obstacle() {
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(3));
 }
 
+#[test]
+fn an_instance_that_is_being_killed_is_waited_for() {
+    let Some((a, r, _b)) = cabled() else { return };
+    // Much memory, which takes the kernel a while to free.
+    let buffers = "buffers { buffers-per-numa 400000 }\n";
+    let router = Router::start_with(&r, buffers, TWO_PORTS);
+    r.run(&format!("kill -KILL {}", router.id()));
+    let again = Router::start(&r, TWO_PORTS);
+    assert!(again.log().contains("waiting up to 5 s for its end"), "{}", again.log());
+    Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(3));
+}
+
 /// The kernel has an address on a port of the router's: silent while the router runs, in use again when it ends.
 fn the_kernel_gets_its_port_back(end: fn(Router)) {
     let Some((a, r, _b)) = cabled() else { return };

@@ -1,13 +1,21 @@
 //! The socket on which the command line is served.
 
 use super::error::CliError;
+use super::protocol::Request;
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the lock of an instance that does not answer is waited for, and how often it is tried.
+const PATIENCE: Duration = Duration::from_secs(5);
+const STEP: Duration = Duration::from_millis(50);
 
 /// A socket that listens, for [`serve`](super::serve). A UNIX socket is removed when this is dropped.
 #[derive(Debug)]
@@ -93,14 +101,44 @@ struct Place {
 
 impl Place {
     fn claim(path: &Path) -> Result<Place, CliError> {
+        Place::claim_within(path, PATIENCE)
+    }
+
+    /// Claims the path. An instance that was killed has its lock until its memory is freed, and its socket takes connections
+    /// until then: so the lock is waited for, unless the other instance answers.
+    fn claim_within(path: &Path, patience: Duration) -> Result<Place, CliError> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let fault = |error: io::Error| CliError::new(format!("cannot lock {}: {error}", path.display()));
         let lock = File::options().create(true).append(true).open(&lock_path).map_err(fault)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(taken(path.display())),
-            Err(fs::TryLockError::Error(error)) => return Err(fault(error)),
+        let (end, mut answer) = (Instant::now() + patience, None);
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(fs::TryLockError::WouldBlock) => {}
+                Err(fs::TryLockError::Error(error)) => return Err(fault(error)),
+            }
+            if Instant::now() >= end {
+                return Err(CliError::new(format!(
+                    "another process has the lock on {}, and does not answer: end it (fuser -v {}), or give another socket \
+                     (unix {{ cli-listen ... }})",
+                    path.display(),
+                    Path::new(&lock_path).display()
+                )));
+            }
+            let begun = answer.is_some();
+            match answer.get_or_insert_with(|| greet(path)).recv_timeout(STEP) {
+                Ok(()) => return Err(taken(path.display())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(STEP),
+            }
+            if !begun {
+                tracing::warn!(
+                    "another process has the lock on {}, and does not answer: waiting up to {} s for its end",
+                    path.display(),
+                    patience.as_secs()
+                );
+            }
         }
         // Whatever answers there without our lock is not ours to replace.
         if UnixStream::connect(path).is_ok() {
@@ -113,6 +151,26 @@ impl Place {
         }
         Ok(Place { path: path.to_owned(), _lock: lock })
     }
+}
+
+/// Says hello to the instance at `path`. Sends something when it answers; nothing more comes when it goes away, or is not
+/// there. Runs on a thread of its own, since who does not answer may not even take a connection.
+fn greet(path: &Path) -> Receiver<()> {
+    let (send, answer) = channel();
+    let path = path.to_owned();
+    let hello = move || {
+        let mut stream = UnixStream::connect(path)?;
+        let mut hello = serde_json::to_vec(&Request::Hello)?;
+        hello.push(b'\n');
+        stream.write_all(&hello)?;
+        stream.read_exact(&mut [0])?;
+        // Nobody may wait for it any more.
+        let _ = send.send(());
+        io::Result::Ok(())
+    };
+    // Without a thread there is no answer.
+    drop(thread::Builder::new().name("volley_greeting".into()).spawn(hello));
+    answer
 }
 
 impl Drop for Place {
@@ -165,10 +223,42 @@ mod tests {
     fn a_second_instance_is_refused_and_the_first_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
-        let _first = Listener::unix(&path, None).unwrap();
+        let first = Listener::unix(&path, None).unwrap();
+        let Socket::Unix(socket) = &first.socket else { panic!("it is one") };
+        let socket = socket.try_clone().unwrap();
+        socket.set_nonblocking(false).unwrap();
+        let server = thread::spawn(move || {
+            let (mut client, _) = socket.accept().unwrap();
+            let mut hello = [0; 8];
+            client.read_exact(&mut hello).unwrap();
+            client.write_all(b"\n").unwrap();
+            hello
+        });
+        let begun = Instant::now();
         let error = Listener::unix(&path, None).unwrap_err().to_string();
+        assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
         assert!(error.contains("another volley answers on") && error.contains("cli-listen"), "{error}");
+        assert_eq!(server.join().unwrap(), *b"\"hello\"\n");
         assert!(UnixStream::connect(&path).is_ok());
+    }
+
+    #[test]
+    fn an_instance_that_is_going_away_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cli.sock");
+        // As the kernel leaves a killed one for a while: it has its lock, and a socket where nobody answers.
+        let lock = File::create(directory.path().join("cli.sock.lock")).unwrap();
+        lock.lock().unwrap();
+        let socket = UnixListener::bind(&path).unwrap();
+        let error = Place::claim_within(&path, STEP).unwrap_err().to_string();
+        assert!(error.contains("does not answer") && error.contains("cli.sock.lock"), "{error}");
+        let going = thread::spawn(move || {
+            // It is there when the other one looks for it, twice: once for this test, once for the one before.
+            drop([socket.accept().unwrap(), socket.accept().unwrap()]);
+            drop((socket, lock));
+        });
+        drop(Listener::unix(&path, None).unwrap());
+        going.join().unwrap();
     }
 
     #[test]
