@@ -647,6 +647,31 @@ fn what_is_saved_makes_the_same_again() {
     assert_eq!(files(), before);
 }
 
+#[test]
+fn a_save_removes_what_those_that_were_killed_have_left() {
+    let mut cli = Cli::new();
+    let (folder, path) = file("a.yaml", "");
+    let other = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "precious").unwrap();
+        path
+    };
+    let left = [other(".volley-save-a1B2c3.tmp"), other(".volley-save-zzzzzz.tmp")];
+    // Another process writes it.
+    let written = other(".volley-save-d4E5f6.tmp");
+    let writer = std::fs::File::open(&written).unwrap();
+    writer.lock().unwrap();
+    let others = [written, other(".volley-abcdef"), other("volley-save-1.tmp"), other(".volley-save-notes")];
+    let link = folder.path().join(".volley-save-link00.tmp");
+    std::os::unix::fs::symlink(&others[1], &link).unwrap();
+    cli.ok(&format!("config save {path}"));
+    assert!(left.iter().all(|path| !path.exists()));
+    assert!(others.iter().chain([&link]).all(|path| path.exists()));
+    drop(writer);
+    cli.ok(&format!("config save {path}"));
+    assert!(!others[0].exists() && others[1].exists());
+}
+
 /// The router can read files that those who use its CLI cannot.
 #[test]
 fn nothing_is_shown_of_a_file_that_is_no_configuration() {
