@@ -6,6 +6,8 @@
 mod machine;
 mod reserve;
 mod room;
+#[cfg(not(miri))]
+mod trial;
 mod zeroed;
 
 pub use machine::available;

@@ -80,7 +80,7 @@ impl Reserve {
     ///
     /// # Errors
     /// `InvalidInput` when the piece is misaligned, outside of the range or overlaps an earlier one; `OutOfMemory`
-    /// when the machine, or a control group, has less than that; or else the kernel's error. The range stays usable
+    /// when the machine, or a control group (one that cannot be seen, too), has less than that; or else the kernel's error. The range stays usable
     /// after an error.
     pub fn commit(&self, at: usize, len: usize, numa: Option<u32>) -> io::Result<Segment> {
         let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()));
@@ -113,7 +113,7 @@ impl Drop for Reserve {
 #[cfg(not(miri))]
 mod backend {
     use super::*;
-    use crate::mem::Room;
+    use crate::mem::{Room, trial};
     use std::os::fd::{AsRawFd, FromRawFd};
 
     /// So much is filled at once, in bytes; before each piece it is made sure that there is room for it.
@@ -156,6 +156,9 @@ mod backend {
             return Ok((Some(fd), page));
         }
         Room::now().must_have(len as u64)?;
+        if !Room::sees_all() {
+            trial::fill(len)?;
+        }
         let (fd, page) = fill(to, len, numa, false).map_err(|e| match e.kind() {
             io::ErrorKind::OutOfMemory if e.raw_os_error().is_none() => e,
             _ => crate::mem::refused("memory", len, &e),

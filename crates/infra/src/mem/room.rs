@@ -10,6 +10,9 @@ use std::{
 
 use super::HUGE;
 
+/// The namespace of control groups that the machine begins with: the kernel has a fixed number for it.
+const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
+
 /// What is left to others, in bytes.
 const SPARE: u64 = 32 << 20;
 
@@ -45,6 +48,19 @@ impl Room {
             whole,
             |room, (bytes, bound)| if bytes < room.bytes { Room { bytes, bound, ..room } } else { room },
         )
+    }
+
+    /// True if no control group above those that are looked at can have a limit: this process is in no container, and its
+    /// groups are there to be read.
+    pub(super) fn sees_all() -> bool {
+        Room::sees_all_under(Path::new("/"))
+    }
+
+    fn sees_all_under(root: &Path) -> bool {
+        let (own, mounts) = (read(&root.join("proc/self/cgroup")), read(&root.join("proc/self/mountinfo")));
+        let namespace = fs::read_link(root.join("proc/self/ns/cgroup")).unwrap_or_default();
+        let seen = |kind| mounts.lines().filter_map(|line| mount(line, kind)).any(|(_, from)| from == "/");
+        namespace == Path::new(FIRST_NAMESPACE) && own.lines().filter_map(kind).all(|(kind, _)| seen(kind))
     }
 
     /// Makes sure that `bytes` may be taken.
@@ -120,14 +136,7 @@ impl Kind {
 fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
     let (own, mounts) = (read(&root.join("proc/self/cgroup")), read(&root.join("proc/self/mountinfo")));
     let mut all = Vec::new();
-    for line in own.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let kind = match controllers {
-            "" => Kind::Unified,
-            _ if controllers.split(',').any(|c| c == "memory") => Kind::Memory,
-            _ => continue,
-        };
+    for (kind, path) in own.lines().filter_map(kind) {
         let Some((mounted, from)) = mounts.lines().find_map(|line| mount(line, kind)) else { continue };
         // In a container the mount may begin at a group in the middle; what lies above it cannot be seen.
         let below = path.strip_prefix(from.trim_end_matches('/')).unwrap_or("");
@@ -139,6 +148,17 @@ fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
         }
     }
     all
+}
+
+/// The kind and the path of a group of memory that a line of `/proc/self/cgroup` names.
+fn kind(line: &str) -> Option<(Kind, &str)> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (fields.next()?, fields.next()?);
+    match controllers {
+        "" => Some((Kind::Unified, path)),
+        _ if controllers.split(',').any(|c| c == "memory") => Some((Kind::Memory, path)),
+        _ => None,
+    }
 }
 
 /// Where a line of mountinfo says that groups of a kind are, and which group is on top there.
@@ -268,6 +288,29 @@ mod tests {
         let room = Room::under(&tree.0);
         assert_eq!(room.bytes, 70_000_000);
         assert_eq!(room.bound, "/sys/fs/cgroup/memory/a:b/memory.limit_in_bytes");
+    }
+
+    #[test]
+    fn what_is_above_a_container_is_not_seen() {
+        let mounts =
+            |from: &str| format!("30 20 0:26 {from} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n");
+        for (name, namespace, mounts, all) in [
+            ("first", FIRST_NAMESPACE, mounts("/"), true),
+            ("namespace", "cgroup:[4026532000]", mounts("/"), false),
+            ("middle", FIRST_NAMESPACE, mounts("/machine"), false),
+            ("unmounted", FIRST_NAMESPACE, String::new(), false),
+        ] {
+            let tree = Tree::new(
+                name,
+                &[
+                    ("proc/self/cgroup", "5:cpu:/x\n0::/machine/c1\n"),
+                    ("proc/self/mountinfo", &mounts),
+                    ("proc/self/ns/none", ""),
+                ],
+            );
+            std::os::unix::fs::symlink(namespace, tree.0.join("proc/self/ns/cgroup")).unwrap();
+            assert_eq!(Room::sees_all_under(&tree.0), all, "{name}");
+        }
     }
 
     #[test]

@@ -1,0 +1,124 @@
+//! Whether memory can be had that the kernel has promised, tried by a process that may be killed for it.
+//!
+//! A control group's limit need not be seen from inside: that of a group above a container's is not. Who fills more memory
+//! than such a limit allows is killed, without a word. So a child fills as much first, in memory of its own in the same
+//! groups, and asks to be the one that the kernel kills. That takes 7 ms for the 43 MiB of buffers that a router has if nothing is
+//! said, and is left out where every limit can be seen.
+
+use std::ffi::CStr;
+use std::{io, ptr};
+
+use libc::{c_int, c_uint};
+
+/// Less is not tried: this process takes as much by itself.
+const LEAST: usize = 16 << 20;
+
+/// What a child ends with when it has filled the memory, or when the kernel refused it.
+const FILLED: c_int = 0;
+const REFUSED: c_int = 1;
+
+/// Fills `bytes` of memory in a child process, which ends then.
+///
+/// # Errors
+/// `OutOfMemory` when the child was killed meanwhile, or the kernel refused the memory. Where there can be no child there is no
+/// trial.
+pub(super) fn fill(bytes: usize) -> io::Result<()> {
+    if bytes < LEAST {
+        return Ok(());
+    }
+    // SAFETY: the child calls `child` only, which makes system calls and ends it: no lock that another thread has is asked for.
+    let id = unsafe { libc::fork() };
+    match id {
+        0 => child(bytes),
+        id if id < 0 => Ok(()),
+        id => fate(wait(id)?, bytes),
+    }
+}
+
+/// The child's life. Makes system calls only.
+fn child(bytes: usize) -> ! {
+    const SCORE: &CStr = c"/proc/self/oom_score_adj";
+    const MOST: &[u8] = b"1000";
+    // SAFETY: the strings are constants; the new mapping is nobody else's; the files that are closed are this process's, which has
+    // no more code of ours to run.
+    unsafe {
+        // What the router has open would outlive it, should it be killed meanwhile; and it is of no use without.
+        libc::syscall(libc::SYS_close_range, 0 as c_uint, c_uint::MAX, 0 as c_uint);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let score = libc::open(SCORE.as_ptr(), libc::O_WRONLY);
+        libc::write(score, MOST.as_ptr().cast(), MOST.len());
+        let (rw, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let at = libc::mmap(ptr::null_mut(), bytes, rw, kind | libc::MAP_NORESERVE, -1, 0);
+        if at == libc::MAP_FAILED {
+            libc::_exit(REFUSED);
+        }
+        libc::madvise(at, bytes, libc::MADV_HUGEPAGE);
+        let filled = libc::madvise(at, bytes, libc::MADV_POPULATE_WRITE) == 0;
+        // A kernel that does not know this advice is older than 5.14: there is no trial.
+        let unknown = !filled && *libc::__errno_location() == libc::EINVAL;
+        libc::_exit(if filled || unknown { FILLED } else { REFUSED })
+    }
+}
+
+/// Waits for the end of a child, and returns how it ended.
+fn wait(id: libc::pid_t) -> io::Result<c_int> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` lives through the call.
+        if unsafe { libc::waitpid(id, &raw mut status, 0) } == id {
+            return Ok(status);
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
+
+/// What the end of the child says of the memory.
+fn fate(status: c_int, bytes: usize) -> io::Result<()> {
+    let why = if libc::WIFSIGNALED(status) {
+        "the kernel killed a process that tried it: a control group has a limit that cannot be seen from here (memory.max of a \
+         group around a container, say)"
+    } else if libc::WEXITSTATUS(status) == REFUSED {
+        "the kernel refused it to a process that tried"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{} MiB of memory are asked for, and are not to be had: {why}", bytes >> 20);
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, message))
+}
+
+#[cfg(all(test, not(feature = "loom"), not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_can_be_filled_and_what_there_is_not_is_refused() {
+        fill(2 * LEAST).unwrap();
+        // More than there are addresses.
+        let error = fill(1 << 60).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("refused"), "{error}");
+    }
+
+    /// As by the kernel for want of memory: this child is killed by another one's hand.
+    #[test]
+    fn a_child_that_is_killed_found_no_memory() {
+        // SAFETY: the child makes one system call.
+        let id = unsafe { libc::fork() };
+        if id == 0 {
+            loop {
+                // SAFETY: no memory is involved.
+                unsafe { libc::pause() };
+            }
+        }
+        // SAFETY: no memory is involved, and the process is ours.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGKILL) }, 0);
+        let error = fate(wait(id).unwrap(), 64 << 20).unwrap_err();
+        assert!(
+            error.to_string().starts_with("64 MiB of memory are asked for")
+                && error.to_string().contains("killed")
+        );
+    }
+}
