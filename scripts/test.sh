@@ -51,6 +51,7 @@ interleavings() {
 phase "setup" scripts/setup.sh
 phase "format" cargo fmt --all --check
 phase "layers" scripts/check-layers
+phase "skips" scripts/check-skips
 phase "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
 phase "documentation" documents
 if [ "${1:-all}" = all ]; then
@@ -64,12 +65,6 @@ printf '\n== summary\n'
 printf '%s\n' "${report[@]}"
 [ ${#failed[@]} = 0 ] || printf 'failed: %s\n' "${failed[@]}"
 if [ "${1:-all}" = all ]; then
-    # Tests that could not run say so themselves, once or more; cargo counts them as passed.
-    awk '
-        /^test .* FAILED$/ { print }
-        match($0, /SKIPPED: .*/) { line = substr($0, RSTART); if (!seen[line]++) { print line; skipped++ } }
-        /^test result: / { passed += $4; failed += $6; ignored += $8 }
-        END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped + ignored }
-    ' "$log"
+    scripts/count-tests "$log" || failed+=("the count of tests")
 fi
 [ ${#failed[@]} = 0 ]

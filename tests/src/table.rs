@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use testkit::netns::skipped;
 use testkit::rib::{self, Family, Random};
+use testkit::skip::skipped;
 
 use crate::fan::{HOPS, PORTS};
 
@@ -28,7 +28,10 @@ pub fn gateway<A: Family>(hop: u16) -> IpAddr {
 pub fn real<A: Family>(r: &mut Random) -> rib::Prefixes<A> {
     let (what, mut prefixes) = rib::real::<A>().unwrap_or_else(|e| panic!("{}: {e}", A::FILE));
     if what != "real" {
-        skipped(&format!("{} names no table of a real router: it runs with one that is made up", A::FILE));
+        skipped(&format!(
+            "needs {}, the file of a real routing table: it ran with one that is made up",
+            A::FILE
+        ));
     }
     prefixes.retain(|(prefix, _)| prefix.forwarded());
     r.shuffle(&mut prefixes);

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::netns::{Host, Lab, skipped};
+use testkit::netns::{Host, Lab};
 use testkit::process::Process;
 use testkit::router::binary;
+use testkit::skip::skipped;
 
 /// A campaign takes as long as its routers, some seconds each.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -164,7 +165,7 @@ pub fn program(dir: &Path, name: &str, script: &str) {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
-/// Whether there is DPDK's testpmd. If not, a line on standard error says that a test was skipped.
+/// True if DPDK's testpmd is installed. Otherwise reports that the test is skipped.
 pub fn has_testpmd() -> bool {
     let there = Command::new("dpdk-testpmd").arg("-v").output().is_ok_and(|o| !o.stderr.is_empty());
     if !there {

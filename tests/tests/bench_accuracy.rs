@@ -5,8 +5,9 @@ use std::process::Command;
 use scenarios::tester::{Campaign, LONG, Trials, count, counter, has_testpmd, loads};
 use scenarios::{Iperf, lost_on_the_way};
 use serde_json::Value;
-use testkit::netns::{Host, LIMIT, Lab, skipped};
+use testkit::netns::{Host, LIMIT, Lab};
 use testkit::router::binary;
+use testkit::skip::skipped;
 
 /// A load that any machine carries, and time for what comes late.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 1\nwaits = { residual = 1, restabilise = 0.02 }\nrepetitions = 1\n\

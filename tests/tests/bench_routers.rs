@@ -5,9 +5,10 @@ use std::process::Command;
 
 use scenarios::tester::{Campaign, LONG, count, has_testpmd, loads, program};
 use serde_json::Value;
-use testkit::netns::{Lab, skipped};
+use testkit::netns::Lab;
 use testkit::process::until;
 use testkit::router::binary;
+use testkit::skip::skipped;
 
 /// Two loads that any machine carries.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 0.3\nrepetitions = 1\nwaits = { residual = 0.1, restabilise = 0.02 }\nprocedures = ['loads']\nloads = ['2000 fps', '5000 fps']\n\

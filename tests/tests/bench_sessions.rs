@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::netns::{Lab, skipped};
+use testkit::netns::Lab;
 use testkit::router::binary;
+use testkit::skip::skipped;
 
 /// Runs a campaign of short trials with these routers; its report and its results. `None` where something is missing that it needs.
 fn campaign(lab: &Lab, text: &str) -> Option<(String, Value)> {

@@ -7,6 +7,7 @@ use scenarios::{Iperf, Ping, TWO_PORTS, address, cabled, lost_on_the_way, out_of
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::until;
 use testkit::router::Router;
+use testkit::skip::skipped;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -135,7 +136,8 @@ fn more_buffers_than_there_is_memory_for_are_refused_and_packets_pass_meanwhile(
     Ping::until_answered(&a, "10.0.1.2", SOON);
     let too_many = (available_kib() * 1024 / 2624 + 100_000).min(1 << 24);
     if available_kib() * 1024 > too_many * 2624 {
-        return eprintln!("SKIPPED: the machine has memory for as many as can be asked for");
+        skipped("needs a machine with less memory than the most buffers that can be asked for");
+        return;
     }
     let refused = router.attempt(&format!("set buffers {too_many}"));
     let why = format!("there cannot be {too_many} buffers: ");

@@ -3,11 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use scenarios::Ping;
-use testkit::netns::{Host, LIMIT, Lab, skipped};
+use scenarios::tester::has_testpmd;
+use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
@@ -96,8 +96,7 @@ impl Testpmd {
 
 /// A router in a namespace, and a place for sockets; `None` where that cannot be.
 fn lab() -> Option<(Host, PathBuf)> {
-    if !Command::new("dpdk-testpmd").arg("-v").output().is_ok_and(|o| !o.stderr.is_empty()) {
-        skipped("needs dpdk-testpmd");
+    if !has_testpmd() {
         return None;
     }
     let lab = Lab::new()?;

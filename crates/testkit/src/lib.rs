@@ -5,6 +5,7 @@
 //! * [`netns`]: a [`netns::Lab`] of network namespaces and the links between them, gone when the test is.
 //! * [`rib`]: routing tables of real routers, extended to today's size.
 //! * [`router`]: the `volley` binary running in one of the namespaces.
+//! * [`skip`]: the report of a test that cannot run here.
 #![forbid(unsafe_code)]
 
 pub mod harness;
@@ -12,3 +13,4 @@ pub mod netns;
 pub mod process;
 pub mod rib;
 pub mod router;
+pub mod skip;

@@ -7,16 +7,17 @@
 //! touched.
 //!
 //! It works for root, and for everybody else where the system allows user namespaces; where neither is the case,
-//! [`Lab::new`] says `SKIPPED` on standard error and gives `None`.
+//! [`Lab::new`] reports that the test is skipped and returns `None`.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::process::{Finished, Process};
+use crate::skip::skipped;
 
 /// How long a command of [`Host::run`] may take.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -41,7 +42,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A new, empty lab; `None`, with a line on standard error that a test was skipped, where that is not allowed.
+    /// Returns a new, empty lab; `None`, after a report that the test is skipped, where namespaces are not allowed.
     ///
     /// # Panics
     /// When namespaces are allowed, but the lab cannot be set up.
@@ -59,8 +60,8 @@ impl Lab {
         &self.dir
     }
 
-    /// Whether programs may be loaded into the kernel from here: root of a user namespace may not. If not, a line on standard
-    /// error says that a test was skipped.
+    /// True if programs may be loaded into the kernel from here: root of a user namespace may not. Otherwise reports that
+    /// the test is skipped.
     pub fn can_load_programs(&self) -> bool {
         if self.user_namespace {
             skipped("loading programs into the kernel needs root");
@@ -166,8 +167,8 @@ impl Host {
         self.lab.start(&label, inside)
     }
 
-    /// Whether this host may make tap devices: `/dev/net/tun` can be closed to users, namespaces or not. If not,
-    /// a line on standard error says that a test was skipped.
+    /// True if this host may make tap devices: `/dev/net/tun` can be closed to users, namespaces or not. Otherwise reports
+    /// that the test is skipped.
     pub fn can_tap(&self) -> bool {
         let can = self.attempt("ip tuntap add mode tap name probe0", LIMIT).ok();
         if can {
@@ -177,13 +178,6 @@ impl Host {
         }
         can
     }
-}
-
-/// Says that the running test was skipped. Not with `eprintln!`, which the test runner keeps to itself for tests
-/// that pass: who reads the summary has to see what was not tested.
-pub fn skipped(why: &str) {
-    let thread = std::thread::current();
-    let _ = writeln!(io::stderr(), "SKIPPED: {}: {why}", thread.name().unwrap_or("test"));
 }
 
 fn path() -> String {

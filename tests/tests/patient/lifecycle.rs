@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use scenarios::{Ping, Routed, TWO_PORTS, cabled};
-use testkit::netns::{Host, LIMIT, skipped};
+use testkit::netns::{Host, LIMIT};
 use testkit::process::until;
 use testkit::router::{Router, START, binary};
+use testkit::skip::skipped;
 
 /// What the kernel knows about a port and what could keep it from using it.
 fn port_state(host: &Host) -> [String; 4] {
@@ -105,7 +106,8 @@ fn more_buffers_than_there_is_memory_are_refused_with_the_place() {
     // More of them the file may not ask for.
     let buffers = (available_kib() * 1024 / 2624 + 100_000).min(1 << 24);
     if available_kib() * 1024 > buffers * 2624 {
-        return eprintln!("SKIPPED: the machine has memory for as many as can be asked for");
+        skipped("needs a machine with less memory than the most buffers that can be asked for");
+        return;
     }
     let startup =
         format!("unix {{ nodaemon runtime-dir . }}\nbuffers {{\n  buffers-per-numa {buffers}\n}}\n");

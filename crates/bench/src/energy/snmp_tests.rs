@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use testkit::skip::skipped;
+
 use super::*;
 use crate::energy::counter::Counting;
 use crate::energy::{Meter, Reading, Resolution};
@@ -40,7 +42,7 @@ impl Agent {
         let program =
             ["/usr/sbin/snmpd", "/usr/local/sbin/snmpd"].into_iter().find(|p| Path::new(p).exists());
         let Some(program) = program else {
-            eprintln!("SKIPPED: there is no snmpd (Debian package snmpd)");
+            skipped("needs snmpd (package snmpd)");
             return None;
         };
         let dir = tempfile::tempdir().unwrap();

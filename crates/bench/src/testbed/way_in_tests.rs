@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use serde_json::json;
+use testkit::skip::skipped;
 
 use super::*;
 
@@ -136,6 +137,7 @@ fn a_way_in_of_which_the_port_is_not_known_leaves_none() {
 #[test]
 fn established_sockets_are_sessions() {
     if cfg!(target_endian = "big") {
+        skipped("needs a little-endian machine: the file's addresses are in its order");
         return;
     }
     let text = "  sl  local_address rem_address   st tx_queue\n\

@@ -6,12 +6,13 @@ use buf::{Cache, Flags, Frame, Unsent};
 use drivers::Device;
 use drivers::af_packet;
 use drivers::af_xdp::{self, Attach, Config, Copying};
+use testkit::skip::skipped;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use crate::lab::{self, attempt, sh};
 
-/// Opens a device and sets it up; `None`, which is reported, where this user may not load programs.
+/// Opens a device and sets it up; `None`, after a report that the test is skipped, where this user may not load programs.
 fn open(config: &Config, cache: &mut Cache) -> Option<Device> {
     match af_xdp::open(config, cache.pool()) {
         Ok(mut device) => {
@@ -23,7 +24,7 @@ fn open(config: &Config, cache: &mut Cache) -> Option<Device> {
             Some(device)
         }
         Err(e) if e.to_string().contains("CAP_BPF") && !is_root() => {
-            eprintln!("SKIPPED: loading XDP programs needs root: {e}");
+            skipped(&format!("loading XDP programs needs root: {e}"));
             None
         }
         Err(e) => panic!("{e}"),

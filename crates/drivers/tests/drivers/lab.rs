@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use buf::{Cache, Frame, Pool};
 use drivers::Device;
+use testkit::skip::{self, skipped};
 
 /// Set in the process within the namespaces: the name of the test that it is there for.
 const INSIDE: &str = "VOLLEY_DRIVERS_TEST";
@@ -31,7 +32,7 @@ pub fn inside(name: &str, body: fn()) {
     let Some(user) =
         users.into_iter().find(|u| enter(u).arg("true").output().is_ok_and(|o| o.status.success()))
     else {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: needs root or a user namespace");
+        skipped("needs root or a user namespace");
         return;
     };
     let mut command = enter(user);
@@ -39,7 +40,7 @@ pub fn inside(name: &str, body: fn()) {
     let out = command.output().unwrap();
     let said = |o: &Output| String::from_utf8_lossy(&[&o.stdout[..], &o.stderr[..]].concat()).into_owned();
     assert!(out.status.success(), "{name} failed in its namespace: {}", said(&out));
-    for line in said(&out).lines().filter(|l| l.contains("SKIPPED") || l.contains("MEASURED")) {
+    for line in said(&out).lines().filter(|l| l.contains(skip::MARK) || l.contains("MEASURED")) {
         let _ = writeln!(std::io::stderr(), "{line}");
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of the drivers from outside: what a worker sees of their queues.
 //!
-//! Those over real links need root or a user namespace, and say `SKIPPED` where there is neither.
+//! Those over real links need root or a user namespace, and are skipped where there is neither.
 
 mod af_packet;
 mod af_xdp;

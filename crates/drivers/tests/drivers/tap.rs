@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use buf::{Flags, Frame, Unsent};
 use drivers::tap::{self, Config};
+use testkit::skip::skipped;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use crate::cable::Cable;
 use crate::lab::{self, attempt, sh};
 
-/// Whether there are taps to be had here; if not, says that the test was skipped.
-fn can(test: &str) -> bool {
+/// True if taps can be made here; otherwise reports that the test is skipped.
+fn can_tap() -> bool {
     let can = tap::open(&Config::new("probe0")).is_ok();
     if !can {
-        eprintln!("SKIPPED: {test}: needs access to /dev/net/tun");
+        skipped("needs access to /dev/net/tun");
     }
     can
 }
@@ -22,7 +23,7 @@ fn can(test: &str) -> bool {
 #[test]
 fn tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload() {
     lab::inside("tap::tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload", || {
-        if !can("tap") {
+        if !can_tap() {
             return;
         }
         for gso in [true, false] {
@@ -52,7 +53,7 @@ fn tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload() {
 #[test]
 fn a_tap_is_made_as_asked_for() {
     lab::inside("tap::a_tap_is_made_as_asked_for", || {
-        if !can("tap") {
+        if !can_tap() {
             return;
         }
         let mac = [2, 0xfe, 1, 2, 3, 4];
@@ -83,7 +84,7 @@ fn a_tap_is_made_as_asked_for() {
 #[test]
 fn tagged_packets_pass_and_a_removed_tap_is_gone() {
     lab::inside("tap::tagged_packets_pass_and_a_removed_tap_is_gone", || {
-        if !can("tap") {
+        if !can_tap() {
             return;
         }
         // A packet socket at the host's end sees and sends what the host would.

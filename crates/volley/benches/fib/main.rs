@@ -26,6 +26,7 @@ use net::ip::{Address, IpPrefix, Path, Prefix4, Prefix6};
 use net::router::{Parts, Router, Sizes};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use testkit::rib;
+use testkit::skip::skipped;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -488,7 +489,7 @@ fn main() -> Result<()> {
         ("real", &|| match real()? {
             Some(routes) => rates("real", &routes, 1.0),
             None => {
-                println!("SKIPPED: VOLLEY_RIB does not name the file of a real routing table");
+                skipped("real: needs VOLLEY_RIB, the file of a real routing table");
                 Ok(Vec::new())
             }
         }),

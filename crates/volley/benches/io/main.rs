@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use setup::Result;
+use testkit::skip::skipped;
 
 /// What a median is to reach.
 enum Target {
@@ -55,7 +56,7 @@ impl Row {
 fn main() -> Result<()> {
     let cores = infra::cpu::online_cores();
     let [first, .., last] = cores[..] else {
-        println!("SKIPPED: it needs two cores");
+        skipped("needs two cores");
         return Ok(());
     };
     // Cargo passes `--bench`; other words are the names to run.

@@ -76,6 +76,7 @@ fn explain(seed: u64, bytes: Vec<u8>) -> ! {
 fn scripts_do_no_harm() {
     if let Some(script) = from_environment() {
         run::run(&script, true);
+        // Not skipped: the script was run.
         return;
     }
     let scripts = std::env::var("VOLLEY_FUZZ_SCRIPTS").ok().and_then(|n| n.parse().ok()).unwrap_or(SCRIPTS);

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
+use testkit::skip::skipped;
 
 use super::*;
 
@@ -100,7 +101,10 @@ fn a_full_disk_keeps_what_was_measured() {
     let path = directory.path().join("store.db");
     let out = match writer("a_full_disk_keeps_what_was_measured", &path, &around).output() {
         Ok(out) if String::from_utf8_lossy(&out.stdout).contains("ended") => out,
-        other => return eprintln!("SKIPPED: a_full_disk_keeps_what_was_measured: no small disk: {other:?}"),
+        other => {
+            skipped(&format!("needs to mount a small disk: {other:?}"));
+            return;
+        }
     };
     let said = String::from_utf8_lossy(&out.stdout);
     let kept = said.lines().filter_map(|line| number(line, "kept ")).next_back().unwrap();

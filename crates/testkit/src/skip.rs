@@ -1,0 +1,39 @@
+//! Tests that cannot run here, and say so.
+
+use std::io::{self, Write};
+
+/// The mark in front of each report. `scripts/count-tests` looks for it.
+pub const MARK: &str = "SKIPPED: ";
+
+/// Reports that the running test was skipped, and why: what it needs.
+///
+/// Writes to standard error itself, as one line: the test runner keeps the output of `eprintln!` to itself for tests that
+/// pass. Call it on the test's own thread, whose name is the test's.
+pub fn skipped(why: &str) {
+    let thread = std::thread::current();
+    let line = format!("{MARK}{}: {why}\n", thread.name().unwrap_or("a thread of a test"));
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the process whose test is skipped.
+    const INSIDE: &str = "VOLLEY_SKIP_TEST";
+
+    #[test]
+    fn a_report_is_seen_although_the_test_passes() {
+        const NAME: &str = "skip::tests::a_report_is_seen_although_the_test_passes";
+        if std::env::var_os(INSIDE).is_some() {
+            skipped("needs two moons");
+            return;
+        }
+        let me = std::env::current_exe().unwrap();
+        let out = Command::new(me).args(["--exact", NAME]).env(INSIDE, "yes").output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        assert_eq!(String::from_utf8_lossy(&out.stderr), format!("{MARK}{NAME}: needs two moons\n"));
+    }
+}
