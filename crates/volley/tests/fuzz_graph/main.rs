@@ -1,21 +1,24 @@
 //! The whole graph under arbitrary packets, changes and times: nothing panics, no buffer is lost, what is sent is
 //! well-formed, and counters agree. The same scripts run under libFuzzer (`fuzz/`); here there are as many as a test
-//! has time for, always the same.
+//! has time for, always the same, or others for as long as `$VOLLEY_FUZZ_SECONDS` says (`make fuzz`).
 
 mod link;
 mod packet;
+mod question;
 mod run;
 mod script;
+mod state;
 mod world;
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant, SystemTime};
 
 use infra::hash::mix64;
+use run::{LIFE, Seen, Worlds};
 
 /// Scripts in a test run if `$VOLLEY_FUZZ_SCRIPTS` does not say how many, and bytes of the longest.
-const SCRIPTS: u64 = 250;
+const SCRIPTS: u64 = 1000;
 const LONGEST: u64 = 6000;
 
 /// A script made from a number.
@@ -24,27 +27,32 @@ fn script(seed: u64) -> Vec<u8> {
     (0..len).map(|i| mix64(seed << 32 | (i + 1)) as u8).collect()
 }
 
-fn fails(script: &[u8]) -> bool {
-    catch_unwind(|| run::run(script, false)).is_err()
+/// Whether these scripts, one after the other, fail in new worlds.
+fn fail(scripts: &[Vec<u8>]) -> bool {
+    let run = || {
+        let mut worlds = Worlds::new(usize::MAX);
+        scripts.iter().for_each(|script| drop(worlds.run(script, false)));
+    };
+    catch_unwind(run).is_err()
 }
 
-/// Leaves out what is not needed for a script to fail.
-fn shorten(mut script: Vec<u8>) -> Vec<u8> {
-    let mut chunk = script.len() / 2;
+/// Leaves out of `all` what is not needed for it to fail.
+fn shorten<T: Clone>(mut all: Vec<T>, fails: impl Fn(&[T]) -> bool) -> Vec<T> {
+    let mut chunk = all.len() / 2;
     while chunk > 0 {
         let mut at = 0;
-        while at < script.len() {
-            let mut shorter = script.clone();
-            shorter.drain(at..(at + chunk).min(script.len()));
+        while at < all.len() {
+            let mut shorter = all.clone();
+            shorter.drain(at..(at + chunk).min(all.len()));
             if fails(&shorter) {
-                script = shorter;
+                all = shorter;
             } else {
                 at += chunk;
             }
         }
         chunk /= 2;
     }
-    script
+    all
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -54,41 +62,89 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The script in `$VOLLEY_FUZZ`, for who looks for the cause of a failure.
-fn from_environment() -> Option<Vec<u8>> {
+/// The scripts in `$VOLLEY_FUZZ`, between commas, for who looks for the cause of a failure.
+fn from_environment() -> Option<Vec<Vec<u8>>> {
     let text = std::env::var("VOLLEY_FUZZ").ok()?;
-    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    Some((0..text.len()).step_by(2).map_while(byte).collect())
+    let script = |text: &str| {
+        let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+        (0..text.len()).step_by(2).map_while(byte).collect()
+    };
+    Some(text.split(',').map(script).collect())
 }
 
-/// Finds out why a script fails, and panics.
-fn explain(seed: u64, bytes: Vec<u8>) -> ! {
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Finds out why the last of these scripts of one world fails, and panics.
+fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let short = shorten(bytes);
+    let last = scripts.pop().expect("the one that fails");
+    if fail(std::slice::from_ref(&last)) {
+        scripts = Vec::new();
+    }
+    // Of those before, and of the script itself.
+    let before = shorten(scripts, |some| fail(&[some, std::slice::from_ref(&last)].concat()));
+    let short = shorten(last, |some| fail(&[&before[..], &[some.to_vec()]].concat()));
     std::panic::set_hook(hook);
-    eprintln!("script {seed} fails, and so does VOLLEY_FUZZ={}", hex(&short));
-    run::run(&short, true);
+    let all = [before, vec![short]].concat();
+    let text: Vec<String> = all.iter().map(|script| hex(script)).collect();
+    eprintln!("script {seed} fails, and so does VOLLEY_FUZZ={}", text.join(","));
+    let mut worlds = Worlds::new(usize::MAX);
+    all.iter().for_each(|script| drop(worlds.run(script, true)));
     panic!("the short script fails only without traces");
+}
+
+/// Runs scripts until `enough` says so of their number.
+fn run_scripts(first: u64, enough: impl Fn(u64) -> bool) -> (u64, Seen) {
+    let (mut worlds, mut all, mut seed) = (Worlds::new(LIFE), Seen::default(), first);
+    while !enough(seed - first) {
+        match catch_unwind(AssertUnwindSafe(|| worlds.run(&script(seed), false))) {
+            Ok(seen) => all.add(seen),
+            Err(_) => explain(seed, worlds.failed),
+        }
+        seed += 1;
+    }
+    (seed - first, all)
 }
 
 #[test]
 fn scripts_do_no_harm() {
-    if let Some(script) = from_environment() {
-        run::run(&script, true);
-        // Not skipped: the script was run.
+    if let Some(scripts) = from_environment() {
+        let mut worlds = Worlds::new(usize::MAX);
+        scripts.iter().for_each(|script| drop(worlds.run(script, true)));
+        // Not skipped: these were to be run.
         return;
     }
-    let scripts = std::env::var("VOLLEY_FUZZ_SCRIPTS").ok().and_then(|n| n.parse().ok()).unwrap_or(SCRIPTS);
-    let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in 0..scripts {
-        let bytes = script(seed);
-        match catch_unwind(|| run::run(&bytes, false)) {
-            Ok(nodes) => nodes.into_iter().for_each(|(node, n)| *seen.entry(node).or_default() += n),
-            Err(_) => explain(seed, bytes),
-        }
+    let start = Instant::now();
+    if let Some(seconds) = number("VOLLEY_FUZZ_SECONDS") {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // Scripts are numbered by 32 bits.
+        let first = number("VOLLEY_FUZZ_FROM").unwrap_or(mix64(now.as_nanos() as u64) >> 33);
+        let time = Duration::from_secs(seconds);
+        let (n, _) = run_scripts(first, |_| start.elapsed() >= time);
+        let rate = n as f64 / start.elapsed().as_secs_f64();
+        eprintln!("scripts {first} to {}: {n}, {rate:.0} a second", first + n - 1);
+        // Not skipped: so many were run as there was time for.
+        return;
     }
+    let scripts = number("VOLLEY_FUZZ_SCRIPTS").unwrap_or(SCRIPTS);
+    let (_, seen) = run_scripts(0, |n| n == scripts);
+    eprintln!("MEASURED {:.0} scripts a second", scripts as f64 / start.elapsed().as_secs_f64());
     // The devices here are none of the drivers', though they come in by the node of one; every other had something to do.
-    seen.retain(|node, n| *n == 0 && !drivers::INPUT_NODES.contains(node));
-    assert!(seen.is_empty(), "no packet came to {seen:?}");
+    let idle = |(node, n): &(&&str, &u64)| **n == 0 && !drivers::INPUT_NODES.contains(*node);
+    let idle: Vec<_> = seen.nodes.iter().filter(idle).collect();
+    assert!(idle.is_empty(), "no packet came to {idle:?}");
+    let quiet: Vec<_> = seen.punted.iter().filter(|(_, [passed, _])| *passed == 0).collect();
+    assert!(quiet.is_empty(), "no packet went to the main thread because of {quiet:?}");
+    assert!(
+        seen.punted.values().any(|[_, policed]| *policed > 0),
+        "no packet was too many for the main thread"
+    );
+    assert!(seen.reached6 > 0, "no IPv6 packet went to a station that the router had asked for");
+    let features = world::World::new(300).router.features(0).into_iter();
+    let features = features.flat_map(|(arc, all)| all.into_iter().map(move |(feature, _)| (arc, feature)));
+    let off: Vec<_> = features.filter(|feature| !seen.features.contains(feature)).collect();
+    assert!(off.is_empty(), "never switched on: {off:?}");
 }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::{Gso, GsoKind};
 use wire::arp::{ArpPacket, Operation};
 use wire::builder::{PacketBuilder, arp_frame};
+use wire::nd::{self, Message, NdOption, Preference, RouterAdvertisement};
 use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
 
 use crate::script::{Script, own, own6};
@@ -152,7 +153,47 @@ const EXTENSIONS: [u8; 8] = [
     protocol::MOBILITY,
 ];
 
+/// Neighbor Discovery as it should be: a host asks for the router's address on one of the links, asks whether it may have that
+/// itself, or says that it has it; or another router advertises itself.
+fn discovery(s: &mut Script<'_>, to: Mac) -> Arriving {
+    let (n, mac) = (s.below(4), s.mac());
+    let target = own6(n);
+    let host = Ipv6Addr::from_bits(target.to_bits() + 1);
+    let local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x77);
+    let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let asked = Ipv6Addr::from_bits(wire::ipv6::solicited_node(target.to_bits()));
+    let (source, own) = ([NdOption::SourceMac(mac)], [NdOption::TargetMac(mac)]);
+    let (src, dst, message, options) = match s.below(8) {
+        0..3 => (host, s.pick(&[asked, target]), Message::NeighborSolicitation { target }, &source[..]),
+        3 | 4 => (Ipv6Addr::UNSPECIFIED, asked, Message::NeighborSolicitation { target }, &[][..]),
+        5 | 6 => {
+            let flags =
+                Message::NeighborAdvertisement { target, router: false, solicited: false, overrides: true };
+            (target, all, flags, &own[..])
+        }
+        _ => {
+            let says = RouterAdvertisement {
+                hop_limit: s.u8(),
+                managed: false,
+                other: s.one_in(2),
+                preference: Preference::default(),
+                lifetime: s.u16(),
+                reachable: 0,
+                retransmit: 0,
+            };
+            (local, all, Message::RouterAdvertisement(says), &source[..])
+        }
+    };
+    let packet = nd::build(src, dst, &message, options);
+    let to = if dst.is_multicast() { wire::ipv6::multicast_mac(dst.to_bits()) } else { to };
+    let bytes = [&to.0[..], &mac.0, &ethertype::IPV6.to_be_bytes(), &packet].concat();
+    Arriving { bytes, ..Arriving::default() }
+}
+
 fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
+    if s.one_in(16) {
+        return discovery(s, to);
+    }
     // Pieces that fit together, now and then, for the router.
     let piece = s.one_in(6);
     let (src, dst) = match piece {
@@ -189,7 +230,7 @@ fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
         5 => {
             // Neighbor Discovery, from its link.
             let other = s.address6();
-            let target = s.pick(&[other, dst, own6(0), own6(1)]);
+            let target = s.pick(&[other, dst, dst, own6(0), own6(1)]);
             let option = [&[1 + s.u8() % 2, 1][..], &s.mac().0].concat();
             let message = [&target.octets()[..], &option].concat();
             b.ttl(255).icmp(133 + s.u8() % 5, 0, u32::from(s.u8()) << 24).payload(&message)

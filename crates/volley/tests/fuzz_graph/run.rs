@@ -1,79 +1,161 @@
 //! Runs a script: packets, changes and the passing of time, one after the other.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use buf::bpf::Program;
+use net::handoff::SHARDS;
+use net::interface::Handoff;
+use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, Clamping, Mss, Path, PathList, Prefix4, Urpf, Weighted};
 use net::pcap::Point;
-use net::router::Router;
+use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
-use wire::builder::arp_frame;
 
 use crate::packet::{Arriving, arriving};
-use crate::script::Script;
-use crate::world::{LINKS, MS, WORKERS, World, device_name};
+use crate::script::{Script, own6};
+use crate::state::Configuration;
+use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
+/// Of so many changes, one is looked at whether it changes nothing when it is refused.
+const LOOK: usize = 8;
+/// Packets that are traced from the start, of some scripts, or from where a script says so.
+const TRACED: u32 = 20;
+/// Bytes of most bursts.
+const BURST: u32 = 50_000;
 /// Changes of the routing tables in one script: a short prefix fills a large part of a lookup table.
 const SHORT_PREFIXES: usize = 2;
 
-/// Interprets `data`, and panics if the router does what it must not; gives the packets that each node saw. With `trace`,
-/// packets are traced from the start, otherwise only if the script says so.
-pub fn run(data: &[u8], trace: bool) -> BTreeMap<&'static str, u64> {
-    let mut s = Script::new(data);
-    let buffers = s.pick(&[2048, 2048, 1024, 300]);
-    let mut run = Run { w: World::new(buffers), pings: Vec::new(), short: 0 };
-    let level = s.pick(&[infra::cpu::Level::V2, infra::cpu::Level::V3, infra::cpu::Level::V4]);
-    run.w.workers.iter_mut().for_each(|w| w.set_kernels(kernels::at_most(level)));
-    if s.one_in(2) || trace {
-        run.trace(200);
-    }
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        while !s.is_over() {
-            run.step(&mut s);
-        }
-        run.w.end();
-        run.w.nodes()
-    }));
-    ended.unwrap_or_else(|panic| {
-        eprintln!("the trace of the run:\n{}", run.w.trace());
-        // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
-        std::mem::forget(run);
-        std::panic::resume_unwind(panic)
-    })
+/// Packets that each node saw, and the features, with their arcs, that were switched on.
+#[derive(Default)]
+pub struct Seen {
+    pub nodes: BTreeMap<&'static str, u64>,
+    pub features: BTreeSet<(&'static str, &'static str)>,
+    /// Packets that went to the main thread, or were too many to, by reason.
+    pub punted: BTreeMap<&'static str, [u64; 2]>,
+    /// IPv6 packets that were sent to stations that the router had asked for.
+    pub reached6: u64,
 }
 
-struct Run {
-    w: World,
+impl Seen {
+    /// Adds what another script made.
+    pub fn add(&mut self, other: Seen) {
+        other.nodes.into_iter().for_each(|(node, n)| *self.nodes.entry(node).or_default() += n);
+        self.features.extend(other.features);
+        self.reached6 += other.reached6;
+        for (reason, [passed, policed]) in other.punted {
+            let sum = self.punted.entry(reason).or_default();
+            *sum = [sum[0] + passed, sum[1] + policed];
+        }
+    }
+}
+
+/// Scripts that a world runs before there is a new one, where nobody says otherwise.
+pub const LIFE: usize = 1000;
+
+/// Worlds for scripts, one a size of the pool of buffers, which are used again.
+pub struct Worlds {
+    life: usize,
+    worlds: BTreeMap<usize, (World, Vec<Vec<u8>>)>,
+    /// The scripts of the world that failed, from its first to the one that it failed with.
+    pub failed: Vec<Vec<u8>>,
+}
+
+impl Worlds {
+    /// Worlds that run so many scripts each.
+    pub fn new(life: usize) -> Worlds {
+        Worlds { life, worlds: BTreeMap::new(), failed: Vec::new() }
+    }
+
+    /// Interprets `data`, and panics if the router does what it must not; gives what was seen of the router. With `trace`,
+    /// packets are traced from the start, otherwise only if the script says so.
+    pub fn run(&mut self, data: &[u8], trace: bool) -> Seen {
+        let mut s = Script::new(data);
+        let buffers = s.pick(&[2048, 2048, 1100, 1100]);
+        let used = self.worlds.remove(&buffers);
+        let (mut w, mut scripts) = used.unwrap_or_else(|| (World::new(buffers), Vec::new()));
+        let is_used = !scripts.is_empty();
+        scripts.push(data.to_vec());
+        let seen = match run(&mut w, is_used, &mut s, trace) {
+            Ok(seen) => seen,
+            Err(panic) => {
+                self.failed = scripts;
+                eprintln!("the trace of the run:\n{}", w.trace());
+                // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
+                std::mem::forget(w);
+                std::panic::resume_unwind(panic)
+            }
+        };
+        if scripts.len() < self.life {
+            self.worlds.insert(buffers, (w, scripts));
+        }
+        seen
+    }
+}
+
+fn run(w: &mut World, is_used: bool, s: &mut Script<'_>, trace: bool) -> std::thread::Result<Seen> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        if is_used {
+            w.reset();
+        }
+        let level = s.pick(&[infra::cpu::Level::V2, infra::cpu::Level::V3, infra::cpu::Level::V4]);
+        w.workers.iter_mut().for_each(|worker| worker.set_kernels(kernels::at_most(level)));
+        let mut run = Run { w, pings: Vec::new(), short: 0, changes: 0, features: BTreeSet::new() };
+        if s.one_in(8) || trace {
+            run.trace(if trace { 200 } else { TRACED });
+        }
+        while !s.is_over() {
+            run.step(s);
+        }
+        let Run { w, pings, features, .. } = run;
+        pings.into_iter().for_each(|id| w.router.ping_stop(id));
+        w.end();
+        Seen { nodes: w.nodes(), features, punted: w.punted(), reached6: w.reached6 }
+    }))
+}
+
+struct Run<'w> {
+    w: &'w mut World,
     pings: Vec<u16>,
     short: usize,
+    /// Changes that were tried.
+    changes: usize,
+    /// Features that were switched on, with their arcs.
+    features: BTreeSet<(&'static str, &'static str)>,
 }
 
-impl Run {
+impl Run<'_> {
     /// One step; half of them let the router work at once, so that frames also gather what several steps brought.
     fn step(&mut self, s: &mut Script<'_>) {
         let op = s.u8();
         match op & 0x3f {
-            0..30 => self.packet(s),
-            30..34 => self.burst(s),
-            34..37 => self.answer(s),
-            37..40 => self.add_route(s),
-            40 | 41 => self.remove_route(s),
-            42 | 43 => self.interface(s),
-            44 | 45 => self.address(s),
-            46 | 47 => self.neighbor(s),
-            48 | 49 => self.feature(s),
-            50 => self.remove(s),
-            51..54 => self.bring_back(s),
-            54 => self.vanish(s),
-            55 => {
+            0..28 => self.packet(s),
+            28..32 => self.burst(s),
+            32..35 => self.answer(s),
+            35..38 => self.add_route(s),
+            38 | 39 => self.remove_route(s),
+            40 | 41 => self.interface(s),
+            42 | 43 => self.address(s),
+            44 | 45 => self.neighbor(s),
+            46 | 47 => self.feature(s),
+            48 => self.remove(s),
+            49..52 => self.bring_back(s),
+            52 => self.vanish(s),
+            53 => {
                 let mut line = self.w.links[s.below(LINKS)].line();
                 (line.room, line.refuses) = (s.pick(&[0, 1, 7, usize::MAX]), s.one_in(2));
             }
-            56 | 57 => self.ping(s),
-            58 => self.trace(u32::from(s.u8())),
-            59 => self.w.turn(),
+            54 | 55 => self.ping(s),
+            56 => self.trace(u32::from(s.u8()) % TRACED),
+            57 => {
+                // One worker alone: the other falls behind.
+                let worker = s.below(WORKERS);
+                for _ in 0..=s.below(8) {
+                    self.w.turn_of(worker);
+                }
+            }
+            58 => self.work(s),
+            59 => self.limit(s),
             _ => self.w.now += s.pick(&[1, 1, 10, 100, 1000, 1000, 5000, 60_000, 1_300_000]) * MS,
         }
         if op & 0x80 == 0 {
@@ -112,8 +194,10 @@ impl Run {
     fn burst(&mut self, s: &mut Script<'_>) {
         let (link, queue) = (s.below(LINKS), s.below(WORKERS));
         let packet = arriving(s, self.station(link));
-        let (n, step) = (s.u8(), s.u32());
-        for i in 0..u32::from(n) {
+        let (n, step) = (u32::from(s.u8()), s.u32());
+        // Now and then more than there are buffers for.
+        let most = if s.one_in(8) { u32::MAX } else { BURST / packet.bytes.len().max(1) as u32 + 1 };
+        for i in 0..n.min(most) {
             let mut packet = packet.clone();
             if let Some(l3) = packet.bytes.get_mut(14..)
                 && let Some(&[a, b, c, d]) = l3.get(16..20)
@@ -130,18 +214,21 @@ impl Run {
     fn answer(&mut self, s: &mut Script<'_>) {
         let back = s.below(8);
         let Some(asked) = self.w.asked.iter().rev().nth(back) else { return };
-        let mac = Mac([2, 0, 0, 0, 1, s.u8() & 7]);
-        let mut frame = arp_frame(mac, asked.arp.sender_mac(), &asked.arp.reply(mac));
-        frame.splice(12..12, asked.tags.iter().copied());
+        let bytes = asked.answer(Mac([2, 0, 0, 0, 1, s.u8() & 7]));
         let (link, queue) = (asked.link, s.below(WORKERS));
-        self.arrive(link, queue, Arriving { bytes: frame, ..Arriving::default() });
+        self.w.changed = true;
+        self.arrive(link, queue, Arriving { bytes, ..Arriving::default() });
     }
 
-    /// Changes the router. What is refused is part of the game: it must have changed nothing.
+    /// Changes the router. What is refused is part of the game: it must have changed nothing, which is looked at now and then, for
+    /// it takes longer than most changes.
     fn attempt<T, E: std::fmt::Display>(&mut self, change: impl FnOnce(&mut Router) -> Result<T, E>) {
-        let before = configuration(&self.w.router);
-        if let Err(e) = change(&mut self.w.router) {
-            assert_eq!(configuration(&self.w.router), before, "refused: {e}");
+        self.w.changed = true;
+        self.changes += 1;
+        let before = self.changes.is_multiple_of(LOOK).then(|| Configuration::of(&self.w.router));
+        let changed = change(&mut self.w.router);
+        if let (Err(e), Some(before)) = (changed, before) {
+            assert_eq!(Configuration::of(&self.w.router), before, "refused: {e}");
         }
     }
 
@@ -245,18 +332,49 @@ impl Run {
         let known = self.w.router.interface(index).is_ok();
         if known {
             let on = !s.one_in(3);
-            let features = [
-                ("ip4-unicast", "ip4-count"),
-                ("ip4-unicast", "ip4-sv-reassembly"),
-                ("ip4-output", "ip4-redirect"),
-                ("ip6-unicast", "ip6-rx-urpf-strict"),
-                ("ip6-unicast", "ip6-rx-urpf-loose"),
-                ("device-input", "pcap-rx"),
-                ("interface-output", "pcap-tx"),
-                ("drop", "pcap-drop"),
-            ];
-            let (arc, feature) = s.pick(&features);
+            // Whatever there is: a feature that is new is switched on here, too.
+            let arcs = self.w.router.features(index).into_iter();
+            let features = arcs.flat_map(|(arc, features)| features.into_iter().map(move |(f, _)| (arc, f)));
+            let (arc, feature) = s.pick(&features.collect::<Vec<_>>());
             self.w.router.arcs().enable(arc, feature, index, on).expect("the feature is there");
+            if on {
+                self.features.insert((arc, feature));
+            }
+        }
+    }
+
+    /// Changes which worker does what.
+    fn work(&mut self, s: &mut Script<'_>) {
+        // What is on its way must have arrived, or the router waits for it a while.
+        self.w.settle();
+        let worker = s.below(WORKERS + 1);
+        if s.one_in(2) {
+            let first = usize::from(s.u16()) % SHARDS;
+            let shards: Vec<usize> = (first..SHARDS.min(first + usize::from(s.u16() % 600))).collect();
+            self.attempt(|r| r.give_shards(&shards, worker));
+        } else {
+            let index = self.some_interface(s);
+            let queue = ReceiveQueue { mode: None, worker: s.one_in(2).then_some(worker) };
+            let handoff = s.pick(&[Handoff::On, Handoff::On, Handoff::Off, Handoff::Auto]);
+            let queues = [(s.below(WORKERS), queue)].into();
+            self.attempt(|r| r.set_receive(index, Receive { handoff, queues, ..Receive::default() }));
+        }
+    }
+
+    /// Changes how much of something there may be.
+    fn limit(&mut self, s: &mut Script<'_>) {
+        if s.one_in(2) {
+            let kind = s.pick(&Kind::ALL);
+            let limits = Limits {
+                datagrams: s.pick(&[1, 2, 100]),
+                fragments: s.pick(&[1, 2, 8]),
+                buffers: s.pick(&[1, 4, 70]),
+                timeout: s.pick(&[1000, 30_000]) * MS,
+            };
+            self.attempt(|r| r.set_reassembly(kind, limits));
+        } else {
+            let reasons = self.w.router.graph().punt_reasons();
+            reasons[s.below(reasons.len())].set_rate(s.pick(&[0, 1, 20, 1_000_000]));
         }
     }
 
@@ -266,9 +384,10 @@ impl Run {
     }
 
     fn bring_back(&mut self, s: &mut Script<'_>) {
-        match s.below(LINKS + 3) {
+        self.w.changed = true;
+        match s.below(LINKS + OTHERS.len()) {
             n if n < LINKS => self.attach(n),
-            n => self.w.add_other(n - LINKS, ["d0.100", "d1.200", "loop0"][n - LINKS]),
+            n => self.w.add_other(n - LINKS, OTHERS[n - LINKS]),
         }
     }
 
@@ -285,6 +404,7 @@ impl Run {
     /// A device vanishes, or its link goes; the main thread notices at once, or later, or lets go of it.
     fn vanish(&mut self, s: &mut Script<'_>) {
         let n = s.below(LINKS);
+        self.w.changed = true;
         // Or just its link goes down, or is up again.
         match s.one_in(2) {
             true => self.w.links[n].line().gone = true,
@@ -308,7 +428,13 @@ impl Run {
             0 | 1 => {
                 let source = s.one_in(4).then(|| s.address().into());
                 let size = usize::from(s.u16()) % 2200;
-                let started = router.ping_start(s.pick(&[0, 0, 1, 2]), s.address(), source, size);
+                let to: IpAddr = match s.below(4) {
+                    0 => own6(s.below(LINKS)).into(),
+                    1 => s.address6().into(),
+                    _ => s.address().into(),
+                };
+                let source = source.filter(|_| to.is_ipv4());
+                let started = router.ping_start(s.pick(&[0, 0, 1, 2]), to, source, size);
                 self.pings.extend(started);
             }
             2 => {
@@ -324,24 +450,6 @@ impl Run {
             }
         }
     }
-}
-
-/// What a script can change, as text.
-fn configuration(r: &Router) -> String {
-    let mut text = format!("{:?}\n", r.neighbor_config::<Ipv4Addr>());
-    for i in r.interfaces() {
-        let set = (i.index, &i.name, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses);
-        let _ = writeln!(text, "{set:?} {} {:?}", i.device.is_some(), i.urpf);
-    }
-    for fib in r.routes::<Ipv4Addr>().tables() {
-        for (prefix, sources) in r.routes::<Ipv4Addr>().iter(fib) {
-            let _ = writeln!(text, "{fib} {prefix} {:?}", sources.collect::<Vec<_>>());
-        }
-    }
-    for n in r.neighbors::<Ipv4Addr>() {
-        let _ = writeln!(text, "{} {:?} {}", n.ip, n.mac, n.flags);
-    }
-    text
 }
 
 /// What `tcpdump -ddd 'udp and udp[8] != 0'` prints: it looks behind what is surely in the first segment.

@@ -1,23 +1,37 @@
 //! A router between links, and what must hold of it whatever happens.
+//!
+//! Its workers share flows by handoff, and are turned by hand on one thread: in turn to settle, and singly where the script
+//! says so, so that one falls behind the other. Time is the script's, too. So a script does the same each time, but for what
+//! the router draws by lot: the seeds of its hashes and the jitter of its timers.
+//!
+//! To make a world takes longer than most scripts. So it is used again: at its end a script takes all down, and
+//! [`World::reset`] sets it up as it was at first, which is checked.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use buf::TxCaps;
-use graph::Worker;
+use buf::{Frame, TxCaps};
+use graph::{PuntReason, Worker};
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
 use net::ethernet::Tags;
+use net::handoff::SHARDS;
 use net::interface::Handoff;
-use net::ip::{Address, Clamping, IpPrefix, Mss, Path, PathList, Source, Weighted};
+use net::ip::reassembly::Kind;
+use net::ip::{Address, Clamping, IpPrefix, Mss, Packets, Path, PathList, Source, Weighted};
 use net::pcap::Point;
-use net::router::{Parts, Receive, Routed, Router, Sizes};
+use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
+use wire::nd::{self, Message};
 use wire::{
     ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
 };
 
-use crate::link::{Far, Sent};
+use crate::link::{Far, Line, Sent};
+use crate::packet::Arriving;
+use crate::question::{ANSWERING, Asked, Question};
 use crate::script::{own, own6};
+use crate::state::Configuration;
 
 pub const WORKERS: usize = 2;
 /// Links: one that takes everything, one that takes only plain packets, one that sums but does not cut, and one whose
@@ -30,6 +44,11 @@ pub const CAPS: [TxCaps; LINKS] = [
     TxCaps { gso: false, csum: false },
 ];
 pub const MS: u64 = 1_000_000;
+/// Hops that the router's own packets have before them. Others with its address, which is nobody's in another VRF, come
+/// with as many, and go with one less.
+const OWN_HOPS: [u8; 2] = [64, 255];
+/// Tables are checked once in so many times that all has settled.
+const LOOK: usize = 8;
 /// Reasons that count beside a packet's own: they say why something else was not made.
 const BESIDE: [(&str, &str); 12] = [
     ("ip4-icmp-error", "unreported-forbidden"),
@@ -46,13 +65,6 @@ const BESIDE: [(&str, &str); 12] = [
     ("ip4-redirect", "unredirected-no-buffer"),
 ];
 
-/// An ARP request that the router sent: by which link, with which tags, from and for whom.
-pub struct Asked {
-    pub link: usize,
-    pub tags: Vec<u8>,
-    pub arp: ArpPacket,
-}
-
 pub struct World {
     pub router: Router,
     pub workers: Vec<Worker>,
@@ -60,6 +72,15 @@ pub struct World {
     pub links: Vec<Far>,
     pub now: u64,
     pub asked: Vec<Asked>,
+    /// IPv6 packets that were sent to stations that the router had asked for.
+    pub reached6: u64,
+    /// Whether the router was changed since its tables were checked, and how often it has settled since.
+    pub changed: bool,
+    settled: usize,
+    /// The bounds of the tables of neighbours, as they are by default.
+    bounds: (net::neighbor::Config, net::neighbor::Config),
+    /// The router as it was when it was set up for the first time.
+    fresh: String,
     /// Whether packets came whose offload words were not true: then what is cut and summed may be anything.
     pub lied: bool,
 }
@@ -72,6 +93,8 @@ pub fn device_mac(link: usize) -> Mac {
     Mac([2, 0, 0, 0, 0, link as u8])
 }
 
+/// The interfaces that are no devices.
+pub const OTHERS: [&str; 3] = ["d0.100", "d1.200", "loop0"];
 pub const DOT1Q: Tags = Tags { outer_service: false, outer: 100, inner: None };
 pub const QINQ: Tags = Tags { outer_service: true, outer: 200, inner: Some(300) };
 
@@ -80,26 +103,67 @@ impl World {
     pub fn new(buffers: usize) -> World {
         let sizes = Sizes { buffers, workers: WORKERS };
         let Parts { router, workers } = Router::build(volley::features::install, &sizes).expect("a router");
+        let bounds = (router.neighbor_config::<Ipv4Addr>(), router.neighbor_config::<Ipv6Addr>());
         let mut w = World {
             participant: router.participant(),
             router,
             workers,
-            links: Vec::new(),
+            links: (0..LINKS).map(|_| Far::default()).collect(),
             now: 3_600_000 * MS,
             asked: Vec::new(),
+            reached6: 0,
+            changed: true,
+            settled: 0,
+            bounds,
+            fresh: String::new(),
             lied: false,
         };
         w.router.add_table(1).expect("a second VRF");
         // Addresses are used at once.
         w.router.set_dad_transmits(0);
+        w.set_up_all();
+        w.fresh = w.state();
+        w
+    }
+
+    /// Sets the router up again after a script has [ended](Self::end), and checks that all is as in a new world.
+    pub fn reset(&mut self) {
+        // So long that nothing is remembered of the rates before.
+        self.now += 3_600_000 * MS;
+        self.asked.clear();
+        (self.changed, self.lied, self.reached6) = (true, false, 0);
+        self.router.set_neighbor_config::<Ipv4Addr>(self.bounds.0);
+        self.router.set_neighbor_config::<Ipv6Addr>(self.bounds.1);
+        self.router.graph().punt_reasons().iter().for_each(|r| r.set_rate(r.default_rate));
+        for kind in Kind::ALL {
+            let limits = reassembly_defaults(kind, self.router.pool().stats().total);
+            self.router.set_reassembly(kind, limits).expect("the defaults are allowed");
+        }
+        self.router.graph().tracer().clear();
+        self.router.graph().stats().clear_runtime();
+        self.router.graph().stats().clear_errors();
+        for far in &self.links {
+            *far.line() = Line::default();
+        }
+        self.set_up_all();
+        assert_eq!(self.state(), self.fresh, "a world that was used before is as a new one");
+    }
+
+    /// Adds interfaces and routes, and has the workers turn until all is in place.
+    fn set_up_all(&mut self) {
         for n in 0..LINKS {
-            w.links.push(Far::default());
-            w.add_device(n);
+            self.router.prefer_index(Some(n as u32));
+            self.add_device(n);
         }
-        for (n, name) in ["d0.100", "d1.200", "loop0"].iter().enumerate() {
-            w.add_other(n, name);
+        for (n, name) in OTHERS.iter().enumerate() {
+            self.router.prefer_index(Some((LINKS + n) as u32));
+            self.add_other(n, name);
         }
-        w.router.tables().captures.begin(&Point::ALL, 256, None);
+        for worker in 0..WORKERS {
+            let own: Vec<usize> = (0..SHARDS).filter(|shard| shard % WORKERS == worker).collect();
+            self.router.give_shards(&own, worker).expect("nothing is on its way");
+        }
+        self.router.tables().captures.begin(&Point::ALL, 256, None);
         let routes = [
             (0, "10.1.0.0/16", Path::Via { next_hop: Ipv4Addr::new(10, 0, 0, 2).into(), interface: None }),
             (0, "10.1.1.0/24", Path::Via { next_hop: Ipv4Addr::new(10, 0, 1, 3).into(), interface: None }),
@@ -110,7 +174,7 @@ impl World {
             (0, "10.3.2.0/24", Path::Unreachable),
             (0, "10.3.3.0/24", Path::Prohibit),
             (0, "2001:db8:1::/48", Path::Via { next_hop: host6(0).into(), interface: None }),
-            (0, "2001:db8:1:1::/64", Path::Via { next_hop: own6(1).into(), interface: None }),
+            (0, "2001:db8:1:1::/64", Path::Via { next_hop: next6(1, 3).into(), interface: None }),
             (0, "2001:db8:2::/48", Path::Table(1)),
             (1, "2001:db8::/32", Path::Table(0)),
             (0, "2001:db8:3:1::/64", Path::Drop),
@@ -118,14 +182,32 @@ impl World {
             (0, "2001:db8:3:3::/64", Path::Prohibit),
         ];
         for (fib, prefix, path) in routes {
-            w.router.add_route(fib, prefix.parse::<IpPrefix>().expect("a prefix"), path).expect("a route");
+            let prefix = prefix.parse::<IpPrefix>().expect("a prefix");
+            self.router.add_route(fib, prefix, path).expect("a route");
         }
         let ways = [[10, 0, 0, 2], [10, 0, 1, 3]]
             .map(|hop| Weighted { path: Path::Via { next_hop: hop.into(), interface: None }, weight: 1 });
         let shared = PathList::new(ways.to_vec()).expect("two paths");
-        w.router.add_route(0, "10.3.0.0/24".parse::<IpPrefix>().expect("a prefix"), shared).expect("a route");
-        w.settle();
-        w
+        let prefix = "10.3.0.0/24".parse::<IpPrefix>().expect("a prefix");
+        self.router.add_route(0, prefix, shared).expect("a route");
+        self.settle();
+    }
+
+    /// All that a script may have changed, as text.
+    fn state(&self) -> String {
+        let r = &self.router;
+        let mut text = format!("{:?}\n", Configuration::of(r));
+        for i in r.interfaces() {
+            let own: Vec<_> = i.own_ip6().collect();
+            let more = (i.kind, i.parent, i.tags, own, &i.receive, i.urpf6, i.mss, i.mss6);
+            let _ = writeln!(text, "{} {more:?} {:?}", i.name, r.features(i.index));
+        }
+        let rates: Vec<u32> = r.graph().punt_reasons().iter().map(|reason| reason.rate()).collect();
+        let shards: Vec<usize> = r.shards().workers().collect();
+        let limits = Kind::ALL.map(|kind| r.tables().reassembly.limits(kind));
+        let seen: u64 = self.links.iter().map(|far| far.line().taken).sum();
+        let _ = writeln!(text, "{rates:?} {shards:?} {limits:?} {seen} {:?}", r.pool().stats().used);
+        text
     }
 
     /// Adds the device of a link anew.
@@ -178,12 +260,16 @@ impl World {
         let _ = self.router.add_neighbor(index, host6(n), Mac([2, 0, 0, 0, 1, n as u8]), true);
     }
 
-    /// One turn of each worker.
-    pub fn turn(&mut self) {
-        for worker in &mut self.workers {
-            let section = self.participant.enter();
-            worker.turn_at(section.guard(), self.now);
-        }
+    /// One turn of each worker; returns the packets that came.
+    pub fn turn(&mut self) -> usize {
+        (0..WORKERS).map(|worker| self.turn_of(worker)).sum()
+    }
+
+    /// One turn of a worker; returns the packets that came.
+    pub fn turn_of(&mut self, worker: usize) -> usize {
+        let section = self.participant.enter();
+        let came = self.workers[worker].turn_at(section.guard(), self.now);
+        drop(section);
         for n in 0..LINKS {
             let sent = std::mem::take(&mut self.links[n].line().sent);
             for packet in sent {
@@ -193,15 +279,32 @@ impl World {
         self.router.tables().captures.take(usize::MAX, |copy| {
             assert!(copy.bytes().len() == 256.min(copy.len as usize), "a copy has all bytes that are kept");
         });
+        came
     }
 
-    /// Everybody works until all is done.
+    /// Everybody works until all is done, or as long as most things take.
     pub fn settle(&mut self) {
         for _ in 0..4 {
-            self.turn();
-            self.router.poll(self.now);
+            let came = self.turn();
+            if !self.router.poll(self.now) && came == 0 {
+                break;
+            }
         }
-        self.check_tables();
+        self.settled += 1;
+        if self.changed && self.settled >= LOOK {
+            self.check_tables();
+        }
+    }
+
+    /// Notes a question, which the link may answer.
+    fn ask(&mut self, asked: Asked) {
+        // What is learned becomes routes.
+        self.changed = true;
+        if asked.is_answered_at_once() {
+            let bytes = asked.answer(ANSWERING);
+            self.links[asked.link].line().arriving[0].push_back(Arriving { bytes, ..Arriving::default() });
+        }
+        self.asked.push(asked);
     }
 
     /// A packet on the wire is well-formed, and what its interface may send.
@@ -221,13 +324,22 @@ impl World {
         if kind == ethertype::ARP {
             let (arp, _) = ArpPacket::split(rest).expect("an ARP packet is whole");
             let tags = bytes[12..bytes.len() - rest.len() - 2].to_vec();
-            self.asked.push(Asked { link, tags, arp: *arp });
-            return;
+            let question = Question::Arp(*arp);
+            return self.ask(Asked { link, tags, question });
         }
         assert!(matches!(kind, ethertype::IPV4 | ethertype::IPV6), "nothing else is sent");
         if kind == ethertype::IPV6 && is_of_main_thread(rest) {
             // As ARP: it was on its way while its interface changed.
-            return check_ip6(rest, true);
+            check_ip6(rest, true);
+            let (ip, icmp) = Ipv6Header::split(rest).expect("an IPv6 header is whole");
+            if let Ok((Message::NeighborSolicitation { target }, options)) = nd::parse(ip, icmp)
+                && let Some(station) = options.source_mac()
+            {
+                let tags = bytes[12..bytes.len() - rest.len() - 2].to_vec();
+                let question = Question::Nd { station, from: ip.src(), target };
+                self.ask(Asked { link, tags, question });
+            }
+            return;
         }
         let tags = match tags[..] {
             [] => None,
@@ -245,10 +357,11 @@ impl World {
         assert!(self.router.usable(by.index), "sent by an interface that is down");
 
         if kind == ethertype::IPV6 {
+            self.reached6 += u64::from(ethernet.dst() == ANSWERING);
             let fits = rest.len() <= usize::from(by.mtu);
             assert!(*gso || self.lied || fits, "larger than the MTU {}", by.mtu);
-            let ours =
-                self.router.interfaces().any(|i| i.own_ip6().any(|a| rest[8..24] == a.address.octets()));
+            let ours = OWN_HOPS.contains(&rest[7])
+                && self.router.interfaces().any(|i| i.own_ip6().any(|a| rest[8..24] == a.address.octets()));
             return check_ip6(rest, ours && !csum && !self.lied);
         }
         let (ip, _) = Ipv4Header::split(rest).expect("an IPv4 header is whole");
@@ -258,7 +371,8 @@ impl World {
         assert_eq!(usize::from(ip.total_len()), rest.len(), "as long as the header says");
         assert!(ip.ttl() > 0, "a packet without time to live");
         assert!(*gso || self.lied || rest.len() <= usize::from(by.mtu), "larger than the MTU {}", by.mtu);
-        let ours = self.router.interfaces().any(|i| i.addresses.iter().any(|a| a.address == ip.src()));
+        let ours = OWN_HOPS.contains(&ip.ttl())
+            && self.router.interfaces().any(|i| i.addresses.iter().any(|a| a.address == ip.src()));
         if ours && ip.protocol() == protocol::ICMP && !ip.is_fragment() && !csum && !self.lied {
             assert!(rest.len() >= header + IcmpHeader::LEN, "an ICMP message is whole");
             assert_eq!(plain_checksum(&rest[header..]), 0, "the ICMP checksum is right");
@@ -267,6 +381,7 @@ impl World {
 
     /// What the workers look up is what the main thread says.
     fn check_tables(&mut self) {
+        (self.changed, self.settled) = (false, 0);
         let section = self.participant.enter();
         let fibs = self.router.tables().ip4.fibs.get(section.guard());
         for fib in self.router.routes::<Ipv4Addr>().tables() {
@@ -287,13 +402,18 @@ impl World {
             far.line().room = usize::MAX;
         }
         // Fragments wait for a minute at most; a next hop is asked for a few seconds, and what is then reported may wait for
-        // another one.
-        for _ in 0..90 {
+        // another one. Where nothing waits, a few seconds will do.
+        for second in 0..90 {
             self.now += 1000 * MS;
-            self.turn();
+            let came = self.turn();
             self.router.poll(self.now);
+            if second >= 2 && came == 0 && self.router.pool().stats().used == 0 {
+                break;
+            }
         }
+        self.sweep();
         self.settle();
+        self.check_tables();
         self.check_buffers("when all has run out");
         self.check_counters();
         self.describe_traces();
@@ -310,6 +430,18 @@ impl World {
         assert_eq!(self.router.neighbors::<Ipv4Addr>().count(), 0, "a neighbour on no interface");
         assert_eq!(self.router.neighbors::<Ipv6Addr>().count(), 0, "a neighbour on no interface");
         self.check_buffers("when all was removed");
+    }
+
+    /// Has the nodes that hold packets for unknown next hops look for those whose time is over. A packet whose question was
+    /// policed stays there until the next packet comes to the node.
+    fn sweep(&mut self) {
+        for name in [Ipv4Addr::NODES.resolve, Ipv6Addr::NODES.resolve] {
+            let node = self.router.graph().node(name).expect("the node is there");
+            for worker in &mut self.workers {
+                let section = self.participant.enter();
+                worker.feed(section.guard(), self.now, node, &mut Frame::new());
+            }
+        }
     }
 
     /// Removes the routes of a family that scripts added; no others are left.
@@ -343,6 +475,12 @@ impl World {
         self.router.graph().stats().runtime(None).iter().map(|n| (n.name, n.packets)).collect()
     }
 
+    /// How many packets went to the main thread, and how many were too many, by reason.
+    pub fn punted(&self) -> BTreeMap<&'static str, [u64; 2]> {
+        let reasons = self.router.graph().punt_reasons().iter().zip(0..);
+        reasons.map(|(info, n)| (info.name, self.router.graph().stats().punted(PuntReason(n)))).collect()
+    }
+
     /// What goes into a node comes out of it.
     fn check_counters(&self) {
         let stats = self.router.graph().stats();
@@ -365,8 +503,7 @@ impl World {
         assert_eq!(nodes["error-drop"], all, "each dropped packet has one reason");
         assert_eq!(nodes["drop"], all);
         assert_eq!(nodes["punt"], nodes["error-punt"]);
-        let reasons = 0..self.router.graph().punt_reasons().len() as u32;
-        let punted: u64 = reasons.flat_map(|r| stats.punted(graph::PuntReason(r))).sum();
+        let punted: u64 = self.punted().into_values().flatten().sum();
         assert_eq!(nodes["punt"], punted, "each punted packet has a reason");
     }
 
@@ -387,7 +524,12 @@ impl World {
 
 /// The host of network `n` that is known from the start.
 fn host6(n: usize) -> Ipv6Addr {
-    Ipv6Addr::from_bits(own6(n).to_bits() + 1)
+    next6(n, 2)
+}
+
+/// A host of network `n`.
+fn next6(n: usize, host: u128) -> Ipv6Addr {
+    Ipv6Addr::from_bits(own6(n).to_bits() - 1 + host)
 }
 
 /// Whether the main thread has sent a packet: one for its link. Forwarded ones have hops behind them, and are to no group.

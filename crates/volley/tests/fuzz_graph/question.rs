@@ -1,0 +1,58 @@
+//! What the router asks the hosts on its links, and what they answer.
+
+use std::net::Ipv6Addr;
+
+use wire::builder::arp_frame;
+use wire::nd::{self, Message, NdOption};
+use wire::{ArpPacket, Mac, ethertype};
+
+/// The station of all hosts that answer by themselves.
+pub const ANSWERING: Mac = Mac([2, 0, 0, 0, 2, 3]);
+
+/// Who has an address, the router asks.
+pub enum Question {
+    Arp(ArpPacket),
+    /// A neighbour solicitation: from the station and the address, for the target.
+    Nd {
+        station: Mac,
+        from: Ipv6Addr,
+        target: Ipv6Addr,
+    },
+}
+
+/// A question that the router sent: by which link, with which tags.
+pub struct Asked {
+    pub link: usize,
+    pub tags: Vec<u8>,
+    pub question: Question,
+}
+
+impl Asked {
+    /// The frame by which the station `mac` says that it has the address.
+    pub fn answer(&self, mac: Mac) -> Vec<u8> {
+        let mut frame = match &self.question {
+            Question::Arp(arp) => arp_frame(mac, arp.sender_mac(), &arp.reply(mac)),
+            &Question::Nd { station, from, target } => {
+                let flags = Message::NeighborAdvertisement {
+                    target,
+                    router: false,
+                    solicited: true,
+                    overrides: true,
+                };
+                let packet = nd::build(target, from, &flags, &[NdOption::TargetMac(mac)]);
+                let header = [&station.0[..], &mac.0, &ethertype::IPV6.to_be_bytes()].concat();
+                [header, packet].concat()
+            }
+        };
+        frame.splice(12..12, self.tags.iter().copied());
+        frame
+    }
+
+    /// Whether the host answers by itself, at once: those with a 3 at the end do, others when the script says so.
+    pub fn is_answered_at_once(&self) -> bool {
+        match &self.question {
+            Question::Arp(arp) => arp.target_ip().octets()[3] == 3,
+            Question::Nd { target, .. } => target.octets()[15] == 3,
+        }
+    }
+}
