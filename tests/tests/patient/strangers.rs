@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use scenarios::{Ping, Routed, cabled};
-use testkit::netns::{Host, LIMIT, Lab, skipped};
+use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::Router;
+use testkit::skip::skipped;
 
 const TWO_PORTS: &str = "create host-interface name eth0\n\
                          create host-interface name eth1\n\

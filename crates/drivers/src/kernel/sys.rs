@@ -89,8 +89,7 @@ pub(crate) fn option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int) 
     Ok(unsafe { value.assume_init() })
 }
 
-/// Has the kernel refuse files that are passed by a socket, and by those that are accepted from it: who passes one gets
-/// `EPERM`.
+/// Makes the kernel refuse files that are passed by a socket, or by one that is accepted from it. The sender gets `EPERM`.
 ///
 /// # Errors
 /// Where the kernel cannot (before Linux 6.16).

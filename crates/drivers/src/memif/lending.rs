@@ -60,7 +60,10 @@ impl Lending {
             let first = used;
             match self.parts(ring, &mut used, available, cache) {
                 // There is room for one.
-                Some(held) => drop(frame.push(held)),
+                Some(held) => {
+                    drop(frame.push(held));
+                    rubbish.good((used - first).into());
+                }
                 None => {
                     budget.unusable += 1;
                     judged = rubbish.bad((used - first).into());

@@ -14,6 +14,7 @@
 //! the connection, or the packet. One whose interface is [`trusted`](Config::trusted) may besides bring memory that it could
 //! take away again, which would kill this process; or it shares the router's own, and nothing is copied.
 
+mod bell;
 mod channel;
 mod client;
 mod lending;

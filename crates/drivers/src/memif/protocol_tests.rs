@@ -20,7 +20,14 @@ fn client() -> Client {
 }
 
 fn listed() -> Listed {
-    Listed { up: true, taken: false, secret: Some(secret("sesame")), trusted: false, name: "memif0/3".into() }
+    Listed {
+        up: true,
+        barred: false,
+        taken: false,
+        secret: Some(secret("sesame")),
+        trusted: false,
+        name: "memif0/3".into(),
+    }
 }
 
 fn only(id: u32) -> Option<Listed> {
@@ -132,6 +139,9 @@ fn who_may_not_have_an_interface_hears_why() {
     assert_eq!(refusal(init.clone(), None), "there is no interface with id 3 that is a server");
     let taken = Listed { taken: true, ..listed() };
     assert_eq!(refusal(init.clone(), Some(taken)), "interface id 3 is connected already");
+    let barred = Listed { barred: true, ..listed() };
+    let why = "interface id 3 admits nobody for a second: the last client broke its rings";
+    assert_eq!(refusal(init.clone(), Some(barred)), why);
     assert_eq!(refusal(init, Some(Listed { up: false, ..listed() })), "interface id 3 is set down");
 }
 

@@ -18,11 +18,12 @@
 use infra::prefetch;
 use std::fmt;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
+use super::bell::Bell;
 use super::lending::REGION;
 use super::message::Direction;
 use super::region::Region;
@@ -48,13 +49,15 @@ pub(super) enum Fault {
     Index = 1,
     /// A buffer that is not within its region, or has no room at all.
     Buffer = 2,
-    /// Nearly all packets are none.
+    /// Most packets are none.
     Rubbish = 3,
+    /// A signal to the peer takes very long.
+    SlowBell = 4,
 }
 
 impl Fault {
     pub(super) fn from_code(code: u8) -> Option<Fault> {
-        [Fault::Index, Fault::Buffer, Fault::Rubbish].into_iter().find(|f| *f as u8 == code)
+        [Fault::Index, Fault::Buffer, Fault::Rubbish, Fault::SlowBell].into_iter().find(|f| *f as u8 == code)
     }
 }
 
@@ -67,6 +70,9 @@ impl fmt::Display for Fault {
             }
             Fault::Rubbish => {
                 "most of the peer's packets are unusable: empty, too long, or outside its regions"
+            }
+            Fault::SlowBell => {
+                "each signal to the peer takes milliseconds: very many watch its event descriptor"
             }
         })
     }
@@ -181,7 +187,7 @@ pub(super) struct Ring {
     next: u16,
     /// Of a client that receives, and of one that lends: slots whose buffers the peer has.
     given: u16,
-    bell: Arc<OwnedFd>,
+    bell: Arc<Bell>,
 }
 
 impl Ring {
@@ -192,7 +198,7 @@ impl Ring {
         layout: &Layout,
         direction: Direction,
         number: u16,
-        bell: Arc<OwnedFd>,
+        bell: Arc<Bell>,
     ) -> Option<Ring> {
         let (size, offset) = (1u16 << layout.log2_ring, layout.ring_offset(direction, number));
         let first = layout.buffer_offset(direction, number);
@@ -216,7 +222,7 @@ impl Ring {
         layout: &Layout,
         direction: Direction,
         number: u16,
-        bell: Arc<OwnedFd>,
+        bell: Arc<Bell>,
     ) -> Option<Ring> {
         let base = regions.first()?.at(layout.ring_offset(direction, number), ring_len(layout.log2_ring))?;
         let memory = Memory { base, size: 1 << layout.log2_ring, regions };
@@ -239,7 +245,7 @@ impl Ring {
         regions: Arc<[Region]>,
         (region, offset, log2_size): (u16, u32, u8),
         direction: Direction,
-        bell: Arc<OwnedFd>,
+        bell: Arc<Bell>,
     ) -> Result<Ring, String> {
         if !offset.is_multiple_of(8) {
             return Err(format!("a ring at {offset}, which is no multiple of 8"));

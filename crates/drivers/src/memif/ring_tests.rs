@@ -13,6 +13,7 @@ use infra::wait;
 use proptest::prelude::*;
 
 use super::Layout;
+use super::bell::Bell;
 use super::message::Direction;
 use super::region::{MemoryFile, Region};
 use super::ring::{DESCRIPTOR, DESCRIPTORS, Fault, HEAD, NEXT, Ring};
@@ -45,8 +46,8 @@ pub(super) fn poll(
     done
 }
 
-pub(super) fn bell() -> Arc<OwnedFd> {
-    Arc::new(sys::eventfd().unwrap())
+pub(super) fn bell() -> Arc<Bell> {
+    Arc::new(Bell::new(sys::eventfd().unwrap(), &Arc::default()))
 }
 
 fn memory(layout: Layout) -> (Arc<[Region]>, Arc<[Region]>) {

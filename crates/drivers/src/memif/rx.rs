@@ -21,7 +21,7 @@ pub(super) const LARGEST: usize = 65_535 + 22;
 pub(super) const LONGEST: usize = LARGEST.div_ceil(*BUFFER_SIZES.start() as usize);
 /// What looking at a descriptor costs, in bytes copied.
 const DESCRIPTOR_COST: usize = 256;
-/// Descriptors of packets that are none, less those of packets that are some, after which a peer is disconnected.
+/// Unusable descriptors, less usable ones, after which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
 
 /// What a poll may spend on packets that take more than one descriptor, or are none. Packets that fit into a buffer are

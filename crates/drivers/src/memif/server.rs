@@ -23,6 +23,8 @@ const MAX_RINGS: usize = 64;
 pub(super) struct Listed {
     /// Whether it is set up.
     pub(super) up: bool,
+    /// True if the last client broke it a moment ago.
+    pub(super) barred: bool,
     /// Whether another client has it.
     pub(super) taken: bool,
     pub(super) secret: Option<[u8; SECRET_LEN]>,
@@ -244,6 +246,9 @@ fn admit(init: &Init, interface: Option<Listed>) -> Result<Listed, String> {
     match (interface.up, interface.taken) {
         (false, _) => Err(format!("interface id {id} is set down")),
         (_, true) => Err(format!("interface id {id} is connected already")),
+        _ if interface.barred => {
+            Err(format!("interface id {id} admits nobody for a second: the last client broke its rings"))
+        }
         _ => Ok(interface),
     }
 }

@@ -103,7 +103,7 @@ impl Shared {
     /// Gives the queues their rings. Packets lie in the buffers of `pool`, if there is one.
     ///
     /// # Errors
-    /// When one of the peer's files is no event descriptor; nothing is attached then.
+    /// When the process cannot watch one of the peer's event descriptors; nothing is attached then.
     pub(super) fn attach(
         &self,
         rx: Vec<Ring>,
@@ -112,15 +112,6 @@ impl Shared {
         pool: Option<&Pool>,
     ) -> Result<(), String> {
         let lending = |ring: &Ring| pool.map(|pool| Lending::new(pool, ring.size()));
-        for (which, ring) in rx.iter().map(|r| ("receive", r)).chain(tx.iter().map(|r| ("transmit", r))) {
-            // Signals are for event descriptors only. One too many does no harm: who is woken looks, and sleeps again.
-            signals.ring(ring.bell()).map_err(|e| match e.kind() {
-                io::ErrorKind::InvalidInput => {
-                    format!("the file of a {which} ring is no event descriptor")
-                }
-                _ => format!("the peer cannot be woken: {e}"),
-            })?;
-        }
         rx.iter().chain(&tx).for_each(Ring::publish);
         self.fault.store(0, Ordering::Release);
         // As soon as a queue has a ring it may lend buffers: all that can fail comes before.

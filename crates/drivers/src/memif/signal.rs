@@ -8,7 +8,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use super::ring::Fault;
 use crate::kernel::sys;
 
 /// Reads that are not collected at once; there is room for a few more.
@@ -39,6 +41,29 @@ struct Done([u64; 4]);
 
 const READ: u16 = 0;
 const SIGNALS: u32 = 1;
+
+/// A signal that takes longer is slow. The kernel wakes all who watch a descriptor before it returns, and a peer may have a
+/// million of them.
+const SLOW: Duration = Duration::from_millis(1);
+/// So many slow ones behind each other are no accident of a busy machine.
+const MOST_SLOW: u8 = 4;
+
+/// Counts the slow signals to one peer.
+#[derive(Default)]
+pub(super) struct Pace(u8);
+
+impl Pace {
+    /// Runs a signal.
+    ///
+    /// # Errors
+    /// When it was one slow signal too many.
+    pub(super) fn take(&mut self, signal: impl FnOnce()) -> Result<(), Fault> {
+        let begun = Instant::now();
+        signal();
+        self.0 = if begun.elapsed() < SLOW { 0 } else { self.0 + 1 };
+        if self.0 < MOST_SLOW { Ok(()) } else { Err(Fault::SlowBell) }
+    }
+}
 
 /// Signals of one sender.
 pub(super) struct Signals {
@@ -143,3 +168,20 @@ impl AsFd for Watch {
 }
 
 const _: () = assert!(size_of::<Request>() == 64 && size_of::<Done>() == 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_whose_signals_are_all_slow_is_known() {
+        let mut pace = Pace::default();
+        let slow = || std::thread::sleep(2 * SLOW);
+        for _ in 0..20 {
+            (1..MOST_SLOW).for_each(|_| assert_eq!(pace.take(slow), Ok(())));
+            assert_eq!(pace.take(|| {}), Ok(()), "one that is not slow begins anew");
+        }
+        (1..MOST_SLOW).for_each(|_| assert_eq!(pace.take(slow), Ok(())));
+        assert_eq!(pace.take(slow), Err(Fault::SlowBell));
+    }
+}

@@ -8,7 +8,7 @@ use super::lending::Lending;
 use super::region;
 use super::ring::{Fault, NEXT, Place, Ring};
 use super::shared::Shared;
-use super::signal::Signals;
+use super::signal::{Pace, Signals};
 
 /// A ring that packets go out by.
 pub(super) struct TxRing {
@@ -16,6 +16,7 @@ pub(super) struct TxRing {
     /// What the peer has of the router's own buffers, if packets lie there.
     pub(super) lending: Option<Lending>,
     signals: Arc<Signals>,
+    pace: Pace,
     /// The peer has broken it: nothing is sent any more.
     broken: bool,
     /// Empty buffers that were looked at, from the next slot on.
@@ -41,7 +42,14 @@ impl From<Fault> for Stop {
 impl TxRing {
     pub(super) fn new(ring: Ring, lending: Option<Lending>, signals: Arc<Signals>) -> TxRing {
         let most = usize::from(ring.memory().state().size).max(FRAME_SIZE);
-        TxRing { ring, lending, signals, broken: false, places: Vec::with_capacity(most) }
+        TxRing {
+            ring,
+            lending,
+            signals,
+            pace: Pace::default(),
+            broken: false,
+            places: Vec::with_capacity(most),
+        }
     }
 
     /// Sends from the front of the frame, and frees what was sent or gives it to the peer; says why the others did not go.
@@ -53,7 +61,7 @@ impl TxRing {
         };
         let (used, outcome) = lending.send(&mut self.ring, frame, cache);
         if used > 0 {
-            self.signal();
+            self.signal()?;
         }
         outcome
     }
@@ -96,7 +104,9 @@ impl TxRing {
         if used > 0 {
             self.ring.advance(used);
             self.ring.will_write(FRAME_SIZE as u16);
-            self.signal();
+            if let Err(fault) = self.signal() {
+                outcome = Err(fault.into());
+            }
         }
         (sent, outcome)
     }
@@ -125,16 +135,17 @@ impl TxRing {
             return if n == 0 || most == 0 { Ok(0) } else { Err(Stop::For(Unsent::Refused)) };
         }
         self.ring.advance(sent);
-        self.signal();
+        self.signal()?;
         Ok(usize::from(sent))
     }
 
     /// Wakes the peer, if it sleeps.
-    fn signal(&self) {
-        if self.ring.wants_signal() {
-            // The file was seen to be an event descriptor when the peer connected.
-            let _ = self.signals.ring(self.ring.bell());
+    fn signal(&mut self) -> Result<(), Fault> {
+        if !self.ring.wants_signal() {
+            return Ok(());
         }
+        // The file was seen to be an event descriptor when the peer connected.
+        self.pace.take(|| drop(self.signals.ring(self.ring.bell())))
     }
 
     /// Has the first `n` empty buffers in `places`, or as many as there are; gives how many.

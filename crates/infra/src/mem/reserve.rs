@@ -189,8 +189,8 @@ mod backend {
         if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // Buffers are lent to other programs by this file. None of them can cut it off, which would be the end of this
-        // process when it next touches a page (SIGBUS), nor keep others from mapping it.
+        // Other programs are lent buffers by this file. None of them can cut it off, which would end this process with a
+        // SIGBUS at its next access. And none can add a seal that keeps the others from writing to it.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: no memory is involved.
         if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {

@@ -7,7 +7,7 @@ mod raw;
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use std::thread;
 
 use infra::doorbell::Doorbell;
 
+use super::bell::{Bell, Home};
 use super::message::Message;
 use super::region::MemoryFile;
 use super::signal::Signals;
@@ -31,13 +32,13 @@ const MOST_RECEIVED: usize = 32;
 /// Bytes of the stack of a connection's thread.
 const STACK: usize = 128 << 10;
 
-/// A file that came with a message, and that the kernel closes without waiting for anybody.
+/// A file that came with a message, and that can be dropped on any thread.
 #[derive(Debug)]
 pub(super) enum File {
     /// Shared memory, with a region.
     Memory(MemoryFile),
     /// An event descriptor, with a ring.
-    Bell(OwnedFd),
+    Bell(Bell),
 }
 
 /// What came.
@@ -82,17 +83,31 @@ impl Channel {
     /// # Errors
     /// When there can be no thread. The socket stays open then: to close it might hang.
     pub(super) fn of(socket: OwnedFd, means: &Means, porters: &Porters) -> io::Result<Channel> {
-        let link = Arc::new(Link { bell: Doorbell::new()?, let_go: AtomicBool::new(false) });
+        // Not the kernel's word for "later": the client is lost.
+        let lost = |e: io::Error| io::Error::other(format!("there can be no thread for a client: {e}"));
+        let socket = ManuallyDrop::new(socket);
+        let bell = Doorbell::new().map_err(lost)?;
+        let link = Arc::new(Link { bell, let_go: AtomicBool::new(false) });
         let (orders, to_send) = mpsc::sync_channel(MOST_WAITING);
         let (to_main, received) = mpsc::sync_channel(MOST_RECEIVED);
-        let Means { bell, signals } = means.clone();
-        let socket = ManuallyDrop::new(socket);
-        let porter = Porter { socket, link: link.clone(), orders: to_send, to_main, main: bell, signals };
         let entered = porters.enter();
-        thread::Builder::new().name("volley_memif".into()).stack_size(STACK).spawn(move || {
-            porter.run();
-            drop(entered);
-        })?;
+        let porter = Porter {
+            socket,
+            link: link.clone(),
+            orders: to_send,
+            to_main,
+            main: means.bell.clone(),
+            signals: means.signals.clone(),
+            home: Home::new(porters),
+            porters: porters.clone(),
+        };
+        let thread = thread::Builder::new().name("volley_memif".into()).stack_size(STACK);
+        thread
+            .spawn(move || {
+                porter.run();
+                drop(entered);
+            })
+            .map_err(lost)?;
         Ok(Channel { link, orders, received })
     }
 
@@ -101,7 +116,11 @@ impl Channel {
     /// # Errors
     /// When the peer reads nothing. That the connection is broken is known by [`receive`](Channel::receive), after what
     /// the peer said before.
-    pub(super) fn send(&self, message: &Message, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
+    pub(super) fn send(
+        &self,
+        message: &Message,
+        file: Option<Arc<dyn AsFd + Send + Sync>>,
+    ) -> io::Result<()> {
         match self.orders.try_send((message.bytes(), file)) {
             Err(TrySendError::Full(_)) => Err(io::Error::other("the peer reads no messages")),
             Ok(()) | Err(TrySendError::Disconnected(_)) => {

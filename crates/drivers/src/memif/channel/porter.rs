@@ -3,7 +3,7 @@
 //! A peer may pass any file with a message, also before it has said a secret: a socket that waits until everything is sent
 //! when it is closed, a file of a FUSE server that never answers. Whoever receives such a file and closes it hangs. So each
 //! connection has a thread of its own, which alone reads from the socket and closes it, and which hangs without harm to
-//! anybody. Only files that the kernel closes by itself leave this thread: shared memory and event descriptors.
+//! anybody. Only shared memory, which the kernel closes by itself, and event descriptors (`bell.rs`) leave this thread.
 
 use std::io::ErrorKind;
 use std::mem::ManuallyDrop;
@@ -17,6 +17,7 @@ use infra::doorbell::Doorbell;
 
 use super::raw::{self, Piece};
 use super::{File, Received};
+use crate::memif::bell::{Bell, Home};
 use crate::memif::message::{self, Message};
 use crate::memif::region::MemoryFile;
 use crate::memif::signal::Signals;
@@ -25,30 +26,46 @@ use crate::memif::signal::Signals;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A message to be sent, with its file.
-pub(super) type Order = ([u8; message::LEN], Option<Arc<OwnedFd>>);
+pub(super) type Order = ([u8; message::LEN], Option<Arc<dyn AsFd + Send + Sync>>);
 
-/// Counts the threads of one socket; those that hang, too.
-#[derive(Clone, Default)]
-pub(in crate::memif) struct Porters(Arc<AtomicUsize>);
+/// Counts the threads of one socket.
+#[derive(Clone, Debug, Default)]
+pub(in crate::memif) struct Porters(Arc<[AtomicUsize; 2]>);
 
 impl Porters {
     /// How many there are.
     pub(in crate::memif) fn count(&self) -> usize {
-        self.0.load(Ordering::Acquire)
+        self.0[0].load(Ordering::Acquire)
+    }
+
+    /// How many close files of strangers at the moment. Those that hang stay among them.
+    pub(in crate::memif) fn closing_now(&self) -> usize {
+        self.0[1].load(Ordering::Acquire)
     }
 
     /// One more, until what is returned is dropped.
     pub(super) fn enter(&self) -> Entered {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        Entered(self.clone())
+        Entered::new(self, 0)
+    }
+
+    /// One more that closes files, until what is returned is dropped.
+    pub(in crate::memif) fn closing(&self) -> Entered {
+        Entered::new(self, 1)
     }
 }
 
-pub(super) struct Entered(Porters);
+pub(in crate::memif) struct Entered(Porters, usize);
+
+impl Entered {
+    fn new(porters: &Porters, which: usize) -> Entered {
+        porters.0[which].fetch_add(1, Ordering::AcqRel);
+        Entered(porters.clone(), which)
+    }
+}
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.0[self.1].fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -70,20 +87,26 @@ pub(super) struct Porter {
     pub(super) main: Arc<Doorbell>,
     /// Tells event descriptors from other files.
     pub(super) signals: Arc<Signals>,
+    /// Where the event descriptors of the connection are closed.
+    pub(super) home: Arc<Home>,
+    pub(super) porters: Porters,
 }
 
 impl Porter {
     /// Passes messages both ways until the connection ends.
     pub(super) fn run(self) {
-        self.serve();
-        let Porter { socket, to_main, main, .. } = self;
+        let files = self.serve();
+        let Porter { socket, to_main, main, porters, .. } = self;
         // The main thread learns of the end now: the rest may hang, as what was not read may have files.
         drop(to_main);
         main.ring();
+        let _closing = porters.closing();
+        drop(files);
         drop(ManuallyDrop::into_inner(socket));
     }
 
-    fn serve(&self) {
+    /// Gives the files that came with the end.
+    fn serve(&self) -> Vec<OwnedFd> {
         let mut order = None;
         let mut end = None;
         loop {
@@ -94,7 +117,7 @@ impl Porter {
                 let end = *end.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 let left = end.saturating_duration_since(Instant::now());
                 if order.is_none() || left.is_zero() {
-                    return;
+                    return Vec::new();
                 }
                 raw::wait(self.socket.as_fd(), libc::POLLOUT, self.link.bell.as_fd(), Some(left));
                 continue;
@@ -105,7 +128,8 @@ impl Porter {
                 // Reset is reported once, when the peer closed without having read everything; its last words come after.
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionReset) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                Err(_) | Ok(Piece { len: 0, .. }) => return,
+                Err(_) => return Vec::new(),
+                Ok(Piece { len: 0, files, .. }) => return files,
                 Ok(piece) => self.deliver(piece),
             }
         }
@@ -141,7 +165,10 @@ impl Porter {
         self.main.ring();
         // What is left is a stranger's, and may hang this thread. The main thread knows already that it is to end the
         // connection.
-        drop(files);
+        if !files.is_empty() {
+            let _closing = self.porters.closing();
+            drop(files);
+        }
     }
 
     /// Takes the file that belongs to a message, if it is one that does no harm.
@@ -169,7 +196,7 @@ impl Porter {
             (1, Ok(Message::AddRing(_))) => {
                 // One signal too many does no harm: whoever is woken looks, and sleeps again.
                 match files.iter().try_for_each(|file| self.signals.ring(file.as_fd())) {
-                    Ok(()) => files.pop().map(File::Bell),
+                    Ok(()) => files.pop().map(|file| File::Bell(Bell::new(file, &self.home))),
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {
                         return Received::Garbage(format!("the file of {kind} is not an event descriptor"));
                     }
@@ -202,6 +229,8 @@ mod tests {
             to_main: mpsc::sync_channel(1).0,
             main: Arc::new(Doorbell::new().unwrap()),
             signals: Arc::new(Signals::new().unwrap()),
+            home: Arc::default(),
+            porters: Porters::default(),
         };
         let received = porter.sort(Ok(message), &mut files, lost);
         drop(ManuallyDrop::into_inner(porter.socket));

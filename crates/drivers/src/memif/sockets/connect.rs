@@ -1,14 +1,15 @@
 //! The client's side: servers are looked for, and memory is made for them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use buf::Pool;
 
 use super::{AT_ONCE, Side, Sockets};
 use crate::kernel::sys;
-use crate::memif::channel::{self, Channel, Means, Received};
+use crate::memif::bell::{Bell, Home};
+use crate::memif::channel::{self, Channel, Means, Porters, Received};
 use crate::memif::message::{Direction, Message};
 use crate::memif::region::Region;
 use crate::memif::ring::Ring;
@@ -20,7 +21,7 @@ pub(super) struct Memory {
     /// Bytes and file of each region.
     regions: Vec<(u64, Arc<OwnedFd>)>,
     /// The event descriptor of each ring, in the order of the layout.
-    bells: Vec<Arc<OwnedFd>>,
+    bells: Vec<Arc<Bell>>,
     /// The rings to receive by and those to transmit by, until the queues have them.
     rings: (Vec<Ring>, Vec<Ring>),
 }
@@ -52,6 +53,7 @@ impl Sockets {
         for action in actions {
             let Some(entry) = self.interfaces.get_mut(&key) else { return };
             let Side::Client(c) = &mut entry.side else { return };
+            let Some(porters) = self.sockets.get(&key.0).map(|s| s.porters.clone()) else { return };
             let failed = match action {
                 client::Action::Connect => {
                     let Some(socket) = self.sockets.get(&key.0) else { return };
@@ -74,7 +76,7 @@ impl Sockets {
                         }
                     }
                 }
-                client::Action::Make(layout) => match make(layout, c.pool.as_ref()) {
+                client::Action::Make(layout) => match make(layout, c.pool.as_ref(), &porters) {
                     Ok(memory) => {
                         let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
                         c.memory = Some(memory);
@@ -120,12 +122,14 @@ impl Sockets {
 
 impl Memory {
     /// The file that goes with a message.
-    fn file(&self, message: &Message) -> Option<Arc<OwnedFd>> {
+    fn file(&self, message: &Message) -> Option<Arc<dyn AsFd + Send + Sync>> {
         match message {
             Message::AddRegion { index, .. } => {
-                self.regions.get(usize::from(*index)).map(|(_, file)| file.clone())
+                self.regions.get(usize::from(*index)).map(|(_, file)| file.clone() as _)
             }
-            Message::AddRing(r) => self.bells.get(self.layout.place(r.direction, r.index)).cloned(),
+            Message::AddRing(r) => {
+                self.bells.get(self.layout.place(r.direction, r.index)).map(|bell| bell.clone() as _)
+            }
             _ => None,
         }
     }
@@ -133,7 +137,7 @@ impl Memory {
 
 /// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of `pool` is a region
 /// of it, if there is one.
-fn make(layout: Layout, pool: Option<&Pool>) -> io::Result<Memory> {
+fn make(layout: Layout, pool: Option<&Pool>, porters: &Porters) -> io::Result<Memory> {
     let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
     let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
     let mut regions = vec![(len as u64, Arc::new(file))];
@@ -141,7 +145,9 @@ fn make(layout: Layout, pool: Option<&Pool>) -> io::Result<Memory> {
     if let Some(pool) = pool {
         regions.push((pool.window().len() as u64, Arc::new(pool.file()?)));
     }
-    let bells: Vec<_> = layout.rings().map(|_| sys::eventfd().map(Arc::new)).collect::<io::Result<_>>()?;
+    let home = Home::new(porters);
+    let bell = |_| Ok(Arc::new(Bell::new(sys::eventfd()?, &home)));
+    let bells: Vec<_> = layout.rings().map(bell).collect::<io::Result<_>>()?;
     let mut rings = (Vec::new(), Vec::new());
     let ring = if pool.is_some() { Ring::lending } else { Ring::own };
     for ((direction, number, _), bell) in layout.rings().zip(&bells) {

@@ -40,6 +40,8 @@ const AT_ONCE: usize = 32;
 const REST: u64 = SECOND;
 /// How long a connection's thread may take to end before that is worth a word.
 const LINGER: u64 = 5 * SECOND;
+/// How long nobody is admitted to an interface whose last client broke its rings: less than a good client waits anyway.
+const BARRED: u64 = SECOND;
 /// How long the last messages to all peers may take when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
 
@@ -78,6 +80,8 @@ struct ServerConnection {
     machine: Server<File>,
     /// The interface, once the client has it.
     interface: Option<(u32, u32)>,
+    /// When it was accepted.
+    since: u64,
 }
 
 struct ClientSide {
@@ -102,6 +106,8 @@ struct Entry {
     peer_interface: String,
     regions: Vec<u64>,
     reason: Option<String>,
+    /// Until when no client is admitted: the last one broke the rings.
+    barred_until: u64,
 }
 
 impl Entry {
@@ -287,6 +293,7 @@ impl Sockets {
             peer_interface: String::new(),
             regions: Vec::new(),
             reason: None,
+            barred_until: 0,
         };
         self.interfaces.insert(key, entry);
         self.forget_refusals(config.socket);
@@ -320,11 +327,18 @@ impl Sockets {
             self.end(key, "the interface was deleted");
             let Some(_) = self.interfaces.remove(&key) else { continue };
             self.forget_refusals(key.0);
-            let serves = |(k, e): (&(u32, u32), &Entry)| k.0 == key.0 && matches!(e.side, Side::Server(_));
-            if !self.interfaces.iter().any(serves)
-                && self.sockets.get_mut(&key.0).is_some_and(|s| s.listener.take().is_some())
-            {
-                self.connections.retain(|_, c| c.socket != key.0);
+        }
+    }
+
+    /// Closes the sockets on which no interface serves any more. Not as soon as the last one goes: the next one may come at
+    /// once, and the socket's name is free only when a thread has closed it.
+    fn close_listeners(&mut self) {
+        let serves = |(key, e): (&(u32, u32), &Entry)| matches!(e.side, Side::Server(_)).then_some(key.0);
+        let serving: BTreeSet<u32> = self.interfaces.iter().filter_map(serves).collect();
+        for (id, socket) in self.sockets.iter_mut().filter(|(id, _)| !serving.contains(id)) {
+            if let Some((_, listener)) = socket.listener.take() {
+                sys::epoll_remove(self.watched.as_fd(), listener.as_fd());
+                self.connections.retain(|_, c| c.socket != *id);
             }
         }
     }
@@ -348,6 +362,7 @@ impl Sockets {
         let before = self.links();
         self.bell.clear();
         self.reap();
+        self.close_listeners();
         self.look_at_interfaces();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let n = sys::epoll_take(self.watched.as_fd(), &mut events).unwrap_or(0);
@@ -400,6 +415,7 @@ impl Sockets {
             let turned = std::mem::replace(&mut entry.was_up, up) != up;
             let client = matches!(entry.side, Side::Client(_));
             if let Some(fault) = fault {
+                entry.barred_until = self.now + BARRED;
                 let why = fault.to_string();
                 match &entry.side {
                     Side::Server(Some(number)) => {
@@ -443,16 +459,9 @@ impl Sockets {
         }
     }
 
-    /// Threads of a socket whose connection is no more: they send the last messages, or hang.
+    /// Threads of a socket that close files of strangers; those that stay so hang.
     fn lingering(&self, id: u32) -> usize {
-        let Some(socket) = self.sockets.get(&id) else { return 0 };
-        let clients = self.connections.values().filter(|c| c.socket == id).count();
-        let has_server = |(key, e): (&(u32, u32), &Entry)| {
-            key.0 == id && matches!(&e.side, Side::Client(c) if c.channel.is_some())
-        };
-        let servers = self.interfaces.iter().map(has_server).filter(|has| *has).count();
-        // A thread whose connection the peer has ended may be gone before its channel.
-        socket.porters.count().saturating_sub(clients + servers)
+        self.sockets.get(&id).map_or(0, |socket| socket.porters.closing_now())
     }
 
     /// Logs once that threads of a socket hang.
@@ -466,8 +475,7 @@ impl Sockets {
                 Some((since, logged)) if !*logged && now >= *since + LINGER => {
                     *logged = true;
                     tracing::warn!(
-                        "memif socket {}: {n} former peer(s) passed a file whose close does not return; a thread waits \
-                         for each, and nothing else does",
+                        "memif socket {}: closing the files of {n} former peer(s) hangs; forwarding is not affected",
                         socket.path.display()
                     );
                 }

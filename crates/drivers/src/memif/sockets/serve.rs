@@ -15,6 +15,8 @@ use crate::memif::{SECOND, Secret};
 
 /// Clients on a socket that have not said yet what they want.
 const MOST_STRANGERS: usize = 16;
+/// How long a client may take to say which interface it wants while others wait for its place.
+const TIME_TO_SPEAK: u64 = SECOND / 10;
 /// Threads of former peers that hang; no client is accepted while there are so many on a socket.
 const MOST_LINGERING: usize = 64;
 /// How long nobody is accepted after the process had no descriptor left.
@@ -28,9 +30,9 @@ impl Sockets {
             let Some(socket) = self.sockets.get_mut(&id) else { return };
             let Some((_, listener)) = &socket.listener else { return };
             let accepted = match &means {
-                _ if lingering >= MOST_LINGERING => Err(io::Error::other(format!(
-                    "{lingering} threads wait for files of former peers, whose close does not return"
-                ))),
+                _ if lingering >= MOST_LINGERING => {
+                    Err(io::Error::other(format!("closing the files of {lingering} former peers hangs")))
+                }
                 Some(means) => listener.accept().and_then(|s| Channel::of(s, means, &socket.porters)),
                 None => return,
             };
@@ -43,22 +45,26 @@ impl Sockets {
             let number = self.next_number;
             self.next_number += 1;
             let (machine, actions) = Server::new(self.now);
+            let since = self.now;
             self.connections
-                .insert(number, ServerConnection { socket: id, channel, machine, interface: None });
+                .insert(number, ServerConnection { socket: id, channel, machine, interface: None, since });
             self.act_for_client(number, actions);
         }
         self.more = true;
     }
 
-    /// Lets the stranger go that has been there longest, if there are too many: one that means to connect says so at once.
+    /// Evicts the oldest client without an interface if there are too many. One that means to connect has said so by then,
+    /// unless so many come that nobody can tell.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
-        let oldest = strangers.clone().map(|(number, _)| *number).next();
-        if strangers.count() >= MOST_STRANGERS
-            && let Some(number) = oldest
-        {
-            let why = "it has not said which interface it wants, and others need its place";
-            self.serve(number, server::Event::End(why.into()));
+        let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();
+        let count = strangers.count();
+        let Some((number, since)) = oldest.filter(|_| count >= MOST_STRANGERS) else { return };
+        if self.now >= since + TIME_TO_SPEAK || count >= 4 * MOST_STRANGERS {
+            self.serve(
+                number,
+                server::Event::End("evicted: no INIT received, and others need the place".into()),
+            );
         }
     }
 
@@ -116,13 +122,14 @@ impl Sockets {
     pub(super) fn serve(&mut self, number: u64, event: server::Event<File>) {
         let Some(c) = self.connections.get_mut(&number) else { return };
         let (socket, own) = (c.socket, c.interface);
-        let interfaces = &self.interfaces;
+        let (interfaces, now) = (&self.interfaces, self.now);
         let listed = |id| {
             let entry = interfaces.get(&(socket, id))?;
             let Side::Server(connection) = &entry.side else { return None };
             let config = &entry.shared.config;
             Some(Listed {
                 up: entry.shared.is_up(),
+                barred: now < entry.barred_until,
                 taken: connection.is_some() && own != Some((socket, id)),
                 secret: config.secret.as_ref().map(Secret::bytes),
                 trusted: config.trusted,
