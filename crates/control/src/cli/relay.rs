@@ -23,22 +23,52 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Bytes of a thread's stack.
 const STACK: usize = 128 << 10;
 
-/// Counts the threads of a listener's clients; those that hang, too.
-#[derive(Clone, Default)]
-pub(super) struct Relays(Arc<AtomicUsize>);
+/// Threads that wait at once for clients to read the end of what they were told.
+const MOST_FINISHING: usize = 64;
 
-struct Entered(Relays);
+/// Counts the threads of a listener's clients.
+#[derive(Clone, Default)]
+pub(super) struct Relays(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    all: AtomicUsize,
+    /// Those whose session is over, and that wait for their client to read.
+    finishing: AtomicUsize,
+}
+
+/// One more of a count, until it is dropped.
+struct Entered {
+    counts: Arc<Counts>,
+    which: fn(&Counts) -> &AtomicUsize,
+    /// How many there were before.
+    before: usize,
+}
+
+impl Entered {
+    fn new(counts: &Arc<Counts>, which: fn(&Counts) -> &AtomicUsize) -> Entered {
+        let before = which(counts).fetch_add(1, Ordering::AcqRel);
+        Entered { counts: counts.clone(), which, before }
+    }
+}
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
+        (self.which)(&self.counts).fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Relays {
     /// How many there are.
-    pub(super) fn count(&self) -> usize {
-        self.0.load(Ordering::Acquire)
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        self.0.all.load(Ordering::Acquire)
+    }
+
+    /// How many hang, where there are so many sessions.
+    pub(super) fn hanging(&self, sessions: usize) -> usize {
+        let finishing = self.0.finishing.load(Ordering::Acquire);
+        self.0.all.load(Ordering::Acquire).saturating_sub(sessions + finishing)
     }
 
     /// Gives a socket that stands for the client's, which has a thread of its own from now on. Neither of them waits.
@@ -51,10 +81,9 @@ impl Relays {
         for socket in [&*client, &outer, &inner] {
             socket.set_nonblocking(true)?;
         }
-        self.0.fetch_add(1, Ordering::AcqRel);
-        let entered = Entered(self.clone());
+        let entered = Entered::new(&self.0, |counts| &counts.all);
         thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(move || {
-            relay(&client, &outer);
+            relay(&client, &outer, &entered.counts);
             // The session hears of the end now; what follows may hang.
             drop(outer);
             drop(std::mem::ManuallyDrop::into_inner(client));
@@ -65,11 +94,11 @@ impl Relays {
 }
 
 /// Passes bytes both ways until both have ended, or one is gone.
-fn relay(client: &UnixStream, router: &UnixStream) {
+fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
     let (mut inwards, mut outwards) = (Way::default(), Way::default());
     // Those that are gone for good are not polled any more: they would never be silent.
     let (mut client_is_there, mut router_is_there) = (true, true);
-    let mut moved = Instant::now();
+    let (mut moved, mut finishing) = (Instant::now(), None);
     loop {
         let n = inwards.pass(client, router) + outwards.pass(router, client);
         if n > 0 {
@@ -81,6 +110,12 @@ fn relay(client: &UnixStream, router: &UnixStream) {
         }
         if (inwards.has_ended() && outwards.has_ended()) || (!router_is_there && outwards.has_ended()) {
             return;
+        }
+        if !router_is_there {
+            let entered = finishing.get_or_insert_with(|| Entered::new(counts, |counts| &counts.finishing));
+            if entered.before >= MOST_FINISHING {
+                return;
+            }
         }
         let left = (!router_is_there).then(|| (moved + LAST_WORDS).saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -295,6 +330,33 @@ mod tests {
         drop(inner);
         assert!(all_ended(&relays));
         drop(client);
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_reader_are_few_and_hang_nobody() {
+        let relays = Relays::default();
+        let clients: Vec<UnixStream> = (0..MOST_FINISHING + 20)
+            .map(|_| {
+                let (client, inner) = pair(&relays);
+                inner.set_nonblocking(true).unwrap();
+                // More than all buffers on the way have room for.
+                let end = Instant::now() + LONG;
+                let mut full = 0;
+                while full < 20 && Instant::now() < end {
+                    full = if (&inner).write(&[0; 65_536]).is_ok() { 0 } else { full + 1 };
+                    thread::sleep(Duration::from_micros(100));
+                }
+                client
+            })
+            .collect();
+        // All sessions are over, and nobody has read anything.
+        let end = Instant::now() + LONG;
+        while relays.hanging(0) > 0 || relays.count() > MOST_FINISHING {
+            assert!(Instant::now() < end, "{} of {}", relays.hanging(0), relays.count());
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(clients);
+        assert!(all_ended(&relays));
     }
 
     #[test]

@@ -3,15 +3,16 @@
 //! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
 //! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
 //!
-//! There is room for [`CLIENTS`], and for some of root's besides, so that nobody keeps root out. When all places are taken, one that never said a whole line gives way to the next one;
-//! or else the client that has done nothing for the longest time, if that time is long enough; otherwise the next one is
-//! told that there is no room.
+//! There is room for [`CLIENTS`], and for some of root's besides, so that nobody keeps root out. When all places are taken,
+//! one that never said a whole line gives way to the next one. If there is none, the client that has done nothing for the
+//! longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
 
 use super::listen::{Listener, Socket};
 use super::registry::{Registry, Values};
 use super::relay::Relays;
 use super::session::{LetGo, Seat, Session, Stream};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -29,6 +30,8 @@ const FOR_ROOT: usize = 8;
 const ROOT: u32 = 0;
 /// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
 const MOST_HANGING: usize = 64;
+/// Clients that wait meanwhile, unread.
+const MOST_PARKED: usize = 256;
 /// How long nothing more is said of what has just been said.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long no client is let in after the system had no room for one.
@@ -85,6 +88,16 @@ impl Acceptor {
     }
 }
 
+/// Clients that nobody may read from or close on this thread. They stay open until the process ends, or are served after all.
+#[derive(Default)]
+struct Parked(VecDeque<Stranger>);
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.0));
+    }
+}
+
 /// A client that has just come.
 struct Stranger {
     is_root: bool,
@@ -135,54 +148,73 @@ pub async fn serve<C: Values + 'static>(
     let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
-    let relays = Relays::default();
+    let (relays, mut parked) = (Relays::default(), Parked::default());
     loop {
-        let crowded = relays.count().saturating_sub(clients.len() + refused.len()) >= MOST_HANGING;
-        tokio::select! {
-            () = time::sleep(RECOVERY), if crowded && !listener.refuses_files => stuck.happened(say_stuck),
-            accepted = acceptor.accept(), if !crowded || listener.refuses_files => {
-                if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root) {
-                    // To close it is safe, for it can have no files.
-                    stuck.happened(say_stuck);
-                    continue;
-                }
-                let come = accepted.and_then(|stranger| Ok((stranger.is_root, stranger.stream(&relays)?)));
-                let (is_root, stream) = match come {
-                    Ok(come) => come,
-                    Err(error) => {
-                        tracing::warn!("cannot accept a CLI client: {error}");
-                        time::sleep(RECOVERY).await;
-                        continue;
-                    }
-                };
-                let (registry, cx, prompt) = (Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
-                let session = Session::new(stream, registry, cx, prompt, service.read_only);
-                // A seat is the client's and this list's, until the client is gone.
-                seats.retain(|seat| Rc::strong_count(seat) > 1);
-                let places = CLIENTS + if is_root { service.for_root } else { 0 };
-                let room = make_room(&seats, places, idle);
-                if let Room::Made = room {
-                    gone.happened(say_gone);
-                }
-                if !matches!(room, Room::None) {
-                    seats.push(session.seat());
-                    clients.spawn_local(session.serve(let_go.clone()));
-                } else {
-                    away.happened(say_away);
-                    if refused.len() < FAREWELLS {
-                        refused.spawn_local(session.turn_away(no_room.clone()));
-                    }
-                }
-            }
-            Some(ended) = clients.join_next() => match ended {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!("a CLI client is gone: {error}"),
-                Err(error) => tracing::error!("a CLI command failed badly: {error}"),
+        let crowded = relays.hanging(clients.len() + refused.len()) >= MOST_HANGING;
+        let room_to_wait = parked.0.len() < MOST_PARKED;
+        let accepted = tokio::select! {
+            // One after the other, so that it is seen whether they hang.
+            () = time::sleep(RECOVERY), if !crowded && !parked.0.is_empty() => match parked.0.pop_front() {
+                Some(stranger) => Ok(stranger),
+                None => continue,
             },
-            Some(_) = refused.join_next() => {}
-            () = gone.due() => gone.say(say_gone),
-            () = away.due() => away.say(say_away),
-            () = stuck.due() => stuck.say(say_stuck),
+            accepted = acceptor.accept(), if room_to_wait => accepted,
+            Some(ended) = clients.join_next() => {
+                match ended {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!("a CLI client is gone: {error}"),
+                    Err(error) => tracing::error!("a CLI command failed badly: {error}"),
+                }
+                continue;
+            }
+            Some(_) = refused.join_next() => continue,
+            () = gone.due() => {
+                gone.say(say_gone);
+                continue;
+            }
+            () = away.due() => {
+                away.say(say_away);
+                continue;
+            }
+            () = stuck.due() => {
+                stuck.say(say_stuck);
+                continue;
+            }
+        };
+        if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root) {
+            stuck.happened(say_stuck);
+            // To close one that can have no files is safe.
+            if !listener.refuses_files {
+                parked.0.extend(accepted);
+            }
+            continue;
+        }
+        let come = accepted.and_then(|stranger| Ok((stranger.is_root, stranger.stream(&relays)?)));
+        let (is_root, stream) = match come {
+            Ok(come) => come,
+            Err(error) => {
+                tracing::warn!("cannot accept a CLI client: {error}");
+                time::sleep(RECOVERY).await;
+                continue;
+            }
+        };
+        let (registry, cx, prompt) = (Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
+        let session = Session::new(stream, registry, cx, prompt, service.read_only);
+        // A seat is the client's and this list's, until the client is gone.
+        seats.retain(|seat| Rc::strong_count(seat) > 1);
+        let places = CLIENTS + if is_root { service.for_root } else { 0 };
+        let room = make_room(&seats, places, idle);
+        if let Room::Made = room {
+            gone.happened(say_gone);
+        }
+        if !matches!(room, Room::None) {
+            seats.push(session.seat());
+            clients.spawn_local(session.serve(let_go.clone()));
+        } else {
+            away.happened(say_away);
+            if refused.len() < FAREWELLS {
+                refused.spawn_local(session.turn_away(no_room.clone()));
+            }
         }
     }
 }
@@ -225,7 +257,8 @@ fn say_away(clients: u64) {
 
 fn say_stuck(_: u64) {
     tracing::warn!(
-        "no CLI client is let in: {MOST_HANGING} former clients passed files whose close does not return, or read nothing"
+        "closing the files of {MOST_HANGING} former CLI clients hangs: only root's clients are served until that ends, or the \
+         router is restarted"
     );
 }
 
