@@ -55,8 +55,8 @@ async fn keep(guardian: Guardian, number: usize, mut ends: io::Result<UnixStream
         } else if wait == WAITS.0 {
             tracing::warn!(
                 event = "guardian",
-                "guardian {number} {why}, again and again: it is started every {} seconds from now on. Without guardians, \
-                 interfaces stay up and MTUs raised when this process is killed",
+                "guardian {number} {why}, again and again: each wait before its next start is longer, up to {} seconds. Without \
+                 guardians, interfaces stay up and MTUs raised when this process is killed",
                 WAITS.1.as_secs()
             );
         }
