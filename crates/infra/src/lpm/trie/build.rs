@@ -2,13 +2,14 @@
 
 use super::{
     change::Slot,
-    cut::{Piece, What, cut_up, intervals},
+    cut::{Piece, What, apart, cut_up, intervals},
     node::{INTERVALS, table, unit},
     pool::{Size, UNIT},
     runs::Runs,
     store::Builder,
 };
 use crate::lpm::{Address, LpmFull};
+use std::borrow::Cow;
 
 /// So many intervals are in two levels of lists; where there are more is a table.
 pub(super) const MOST: usize = INTERVALS * INTERVALS;
@@ -22,6 +23,15 @@ pub(super) struct Item {
     pub slot: Slot,
     /// Under a child: its default.
     pub under: Slot,
+}
+
+/// What a list of some depth would have.
+struct Cuts<'i> {
+    /// How many of the pieces have more below.
+    below: usize,
+    depth: u8,
+    items: Cow<'i, [Item]>,
+    pieces: Vec<Piece>,
 }
 
 impl Builder {
@@ -53,23 +63,24 @@ impl Builder {
         let children = items.iter().filter(|item| item.slot.is_child());
         let deepest = children.map(|item| item.slot.len).min().unwrap_or(128);
         let most = longest.next_multiple_of(8).min(deepest).min(at.saturating_add(64));
-        let mut best: Option<(usize, u8, Vec<Piece>)> = None;
+        let mut best: Option<Cuts<'_>> = None;
         for depth in (at + 8..=most).rev().step_by(8) {
             if last.last.down(128 - depth) - first.first.down(128 - depth) >= u128::from(u16::MAX) {
                 continue;
             }
-            let pieces = cut_up(items, depth);
+            let items = apart(items, depth);
+            let pieces = cut_up(&items, depth);
             let below = pieces.iter().filter(|p| matches!(p.what, What::Below(..))).count();
-            if intervals(&pieces) <= MOST && best.as_ref().is_none_or(|(least, ..)| below < *least) {
+            if intervals(&pieces) <= MOST && best.as_ref().is_none_or(|best| below < best.below) {
                 let done = below == 0;
-                best = Some((below, depth, pieces));
+                best = Some(Cuts { below, depth, items, pieces });
                 if done {
                     break;
                 }
             }
         }
-        if let Some((_, depth, pieces)) = best {
-            return self.build_list(depth, default, items, &pieces);
+        if let Some(Cuts { depth, items, pieces, .. }) = best {
+            return self.build_list(depth, default, &items, &pieces);
         }
         let entry = table(self.take(Size::Table)?, at);
         for word in 0..Size::Table.units() as usize * UNIT {
@@ -77,8 +88,9 @@ impl Builder {
         }
         self.set_default(entry, default);
         let start = first.first.down(120 - at) as u8;
-        for piece in cut_up(items, at + 8) {
-            let slot = self.slot(&piece, at + 8, items)?;
+        let items = apart(items, at + 8);
+        for piece in cut_up(&items, at + 8) {
+            let slot = self.slot(&piece, at + 8, &items)?;
             for point in piece.points {
                 self.set_table_slot(entry, start + point as u8, slot);
             }

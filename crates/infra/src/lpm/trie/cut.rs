@@ -2,7 +2,7 @@
 
 use super::{build::Item, change::Slot};
 use crate::lpm::Address;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 /// A piece of what is in a node, in addresses cut to its depth, counted from the first.
 pub(super) struct Piece {
@@ -22,7 +22,29 @@ pub(super) fn intervals(pieces: &[Piece]) -> usize {
     pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
 }
 
-/// Cuts items into what a node of this depth says of each point: all, or that there is more below.
+/// The items, of which those longer than `depth` lie within one point each. Neighbours with one leaf may have become one item,
+/// which is wider than its prefixes.
+pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
+    let point = |address: u128| address.down(128 - depth);
+    let is_wide = |item: &Item| item.slot.len > depth && point(item.first) != point(item.last);
+    if !items.iter().any(is_wide) {
+        return Cow::Borrowed(items);
+    }
+    let mut all = Vec::with_capacity(items.len() + 1);
+    for item in items {
+        let mut rest = *item;
+        while is_wide(&rest) {
+            let last = rest.first.last(depth);
+            all.push(Item { last, ..rest });
+            rest.first = last + 1;
+        }
+        all.push(rest);
+    }
+    Cow::Owned(all)
+}
+
+/// Cuts items, those that are longer [apart](apart), into what a node of this depth says of each point: all, or that there is
+/// more below.
 pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     let start = items.first().map_or(0, |item| item.first.down(128 - depth));
     let point = |address: u128| (address.down(128 - depth) - start) as u64;

@@ -104,6 +104,26 @@ proptest! {
     }
 }
 
+/// Side by side, with one leaf, on both sides of the border between two points of a list that must become shallower.
+#[test]
+fn neighbours_with_one_leaf_are_found_on_both_sides_of_a_border() {
+    let (mut writer, reader) = trie(&Domain::new()).unwrap();
+    let mut oracle = NaiveLpm::new();
+    let mut addrs = Vec::new();
+    for (high, len, leaf) in [
+        (0x2a00_1450_0100_u128, 44, 5),
+        (0x2a00_1450_00f0, 44, 5),
+        (0x2a00_1450_0000, 33, 3),
+        (0x2a00_1450_8000, 33, 8),
+    ] {
+        let prefix = high << 80;
+        addrs.extend(corners(prefix, len));
+        writer.insert(prefix, len, leaf).unwrap();
+        oracle.insert(prefix, len, leaf).unwrap();
+        assert_same(&reader, &oracle, &addrs).unwrap();
+    }
+}
+
 const NET: u128 = 0x2001_0db8 << 96;
 
 /// Many routes side by side, so that lists become tables, and become lists again when routes go.
