@@ -253,8 +253,8 @@ pub struct Cache {
     tally: Tally,
 }
 
-/// What became of the packets that passed a cache, in debug builds: the graph checks by it that none is lost. Release
-/// builds count nothing.
+/// What became of the packets that passed a cache. The graph keeps its books by it: debug builds check after each node that none
+/// is lost.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Packets made (a packet of several buffers is one).
@@ -263,6 +263,15 @@ pub struct Tally {
     pub freed: u64,
     /// Packets that were put where no frame is, less those that came from there: see [`Cache::note_kept`].
     pub kept: i64,
+}
+
+impl Tally {
+    /// Returns what was made, freed and kept since `before`. Packets kept less than then are a number modulo 2^64.
+    #[inline(always)]
+    pub fn since(self, before: Tally) -> [u64; 3] {
+        let kept = self.kept.wrapping_sub(before.kept) as u64;
+        [self.made.wrapping_sub(before.made), self.freed.wrapping_sub(before.freed), kept]
+    }
 }
 
 impl Cache {
@@ -279,30 +288,24 @@ impl Cache {
     /// Says that so many packets more (less, if negative) than before are where no frame of this worker is: in a queue
     /// that a node keeps from one call to the next, in a device's ring, with another thread.
     ///
-    /// Whoever puts packets there, or takes them out, says so. Debug builds check after each node that all packets are
-    /// accounted for.
+    /// Whoever puts packets there, or takes them out, says so. The graph counts it, and debug builds check after each node that all
+    /// packets are accounted for.
     #[inline(always)]
     pub fn note_kept(&mut self, change: isize) {
-        if cfg!(debug_assertions) {
-            self.tally.kept += change as i64;
-        }
+        self.tally.kept += change as i64;
     }
 
     /// Says that a packet has become part of another one.
     #[inline(always)]
     pub(crate) fn note_merged(&mut self) {
-        if cfg!(debug_assertions) {
-            self.tally.freed += 1;
-        }
+        self.tally.freed += 1;
     }
 
     /// Takes the head of a new packet, `None` (and counted) when the pool is empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Record> {
         let record = self.take_segment();
-        if cfg!(debug_assertions) {
-            self.tally.made += u64::from(record.is_some());
-        }
+        self.tally.made += u64::from(record.is_some());
         record
     }
 
@@ -356,9 +359,7 @@ impl Cache {
         let taken = stack[stack.len() - n..].iter().rev().take_while(want).count();
         stack.truncate(stack.len() - taken);
         self.stack = stack;
-        if cfg!(debug_assertions) {
-            self.tally.made += taken as u64;
-        }
+        self.tally.made += taken as u64;
         taken
     }
 
@@ -430,9 +431,7 @@ impl Cache {
 
     #[inline(always)]
     fn count_freed(&mut self, packets: usize) {
-        if cfg!(debug_assertions) {
-            self.tally.freed += packets as u64;
-        }
+        self.tally.freed += packets as u64;
     }
 
     #[inline(always)]

@@ -193,6 +193,7 @@ pub struct Builder {
     arcs: Vec<ArcDef>,
     features: Vec<FeatureDef>,
     punt_reasons: Vec<PuntInfo>,
+    main_reasons: &'static [ReasonInfo],
     fields: FeatureFields,
     field_traces: Vec<FieldTrace>,
 }
@@ -334,6 +335,12 @@ impl Builder {
         PuntReason(self.punt_reasons.len() as u32 - 1)
     }
 
+    /// Declares why the main thread has no use for packets that it is given: a closed list, as a node has one. The list that
+    /// was declared last counts.
+    pub fn main_thread<D: Reasons>(&mut self) {
+        self.main_reasons = D::INFO;
+    }
+
     /// Adds an edge to a node that was added before.
     ///
     /// # Errors
@@ -368,7 +375,7 @@ impl Builder {
     /// # Errors
     /// A name that nobody bears, or that two bear; an order of an arc that cannot be kept; an edge to an input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
-        let Builder { mut defs, arcs, features, punt_reasons, fields: _, field_traces } = self;
+        let Builder { mut defs, arcs, features, punt_reasons, main_reasons, fields: _, field_traces } = self;
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         for (i, d) in defs.iter().enumerate() {
             if by_name.insert(d.name, i).is_some() {
@@ -501,7 +508,7 @@ impl Builder {
         let (writer, reader) = published(domain, rows);
         let nodes: Arc<[NodeInfo]> = infos.into();
         let blueprint = Blueprint {
-            stats: Stats::new(&nodes, first_reason),
+            stats: Stats::new(&nodes, first_reason, main_reasons),
             tracer: Tracer::new(nodes.clone(), field_traces, domain),
             nodes,
             makes,

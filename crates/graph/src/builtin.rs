@@ -21,6 +21,8 @@ use crate::node::{Cx, FrameNode, InputNode, More, Out, PacketNode, WaitSet};
 pub const PUNT: &str = "error-punt";
 /// Name of the node that takes what is dropped.
 pub(crate) const DROP: &str = "error-drop";
+/// Name of the node where dropped packets end.
+pub const DROPPED: &str = "drop";
 /// Name of the node that brings in the main thread's packets.
 pub const INJECT: &str = "inject";
 
@@ -128,7 +130,7 @@ struct Drop {
     by_interface: Lane<1>,
 }
 impl FrameNode for Drop {
-    const NAME: &'static str = "drop";
+    const NAME: &'static str = DROPPED;
     type Next = NoNext;
     type Drop = NoReason;
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, _: &mut Out<'_, NoNext, NoReason>) {

@@ -43,7 +43,8 @@ pub struct ReasonInfo {
     pub name: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// Whether a packet is dropped; otherwise the node counts something else by [`Out::count`](crate::Out::count).
+    /// Whether a packet is dropped. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts something else by
+    /// [`Out::count`](crate::Out::count).
     pub drops: bool,
     /// What happened, in words for the operator.
     pub text: &'static str,
@@ -135,6 +136,9 @@ pub enum Verdict<N, D> {
     Edge(EdgeId),
     /// It is dropped.
     Drop(D),
+    /// The node has no use for it, and nothing is wrong with it: its buffers are freed, and it is counted for this reason, which is
+    /// declared `counted`.
+    Ignore(D),
     /// The node keeps it: [`FrameNode::held`](crate::FrameNode::held) is called with it after the frame.
     Hold,
     /// The node has done with it, and its buffers are freed.
@@ -148,6 +152,16 @@ pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     FIRST_REASON | reason.code()
 }
 
+/// The code of a packet that is ignored for this reason.
+#[inline(always)]
+fn ignore_code<D: Reasons>(reason: D) -> u8 {
+    debug_assert!(
+        !D::INFO[usize::from(reason.code())].drops,
+        "a packet is ignored for what it is to be dropped for"
+    );
+    FIRST_REASON | reason.code()
+}
+
 impl<N: Edges, D: Reasons> Verdict<N, D> {
     #[inline(always)]
     pub(crate) fn code(self) -> u8 {
@@ -155,6 +169,7 @@ impl<N: Edges, D: Reasons> Verdict<N, D> {
             Verdict::Next(n) => n.code(),
             Verdict::Edge(e) => e.0,
             Verdict::Drop(d) => drop_code(d),
+            Verdict::Ignore(d) => ignore_code(d),
             Verdict::Hold => HELD,
             Verdict::Consume => CONSUMED,
         }

@@ -23,7 +23,7 @@ pub mod worker;
 
 pub use arc::{ArcControl, ArcError, ArcKey, CONTINUE};
 pub use build::{Blueprint, Builder, GraphError, Missing, NodeId};
-pub use builtin::{INJECT, Inject, PUNT, PuntInfo, PuntReason, Punted};
+pub use builtin::{DROPPED, INJECT, Inject, PUNT, PuntInfo, PuntReason, Punted};
 pub use edge::{EdgeId, Edges, NoNext, NoReason, ReasonInfo, Reasons, Severity, Verdict};
 pub use node::{Cx, FrameNode, InputNode, More, Out, PacketNode, Setup, WaitSet};
 pub use rest::{Eager, RxMode};

@@ -1,13 +1,15 @@
 //! Run-time statistics: what `show runtime` and `show errors` read.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use infra::counters::CounterSet;
+use infra::counters::{CounterSet, Lane};
 
 use crate::build::NodeInfo;
-use crate::edge::ReasonInfo;
+use crate::builtin::PuntReason;
+use crate::edge::{ReasonInfo, Reasons};
 
 /// Calls, packets, packets of timed calls, clocks of timed calls.
 pub(crate) const CALLS: usize = 0;
@@ -18,12 +20,51 @@ pub(crate) const CLOCKS: usize = 3;
 /// Interfaces whose drops are counted each for itself.
 const INTERFACES: u32 = 1 << 16;
 
+/// What the main thread is called among nodes.
+pub const MAIN_THREAD: &str = "main-thread";
+/// The lane that it counts on: no worker has this number.
+const MAIN_LANE: usize = usize::MAX;
+
+/// Counts what the main thread does with punted packets. There is one.
+pub struct MainThread {
+    reasons: Lane<1>,
+    first: u32,
+    drops: Lane<1>,
+    handled: Lane<1>,
+}
+
+impl MainThread {
+    /// The main thread is done with a packet that was punted for `reason` and came in by `interface`; `unused` says why it had no
+    /// use for it, as one of the reasons that the [`Builder`](crate::Builder::main_thread) was given.
+    pub fn done<D: Reasons>(&mut self, reason: PuntReason, interface: u32, unused: Option<D>) {
+        self.handled.add(reason.0, [1]);
+        if let Some(why) = unused {
+            self.ended(interface, why);
+        }
+    }
+
+    /// A packet that came in by `interface` ended on the main thread, which was given it otherwise than by a punt.
+    pub fn ended<D: Reasons>(&mut self, interface: u32, why: D) {
+        self.reasons.add(self.first + u32::from(why.code()), [1]);
+        if D::INFO[usize::from(why.code())].drops {
+            self.drops.add(interface, [1]);
+        }
+    }
+}
+
 /// Counters of a graph, all workers together or one by one.
 #[derive(Clone)]
 pub struct Stats {
     nodes: Arc<[NodeInfo]>,
     pub(crate) runtime: CounterSet<4>,
     pub(crate) reasons: CounterSet<1>,
+    /// Why the main thread has no use for packets that it was given; their numbers follow those of the nodes.
+    main: &'static [ReasonInfo],
+    first_of_main: u32,
+    /// Packets that nodes made, freed and kept.
+    pub(crate) books: CounterSet<3>,
+    /// Punted packets that the main thread is done with, by punt reason.
+    pub(crate) handled: CounterSet<1>,
     /// Passed to the main thread, policed; by punt reason.
     pub(crate) punted: CounterSet<2>,
     /// Dropped, by the interface that the packets came in by.
@@ -124,6 +165,26 @@ pub struct NodeTotals {
     pub clocks: u64,
 }
 
+/// What a node did with packets since the start. What came and what it made is what went on, was dropped, was freed, or is
+/// kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeBooks {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it brings packets in. Of such a node only `packets` and `dropped` are counted.
+    pub input: bool,
+    /// Packets that it was given, or that it brought in.
+    pub packets: u64,
+    /// Packets that it made.
+    pub made: u64,
+    /// Packets that it had done with.
+    pub freed: u64,
+    /// Packets that it keeps, or gave to another thread or a device, less those that it took from there.
+    pub kept: i64,
+    /// Packets that it dropped.
+    pub dropped: u64,
+}
+
 /// How a worker spent its time since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerTotals {
@@ -151,11 +212,16 @@ pub struct Dropped {
 }
 
 impl Stats {
-    pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32) -> Stats {
+    /// Counters of these nodes, which have `reasons` reasons, and of a main thread that has these.
+    pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32, main: &'static [ReasonInfo]) -> Stats {
         Stats {
             nodes: nodes.clone(),
             runtime: CounterSet::new("/node/runtime", nodes.len() as u32),
-            reasons: CounterSet::new("/err", reasons),
+            reasons: CounterSet::new("/err", reasons + main.len() as u32),
+            main,
+            first_of_main: reasons,
+            books: CounterSet::new("/node/books", nodes.len() as u32),
+            handled: CounterSet::new("/punt/handled", 256),
             punted: CounterSet::new("/punt", 256),
             drops: CounterSet::new("/if/drops", INTERFACES),
             turns: CounterSet::new("/worker/turns", 1),
@@ -249,14 +315,46 @@ impl Stats {
     }
 
     fn by_reason(&self, count: impl Fn(u32) -> u64 + Copy) -> impl Iterator<Item = Dropped> {
-        let nodes = self.nodes.iter();
-        nodes.flat_map(move |n| {
-            n.reasons.iter().enumerate().map(move |(i, reason)| Dropped {
-                node: n.name,
-                reason,
-                packets: count(n.first_reason + i as u32),
-            })
+        let nodes = self.nodes.iter().map(|n| (n.name, n.reasons, n.first_reason));
+        nodes.chain([(MAIN_THREAD, self.main, self.first_of_main)]).flat_map(move |(node, reasons, first)| {
+            let numbers = (first..).zip(reasons);
+            numbers.map(move |(number, reason)| Dropped { node, reason, packets: count(number) })
         })
+    }
+
+    /// What each node did with packets since the start, whatever was cleared. Exact while no packet moves.
+    pub fn node_books(&self) -> impl Iterator<Item = NodeBooks> {
+        (0..).zip(self.nodes.iter()).map(|(i, n)| {
+            let [made, freed, kept] = self.books.total(i);
+            let drops = (n.first_reason..).zip(n.reasons).filter(|(_, reason)| reason.drops);
+            NodeBooks {
+                name: n.name,
+                input: n.input,
+                packets: self.runtime.total(i)[PACKETS],
+                made,
+                freed,
+                kept: kept as i64,
+                dropped: drops.map(|(number, _)| self.reasons.total(number)[0]).sum(),
+            }
+        })
+    }
+
+    /// Counts what the main thread does with punted packets.
+    ///
+    /// # Errors
+    /// When memory for counters is not to be had.
+    pub fn main_thread(&self) -> io::Result<MainThread> {
+        Ok(MainThread {
+            reasons: self.reasons.lane(MAIN_LANE)?,
+            first: self.first_of_main,
+            drops: self.drops.lane(MAIN_LANE)?,
+            handled: self.handled.lane(MAIN_LANE)?,
+        })
+    }
+
+    /// Punted packets that the main thread is done with since the start, of a punt reason, whatever was cleared.
+    pub fn handled_total(&self, reason: PuntReason) -> u64 {
+        self.handled.total(reason.0)[0]
     }
 
     /// How many packets `node` dropped for the reason of this short name; `None` when there is no such reason.
@@ -265,12 +363,12 @@ impl Stats {
     }
 
     /// Packets passed to the main thread, and policed, for a punt reason.
-    pub fn punted(&self, reason: crate::builtin::PuntReason) -> [u64; 2] {
+    pub fn punted(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.read(reason.0)
     }
 
     /// The same since the start, whatever was cleared.
-    pub fn punted_totals(&self, reason: crate::builtin::PuntReason) -> [u64; 2] {
+    pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
 
@@ -280,7 +378,7 @@ impl Stats {
         std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }
 
-    /// Packets dropped that came in by `interface`.
+    /// Packets dropped that came in by `interface`; of [`NO_INTERFACE`](buf::NO_INTERFACE), those of the router's own.
     pub fn drops_of(&self, interface: u32) -> u64 {
         self.drops.read(interface)[0]
     }

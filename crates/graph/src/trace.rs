@@ -81,6 +81,8 @@ pub enum Fate {
     Next(NodeId),
     /// Dropped.
     Dropped(&'static ReasonInfo),
+    /// Ignored: nothing is wrong with it, and the node has no use for it.
+    Ignored(&'static ReasonInfo),
     /// The node keeps it.
     Held,
     /// The node took it (sent it, or used it up).
@@ -218,6 +220,9 @@ impl Tracer {
         match entry.fate {
             Fate::Dropped(reason) => {
                 let _ = writeln!(text, "  dropped: {} ({})", reason.text, reason.name);
+            }
+            Fate::Ignored(reason) => {
+                let _ = writeln!(text, "  ignored: {} ({})", reason.text, reason.name);
             }
             Fate::Held => text.push_str("  held\n"),
             Fate::Next(_) | Fate::Taken => {}

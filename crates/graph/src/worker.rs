@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use buf::{Cache, Flags, Frame, Held};
+use buf::{Cache, Flags, Frame, Held, Tally};
 use infra::class_a::Reader;
 use infra::clock::{Clock, tsc};
 use infra::counters::Lane;
@@ -14,7 +14,7 @@ use crate::arc::{ArcKey, Row, Rows};
 use crate::books::Books;
 use crate::build::{Blueprint, Erased, NO_ROW, NodeId, Target};
 use crate::builtin::{self, Rings};
-use crate::edge::{CONSUMED, FIRST_REASON, HELD};
+use crate::edge::{CONSUMED, FIRST_REASON, HELD, ReasonInfo};
 use crate::node::{Cx, More, Outcome, Setup, WaitSet};
 use crate::pending::Pending;
 use crate::rest::Eager;
@@ -48,6 +48,9 @@ pub struct Worker {
     runtime: Lane<4>,
     slowest: Slowest,
     reasons: Lane<1>,
+    /// What nodes made, freed and kept, and the tally of the buffers up to which that is counted.
+    books: Lane<3>,
+    counted: Tally,
     tracer: Tracer,
     log: Arc<Log>,
     noted: Vec<trace::Before>,
@@ -66,7 +69,7 @@ struct Slot {
     targets: Vec<Target>,
     arc_edges: Vec<u8>,
     first_reason: u32,
-    reasons: &'static [crate::ReasonInfo],
+    reasons: &'static [ReasonInfo],
 }
 
 /// A node, and what it is called with.
@@ -104,7 +107,7 @@ impl Worker {
                 reasons: info.reasons,
             });
         }
-        let Stats { runtime, reasons, turns, sizes, .. } = blueprint.stats();
+        let Stats { runtime, reasons, books, turns, sizes, .. } = blueprint.stats();
         let clock = clock();
         let named =
             |name| blueprint.node(name).ok_or_else(|| io::Error::other(format!("no node \"{name}\"")));
@@ -123,6 +126,8 @@ impl Worker {
             runtime: runtime.lane(number)?,
             slowest: blueprint.stats().slowest(number),
             reasons: reasons.lane(number)?,
+            books: books.lane(number)?,
+            counted: Tally::default(),
             tracer: blueprint.tracer.clone(),
             log: blueprint.tracer.log(),
             noted: Vec::with_capacity(buf::FRAME_SIZE),
@@ -237,6 +242,7 @@ impl Worker {
             self.runtime.add(input, [1, 0, 0, 0]);
             self.pending.recycle(frame);
             self.close_books(books, input, 0);
+            self.counted = self.bufs.tally();
             return (if self.pending.is_empty() { 0 } else { 1 }, more);
         }
         self.sizes.add(stats::size_class(n), [1, n as u64]);
@@ -251,6 +257,7 @@ impl Worker {
         }
         let whole = self.leave(guard, now, input, frame, outcome);
         self.close_books(books, input, whole.as_ref().map_or(0, |(_, frame)| frame.len()));
+        self.counted = self.bufs.tally();
         if let Some((next, frame)) = whole {
             self.run(guard, now, next, frame);
         }
@@ -291,6 +298,17 @@ impl Worker {
                 "node \"{}\" loses packets, or has some twice: {sum}",
                 self.tracer.node_name(NodeId(node))
             );
+        }
+    }
+
+    /// Counts what a node has made, freed and kept of packets. What input nodes do is no such thing: the packets that they bring
+    /// in are counted, and with what buffers a driver does that is its own affair.
+    #[inline(always)]
+    fn enter_books(&mut self, node: u32) {
+        let now = self.bufs.tally();
+        if now != self.counted {
+            self.books.add(node, now.since(self.counted));
+            self.counted = now;
         }
     }
 
@@ -340,6 +358,7 @@ impl Worker {
             }
             let whole = self.leave(guard, now, node, frame, outcome);
             self.close_books(books, node, whole.as_ref().map_or(0, |(_, frame)| frame.len()));
+            self.enter_books(node);
             match whole {
                 Some(next) => (node, frame) = next,
                 None => return,
@@ -392,7 +411,7 @@ impl Worker {
         let mut ways = Ways {
             targets: &slot.targets,
             first_reason: slot.first_reason,
-            reason_count: slot.reasons.len(),
+            reason_info: slot.reasons,
             drop_node: self.drop_node,
             pending: &mut self.pending,
             reasons: &mut self.reasons,
@@ -412,12 +431,20 @@ impl Worker {
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
         // `held` may say its own verdicts.
         let codes = self.codes.0;
+        let reasons = self.nodes[node as usize].reasons;
         let mut at = 0;
         frame.drain(|packet| {
             let Call { node, mut cx, codes: own, mut sink } = self.call(guard, now, node);
             match codes[at] {
                 HELD => node.held(&mut cx, packet, own, sink),
                 CONSUMED => packet.free(cx.bufs),
+                code if reasons
+                    .get(usize::from(code.wrapping_sub(FIRST_REASON)))
+                    .is_some_and(|r| !r.drops) =>
+                {
+                    sink.count(code - FIRST_REASON, 1);
+                    packet.free(cx.bufs);
+                }
                 code => sink.emit(code, packet),
             }
             at += 1;
@@ -437,9 +464,11 @@ impl Worker {
         let fate = |at: usize| match codes.0[at] {
             HELD => Fate::Held,
             CONSUMED => Fate::Taken,
-            code if code >= FIRST_REASON => {
-                slot.reasons.get(usize::from(code - FIRST_REASON)).map_or(Fate::Taken, Fate::Dropped)
-            }
+            code if code >= FIRST_REASON => match slot.reasons.get(usize::from(code - FIRST_REASON)) {
+                Some(reason) if reason.drops => Fate::Dropped(reason),
+                Some(reason) => Fate::Ignored(reason),
+                None => Fate::Taken,
+            },
             code => slot.targets.get(usize::from(code)).map_or(Fate::Taken, |t| Fate::Next(NodeId(t.node))),
         };
         trace::record(&self.log, NodeId(node), now, frame, &self.noted, fate);
@@ -495,12 +524,22 @@ fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
 struct Ways<'a> {
     targets: &'a [Target],
     first_reason: u32,
-    reason_count: usize,
+    reason_info: &'static [ReasonInfo],
     drop_node: u32,
     pending: &'a mut Pending,
     reasons: &'a mut Lane<1>,
     bufs: &'a mut Cache,
     held: &'a mut Option<Box<Frame>>,
+}
+
+impl Ways<'_> {
+    /// Frees the packets that the node has done with.
+    fn free(&mut self, fill: impl FnOnce(&mut Frame)) {
+        let mut done = self.pending.spare();
+        fill(&mut done);
+        done.free(self.bufs);
+        self.pending.recycle(done);
+    }
 }
 
 impl kernels::Target for Ways<'_> {
@@ -510,20 +549,18 @@ impl kernels::Target for Ways<'_> {
             code if code < FIRST_REASON && usize::from(code) < self.targets.len() => {
                 fill(self.pending.frame_for(self.targets[usize::from(code)].node, count));
             }
-            code if usize::from(code.wrapping_sub(FIRST_REASON)) < self.reason_count => {
+            code if let Some(info) = self.reason_info.get(usize::from(code.wrapping_sub(FIRST_REASON))) => {
                 let reason = self.first_reason + u32::from(code - FIRST_REASON);
                 self.reasons.add(reason, [count as u64]);
+                if !info.drops {
+                    return self.free(fill);
+                }
                 let frame = self.pending.frame_for(self.drop_node, count);
                 let first = frame.len();
                 fill(frame);
                 frame.packets().skip(first).for_each(|mut p| p.set_fwd(reason));
             }
-            CONSUMED => {
-                let mut done = self.pending.spare();
-                fill(&mut done);
-                done.free(self.bufs);
-                self.pending.recycle(done);
-            }
+            CONSUMED => self.free(fill),
             // A number that names no edge: the packets are freed and counted as lost, which is never right.
             _ => {
                 let mut stray = Frame::new();

@@ -122,7 +122,7 @@ impl Packets {
             let (next, dropped) = match e.fate {
                 Fate::Next(node) => (Some(tracer.node_name(node)), None),
                 Fate::Dropped(reason) => (None, Some(reason.name)),
-                Fate::Held | Fate::Taken => (None, None),
+                Fate::Ignored(_) | Fate::Held | Fate::Taken => (None, None),
             };
             let text = tracer.describe(&e);
             packet.steps.push(Step { node: tracer.node_name(e.node), time_ns: e.time, next, dropped, text });

@@ -5,6 +5,7 @@ mod books;
 mod fields;
 mod flow;
 mod names;
+mod outcomes;
 mod random;
 mod rings;
 mod run;

@@ -33,6 +33,7 @@ fn lines(rig: &Rig, trace: u32) -> Vec<Line> {
         let fate = match e.fate {
             Fate::Next(n) => tracer.node_name(n).to_string(),
             Fate::Dropped(r) => format!("dropped {}", r.name),
+            Fate::Ignored(r) => format!("ignored {}", r.name),
             Fate::Held => "held".into(),
             Fate::Taken => "taken".into(),
         };

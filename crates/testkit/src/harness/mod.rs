@@ -15,6 +15,7 @@ use std::time::Duration;
 use buf::record::Snapshot;
 use buf::{Cache, Cold, Flags, Frame, Held, Packet, Pool};
 use graph::stats::Stats;
+use graph::trace::Fate;
 use graph::{ArcControl, Blueprint, Builder, Missing, Worker, WorkerPort};
 use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Participant};
@@ -29,9 +30,9 @@ const DROPPED: &str = "harness-drop";
 /// A packet that left the nodes under test.
 #[derive(Clone, Debug)]
 pub struct Out {
-    /// Where it ended: the node that it was sent to, the node that dropped it, or `punt`.
+    /// Where it ended: the node that it was sent to, the node that dropped or ignored it, or `punt`.
     pub node: String,
-    /// Why it was dropped or punted: the reason's short name.
+    /// Why it was dropped, ignored or punted: the reason's short name.
     pub reason: Option<&'static str>,
     /// The bytes of all its segments, from where its last node left the start.
     pub bytes: Vec<u8>,
@@ -56,6 +57,8 @@ pub struct Harness {
     captured: Captured,
     now: Duration,
     next_trace: u32,
+    /// Entries of the trace that ignored packets were looked for in.
+    looked: usize,
 }
 
 impl Harness {
@@ -103,11 +106,12 @@ impl Harness {
             captured,
             now: Duration::from_secs(3600),
             next_trace: 1,
+            looked: 0,
         }
     }
 
     /// Sends packets to `node`, in frames of up to 256, and returns what came of them, in the order in which it left
-    /// the nodes under test, what was punted last. `set` is given each packet (by its index) to fill in what earlier nodes would have, as
+    /// the nodes under test, what was punted or ignored last. `set` is given each packet (by its index) to fill in what earlier nodes would have, as
     /// the receive interface; the packet begins with the first byte given.
     ///
     /// # Panics
@@ -215,7 +219,25 @@ impl Harness {
         text
     }
 
-    /// What was captured and punted, with the numbers of traces from `first` on as indexes.
+    /// Appends what nodes ignored, which the trace shows: its first bytes and its record, as its node left them.
+    fn ignored(&mut self, all: &mut Vec<Out>) {
+        let tracer = self.blueprint.tracer();
+        let places = tracer.places(0, self.looked, usize::MAX);
+        self.looked += places.len();
+        let entries: Vec<_> = places.into_iter().filter_map(|place| tracer.entry(place)).collect();
+        for entry in entries {
+            let (Fate::Ignored(reason), Some(record)) = (entry.fate, entry.after) else { continue };
+            let node = self.blueprint.tracer().node_name(entry.node).to_string();
+            let mut held = self.held(&[]);
+            let mut cold = *held.packet().cold();
+            cold.trace = entry.trace;
+            held.discard();
+            let bytes = entry.bytes_after().to_vec();
+            all.push(Out { node, reason: Some(reason.name), bytes, record, cold, from: None });
+        }
+    }
+
+    /// What was captured, punted and ignored, with the numbers of traces from `first` on as indexes.
     fn outputs(&mut self, first: u32) -> Vec<Out> {
         let mut all = self.captured.take();
         while let Some(p) = self.port.as_mut().and_then(WorkerPort::punted) {
@@ -225,6 +247,7 @@ impl Harness {
             all.push(out);
             held.discard();
         }
+        self.ignored(&mut all);
         for out in &mut all {
             if out.node == DROPPED
                 && let Some((node, reason)) = self.stats().reason(out.record.fwd)

@@ -1,0 +1,132 @@
+//! How packets end: ignored, dropped, consumed, kept, with the main thread; and the books of all of them.
+
+use buf::{Frame, Held, NO_INTERFACE};
+
+use super::Rig;
+use super::toys::{End, Spec};
+use crate::stats::{MAIN_THREAD, NodeBooks};
+use crate::trace::Fate;
+use crate::{Cx, EdgeId, FrameNode, NoNext, Out, PuntReason, Verdict};
+
+/// Does with each packet what its first byte says: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 doubles it, 5 keeps it.
+struct Sorts {
+    kept: Vec<Held>,
+    /// Packets leave in their order.
+    in_order: bool,
+}
+
+crate::reasons! {
+    enum Reason {
+        Broken = "broken", Error, "it is broken";
+        Unused = "unused", Info, counted, "nobody has a use for it";
+    }
+}
+
+impl FrameNode for Sorts {
+    const NAME: &'static str = "sorts";
+    type Next = NoNext;
+    type Drop = Reason;
+
+    fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
+        out.each(frame, |_, p| match p.bytes()[0] {
+            0 => Verdict::Edge(EdgeId::from_raw(0)),
+            1 => Verdict::Ignore(Reason::Unused),
+            2 => Verdict::Drop(Reason::Broken),
+            3 => Verdict::Consume,
+            _ => Verdict::Hold,
+        });
+        if self.in_order {
+            out.in_order();
+        }
+    }
+
+    fn held(&mut self, cx: &mut Cx<'_>, mut packet: Held, out: &mut Out<'_, NoNext, Reason>) {
+        if packet.packet().bytes()[0] == 5 {
+            cx.bufs.note_kept(1);
+            return self.kept.push(packet);
+        }
+        let copy = packet.packet().duplicate(cx.bufs).expect("a buffer");
+        [packet, copy].into_iter().for_each(|p| out.emit_edge(EdgeId::from_raw(0), p));
+    }
+}
+
+impl Drop for Sorts {
+    fn drop(&mut self) {
+        self.kept.drain(..).for_each(Held::discard);
+    }
+}
+
+fn rig(in_order: bool) -> Rig {
+    Rig::new(|b, log| {
+        End::install(b, log, "end");
+        b.frame(move |_| Ok(Sorts { kept: Vec::new(), in_order }));
+        b.edge("sorts", "end").expect("an edge");
+        b.edge("source", "sorts").expect("an edge");
+    })
+}
+
+fn spec(id: u32, what: u8) -> Spec {
+    Spec { id, bytes: vec![what], rx: 3, ..Spec::default() }
+}
+
+#[test]
+fn ignored_packets_are_counted_and_are_no_drops() {
+    for in_order in [false, true] {
+        let mut rig = rig(in_order);
+        // All of a frame, and some of one.
+        rig.source.push((0..5).map(|id| spec(id, 1)).collect());
+        rig.source.push((0..6).map(|id| spec(id, [0, 1, 2, 1, 3, 4][id as usize])).collect());
+        rig.turn();
+        assert_eq!((rig.dropped("sorts", "unused"), rig.dropped("sorts", "broken")), (7, 1));
+        assert_eq!((rig.ran("error-drop").1, rig.blueprint.stats().drops_of(3)), (1, 1));
+        assert_eq!(rig.log.at("end"), [0, 5, 5]);
+        rig.ends_clean();
+    }
+}
+
+#[test]
+fn a_trace_says_that_a_packet_was_ignored() {
+    let mut rig = rig(false);
+    let source = rig.blueprint.node("source").expect("a node");
+    assert!(rig.blueprint.tracer().add(source, 1, None));
+    rig.source.push(vec![spec(0, 1)]);
+    rig.turn();
+    let entries = rig.blueprint.tracer().entries();
+    let last = entries.last().expect("an entry");
+    assert!(matches!(last.fate, Fate::Ignored(reason) if reason.name == "unused"));
+    assert!(rig.blueprint.tracer().describe(last).contains("ignored: nobody has a use for it (unused)"));
+    rig.ends_clean();
+}
+
+#[test]
+fn the_books_of_a_node_close() {
+    let mut rig = rig(false);
+    rig.source.push((0..60).map(|id| spec(id, (id % 6) as u8)).collect());
+    rig.turn();
+    let books = rig.blueprint.stats().node_books().find(|n| n.name == "sorts").expect("a node");
+    let expected =
+        NodeBooks { name: "sorts", input: false, packets: 60, made: 10, freed: 20, kept: 10, dropped: 10 };
+    assert_eq!(books, expected);
+    assert_eq!(books.packets + books.made, rig.ran("end").1 + 10 + 20 + 10);
+    rig.ends_clean();
+}
+
+#[test]
+fn what_the_main_thread_has_no_use_for_is_counted_with_the_rest() {
+    let rig = Rig::new(|b, _| {
+        b.edge("source", "error-drop").expect("an edge");
+        b.main_thread::<Reason>();
+        b.punt_reason("all", 1000);
+    });
+    let stats = rig.blueprint.stats();
+    let mut main = stats.main_thread().expect("counters");
+    main.done(PuntReason(0), 3, None::<Reason>);
+    main.done(PuntReason(0), 3, Some(Reason::Broken));
+    main.done(PuntReason(0), NO_INTERFACE, Some(Reason::Broken));
+    main.done(PuntReason(0), 3, Some(Reason::Unused));
+    assert_eq!(rig.dropped(MAIN_THREAD, "broken"), 2);
+    assert_eq!(rig.dropped(MAIN_THREAD, "unused"), 1);
+    assert_eq!([3, NO_INTERFACE].map(|interface| stats.drops_of(interface)), [1, 1]);
+    assert_eq!(stats.handled_total(PuntReason(0)), 4);
+    rig.ends_clean();
+}
