@@ -21,7 +21,7 @@ reasons! {
         Version = "bad-version", Error, "the version is not 4, or the header length is less than 20 bytes";
         Length = "bad-length", Error, "the total length is less than the header's or more than what came";
         Checksum = "bad-checksum", Error, "the header checksum is wrong";
-        Martian = "martian-source", Warn, "no packet may come from this source address (127/8, multicast, broadcast)";
+        Martian = "martian-source", Warn, "no packet may come from this source address (127/8, multicast, broadcast), or only one for this router (0/8)";
         OwnSource = "own-source", Warn, "the source address is this router's own, or the broadcast address of one of its networks";
     }
 }
@@ -71,12 +71,14 @@ fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
         && usize::from(h.total_len()) == len
         && !chained
         && h.checksum_ok()
-        && src < GROUPS
+        && src.wrapping_sub(HOSTS) < GROUPS - HOSTS
         && !ipv4::is_loopback(src)
         && h.dst_u32() < GROUPS
         && !own.forbids_source(fib, src)
 }
 
+/// Below are addresses of hosts that do not know theirs, 0/8.
+const HOSTS: u32 = 0x0100_0000;
 /// From here on addresses are groups, reserved, or broadcast.
 const GROUPS: u32 = 0xe000_0000;
 
@@ -95,7 +97,7 @@ fn check(own: &OwnAddresses<Ipv4Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if said > total {
         return Verdict::Drop(Reason::Length);
     }
-    if ipv4::is_martian_source(src) {
+    if ipv4::is_martian_source(src) || (src < HOSTS && !stays_here(own, fib, dst)) {
         return Verdict::Drop(Reason::Martian);
     }
     if own.forbids_source(fib, src) {
@@ -109,6 +111,13 @@ fn check(own: &OwnAddresses<Ipv4Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
         return Verdict::Next(Next::Options);
     }
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
+}
+
+/// Whether a packet to `dst` is certainly for this router or its link: all that a host without an address may send (RFC 1812
+/// section 5.3.7). To groups nothing is forwarded.
+#[cold]
+fn stays_here(own: &OwnAddresses<Ipv4Addr>, fib: u16, dst: u32) -> bool {
+    ipv4::is_broadcast(dst) || ipv4::is_multicast(dst) || own.contains(fib, dst)
 }
 
 /// The checks of a header that is not a good one of 20 bytes.

@@ -108,8 +108,7 @@ fn rfc1812_4_2_2_11_which_sources_are_martians() {
     for good in [
         [198, 18, 0, 1],
         [198, 19, 255, 255],
-        [0, 0, 0, 0],
-        [0, 1, 2, 3],
+        [1, 0, 0, 0],
         [240, 0, 0, 1],
         [255, 255, 255, 254],
         [126, 255, 255, 255],
@@ -119,6 +118,26 @@ fn rfc1812_4_2_2_11_which_sources_are_martians() {
         [169, 254, 1, 1],
     ] {
         assert_eq!(once(&from(good)), "ip4-lookup", "{good:?}");
+    }
+}
+
+/// A host that does not know its address speaks to this router, or to all on its link, and to nobody beyond.
+#[test]
+fn rfc1812_5_3_7_what_comes_from_network_0_is_not_forwarded() {
+    for from in [[0, 0, 0, 0], [0, 1, 2, 3], [0, 255, 255, 255]] {
+        for (to, expected) in [
+            (FAR.octets(), "martian-source"),
+            ([192, 0, 2, 255], "martian-source"),
+            ([255; 4], "ip4-lookup"),
+            (OWN.octets(), "ip4-lookup"),
+            ([224, 0, 0, 1], "ip4-local"),
+            ([239, 1, 2, 3], "no-multicast-route"),
+        ] {
+            let mut p = with(12, &from);
+            p[16..20].copy_from_slice(&to);
+            wire::ipv4::write_checksum(&mut p);
+            assert_eq!(once(&p), expected, "{from:?} {to:?}");
+        }
     }
 }
 
