@@ -24,8 +24,10 @@ pub mod router;
 pub mod tables;
 pub mod trace;
 pub mod udp;
+mod unused;
 
 pub use tables::Tables;
+pub use unused::Unused;
 
 #[cfg(test)]
 mod testing;

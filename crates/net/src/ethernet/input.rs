@@ -19,6 +19,7 @@ reasons! {
         Runt = "runt", Error, "the frame is shorter than an Ethernet header";
         NotForUs = "not-for-us", Info, "the destination address is neither the interface's nor a group's";
         UnknownType = "unknown-ethertype", Info, "no protocol of this router has this Ethernet type";
+        GroupType = "group-ethertype", Info, counted, "a frame to a group, with an Ethernet type of no protocol of this router (LLDP, spanning tree)";
         UnknownVlan = "unknown-vlan", Info, "no sub-interface takes the frame's VLAN tags";
         Down = "interface-down", Info, "the interface that the frame came in by is down";
     }
@@ -100,6 +101,8 @@ fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verd
         ethertype::IPV4 => accept(p, port, Next::Ip4, header),
         ethertype::ARP => accept(p, port, Next::Arp, header),
         ethertype::IPV6 => accept(p, port, Next::Ip6, header),
+        // What stations and bridges tell all that may understand it.
+        _ if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => Verdict::Ignore(Reason::GroupType),
         _ => Verdict::Drop(Reason::UnknownType),
     }
 }

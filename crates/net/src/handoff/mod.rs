@@ -16,6 +16,7 @@ mod table;
 
 use graph::Builder;
 
+pub(crate) use input::NODE as INPUT;
 pub use table::{SHARDS, Shards, share_out};
 
 use crate::Tables;

@@ -1,16 +1,23 @@
 //! `icmp6-echo-request`: answers pings in place (RFC 4443 section 4.2).
 //!
 //! The reply is the request with its addresses exchanged, without its extension headers: what they ask for is not for the way
-//! back. A requester whose address means something on its link only is answered there.
+//! back. To an anycast address, which is many routers', the reply comes from an address of this one's own (RFC 4443 section 2.2). A
+//! requester whose address means something on its link only is answered there.
+
+use std::net::Ipv6Addr;
 
 use buf::{Flags, Packet};
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
+use infra::class_a::{Reader, SlotReader};
 use wire::icmpv6::kind;
-use wire::{Icmpv6Header, Ipv6Header, ipv6, protocol};
+use wire::{Icmpv6Header, Ipv6Header, checksum, ipv6, protocol};
 
 use super::echo::RATE;
+use super::error::source;
 use super::limit::Bucket;
-use crate::ip::extensions;
+use crate::Tables;
+use crate::interface::Interface;
+use crate::ip::{OwnAddresses, Packets, extensions};
 
 /// Hop limit of replies.
 const HOPS: u8 = 64;
@@ -20,13 +27,25 @@ reasons! {
     pub enum Reason {
         Group = "echo-to-group", Info, "an echo request to a multicast address, which is not answered";
         Limit = "echo-limit", Warn, "more echo requests than this router answers in a second";
+        NoAddress = "no-address", Warn, "an echo request to an anycast address, and the router has no address to reply from";
         Length = "bad-length", Error, "the packet ends before the message begins, or has no room to move its headers";
     }
 }
 
-#[derive(Default)]
 pub struct Icmp6EchoRequest {
+    own: Reader<OwnAddresses<Ipv6Addr>>,
+    interfaces: SlotReader<Interface>,
     replies: Bucket,
+}
+
+impl Icmp6EchoRequest {
+    pub fn new(t: &Tables) -> Icmp6EchoRequest {
+        Icmp6EchoRequest {
+            own: t.ip6.own.clone(),
+            interfaces: t.interfaces.clone(),
+            replies: Bucket::default(),
+        }
+    }
 }
 
 impl PacketNode for Icmp6EchoRequest {
@@ -48,13 +67,23 @@ impl PacketNode for Icmp6EchoRequest {
         if extensions > 0 && !take_out(p, extensions) {
             return Verdict::Drop(Reason::Length);
         }
+        let (fib, rx_if, partial) = (p.fib(), p.rx_if(), p.flags().any(Flags::CSUM_PARTIAL));
         let ip = p.peek::<Ipv6Header>();
         let (src, dst) = (ip.src(), ip.dst());
-        ip.set_src(dst);
+        let own = self.own.get(cx.guard);
+        let mut from = dst;
+        if own.is_anycast(fib, Ipv6Addr::scoped(dst.to_bits(), rx_if)) {
+            let Some(unicast) = source(own, &self.interfaces, cx.guard, p) else {
+                return Verdict::Drop(Reason::NoAddress);
+            };
+            from = unicast;
+            readdress(p, partial, dst.to_bits(), from.to_bits());
+        }
+        let ip = p.peek::<Ipv6Header>();
+        ip.set_src(from);
         ip.set_dst(src);
         ip.set_hop_limit(HOPS);
         // The exchange of the addresses changes no sum.
-        let partial = p.flags().any(Flags::CSUM_PARTIAL);
         let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
         if partial {
             icmp.0[0] = kind::ECHO_REPLY;
@@ -66,6 +95,16 @@ impl PacketNode for Icmp6EchoRequest {
         p.forget_features();
         Verdict::Next(Next::Lookup)
     }
+}
+
+/// Has the checksum follow an address that takes the place of another.
+#[cold]
+fn readdress(p: &mut Packet<'_>, partial: bool, old: u128, new: u128) {
+    let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
+    let update = if partial { checksum::update_partial32 } else { checksum::update32 };
+    let words = |address: u128| [96, 64, 32, 0].map(|at| (address >> at) as u32);
+    let pairs = words(old).into_iter().zip(words(new));
+    icmp.set_checksum(pairs.fold(icmp.checksum(), |sum, (old, new)| update(sum, old, new)));
 }
 
 /// Takes so many bytes of extension headers out of a packet. `false` if that is not to be done.

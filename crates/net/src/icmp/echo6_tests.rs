@@ -339,10 +339,11 @@ fn rfc4861_7_2_3_solicitations_of_own_addresses_are_for_the_main_thread() {
         assert_eq!(solicitation(src, dst, target), "nd-solicitation", "{src} {target}");
     }
     // A host's, another link's, another VRF's, groups, and such as only look like another link's.
-    for target in
-        [HOST, HOST_LINK, OTHER_LINK, "2001:db8::5", ALL_NODES, "::", "::1", "fe80:0:0:1::2", "fe80:0:0:1::1"]
-    {
+    for target in [HOST, HOST_LINK, OTHER_LINK, "2001:db8::5"] {
         assert_eq!(solicitation(HOST_LINK, "ff02::1:ff00:1", target), "not-for-us", "{target}");
+    }
+    for target in [ALL_NODES, "::", "::1", "fe80:0:0:1::2", "fe80:0:0:1::1"] {
+        assert_eq!(solicitation(HOST_LINK, "ff02::1:ff00:1", target), "bad-target", "{target}");
     }
 }
 
@@ -352,7 +353,7 @@ fn rfc4861_7_2_5_advertisements_of_those_who_may_be_neighbours_are_for_the_main_
         assert_eq!(advertisement(HOST_LINK, target), "nd-advertisement", "{target}");
     }
     for target in [ALL_NODES, "::", "::1", "::ffff:1.2.3.4", "fe80:0:0:1::2"] {
-        assert_eq!(advertisement(HOST_LINK, target), "not-for-us", "{target}");
+        assert_eq!(advertisement(HOST_LINK, target), "bad-target", "{target}");
     }
 }
 

@@ -71,9 +71,9 @@ impl<A: Icmp> IcmpError<A> {
     }
 }
 
-/// The address that a report about `p` comes from: the one the packet was sent to if that is the router's own, else one of
+/// The address that a report about `p`, or an answer to it, comes from: the one the packet was sent to if that is the router's own, else one of
 /// the interface that it came in by, else any of the router's in the VRF.
-fn source<A: Icmp>(
+pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,
     guard: &Guard,

@@ -12,9 +12,9 @@ reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the message is shorter than an ICMP header";
         Checksum = "bad-checksum", Error, "the ICMP checksum is wrong";
-        Unreachable = "unreachable-received", Info, "a report that a destination is unreachable, which nobody waits for";
-        Exceeded = "time-exceeded-received", Info, "a report that a packet's time was exceeded, which nobody waits for";
-        Parameter = "parameter-problem-received", Info, "a report of a parameter problem, which nobody waits for";
+        Unreachable = "unreachable-received", Info, counted, "a report that a destination is unreachable, which nobody waits for";
+        Exceeded = "time-exceeded-received", Info, counted, "a report that a packet's time was exceeded, which nobody waits for";
+        Parameter = "parameter-problem-received", Info, counted, "a report of a parameter problem, which nobody waits for";
         Quench = "source-quench-received", Info, "a source quench, which is to be ignored (RFC 6633)";
         Redirect = "redirect-received", Info, "a redirect, which a router ignores";
         Unknown = "unknown-type", Info, "an ICMP message of a type that this router does not answer";
@@ -54,9 +54,9 @@ impl PacketNode for Icmp4Input {
                 p.set_fwd(self.reply.0);
                 Verdict::Next(Next::Punt)
             }
-            kind::UNREACHABLE => Verdict::Drop(Reason::Unreachable),
-            kind::TIME_EXCEEDED => Verdict::Drop(Reason::Exceeded),
-            kind::PARAMETER_PROBLEM => Verdict::Drop(Reason::Parameter),
+            kind::UNREACHABLE => Verdict::Ignore(Reason::Unreachable),
+            kind::TIME_EXCEEDED => Verdict::Ignore(Reason::Exceeded),
+            kind::PARAMETER_PROBLEM => Verdict::Ignore(Reason::Parameter),
             kind::SOURCE_QUENCH => Verdict::Drop(Reason::Quench),
             kind::REDIRECT => Verdict::Drop(Reason::Redirect),
             _ => Verdict::Drop(Reason::Unknown),

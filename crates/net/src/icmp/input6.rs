@@ -23,13 +23,14 @@ reasons! {
         Short = "too-short", Error, "the message is shorter than an ICMPv6 header, or than such a message is";
         Checksum = "bad-checksum", Error, "the ICMPv6 checksum is wrong";
         HopLimit = "bad-hop-limit", Warn, "a message of Neighbor Discovery that a router has forwarded";
-        NotForUs = "not-for-us", Info, "a solicitation for an address that is not this router's, or an advertisement of one that no neighbour can have";
+        Target = "bad-target", Error, "a solicitation or advertisement of an address that no neighbor can have";
+        NotForUs = "not-for-us", Info, counted, "a solicitation for an address that is not this router's";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
-        Unreachable = "unreachable-received", Info, "a report that a destination is unreachable, which nobody waits for";
-        TooBig = "packet-too-big-received", Info, "a report that a packet was too big, which nobody waits for";
-        Exceeded = "time-exceeded-received", Info, "a report that a packet's time was exceeded, which nobody waits for";
-        Parameter = "parameter-problem-received", Info, "a report of a parameter problem, which nobody waits for";
-        Mld = "mld-received", Info, "what a listener says of groups, which no router without multicast routes asks for";
+        Unreachable = "unreachable-received", Info, counted, "a report that a destination is unreachable, which nobody waits for";
+        TooBig = "packet-too-big-received", Info, counted, "a report that a packet was too big, which nobody waits for";
+        Exceeded = "time-exceeded-received", Info, counted, "a report that a packet's time was exceeded, which nobody waits for";
+        Parameter = "parameter-problem-received", Info, counted, "a report of a parameter problem, which nobody waits for";
+        Mld = "mld-received", Info, counted, "an MLD report: multicast routing is not supported";
         Redirect = "redirect-received", Info, "a redirect, which a router ignores";
         Unknown = "unknown-type", Info, "an ICMPv6 message of a type that this router does not answer";
     }
@@ -74,7 +75,7 @@ impl Icmp6Input {
             kind::ROUTER_SOLICITATION | kind::ROUTER_ADVERTISEMENT => self.punts.router,
             _ => match self.of_target(cx, p, ip.src_u128(), kind) {
                 Ok(reason) => reason,
-                Err(reason) => return Verdict::Drop(reason),
+                Err(verdict) => return verdict,
             },
         };
         p.set_fwd(reason.0);
@@ -82,27 +83,38 @@ impl Icmp6Input {
     }
 
     /// Why the main thread wants to hear of a message that has a target, or why it does not.
-    fn of_target(&self, cx: &Cx<'_>, p: &mut Packet<'_>, src: u128, kind: u8) -> Result<PuntReason, Reason> {
+    fn of_target(
+        &self,
+        cx: &Cx<'_>,
+        p: &mut Packet<'_>,
+        src: u128,
+        kind: u8,
+    ) -> Result<PuntReason, Verdict<Next, Reason>> {
         let at = usize::from(p.l4_offset()) + Icmpv6Header::LEN;
         let target = p.bytes().get(at..).and_then(|rest| rest.first_chunk::<16>());
-        let target = u128::from_be_bytes(*target.ok_or(Reason::Short)?);
+        let target = u128::from_be_bytes(*target.ok_or(Verdict::Drop(Reason::Short))?);
         let own = self.own.get(cx.guard);
         let (fib, rx_if) = (p.fib(), p.rx_if());
         let is_own = |address| own.contains(fib, Ipv6Addr::scoped(address, rx_if));
+        let is_anycast = own.is_anycast(fib, Ipv6Addr::scoped(target, rx_if));
         let solicits = kind == kind::NEIGHBOR_SOLICITATION;
         // Interfaces are told apart by bits that a target must not have.
         if ipv6::is_multicast(target)
             || ipv6::is_martian_destination(target)
             || ipv6::is_bad_link_local(target)
         {
-            return Err(Reason::NotForUs);
+            return Err(Verdict::Drop(Reason::Target));
         }
         if is_own(src) || (!solicits && is_own(target)) {
-            return if self.is_echo(cx, p) { Err(Reason::Echo) } else { Ok(self.punts.conflict) };
+            return if self.is_echo(cx, p) {
+                Err(Verdict::Drop(Reason::Echo))
+            } else {
+                Ok(self.punts.conflict)
+            };
         }
         match solicits {
-            true if is_own(target) || self.is_proxy(cx, rx_if) => Ok(self.punts.solicitation),
-            true => Err(Reason::NotForUs),
+            true if is_own(target) || is_anycast || self.is_proxy(cx, rx_if) => Ok(self.punts.solicitation),
+            true => Err(Verdict::Ignore(Reason::NotForUs)),
             false => Ok(self.punts.advertisement),
         }
     }
@@ -153,11 +165,11 @@ impl PacketNode for Icmp6Input {
                 p.set_fwd(self.punts.query.0);
                 Verdict::Next(Next::Punt)
             }
-            kind::UNREACHABLE => Verdict::Drop(Reason::Unreachable),
-            kind::PACKET_TOO_BIG => Verdict::Drop(Reason::TooBig),
-            kind::TIME_EXCEEDED => Verdict::Drop(Reason::Exceeded),
-            kind::PARAMETER_PROBLEM => Verdict::Drop(Reason::Parameter),
-            kind::MLD_REPORT | kind::MLD_DONE | kind::MLDV2_REPORT => Verdict::Drop(Reason::Mld),
+            kind::UNREACHABLE => Verdict::Ignore(Reason::Unreachable),
+            kind::PACKET_TOO_BIG => Verdict::Ignore(Reason::TooBig),
+            kind::TIME_EXCEEDED => Verdict::Ignore(Reason::Exceeded),
+            kind::PARAMETER_PROBLEM => Verdict::Ignore(Reason::Parameter),
+            kind::MLD_REPORT | kind::MLD_DONE | kind::MLDV2_REPORT => Verdict::Ignore(Reason::Mld),
             kind::REDIRECT => Verdict::Drop(Reason::Redirect),
             _ => Verdict::Drop(Reason::Unknown),
         }

@@ -68,7 +68,8 @@ fn install6(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphE
     };
     let tables = t.clone();
     b.packet(move |_| Ok(input6::Icmp6Input::new(&tables, punts)));
-    b.packet(|_| Ok(echo6::Icmp6EchoRequest::default()));
+    let tables = t.clone();
+    b.packet(move |_| Ok(echo6::Icmp6EchoRequest::new(&tables)));
     t.ip6.protocols.register(b, u16::from(protocol::ICMPV6), "icmp6-input")
 }
 

@@ -19,6 +19,7 @@ use graph::{ArcKey, Builder};
 
 pub use placement::{Attention, Handoff, Placement, RxSlot};
 pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Runs, TxPort};
+pub(crate) use tx::TX;
 
 use crate::Tables;
 

@@ -25,6 +25,9 @@ reasons! {
     }
 }
 
+/// Name of the node where packets are handed to devices.
+pub const TX: &str = "interface-tx";
+
 pub struct InterfaceTx {
     interfaces: SlotReader<Interface>,
     ports: SlotReader<TxPort>,
@@ -125,7 +128,7 @@ impl Target for ToSplit<'_> {
 }
 
 impl FrameNode for InterfaceTx {
-    const NAME: &'static str = "interface-tx";
+    const NAME: &'static str = TX;
     type Next = NoNext;
     type Drop = Reason;
     const TRACE: graph::trace::TraceFn = crate::trace::ethernet;

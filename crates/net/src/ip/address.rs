@@ -92,6 +92,12 @@ impl<A: Ip> Address<A> {
         Prefix::new(self.address, self.len)
     }
 
+    /// The address that all routers of the connected network have (RFC 4291 section 2.6.1): of an IPv6 network, the first one.
+    /// Networks of two (RFC 6164) and of one have none.
+    pub fn anycast(self) -> Option<A> {
+        (!A::HAS_BROADCAST && self.len < A::Bits::BITS - 1).then(|| self.prefix().address())
+    }
+
     /// Whether `other` is the first or last address of the connected network, and so no host's: the network itself and its
     /// directed broadcast (RFC 1812 section 4.2.2.11), or the anycast address of the network's routers (RFC 4291 section
     /// 2.6.1), which networks of two and of one have not (RFC 3021, RFC 6164).

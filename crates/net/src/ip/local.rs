@@ -3,11 +3,14 @@
 //! The nodes behind find the packet at its IPv4 header, exactly as long as the header says, with a whole IPv4 header in
 //! the first segment and the transport header `l4_offset` bytes on.
 
+use std::net::Ipv4Addr;
+
 use buf::{Cache, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::ipv4::Ipv4Header;
 
 use super::Registry;
+use super::packet::is_to_many;
 use crate::Tables;
 use crate::icmp::Cause;
 
@@ -15,6 +18,7 @@ edges! { pub enum Next { Report = "ip4-icmp-error", Reassemble = "ip4-full-reass
 reasons! {
     pub enum Reason {
         Length = "bad-length", Error, "the IPv4 header and the packet do not agree about lengths";
+        Group = "group-protocol", Info, counted, "a packet to a group or to all stations, of a protocol that this router does not speak (IGMP)";
     }
 }
 
@@ -45,6 +49,7 @@ impl Ip4Local {
         p.set_l4_offset(header as u8);
         match self.protocols.get(u16::from(protocol)) {
             Some(edge) => Verdict::Edge(edge),
+            None if is_to_many::<Ipv4Addr>(p) => Verdict::Ignore(Reason::Group),
             None => {
                 p.set_fwd(Cause::ProtocolUnreachable.to_raw());
                 Verdict::Next(Next::Report)

@@ -5,6 +5,8 @@
 //!
 //! Hop-by-hop options were looked at on the way in (`ip6-hop-by-hop`).
 
+use std::net::Ipv6Addr;
+
 use buf::{Cache, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::extension::{
@@ -13,6 +15,7 @@ use wire::extension::{
 use wire::icmpv6::kind;
 use wire::{Ipv6Header, ipv6, protocol};
 
+use super::packet::is_to_many;
 use super::{Registry, options6};
 use crate::Tables;
 use crate::icmp::Cause;
@@ -25,6 +28,7 @@ reasons! {
         Long = "long-headers", Warn, "there are more than 8 extension headers, or more than 215 bytes of them";
         Options = "bad-options", Info, "a header has too many options, or an unknown one that says that the packet is not to be reported";
         Neighbor = "fragmented-neighbor-discovery", Warn, "a message of Neighbor Discovery with a fragment header (RFC 6980)";
+        Group = "group-protocol", Info, counted, "a packet to a group, of a protocol that this router does not speak";
         Nothing = "no-next-header", Info, "the packet says that nothing follows its headers";
     }
 }
@@ -81,6 +85,7 @@ impl Ip6Local {
         match self.protocols.get(u16::from(protocol)) {
             Some(edge) => Verdict::Edge(edge),
             None if protocol == protocol::NONE => Verdict::Drop(Reason::Nothing),
+            None if is_to_many::<Ipv6Addr>(p) => Verdict::Ignore(Reason::Group),
             None => report(p, Cause::ProtocolUnreachable),
         }
     }

@@ -36,7 +36,7 @@ mod object;
 mod options;
 mod options6;
 mod own;
-mod packet;
+pub(crate) mod packet;
 mod path;
 mod path_list;
 mod prefix;

@@ -11,7 +11,7 @@ use wire::ipv6::{self, scope};
 edges! { pub enum Next { Local = "ip6-local" } }
 reasons! {
     pub enum Reason {
-        NotJoined = "group-not-joined", Info, "the group is one of the link's, and not of this router";
+        NotJoined = "group-not-joined", Info, counted, "the group is one of the link's, and not of this router";
         NoRoute = "no-multicast-route", Info, "there is no route for this multicast group";
     }
 }
@@ -30,7 +30,7 @@ impl PacketNode for Ip6Multicast {
         match group {
             ipv6::ALL_NODES | ipv6::ALL_ROUTERS | ipv6::ALL_MLDV2_ROUTERS => Verdict::Next(Next::Local),
             _ if ipv6::is_solicited_node(group) => Verdict::Next(Next::Local),
-            _ if ipv6::multicast_scope(group) <= scope::LINK => Verdict::Drop(Reason::NotJoined),
+            _ if ipv6::multicast_scope(group) <= scope::LINK => Verdict::Ignore(Reason::NotJoined),
             _ => Verdict::Drop(Reason::NoRoute),
         }
     }

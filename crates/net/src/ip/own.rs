@@ -14,6 +14,8 @@ pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,
     /// The lowest address by VRF.
     first: HashMap<u16, A>,
+    /// Addresses that all routers of a connected network have, by VRF. Others may send from them, and this router does not.
+    anycast: HashSet<(u16, A::Bits)>,
     /// Broadcast addresses of connected networks: nobody's source either.
     broadcasts: HashSet<(u16, A::Bits)>,
     /// One bit by the low bits of an address, for both sets: most packets need no more than this.
@@ -22,8 +24,8 @@ pub struct OwnAddresses<A: Ip> {
 
 impl<A: Ip> Default for OwnAddresses<A> {
     fn default() -> Self {
-        let (exact, first, broadcasts) = Default::default();
-        OwnAddresses { exact, first, broadcasts, filter: [0; 8] }
+        let (exact, first, anycast, broadcasts) = Default::default();
+        OwnAddresses { exact, first, anycast, broadcasts, filter: [0; 8] }
     }
 }
 
@@ -34,8 +36,8 @@ fn bit(address: u32) -> (usize, u64) {
 }
 
 impl<A: Packets> OwnAddresses<A> {
-    /// The set with one more address, that of an interface, and with the broadcast address of its network, if that has one. Link-local
-    /// ones are in it [scoped](Packets::scoped).
+    /// The set with one more address, that of an interface, and with the broadcast or anycast address of its network, if that has
+    /// one. Link-local ones are in it [scoped](Packets::scoped).
     pub fn with(mut self, fib: u16, address: Address<A>, interface: u32) -> OwnAddresses<A> {
         let own = address.address;
         if A::scoped(own.to_bits(), interface) == own.to_bits() {
@@ -46,6 +48,8 @@ impl<A: Packets> OwnAddresses<A> {
             self.broadcasts.insert((fib, broadcast));
             self.filter(broadcast);
         }
+        let anycast = address.anycast().map(|a| (fib, A::scoped(a.to_bits(), interface)));
+        self.anycast.extend(anycast);
         self.with_tentative(fib, own, interface)
     }
 
@@ -73,6 +77,11 @@ impl<A: Packets> OwnAddresses<A> {
     #[inline(never)]
     fn forbids_exactly(&self, fib: u16, address: A::Bits) -> bool {
         self.exact.contains(&(fib, address)) || self.broadcasts.contains(&(fib, address))
+    }
+
+    /// Whether `address` is that of all routers of a network that this one is connected to in VRF `fib`.
+    pub fn is_anycast(&self, fib: u16, address: A::Bits) -> bool {
+        self.anycast.contains(&(fib, address))
     }
 
     /// The router's lowest address in VRF `fib` that is no link-local one, for whoever needs one and has no better.

@@ -44,6 +44,11 @@ pub struct Nodes {
     pub urpf_loose: &'static str,
 }
 
+/// Whether a packet is to many stations: whoever of them has no use for it is not to blame its sender.
+pub(crate) fn is_to_many<A: Packets>(p: &mut Packet<'_>) -> bool {
+    p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) || A::is_group(A::dst(p.peek()))
+}
+
 /// A family as the nodes see it.
 pub trait Packets: Ip {
     /// The fixed part of the header.
@@ -60,6 +65,8 @@ pub trait Packets: Ip {
     fn src(h: &Self::Header) -> Self::Bits;
     /// The destination address.
     fn dst(h: &Self::Header) -> Self::Bits;
+    /// Whether this is a group, which is in no lookup table.
+    fn is_group(address: Self::Bits) -> bool;
     /// What a packet says its length is, in bytes.
     fn said(h: &Self::Header) -> usize;
     /// The hash of the flow that a packet is of.
@@ -112,6 +119,10 @@ impl Packets for Ipv4Addr {
     #[inline(always)]
     fn dst(h: &Ipv4Header) -> u32 {
         h.dst_u32()
+    }
+
+    fn is_group(address: u32) -> bool {
+        ipv4::is_multicast(address)
     }
 
     fn said(h: &Ipv4Header) -> usize {
@@ -185,6 +196,10 @@ impl Packets for Ipv6Addr {
     #[inline(always)]
     fn dst(h: &Ipv6Header) -> u128 {
         h.dst_u128()
+    }
+
+    fn is_group(address: u128) -> bool {
+        ipv6::is_multicast(address)
     }
 
     fn said(h: &Ipv6Header) -> usize {

@@ -166,6 +166,11 @@ impl Advertiser {
         }
     }
 
+    /// Whether the router advertises itself on an interface.
+    pub fn serves(&self, interface: u32) -> bool {
+        self.senders.get(&interface).is_some_and(|s| s.left.is_none())
+    }
+
     /// The sender of an interface that is not about to end.
     fn serving(&mut self, interface: u32) -> Option<&mut Sender> {
         self.senders.get_mut(&interface).filter(|s| s.left.is_none())

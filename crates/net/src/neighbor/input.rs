@@ -28,7 +28,7 @@ reasons! {
         BadMac = "bad-sender-mac", Error, "the sender's Ethernet address is a group's, or zero";
         BadIp = "bad-sender-ip", Error, "no host can have the sender's IPv4 address (127/8, multicast, broadcast)";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
-        NotForUs = "not-for-us", Info, "a request for an address that is not this router's";
+        NotForUs = "not-for-us", Info, counted, "a request for an address that is not this router's";
     }
 }
 
@@ -115,7 +115,7 @@ impl PacketNode for ArpInput {
         } else if op == Operation::Request && self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy) {
             self.punts.request
         } else {
-            return Verdict::Drop(Reason::NotForUs);
+            return Verdict::Ignore(Reason::NotForUs);
         };
         p.set_fwd(reason.0);
         Verdict::Next(Next::Punt)

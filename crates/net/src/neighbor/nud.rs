@@ -21,6 +21,7 @@ use wire::Mac;
 use super::entries::{Entry, Key, State};
 use super::family::Family;
 use super::table::{Action, Neighbors};
+use crate::Unused;
 
 const SECOND: u64 = 1_000_000_000;
 /// How long a neighbour that is used again may make itself heard before it is asked (DELAY_FIRST_PROBE_TIME, RFC 4861
@@ -45,25 +46,25 @@ impl<A: Family> Neighbors<A> {
     }
 
     /// A neighbour says by the way which Ethernet address it has, and perhaps whether it is a router. An entry follows it; a
-    /// new one is made only if `create`. That the neighbour can be reached is not said.
+    /// new one is made unless `create` says why not. That the neighbour can be reached is not said.
     pub(super) fn mentioned(
         &mut self,
         now: u64,
         key: Key<A>,
         mac: Mac,
         router: Option<bool>,
-        create: bool,
+        create: Result<(), Unused>,
         out: &mut Vec<Action<A>>,
-    ) {
+    ) -> Result<(), Unused> {
         let before = self.entries.get(key);
+        self.may_follow(before, create, out)?;
         let router = router.unwrap_or(before.is_some_and(|b| b.router));
         let entry = match before {
-            Some(Entry { state: State::Static(_), .. }) => return,
             Some(same) if same.state.mac() == Some(mac) => Entry { router, ..same },
-            None if !create || !self.make_room(false, out) => return,
             _ => Entry { state: State::Stale(mac), router, since: now, due: None }.stale(now, mac),
         };
         self.complete(key, before, entry, out);
+        Ok(())
     }
 
     /// A neighbour advertised itself; of the flags `router`, `solicited` and `overrides`. Nothing is learned of one that
@@ -75,24 +76,23 @@ impl<A: Family> Neighbors<A> {
         mac: Option<Mac>,
         (router, solicited, overrides): (bool, bool, bool),
         out: &mut Vec<Action<A>>,
-    ) {
-        let Some(before) = self.entries.get(key) else { return };
-        if matches!(before.state, State::Static(_)) {
-            return;
-        }
+    ) -> Result<(), Unused> {
+        let before = self.entries.get(key).ok_or(Unused::NotAsked)?;
+        self.may_follow(Some(before), Ok(()), out)?;
         let old = before.state.mac();
-        let Some(new) = mac.or(old) else { return };
+        let new = mac.or(old).ok_or(Unused::NoLinkAddress)?;
         let other = old.is_some_and(|old| old != new);
         let entry = match old {
             // Two claim the address, perhaps; whoever answers next time has it.
             Some(old) if other && !overrides => match before.state {
                 State::Reachable(_) => before.stale(now, old),
-                _ => return,
+                _ => return Err(Unused::NotOverriding),
             },
             _ if solicited => self.reachable(now, new, router),
             Some(_) if !other => Entry { router, ..before },
             _ => Entry { state: State::Stale(new), router, since: now, due: None }.stale(now, new),
         };
         self.complete(key, Some(before), entry, out);
+        Ok(())
     }
 }

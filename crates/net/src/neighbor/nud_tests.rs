@@ -9,6 +9,7 @@ use wire::{Mac, ipv6};
 use super::config::Config;
 use super::entries::State;
 use super::table::{Action, Event, Neighbors};
+use crate::Unused;
 use crate::ip::Prefix6;
 
 type Key = super::Key<Ipv6Addr>;
@@ -31,7 +32,7 @@ impl Clocked {
 
     fn event(&mut self, event: Event<Ipv6Addr>) -> Vec<Action<Ipv6Addr>> {
         let mut out = Vec::new();
-        self.table.handle(self.now, event, &mut out);
+        let _ = self.table.handle(self.now, event, &mut out);
         out
     }
 
@@ -97,7 +98,15 @@ fn mentioned(mac: Mac) -> Event<Ipv6Addr> {
 
 fn solicitation(sender: Ipv6Addr, source_mac: Option<Mac>, target: Ipv6Addr) -> Event<Ipv6Addr> {
     let for_us = target == OWN;
-    Event::Solicitation { interface: 7, sender: (A, sender), source_mac, target, for_us, on_link: true }
+    Event::Solicitation {
+        interface: 7,
+        sender: (A, sender),
+        source_mac,
+        target,
+        for_us,
+        anycast: false,
+        on_link: true,
+    }
 }
 
 #[test]
@@ -202,10 +211,43 @@ fn rfc4861_7_2_3_and_4_a_solicitation_is_answered_and_its_sender_known() {
         source_mac: Some(A),
         target: OWN,
         for_us: true,
+        anycast: false,
         on_link: false,
     };
     assert_eq!(t.event(far).len(), 1);
     assert_eq!(t.state(other), None, "no host of this link");
+}
+
+#[test]
+fn rfc4861_7_2_7_anycast_answers_are_delayed_and_bounded() {
+    let mut t = Clocked::new();
+    let ask = |n: u16| {
+        let sender = (Mac([2, 0, 0, 0, (n >> 8) as u8, n as u8]), PEER.1);
+        let key = Event::Solicitation {
+            interface: 7,
+            sender,
+            source_mac: None,
+            target: OWN,
+            for_us: true,
+            anycast: true,
+            on_link: true,
+        };
+        (key, Action::Reply((7, OWN), sender))
+    };
+    assert_eq!(t.event(ask(1).0), []);
+    assert_eq!(t.event(ask(1).0), [], "it is answered once");
+    assert_eq!(t.pass(1), [(0, ask(1).1)]);
+    assert_eq!(t.table.counters().replies, 1);
+    let mut out = Vec::new();
+    let done: Vec<_> = (0..70).map(|n| t.table.handle(t.now, ask(n).0, &mut out)).collect();
+    assert_eq!(done.iter().filter(|d| **d == Err(Unused::Answers)).count(), 70 - 64);
+    assert!(t.pass(1).len() == 64 && t.pass(10).is_empty());
+    // Not from an interface that is down, or from a network that the router has left.
+    t.event(ask(1).0);
+    t.event(Event::Down(7));
+    t.event(ask(1).0);
+    t.event(Event::LeftNetwork(7, Prefix6::new(OWN, 64)));
+    assert_eq!(t.pass(2), []);
 }
 
 #[test]
@@ -317,9 +359,9 @@ fn any_event() -> impl Strategy<Value = Event<Ipv6Addr>> {
         6 => (key(), some_mac(), any::<[bool; 3]>()).prop_map(|(key, mac, [router, solicited, overrides])| {
             Event::Advertisement { key, mac, router, solicited, overrides }
         }),
-        4 => (key(), some_mac(), mac(), any::<(bool, bool)>()).prop_map(|(key, source_mac, mac, (for_us, on_link))| {
+        4 => (key(), some_mac(), mac(), any::<(bool, bool, bool)>()).prop_map(|(key, source_mac, mac, (for_us, anycast, on_link))| {
             let target = if for_us { OWN } else { PEER.1 };
-            Event::Solicitation { interface: key.0, sender: (mac, key.1), source_mac, target, for_us, on_link }
+            Event::Solicitation { interface: key.0, sender: (mac, key.1), source_mac, target, for_us, anycast, on_link }
         }),
         2 => (key(), mac(), any::<bool>()).prop_map(|(key, mac, router)| Event::Mentioned { key, mac, router }),
         4 => key().prop_map(Event::Used),

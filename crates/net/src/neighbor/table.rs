@@ -22,6 +22,7 @@ use wire::arp::Operation;
 use super::config::Config;
 use super::entries::{Entries, Entry, Key, State};
 use super::family::Family;
+use crate::Unused;
 use crate::ip::Prefix;
 use crate::jitter::Jitter;
 
@@ -34,6 +35,11 @@ const TRIES: u8 = 3;
 const REMEMBER_FAILED: u64 = 3 * SECOND;
 /// An address is defended no more than once in this time (DEFEND_INTERVAL).
 const DEFEND_INTERVAL: u64 = 10 * SECOND;
+/// Within this time one answers who asks for an anycast address (MAX_ANYCAST_DELAY_TIME, RFC 4861 section 10): others answer,
+/// too.
+const ANYCAST_DELAY: u64 = SECOND;
+/// Answers that wait for their time, at most.
+const MAX_ANSWERS: usize = 64;
 /// Entries worked on in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
 
@@ -69,6 +75,8 @@ pub enum Event<A: Family = Ipv4Addr> {
         target: A,
         /// Whether `target` is an address of this interface.
         for_us: bool,
+        /// Whether other routers have it, too.
+        anycast: bool,
         /// Whether a host on the interface's networks can have the sender's address.
         on_link: bool,
     },
@@ -173,6 +181,8 @@ pub struct Neighbors<A = Ipv4Addr> {
     pub(super) entries: Entries<A>,
     /// Announcements to come: when, and how many.
     announcements: BTreeMap<Key<A>, (u64, u8)>,
+    /// Answers that are not sent at once: when, for which address, and to whom.
+    answers: Vec<(u64, Key<A>, (Mac, A))>,
     /// Until when an address is not defended again.
     defended: BTreeMap<Key<A>, u64>,
     pub(super) counters: Counters,
@@ -185,6 +195,7 @@ impl<A: Family> Default for Neighbors<A> {
             config: A::CONFIG,
             entries: Entries::default(),
             announcements: BTreeMap::new(),
+            answers: Vec::new(),
             defended: BTreeMap::new(),
             counters: Counters::default(),
             jitter: Jitter::default(),
@@ -214,31 +225,43 @@ impl<A: Family> Neighbors<A> {
     }
 
     /// Takes an event in; what is to be done is added to `out`.
-    pub fn handle(&mut self, now: u64, event: Event<A>, out: &mut Vec<Action<A>>) {
+    ///
+    /// # Errors
+    /// Why what a station sent changes nothing, and is not answered.
+    pub fn handle(&mut self, now: u64, event: Event<A>, out: &mut Vec<Action<A>>) -> Result<(), Unused> {
         match event {
             Event::Resolve(key) => self.resolve(now, key, out),
             Event::Arp { interface, op, sender, target, for_us, on_link } => {
-                if op == Operation::Request && for_us {
+                let answers = op == Operation::Request && for_us;
+                if answers {
                     self.counters.replies += 1;
                     out.push(Action::Reply((interface, target), sender));
                 }
-                self.learn(now, (interface, sender.1), sender.0, for_us && on_link, out);
+                let announced = op == Operation::Reply || target == sender.1;
+                let create = match (for_us, on_link) {
+                    (true, true) => Ok(()),
+                    (_, false) => Err(Unused::OffLink),
+                    (false, true) if announced => Err(Unused::NotAsked),
+                    (false, true) => Err(Unused::NotForUs),
+                };
+                let learned = self.learn(now, (interface, sender.1), sender.0, create, out);
+                return if answers { Ok(()) } else { learned };
             }
             // RFC 4861 section 7.2.3: one for somebody else means nothing, other than a request of ARP.
-            Event::Solicitation { for_us: false, .. } => {}
-            Event::Solicitation { interface, sender, source_mac, target, on_link, .. } => {
-                self.counters.replies += 1;
-                let to = (source_mac.unwrap_or(sender.0), sender.1);
-                out.push(Action::Reply((interface, target), A::answered(to)));
-                if let Some(mac) = source_mac {
-                    self.mentioned(now, (interface, sender.1), mac, None, on_link, out);
-                }
+            Event::Solicitation { for_us: false, .. } => return Err(Unused::NotForUs),
+            Event::Solicitation { interface, sender, source_mac, target, anycast, on_link, .. } => {
+                let to = A::answered((source_mac.unwrap_or(sender.0), sender.1));
+                let answered = self.answer(now, (interface, target), to, anycast, out);
+                let create = if on_link { Ok(()) } else { Err(Unused::OffLink) };
+                let learned =
+                    source_mac.map(|mac| self.mentioned(now, (interface, sender.1), mac, None, create, out));
+                return if learned == Some(Ok(())) { Ok(()) } else { answered };
             }
             Event::Advertisement { key, mac, router, solicited, overrides } => {
-                self.advertised(now, key, mac, (router, solicited, overrides), out);
+                return self.advertised(now, key, mac, (router, solicited, overrides), out);
             }
             Event::Mentioned { key, mac, router } => {
-                self.mentioned(now, key, mac, Some(router), true, out);
+                return self.mentioned(now, key, mac, Some(router), Ok(()), out);
             }
             Event::Used(key) => self.used(now, key),
             Event::Conflict(key, mac) => self.defend(now, key, mac, out),
@@ -249,7 +272,7 @@ impl<A: Family> Neighbors<A> {
                 if matches!(self.entries.get(key), Some(Entry { state: State::Static(_), .. })) {
                     self.forget(key, out);
                 }
-                self.learn(now, key, mac, true, out);
+                return self.learn(now, key, mac, Ok(()), out);
             }
             Event::Set { key, mac, fixed: true } => {
                 let before = self.entries.get(key);
@@ -273,17 +296,41 @@ impl<A: Family> Neighbors<A> {
             Event::LeftNetwork(interface, network) => {
                 let stays = |k: &Key<A>| k.0 != interface || !network.contains(k.1);
                 self.announcements.retain(|k, _| stays(k));
+                self.answers.retain(|(_, k, _)| stays(k));
                 self.defended.retain(|k, _| stays(k));
                 self.forget_learned(interface, |a| network.contains(a), out);
             }
         }
+        Ok(())
+    }
+
+    /// Answers who asks for an address; later, if others may answer as well (RFC 4861 section 7.2.7).
+    fn answer(
+        &mut self,
+        now: u64,
+        own: Key<A>,
+        to: (Mac, A),
+        anycast: bool,
+        out: &mut Vec<Action<A>>,
+    ) -> Result<(), Unused> {
+        if !anycast {
+            self.counters.replies += 1;
+            out.push(Action::Reply(own, to));
+        } else if !self.answers.iter().any(|(_, key, asker)| (*key, *asker) == (own, to)) {
+            if self.answers.len() >= MAX_ANSWERS {
+                return Err(Unused::Answers);
+            }
+            self.answers.push((now + self.jitter.up_to(ANYCAST_DELAY), own, to));
+        }
+        Ok(())
     }
 
     /// When [`timeout`](Self::timeout) is to be called next.
     pub fn poll_timeout(&self) -> Option<u64> {
         let announcement = self.announcements.values().map(|a| a.0).min();
         let entry = self.entries.first_due().map(|d| d.0);
-        announcement.into_iter().chain(entry).min()
+        let answer = self.answers.iter().map(|a| a.0).min();
+        announcement.into_iter().chain(entry).chain(answer).min()
     }
 
     /// Does what is due, up to a number of entries that keeps the call short: what is left is still due afterwards.
@@ -297,6 +344,11 @@ impl<A: Family> Neighbors<A> {
             }
             *left > 0
         });
+        let due = self.answers.extract_if(.., |answer| answer.0 <= now);
+        let answers = due.map(|(_, own, to)| Action::Reply(own, to));
+        let before = out.len();
+        out.extend(answers);
+        self.counters.replies += (out.len() - before) as u64;
         for _ in 0..BATCH {
             match self.entries.first_due() {
                 Some((due, key)) if due <= now => self.due(now, key, out),
@@ -352,17 +404,38 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// A neighbour made its address known. An entry follows it; a new one is made only if `create`.
-    fn learn(&mut self, now: u64, key: Key<A>, mac: Mac, create: bool, out: &mut Vec<Action<A>>) {
+    /// A neighbour made its address known. An entry follows it; a new one is made unless `create` says why not.
+    fn learn(
+        &mut self,
+        now: u64,
+        key: Key<A>,
+        mac: Mac,
+        create: Result<(), Unused>,
+        out: &mut Vec<Action<A>>,
+    ) -> Result<(), Unused> {
         let before = self.entries.get(key);
-        match before {
-            Some(Entry { state: State::Static(_), .. }) => return,
-            None if !create || !self.make_room(false, out) => return,
-            _ => {}
-        }
+        self.may_follow(before, create, out)?;
         let router = before.is_some_and(|b| b.router);
         let entry = self.reachable(now, mac, router);
         self.complete(key, before, entry, out);
+        Ok(())
+    }
+
+    /// Whether an entry follows what its neighbour says; for one that there is not yet, `create` is asked, and room made.
+    pub(super) fn may_follow(
+        &mut self,
+        before: Option<Entry>,
+        create: Result<(), Unused>,
+        out: &mut Vec<Action<A>>,
+    ) -> Result<(), Unused> {
+        match before {
+            Some(Entry { state: State::Static(_), .. }) => Err(Unused::Static),
+            Some(_) => Ok(()),
+            None => {
+                create?;
+                if self.make_room(false, out) { Ok(()) } else { Err(Unused::Full) }
+            }
+        }
     }
 
     /// The entry of a neighbour that was heard of now.
@@ -426,6 +499,7 @@ impl<A: Family> Neighbors<A> {
     /// Nothing more is to be said on an interface.
     fn silence(&mut self, interface: u32) {
         self.announcements.retain(|k, _| k.0 != interface);
+        self.answers.retain(|(_, k, _)| k.0 != interface);
         self.defended.retain(|k, _| k.0 != interface);
     }
 

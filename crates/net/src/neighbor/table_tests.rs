@@ -34,7 +34,7 @@ impl Clocked {
 
     fn event(&mut self, event: Event) -> Vec<Action> {
         let mut out = Vec::new();
-        self.table.handle(self.now, event, &mut out);
+        let _ = self.table.handle(self.now, event, &mut out);
         out
     }
 

@@ -190,11 +190,12 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
         want(Prefix::new(scoped(a.address), a.len), Path::Attached(i.index));
     }
+    A::own(i).filter_map(Address::anycast).for_each(|a| want(host(a), Path::Local));
     for a in all.iter().filter(|a| a.len < most - 1) {
         if A::HAS_BROADCAST {
             want(host(a.prefix().last()), Path::Drop);
         }
-        want(host(a.prefix().address()), A::FIRST_OF_NETWORK);
+        want(host(a.prefix().address()), Path::Drop);
     }
     wanted
 }

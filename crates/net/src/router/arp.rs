@@ -2,27 +2,30 @@
 
 use std::net::Ipv4Addr;
 
-use buf::Held;
+use buf::Packet;
 use wire::Mac;
 use wire::arp::{ArpPacket, Operation};
 use wire::ethernet::ethertype;
 
 use super::Router;
+use crate::Unused;
 use crate::adjacency::ethernet;
 use crate::neighbor::{Action, Event};
 
 impl Router {
     /// An ARP packet that concerns this router.
-    pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, mut packet: Held) {
-        let mut p = packet.packet();
-        let (interface, arp) = (p.rx_if(), p.head::<ArpPacket>().map(|a| *a));
-        packet.free(&mut self.bufs);
-        let (Some(arp), Some(info)) = (arp, self.near.interfaces.get(interface)) else { return };
-        let Ok(op) = arp.check() else { return };
+    ///
+    /// # Errors
+    /// Why there is no use for it.
+    pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
+        let interface = p.rx_if();
+        let arp = *p.head::<ArpPacket>().ok_or(Unused::Malformed)?;
+        let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
+        let op = arp.check().map_err(|_| Unused::Malformed)?;
         let sender = (arp.sender_mac(), arp.sender_ip());
         // Two interfaces of this router on one link hear each other: nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == sender.0) {
-            return;
+            return Err(Unused::OwnStation);
         }
         let is_own = |ip: Ipv4Addr| self.near.speaks_from::<Ipv4Addr>(info).iter().any(|a| a.address == ip);
         let event = if is_own(sender.1) {
@@ -32,7 +35,7 @@ impl Router {
             let for_us = self.answers_for(interface, target) && target != sender.1;
             Event::Arp { interface, op, sender, target, for_us, on_link: info.on_link(sender.1) }
         };
-        self.neighbor_event(now, event);
+        self.neighbor_heard(now, event)
     }
 
     /// Sends what the protocol asks for.

@@ -210,14 +210,16 @@ impl Router {
         self.act_on_addresses(actions);
     }
 
-    /// A host asks for routers.
-    pub(super) fn router_solicited(&mut self, interface: u32) {
+    /// A host asks for routers. Returns whether it will hear of this one.
+    pub(super) fn router_solicited(&mut self, interface: u32) -> bool {
         self.nd.advertiser.handle(self.now, advertiser::Event::Solicited(interface));
+        self.nd.advertiser.serves(interface)
     }
 
-    /// A router asks for listeners.
-    pub(super) fn listener_queried(&mut self, interface: u32, query: mld::Query) {
+    /// A router asks for listeners. Returns whether it will hear of this one.
+    pub(super) fn listener_queried(&mut self, interface: u32, query: mld::Query) -> bool {
         self.nd.listener.handle(self.now, listener::Event::Query(interface, query), &mut Vec::new());
+        self.nd.listener.groups(interface).any(|g| query.group.is_none_or(|asked| asked == g))
     }
 
     fn act_on_addresses(&mut self, actions: Vec<dad::Action>) {
@@ -285,7 +287,10 @@ impl Router {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let asked = info.standing.iter().filter(|(_, s)| **s != Standing::Duplicate);
         let nodes = asked.map(|(a, _)| ipv6::solicited_node(a.to_bits()));
-        let groups = nodes.chain([ipv6::ALL_ROUTERS]).map(Ipv6Addr::from_bits).collect();
+        // Those of anycast addresses, too (RFC 4291 section 2.8).
+        let anycast = info.own_ip6().filter_map(Address::anycast);
+        let anycast = anycast.map(|a| ipv6::solicited_node(a.to_bits()));
+        let groups = nodes.chain(anycast).chain([ipv6::ALL_ROUTERS]).map(Ipv6Addr::from_bits).collect();
         let mut reports = Vec::new();
         self.nd.listener.handle(self.now, listener::Event::Groups(interface, groups), &mut reports);
         self.report_groups(reports);

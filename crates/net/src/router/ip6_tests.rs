@@ -500,3 +500,77 @@ fn rfc4861_7_3_3_one_packet_is_use_enough() {
     let (header, _, what, _) = message(&lab.sent(1)[0]);
     assert_eq!((header.dst(), what), (B_MAC, Message::NeighborSolicitation { target: B }));
 }
+
+/// RFC 4291 section 2.6.1, RFC 4861 section 7.2.7.
+#[test]
+fn the_anycast_address_of_a_networks_routers_is_answered_and_never_sent_from() {
+    let mut lab = lab();
+    let anycast = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0);
+    let group = Ipv6Addr::from_bits(ipv6::solicited_node(anycast.to_bits()));
+    let fe80 = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
+    assert!(lab.router.groups(0).any(|g| g == group));
+    for (target, from) in [(anycast, own(0)), (fe80, link_local(0))] {
+        let host = if target == fe80 { Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2) } else { A };
+        let to = Ipv6Addr::from_bits(ipv6::solicited_node(target.to_bits()));
+        let what = Message::NeighborSolicitation { target };
+        // Twice, and answered once, within a second.
+        for _ in 0..2 {
+            lab.hear(0, (A_MAC, host), to, what, &[NdOption::SourceMac(A_MAC)]);
+        }
+        lab.pass(1000);
+        let sent = lab.sent(0);
+        let [answer] = &sent[..] else { panic!("{sent:02x?}") };
+        let (header, ip, said, options) = message(answer);
+        assert_eq!((header.dst(), ip.src(), ip.dst()), (A_MAC, from, host));
+        let answer =
+            Message::NeighborAdvertisement { target, router: true, solicited: true, overrides: false };
+        assert_eq!((said, options.target_mac()), (answer, Some(own_mac(0))));
+    }
+    // A ping is answered from an address of this router's alone.
+    lab.advertises(0, (A_MAC, A), own(0));
+    let ping = PacketBuilder::ipv6(A, anycast).ethernet(A_MAC, own_mac(0)).echo_request(1, 2);
+    for ping in [ping.clone().payload(b"data").build(), ping.extension(60, &[]).build()] {
+        lab.receive(0, 0, ping);
+        let sent = lab.sent(0);
+        let (_, ip, rest) = packet(sent.last().expect("a reply"));
+        assert_eq!((ip.src(), ip.dst(), rest[0]), (own(0), A, icmpv6::kind::ECHO_REPLY));
+        let (icmp, body) = Icmpv6Header::split(rest).unwrap();
+        assert!(icmp.checksum_ok(&ip, body), "the checksum is right");
+    }
+    // So are reports, here of a port where nobody listens.
+    lab.receive(0, 0, datagram(anycast, 64));
+    let sent = lab.sent(0);
+    assert_eq!(packet(&sent[0]).1.src(), own(0));
+    // Another router has it, too, and says so.
+    let what =
+        Message::NeighborAdvertisement { target: anycast, router: true, solicited: true, overrides: false };
+    lab.hear(0, (B_MAC, A), own(0), what, &[NdOption::TargetMac(B_MAC)]);
+    assert_eq!(lab.router.neighbor_counters::<Ipv6Addr>().conflicts, 0);
+    assert_eq!(lab.sent(0).len(), 0);
+    // Without an address on the network the router has none of its routers' either.
+    lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
+    lab.run();
+    lab.sent(0);
+    lab.hear(0, (A_MAC, A), group, Message::NeighborSolicitation { target: anycast }, &[]);
+    lab.pass(1000);
+    assert_eq!(lab.sent(0).len(), 0);
+    assert!(!lab.router.groups(0).any(|g| g == group));
+    let route = lab.router.routes::<Ipv6Addr>().exact(0, Prefix6::host(anycast)).count();
+    assert_eq!(route, 0);
+}
+
+#[test]
+fn networks_of_two_and_of_one_have_no_anycast_address() {
+    let mut lab = lab();
+    for (address, len) in [("2001:db8:5::1", 127), ("2001:db8:6::1", 128)] {
+        let address: Ipv6Addr = address.parse().unwrap();
+        lab.router.add_address(0, Address::new(address, len)).unwrap();
+        lab.pass(3000);
+        lab.sent(0);
+        let first = Ipv6Addr::from_bits(address.to_bits() - 1);
+        let group = Ipv6Addr::from_bits(ipv6::solicited_node(first.to_bits()));
+        lab.hear(0, (A_MAC, A), group, Message::NeighborSolicitation { target: first }, &[]);
+        lab.pass(1000);
+        assert_eq!(lab.sent(0).len(), 0, "{first}");
+    }
+}

@@ -14,6 +14,11 @@ impl Neighborhood {
     pub(super) fn speaks_from<A: Routed>(&self, info: &InterfaceInfo) -> Vec<Address<A>> {
         A::own(info).chain(self.lender(info).into_iter().flat_map(A::own)).collect()
     }
+
+    /// Whether an address is the anycast address of the routers on a network of this interface.
+    pub(super) fn is_anycast<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
+        self.speaks_from::<A>(info).iter().any(|a| a.anycast() == Some(address))
+    }
 }
 
 impl Router {
@@ -55,7 +60,8 @@ impl Router {
     /// Whether the router answers for an address on an interface: it is its own there, or it stands in for who has it.
     pub(super) fn answers_for<A: Routed>(&self, interface: u32, address: A) -> bool {
         let Some(info) = self.near.interfaces.get(interface) else { return false };
-        self.near.speaks_from::<A>(info).iter().any(|a| a.address == address)
+        let own = self.near.speaks_from::<A>(info);
+        own.iter().any(|a| a.address == address || a.anycast() == Some(address))
             || info.proxy && self.is_behind_another(info, address)
     }
 

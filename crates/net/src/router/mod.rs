@@ -4,6 +4,7 @@
 //! change things, each of which is complete when it returns: workers see the change at once, or not at all when it
 //! was refused. Only of the next hops and routes behind an interface that comes or goes many may follow in the next turns.
 
+mod accounts;
 mod addresses;
 mod arp;
 mod balance;
@@ -31,11 +32,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use buf::{Cache, Pool};
+use graph::stats::MainThread;
 use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
 use infra::cpu::Schedule;
 use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Mark, Participant};
 
+use crate::Unused;
 use crate::adjacency::Adjacencies;
 use crate::handoff::Shards;
 use crate::interface::{Interface, TxPort};
@@ -46,6 +49,7 @@ use crate::tables::{self, Tables, Writers};
 
 use interface_table::InterfaceTable;
 
+pub use accounts::Accounts;
 pub use budget::RouteMemory;
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
@@ -148,6 +152,8 @@ pub struct Router {
     usage: usage::Usage,
     budget: budget::Budget,
     pings: ping::Pings,
+    /// Counts what became of punted packets.
+    outcomes: MainThread,
     // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
     bufs: Cache,
     pool: Pool,
@@ -188,6 +194,7 @@ impl Router {
         let (writers, tables) = tables::tables(&domain)?;
         let mut builder = Builder::new();
         let mut hooks = Hooks::default();
+        builder.main_thread::<Unused>();
         install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
         let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;
         let wake = Arc::new(Doorbell::new()?);
@@ -211,6 +218,7 @@ impl Router {
             usage: usage::Usage::default(),
             budget: budget::Budget::default(),
             pings: ping::Pings::default(),
+            outcomes: blueprint.stats().main_thread()?,
             domain,
             tables,
             blueprint,
@@ -329,6 +337,8 @@ impl Router {
 /// The longest that [`Router::poll`] may be put off.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+#[cfg(test)]
+mod books_tests;
 #[cfg(test)]
 mod ip6_tests;
 #[cfg(test)]

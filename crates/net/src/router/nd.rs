@@ -2,41 +2,48 @@
 
 use std::net::Ipv6Addr;
 
-use buf::Held;
-use wire::nd::{self, Message, NdOption};
+use buf::Packet;
+use wire::nd::{self, Message, NdOption, NdOptions};
 use wire::{EthernetHeader, Ipv6Header, Mac, ethertype, ipv6, mld};
 
 use super::Router;
+use crate::Unused;
 use crate::adjacency::ethernet;
 use crate::nd::{Standing, dad};
 use crate::neighbor::{Action, Event, Key};
 
 impl Router {
     /// A message of Neighbor Discovery that came in by an interface.
-    pub(crate) fn punted_nd(&mut self, now: u64, _worker: usize, mut packet: Held) {
-        let mut p = packet.packet();
+    ///
+    /// # Errors
+    /// Why there is no use for it.
+    pub(crate) fn punted_nd(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let (interface, l4) = (p.rx_if(), usize::from(p.l4_offset()));
         let l3 = p.bytes().to_vec();
         p.rewind_to_l2();
-        let from = p.head::<EthernetHeader>().map(|h| h.src());
-        packet.free(&mut self.bufs);
-        if let Some(from) = from {
-            self.nd_message(now, interface, from, &l3, l4);
-        }
+        let from = p.head::<EthernetHeader>().ok_or(Unused::Malformed)?.src();
+        let (ip, _) = Ipv6Header::split(&l3).ok_or(Unused::Malformed)?;
+        let message = l3.get(l4..).and_then(|icmp| nd::parse(ip, icmp).ok());
+        let (message, options) = message.ok_or(Unused::Malformed)?;
+        self.nd_message(now, (interface, ip.src()), from, message, &options)
     }
 
-    /// The message at `l4` of the packet `l3`, from the station `from`.
-    fn nd_message(&mut self, now: u64, interface: u32, from: Mac, l3: &[u8], l4: usize) -> Option<()> {
-        let (ip, _) = Ipv6Header::split(l3)?;
-        let (message, options) = nd::parse(ip, l3.get(l4..)?).ok()?;
+    /// A message from an address, and from the station `from`.
+    fn nd_message(
+        &mut self,
+        now: u64,
+        (interface, src): Key<Ipv6Addr>,
+        from: Mac,
+        message: Message,
+        options: &NdOptions<'_>,
+    ) -> Result<(), Unused> {
         // Two interfaces of this router on one link hear each other: nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == from) {
-            return None;
+            return Err(Unused::OwnStation);
         }
-        if message == Message::RouterSolicitation {
-            self.router_solicited(interface);
-        }
-        let info = self.near.interfaces.get(interface)?;
+        let asks_for_routers = message == Message::RouterSolicitation;
+        let solicited = asks_for_routers && self.router_solicited(interface);
+        let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
         let has = |ip: Ipv6Addr| info.standing(ip) == Some(Standing::Unique);
         let target = match message {
             Message::NeighborSolicitation { target } | Message::NeighborAdvertisement { target, .. } => {
@@ -47,27 +54,26 @@ impl Router {
         if let Some(target) = target.filter(|t| info.standing(*t) == Some(Standing::Tentative)) {
             match message {
                 // RFC 4862 section 5.4.3: another one is about to use it; who asks from an address only wants to know.
-                Message::NeighborSolicitation { .. } if ip.src().is_unspecified() => {
+                Message::NeighborSolicitation { .. } if src.is_unspecified() => {
                     self.claimed(dad::Event::Solicited((interface, target)));
                 }
                 Message::NeighborAdvertisement { .. } => {
                     self.claimed(dad::Event::Advertised((interface, target)));
                 }
-                _ => {}
+                _ => return Err(Unused::Tentative),
             }
-            return None;
+            return Ok(());
         }
         let event = match message {
-            Message::NeighborSolicitation { .. } if has(ip.src()) => {
-                Event::Conflict((interface, ip.src()), from)
-            }
+            Message::NeighborSolicitation { .. } if has(src) => Event::Conflict((interface, src), from),
             Message::NeighborSolicitation { target } => Event::Solicitation {
                 interface,
-                sender: (from, ip.src()),
+                sender: (from, src),
                 source_mac: options.source_mac(),
                 target,
-                for_us: self.answers_for(interface, target) && target != ip.src(),
-                on_link: info.on_link(ip.src()),
+                for_us: self.answers_for(interface, target) && target != src,
+                anycast: self.near.is_anycast(info, target),
+                on_link: info.on_link(src),
             },
             Message::NeighborAdvertisement { target, .. } if has(target) => {
                 Event::Conflict((interface, target), options.target_mac().unwrap_or(from))
@@ -79,26 +85,34 @@ impl Router {
                 solicited,
                 overrides,
             },
-            Message::RouterSolicitation | Message::RouterAdvertisement(_) => Event::Mentioned {
-                key: (interface, ip.src()),
-                mac: options.source_mac().filter(|_| info.on_link(ip.src()))?,
-                router: matches!(message, Message::RouterAdvertisement(_)),
-            },
-            // A router follows no redirects (section 8.2).
-            Message::Redirect { .. } => return None,
+            Message::RouterSolicitation | Message::RouterAdvertisement(_) => {
+                let learned = match options.source_mac() {
+                    Some(mac) if info.on_link(src) => {
+                        let router = !asks_for_routers;
+                        self.neighbor_heard(now, Event::Mentioned { key: (interface, src), mac, router })
+                    }
+                    Some(_) => Err(Unused::OffLink),
+                    None => Err(Unused::NoLinkAddress),
+                };
+                return match learned {
+                    Err(_) if solicited => Ok(()),
+                    Err(_) if asks_for_routers => Err(Unused::NotAdvertising),
+                    learned => learned,
+                };
+            }
+            // A router follows no redirects (section 8.2), and workers hand none over.
+            Message::Redirect { .. } => return Err(Unused::Unexpected),
         };
-        self.neighbor_event(now, event);
-        Some(())
+        self.neighbor_heard(now, event)
     }
 
     /// A query of Multicast Listener Discovery that came in by an interface.
-    pub(crate) fn punted_mld(&mut self, _now: u64, _worker: usize, mut packet: Held) {
-        let p = packet.packet();
-        let (interface, query) = (p.rx_if(), mld::parse_query(p.bytes()));
-        packet.free(&mut self.bufs);
-        if let Ok(query) = query {
-            self.listener_queried(interface, query);
-        }
+    ///
+    /// # Errors
+    /// Why there is no use for it.
+    pub(crate) fn punted_mld(&mut self, _: u64, _: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
+        let query = mld::parse_query(p.bytes()).map_err(|_| Unused::Malformed)?;
+        if self.listener_queried(p.rx_if(), query) { Ok(()) } else { Err(Unused::NoGroup) }
     }
 
     /// Sends what the protocol asks for.
@@ -125,11 +139,17 @@ impl Router {
     /// Says that an address is this router's.
     fn advertise_address(&mut self, (interface, own): Key<Ipv6Addr>, mac: Mac, to: Ipv6Addr) {
         let solicited = !to.is_multicast();
-        // For another's address only as long as nobody else says that it is his (RFC 4389 section 4.1.3.3).
+        // For another's address only as long as nobody else says that it is his (RFC 4389 section 4.1.3.3), and for an anycast
+        // address never (RFC 4861 section 7.2.7).
         let info = self.near.interfaces.get(interface);
         let overrides = info.is_some_and(|i| i.standing(own) == Some(Standing::Unique));
         let message = Message::NeighborAdvertisement { target: own, router: true, solicited, overrides };
-        self.send_nd(interface, mac, (own, to), &message);
+        // An anycast address is many routers', so that nobody sends from it.
+        let anycast = info.is_some_and(|i| self.near.is_anycast(i, own));
+        let from = if anycast { self.near.source_for(interface, to) } else { Some(own) };
+        if let Some(from) = from {
+            self.send_nd(interface, mac, (from, to), &message);
+        }
     }
 
     /// Sends a message out of an interface, with the router's Ethernet address.

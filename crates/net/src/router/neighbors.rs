@@ -3,10 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use buf::Held;
+use buf::Packet;
 use wire::{Mac, ipv4, ipv6};
 
 use super::{Neighborhood, Routed, Router, RouterError};
+use crate::Unused;
 use crate::interface::Kind;
 use crate::ip::{Address, Path, PathList, Prefix, Source};
 use crate::neighbor::{
@@ -62,10 +63,16 @@ fn host_route<A: Routed>(interface: u32, address: A) -> (Prefix<A>, PathList) {
 
 impl Router {
     /// A worker asks for the Ethernet address of a next hop.
-    pub(crate) fn punted_ask<A: Routed>(&mut self, now: u64, _worker: usize, mut packet: Held) {
-        let key = neighbor::read_ask::<A>(&packet.packet());
-        packet.free(&mut self.bufs);
-        let Some(key) = key else { return };
+    ///
+    /// # Errors
+    /// When it asks for none.
+    pub(crate) fn punted_ask<A: Routed>(
+        &mut self,
+        now: u64,
+        _worker: usize,
+        p: &mut Packet<'_>,
+    ) -> Result<(), Unused> {
+        let key = neighbor::read_ask::<A>(p).ok_or(Unused::Unexpected)?;
         let (side, near) = A::side_mut(self);
         side.sweep_at = Some(now + SWEEP_AFTER);
         if near.usable(key.0) && near.source_for(key.0, key.1).is_some() {
@@ -73,12 +80,24 @@ impl Router {
         } else {
             self.release(key, Outcome::Failed);
         }
+        Ok(())
     }
 
+    /// Something happened that the table of neighbours is to follow.
     pub(super) fn neighbor_event<A: Routed>(&mut self, now: u64, event: Event<A>) {
+        // What a station sends is heard below; nobody asks for the use of other events.
+        let _ = self.neighbor_heard(now, event);
+    }
+
+    /// As [`neighbor_event`](Self::neighbor_event), of what a station sent.
+    ///
+    /// # Errors
+    /// Why there is no use for it.
+    pub(super) fn neighbor_heard<A: Routed>(&mut self, now: u64, event: Event<A>) -> Result<(), Unused> {
         let mut actions = Vec::new();
-        A::neighbors_mut(&mut self.near).handle(now, event, &mut actions);
+        let used = A::neighbors_mut(&mut self.near).handle(now, event, &mut actions);
         self.act(actions);
+        used
     }
 
     fn act<A: Routed>(&mut self, actions: Vec<Action<A>>) {

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use buf::{FRAME_SIZE, Held};
+use buf::{FRAME_SIZE, Packet};
 use wire::builder::PacketBuilder;
 use wire::extension::Chain;
 use wire::{IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header};
 
 use super::{Routed, Router, RouterError};
+use crate::Unused;
 use crate::ip::{Address, Packets, Path};
 
 /// Pings under way at once, at most.
@@ -249,10 +250,11 @@ impl Router {
 }
 
 /// Handles an echo reply that a worker punted.
-pub(crate) fn reply(router: &mut Router, now: u64, _worker: usize, mut held: Held) {
-    let p = held.packet();
-    note(&mut router.pings, now, p.bytes(), p.total_len());
-    held.free(&mut router.bufs);
+///
+/// # Errors
+/// When nobody waits for it.
+pub(crate) fn reply(router: &mut Router, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
+    note(&mut router.pings, now, p.bytes(), p.total_len()).ok_or(Unused::NoPing)
 }
 
 /// What a reply says of itself.

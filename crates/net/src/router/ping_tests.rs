@@ -1,5 +1,6 @@
 //! The router's own pings.
 
+use buf::Held;
 use drivers::pktgen;
 use wire::Mac;
 use wire::icmpv4::kind;
@@ -286,8 +287,10 @@ fn only_the_reply_to_a_request_counts_and_only_once() {
         ("10.0.0.2", "10.0.0.1", id, 7, 1),
         ("10.0.0.2", "10.0.0.1", id, 7, 0),
     ] {
-        let held = punted(&mut router, src, dst, id, seq);
-        reply(&mut router, 350, 0, held);
+        let mut held = punted(&mut router, src, dst, id, seq);
+        let used = reply(&mut router, 350, 0, &mut held.packet());
+        assert_eq!(used, if counts == 1 { Ok(()) } else { Err(Unused::NoPing) });
+        held.free(&mut router.bufs);
         let replies = router.ping_take_replies(1);
         assert_eq!(replies.len(), counts, "{src} {dst} {id} {seq}");
         if let [r] = replies[..] {

@@ -2,17 +2,21 @@
 
 use std::collections::HashMap;
 
-use buf::Held;
 use buf::layout::DATA_ROOM;
+use buf::{Held, Packet};
 use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
 
 use super::Router;
+use crate::Unused;
 
 /// Punted packets handled in one turn, so that commands are not kept waiting.
 const TURN: usize = 256;
 
-/// What a feature does with a packet that was punted for its reason. The packet is the handler's.
-pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, Held);
+/// What a feature does with a packet that was punted for its reason.
+///
+/// # Errors
+/// Why there is no use for the packet.
+pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
 
 /// How features and the main thread meet: filled while the graph is built.
 #[derive(Default)]
@@ -75,28 +79,30 @@ impl Router {
         more || handled >= TURN
     }
 
-    /// Gives a punted packet to whoever handles its reason.
-    pub(super) fn punted(&mut self, now: u64, worker: usize, reason: PuntReason, packet: Held) {
-        match self.hooks.handlers.get(&reason) {
-            Some(handler) => handler(self, now, worker, packet),
-            None => packet.free(&mut self.bufs),
-        }
+    /// Gives a punted packet to whoever handles its reason, and counts what became of it.
+    pub(super) fn punted(&mut self, now: u64, worker: usize, reason: PuntReason, mut held: Held) {
+        let mut packet = held.packet();
+        let interface = packet.rx_if();
+        let unused = match self.hooks.handlers.get(&reason) {
+            Some(handler) => handler(self, now, worker, &mut packet).err(),
+            None => Some(Unused::Unexpected),
+        };
+        held.free(&mut self.bufs);
+        self.outcomes.done(reason, interface, unused);
     }
 
     /// Sends a packet into a worker's graph, at a node that some feature named in [`Hooks::inject`]; one that cannot go
-    /// is freed, and `false` returned.
+    /// is dropped, and `false` returned.
     pub fn send(&mut self, worker: usize, node: &str, packet: Held) -> bool {
-        let (Some(edge), Some(port)) = (self.hooks.inject.get(node), self.ports.get_mut(worker)) else {
-            packet.free(&mut self.bufs);
-            return false;
+        let (edge, port) = (self.hooks.inject.get(node), self.ports.get_mut(worker));
+        let refused = match edge.zip(port) {
+            Some((edge, port)) => port.inject(*edge, packet).map_err(|packet| (packet, Unused::Busy)),
+            None => Err((packet, Unused::Unexpected)),
         };
-        match port.inject(*edge, packet) {
-            Ok(()) => true,
-            Err(packet) => {
-                packet.free(&mut self.bufs);
-                false
-            }
-        }
+        let Err((mut packet, why)) = refused else { return true };
+        self.outcomes.ended(packet.packet().rx_if(), why);
+        packet.free(&mut self.bufs);
+        false
     }
 
     /// A packet of the router's own with these bytes, in as many buffers as it takes; `None` when too few are free.

@@ -53,10 +53,6 @@ impl<A: Family> Side<A> {
 
 /// A family that a router routes.
 pub trait Routed: Family + Clamped {
-    /// What becomes of packets to the first address of a network: nobody's in IPv4, any of its routers' in IPv6 (RFC 4291 section
-    /// 2.6.1).
-    const FIRST_OF_NETWORK: Path;
-
     /// What the router has of it.
     fn side(router: &Router) -> &Side<Self>;
     /// The same to be changed, and what resolves its paths.
@@ -80,8 +76,6 @@ pub trait Routed: Family + Clamped {
 }
 
 impl Routed for Ipv4Addr {
-    const FIRST_OF_NETWORK: Path = Path::Drop;
-
     fn side(router: &Router) -> &Side<Ipv4Addr> {
         &router.ip4
     }
@@ -124,8 +118,6 @@ impl Routed for Ipv4Addr {
 }
 
 impl Routed for Ipv6Addr {
-    const FIRST_OF_NETWORK: Path = Path::Local;
-
     fn side(router: &Router) -> &Side<Ipv6Addr> {
         &router.ip6
     }

@@ -10,6 +10,7 @@ use wire::{PseudoHeader, UdpHeader, protocol};
 use crate::Tables;
 use crate::checksum::sum;
 use crate::icmp::Cause;
+use crate::ip::packet::is_to_many;
 use crate::ip::{Packets, Registry};
 
 edges! {
@@ -21,6 +22,7 @@ reasons! {
         Short = "too-short", Error, "the datagram is shorter than a UDP header";
         Length = "bad-length", Error, "the UDP length is less than a header's, or more than what came";
         Checksum = "bad-checksum", Error, "the UDP checksum is wrong";
+        Group = "group-port", Info, counted, "a datagram to a group or to all stations, for a port where nobody listens here (DHCP, mDNS)";
         NoChecksum = "no-checksum", Error, "the datagram has no UDP checksum, without which none may be over IPv6";
     }
 }
@@ -55,6 +57,7 @@ impl<A: Packets> UdpLocal<A> {
         }
         match self.ports.get(udp.dst_port()) {
             Some(edge) => Verdict::Edge(edge),
+            None if is_to_many::<A>(p) => Verdict::Ignore(Reason::Group),
             None => {
                 p.set_fwd(Cause::PortUnreachable.to_raw());
                 Verdict::Next(Next::Report)

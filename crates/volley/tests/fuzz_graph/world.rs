@@ -49,21 +49,6 @@ pub const MS: u64 = 1_000_000;
 const OWN_HOPS: [u8; 2] = [64, 255];
 /// Tables are checked once in so many times that all has settled.
 const LOOK: usize = 8;
-/// Reasons that count beside a packet's own: they say why something else was not made.
-const BESIDE: [(&str, &str); 12] = [
-    ("ip4-icmp-error", "unreported-forbidden"),
-    ("ip4-icmp-error", "unreported-source-limit"),
-    ("ip4-icmp-error", "unreported-limit"),
-    ("ip4-icmp-error", "unreported-no-address"),
-    ("ip4-icmp-error", "unreported-no-buffer"),
-    ("ip6-icmp-error", "unreported-forbidden"),
-    ("ip6-icmp-error", "unreported-source-limit"),
-    ("ip6-icmp-error", "unreported-limit"),
-    ("ip6-icmp-error", "unreported-no-address"),
-    ("ip6-icmp-error", "unreported-no-buffer"),
-    ("ip4-redirect", "unredirected-limit"),
-    ("ip4-redirect", "unredirected-no-buffer"),
-];
 
 pub struct World {
     pub router: Router,
@@ -486,9 +471,8 @@ impl World {
         let stats = self.router.graph().stats();
         let nodes = self.nodes();
         let dropped = stats.dropped();
-        let beside = |d: &&graph::stats::Dropped| !BESIDE.contains(&(d.node, d.reason.name));
         let drops = |node: &str| -> u64 {
-            dropped.iter().filter(beside).filter(|d| d.node == node).map(|d| d.packets).sum()
+            dropped.iter().filter(|d| d.reason.drops && d.node == node).map(|d| d.packets).sum()
         };
         let (taken, sent) = self.links.iter().fold((0, 0), |(t, s), far| {
             let line = far.line();
@@ -497,9 +481,11 @@ impl World {
         assert_eq!(nodes["pg-input"], taken, "packets that came in");
         assert_eq!(nodes["ethernet-input"], taken);
         let onward = nodes["ip4-input"] + nodes["ip6-input"] + nodes["arp-input"] + drops("ethernet-input");
+        let onward = onward + stats.dropped_for("ethernet-input", "group-ethertype").unwrap_or(0);
         assert_eq!(nodes["ethernet-input"], onward);
         assert_eq!(nodes["interface-tx"], sent + drops("interface-tx"), "packets that went out");
-        let all: u64 = dropped.iter().filter(beside).map(|d| d.packets).sum();
+        let of_nodes = |d: &&graph::stats::Dropped| d.reason.drops && d.node != graph::stats::MAIN_THREAD;
+        let all: u64 = dropped.iter().filter(of_nodes).map(|d| d.packets).sum();
         assert_eq!(nodes["error-drop"], all, "each dropped packet has one reason");
         assert_eq!(nodes["drop"], all);
         assert_eq!(nodes["punt"], nodes["error-punt"]);

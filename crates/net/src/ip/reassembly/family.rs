@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::{Held, Packet};
 use wire::extension::{self, Extensions};
 use wire::ipv4::{self, Ipv4Header};
-use wire::ipv6::{self, Ipv6Header};
+use wire::ipv6::Ipv6Header;
 
 use super::full::Reason;
 use super::ports::PortsOf;
@@ -42,8 +42,6 @@ pub trait Fragmented: Packets {
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason>;
     /// What its source is told of a fragment that there cannot be.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause>;
-    /// Whether this is a group, which is in no lookup table.
-    fn is_group(address: Self::Bits) -> bool;
 }
 
 impl Fragmented for Ipv4Addr {
@@ -83,10 +81,6 @@ impl Fragmented for Ipv4Addr {
 
     fn fault(_: &Fragment, _: Reason) -> Option<Cause> {
         None
-    }
-
-    fn is_group(address: u32) -> bool {
-        ipv4::is_multicast(address)
     }
 }
 
@@ -143,10 +137,6 @@ impl Fragmented for Ipv6Addr {
             Reason::TooLong => Some(Cause::ParameterProblem(at as u16)),
             _ => None,
         }
-    }
-
-    fn is_group(address: u128) -> bool {
-        ipv6::is_multicast(address)
     }
 }
 

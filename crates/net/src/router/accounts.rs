@@ -1,0 +1,72 @@
+//! Where all packets came from, and where they ended.
+
+use graph::stats::NodeBooks;
+use graph::{INJECT, PuntReason};
+
+use super::Router;
+use crate::handoff;
+use crate::interface::TX;
+
+/// Packets since the start, whatever was cleared:
+///
+/// received + injected + made = sent + dropped + consumed + handled + waiting
+///
+/// Exact while no packet moves. What the main thread hands to a device past the graph is in none of the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Packets that came in by devices.
+    pub received: u64,
+    /// Packets that the main thread sent into the graph.
+    pub injected: u64,
+    /// Packets that nodes made: reports, fragments, questions to the main thread.
+    pub made: u64,
+    /// Packets that devices took.
+    pub sent: u64,
+    /// Packets that nodes dropped, each for a reason.
+    pub dropped: u64,
+    /// Packets that nodes had done with: ignored, cut into others, put together with others, messages of the main thread.
+    pub consumed: u64,
+    /// Punted packets that the main thread had done with.
+    pub handled: u64,
+    /// Packets that wait: for next hops, for other fragments, for the main thread, on the way from worker to worker.
+    pub waiting: i64,
+}
+
+impl Accounts {
+    /// Packets that came from somewhere and ended nowhere, or the other way round: 0 while no packet moves.
+    pub fn unaccounted(&self) -> i64 {
+        let came = self.received + self.injected + self.made;
+        let ended = self.sent + self.dropped + self.consumed + self.handled;
+        came.wrapping_sub(ended) as i64 - self.waiting
+    }
+
+    fn count(&mut self, node: &NodeBooks) {
+        self.dropped += node.dropped;
+        match node.name {
+            INJECT => self.injected += node.packets,
+            handoff::INPUT => self.waiting -= node.packets as i64,
+            _ if node.input => self.received += node.packets,
+            // What a device does with buffers is its driver's affair.
+            TX => self.sent += node.packets.saturating_sub(node.dropped),
+            // Dropped packets end here, and were counted by their reasons.
+            graph::DROPPED => {}
+            _ => {
+                self.made += node.made;
+                self.consumed += node.freed;
+                self.waiting += node.kept;
+            }
+        }
+    }
+}
+
+impl Router {
+    /// Where all packets came from, and where they ended.
+    pub fn accounts(&self) -> Accounts {
+        let stats = self.graph().stats();
+        let reasons = 0..self.graph().punt_reasons().len() as u32;
+        let handled: u64 = reasons.map(|number| stats.handled_total(PuntReason(number))).sum();
+        let mut accounts = Accounts { handled, waiting: -(handled as i64), ..Accounts::default() };
+        stats.node_books().for_each(|node| accounts.count(&node));
+        accounts
+    }
+}
