@@ -165,6 +165,7 @@ impl Collection {
         neighbors::<Ipv6Addr>(out, router);
 
         let stats = router.graph().stats();
+        out.add(Id::OwnDrops, &[], stats.drops_total(buf::NO_INTERFACE));
         for d in stats.dropped_totals() {
             let id = if d.reason.drops { Id::DropPackets } else { Id::NodeEvents };
             out.add(id, &[d.node, d.reason.name], d.packets);

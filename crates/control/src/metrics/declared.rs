@@ -99,20 +99,22 @@ metrics! {
     TxErrors: Counter "volley_interface_transmit_errors_total" ["interface"]
         "Packets that the device did not take.";
     InterfaceDrops: Counter "volley_interface_drops_total" ["interface"]
-        "Packets dropped in the graph that came in by the interface.";
+        "Packets dropped that came in by the interface.";
     MssLargest: Gauge "volley_interface_tcp_mss_clamp_bytes" ["interface", "af", "direction"]
         "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.";
     MssLowered: Counter "volley_interface_tcp_mss_clamped_packets_total" ["interface", "af"]
         "Packets in which the largest segment of TCP was lowered, of interfaces where it is.";
 
+    OwnDrops: Counter "volley_own_drops_total" []
+        "Packets dropped that came in by no interface: the router's own. With volley_interface_drops_total, all of volley_drop_packets_total.";
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
-        "Packets dropped, by the node that dropped them and its reason.";
+        "Packets dropped, by the node (or main-thread) that dropped them and its reason.";
     NodeEvents: Counter "volley_node_events_total" ["node", "reason"]
-        "What nodes counted and was no drop: reports about packets that were not sent, what devices handed over and was no packet.";
+        "What nodes counted and was no drop: packets that they have no use for and nothing is wrong with, reports about packets that were not sent, what devices handed over and was no packet.";
     PuntPackets: Counter "volley_punt_packets_total" ["reason"]
         "Packets that nodes gave to the main thread.";
     PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]
-        "Packets for the main thread that were dropped because there were more than their reason may have.";
+        "Packets for the main thread that were dropped because there were more than their reason may have; volley_drop_packets_total has them, too, as punt-policed.";
 
     NodeCalls: Counter "volley_node_calls_total" ["node", "worker"]
         "How often the node ran.";

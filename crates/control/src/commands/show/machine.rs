@@ -30,6 +30,7 @@ const TECH_SUPPORT: &[&str] = &[
     "show runtime",
     "show runtime max",
     "show errors",
+    "show accounting",
     "show punt",
     "show buffers",
     "show ip table",

@@ -1,5 +1,6 @@
 //! What the operator sees. Each command makes a value, which `--json` prints as it is, and its text in VPP's columns.
 
+mod accounting;
 mod fib;
 mod interface;
 mod ip6;
@@ -28,6 +29,7 @@ pub fn register(r: &mut Registry<Context>) {
     neighbor::register::<Ipv6Addr>(r);
     ip6::register(r);
     runtime::register(r);
+    accounting::register(r);
     machine::register(r);
     r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));

@@ -18,7 +18,7 @@ pub fn register(r: &mut Registry<Context>) {
     for words in ["show errors", "show node counters"] {
         r.add(
             &format!("{words} [all]"),
-            "Show drops by node and reason; \"all\" lists those that did not happen, too.",
+            "Show drops and events by node and reason; \"all\" lists those that did not happen, too.",
             errors,
         );
     }
@@ -128,7 +128,7 @@ struct Dropped {
     name: &'static str,
     reason: &'static str,
     severity: &'static str,
-    /// Whether packets were dropped; otherwise something else was counted.
+    /// Whether packets were dropped. Otherwise they were ignored, or something else was counted.
     dropped: bool,
 }
 
@@ -155,9 +155,11 @@ fn errors(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             dropped: d.reason.drops,
         })
         .collect();
-    let mut t = Table::new(&["Count", "Node", "Reason", "Severity", "What happened"]);
+    let mut t = Table::new(&["Count", "Node", "Reason", "Kind", "Severity", "What happened"]);
     for d in &all {
-        t.row(vec![d.count.to_string(), d.node.into(), d.name.into(), d.severity.into(), d.reason.into()]);
+        let kind = if d.dropped { "drop" } else { "event" };
+        let words = [d.node, d.name, kind, d.severity, d.reason].map(str::to_string);
+        t.row([vec![d.count.to_string()], words.to_vec()].concat());
     }
     Ok(Output::show(&all, t.to_string()))
 }

@@ -1,0 +1,86 @@
+//! Where all packets came from, and where they ended.
+
+use graph::stats::NodeBooks;
+use serde::Serialize;
+
+use super::super::{Context, Output};
+use crate::cli::{Registry, Table};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add(
+        "show accounting",
+        "Show where all packets since the start came from, and where they ended.",
+        |c, _| Ok(accounting(c)),
+    );
+}
+
+/// Packets since the start: received + injected + made = sent + dropped + consumed + handled + waiting + unaccounted.
+#[derive(Serialize)]
+struct Accounting {
+    received: u64,
+    injected: u64,
+    made: u64,
+    sent: u64,
+    dropped: u64,
+    consumed: u64,
+    handled: u64,
+    waiting: i64,
+    unaccounted: i64,
+    /// Of all that were dropped, by nodes and by the main thread, those that came in by no interface.
+    dropped_own: u64,
+    nodes: Vec<Node>,
+}
+
+/// What a node did with packets.
+#[derive(Serialize)]
+struct Node {
+    node: &'static str,
+    packets: u64,
+    made: u64,
+    dropped: u64,
+    consumed: u64,
+    kept: i64,
+}
+
+fn accounting(c: &mut Context) -> Output {
+    let router = &c.system.router;
+    let a = router.accounts();
+    let ran = |n: &NodeBooks| n.packets > 0 || n.made > 0 || n.kept != 0;
+    let nodes = router.graph().stats().node_books().filter(ran).map(|n| Node {
+        node: n.name,
+        packets: n.packets,
+        made: n.made,
+        dropped: n.dropped,
+        consumed: n.freed,
+        kept: n.kept,
+    });
+    let all = Accounting {
+        received: a.received,
+        injected: a.injected,
+        made: a.made,
+        sent: a.sent,
+        dropped: a.dropped,
+        consumed: a.consumed,
+        handled: a.handled,
+        waiting: a.waiting,
+        unaccounted: a.unaccounted(),
+        dropped_own: router.graph().stats().drops_total(buf::NO_INTERFACE),
+        nodes: nodes.collect(),
+    };
+    let mut t = Table::new(&["Packets", "Count", "What"]);
+    for (name, count, what) in [
+        ("received", a.received as i64, "came in by devices"),
+        ("injected", a.injected as i64, "sent into the graph by the main thread"),
+        ("made", a.made as i64, "made by nodes: reports, fragments, questions to the main thread"),
+        ("sent", a.sent as i64, "taken by devices"),
+        ("dropped", a.dropped as i64, "dropped by nodes: show errors"),
+        ("consumed", a.consumed as i64, "ignored, cut into others, or put together with others"),
+        ("handled", a.handled as i64, "handled by the main thread: show punt"),
+        ("waiting", a.waiting, "waiting for next hops, for fragments, or for another thread"),
+        ("unaccounted", all.unaccounted, "not in these numbers yet: 0 while no packet moves"),
+    ] {
+        t.row(vec![name.into(), count.to_string(), what.into()]);
+    }
+    Output::show(&all, t.to_string())
+}
