@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod browser;
+pub mod corpus;
 mod fan;
 mod figure;
 mod iperf;

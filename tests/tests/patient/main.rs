@@ -3,6 +3,7 @@
 
 mod config;
 mod console;
+mod corpus;
 mod ecmp;
 mod examples;
 mod fragments;
