@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak fuzz lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare demo loom deb test-deb
+.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare demo loom deb test-deb
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -23,6 +23,12 @@ soak: setup ## Tear tables down and build them again for a minute, under traffic
 fuzz: setup ## Run scripts that nobody has seen against the whole graph (VOLLEY_FUZZ_SECONDS=N: for so long, else a minute)
 	@. scripts/env.sh && VOLLEY_FUZZ_SECONDS="$${VOLLEY_FUZZ_SECONDS:-60}" \
 		cargo test --package volley --test fuzz_graph -- --nocapture
+
+miri: setup ## Run the tests of infra and buf under miri, which finds undefined behaviour (nightly; minutes)
+	@scripts/miri
+
+sanitize: setup ## Run the tests of infra, buf and memif's rings under AddressSanitizer
+	@scripts/sanitize
 
 lint: setup ## Check the format, the lints, the documentation and the layers, without running tests
 	@scripts/test.sh lint

@@ -68,10 +68,10 @@ fn held(cache: &mut Cache, id: u32, flags: u8, rx: u32) -> Option<Held> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(super::cases(100))]
 
     #[test]
-    fn frames_agree_with_lists(ops in prop::collection::vec(op(), 1..120)) {
+    fn frames_agree_with_lists(ops in prop::collection::vec(op(), 1..super::steps(120))) {
         let pool = Pool::new(2048)?;
         let mut cache = pool.cache();
         let mut frames = [Frame::new(), Frame::new()];

@@ -39,7 +39,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn each_buffer_comes_back_once(ops in prop::collection::vec(op(), 1..200)) {
+    fn each_buffer_comes_back_once(ops in prop::collection::vec(op(), 1..super::steps(200))) {
         let pool = Pool::new(64).unwrap();
         let mut cache = pool.cache();
         let window = pool.window();
@@ -121,11 +121,11 @@ fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(super::cases(60))]
 
     /// Whatever was added to the pool, and wherever it lies: a device gets buffers of the window, as long as there are any.
     #[test]
-    fn a_device_never_starves_while_buffers_of_the_window_are_free(ops in prop::collection::vec(many(), 1..80)) {
+    fn a_device_never_starves_while_buffers_of_the_window_are_free(ops in prop::collection::vec(many(), 1..super::steps(80))) {
         const FIRST: usize = 3 * BATCH;
         let pool = Pool::new(FIRST)?;
         let window = pool.window();

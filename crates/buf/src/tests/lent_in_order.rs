@@ -53,9 +53,9 @@ fn is_good(kind: &Kind) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(super::cases(64))]
     #[test]
-    fn what_is_lent_comes_back_in_order(ops in prop::collection::vec(op(), 1..60)) {
+    fn what_is_lent_comes_back_in_order(ops in prop::collection::vec(op(), 1..super::steps(60))) {
         let (pool, other) = (Pool::new(BUFFERS).unwrap(), Pool::new(64).unwrap());
         let (mut cache, mut others) = (pool.cache(), other.cache());
         let window = pool.window();

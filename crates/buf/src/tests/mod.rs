@@ -8,7 +8,19 @@ mod link;
 mod packet;
 mod pool;
 
+use proptest::prelude::ProptestConfig;
+
 use crate::{Cache, Held};
+
+/// So many cases of a property; few under miri, which takes a second for what takes the machine a millisecond.
+fn cases(n: u32) -> ProptestConfig {
+    ProptestConfig::with_cases(if cfg!(miri) { 2 } else { n })
+}
+
+/// So many steps of a case at most; few under miri.
+fn steps(n: usize) -> usize {
+    if cfg!(miri) { 2 + n / 20 } else { n }
+}
 
 /// A packet of these bytes in as many segments as it takes.
 fn packet_of(bytes: &[u8], cache: &mut Cache) -> Option<Held> {

@@ -79,10 +79,10 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(super::cases(300))]
 
     #[test]
-    fn the_cursor_agrees_with_the_model(ops in prop::collection::vec(op(), 1..60)) {
+    fn the_cursor_agrees_with_the_model(ops in prop::collection::vec(op(), 1..super::steps(60))) {
         let pool = Pool::new(64)?;
         let mut cache = pool.cache();
         let mut held = Held::alloc(&mut cache).ok_or(TestCaseError::fail("no buffer"))?;

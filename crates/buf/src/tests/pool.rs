@@ -64,10 +64,10 @@ fn segments(len: usize) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(super::cases(60))]
 
     #[test]
-    fn every_buffer_has_one_owner(ops in prop::collection::vec(op(), 1..200)) {
+    fn every_buffer_has_one_owner(ops in prop::collection::vec(op(), 1..super::steps(200))) {
         const FIRST: usize = 40;
         let pool = Pool::new(FIRST)?;
         let (sender, receiver) = mpsc::channel::<Held>();
@@ -291,7 +291,7 @@ fn many_threads_may_add_buffers_while_others_take_them() -> std::io::Result<()> 
 fn a_shared_tail_is_freed_once_by_many_threads() -> std::io::Result<()> {
     let pool = Pool::new(4096)?;
     let mut cache = pool.cache();
-    for round in 0..50 {
+    for round in 0..if cfg!(miri) { 2 } else { 50 } {
         let bytes = pattern(round, 2 * DATA_ROOM + 5);
         let mut held = packet_of(&bytes, &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
         let copies: Vec<Held> = (0..8).filter_map(|_| held.packet().duplicate(&mut cache)).collect();

@@ -95,9 +95,10 @@ mod tests {
     fn values_lie_side_by_side_and_places_are_used_again() {
         let slab = Slab::new();
         let witness = std::sync::Arc::new(());
-        let all: Vec<_> = (0..100_000).map(|i| slab.insert((i, witness.clone()))).collect();
+        let n = if cfg!(miri) { 1_000 } else { 100_000 };
+        let all: Vec<_> = (0..n).map(|i| slab.insert((i, witness.clone()))).collect();
         let near = all.windows(2).filter(|w| w[1].as_ptr() as usize - w[0].as_ptr() as usize == 16).count();
-        assert!(near > 99_900, "{near} of them lie behind the one before");
+        assert!(near > n - n / 100, "{near} of {n} lie behind the one before");
         for (i, at) in all.iter().enumerate() {
             // SAFETY: inserted above, and not adopted yet.
             assert_eq!(unsafe { at.as_ref() }.0, i);
