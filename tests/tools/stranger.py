@@ -173,8 +173,10 @@ class Client:
     def ended(self):
         """The reason why the server has disconnected, if it has."""
         if select.select([self.socket], [], [], 0)[0]:
-            got = self.socket.recv(128)
-            return reason(got)
+            try:
+                return reason(self.socket.recv(128))
+            except ConnectionResetError:
+                return "reset"
         return None
 
 

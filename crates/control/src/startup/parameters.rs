@@ -155,7 +155,8 @@ const UNIX: &[Parameter] = &[
     })
     .default("60")
     .help(
-        "64 clients of the CLI are served at once. When there is no room for another, one that never said a whole line gives \
+        "Each socket of the CLI serves 64 clients at once, and 8 more if these are root's: who may only read keeps nobody out \
+         who may change things, and nobody keeps root out. When there is no room for another, one that never said a whole line gives \
          way, or else the one that was idle for the longest time, if that is at least so long. `volley ctl` connects again by \
          itself.",
     ),
