@@ -43,7 +43,7 @@ pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     Cow::Owned(all)
 }
 
-/// Cuts items, those that are longer [apart](apart), into what a node of this depth says of each point: all, or that there is
+/// Cuts items, those that are longer [`apart`], into what a node of this depth says of each point: all, or that there is
 /// more below.
 pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     let start = items.first().map_or(0, |item| item.first.down(128 - depth));
