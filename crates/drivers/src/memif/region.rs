@@ -79,6 +79,9 @@ impl Drop for MemoryFile {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
+    /// In place of a mapping, which miri does not know.
+    #[cfg(miri)]
+    heap: Option<std::sync::Arc<heap::Heap>>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread. What lies in it is reached by raw pointers only, and
@@ -143,7 +146,12 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Region { base, len })
+        Ok(Region {
+            base,
+            len,
+            #[cfg(miri)]
+            heap: None,
+        })
     }
 
     /// Address of `len` bytes at `offset`; `None` when they do not lie within.
@@ -155,6 +163,7 @@ impl Region {
     }
 }
 
+#[cfg(not(miri))]
 impl Drop for Region {
     fn drop(&mut self) {
         let (base, len) = (self.base.as_ptr() as usize, self.len);
@@ -163,6 +172,63 @@ impl Drop for Region {
             // SAFETY: the mapping is ours. Whoever has addresses in it holds the regions, see `Ring`: nobody is left.
             unsafe { libc::munmap(base as *mut libc::c_void, len) };
         });
+    }
+}
+
+/// What tests have in place of files under miri, which knows no mappings.
+#[cfg(miri)]
+mod heap {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
+    use super::Region;
+
+    pub(super) struct Heap(NonNull<u8>, Layout);
+
+    // SAFETY: the memory belongs to no thread.
+    unsafe impl Send for Heap {}
+    // SAFETY: as above.
+    unsafe impl Sync for Heap {}
+
+    impl Drop for Heap {
+        fn drop(&mut self) {
+            // SAFETY: it was allocated with this layout, by `pair`, and this is the last that has it.
+            unsafe { dealloc(self.0.as_ptr(), self.1) };
+        }
+    }
+
+    impl Region {
+        /// The same memory twice, as both sides have it.
+        pub(in crate::memif) fn pair(len: usize) -> [Region; 2] {
+            let layout = Layout::from_size_align(len, 4096).unwrap();
+            // SAFETY: a test's memory has a length.
+            let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+            let heap = Arc::new(Heap(base, layout));
+            [(); 2].map(|()| Region { base, len, heap: Some(heap.clone()) })
+        }
+
+        /// A pool's memory, as a peer has it.
+        pub(in crate::memif) fn of_pool(pool: &buf::Pool) -> Region {
+            let window = pool.window();
+            Region { base: window.start(), len: window.len(), heap: None }
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+impl Region {
+    /// The same memory twice, as both sides have it.
+    pub(super) fn pair(len: usize) -> [Region; 2] {
+        let (own, file) = Region::create(c"test", len).unwrap();
+        let peers = Region::of_peer(&MemoryFile::new(file).unwrap(), len as u64, false).unwrap();
+        [own, peers]
+    }
+
+    /// A pool's memory, as a peer has it.
+    pub(super) fn of_pool(pool: &buf::Pool) -> Region {
+        let file = MemoryFile::new(pool.file().unwrap()).unwrap();
+        Region::of_peer(&file, pool.window().len() as u64, true).unwrap()
     }
 }
 

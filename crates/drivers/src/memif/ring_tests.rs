@@ -1,4 +1,6 @@
 //! Rings between two sides that both are this driver, against a plain list; and against a peer that writes anything.
+// Tests that need the kernel, or a peer that writes meanwhile, are left out under miri.
+#![cfg_attr(miri, allow(unused_imports))]
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,7 +31,8 @@ struct Link {
     rx: RxRing,
 }
 
-pub(super) fn as_memory(file: &OwnedFd) -> MemoryFile {
+#[cfg(not(miri))]
+fn as_memory(file: &OwnedFd) -> MemoryFile {
     MemoryFile::new(file.try_clone().unwrap()).unwrap()
 }
 
@@ -51,8 +54,7 @@ pub(super) fn bell() -> Arc<Bell> {
 }
 
 fn memory(layout: Layout) -> (Arc<[Region]>, Arc<[Region]>) {
-    let (own, file) = Region::create(c"test", layout.len()).unwrap();
-    let peers = Region::of_peer(&as_memory(&file), layout.len() as u64, false).unwrap();
+    let [own, peers] = Region::pair(layout.len());
     ([own].into(), [peers].into())
 }
 
@@ -232,7 +234,9 @@ proptest! {
     }
 }
 
+/// Not under miri, to which this is a race: what is read is whatever the peer has written, by design.
 #[test]
+#[cfg(not(miri))]
 fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
     let layout = layout(6, 2048);
     for client in [false, true] {
@@ -338,6 +342,7 @@ fn a_client_that_never_takes_a_flag_away_is_understood() {
 }
 
 /// A ring of the largest size to a server, and a peer that writes its descriptors as flags and lengths.
+#[cfg(not(miri))]
 fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
     let layout = layout(14, 64);
     let (own, peers) = memory(layout);
@@ -361,6 +366,7 @@ fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
 }
 
 #[test]
+#[cfg(not(miri))]
 fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconnected() {
     let pool = Pool::new(64).unwrap();
     let mut cache = pool.cache();
@@ -394,6 +400,7 @@ fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconn
 }
 
 #[test]
+#[cfg(not(miri))]
 fn a_peer_that_errs_now_and_then_stays_connected() {
     let (mut rx, write, show) = largest();
     let pool = Pool::new(1024).unwrap();
@@ -456,6 +463,7 @@ fn an_index_beyond_the_ring_is_a_fault() {
     }
 }
 
+#[cfg(not(miri))]
 fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
     // SAFETY: plain system calls; the descriptor is new.
     unsafe {
@@ -467,6 +475,7 @@ fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
 }
 
 #[test]
+#[cfg(not(miri))]
 fn memory_that_could_vanish_is_refused() {
     let refused = |file: &OwnedFd, len: u64| {
         assert!(Region::of_peer(&as_memory(file), len, true).is_ok() || len != 8192);
@@ -495,6 +504,7 @@ fn memory_that_could_vanish_is_refused() {
 }
 
 #[test]
+#[cfg(not(miri))]
 fn a_peer_is_woken_without_waiting_for_it() {
     let signals = Signals::new().unwrap();
     let bell = sys::eventfd().unwrap();
