@@ -85,6 +85,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     // Where commands are edited, the key that sends this signal ends a command.
     stop.interrupts = !at_terminal || startup.unix.cli_line_mode;
     stop.hangs_up = at_terminal && !ignores_hangups;
+    process::allow_open_files();
     process::core_dumps(startup.unix.full_coredump, startup.unix.coredump_size)
         .map_err(|(at, e)| failed(startup.about(&[at], e)))?;
     // First of all: a second instance ends here, before it touches anything.

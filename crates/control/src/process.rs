@@ -38,6 +38,18 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
     Ok(())
 }
 
+/// Lets the process have as many files open as the system allows it, up to a bound. Service managers begin with 1,024, for
+/// programs that use `select(2)`, and clients of the CLI take three each.
+pub fn allow_open_files() {
+    const MOST: u64 = 65_536;
+    if let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && now < most.min(MOST)
+        && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, most.min(MOST), most)
+    {
+        tracing::warn!("the limit of open files stays at {now}: {e}");
+    }
+}
+
 /// Whether whoever started the process had it ignore hangups, as `nohup` does. To be asked before there is a handler.
 pub fn ignores_hangups() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, SignalKind::hangup()))

@@ -199,11 +199,11 @@ pub async fn serve<C: Values + 'static>(
             }
         };
         let (registry, cx, prompt) = (Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
-        let session = Session::new(stream, registry, cx, prompt, service.read_only);
+        let session = Session::new(stream, registry, cx, prompt, service.read_only, is_root);
         // A seat is the client's and this list's, until the client is gone.
         seats.retain(|seat| Rc::strong_count(seat) > 1);
         let places = CLIENTS + if is_root { service.for_root } else { 0 };
-        let room = make_room(&seats, places, idle);
+        let room = make_room(&seats, places, is_root || service.for_root == 0, idle);
         if let Room::Made = room {
             gone.happened(say_gone);
         }
@@ -229,13 +229,14 @@ enum Room {
     None,
 }
 
-/// Looks for room; one that can go is told to.
-fn make_room(seats: &[Rc<Seat>], places: usize, idle: Duration) -> Room {
+/// Looks for room; one that can go is told to. None of root's goes for another's.
+fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;
     }
     let longest = seats
         .iter()
+        .filter(|seat| for_root || !seat.is_root())
         .filter_map(|seat| Some((seat.has_spoken(), seat.idle_since()?, seat)))
         .min_by_key(|(spoken, since, _)| (*spoken, *since));
     match longest.filter(|(spoken, since, _)| !spoken || since.elapsed() >= idle) {

@@ -35,6 +35,8 @@ pub(super) struct Seat {
     last: Cell<Instant>,
     /// Whether it ever sent a whole request.
     spoken: Cell<bool>,
+    /// Whether it is one of root's.
+    is_root: bool,
     leave: Notify,
 }
 
@@ -60,8 +62,9 @@ enum State {
 }
 
 impl Seat {
-    fn new() -> Rc<Seat> {
+    fn new(is_root: bool) -> Rc<Seat> {
         Rc::new(Seat {
+            is_root,
             state: Cell::new(State::Asked),
             last: Cell::new(Instant::now()),
             spoken: Cell::new(false),
@@ -72,6 +75,10 @@ impl Seat {
     /// Since when it has done nothing; `None` while its command runs, or when it leaves anyway.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.is_root
     }
 
     pub(super) fn has_spoken(&self) -> bool {
@@ -138,9 +145,10 @@ impl<C: Values + 'static> Session<C> {
         cx: Rc<RefCell<C>>,
         prompt: Rc<str>,
         read_only: bool,
+        is_root: bool,
     ) -> Session<C> {
         let (input, output) = tokio::io::split(stream);
-        let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new() };
+        let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new(is_root) };
         let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0 };
         Session { requests, replies, registry, cx, read_only }
     }

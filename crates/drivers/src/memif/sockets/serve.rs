@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::{AT_ONCE, ServerConnection, Side, Sockets};
+use super::{AT_ONCE, Entry, ServerConnection, Side, Sockets};
 use crate::kernel::sys;
 use crate::memif::channel::{Channel, File, Received};
 use crate::memif::message::Direction;
@@ -214,8 +214,11 @@ impl Sockets {
             }
             None => {
                 let asked = c.machine.asked().and_then(|id| self.interfaces.get_mut(&(c.socket, id)));
-                // Whoever looks at an interface that has no client sees why.
-                if let Some(entry) = asked.filter(|e| matches!(e.side, Side::Server(None))) {
+                // Whoever looks at an interface that has no client sees why. What the last client did is worth more than that
+                // it is not admitted again at once.
+                let now = self.now;
+                let idle = |e: &&mut Entry| matches!(e.side, Side::Server(None)) && now >= e.barred_until;
+                if let Some(entry) = asked.filter(idle) {
                     entry.reason = Some(format!("a client was refused: {why}"));
                 }
                 self.refused(c.socket, &why);
