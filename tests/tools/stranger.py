@@ -148,12 +148,19 @@ class Client:
             struct.pack_into("<I", self.memory, n * self.step, COOKIE)
         self.bells = [os.eventfd(0) for _ in range(2 * rings)]
         self.socket = connected(path)
+        try:
+            self.greet(interface, secret)
+        except (ConnectionError, OSError):
+            self.close()
+            raise
+
+    def greet(self, interface, secret):
         self.ask(None, HELLO)
         self.ask(init(interface, secret), ACK)
         self.ask(add_region(0, self.size), ACK, self.file)
-        for n in range(rings):
+        for n in range(self.rings):
             self.ask(add_ring(1, n, n * self.step), ACK, self.bells[n])
-            self.ask(add_ring(0, n, (rings + n) * self.step), ACK, self.bells[rings + n])
+            self.ask(add_ring(0, n, (self.rings + n) * self.step), ACK, self.bells[self.rings + n])
         self.ask(message(CONNECT, b"stranger"), CONNECTED)
 
     def ask(self, data, answer, *files):
