@@ -293,6 +293,7 @@ def serve(path, seconds):
             continue
         s, _ = listener.accept()
         s.settimeout(0.3)
+        told += 1
         try:
             bound = [r.choice([0, 1, 255, 65535]) for _ in range(3)]
             s.send(message(HELLO, struct.pack("<32sHHHHHB", b"liar", 0x200, 0x200, *bound, r.choice([0, 4, 10, 14, 255]))))
@@ -309,7 +310,6 @@ def serve(path, seconds):
                     s.send(message(CONNECTED, b"liar"))
                 else:
                     s.send(message(DISCONNECT, struct.pack("<I", 0), b"a lie"))
-            told += 1
         except OSError:
             pass
         s.close()
