@@ -51,6 +51,17 @@ fn server(dir: &Path, rings: u32) -> (PathBuf, String) {
     (socket, commands)
 }
 
+/// A router on `host` that means well, and connects to a server.
+fn client(host: &Host, socket: &Path) -> Router {
+    let commands = format!(
+        "create memif socket id 1 filename {}\n\
+         create interface memif id 0 socket-id 1 slave\n\
+         set interface state memif1/0 up\n",
+        socket.display()
+    );
+    Router::start(host, &commands)
+}
+
 fn is_connected(router: &Router) -> bool {
     router.json("show memif")["interfaces"][0]["connected"] == true
 }
@@ -81,15 +92,7 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
         assert!(router.ctl("show version").starts_with("volley v"));
     }
     // A client that means well is connected.
-    let mut client = Router::start(
-        &lab.host("c"),
-        &format!(
-            "create memif socket id 1 filename {}\n\
-             create interface memif id 0 socket-id 1 slave\n\
-             set interface state memif1/0 up\n",
-            memif.display()
-        ),
-    );
+    let mut client = client(&lab.host("c"), &memif);
     until("the client is connected", LIMIT, || is_connected(&router));
     strangers.into_iter().for_each(|s| drop(stop(s)));
     until("no thread hangs any more", LIMIT, || {
@@ -106,15 +109,7 @@ fn strangers_that_say_nothing_keep_no_client_out() {
     let router = Router::start(&r, &commands);
     let silent = stranger(&r, &format!("silent {} 24", memif.display()), "silent");
     for n in 0..4 {
-        let client = Router::start(
-            &lab.host(&format!("c{n}")),
-            &format!(
-                "create memif socket id 1 filename {}\n\
-                 create interface memif id 0 socket-id 1 slave\n\
-                 set interface state memif1/0 up\n",
-                memif.display()
-            ),
-        );
+        let client = client(&lab.host(&format!("c{n}")), &memif);
         until("the client is connected", LIMIT, || is_connected(&router));
         client.stop();
         until("the client is gone", LIMIT, || !is_connected(&router));
