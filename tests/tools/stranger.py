@@ -5,12 +5,17 @@ silent SOCKET COUNT       connects and says nothing; connects again whenever it 
 unread SOCKET COUNT UID LINE  has so many clients of this user run LINE and reads nothing, until it is told to stop
 rubbish SOCKET ID RINGS   connects, fills all rings with long parts of packets that are none, again and again, until it is told
                           to stop; then says how often it was disconnected, and the last reason
+holes SOCKET ID           connects, sends packets, and punches holes into its memory meanwhile, again and again, until it is told to
+                          stop; then says how often it was disconnected, and the last reason
+held SOCKET ID STAYS      connects with event descriptors that nobody can close before it is told to stop; goes away or (STAYS 1) stays;
+                          says "held", or "cannot" where the kernel lets nobody do that
 rewrite SOCKET ID SECONDS writes random descriptors and indices into its rings while they are read, as long as that
 lie SOCKET ID COUNT       connects so often, each time with other lies in the handshake
 serve SOCKET SECONDS      is a server that lies to its clients, as long as that
 """
 
 import array
+import ctypes
 import fcntl
 import mmap
 import os
@@ -20,6 +25,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 
 # Readable as soon as the program is told to stop.
@@ -133,11 +139,11 @@ def unread(path, count, user, *line):
 
 
 class Client:
-    """A client with rings of 16,384 descriptors and no memory for packets behind them but one MiB."""
+    """A client with rings of 16,384 descriptors, and `room` bytes for packets behind them."""
 
-    def __init__(self, path, interface, rings, secret=b""):
+    def __init__(self, path, interface, rings, secret=b"", room=1 << 20):
         self.rings, self.step = rings, 128 + 16 * (1 << LOG2)
-        self.size = (2 * rings * self.step + 4095) // 4096 * 4096 + (1 << 20)
+        self.size = (2 * rings * self.step + 4095) // 4096 * 4096 + room
         self.file = os.memfd_create("stranger", os.MFD_ALLOW_SEALING)
         os.ftruncate(self.file, self.size)
         fcntl.fcntl(self.file, 1033, SHRINK)
@@ -219,6 +225,78 @@ def rubbish(path, interface, rings):
             ends, last = ends + 1, why
         c.close()
     print(f"{ends} times: {last}", flush=True)
+
+
+def holes(path, interface):
+    ends, last, room = 0, "", 256 << 20
+    libc = ctypes.CDLL(None)
+    print("begins", flush=True)
+    while goes_on(wait=0):
+        try:
+            c = Client(path, int(interface), 1, room=room)
+        except (ConnectionError, OSError) as e:
+            last = str(e) or last
+            time.sleep(0.01)
+            continue
+        first, why = c.size - room, None
+        for n in range(1 << LOG2):
+            offset = first + n * 8192
+            struct.pack_into("<HHIII", c.memory, 128 + 16 * n, 0, 0, 60, offset, 0)
+
+        def punch():
+            # 3: holes, in a file that keeps its size.
+            while why is None:
+                libc.fallocate(c.file, 3, ctypes.c_long(first), ctypes.c_long(room))
+                c.memory[first:c.size:4096] = bytes(room // 4096)
+
+        puncher = threading.Thread(target=punch)
+        puncher.start()
+        while why is None:
+            c.words[3] = (c.words[32] + (1 << LOG2) - 1) & 0xFFFF
+            why = c.ended() if goes_on(wait=0.001) else "told to stop"
+        if why != "told to stop":
+            ends, last = ends + 1, why
+        puncher.join()
+        c.close()
+    print(f"{ends} times: {last}", flush=True)
+
+
+def never_there():
+    """The address of a page that never arrives (userfaultfd(2)), or nothing where that is not allowed."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    faults = libc.syscall(323, os.O_CLOEXEC)
+    if faults < 0:
+        return None
+    page = libc.mmap(None, ctypes.c_size_t(4096), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    fcntl.ioctl(faults, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))
+    fcntl.ioctl(faults, 0xC020AA00, struct.pack("QQQQ", page, 4096, 1, 0))
+    return page
+
+
+def held(path, interface, stays):
+    page = never_there()
+    if page is None:
+        print("cannot", flush=True)
+        return
+    c = Client(path, int(interface), 1)
+    watch = select.epoll()
+    for bell in c.bells:
+        os.eventfd_write(bell, 1)
+        watch.register(bell, select.EPOLLIN)
+    # Whoever waits has the lock while the kernel writes the events, which it never does.
+    libc = ctypes.CDLL(None)
+    waits = lambda: libc.epoll_wait(watch.fileno(), ctypes.c_void_p(page), 1, -1)
+    threading.Thread(target=waits, daemon=True).start()
+    time.sleep(0.2)
+    # The last to close them is the router.
+    for bell in c.bells:
+        threading.Thread(target=os.close, args=(bell,), daemon=True).start()
+    if stays == "0":
+        c.socket.close()
+    print("held", flush=True)
+    goes_on()
+    os._exit(0)
 
 
 def rewrite(path, interface, seconds):

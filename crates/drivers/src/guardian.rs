@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use libc::c_int;
 
+use crate::kernel::closing;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::sys;
 
@@ -71,7 +72,9 @@ impl Guardian {
         let (mut ours, its) = UnixStream::pair()?;
         // A guardian that is stopped must not stop the router.
         ours.set_nonblocking(true)?;
-        let ends = ours.try_clone()?;
+        let above = |socket: UnixStream| UnixStream::from(closing::above(socket.into()));
+        ours = above(ours);
+        let ends = above(ours.try_clone()?);
         let mut posts = self.posts();
         // Said before it is there to listen: there is no moment in which it knows less than it should.
         ours.write_all(

@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use scenarios::{Ping, Routed, cabled};
 use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
@@ -62,6 +62,13 @@ fn client(host: &Host, socket: &Path) -> Router {
     Router::start(host, &commands)
 }
 
+/// The threads that hang, of each socket that has some.
+fn hanging(router: &Router) -> Vec<u64> {
+    let shown = router.json("show memif");
+    let counts = shown["sockets"].as_array().unwrap().iter().map(|s| s["hanging_threads"].as_u64().unwrap());
+    counts.filter(|n| *n > 0).collect()
+}
+
 fn is_connected(router: &Router) -> bool {
     router.json("show memif")["interfaces"][0]["connected"] == true
 }
@@ -85,9 +92,7 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
         .collect();
     assert_eq!(strangers[2].stdout(), "passed\n");
     // The close of each takes a minute. Whoever asks now is answered long before.
-    until("threads hang", LIMIT, || {
-        router.json("show memif")["sockets"].as_array().unwrap().iter().any(|s| s["hanging_threads"] == 12)
-    });
+    until("threads hang", LIMIT, || hanging(&router) == [12]);
     for _ in 0..20 {
         assert!(router.ctl("show version").starts_with("volley v"));
     }
@@ -95,9 +100,7 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
     let mut client = client(&lab.host("c"), &memif);
     until("the client is connected", LIMIT, || is_connected(&router));
     strangers.into_iter().for_each(|s| drop(stop(s)));
-    until("no thread hangs any more", LIMIT, || {
-        router.json("show memif")["sockets"].as_array().unwrap().iter().all(|s| s["hanging_threads"] == 0)
-    });
+    until("no thread hangs any more", LIMIT, || hanging(&router).is_empty());
     assert!(is_connected(&router) && client.running());
 }
 
@@ -134,6 +137,51 @@ fn rubbish_by_shared_memory_costs_other_ports_no_packet() {
     assert!(said.contains("times: ") && !said.contains("\n0 times"), "{said}");
     assert!(ping.rtts.len() * 100 >= ping.sent * 99, "{ping:?}; {said}");
     drop(b);
+}
+
+#[test]
+fn holes_in_shared_memory_hold_no_worker_up_for_long() {
+    let Some(Routed { a, router, r, .. }) = Routed::new() else { return };
+    let (memif, commands) = server(a.lab().dir(), 1);
+    router.script(&commands);
+    let holes = stranger(&r, &format!("holes {} 0", memif.display()), "begins");
+    until("it is disconnected for it", LIMIT, || {
+        let reason = router.json("show memif")["interfaces"][0]["not_connected_because"].clone();
+        reason.as_str().is_some_and(|why| why.contains("holes are punched into it"))
+    });
+    let ping = Ping::run(&a, "-i 0.01 -c 200 -W 1 10.0.1.2");
+    let said = stop(holes);
+    assert!(said.contains("holes are punched into it"), "{said}");
+    assert!(ping.rtts.len() * 100 >= ping.sent * 99, "{ping:?}; {said}");
+}
+
+#[test]
+fn a_killed_router_starts_again_whatever_strangers_hold_up() {
+    for stays in [0, 1] {
+        let Some(lab) = Lab::new() else { return };
+        let r = lab.host("r");
+        let (memif, commands) = server(lab.dir(), 1);
+        let mut router = Router::start(&r, &commands);
+        let mut held = stranger(&r, &format!("held {} 0 {stays}", memif.display()), "\n");
+        if held.stdout().contains("cannot") {
+            return skipped("needs root, for userfaultfd(2)");
+        }
+        if stays == 0 {
+            until("a thread hangs", LIMIT, || hanging(&router) == [1]);
+        } else {
+            until("it is connected", LIMIT, || is_connected(&router));
+        }
+        let killed = Pid::from_raw(router.id() as i32).unwrap();
+        kill_process(killed, Signal::KILL).unwrap();
+        // It starts by the same sockets, though the kernel has not ended the other.
+        let again = Router::start(&r, &commands);
+        assert!(router.running() && held.running(), "nothing is held up");
+        let client = client(&lab.host("c"), &memif);
+        until("a client that means well is connected", LIMIT, || is_connected(&again));
+        stop(held);
+        until("the kernel has ended it", LIMIT, || !router.running());
+        client.stop();
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::protocol::Request;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -64,6 +64,7 @@ impl Listener {
             fs::rename(&hidden, path)
         };
         ready().inspect_err(|_| drop(fs::remove_file(&hidden))).map_err(fault)?;
+        let listener = drivers::closed_first(listener.into()).into();
         Ok(Listener { socket: Socket::Unix(listener), refuses_files, _place: Some(place) })
     }
 
@@ -79,6 +80,7 @@ impl Listener {
         };
         let listener = TcpListener::bind(address).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
+        let listener = drivers::closed_first(OwnedFd::from(listener)).into();
         Ok(Listener { socket: Socket::Tcp(listener), refuses_files: true, _place: None })
     }
 
@@ -149,7 +151,7 @@ impl Place {
                 format!("{} exists and is not a socket: remove it, or name another", path.display());
             return Err(CliError::new(message));
         }
-        Ok(Place { path: path.to_owned(), _lock: lock })
+        Ok(Place { path: path.to_owned(), _lock: drivers::closed_first(lock.into()).into() })
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Health {
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    Ok(listener)
+    Ok(drivers::closed_first(listener.into()).into())
 }
 
 /// Serves clients on a thread of its own, until nobody is left to answer what is asked.

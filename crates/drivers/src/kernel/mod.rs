@@ -1,6 +1,7 @@
 //! The kernel's side of a device: sockets, network interfaces, and the words in which offloads are passed on.
 
 pub(crate) mod claim;
+pub(crate) mod closing;
 pub(crate) mod discard;
 pub(crate) mod events;
 pub(crate) mod mapping;

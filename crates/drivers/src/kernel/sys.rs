@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint, c_ulong, c_void};
 
+use super::closing;
+
 /// The result of a call that returns -1 when it failed.
 pub(crate) fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
@@ -15,10 +17,13 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
 
 /// A socket that is not passed on to other programs. The protocol is in network order for packet sockets.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    socket_of_strangers(domain, kind, protocol).map(closing::above)
+}
+
+/// As [`socket`], for one that strangers may have the other end of: they may send files.
+pub(crate) fn socket_of_strangers(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
-    let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) } as isize)?;
-    // SAFETY: the descriptor is new, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+    new_fd(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })
 }
 
 /// An empty file in memory, which is not passed on to other programs.
@@ -158,8 +163,8 @@ pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Makes a child that is about to run another program a process apart: in a session of its own, deaf to the signals that
-/// are meant to end a program (SIGABRT: a service manager's watchdog sends it to all of a service), and with no file open but the first three. Makes system calls only, so that it may be
-/// called between `fork` and `exec`.
+/// are meant to end a program (SIGABRT: a service manager's watchdog sends it to all of a service), and with no file open
+/// but the first three. Makes system calls only, so that it may be called between `fork` and `exec`.
 pub(crate) fn apart() -> io::Result<()> {
     // SAFETY: no memory is involved, but for the dispositions of signals. Files are closed by `exec` only, when nobody is
     // left who has them.

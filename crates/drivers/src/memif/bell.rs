@@ -1,15 +1,14 @@
 //! An event descriptor that a peer has as well.
 //!
-//! To close it takes the locks of every `epoll` that watches it, and a peer can hold the lock of its own for ever (in
-//! `epoll_wait`, on a page that never arrives). So nobody closes it who has other work: the descriptors of a connection are
-//! collected, and closed by a thread of their own when the last of them is given up.
+//! To close it may take for ever (see `kernel::closing`). So nobody closes it who has other work: the descriptors of a
+//! connection are collected, and closed by a thread of their own when the last of them is given up.
 
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use super::channel::Porters;
+use crate::kernel::closing;
 
 /// An event descriptor that a peer has as well.
 #[derive(Debug)]
@@ -55,16 +54,7 @@ impl Drop for Bell {
 impl Drop for Home {
     fn drop(&mut self) {
         let files = mem::take(self.given_up.get_mut().unwrap_or_else(|e| e.into_inner()));
-        // Miri wants all threads to have ended.
-        if files.is_empty() || cfg!(miri) {
-            return;
-        }
-        let (files, porters) = (ManuallyDrop::new(files), self.porters.clone());
-        // Where there can be no thread they stay open: to close them here might hang.
-        let _ = thread::Builder::new().name("volley_memif".into()).spawn(move || {
-            let _closing = porters.closing();
-            drop(ManuallyDrop::into_inner(files));
-        });
+        closing::close(files, self.porters.closing());
     }
 }
 
@@ -73,6 +63,7 @@ mod tests {
     use super::*;
     use crate::kernel::sys;
     use std::os::fd::AsRawFd;
+    use std::thread;
     use std::time::{Duration, Instant};
 
     #[test]

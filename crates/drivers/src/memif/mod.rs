@@ -19,6 +19,7 @@ mod channel;
 mod client;
 mod lending;
 mod message;
+mod patience;
 mod region;
 mod ring;
 mod rx;

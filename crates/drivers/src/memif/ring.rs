@@ -53,11 +53,14 @@ pub(super) enum Fault {
     Rubbish = 3,
     /// A signal to the peer takes very long.
     SlowBell = 4,
+    /// The worker waits for the pages of its memory.
+    Holes = 5,
 }
 
 impl Fault {
     pub(super) fn from_code(code: u8) -> Option<Fault> {
-        [Fault::Index, Fault::Buffer, Fault::Rubbish, Fault::SlowBell].into_iter().find(|f| *f as u8 == code)
+        let all = [Fault::Index, Fault::Buffer, Fault::Rubbish, Fault::SlowBell, Fault::Holes];
+        all.into_iter().find(|f| *f as u8 == code)
     }
 }
 
@@ -73,6 +76,9 @@ impl fmt::Display for Fault {
             }
             Fault::SlowBell => {
                 "each signal to the peer takes milliseconds: very many watch its event descriptor"
+            }
+            Fault::Holes => {
+                "the worker waits for the peer's memory again and again: holes are punched into it, or it is swapped out"
             }
         })
     }

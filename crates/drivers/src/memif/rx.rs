@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use buf::layout::DATA_ROOM;
 use buf::{Cache, FRAME_SIZE, Flags, Frame, Gone, Lost, RxQueue};
+use infra::clock::tsc;
 
 use super::BUFFER_SIZES;
 use super::lending::Lending;
@@ -272,7 +273,7 @@ impl RxQueue for MemifRx {
         // Whoever else has the lock is connecting or disconnecting: there will be time after that.
         let Ok(mut rings) = port.rings.try_lock() else { return Ok(()) };
         let count = rings.len();
-        let mut budget = Budget::default();
+        let (mut budget, mut since) = (Budget::default(), tsc());
         for k in 0..count {
             let at = (self.turn + k) % count;
             let ring = &mut rings[at];
@@ -280,11 +281,13 @@ impl RxQueue for MemifRx {
                 continue;
             }
             ring.wake_up(&port.watch);
-            if let Err(fault) = ring.poll(frame, cache, &mut budget) {
+            let polled = ring.poll(frame, cache, &mut budget);
+            let looked = polled.and_then(|()| self.shared.patience.look(&mut since));
+            if let Err(fault) = looked {
                 ring.broken = true;
                 self.shared.fail(fault);
             }
-            if frame.room() == 0 || budget.is_spent() {
+            if frame.room() == 0 || budget.is_spent() || looked != Ok(false) {
                 self.turn = (at + 1) % count;
                 break;
             }

@@ -9,6 +9,7 @@ use infra::doorbell::Doorbell;
 
 use super::Config;
 use super::lending::Lending;
+use super::patience::Patience;
 use super::ring::{Fault, Memory, Ring};
 use super::rx::RxRing;
 use super::signal::{Signals, Watch};
@@ -35,6 +36,7 @@ pub(super) struct Shared {
     connected: AtomicBool,
     /// What a queue found the peer to have done.
     fault: AtomicU8,
+    pub(super) patience: Patience,
     /// Rings when the main thread has to look at one of these.
     bell: Arc<Doorbell>,
 }
@@ -56,6 +58,7 @@ impl Shared {
             closed: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             fault: AtomicU8::new(0),
+            patience: Patience::default(),
             bell,
         })
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use buf::{Cache, FRAME_SIZE, Flags, Frame, Packet, TxCaps, TxQueue, Unsent};
 
+use infra::clock::tsc;
+
 use super::lending::Lending;
 use super::region;
 use super::ring::{Fault, NEXT, Place, Ring};
@@ -218,7 +220,10 @@ impl TxQueue for MemifTx {
         let Some(port) = self.shared.tx_port(self.queue) else { return Err(Unsent::Down) };
         let mut port = port.lock().unwrap_or_else(|e| e.into_inner());
         let Some(ring) = port.as_mut().filter(|r| !r.broken) else { return Err(Unsent::Down) };
-        ring.send(frame, cache).map_err(|stop| match stop {
+        let mut since = tsc();
+        let sent = ring.send(frame, cache);
+        let looked = self.shared.patience.look(&mut since);
+        sent.and(looked.map(drop).map_err(Stop::Fault)).map_err(|stop| match stop {
             Stop::For(unsent) => unsent,
             Stop::Fault(fault) => {
                 ring.broken = true;

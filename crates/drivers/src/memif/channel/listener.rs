@@ -4,12 +4,11 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use libc::c_int;
 
 use super::raw;
-use crate::kernel::sys;
+use crate::kernel::{closing, sys};
 
 /// Clients that may wait to be accepted.
 const BACKLOG: c_int = 16;
@@ -41,7 +40,7 @@ impl Listener {
         }
         // SAFETY: no memory is involved.
         sys::check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) } as isize)?;
-        Ok(Listener { socket: ManuallyDrop::new(socket), path: path.to_owned() })
+        Ok(Listener { socket: ManuallyDrop::new(closing::above(socket)), path: path.to_owned() })
     }
 
     /// Takes a client that waits.
@@ -72,12 +71,9 @@ impl Drop for Listener {
         // Nobody can connect any more, whenever it is closed.
         // SAFETY: no memory is involved.
         unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };
-        // The kernel closes what clients that wait have sent: files too, whose close may never return. So a thread does
-        // it; if there can be none, the listener stays until the process ends.
+        // The kernel closes what clients that wait have sent: files too.
         // SAFETY: it is taken once, here.
-        let socket = ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.socket) });
-        let close = move || drop(ManuallyDrop::into_inner(socket));
-        let _ = thread::Builder::new().name("volley_memif".into()).spawn(close);
+        closing::close(vec![unsafe { ManuallyDrop::take(&mut self.socket) }], ());
     }
 }
 

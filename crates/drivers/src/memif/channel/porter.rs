@@ -2,8 +2,9 @@
 //!
 //! A peer may pass any file with a message, also before it has said a secret: a socket that waits until everything is sent
 //! when it is closed, a file of a FUSE server that never answers. Whoever receives such a file and closes it hangs. So each
-//! connection has a thread of its own, which alone reads from the socket and closes it, and which hangs without harm to
-//! anybody. Only shared memory, which the kernel closes by itself, and event descriptors (`bell.rs`) leave this thread.
+//! connection has a thread of its own, which alone reads from the socket, and closes nothing: the files have a thread for
+//! that (`kernel::closing`), and so has the socket, as what was not read may have files. Only shared memory, which the
+//! kernel closes by itself, and event descriptors (`bell.rs`) get any further.
 
 use std::io::ErrorKind;
 use std::mem::ManuallyDrop;
@@ -17,6 +18,7 @@ use infra::doorbell::Doorbell;
 
 use super::raw::{self, Piece};
 use super::{File, Received};
+use crate::kernel::closing;
 use crate::memif::bell::{Bell, Home};
 use crate::memif::message::{self, Message};
 use crate::memif::region::MemoryFile;
@@ -95,14 +97,13 @@ pub(super) struct Porter {
 impl Porter {
     /// Passes messages both ways until the connection ends.
     pub(super) fn run(self) {
-        let files = self.serve();
+        let mut files = self.serve();
         let Porter { socket, to_main, main, porters, .. } = self;
-        // The main thread learns of the end now: the rest may hang, as what was not read may have files.
+        // The main thread learns of the end now: the rest may take for ever.
         drop(to_main);
         main.ring();
-        let _closing = porters.closing();
-        drop(files);
-        drop(ManuallyDrop::into_inner(socket));
+        files.push(ManuallyDrop::into_inner(socket));
+        closing::close(files, porters.closing());
     }
 
     /// Gives the files that came with the end.
@@ -163,11 +164,9 @@ impl Porter {
         // Waits while the main thread has much to read, until it lets go.
         let _ = self.to_main.send(received);
         self.main.ring();
-        // What is left is a stranger's, and may hang this thread. The main thread knows already that it is to end the
-        // connection.
+        // What is left is a stranger's. The main thread knows already that it is to end the connection.
         if !files.is_empty() {
-            let _closing = self.porters.closing();
-            drop(files);
+            closing::close(files, self.porters.closing());
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Piece {
 
 /// A socket of the kind that memif uses; its calls do not wait.
 pub(super) fn socket() -> io::Result<OwnedFd> {
-    sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)
+    sys::socket_of_strangers(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)
 }
 
 /// Connects to a listener.
