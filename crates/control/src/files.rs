@@ -8,22 +8,80 @@ use std::io::{self, Read, Take};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::fcntl::OFlag;
+use nix::sys::statfs::{self, FsType, fstatfs};
 
 /// The largest file that is read, in bytes: some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
 
-/// Opens an ordinary file of at most [`LARGEST`] bytes for reading, and returns its size. Call it on a thread that may wait:
-/// the file system may not answer.
+/// Files that are open at the same time, or that somebody waits for. A file system that does not answer keeps the threads
+/// that asked it, whatever becomes of their clients.
+const MOST_OPEN: usize = 64;
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the files that may be open.
+struct Place(&'static AtomicUsize);
+
+impl Place {
+    fn take(count: &'static AtomicUsize) -> io::Result<Place> {
+        let take = |open: usize| (open < MOST_OPEN).then_some(open + 1);
+        match count.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
+            Ok(_) => Ok(Place(count)),
+            Err(_) => Err(io::Error::other(format!(
+                "{MOST_OPEN} other files that clients have named are being read: does a file system not answer?"
+            ))),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// An ordinary file that is being read.
+pub struct Reader {
+    file: Take<File>,
+    /// Bytes.
+    pub size: u64,
+    _place: Place,
+}
+
+impl Read for Reader {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.file.read(to)
+    }
+}
+
+/// Whether files of this kind of file system are made while they are read: some wait for something to say.
+fn is_made_by_the_kernel(kind: FsType) -> bool {
+    let kinds = [
+        statfs::PROC_SUPER_MAGIC,
+        statfs::SYSFS_MAGIC,
+        statfs::DEBUGFS_MAGIC,
+        statfs::TRACEFS_MAGIC,
+        statfs::CGROUP_SUPER_MAGIC,
+        statfs::CGROUP2_SUPER_MAGIC,
+        statfs::SECURITYFS_MAGIC,
+        statfs::BPF_FS_MAGIC,
+    ];
+    kinds.contains(&kind)
+}
+
+/// Opens an ordinary file of at most [`LARGEST`] bytes for reading. Call it on a thread that may wait: the file system may
+/// not answer.
 ///
 /// # Errors
-/// There is no such file, it is something else or too large, or the system refuses.
-pub fn open(path: &Path) -> io::Result<(Take<File>, u64)> {
+/// There is no such file, it is something else or too large, the system refuses, or too many are open already.
+pub fn open(path: &Path) -> io::Result<Reader> {
+    let place = Place::take(&OPEN)?;
     // Only found, not opened: to open some devices does something, and who opens a pipe waits for its other end.
     let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
     let about = found.metadata()?;
-    if !about.is_file() {
+    if !about.is_file() || is_made_by_the_kernel(fstatfs(&found)?.filesystem_type()) {
         return Err(io::Error::other("it is no ordinary file"));
     }
     if about.len() > LARGEST {
@@ -31,7 +89,7 @@ pub fn open(path: &Path) -> io::Result<(Take<File>, u64)> {
     }
     // What was found, whatever has the name by now.
     let file = File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))?;
-    Ok((file.take(LARGEST), about.len()))
+    Ok(Reader { file: file.take(LARGEST), size: about.len(), _place: place })
 }
 
 /// Reads a file of text as [`open`] opens it.
@@ -40,7 +98,7 @@ pub fn open(path: &Path) -> io::Result<(Take<File>, u64)> {
 /// As those of `open`; or it is no text.
 pub fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    open(path)?.0.read_to_string(&mut text)?;
+    open(path)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -61,7 +119,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        for other in [&path, directory.path(), Path::new("/dev/null"), Path::new("/dev/tty")] {
+        for other in [
+            &path,
+            directory.path(),
+            Path::new("/dev/null"),
+            Path::new("/dev/tty"),
+            Path::new("/proc/version"),
+        ] {
             assert_eq!(read(other).unwrap_err().to_string(), "it is no ordinary file", "{}", other.display());
         }
         std::fs::remove_file(&path).unwrap();
@@ -69,5 +133,14 @@ mod tests {
         assert_eq!(read(&path).unwrap_err().to_string(), "it is larger than 512 MiB");
         std::fs::write(&path, "text").unwrap();
         assert_eq!(read(&path).unwrap(), "text");
+    }
+
+    #[test]
+    fn as_many_files_are_open_as_there_are_places() {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let places: Vec<Place> = (0..MOST_OPEN).map(|_| Place::take(&COUNT).unwrap()).collect();
+        assert!(Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 other files")));
+        drop(places);
+        assert!(Place::take(&COUNT).is_ok());
     }
 }

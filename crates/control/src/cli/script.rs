@@ -150,7 +150,7 @@ type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
 /// Reads the file to its end, or as long as somebody wants its commands.
 fn read(path: &Path, to: &SyncSender<Batch>) {
     let mut commands = match files::open(path) {
-        Ok((file, _)) => Commands::new(BufReader::new(file)),
+        Ok(file) => Commands::new(BufReader::new(file)),
         Err(e) => return drop(to.send(Err(e))),
     };
     let mut ended = false;

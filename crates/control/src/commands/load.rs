@@ -148,8 +148,8 @@ fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T
 
 /// Reads the file to its end, or as long as somebody wants its routes.
 fn read(path: &Path, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
-    let (mut file, size) = match files::open(path) {
-        Ok((file, size)) => (BufReader::new(file), size),
+    let (size, mut file) = match files::open(path) {
+        Ok(file) => (file.size, BufReader::new(file)),
         Err(e) => return drop(to.send(Err(e))),
     };
     let (mut number, mut read, mut end) = (0, 0, None);
