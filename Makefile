@@ -9,8 +9,8 @@ help: ## Show this list
 setup: ## Install what building and testing need, if it is missing
 	@scripts/setup.sh
 
-build: setup ## Build the release binary, target/release/volley
-	@. scripts/env.sh && cargo build --release --package volley
+build: setup ## Build the release binaries, target/release/volley (the router) and volley-bench (the tester)
+	@. scripts/env.sh && cargo build --release --package volley --package bench
 
 test: ## Run every check and test, with a summary
 	@scripts/test.sh
@@ -55,7 +55,7 @@ bench-tester: setup ## Measure what the tester itself costs a frame; a table, an
 	@. scripts/env.sh && cargo bench --package bench --bench tester
 
 bench-compare: setup ## Measure the kernel and Volley side by side, in namespaces: minutes, and a report as Markdown (root, or user namespaces)
-	@. scripts/env.sh && cargo build --release --package volley && \
+	@. scripts/env.sh && cargo build --release --package volley --package bench && \
 		mkdir -p target/bench && "$$target_dir/release/volley" bench init > target/bench/compare.toml && \
 		"$$target_dir/release/volley" bench run target/bench/compare.toml \
 			--store target/bench/compare.db --json target/bench/compare.json --html target/bench/compare.html
@@ -63,7 +63,7 @@ bench-compare: setup ## Measure the kernel and Volley side by side, in namespace
 demo: ## Route between two hosts in namespaces, and show what happens
 	@scripts/demo.sh
 
-deb: setup ## Make the Debian package, target/debian/volley_*.deb
+deb: setup ## Make the Debian packages, target/debian/volley_*.deb and volley-bench_*.deb
 	@scripts/build-deb.sh
 
 test-deb: setup ## Make the package, install it into a clean root from Debian's mirror, run it, remove it (root; minutes)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Debian package: build-deb.sh [DIRECTORY] (default: target/debian). $VOLLEY_BIN names a binary that is there already.
+# Makes the Debian packages, of the router and of the tester: build-deb.sh [DIRECTORY] (default: target/debian). $VOLLEY_BIN names a
+# binary of the router that is there already, with the tester's beside it.
 # Plain dpkg-deb: what is packed is what is listed here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,9 +8,10 @@ cd "$(dirname "$0")/.."
 
 out=${1:-$target_dir/debian}
 if [ -z "${VOLLEY_BIN:-}" ]; then
-    cargo build --release --package volley
+    cargo build --release --package volley --package bench
 fi
 volley=${VOLLEY_BIN:-$target_dir/release/volley}
+tester=$(dirname "$volley")/volley-bench
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 architecture=$(dpkg --print-architecture)
 # The same sources make the same package.
@@ -18,7 +20,6 @@ export SOURCE_DATE_EPOCH
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-root=$work/root
 umask 022
 file() { # file MODE SOURCE DESTINATION
     install -D -m "$1" "$2" "$root/$3"
@@ -27,9 +28,57 @@ packed() { # packed DESTINATION: standard input, compressed
     mkdir -p "$(dirname "$root/$1")"
     gzip -9n >"$root/$1"
 }
+begin() { # begin PACKAGE BINARY: an empty root, with the binary and its manual pages and completions
+    root=$work/$1 doc=usr/share/doc/$1
+    file 755 "$2" "usr/bin/$1"
+    strip --strip-unneeded "$root/usr/bin/$1"
+    "$2" documents "$work/documents-$1"
+    local page
+    for page in "$work/documents-$1"/*.[1-9]; do
+        packed "usr/share/man/man${page##*.}/$(basename "$page").gz" <"$page"
+    done
+    file 644 "$work/documents-$1/$1.bash" "usr/share/bash-completion/completions/$1"
+    file 644 "$work/documents-$1/_$1" "usr/share/zsh/vendor-completions/_$1"
+}
+finish() { # finish PACKAGE CRATE: what every package has, and the package
+    {
+        cat packaging/debian/copyright
+        printf 'License: MIT\n'
+        sed 's/^[[:space:]]*$/./; s/^/ /' LICENSE-MIT
+        printf '\nLicense: Apache-2.0\n On Debian systems its text is in /usr/share/common-licenses/Apache-2.0.\n'
+    } >"$work/copyright"
+    file 644 "$work/copyright" "$doc/copyright"
+    cargo tree --package "$2" --edges normal --prefix none --format '{p}  {l}' |
+        grep -v '(/' | sed 's/ (\*)$//' | sort -u | packed "$doc/crates.gz"
+    printf '%s (%s) stable; urgency=medium\n\n  * See the history of the sources.\n\n -- The Volley authors <volley@localhost>  %s\n' \
+        "$1" "$version" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | packed "$doc/changelog.gz"
 
-file 755 "$volley" usr/bin/volley
-strip --strip-unneeded "$root/usr/bin/volley"
+    # The libraries, by what the binary asks of them.
+    mkdir -p "$work/debian"
+    printf 'Source: volley\n\nPackage: %s\nArchitecture: any\nDescription: x\n' "$1" >"$work/debian/control"
+    local libraries size package
+    libraries=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/$1" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+    size=$(du -k -s --apparent-size "$root" | cut -f1)
+    mkdir "$root/DEBIAN"
+    sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$size/; s/@LIBRARIES@/$libraries/" \
+        "packaging/debian/$1.control.in" >"$root/DEBIAN/control"
+    local extra
+    for extra in conffiles postinst prerm postrm; do
+        [ ! -e "packaging/debian/$1.$extra" ] || install -m 755 "packaging/debian/$1.$extra" "$root/DEBIAN/$extra"
+    done
+    [ ! -e "$root/DEBIAN/conffiles" ] || chmod 644 "$root/DEBIAN/conffiles"
+    (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | LC_ALL=C sort | xargs md5sum >DEBIAN/md5sums)
+    mkdir -p "$out"
+    package=$out/$1_${version}_$architecture.deb
+    dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
+    echo "$package"
+}
+
+begin volley-bench "$tester"
+file 644 docs/bench.md "$doc/bench.md"
+finish volley-bench bench
+
+begin volley "$volley"
 mkdir -p "$root/usr/lib/volley"
 ln -s ../../bin/volley "$root/usr/lib/volley/vppctl"
 
@@ -40,50 +89,14 @@ file 644 packaging/sysctl.conf etc/sysctl.d/80-volley.conf
 file 644 packaging/startup.conf etc/volley/startup.conf
 file 644 packaging/volley.yaml etc/volley/volley.yaml
 
-"$volley" documents "$work/documents"
-for page in "$work"/documents/*.[1-9]; do
-    packed "usr/share/man/man${page##*.}/$(basename "$page").gz" <"$page"
-done
-file 644 "$work/documents/volley.bash" usr/share/bash-completion/completions/volley
 ln -s volley "$root/usr/share/bash-completion/completions/vppctl"
-for function in "$work/documents/_volley" packaging/completion/_volley_router packaging/completion/_vppctl; do
-    file 644 "$function" usr/share/zsh/vendor-completions/"$(basename "$function")"
+for function in packaging/completion/_volley_router packaging/completion/_vppctl; do
+    file 644 "$function" "usr/share/zsh/vendor-completions/$(basename "$function")"
 done
-
-doc=usr/share/doc/volley
 for name in README.md docs/configuration.md docs/metrics.md docs/startup-conf.md docs/cli.md; do
-    file 644 $name $doc/"$(basename $name)"
+    file 644 "$name" "$doc/$(basename "$name")"
 done
 for example in docs/examples/*.yaml packaging/prometheus/volley.rules.yml packaging/grafana/volley.json; do
-    file 644 "$example" $doc/examples/"$(basename "$example")"
+    file 644 "$example" "$doc/examples/$(basename "$example")"
 done
-{
-    cat packaging/debian/copyright
-    printf 'License: MIT\n'
-    sed 's/^[[:space:]]*$/./; s/^/ /' LICENSE-MIT
-    printf '\nLicense: Apache-2.0\n On Debian systems its text is in /usr/share/common-licenses/Apache-2.0.\n'
-} >"$work/copyright"
-file 644 "$work/copyright" $doc/copyright
-cargo tree --package volley --edges normal --prefix none --format '{p}  {l}' |
-    grep -v '(/' | sed 's/ (\*)$//' | sort -u | packed $doc/crates.gz
-printf 'volley (%s) stable; urgency=medium\n\n  * See the history of the sources.\n\n -- The Volley authors <volley@localhost>  %s\n' \
-    "$version" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | packed $doc/changelog.gz
-
-# The libraries, by what the binary asks of them.
-mkdir -p "$work/debian"
-printf 'Source: volley\n\nPackage: volley\nArchitecture: any\nDescription: x\n' >"$work/debian/control"
-libraries=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/volley" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
-size=$(du -k -s --apparent-size "$root" | cut -f1)
-mkdir "$root/DEBIAN"
-sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$size/; s/@LIBRARIES@/$libraries/" \
-    packaging/debian/control.in >"$root/DEBIAN/control"
-install -m 644 packaging/debian/conffiles "$root/DEBIAN/conffiles"
-for script in postinst prerm postrm; do
-    install -m 755 packaging/debian/$script "$root/DEBIAN/$script"
-done
-(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | LC_ALL=C sort | xargs md5sum >DEBIAN/md5sums)
-
-mkdir -p "$out"
-package=$out/volley_${version}_$architecture.deb
-dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
-echo "$package"
+finish volley volley

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package, looks at what is in it, installs it into a clean root, runs the router there with the rights that
+# Builds the Debian packages, looks at what is in them, installs them into a clean root, runs the router there with the rights that
 # its unit gives it, then as a service of a systemd of its own, removes and purges it. Needs root; a root of Debian's comes
 # from its mirror (some 80 MB).
 # $VOLLEY_BIN names a binary that is there already.
@@ -19,7 +19,9 @@ fail() {
 echo "== build"
 package=$(scripts/build-deb.sh "$work/out" | tail -n 1)
 again=$(scripts/build-deb.sh "$work/again" | tail -n 1)
+tester=$(echo "$work"/out/volley-bench_*.deb)
 cmp "$package" "$again" || fail "built twice, it is not the same"
+cmp "$tester" "$work/again/$(basename "$tester")" || fail "built twice, the tester is not the same"
 
 echo "== contents"
 contents=$(dpkg-deb --contents "$package" | awk '{ print $6 }')
@@ -30,6 +32,12 @@ for path in usr/bin/volley usr/lib/volley/vppctl usr/lib/systemd/system/volley.s
     usr/share/bash-completion/completions/volley usr/share/zsh/vendor-completions/_volley \
     usr/share/doc/volley/copyright usr/share/doc/volley/crates.gz usr/share/doc/volley/examples/edge-two-uplinks.yaml; do
     grep -qx "./$path" <<<"$contents" || fail "no $path in the package"
+done
+tests=$(dpkg-deb --contents "$tester" | awk '{ print $6 }')
+for path in usr/bin/volley-bench usr/share/man/man1/volley-bench.1.gz usr/share/man/man1/volley-bench-compare.1.gz \
+    usr/share/bash-completion/completions/volley-bench usr/share/zsh/vendor-completions/_volley-bench \
+    usr/share/doc/volley-bench/copyright usr/share/doc/volley-bench/crates.gz usr/share/doc/volley-bench/bench.md; do
+    grep -qx "./$path" <<<"$tests" || fail "no $path in the tester's package"
 done
 dpkg-deb --info "$package" conffiles | while read -r path; do
     grep -qx ".$path" <<<"$contents" || fail "the conffile $path is not in the package"
@@ -63,6 +71,7 @@ in_root() { # in_root COMMAND…: with /proc of its own, and a network of its ow
 }
 before=$(cd "$root" && find etc usr var/lib/dpkg/alternatives -type f -o -type l | grep -v -e '/cache/' -e 'dpkg/info' | sort)
 cp "$package" "$root/tmp/volley.deb"
+cp "$tester" "$root/tmp/volley-bench.deb"
 in_root apt-get install -qq -y --no-install-recommends /tmp/volley.deb >"$work/install.log" 2>&1 ||
     { cat "$work/install.log"; fail "install"; }
 
@@ -73,6 +82,11 @@ in_root sh -c 'for f in /usr/share/doc/volley/examples/*.yaml; do volley check "
 in_root sh -c 'echo "interfaces: { host-eth1: { mtu: 1 } }" >/tmp/bad.yaml; ! volley check /tmp/bad.yaml' || fail "a fault is not seen"
 in_root getent group volley >/dev/null || fail "no group"
 [ "$(in_root readlink -f /usr/bin/vppctl)" = /usr/bin/volley ] || fail "no vppctl"
+in_root sh -c '! volley bench compare x y 2>/tmp/said' || fail "there is a tester without its package"
+grep -q volley-bench "$root/tmp/said" || { cat "$root/tmp/said"; fail "it does not say which package has the tester"; }
+in_root apt-get install -qq -y --no-install-recommends /tmp/volley-bench.deb >>"$work/install.log" 2>&1 ||
+    { cat "$work/install.log"; fail "install of the tester"; }
+in_root volley bench --version
 
 echo "== the router, with the rights that the unit gives it"
 cat >"$root/tmp/run" <<'END'
@@ -142,6 +156,7 @@ wait $boot || true
 rm -f "$root/etc/volley/volley.yaml"
 
 echo "== removed and purged"
+in_root dpkg --purge volley-bench >/dev/null
 in_root dpkg --remove volley >/dev/null
 [ -e "$root/etc/volley/startup.conf" ] || fail "removed, it took its configuration with it"
 in_root dpkg --purge volley >/dev/null

@@ -6,6 +6,13 @@ _volley_or_router() {
     case ${words[0]##*/} in
         *vppctl) i=1 ;;
         *)
+            if [[ ${words[1]} == bench && $cword -ge 2 ]] && _have volley-bench; then
+                _completion_loader volley-bench 2>/dev/null
+                COMP_WORDS=(volley-bench "${COMP_WORDS[@]:2}")
+                ((COMP_CWORD -= 1))
+                _volley-bench volley-bench "$2" "$3"
+                return
+            fi
             if [[ ${words[1]} != ctl || $cword -lt 2 ]]; then
                 _volley "$@"
                 return

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// The version of this program and the build: "0.1.0 (build 0123456789abcdef)". Two builds of one version are not the same router, nor the
@@ -10,16 +11,21 @@ use std::sync::OnceLock;
 pub fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     let number = env!("CARGO_PKG_VERSION");
-    VERSION.get_or_init(|| match build() {
+    // Also of a file that was replaced since the program began.
+    VERSION.get_or_init(|| with_build(number, Path::new("/proc/self/exe")))
+}
+
+/// The same of another program, which says of itself that it is `number`.
+pub fn with_build(number: &str, program: &Path) -> String {
+    match build(program) {
         Ok(build) => format!("{number} (build {build:016x})"),
         Err(_) => number.into(),
-    })
+    }
 }
 
 /// A hash of the program's file. How it is made may differ from one release of Rust to the next, but the file does, too, then.
-fn build() -> io::Result<u64> {
-    // Also of a file that was replaced since the program began.
-    let mut file = File::open("/proc/self/exe")?;
+fn build(program: &Path) -> io::Result<u64> {
+    let mut file = File::open(program)?;
     let (mut hasher, mut piece) = (DefaultHasher::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut piece)? {

@@ -17,7 +17,7 @@ use crate::process::{Finished, Process, poll};
 /// second; a test machine that is busy gets more, so that a slow start fails where it is measured, not everywhere.)
 pub const START: Duration = Duration::from_secs(10);
 
-/// The `volley` binary: `$VOLLEY_BIN`, or else the one that cargo builds now from these sources.
+/// The `volley` binary: `$VOLLEY_BIN`, or else the one that cargo builds now from these sources. The tester is beside it.
 ///
 /// # Panics
 /// When it does not build.
@@ -34,7 +34,13 @@ pub fn binary() -> &'static Path {
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let out = Command::new(cargo)
-        .args(["build", "--quiet", "--package=volley", "--message-format=json-render-diagnostics"])
+        .args([
+            "build",
+            "--quiet",
+            "--package=volley",
+            "--package=bench",
+            "--message-format=json-render-diagnostics",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
@@ -42,7 +48,8 @@ fn build() -> PathBuf {
     out.stdout
         .split(|&byte| byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .find(|executable| executable.file_name().is_some_and(|name| name == "volley"))
         .expect("cargo names the binary it has built")
 }
 

@@ -54,7 +54,8 @@ pub fn write(directory: &Path) -> io::Result<()> {
     put("_volley", zsh(&mut volley)?.as_bytes())?;
     volley.build();
     Man::new(volley.clone()).source(source()).render(&mut File::create(directory.join("volley.1"))?)?;
-    for command in volley.get_subcommands() {
+    // The tester has documents of its own.
+    for command in volley.get_subcommands().filter(|c| c.get_name() != "bench") {
         if command.get_name() == "run" {
             put("volley.8", &daemon(command)?)?;
             put("volley-run.1", b".so man8/volley.8\n")?;

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod documents;
-mod measure;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -104,10 +104,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
-    /// Measure routers as RFC 2544 and its successors do.
+    /// Measure routers as RFC 2544 and its successors do: runs volley-bench, the tester.
+    #[command(disable_help_flag = true)]
     Bench {
-        #[command(subcommand)]
-        what: measure::Bench,
+        /// What volley-bench is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+        words: Vec<OsString>,
     },
     /// Talk to a running router: interactively, one command, or commands from standard input ("-").
     Ctl {
@@ -158,11 +160,23 @@ fn main() -> ExitCode {
             command(socket, words)
         }
         Command::Capture { socket, words } => client::capture(&socket, &words),
-        Command::Bench { what } => measure::run(&what),
+        Command::Bench { words } => bench(&words),
         Command::Ctl { socket, json, keep_going, words } => {
             client::run(client::ClientOptions { socket, json, keep_going, words })
         }
     }
+}
+
+/// Becomes the tester: the one beside this program, or else the installed one.
+fn bench(words: &[OsString]) -> ExitCode {
+    let beside = std::env::current_exe().ok().map(|volley| volley.with_file_name("volley-bench"));
+    let program = beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley-bench".into());
+    let e = std::process::Command::new(&program).args(words).exec();
+    eprintln!(
+        "volley: the tester cannot be run: {}: {e} (it has a package of its own, volley-bench)",
+        program.display()
+    );
+    ExitCode::FAILURE
 }
 
 /// The words of the command line. Called `vppctl` the program is the client, as VPP's is.

@@ -121,7 +121,7 @@ impl Kind {
     /// All kinds, each with a line of what it is.
     pub const ALL: [(Kind, &'static str); 6] = [
         (Kind::Linux, "the kernel's own forwarding; with host = \"user@machine\" that of another machine"),
-        (Kind::Volley, "this very program"),
+        (Kind::Volley, "the router beside the tester's program"),
         (Kind::Vpp, "FD.io VPP, if it is installed"),
         (Kind::Testpmd, "DPDK's testpmd, which forwards without routing (memif)"),
         (Kind::Command, "whatever shell commands start"),

@@ -1,6 +1,6 @@
-//! Volley itself, as an operator would start it: the program of which the tester is a part.
+//! Volley itself, as an operator would start it: the router beside the tester's own program, or else the installed one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use super::spec::Driver;
 use super::{Dut, Facts, Networks, Spec, commands, cores};
 use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
-use crate::version::version;
+use crate::version::with_build;
 
 /// What it prints when it forwards.
 const READY: &str = "volley: ready";
@@ -19,7 +19,19 @@ const READY: &str = "volley: ready";
 /// Counters' names and values.
 type Counters = Vec<(String, String)>;
 
-/// A router of this very build.
+/// The router's program, a path or a name.
+fn router() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|tester| tester.with_file_name("volley"));
+    beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley".into())
+}
+
+/// What a router says that it is, and its build.
+fn version(program: &Path) -> Result<String, Failure> {
+    let said = lab::said_in_time(lab::program(program).arg("--version"), "volley --version")?;
+    Ok(with_build(said.trim().trim_start_matches("volley "), program))
+}
+
+/// A router.
 pub struct Volley {
     facts: Facts,
     process: Arc<Mutex<Running>>,
@@ -50,7 +62,7 @@ impl Volley {
     }
 
     fn start_with(driver: Driver, spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
-        let program = std::env::current_exe().map_err(|e| Failure(e.to_string()))?;
+        let program = router();
         let lines = commands::forward(&bed.links, driver);
         let file = commands::write(bed, "volley.cli", &format!("{}\n", lines.join("\n")))?;
         let socket = bed.directory().join("volley.sock").display().to_string();
@@ -65,7 +77,7 @@ impl Volley {
         process.wait_for(READY)?;
         let facts = Facts {
             name: spec.name().into(),
-            version: version().into(),
+            version: version(&program)?,
             configuration: startup.lines().map(str::to_owned).chain(lines).collect(),
             processor_time: process::TIME.into(),
         };

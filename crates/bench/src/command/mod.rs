@@ -1,5 +1,6 @@
 //! `volley bench`: campaigns run, written and listed; their results reported and compared.
 
+mod documents;
 mod output;
 mod run;
 
@@ -15,14 +16,22 @@ use bench::store;
 use bench::testbed;
 use bench::traffic::{BUILTIN, Captured, Keep, captured, told};
 use bench::trial::Failure;
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use output::Output;
 
 /// The store, where none is named.
 const STORE: &str = "volley-bench.db";
 
+/// Measure routers as RFC 2544 and its successors do.
+#[derive(Parser)]
+#[command(name = "volley-bench", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: Bench,
+}
+
 #[derive(Subcommand)]
-pub enum Bench {
+enum Bench {
     /// Run a campaign, and print its report as Markdown. Ctrl-C ends it after the trial that runs; what was measured is kept. Exits with 0
     /// if something was measured, with 1 if nothing was, or the campaign was refused or failed, with 130 if it was interrupted.
     Run(run::Arguments),
@@ -83,10 +92,17 @@ pub enum Bench {
     },
     /// Show what can be measured, and with what.
     List,
+    /// Write the manual pages and the completions of shells into a directory. For who makes a package.
+    #[command(hide = true)]
+    Documents {
+        /// The directory.
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
 }
 
-pub fn run(what: &Bench) -> ExitCode {
-    let done = match what {
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let done = match &arguments.what {
         Bench::Run(arguments) => {
             return run::run(arguments).map_or_else(|e| failed(&e, 1), ExitCode::from);
         }
@@ -101,6 +117,9 @@ pub fn run(what: &Bench) -> ExitCode {
             traffic(capture, name.as_deref(), Keep { addresses: *addresses, vlans: *vlans })
         }
         Bench::List => list(),
+        Bench::Documents { directory } => {
+            documents::write(directory).map_err(|e| Failure(format!("{}: {e}", directory.display())))
+        }
     };
     done.map_or_else(|e| failed(&e, 1), |()| ExitCode::SUCCESS)
 }
