@@ -187,17 +187,26 @@ impl<A: Address> PrefixMap<A> {
 
     /// All prefixes as (prefix, length, number), in no order.
     pub fn iter(&self) -> impl Iterator<Item = (A, u8, u32)> {
-        (0..Self::PARTS).flat_map(|n| self.part(n))
+        Self::of(&self.networks, &self.hosts)
     }
 
     /// The prefixes of one part, in no order. A prefix is always in the same part, whatever comes and goes.
     pub fn part(&self, n: usize) -> impl Iterator<Item = (A, u8, u32)> {
-        let networks = self.networks.get(n).into_iter().flatten().map(|(key, value)| {
+        Self::of(self.networks.get(n), n.checked_sub(SHARDS).and_then(|n| self.hosts.get(n)))
+    }
+
+    /// The prefixes of these shards.
+    fn of<'m>(
+        networks: impl IntoIterator<Item = &'m Shard<A>>,
+        hosts: impl IntoIterator<Item = &'m Shard<A>>,
+    ) -> impl Iterator<Item = (A, u8, u32)> {
+        // A map of few prefixes has few shards that hold any: the others cost one look.
+        let used = |shard: &&Shard<A>| !shard.is_empty();
+        let networks = networks.into_iter().filter(used).flatten().map(|(key, value)| {
             let (prefix, len) = key.prefix();
             (prefix, len, *value)
         });
-        let hosts = n.checked_sub(SHARDS).and_then(|n| self.hosts.get(n));
-        networks.chain(hosts.into_iter().flatten().map(|(key, value)| (key.0, A::BITS, *value)))
+        networks.chain(hosts.into_iter().filter(used).flatten().map(|(key, value)| (key.0, A::BITS, *value)))
     }
 
     /// Memory in use, in bytes, whether prefixes are in it or were.
