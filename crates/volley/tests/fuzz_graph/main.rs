@@ -12,6 +12,7 @@ mod world;
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use infra::hash::mix64;
@@ -20,6 +21,8 @@ use run::{LIFE, Seen, Worlds};
 /// Scripts in a test run if `$VOLLEY_FUZZ_SCRIPTS` does not say how many, and bytes of the longest.
 const SCRIPTS: u64 = 1000;
 const LONGEST: u64 = 6000;
+/// Threads with worlds of their own, which take 300 MB each.
+const MOST_THREADS: usize = 8;
 
 /// A script made from a number.
 fn script(seed: u64) -> Vec<u8> {
@@ -96,17 +99,46 @@ fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
     panic!("the short script fails only without traces");
 }
 
-/// Runs scripts until `enough` says so of their number.
-fn run_scripts(first: u64, enough: impl Fn(u64) -> bool) -> (u64, Seen) {
-    let (mut worlds, mut all, mut seed) = (Worlds::new(LIFE), Seen::default(), first);
-    while !enough(seed - first) {
-        match catch_unwind(AssertUnwindSafe(|| worlds.run(&script(seed), false))) {
-            Ok(seen) => all.add(seen),
-            Err(_) => explain(seed, worlds.failed),
+/// The seed of a script that failed, and the scripts of its world, from the first to this one.
+type Failure = (u64, Vec<Vec<u8>>);
+
+/// Runs the scripts from the seed `first` on until `enough` says so of how many went before. Returns how many ran.
+///
+/// Each core has a thread with worlds of its own, and they take turns with the seeds: on one machine a world has the same
+/// scripts each time.
+fn run_scripts(first: u64, enough: impl Fn(u64) -> bool + Sync) -> (u64, Seen) {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS));
+    let failed = AtomicBool::new(false);
+    let run = |thread: usize| -> Result<(u64, Seen), Failure> {
+        let (mut worlds, mut n, mut all) = (Worlds::new(LIFE), 0, Seen::default());
+        for before in (thread as u64..).step_by(threads) {
+            if enough(before) || failed.load(Ordering::Relaxed) {
+                break;
+            }
+            let seed = first + before;
+            match catch_unwind(AssertUnwindSafe(|| worlds.run(&script(seed), false))) {
+                Ok(seen) => all.add(seen),
+                Err(_) => {
+                    failed.store(true, Ordering::Relaxed);
+                    eprintln!("script {seed} fails; a short one is looked for");
+                    return Err((seed, worlds.failed));
+                }
+            }
+            n += 1;
         }
-        seed += 1;
-    }
-    (seed - first, all)
+        Ok((n, all))
+    };
+    let run = &run;
+    let ran: Vec<_> = std::thread::scope(|s| {
+        let threads: Vec<_> = (0..threads).map(|thread| s.spawn(move || run(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("panics of scripts are caught")).collect()
+    });
+    ran.into_iter().fold((0, Seen::default()), |(n, mut all), ran| {
+        // No thread runs scripts now, whose panics would be kept quiet.
+        let (more, seen) = ran.unwrap_or_else(|(seed, scripts)| explain(seed, scripts));
+        all.add(seen);
+        (n + more, all)
+    })
 }
 
 #[test]
@@ -125,12 +157,12 @@ fn scripts_do_no_harm() {
         let time = Duration::from_secs(seconds);
         let (n, _) = run_scripts(first, |_| start.elapsed() >= time);
         let rate = n as f64 / start.elapsed().as_secs_f64();
-        eprintln!("scripts {first} to {}: {n}, {rate:.0} a second", first + n - 1);
+        eprintln!("{n} scripts from {first} on, {rate:.0} a second");
         // Not skipped: so many were run as there was time for.
         return;
     }
     let scripts = number("VOLLEY_FUZZ_SCRIPTS").unwrap_or(SCRIPTS);
-    let (_, seen) = run_scripts(0, |n| n == scripts);
+    let (_, seen) = run_scripts(0, |before| before >= scripts);
     eprintln!("MEASURED {:.0} scripts a second", scripts as f64 / start.elapsed().as_secs_f64());
     // The devices here are none of the drivers', though they come in by the node of one; every other had something to do.
     let idle = |(node, n): &(&&str, &u64)| **n == 0 && !drivers::INPUT_NODES.contains(*node);

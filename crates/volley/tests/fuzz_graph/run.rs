@@ -72,24 +72,20 @@ impl Worlds {
     pub fn run(&mut self, data: &[u8], trace: bool) -> Seen {
         let mut s = Script::new(data);
         let buffers = s.pick(&[2048, 2048, 1100, 1100]);
-        let used = self.worlds.remove(&buffers);
-        let (mut w, mut scripts) = used.unwrap_or_else(|| (World::new(buffers), Vec::new()));
+        let (w, scripts) = self.worlds.entry(buffers).or_insert_with(|| (World::new(buffers), Vec::new()));
         let is_used = !scripts.is_empty();
         scripts.push(data.to_vec());
-        let seen = match run(&mut w, is_used, &mut s, trace) {
-            Ok(seen) => seen,
-            Err(panic) => {
-                self.failed = scripts;
-                eprintln!("the trace of the run:\n{}", w.trace());
-                // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
-                std::mem::forget(w);
-                std::panic::resume_unwind(panic)
-            }
-        };
-        if scripts.len() < self.life {
-            self.worlds.insert(buffers, (w, scripts));
-        }
-        seen
+        let ran = run(w, is_used, &mut s, trace);
+        let is_over = ran.is_err() || scripts.len() >= self.life;
+        let ended = if is_over { self.worlds.remove(&buffers) } else { None };
+        ran.unwrap_or_else(|panic| {
+            let (w, scripts) = ended.expect("the world that failed");
+            self.failed = scripts;
+            eprintln!("the trace of the run:\n{}", w.trace());
+            // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
+            std::mem::forget(w);
+            std::panic::resume_unwind(panic)
+        })
     }
 }
 

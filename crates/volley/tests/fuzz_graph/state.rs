@@ -2,9 +2,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use net::ip::{Address, IpPrefix, PathList, Source, Urpf};
+use net::ethernet::Tags;
+use net::interface::Kind;
+use net::ip::{Address, IpPrefix, Mss, PathList, Source, Urpf};
 use net::neighbor::Config;
-use net::router::{Routed, Router};
+use net::router::{Receive, Routed, Router};
 use wire::Mac;
 
 /// What a script can change, or have refused, which then changes nothing.
@@ -26,7 +28,13 @@ struct Interface {
     mtu: u16,
     fib: u16,
     addresses: Vec<Address>,
-    urpf: Urpf,
+    urpf: [Urpf; 2],
+    mss: [Mss; 2],
+    kind: Kind,
+    parent: u32,
+    tags: Option<Tags>,
+    own6: Vec<Address<Ipv6Addr>>,
+    receive: Receive,
 }
 
 #[derive(Debug, PartialEq)]
@@ -47,7 +55,13 @@ impl Configuration {
             mtu: i.mtu,
             fib: i.fib,
             addresses: i.addresses.clone(),
-            urpf: i.urpf,
+            urpf: [i.urpf, i.urpf6],
+            mss: [i.mss, i.mss6],
+            kind: i.kind,
+            parent: i.parent,
+            tags: i.tags,
+            own6: i.own_ip6().collect(),
+            receive: i.receive.clone(),
         });
         let known = r.neighbors::<Ipv4Addr>().chain(r.neighbors::<Ipv6Addr>());
         Configuration {

@@ -8,7 +8,6 @@
 //! [`World::reset`] sets it up as it was at first, which is checked.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Frame, TxCaps};
@@ -18,7 +17,7 @@ use infra::quiesce::Participant;
 use net::ethernet::Tags;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
-use net::ip::reassembly::Kind;
+use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, Clamping, IpPrefix, Mss, Packets, Path, PathList, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
@@ -65,9 +64,24 @@ pub struct World {
     /// The bounds of the tables of neighbours, as they are by default.
     bounds: (net::neighbor::Config, net::neighbor::Config),
     /// The router as it was when it was set up for the first time.
-    fresh: String,
+    fresh: Option<State>,
     /// Whether packets came whose offload words were not true: then what is cut and summed may be anything.
     pub lied: bool,
+}
+
+/// The features of an interface, by arc, and whether each is on.
+type Features = Vec<(&'static str, Vec<(&'static str, bool)>)>;
+
+/// What a new world is compared with.
+#[derive(Debug, PartialEq)]
+struct State {
+    configuration: Configuration,
+    features: Vec<Features>,
+    punt_rates: Vec<u32>,
+    shards: Vec<usize>,
+    reassembly: [Limits; Kind::ALL.len()],
+    taken: u64,
+    buffers_used: usize,
 }
 
 pub fn device_name(link: usize) -> String {
@@ -100,14 +114,14 @@ impl World {
             changed: true,
             settled: 0,
             bounds,
-            fresh: String::new(),
+            fresh: None,
             lied: false,
         };
         w.router.add_table(1).expect("a second VRF");
         // Addresses are used at once.
         w.router.set_dad_transmits(0);
         w.set_up_all();
-        w.fresh = w.state();
+        w.fresh = Some(w.state());
         w
     }
 
@@ -131,7 +145,7 @@ impl World {
             *far.line() = Line::default();
         }
         self.set_up_all();
-        assert_eq!(self.state(), self.fresh, "a world that was used before is as a new one");
+        assert_eq!(Some(self.state()), self.fresh, "a world that was used before is as a new one");
     }
 
     /// Adds interfaces and routes, and has the workers turn until all is in place.
@@ -178,21 +192,18 @@ impl World {
         self.settle();
     }
 
-    /// All that a script may have changed, as text.
-    fn state(&self) -> String {
+    /// All that a script may have changed.
+    fn state(&self) -> State {
         let r = &self.router;
-        let mut text = format!("{:?}\n", Configuration::of(r));
-        for i in r.interfaces() {
-            let own: Vec<_> = i.own_ip6().collect();
-            let more = (i.kind, i.parent, i.tags, own, &i.receive, i.urpf6, i.mss, i.mss6);
-            let _ = writeln!(text, "{} {more:?} {:?}", i.name, r.features(i.index));
+        State {
+            configuration: Configuration::of(r),
+            features: r.interfaces().map(|i| r.features(i.index)).collect(),
+            punt_rates: r.graph().punt_reasons().iter().map(|reason| reason.rate()).collect(),
+            shards: r.shards().workers().collect(),
+            reassembly: Kind::ALL.map(|kind| r.tables().reassembly.limits(kind)),
+            taken: self.links.iter().map(|far| far.line().taken).sum(),
+            buffers_used: r.pool().stats().used,
         }
-        let rates: Vec<u32> = r.graph().punt_reasons().iter().map(|reason| reason.rate()).collect();
-        let shards: Vec<usize> = r.shards().workers().collect();
-        let limits = Kind::ALL.map(|kind| r.tables().reassembly.limits(kind));
-        let seen: u64 = self.links.iter().map(|far| far.line().taken).sum();
-        let _ = writeln!(text, "{rates:?} {shards:?} {limits:?} {seen} {:?}", r.pool().stats().used);
-        text
     }
 
     /// Adds the device of a link anew.
