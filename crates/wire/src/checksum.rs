@@ -140,7 +140,7 @@ pub trait PseudoHeader {
     fn pseudo_header(&self, protocol: u8, length: u32) -> Sum;
 }
 
-/// The value that a UDP checksum field holds for `checksum`.
+/// The value that a UDP checksum field holds for `checksum`: 0 says that there is none, and 0xffff is as right.
 #[inline(always)]
 pub const fn nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
@@ -154,7 +154,8 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 /// The checksum after a word of the data has changed (RFC 1624, equation 3).
 ///
-/// It equals what a full computation gives, unless all of the data is zero afterwards (which a header never is).
+/// It equals what a full computation gives, unless all of the data is zero afterwards, which an IP header never is: then
+/// [`nonzero`] makes it right.
 #[inline(always)]
 pub const fn update16(checksum: u16, old: u16, new: u16) -> u16 {
     !fold32(!checksum as u32 + !old as u32 + new as u32)

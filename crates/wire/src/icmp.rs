@@ -13,7 +13,10 @@ macro_rules! icmp_header {
                 let old = crate::field::get16::<0, _>(&self.0);
                 self.0[0] = kind::ECHO_REPLY;
                 let new = crate::field::get16::<0, _>(&self.0);
-                self.set_checksum(crate::checksum::update16(self.checksum(), old, new));
+                // A reply may be all zeros, of which an update gets the sum wrong: then 0xffff is right, and 0 is not. Of other
+                // replies both are.
+                let updated = crate::checksum::update16(self.checksum(), old, new);
+                self.set_checksum(crate::checksum::nonzero(updated));
             }
 
             /// Message type, see [`kind`].

@@ -56,6 +56,15 @@ fn fragmentation_needed_carries_the_mtu() {
     assert!(h.checksum_ok(&quote));
 }
 
+/// A ping with identifier 0, sequence number 0 and no data, or zeros.
+#[test]
+fn a_reply_of_zeros_has_the_right_checksum() {
+    let mut h = IcmpHeader::echo_request(0, 0, &[0; 20]);
+    h.make_echo_reply();
+    assert_eq!(h.0, [0, 0, 0xff, 0xff, 0, 0, 0, 0]);
+    assert!(h.checksum_ok(&[0; 20]));
+}
+
 proptest! {
     #[test]
     fn headers_have_the_right_checksum(fields in any::<(u8, u8, u32)>(), body in prop::collection::vec(any::<u8>(), 0..100)) {
