@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn frames_agree_with_lists(ops in prop::collection::vec(op(), 1..super::steps(120))) {
-        let pool = Pool::new(2048)?;
+        let pool = Pool::new(1024)?;
         let mut cache = pool.cache();
         let mut frames = [Frame::new(), Frame::new()];
         let mut lists: [Vec<u32>; 2] = Default::default();

@@ -35,7 +35,7 @@ fn packet_of(bytes: &[u8], cache: &mut Cache) -> Option<Held> {
 
 /// All bytes of a packet.
 fn bytes_of(held: &mut Held) -> Vec<u8> {
-    held.packet().segments().flatten().copied().collect()
+    held.packet().segments().collect::<Vec<_>>().concat()
 }
 
 /// Bytes that tell packets apart.

@@ -218,7 +218,7 @@ proptest! {
             let all = m.all();
             // A tail that was cut off short is still there.
             prop_assert!(p.buffers() >= p.segments().count() && (p.buffers() > 1) == p.flags().any(Flags::CHAINED));
-            let segments: Vec<u8> = p.segments().flatten().copied().collect();
+            let segments = p.segments().collect::<Vec<_>>().concat();
             prop_assert!(segments == all, "the segments differ after {:?}", op);
             for (other, bytes) in &mut others {
                 prop_assert!(bytes_of(other) == *bytes, "a copy's packet changed by {:?}", op);

@@ -16,7 +16,7 @@ use super::lending::Lending;
 use super::message::Direction;
 use super::region::Region;
 use super::ring::{DESCRIPTOR, DESCRIPTORS, HEAD, NEXT, Ring, TAIL};
-use super::ring_tests::{bell, fill, poll};
+use super::ring_tests::{bell, cases, fill, poll, steps};
 use super::rx::{LONGEST, RxRing};
 use super::signal::Signals;
 use super::tx::{Stop, TxRing};
@@ -143,10 +143,10 @@ const LOG2: u8 = 4;
 const BUFFERS: usize = 256;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(cases(96))]
     /// Between the router's calls the peer writes whatever it likes. Whatever it says: no buffer has two owners, and none is lost.
     #[test]
-    fn a_peer_that_writes_anything_gets_no_buffer_two_owners(ops in prop::collection::vec(op(), 1..80)) {
+    fn a_peer_that_writes_anything_gets_no_buffer_two_owners(ops in prop::collection::vec(op(), 1..steps(80))) {
         let pool = Pool::new(BUFFERS).unwrap();
         let mut cache = pool.cache();
         let mut link = Link::new(&pool, LOG2);

@@ -73,7 +73,7 @@ fn layout(log2_ring: u8, buffer_size: u32) -> Layout {
 }
 
 fn packets(frame: &mut Frame) -> Vec<Vec<u8>> {
-    frame.packets().map(|p| p.segments().flatten().copied().collect()).collect()
+    frame.packets().map(|p| p.segments().collect::<Vec<_>>().concat()).collect()
 }
 
 pub(super) fn fill(frame: &mut Frame, cache: &mut Cache, all: &[Vec<u8>]) {
@@ -91,23 +91,36 @@ enum Op {
     Poll(usize),
 }
 
+/// So many cases of a property; few under miri.
+pub(super) fn cases(n: u32) -> ProptestConfig {
+    ProptestConfig::with_cases(if cfg!(miri) { 2 } else { n })
+}
+
+/// So many steps of a case at most, or packets of a step; few under miri.
+pub(super) const fn steps(n: usize) -> usize {
+    if cfg!(miri) { n / 4 } else { n }
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let len = prop_oneof![4 => 1usize..130, 2 => 200usize..300, 2 => 2000usize..2200, 1 => 2100usize..9000];
-    prop_oneof![proptest::collection::vec(len, 1..40).prop_map(Op::Send), (1usize..60).prop_map(Op::Poll),]
+    prop_oneof![
+        proptest::collection::vec(len, 1..steps(40)).prop_map(Op::Send),
+        (1usize..60).prop_map(Op::Poll),
+    ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
     #[test]
     fn a_ring_is_a_list_of_packets(
-        ops in proptest::collection::vec(op(), 1..40),
+        ops in proptest::collection::vec(op(), 1..steps(40)),
         log2_ring in 1u8..7,
         buffer_size in prop_oneof![Just(64u32), Just(2048), Just(4096)],
         to_server in any::<bool>(),
     ) {
         let direction = DIRECTIONS[usize::from(!to_server)];
         let mut link = link(layout(log2_ring, buffer_size), direction);
-        let pool = Pool::new(4096).unwrap();
+        let pool = Pool::new(1024).unwrap();
         let mut cache = pool.cache();
         let slots = |len: usize| len.div_ceil(buffer_size as usize);
         let size = 1usize << log2_ring;
@@ -163,7 +176,7 @@ proptest! {
     /// A peer that writes whatever it likes, between and during calls.
     #[test]
     fn a_peer_that_writes_anything_reaches_nothing(
-        words in proptest::collection::vec((0usize..200, any::<u16>(), 0usize..6), 0..400),
+        words in proptest::collection::vec((0usize..200, any::<u16>(), 0usize..6), 0..steps(400)),
         client in any::<bool>(),
     ) {
         let layout = layout(4, 2048);
