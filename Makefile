@@ -24,7 +24,7 @@ fuzz: setup ## Run scripts that nobody has seen against the whole graph (VOLLEY_
 	@. scripts/env.sh && VOLLEY_FUZZ_SECONDS="$${VOLLEY_FUZZ_SECONDS:-60}" \
 		cargo test --package volley --test fuzz_graph -- --nocapture
 
-miri: setup ## Run the tests of infra, buf and memif's rings under miri, which finds undefined behaviour (nightly; minutes)
+miri: setup ## Run the tests of infra, buf and memif's rings under miri, which finds undefined behaviour (nightly; 4 minutes)
 	@scripts/miri
 
 sanitize: setup ## Run the tests of infra, buf and memif's rings under AddressSanitizer
