@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use libc::c_int;
 
-use crate::kernel::closing;
+use crate::kernel::apart;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::sys;
 
@@ -72,7 +72,7 @@ impl Guardian {
         let (mut ours, its) = UnixStream::pair()?;
         // A guardian that is stopped must not stop the router.
         ours.set_nonblocking(true)?;
-        let above = |socket: UnixStream| UnixStream::from(closing::above(socket.into()));
+        let above = |socket: UnixStream| UnixStream::from(apart::above(socket.into()));
         ours = above(ours);
         let ends = above(ours.try_clone()?);
         let mut posts = self.posts();

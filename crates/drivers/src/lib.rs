@@ -23,7 +23,7 @@ pub mod tap;
 
 pub use device::{Device, DeviceControl, Link};
 pub use guardian::Guardian;
-pub use kernel::closing::above as closed_first;
+pub use kernel::apart::{above as closed_first, prepare as prepare_for_strangers, spawn as spawn_apart};
 pub use kernel::events::link_events;
 pub use kernel::sys::refuse_files;
 

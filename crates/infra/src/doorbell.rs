@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::fd::{AsFd, BorrowedFd, FromRawFd},
+    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
 use crate::sync::atomic::{
@@ -92,6 +92,13 @@ impl Doorbell {
     pub fn clear(&self) -> bool {
         self.sleep.end();
         (&self.file).read(&mut [0; 8]).is_ok()
+    }
+}
+
+impl From<OwnedFd> for Doorbell {
+    /// A copy of a doorbell's file, to ring it by.
+    fn from(file: OwnedFd) -> Self {
+        Self { file: file.into(), sleep: Sleep::default() }
     }
 }
 

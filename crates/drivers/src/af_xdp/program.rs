@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
 
-use crate::kernel::{closing, sys};
+use crate::kernel::{apart, sys};
 
 const BPF_MAP_CREATE: c_int = 0;
 const BPF_MAP_UPDATE_ELEM: c_int = 2;
@@ -75,7 +75,7 @@ unsafe fn bpf(command: c_int, attributes: &[u64]) -> io::Result<c_int> {
 /// As that.
 unsafe fn bpf_fd(command: c_int, attributes: &[u64]) -> io::Result<OwnedFd> {
     // SAFETY: as the caller says; the descriptor is new, and nobody else's.
-    unsafe { bpf(command, attributes).map(|fd| closing::above(OwnedFd::from_raw_fd(fd))) }
+    unsafe { bpf(command, attributes).map(|fd| apart::above(OwnedFd::from_raw_fd(fd))) }
 }
 
 fn pair(low: u32, high: u32) -> u64 {

@@ -1,12 +1,13 @@
 //! The kernel's side of a device: sockets, network interfaces, and the words in which offloads are passed on.
 
+pub(crate) mod apart;
 pub(crate) mod claim;
-pub(crate) mod closing;
 pub(crate) mod discard;
 pub(crate) mod events;
 pub(crate) mod mapping;
 pub(crate) mod netdev;
 pub(crate) mod offload;
+pub(crate) mod passing;
 pub(crate) mod port;
 pub(crate) mod scratch;
 pub(crate) mod sys;

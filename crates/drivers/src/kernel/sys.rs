@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint, c_ulong, c_void};
 
-use super::closing;
+use super::apart;
 
 /// The result of a call that returns -1 when it failed.
 pub(crate) fn check(result: isize) -> io::Result<usize> {
@@ -17,7 +17,7 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
 
 /// A socket that is not passed on to other programs. The protocol is in network order for packet sockets.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    socket_of_strangers(domain, kind, protocol).map(closing::above)
+    socket_of_strangers(domain, kind, protocol).map(apart::above)
 }
 
 /// As [`socket`], for one that strangers may have the other end of: they may send files.

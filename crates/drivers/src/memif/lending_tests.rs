@@ -49,7 +49,7 @@ impl Link {
         let (inwards, outwards) = (ring(Direction::ToClient), ring(Direction::ToServer));
         Link {
             rx: RxRing::new(inwards.0, inwards.1),
-            tx: TxRing::new(outwards.0, outwards.1, Arc::new(Signals::new().unwrap())),
+            tx: TxRing::new(outwards.0, outwards.1, Arc::new(Signals::new().unwrap()), Arc::default()),
             peer: Peer { layout, rings, buffers },
         }
     }

@@ -52,13 +52,14 @@ thread_local! {
 /// Counts the time that the queues of an interface have waited for its peers' memory. It outlives a connection: who comes
 /// again is not given as much time again.
 #[derive(Default)]
-pub(super) struct Patience(Mutex<Waited>);
+pub(super) struct Patience(Mutex<Debt>);
 
+/// Time that peers have cost, in a unit of the caller's.
 #[derive(Default)]
-struct Waited {
-    together: Ticks,
+pub(super) struct Debt {
+    together: u64,
     /// When that was written.
-    at: Ticks,
+    at: u64,
 }
 
 impl Patience {
@@ -80,20 +81,21 @@ impl Patience {
         if waits.pages == before.pages || waits.sleeps == before.sleeps {
             return Ok(());
         }
-        lock(&self.0).add(begun, now)
+        let fits = lock(&self.0).add(now, now.saturating_sub(begun), MOST, FORGOTTEN);
+        if fits { Ok(()) } else { Err(Fault::Holes) }
     }
 }
 
-impl Waited {
-    fn add(&mut self, begun: Ticks, now: Ticks) -> Result<(), Fault> {
-        let forgotten = now.saturating_sub(self.at) / FORGOTTEN;
-        self.together = self.together.saturating_sub(forgotten) + now.saturating_sub(begun).min(MOST / 4);
+impl Debt {
+    /// Adds what was spent up to now, and takes off a part (one in `forgotten`) of the time since the last one; `false` if it
+    /// is more than `most` then.
+    pub(super) fn add(&mut self, now: u64, spent: u64, most: u64, forgotten: u64) -> bool {
+        let forgiven = now.saturating_sub(self.at) / forgotten;
+        self.together = self.together.saturating_sub(forgiven) + spent.min(most / 4);
         self.at = now;
-        if self.together <= MOST {
-            return Ok(());
-        }
-        self.together = MOST;
-        Err(Fault::Holes)
+        let fits = self.together <= most;
+        self.together = self.together.min(most);
+        fits
     }
 }
 
@@ -102,23 +104,20 @@ mod tests {
     use super::*;
 
     /// How many turns of so many ticks, with so many in between, are too many.
-    fn judged(waited: &mut Waited, turns: u64, ticks: Ticks, between: Ticks) -> usize {
-        let turn = |waited: &mut Waited| {
-            let begun = waited.at + between;
-            waited.add(begun, begun + ticks)
-        };
-        (0..turns).filter(|_| turn(waited).is_err()).count()
+    fn judged(debt: &mut Debt, turns: u64, ticks: Ticks, between: Ticks) -> usize {
+        let turn = |debt: &mut Debt| debt.add(debt.at + between + ticks, ticks, MOST, FORGOTTEN);
+        (0..turns).filter(|_| !turn(debt)).count()
     }
 
     #[test]
     fn turns_that_wait_for_pages_are_borne_for_a_while() {
-        let mut waited = Waited::default();
-        assert_eq!(judged(&mut waited, 16, MOST / 16, 0), 0);
-        assert_eq!(judged(&mut waited, 1, MOST / 16, 0), 1);
+        let mut debt = Debt::default();
+        assert_eq!(judged(&mut debt, 16, MOST / 16, 0), 0);
+        assert_eq!(judged(&mut debt, 1, MOST / 16, 0), 1);
         // Who comes again is known.
-        assert_eq!(judged(&mut waited, 1, MOST / 16, 0), 1);
+        assert_eq!(judged(&mut debt, 1, MOST / 16, 0), 1);
         // After some time, as much as that is borne again.
-        assert_eq!(judged(&mut waited, 100, MOST / 64, 2 * MOST), 0);
+        assert_eq!(judged(&mut debt, 100, MOST / 64, 2 * MOST), 0);
     }
 
     #[test]

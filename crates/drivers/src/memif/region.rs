@@ -18,6 +18,18 @@ use crate::kernel::{discard, sys};
 /// Shared memory that a peer who is not trusted may bring, in bytes: 16 rings of 16,384 packets of 2 KiB have half of it.
 pub(super) const MOST: u64 = 1 << 30;
 
+/// The seals of a file that is shared memory. Nothing else is asked of it: other files have none (`fcntl(2)`, `F_GET_SEALS`).
+fn seals(file: BorrowedFd<'_>) -> Option<i32> {
+    // SAFETY: no memory is involved.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    (seals >= 0).then_some(seals)
+}
+
+/// True if a file is shared memory, which the kernel asks nobody about.
+pub(super) fn is_memory(file: BorrowedFd<'_>) -> bool {
+    seals(file).is_some()
+}
+
 /// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at and mapped
 /// without waiting.
 #[derive(Debug)]
@@ -35,17 +47,14 @@ impl MemoryFile {
     /// Takes a file.
     ///
     /// # Errors
-    /// Gives it back if it is not shared memory: the only thing that was asked of it is its seals, which other files do not
-    /// have (`fcntl(2)`, `F_GET_SEALS`).
+    /// Gives it back if it is not shared memory.
     pub(super) fn new(file: OwnedFd) -> Result<MemoryFile, OwnedFd> {
-        // SAFETY: no memory is involved.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        let Some(seals) = seals(file.as_fd()) else { return Err(file) };
         // SAFETY: zeros are valid records, and the kernel fills them.
         let (stat, system) = unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
             let mut system: libc::statfs = std::mem::zeroed();
-            let is_memory = seals >= 0
-                && libc::fstat(file.as_raw_fd(), &mut stat) == 0
+            let is_memory = libc::fstat(file.as_raw_fd(), &mut stat) == 0
                 && libc::fstatfs(file.as_raw_fd(), &mut system) == 0;
             if !is_memory {
                 return Err(file);

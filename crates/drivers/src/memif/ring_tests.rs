@@ -50,7 +50,7 @@ pub(super) fn poll(
 }
 
 pub(super) fn bell() -> Arc<Bell> {
-    Arc::new(Bell::new(sys::eventfd().unwrap(), &Arc::default()))
+    Arc::new(Bell::alone(sys::eventfd().unwrap()))
 }
 
 fn memory(layout: Layout) -> (Arc<[Region]>, Arc<[Region]>) {
@@ -65,7 +65,10 @@ fn link(layout: Layout, direction: Direction) -> Link {
     let place = (0, layout.ring_offset(direction, 0) as u32, layout.log2_ring);
     let server = Ring::of_peer(peers, place, direction, bell()).unwrap();
     let (from, to) = if direction == Direction::ToServer { (client, server) } else { (server, client) };
-    Link { tx: TxRing::new(from, None, Arc::new(Signals::new().unwrap())), rx: RxRing::new(to, None) }
+    Link {
+        tx: TxRing::new(from, None, Arc::new(Signals::new().unwrap()), Arc::default()),
+        rx: RxRing::new(to, None),
+    }
 }
 
 fn layout(log2_ring: u8, buffer_size: u32) -> Layout {
@@ -198,7 +201,7 @@ proptest! {
             (Direction::ToServer, Direction::ToClient)
         };
         let mut rx = RxRing::new(ring(rx), None);
-        let mut tx = TxRing::new(ring(tx), None, Arc::new(Signals::new().unwrap()));
+        let mut tx = TxRing::new(ring(tx), None, Arc::new(Signals::new().unwrap()), Arc::default());
         let base = near[0].at(0, 1).unwrap().as_ptr() as usize;
         let inside = |at: usize, len: usize| at >= base && at + len <= base + layout.len();
         let rings = layout.buffer_offset(Direction::ToServer, 0) / 2;
@@ -266,7 +269,8 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
         };
         let (inwards, outwards) = if client { (1, 0) } else { (0, 1) };
         let mut rx = RxRing::new(ring(DIRECTIONS[inwards]), None);
-        let mut tx = TxRing::new(ring(DIRECTIONS[outwards]), None, Arc::new(Signals::new().unwrap()));
+        let mut tx =
+            TxRing::new(ring(DIRECTIONS[outwards]), None, Arc::new(Signals::new().unwrap()), Arc::default());
         let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {

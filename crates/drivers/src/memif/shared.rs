@@ -12,7 +12,7 @@ use super::lending::Lending;
 use super::patience::Patience;
 use super::ring::{Fault, Memory, Ring};
 use super::rx::RxRing;
-use super::signal::{Signals, Watch};
+use super::signal::{Pace, Signals, Watch};
 use super::tx::TxRing;
 
 /// A receive queue: the rings that lead to it. The queue locks them once a poll; nobody else does while it connects.
@@ -33,10 +33,12 @@ pub(super) struct Shared {
     up: AtomicBool,
     /// Whether the device is gone.
     closed: AtomicBool,
+    /// Whether packets can pass.
     connected: AtomicBool,
     /// What a queue found the peer to have done.
     fault: AtomicU8,
     pub(super) patience: Patience,
+    pace: Arc<Pace>,
     /// Rings when the main thread has to look at one of these.
     bell: Arc<Doorbell>,
 }
@@ -59,6 +61,7 @@ impl Shared {
             connected: AtomicBool::new(false),
             fault: AtomicU8::new(0),
             patience: Patience::default(),
+            pace: Arc::default(),
             bell,
         })
     }
@@ -132,12 +135,25 @@ impl Shared {
         let mut out = 0;
         for (port, ring) in self.tx.iter().zip(tx) {
             let lending = lending(&ring);
-            *lock(port) = Some(TxRing::new(ring, lending, signals.clone()));
+            *lock(port) = Some(TxRing::new(ring, lending, signals.clone(), self.pace.clone()));
             out += 1;
         }
         self.rings_out.store(out, Ordering::Release);
-        self.connected.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Says that packets can pass, if every ring to the peer has room; or in any case `at_last`. A client may fill the rings
+    /// that lead to it only when it first looks for packets: what is sent before is lost.
+    pub(super) fn settle(&self, at_last: bool) -> bool {
+        let rings = self.rings_out.load(Ordering::Acquire);
+        let has_room = |port: &Mutex<Option<TxRing>>| {
+            lock(port).as_ref().is_some_and(|tx| tx.ring.available().is_ok_and(|n| n > 0))
+        };
+        let settled = rings > 0 && (at_last || self.tx.iter().take(rings).all(has_room));
+        if settled {
+            self.connected.store(true, Ordering::Release);
+        }
+        settled
     }
 
     /// Takes the rings away from the queues. When this returns nobody uses the peer's memory any more, and it is unmapped

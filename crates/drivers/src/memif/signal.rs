@@ -8,9 +8,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::patience::Debt;
 use super::ring::Fault;
+use super::shared::lock;
 use crate::kernel::sys;
 
 /// Reads that are not collected at once; there is room for a few more.
@@ -45,8 +49,14 @@ const SIGNALS: u32 = 1;
 /// A signal that takes longer is slow. The kernel wakes all who watch a descriptor before it returns, and a peer may have a
 /// million of them.
 const SLOW: Duration = Duration::from_millis(1);
-/// So many slow ones behind each other are no accident.
-const MOST_SLOW: u8 = 4;
+/// One that takes longer on a thread that has not been interrupted much is no accident.
+const TOO_SLOW: Duration = Duration::from_millis(4);
+/// After a slow signal others are looked at more closely for so long.
+const SUSPICION: Duration = Duration::from_secs(10);
+/// Slow signals may have taken so long together, in nanoseconds...
+const MOST: u64 = 200_000_000;
+/// ... and are forgotten while so many times as much passes.
+const FORGOTTEN: u64 = 20;
 
 /// The time since some moment in the past.
 fn monotonic() -> Duration {
@@ -65,23 +75,49 @@ fn time(clock: libc::clockid_t) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Counts the slow signals to one peer.
+/// Runs a signal for the first time; whether it took far too long.
+pub(super) fn is_slow(signal: impl FnOnce()) -> bool {
+    let begun = worked();
+    signal();
+    worked().saturating_sub(begun) > TOO_SLOW
+}
+
+/// Counts the time of slow signals to the peers of one interface. It outlives a connection: who comes again is not given as
+/// much time again.
 #[derive(Default)]
-pub(super) struct Pace(u8);
+pub(super) struct Pace {
+    /// Until when signals are looked at closely, in nanoseconds of the monotonic clock.
+    suspected_until: AtomicU64,
+    debt: Mutex<Debt>,
+}
 
 impl Pace {
     /// Runs a signal.
     ///
     /// # Errors
-    /// When it was one slow signal too many.
-    pub(super) fn take(&mut self, signal: impl FnOnce()) -> Result<(), Fault> {
-        // After one that was slow, the time counts that this thread has worked: on a busy machine it may only have waited for
-        // its turn. To ask for that time costs a system call.
-        let clock = if self.0 == 0 { monotonic } else { worked };
-        let begun = clock();
+    /// When slow ones have taken too long together.
+    pub(super) fn take(&self, signal: impl FnOnce()) -> Result<(), Fault> {
+        let begun = monotonic();
+        // On a busy machine a thread may only have waited for its turn, so the time counts that it has worked. To ask for
+        // that costs a system call, so the first slow one is free.
+        let suspected = begun.as_nanos() < self.suspected_until.load(Ordering::Relaxed).into();
+        let before = suspected.then(worked);
         signal();
-        self.0 = if clock().saturating_sub(begun) < SLOW { 0 } else { self.0 + 1 };
-        if self.0 < MOST_SLOW { Ok(()) } else { Err(Fault::SlowBell) }
+        let now = monotonic();
+        if now.saturating_sub(begun) < SLOW {
+            return Ok(());
+        }
+        self.was_slow(now, before.map(|before| worked().saturating_sub(before)).unwrap_or_default())
+    }
+
+    #[cold]
+    fn was_slow(&self, now: Duration, worked: Duration) -> Result<(), Fault> {
+        self.suspected_until.store((now + SUSPICION).as_nanos() as u64, Ordering::Relaxed);
+        if worked < SLOW {
+            return Ok(());
+        }
+        let fits = lock(&self.debt).add(now.as_nanos() as u64, worked.as_nanos() as u64, MOST, FORGOTTEN);
+        if fits { Ok(()) } else { Err(Fault::SlowBell) }
     }
 }
 
@@ -108,20 +144,30 @@ impl Signals {
     /// # Errors
     /// `InvalidInput` when it is no event descriptor.
     pub(super) fn ring(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        match self.submit(bell) {
+        self.ring_by(self.null(), bell)
+    }
+
+    /// The file that signals are reads of.
+    pub(super) fn null(&self) -> BorrowedFd<'_> {
+        self.null.as_fd()
+    }
+
+    /// As [`ring`](Signals::ring), on a thread that has a copy of [the file](Signals::null) under a number of its own.
+    pub(super) fn ring_by(&self, null: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<()> {
+        match self.submit(null, bell) {
             // So many have ended that there is no room for their results.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.collect();
-                self.submit(bell)
+                self.submit(null, bell)
             }
             done => done,
         }
     }
 
-    fn submit(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
+    fn submit(&self, null: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<()> {
         let mut request = Request {
             opcode: READ,
-            file: self.null.as_raw_fd() as u32,
+            file: null.as_raw_fd() as u32,
             flags: SIGNALS,
             event_file: bell.as_raw_fd() as u32,
             ..Request::default()
@@ -201,21 +247,28 @@ const _: () = assert!(size_of::<Request>() == 64 && size_of::<Done>() == 32);
 mod tests {
     use super::*;
 
+    /// Works for as long.
+    fn work(time: Duration) {
+        let end = worked() + time;
+        while worked() < end {}
+    }
+
     #[test]
-    fn a_peer_whose_signals_are_all_slow_is_known() {
-        let mut pace = Pace::default();
-        let slow = || {
-            let end = worked() + 2 * SLOW;
-            while worked() < end {}
-        };
-        for _ in 0..20 {
-            (1..MOST_SLOW).for_each(|_| assert_eq!(pace.take(slow), Ok(())));
-            assert_eq!(pace.take(|| {}), Ok(()), "one that is not slow begins anew");
-        }
-        (1..MOST_SLOW).for_each(|_| assert_eq!(pace.take(slow), Ok(())));
-        assert_eq!(pace.take(slow), Err(Fault::SlowBell));
-        // A thread that waits for its turn.
-        let mut pace = Pace::default();
-        (0..20).for_each(|_| assert_eq!(pace.take(|| std::thread::sleep(2 * SLOW)), Ok(())));
+    fn peers_whose_signals_are_slow_are_known_whoever_connects_again() {
+        let pace = Pace::default();
+        let slow = || pace.take(|| work(10 * SLOW));
+        let borne = (0..1000).take_while(|_| slow().is_ok()).count() as u64;
+        // The first is free, and as much is forgotten as fits the time that this took.
+        let most = MOST / (10 * SLOW.as_nanos() as u64);
+        assert!((most / 2..2 * most).contains(&borne), "{borne}");
+        // Fast ones are borne, but no slow one soon.
+        assert_eq!((pace.take(|| {}), slow()), (Ok(()), Err(Fault::SlowBell)));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_turn_is_not_slow() {
+        let pace = Pace::default();
+        (0..20).for_each(|_| assert_eq!(pace.take(|| std::thread::sleep(20 * SLOW)), Ok(())));
+        assert!(!is_slow(|| std::thread::sleep(2 * TOO_SLOW)) && is_slow(|| work(2 * TOO_SLOW)));
     }
 }

@@ -7,6 +7,7 @@ use buf::{Cache, FRAME_SIZE, Flags, Frame, Packet, TxCaps, TxQueue, Unsent};
 use infra::clock::tsc;
 
 use super::lending::Lending;
+use super::patience::Ticks;
 use super::region;
 use super::ring::{Fault, NEXT, Place, Ring};
 use super::shared::Shared;
@@ -18,7 +19,9 @@ pub(super) struct TxRing {
     /// What the peer has of the router's own buffers, if packets lie there.
     pub(super) lending: Option<Lending>,
     signals: Arc<Signals>,
-    pace: Pace,
+    pace: Arc<Pace>,
+    /// How long signals have taken since somebody asked.
+    signalling: Ticks,
     /// The peer has broken it: nothing is sent any more.
     broken: bool,
     /// Empty buffers that were looked at, from the next slot on.
@@ -42,13 +45,19 @@ impl From<Fault> for Stop {
 }
 
 impl TxRing {
-    pub(super) fn new(ring: Ring, lending: Option<Lending>, signals: Arc<Signals>) -> TxRing {
+    pub(super) fn new(
+        ring: Ring,
+        lending: Option<Lending>,
+        signals: Arc<Signals>,
+        pace: Arc<Pace>,
+    ) -> TxRing {
         let most = usize::from(ring.memory().state().size).max(FRAME_SIZE);
         TxRing {
             ring,
             lending,
             signals,
-            pace: Pace::default(),
+            pace,
+            signalling: 0,
             broken: false,
             places: Vec::with_capacity(most),
         }
@@ -147,7 +156,10 @@ impl TxRing {
             return Ok(());
         }
         // The file was seen to be an event descriptor when the peer connected.
-        self.pace.take(|| drop(self.signals.ring(self.ring.bell())))
+        let begun = tsc();
+        let paced = self.pace.take(|| drop(self.signals.ring(self.ring.bell())));
+        self.signalling += tsc().saturating_sub(begun);
+        paced
     }
 
     /// Has the first `n` empty buffers in `places`, or as many as there are; gives how many.
@@ -222,6 +234,8 @@ impl TxQueue for MemifTx {
         let Some(ring) = port.as_mut().filter(|r| !r.broken) else { return Err(Unsent::Down) };
         let mut since = tsc();
         let sent = ring.send(frame, cache);
+        // That is no time that it waited for memory.
+        since += std::mem::take(&mut ring.signalling);
         let looked = self.shared.patience.look(&mut since);
         sent.and(looked.map(drop).map_err(Stop::Fault)).map_err(|stop| match stop {
             Stop::For(unsent) => unsent,

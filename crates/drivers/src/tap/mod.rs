@@ -19,7 +19,7 @@ use libc::{c_int, c_ulong};
 
 use self::queue::{TapRx, TapTx};
 use crate::device::{Device, DeviceControl, Link};
-use crate::kernel::closing;
+use crate::kernel::apart;
 use crate::kernel::netdev::{self, Netdev};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
@@ -157,7 +157,7 @@ fn make(config: &Config) -> Result<Made, OpenError> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
         .open("/dev/net/tun")
-        .map(|tun| File::from(closing::above(tun.into())))
+        .map(|tun| File::from(apart::above(tun.into())))
         .map_err(failed("opening /dev/net/tun for"))?;
     let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | IFF_TUN_EXCL;
     request.ifr_ifru.ifru_flags = flags as i16;

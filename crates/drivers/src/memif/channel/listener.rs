@@ -1,14 +1,17 @@
 //! A socket that clients connect to.
 
+use std::fs::{self, Permissions};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use libc::c_int;
 
-use super::raw;
-use crate::kernel::{closing, sys};
+use super::{THREAD, raw};
+use crate::kernel::apart::{self, Crew};
+use crate::kernel::sys;
 
 /// Clients that may wait to be accepted.
 const BACKLOG: c_int = 16;
@@ -17,44 +20,49 @@ const BACKLOG: c_int = 16;
 pub(in crate::memif) struct Listener {
     socket: ManuallyDrop<OwnedFd>,
     path: PathBuf,
+    crew: Crew,
 }
 
 impl Listener {
-    /// Listens. Replaces the socket's file that a process left behind.
-    pub(in crate::memif) fn new(path: &Path) -> io::Result<Listener> {
+    /// Listens. Replaces the socket's file that a process left behind. A thread of `crew` closes it.
+    pub(in crate::memif) fn new(path: &Path, crew: &Crew) -> io::Result<Listener> {
         let socket = raw::socket()?;
-        // Whoever may write to it may connect: the owner and the group.
-        // SAFETY: no memory is involved.
-        sys::check(unsafe { libc::fchmod(socket.as_raw_fd(), 0o660) } as isize)?;
         let bind = || {
             let (address, len) = raw::address(path)?;
             // SAFETY: the address lives through the call, and `len` is at most its size.
             sys::check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } as isize)
         };
         match bind() {
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse && left_behind(path) => {
-                std::fs::remove_file(path)?;
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && left_behind(path, crew) => {
+                fs::remove_file(path)?;
                 bind()?;
             }
             done => drop(done?),
         }
+        let socket = ManuallyDrop::new(apart::above(socket));
+        let listener = Listener { socket, path: path.to_owned(), crew: crew.clone() };
+        if !raw::is_abstract(path) {
+            // Whoever may write to it may connect: the owner and the group, whatever the umask takes from new files.
+            fs::set_permissions(path, Permissions::from_mode(0o660))?;
+        }
         // SAFETY: no memory is involved.
-        sys::check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) } as isize)?;
-        Ok(Listener { socket: ManuallyDrop::new(closing::above(socket)), path: path.to_owned() })
+        sys::check(unsafe { libc::listen(listener.socket.as_raw_fd(), BACKLOG) } as isize)?;
+        Ok(listener)
     }
+}
 
-    /// Takes a client that waits.
-    ///
-    /// # Errors
-    /// `WouldBlock` when none does.
-    pub(in crate::memif) fn accept(&self) -> io::Result<OwnedFd> {
-        let (fd, none) = (self.as_fd().as_raw_fd(), std::ptr::null_mut());
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no address is asked for.
-        let fd = sys::check(unsafe { libc::accept4(fd, none, std::ptr::null_mut(), flags) } as isize)?;
-        // SAFETY: the descriptor is new, and nobody else's.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
-    }
+/// Takes a client that waits.
+///
+/// # Errors
+/// `WouldBlock` when none does.
+pub(super) fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let none = std::ptr::null_mut();
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no address is asked for.
+    let fd = unsafe { libc::accept4(listener.as_raw_fd(), none, std::ptr::null_mut(), flags) };
+    let fd = sys::check(fd as isize)?;
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 
 impl AsFd for Listener {
@@ -66,21 +74,28 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if !raw::is_abstract(&self.path) {
-            let _ = std::fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.path);
         }
         // Nobody can connect any more, whenever it is closed.
-        // SAFETY: no memory is involved.
-        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };
+        raw::hang_up(self.as_fd());
         // The kernel closes what clients that wait have sent: files too.
         // SAFETY: it is taken once, here.
-        closing::close(vec![unsafe { ManuallyDrop::take(&mut self.socket) }], ());
+        apart::close(&self.crew, THREAD, unsafe { ManuallyDrop::take(&mut self.socket) });
     }
 }
 
 /// True if the file at `path` is a socket that nobody listens on.
-fn left_behind(path: &Path) -> bool {
+fn left_behind(path: &Path, crew: &Crew) -> bool {
     use std::os::unix::fs::FileTypeExt;
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && !raw::is_abstract(path) && raw::connect(path).err().is_some_and(refused)
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    if !is_socket || raw::is_abstract(path) {
+        return false;
+    }
+    match raw::connect(path) {
+        Ok(socket) => {
+            apart::close(crew, THREAD, socket);
+            false
+        }
+        Err(e) => e.kind() == io::ErrorKind::ConnectionRefused,
+    }
 }

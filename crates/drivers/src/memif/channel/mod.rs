@@ -1,35 +1,37 @@
 //! The control channel: connections, and the sockets that clients connect to. Nothing here waits: what a stranger sends is
-//! received and closed by a thread of its own (`porter.rs`).
+//! received and closed by a thread of its own (`porter.rs`), which has a table of descriptors of its own.
 
 mod listener;
+mod pass;
 mod porter;
 mod raw;
 
 use std::io;
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
-use std::thread;
 
 use infra::doorbell::Doorbell;
 
-use super::bell::{Bell, Home};
+use super::bell::Bell;
 use super::message::Message;
 use super::region::MemoryFile;
 use super::signal::Signals;
+use crate::kernel::apart::{self, Crew};
 pub(super) use listener::Listener;
-pub(super) use porter::Porters;
-use porter::{Link, Order, Porter};
+pub(super) use pass::Pass;
+use porter::{Order, Porter, Told, Way};
 pub(super) use raw::MEMORY_NAME;
 
 /// Messages that wait for a peer to read them. All that a client has to say of its rings is fewer.
 const MOST_WAITING: usize = 1024;
 /// Messages of a peer that wait for the main thread.
 const MOST_RECEIVED: usize = 32;
-/// Bytes of the stack of a connection's thread.
+/// The name of a connection's thread.
+const THREAD: &str = "volley_memif";
+/// Bytes of its stack.
 const STACK: usize = 128 << 10;
 
 /// A file that came with a message, and that can be dropped on any thread.
@@ -44,10 +46,14 @@ pub(super) enum File {
 /// What came.
 #[derive(Debug)]
 pub(super) enum Received {
+    /// There is a peer.
+    Begun,
     /// A message, or the number of a type that is none, with the file that belongs to it.
     Message(Result<Message, u16>, Option<File>),
     /// Something that is no message, or has a file that it must not have.
     Garbage(String),
+    /// There can be no connection.
+    Failed(io::Error),
     /// The peer closed the connection.
     Closed,
     /// Nothing more now.
@@ -64,51 +70,39 @@ pub(super) struct Means {
 
 /// A connection. Dropped, it ends as soon as the peer has read what was sent, or has had a second to.
 pub(super) struct Channel {
-    link: Arc<Link>,
+    pass: Arc<Pass>,
+    let_go: Arc<AtomicBool>,
     orders: SyncSender<Order>,
-    received: Receiver<Received>,
+    received: Receiver<Told>,
 }
 
 impl Channel {
-    /// Connects to a listener.
+    /// Connects to a listener, on a thread of `crew`.
     ///
     /// # Errors
-    /// When nobody listens, or the process has no descriptor or thread left.
-    pub(super) fn connect(path: &Path, means: &Means, porters: &Porters) -> io::Result<Channel> {
-        Channel::of(raw::connect(path)?, means, porters)
+    /// When the process has no descriptor or thread left.
+    pub(super) fn connect(path: &Path, means: &Means, crew: &Crew) -> io::Result<Channel> {
+        Channel::new(Way::Connect(path.to_owned()), &[], means, crew)
     }
 
-    /// Takes a socket that is connected; its thread is one of `porters`.
+    /// Takes the next client of a listener, when one comes, on a thread of `crew`.
     ///
     /// # Errors
-    /// When there can be no thread. The socket stays open then: to close it might hang.
-    pub(super) fn of(socket: OwnedFd, means: &Means, porters: &Porters) -> io::Result<Channel> {
-        // Not the kernel's word for "later": the client is lost.
-        let lost = |e: io::Error| io::Error::other(format!("there can be no thread for a client: {e}"));
-        let socket = ManuallyDrop::new(socket);
-        let bell = Doorbell::new().map_err(lost)?;
-        let link = Arc::new(Link { bell, let_go: AtomicBool::new(false) });
+    /// As those of [`connect`](Channel::connect).
+    pub(super) fn accept(listener: &Listener, means: &Means, crew: &Crew) -> io::Result<Channel> {
+        Channel::new(Way::Accept, &[listener.as_fd()], means, crew)
+    }
+
+    fn new(way: Way, listener: &[BorrowedFd<'_>], means: &Means, crew: &Crew) -> io::Result<Channel> {
+        let (pass, theirs) = Pass::new()?;
+        let let_go = Arc::<AtomicBool>::default();
         let (orders, to_send) = mpsc::sync_channel(MOST_WAITING);
         let (to_main, received) = mpsc::sync_channel(MOST_RECEIVED);
-        let entered = porters.enter();
-        let porter = Porter {
-            socket,
-            link: link.clone(),
-            orders: to_send,
-            to_main,
-            main: means.bell.clone(),
-            signals: means.signals.clone(),
-            home: Home::new(porters),
-            porters: porters.clone(),
-        };
-        let thread = thread::Builder::new().name("volley_memif".into()).stack_size(STACK);
-        thread
-            .spawn(move || {
-                porter.run();
-                drop(entered);
-            })
-            .map_err(lost)?;
-        Ok(Channel { link, orders, received })
+        let files = [&[theirs.as_fd(), means.bell.as_fd(), means.signals.null()], listener].concat();
+        let signals = means.signals.clone();
+        let porter = Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals };
+        apart::run(crew, THREAD, STACK, &files, move |files| porter.run(files))?;
+        Ok(Channel { pass: Arc::new(pass), let_go, orders, received })
     }
 
     /// Sends a message, as soon as the peer has read those before. A file goes along.
@@ -116,15 +110,19 @@ impl Channel {
     /// # Errors
     /// When the peer reads nothing. That the connection is broken is known by [`receive`](Channel::receive), after what
     /// the peer said before.
-    pub(super) fn send(
-        &self,
-        message: &Message,
-        file: Option<Arc<dyn AsFd + Send + Sync>>,
-    ) -> io::Result<()> {
-        match self.orders.try_send((message.bytes(), file)) {
-            Err(TrySendError::Full(_)) => Err(io::Error::other("the peer reads no messages")),
+    pub(super) fn send(&self, message: &Message, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let stuck = || io::Error::other("the peer reads no messages");
+        if let Some(file) = file {
+            match self.pass.send(Some(file)) {
+                // It has ended.
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                sent => sent.map_err(|_| stuck())?,
+            }
+        }
+        match self.orders.try_send((message.bytes(), file.is_some())) {
+            Err(TrySendError::Full(_)) => Err(stuck()),
             Ok(()) | Err(TrySendError::Disconnected(_)) => {
-                self.link.bell.ring();
+                self.wake();
                 Ok(())
             }
         }
@@ -132,18 +130,44 @@ impl Channel {
 
     /// Takes the next message.
     pub(super) fn receive(&self) -> Received {
-        match self.received.try_recv() {
-            Ok(received) => received,
-            Err(TryRecvError::Empty) => Received::Nothing,
-            Err(TryRecvError::Disconnected) => Received::Closed,
+        let (message, has_file) = match self.received.try_recv() {
+            Ok(Told::Begun) => return Received::Begun,
+            Ok(Told::Message(message, has_file)) => (message, has_file),
+            Ok(Told::Garbage(what)) => return Received::Garbage(what),
+            Ok(Told::Failed(e)) => return Received::Failed(e),
+            Err(TryRecvError::Empty) => return Received::Nothing,
+            Err(TryRecvError::Disconnected) => return Received::Closed,
+        };
+        if !has_file {
+            return Received::Message(message, None);
         }
+        let file = match (&message, self.pass.take()) {
+            (Ok(Message::AddRing(_)), Some(file)) => Some(File::Bell(self.bell(file))),
+            (_, Some(file)) => MemoryFile::new(file).ok().map(File::Memory),
+            (_, None) => None,
+        };
+        match (file, &message) {
+            (Some(file), _) => Received::Message(message, Some(file)),
+            (None, Ok(message)) => Received::Garbage(porter::lost(message.kind())),
+            (None, Err(_)) => Received::Garbage(porter::lost("a message")),
+        }
+    }
+
+    /// Takes an event descriptor that the peer has as well, or will have by a message: it is not used longer than this.
+    pub(super) fn bell(&self, file: OwnedFd) -> Bell {
+        Bell::new(file, &self.pass)
+    }
+
+    fn wake(&self) {
+        // Should there be no room, it has not heard of earlier ones yet.
+        let _ = self.pass.send(None);
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.link.let_go.store(true, Ordering::Release);
-        self.link.bell.ring();
+        self.let_go.store(true, Ordering::Release);
+        self.wake();
     }
 }
 

@@ -1,244 +1,315 @@
 //! The thread that has a connection's socket.
 //!
-//! A peer may pass any file with a message, also before it has said a secret: a socket that waits until everything is sent
-//! when it is closed, a file of a FUSE server that never answers. Whoever receives such a file and closes it hangs. So each
-//! connection has a thread of its own, which alone reads from the socket, and closes nothing: the files have a thread for
-//! that (`kernel::closing`), and so has the socket, as what was not read may have files. Only shared memory, which the
-//! kernel closes by itself, and event descriptors (`bell.rs`) get any further.
+//! A peer may pass any file with a message, also before it has said a secret: a file of a FUSE server that never answers, an
+//! event descriptor whose watcher never lets go. Whoever closes such a file hangs. So each connection has a thread of its
+//! own, with a table of descriptors of its own (`kernel::apart`): it alone has the socket, and files that came by it. What does
+//! no harm gets further (`pass.rs`): shared memory, which the kernel closes by itself, and copies of event descriptors, of
+//! which this thread keeps one until all others are closed. It closes nothing itself; when it has ended, the kernel does.
 
-use std::io::ErrorKind;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use infra::doorbell::Doorbell;
 
+use super::listener::accept;
+use super::pass;
 use super::raw::{self, Piece};
-use super::{File, Received};
-use crate::kernel::closing;
-use crate::memif::bell::{Bell, Home};
+use crate::kernel::apart::Kept;
+use crate::kernel::passing;
 use crate::memif::message::{self, Message};
-use crate::memif::region::MemoryFile;
-use crate::memif::signal::Signals;
+use crate::memif::region;
+use crate::memif::ring::Fault;
+use crate::memif::signal::{self, Signals};
 
 /// How long the peer is given to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A message to be sent, with its file.
-pub(super) type Order = ([u8; message::LEN], Option<Arc<dyn AsFd + Send + Sync>>);
+/// A message to be sent, and whether a file goes with it, which comes by the pass.
+pub(super) type Order = ([u8; message::LEN], bool);
 
-/// Counts the threads of one socket.
-#[derive(Clone, Debug, Default)]
-pub(in crate::memif) struct Porters(Arc<[AtomicUsize; 2]>);
-
-impl Porters {
-    /// How many there are.
-    pub(in crate::memif) fn count(&self) -> usize {
-        self.0[0].load(Ordering::Acquire)
-    }
-
-    /// How many close files of strangers at the moment. Those that hang stay among them.
-    pub(in crate::memif) fn closing_now(&self) -> usize {
-        self.0[1].load(Ordering::Acquire)
-    }
-
-    /// One more, until what is returned is dropped.
-    pub(super) fn enter(&self) -> Entered {
-        Entered::new(self, 0)
-    }
-
-    /// One more that closes files, until what is returned is dropped.
-    pub(in crate::memif) fn closing(&self) -> Entered {
-        Entered::new(self, 1)
-    }
+/// What the main thread is told.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// There is a peer.
+    Begun,
+    /// A message, and whether a file belongs to it, which comes by the pass.
+    Message(Result<Message, u16>, bool),
+    Garbage(String),
+    Failed(io::Error),
 }
 
-pub(in crate::memif) struct Entered(Porters, usize);
-
-impl Entered {
-    fn new(porters: &Porters, which: usize) -> Entered {
-        porters.0[which].fetch_add(1, Ordering::AcqRel);
-        Entered(porters.clone(), which)
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.0.0[self.1].fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// What the main thread and the porter of a connection share.
-pub(super) struct Link {
-    /// Rings when there is an order, or the main thread has let go.
-    pub(super) bell: Doorbell,
-    pub(super) let_go: AtomicBool,
+/// How a connection begins.
+pub(super) enum Way {
+    /// A client comes to the listener, which is the last of the thread's files.
+    Accept,
+    Connect(PathBuf),
 }
 
 /// The thread's side of a connection.
 pub(super) struct Porter {
-    /// Closed by this thread or by nobody: where there can be no thread, it stays open rather than hang the main thread.
-    pub(super) socket: ManuallyDrop<OwnedFd>,
-    pub(super) link: Arc<Link>,
+    pub(super) way: Way,
+    pub(super) let_go: Arc<AtomicBool>,
     pub(super) orders: Receiver<Order>,
-    pub(super) to_main: SyncSender<Received>,
-    /// Rings when there is something for the main thread.
-    pub(super) main: Arc<Doorbell>,
+    pub(super) to_main: SyncSender<Told>,
     /// Tells event descriptors from other files.
     pub(super) signals: Arc<Signals>,
-    /// Where the event descriptors of the connection are closed.
-    pub(super) home: Arc<Home>,
-    pub(super) porters: Porters,
+}
+
+/// The thread's files: its end of the pass, and one that signals need.
+struct Own {
+    pass: Kept,
+    null: Kept,
+    /// Rings when there is something for the main thread.
+    main: Doorbell,
+}
+
+/// What is said of a message whose file was lost.
+pub(super) fn lost(kind: &str) -> String {
+    format!("{kind} lost its file: this process has no file descriptor left (see LimitNOFILE of its service)")
 }
 
 impl Porter {
-    /// Passes messages both ways until the connection ends.
-    pub(super) fn run(self) {
-        let mut files = self.serve();
-        let Porter { socket, to_main, main, porters, .. } = self;
-        // The main thread learns of the end now: the rest may take for ever.
-        drop(to_main);
-        main.ring();
-        files.push(ManuallyDrop::into_inner(socket));
-        closing::close(files, porters.closing());
+    /// Passes messages both ways until the connection ends, and waits until nobody uses what came by it.
+    pub(super) fn run(self, files: io::Result<Vec<Kept>>) {
+        let mut files = match files {
+            Ok(files) => files.into_iter(),
+            Err(e) => return drop(self.to_main.send(Told::Failed(e))),
+        };
+        let (Some(pass), Some(main), Some(null)) = (files.next(), files.next(), files.next()) else { return };
+        let own = Own { pass, null, main: Doorbell::from(ManuallyDrop::into_inner(main)) };
+        let socket = self.begin(&own, files.next());
+        if let Some(socket) = &socket {
+            self.serve(&own, socket.as_fd());
+            raw::hang_up(socket.as_fd());
+        }
+        // The main thread learns of the end.
+        drop(self.to_main);
+        own.main.ring();
+        // Until it has closed its copies of what came.
+        while passing::receive(own.pass.as_fd(), &mut [0], true).map_or_else(
+            |e| e.kind() == ErrorKind::Interrupted,
+            |piece| {
+                piece.files.into_iter().for_each(std::mem::forget);
+                piece.len > 0
+            },
+        ) {}
     }
 
-    /// Gives the files that came with the end.
-    fn serve(&self) -> Vec<OwnedFd> {
-        let mut order = None;
+    fn tell(&self, own: &Own, what: Told) {
+        // Waits while the main thread has much to read, until it lets go.
+        let _ = self.to_main.send(what);
+        own.main.ring();
+    }
+
+    fn has_let_go(&self) -> bool {
+        self.let_go.load(Ordering::Acquire)
+    }
+
+    /// Gives a socket that is connected.
+    fn begin(&self, own: &Own, listener: Option<Kept>) -> Option<Kept> {
+        let socket = match (&self.way, listener) {
+            (Way::Connect(path), _) => raw::connect(path),
+            (Way::Accept, Some(listener)) => loop {
+                if self.has_let_go() {
+                    return None;
+                }
+                match accept(listener.as_fd()) {
+                    Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                        let both = [listener.as_fd(), own.pass.as_fd()].map(|file| (file, libc::POLLIN));
+                        raw::wait(&both, None);
+                    }
+                    accepted => {
+                        // The router has others. Its name is free as soon as they are closed.
+                        drop(ManuallyDrop::into_inner(listener));
+                        break accepted;
+                    }
+                }
+            },
+            (Way::Accept, None) => Err(ErrorKind::NotFound.into()),
+        };
+        let (socket, told) = match socket {
+            Ok(socket) => (Some(ManuallyDrop::new(socket)), Told::Begun),
+            Err(e) => (None, Told::Failed(e)),
+        };
+        self.tell(own, told);
+        socket
+    }
+
+    fn serve(&self, own: &Own, socket: BorrowedFd<'_>) {
+        let mut waiting = Waiting::default();
         let mut end = None;
         loop {
-            self.link.bell.clear();
-            let let_go = self.link.let_go.load(Ordering::Acquire);
-            self.send(&mut order);
+            let let_go = self.has_let_go();
+            waiting.take_files(own.pass.as_fd());
+            self.send(own, socket, &mut waiting);
             if let_go {
                 let end = *end.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 let left = end.saturating_duration_since(Instant::now());
-                if order.is_none() || left.is_zero() {
-                    return Vec::new();
+                if waiting.order.is_none() || left.is_zero() {
+                    return;
                 }
-                raw::wait(self.socket.as_fd(), libc::POLLOUT, self.link.bell.as_fd(), Some(left));
+                raw::wait(&[(socket, libc::POLLOUT)], Some(left));
                 continue;
             }
-            let events = libc::POLLIN | if order.is_some() { libc::POLLOUT } else { 0 };
-            raw::wait(self.socket.as_fd(), events, self.link.bell.as_fd(), None);
-            match raw::receive(self.socket.as_fd()) {
+            let events = libc::POLLIN | if waiting.order.is_some() { libc::POLLOUT } else { 0 };
+            raw::wait(&[(socket, events), (own.pass.as_fd(), libc::POLLIN)], None);
+            match raw::receive(socket) {
                 // Reset is reported once, when the peer closed without having read everything; its last words come after.
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionReset) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => return Vec::new(),
-                Ok(Piece { len: 0, files, .. }) => return files,
-                Ok(piece) => self.deliver(piece),
+                Err(_) | Ok(Piece { len: 0, .. }) => return,
+                Ok(piece) => self.deliver(own, piece),
             }
         }
     }
 
-    /// Sends what there is to send; `order` is what the peer had no room for.
-    fn send(&self, order: &mut Option<Order>) {
+    /// Sends what there is to send.
+    fn send(&self, own: &Own, socket: BorrowedFd<'_>, waiting: &mut Waiting) {
         loop {
-            let Some((bytes, file)) = &*order else {
+            let Some((bytes, has_file)) = waiting.order else {
                 match self.orders.try_recv() {
-                    Ok(next) => *order = Some(next),
+                    Ok(next) => {
+                        waiting.order = Some(next);
+                        // Its file came before it.
+                        waiting.take_files(own.pass.as_fd());
+                    }
                     Err(_) => return,
                 }
                 continue;
             };
-            match raw::send(self.socket.as_fd(), bytes, file.as_ref().map(|f| f.as_fd())) {
+            let file = waiting.files.front().filter(|_| has_file);
+            match raw::send(socket, &bytes, file.map(|f| f.as_fd())) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // If the peer has closed the connection, what it said before is still to be read: why, most likely.
-                _ => *order = None,
+                _ => {
+                    waiting.order = None;
+                    if has_file {
+                        waiting.files.pop_front();
+                    }
+                }
             }
         }
     }
 
-    fn deliver(&self, piece: Piece) {
-        let Piece { len, bytes, mut files, files_lost } = piece;
-        let received = match len {
-            message::LEN => self.sort(Message::parse(&bytes), &mut files, files_lost),
-            n => Received::Garbage(format!("a message of {n} bytes, and not of {}", message::LEN)),
+    fn deliver(&self, own: &Own, piece: Piece) {
+        let Piece { len, bytes, files, files_lost } = piece;
+        let told = match len {
+            message::LEN => self.sort(own, Message::parse(&bytes), files, files_lost),
+            n => Told::Garbage(format!("a message of {n} bytes, and not of {}", message::LEN)),
         };
-        // Waits while the main thread has much to read, until it lets go.
-        let _ = self.to_main.send(received);
-        self.main.ring();
-        // What is left is a stranger's. The main thread knows already that it is to end the connection.
-        if !files.is_empty() {
-            closing::close(files, self.porters.closing());
-        }
+        self.tell(own, told);
     }
 
-    /// Takes the file that belongs to a message, if it is one that does no harm.
-    fn sort(&self, message: Result<Message, u16>, files: &mut Vec<OwnedFd>, lost: bool) -> Received {
+    /// Hands over the file that belongs to a message, if it is one that does no harm.
+    fn sort(&self, own: &Own, message: Result<Message, u16>, mut files: Vec<Kept>, files_lost: bool) -> Told {
         let kind = match &message {
             Ok(message) => message.kind(),
-            Err(_) if files.is_empty() && !lost => return Received::Message(message, None),
+            Err(_) if files.is_empty() && !files_lost => return Told::Message(message, false),
             Err(_) => "a message of an unknown type",
         };
-        if lost {
-            return Received::Garbage(format!(
-                "{kind} lost its file: this process has no file descriptor left (see LimitNOFILE of its service)"
-            ));
+        if files_lost {
+            return Told::Garbage(lost(kind));
         }
-        let file = match (files.len(), &message) {
-            (0, _) => None,
-            (1, Ok(Message::AddRegion { .. })) => match files.pop().map(MemoryFile::new) {
-                Some(Ok(file)) => Some(File::Memory(file)),
-                Some(Err(file)) => {
-                    files.push(file);
-                    return Received::Garbage(format!("the file of {kind} is not shared memory"));
-                }
-                None => None,
-            },
-            (1, Ok(Message::AddRing(_))) => {
+        let Some(file) = files.pop() else { return Told::Message(message, false) };
+        if !files.is_empty() {
+            return Told::Garbage(format!("{kind} with {} files", files.len() + 1));
+        }
+        match &message {
+            Ok(Message::AddRegion { .. }) if !region::is_memory(file.as_fd()) => {
+                return Told::Garbage(format!("the file of {kind} is not shared memory"));
+            }
+            Ok(Message::AddRing(_)) => {
                 // One signal too many does no harm: whoever is woken looks, and sleeps again.
-                match files.iter().try_for_each(|file| self.signals.ring(file.as_fd())) {
-                    Ok(()) => files.pop().map(|file| File::Bell(Bell::new(file, &self.home))),
+                let mut signalled = Ok(());
+                let slow =
+                    signal::is_slow(|| signalled = self.signals.ring_by(own.null.as_fd(), file.as_fd()));
+                match signalled {
+                    Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {
-                        return Received::Garbage(format!("the file of {kind} is not an event descriptor"));
+                        return Told::Garbage(format!("the file of {kind} is not an event descriptor"));
                     }
-                    Err(e) => return Received::Garbage(format!("the peer cannot be woken: {e}")),
+                    Err(e) => return Told::Garbage(format!("the peer cannot be woken: {e}")),
+                }
+                if slow {
+                    return Told::Garbage(Fault::SlowBell.to_string());
                 }
             }
-            (1, _) => return Received::Garbage(format!("{kind} with a file")),
-            (n, _) => return Received::Garbage(format!("{kind} with {n} files")),
-        };
-        Received::Message(message, file)
+            Ok(Message::AddRegion { .. }) => {}
+            _ => return Told::Garbage(format!("{kind} with a file")),
+        }
+        if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
+            return Told::Garbage(format!("the file of {kind} cannot be passed on: {e}"));
+        }
+        if matches!(message, Ok(Message::AddRegion { .. })) {
+            drop(ManuallyDrop::into_inner(file));
+        }
+        Told::Message(message, true)
     }
 }
 
-#[cfg(test)]
+/// What waits until the peer has read what came before.
+#[derive(Default)]
+struct Waiting {
+    order: Option<Order>,
+    /// The files of that order and of those behind it.
+    files: VecDeque<Kept>,
+}
+
+impl Waiting {
+    /// Takes the files that the main thread has handed over, and forgets that it woke this one.
+    fn take_files(&mut self, pass: BorrowedFd<'_>) {
+        while let Ok(piece) = passing::receive(pass, &mut [0], false)
+            && piece.len > 0
+        {
+            self.files.extend(piece.files.into_iter().map(ManuallyDrop::new));
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
 mod tests {
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
 
     use super::*;
     use crate::kernel::sys;
+    use crate::memif::channel::Pass;
     use crate::memif::message::{AddRing, Direction};
 
-    /// What becomes of a message that comes with these files, or without those that the process had no room for.
-    fn sorted(message: Message, mut files: Vec<OwnedFd>, lost: bool) -> Received {
-        let link = Link { bell: Doorbell::new().unwrap(), let_go: AtomicBool::new(false) };
+    /// What the main thread is told of a message that comes with these files, or without those that the process had no room
+    /// for, and whether it is given a file.
+    fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
+        let (ours, theirs) = Pass::new().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let own = Own {
+            pass: ManuallyDrop::new(theirs),
+            null: ManuallyDrop::new(null.into()),
+            main: Doorbell::new().unwrap(),
+        };
         let porter = Porter {
-            socket: ManuallyDrop::new(UnixStream::pair().unwrap().0.into()),
-            link: Arc::new(link),
+            way: Way::Accept,
+            let_go: Arc::default(),
             orders: mpsc::sync_channel(1).1,
             to_main: mpsc::sync_channel(1).0,
-            main: Arc::new(Doorbell::new().unwrap()),
             signals: Arc::new(Signals::new().unwrap()),
-            home: Arc::default(),
-            porters: Porters::default(),
         };
-        let received = porter.sort(Ok(message), &mut files, lost);
-        drop(ManuallyDrop::into_inner(porter.socket));
-        received
+        let files = files.into_iter().map(ManuallyDrop::new).collect();
+        let told = porter.sort(&own, Ok(message), files, lost);
+        (told, ours.take().is_some())
     }
 
-    fn garbage(received: Received) -> String {
-        match received {
-            Received::Garbage(why) => why,
+    fn garbage((told, has_file): (Told, bool)) -> String {
+        match told {
+            Told::Garbage(why) if !has_file => why,
             other => panic!("{other:?}"),
         }
     }
@@ -259,9 +330,11 @@ mod tests {
         let region = || Message::AddRegion { index: 0, size: 4096 };
         let bell = || sys::eventfd().unwrap();
         let socket = || OwnedFd::from(UnixStream::pair().unwrap().0);
-        assert!(matches!(sorted(ring(), vec![bell()], false), Received::Message(Ok(_), Some(File::Bell(_)))));
+        let memory = || sys::memory_file(c"test").unwrap();
+        assert!(matches!(sorted(ring(), vec![bell()], false), (Told::Message(Ok(_), true), true)));
+        assert!(matches!(sorted(region(), vec![memory()], false), (Told::Message(Ok(_), true), true)));
         assert!(
-            matches!(sorted(ring(), vec![], false), Received::Message(Ok(_), None)),
+            matches!(sorted(ring(), vec![], false), (Told::Message(Ok(_), false), false)),
             "the server says so"
         );
         for (message, files, why) in [

@@ -1,37 +1,28 @@
-//! The sockets of the control channel: addresses, messages of 128 bytes, and the files that are passed with them.
+//! The sockets of the control channel: addresses, and messages of 128 bytes with the files that are passed with them.
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use libc::c_int;
 
-use crate::kernel::sys;
+use crate::kernel::apart::Kept;
+use crate::kernel::{passing, sys};
 use crate::memif::message;
-
-/// The most files of one message (the kernel's `SCM_MAX_FD`). There is room for all: the kernel itself would close those
-/// without room, in the middle of the system call.
-const FILES: usize = 253;
 
 /// The name of a region's file.
 pub(in crate::memif) const MEMORY_NAME: &CStr = c"volley-memif";
 
-/// Room for the control message with the files.
-#[repr(C)]
-struct Control {
-    head: libc::cmsghdr,
-    files: [c_int; FILES + 1],
-}
-
-/// What was received in one piece.
+/// What a stranger has sent.
 pub(super) struct Piece {
     /// Its bytes; [`message::LEN`] + 1 if there were more than a message has.
     pub(super) len: usize,
     pub(super) bytes: [u8; message::LEN],
-    pub(super) files: Vec<OwnedFd>,
+    pub(super) files: Vec<Kept>,
     /// True if the process had no descriptor for some of its files.
     pub(super) files_lost: bool,
 }
@@ -93,24 +84,7 @@ pub(super) fn send(
     bytes: &[u8; message::LEN],
     file: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    let mut part = sys::iovec(bytes);
-    let mut message = sys::message();
-    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    // SAFETY: zeros are a valid record.
-    let mut control: Control = unsafe { std::mem::zeroed() };
-    if let Some(file) = file {
-        let len = size_of::<libc::cmsghdr>() + size_of::<c_int>();
-        (control.head.cmsg_level, control.head.cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
-        control.head.cmsg_len = len as _;
-        control.files[0] = file.as_raw_fd();
-        message.msg_control = (&raw mut control).cast();
-        // With the padding up to a multiple of 8.
-        message.msg_controllen = len.next_multiple_of(8) as _;
-        const { assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + (FILES + 1) * size_of::<c_int>()) };
-    }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the bytes, the part and the control message live through the call, which reads them only.
-    match sys::check(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) })? {
+    match passing::send(socket, bytes, file.as_slice())? {
         message::LEN => Ok(()),
         _ => Err(io::ErrorKind::WriteZero.into()),
     }
@@ -122,36 +96,24 @@ pub(super) fn send(
 /// `WouldBlock` when nothing is there.
 pub(super) fn receive(socket: BorrowedFd<'_>) -> io::Result<Piece> {
     let mut bytes = [0u8; message::LEN];
-    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: zeros are a valid record.
-    let mut control: Control = unsafe { std::mem::zeroed() };
-    let mut message = sys::message();
-    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>() as _;
-    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the bytes and the control message live through the call, which writes within their lengths.
-    let n = sys::check(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) })?;
-    let mut files = Vec::new();
-    let head = size_of::<libc::cmsghdr>();
-    if message.msg_controllen >= head
-        && (control.head.cmsg_level, control.head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS)
-    {
-        let count = control.head.cmsg_len.saturating_sub(head) / size_of::<c_int>();
-        // SAFETY: the kernel gave these descriptors to this process just now.
-        files.extend(control.files.into_iter().take(count).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
-    }
-    let len = if message.msg_flags & libc::MSG_TRUNC != 0 { message::LEN + 1 } else { n };
-    Ok(Piece { len, bytes, files, files_lost: message.msg_flags & libc::MSG_CTRUNC != 0 })
+    let piece = passing::receive(socket, &mut bytes, false)?;
+    let len = if piece.cut { message::LEN + 1 } else { piece.len };
+    let files = piece.files.into_iter().map(ManuallyDrop::new).collect();
+    Ok(Piece { len, bytes, files, files_lost: piece.files_lost })
 }
 
-/// Waits until one of `events` has happened to the socket, or `bell` has been rung; at most for `time`, if it is given.
-pub(super) fn wait(socket: BorrowedFd<'_>, events: i16, bell: BorrowedFd<'_>, time: Option<Duration>) {
-    let mut files = [
-        libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 },
-        libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 },
-    ];
+/// Waits until one of these events of a file has happened; at most for `time`, if it is given.
+pub(super) fn wait(files: &[(BorrowedFd<'_>, i16)], time: Option<Duration>) {
+    let one =
+        |&(file, events): &(BorrowedFd<'_>, i16)| libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
+    let mut files: Vec<libc::pollfd> = files.iter().map(one).collect();
     let time = time.map_or(-1, |t| t.as_millis().min(1_000_000) as c_int + 1);
-    // SAFETY: the kernel writes to the two entries only. Should it fail, the caller looks and waits again.
+    // SAFETY: the kernel writes to the entries only. Should it fail, the caller looks and waits again.
     unsafe { libc::poll(files.as_mut_ptr(), files.len() as libc::nfds_t, time) };
+}
+
+/// Tells the peer that nothing more comes. It can still read what came before.
+pub(super) fn hang_up(socket: BorrowedFd<'_>) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
 }

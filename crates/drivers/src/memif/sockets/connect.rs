@@ -4,12 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use buf::Pool;
-
-use super::{AT_ONCE, Side, Sockets};
+use super::{AT_ONCE, ClientSide, Side, Sockets};
 use crate::kernel::sys;
-use crate::memif::bell::{Bell, Home};
-use crate::memif::channel::{self, Channel, Means, Porters, Received};
+use crate::memif::bell::Bell;
+use crate::memif::channel::{self, Channel, Means, Received};
 use crate::memif::message::{Direction, Message};
 use crate::memif::region::Region;
 use crate::memif::ring::Ring;
@@ -34,12 +32,25 @@ impl Sockets {
             let event = match channel.receive() {
                 Received::Message(m, _) => client::Event::Message(m),
                 Received::Garbage(what) => client::Event::End(what),
+                Received::Failed(e) => client::Event::Closed(self.unreachable(key.0, &e)),
                 Received::Closed => client::Event::Closed("the server closed the connection".into()),
+                Received::Begun => continue,
                 Received::Nothing => return,
             };
             self.drive(key, event);
         }
         self.more = true;
+    }
+
+    /// Why there is no connection to the server of a socket.
+    fn unreachable(&self, id: u32, e: &io::Error) -> String {
+        let Some(at) = self.sockets.get(&id).map(|s| s.path.display()) else { return e.to_string() };
+        match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                format!("no server listens on {at}")
+            }
+            _ => format!("connecting to {at}: {e}"),
+        }
     }
 
     pub(super) fn drive(&mut self, key: (u32, u32), event: client::Event) {
@@ -53,30 +64,21 @@ impl Sockets {
         for action in actions {
             let Some(entry) = self.interfaces.get_mut(&key) else { return };
             let Side::Client(c) = &mut entry.side else { return };
-            let Some(porters) = self.sockets.get(&key.0).map(|s| s.porters.clone()) else { return };
             let failed = match action {
                 client::Action::Connect => {
                     let Some(socket) = self.sockets.get(&key.0) else { return };
                     let means =
                         self.signals.clone().map(|signals| Means { bell: self.bell.clone(), signals });
                     let Some(means) = means else { return };
-                    match Channel::connect(&socket.path, &means, &socket.porters) {
+                    match Channel::connect(&socket.path, &means, &socket.crew) {
                         Ok(channel) => {
                             c.channel = Some(channel);
                             None
                         }
-                        Err(e) => {
-                            let at = socket.path.display();
-                            Some(client::Event::Closed(match e.kind() {
-                                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                                    format!("no server listens on {at}")
-                                }
-                                _ => format!("connecting to {at}: {e}"),
-                            }))
-                        }
+                        Err(e) => Some(client::Event::Closed(self.unreachable(key.0, &e))),
                     }
                 }
-                client::Action::Make(layout) => match make(layout, c.pool.as_ref(), &porters) {
+                client::Action::Make(layout) => match make(layout, c) {
                     Ok(memory) => {
                         let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
                         c.memory = Some(memory);
@@ -88,7 +90,7 @@ impl Sockets {
                     let file = c.memory.as_ref().and_then(|m| m.file(&message));
                     match &c.channel {
                         Some(channel) => channel
-                            .send(&message, file)
+                            .send(&message, file.as_ref().map(|file| file.as_fd()))
                             .err()
                             .map(|e| client::Event::Closed(format!("the connection broke: {e}"))),
                         None => None,
@@ -100,7 +102,7 @@ impl Sockets {
                     let (rx, tx) = std::mem::take(&mut memory.rings);
                     match entry.shared.attach(rx, tx, signals, c.pool.as_ref()) {
                         Ok(()) => {
-                            entry.connected(peer, interface, sizes);
+                            entry.connected(self.now, peer, interface, sizes);
                             None
                         }
                         Err(why) => Some(client::Event::End(why)),
@@ -135,9 +137,10 @@ impl Memory {
     }
 }
 
-/// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of `pool` is a region
+/// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of its pool is a region
 /// of it, if there is one.
-fn make(layout: Layout, pool: Option<&Pool>, porters: &Porters) -> io::Result<Memory> {
+fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
+    let (pool, channel) = (client.pool.as_ref(), client.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?);
     let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
     let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
     let mut regions = vec![(len as u64, Arc::new(file))];
@@ -145,8 +148,7 @@ fn make(layout: Layout, pool: Option<&Pool>, porters: &Porters) -> io::Result<Me
     if let Some(pool) = pool {
         regions.push((pool.window().len() as u64, Arc::new(pool.file()?)));
     }
-    let home = Home::new(porters);
-    let bell = |_| Ok(Arc::new(Bell::new(sys::eventfd()?, &home)));
+    let bell = |_| Ok(Arc::new(channel.bell(sys::eventfd()?)));
     let bells: Vec<_> = layout.rings().map(bell).collect::<io::Result<_>>()?;
     let mut rings = (Vec::new(), Vec::new());
     let ring = if pool.is_some() { Ring::lending } else { Ring::own };

@@ -9,7 +9,7 @@ mod shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
 
-use super::channel::{self, Channel, File, Listener, Means, Porters};
+use super::channel::{self, Channel, File, Listener, Means};
 use super::client::{self, Client, Wish};
 use super::rx::MemifRx;
 use super::server::{self, Server};
@@ -27,21 +27,27 @@ use super::tester::Tester;
 use super::tx::MemifTx;
 use super::{Config, INPUT_NODE, MEMIF_MTU, Role, SECOND};
 use crate::device::{Device, DeviceControl, Link};
-use crate::kernel::sys;
+use crate::kernel::apart::{self, Crew};
 use connect::Memory;
 use refusals::Refusals;
 pub use shown::{InterfaceState, RingShown, SocketState};
 
-/// Number of the bell among the watched files; those of sockets and connections follow.
-const BELL: u64 = 0;
 /// Messages that are taken from a connection, and clients that are accepted, before others have their turn.
 const AT_ONCE: usize = 32;
+/// How long a peer may take to give room for packets before the link is up anyway, and how often it is looked at meanwhile.
+const MOST_SETTLING: u64 = SECOND;
+const SETTLING: u64 = SECOND / 500;
 /// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
 const REST: u64 = SECOND;
 /// How long a connection's thread may take to end before that is worth a word.
 const LINGER: u64 = 5 * SECOND;
-/// How long nobody is admitted to an interface whose last client broke its rings: less than a good client waits anyway.
+/// How long nobody is admitted to an interface whose last peer broke its rings: less than a good client waits anyway. Twice as
+/// long after each further one...
 const BARRED: u64 = SECOND;
+/// ... up to 2^6 times.
+const MOST_STRIKES: u32 = 6;
+/// A peer that has broken nothing for so long begins anew.
+const FORGIVEN: u64 = 600 * SECOND;
 /// How long the last messages to all peers may take when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
 
@@ -64,12 +70,14 @@ fn refuse<T>(why: impl Into<String>) -> Result<T, OpenError> {
 struct Socket {
     path: PathBuf,
     /// Whether its file is a listener of this router: while there are servers.
-    listener: Option<(u64, Listener)>,
+    listener: Option<Listener>,
+    /// What will be the connection of the next client.
+    next: Option<Channel>,
     /// When clients are accepted again.
     pause: u64,
     refusals: Refusals,
     /// The threads of its connections.
-    porters: Porters,
+    crew: Crew,
     /// Since when threads have been there whose connection is no more, and whether that was logged.
     lingers: Option<(u64, bool)>,
 }
@@ -106,12 +114,17 @@ struct Entry {
     peer_interface: String,
     regions: Vec<u64>,
     reason: Option<String>,
+    /// Until when the peer may take to give room for packets, if it has not.
+    settles_by: Option<u64>,
     /// Until when no client is admitted: the last one broke the rings.
     barred_until: u64,
+    /// How many have broken them lately.
+    strikes: u32,
 }
 
 impl Entry {
-    fn connected(&mut self, peer: String, interface: String, regions: Vec<u64>) {
+    fn connected(&mut self, now: u64, peer: String, interface: String, regions: Vec<u64>) {
+        self.settles_by = Some(now + MOST_SETTLING);
         let name = self.shared.config.name();
         tracing::info!("{name}: connected to {peer}, interface {interface}");
         (self.peer, self.peer_interface, self.regions, self.reason) = (peer, interface, regions, None);
@@ -120,6 +133,7 @@ impl Entry {
     /// The connection ended, or there was none. Gives the buffers that the peer has.
     #[must_use]
     fn disconnected(&mut self, why: String) -> Vec<LentInOrder> {
+        self.settles_by = None;
         let lent = self.shared.detach();
         (self.peer, self.peer_interface, self.regions) = Default::default();
         // Whoever tries once a second says so once.
@@ -138,11 +152,11 @@ impl Entry {
 /// All memif sockets and interfaces of a router. It is driven by [`turn`](Sockets::turn), by whoever sees that its
 /// [file](Sockets::as_fd) can be read, or that its [time](Sockets::next_timeout) has come.
 pub struct Sockets {
-    watched: OwnedFd,
+    /// Rings when a connection has something to say, or a queue.
     bell: Arc<Doorbell>,
     /// Made with the first interface.
     signals: Option<Arc<Signals>>,
-    /// The number of the next listener or connection.
+    /// The number of the next connection.
     next_number: u64,
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
@@ -157,7 +171,7 @@ pub struct Sockets {
 
 impl AsFd for Sockets {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watched.as_fd()
+        self.bell.as_fd()
     }
 }
 
@@ -165,15 +179,13 @@ impl Sockets {
     /// No sockets.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// When the process has no descriptors or threads left.
     pub fn new() -> io::Result<Sockets> {
-        let (watched, bell) = (sys::epoll()?, Arc::new(Doorbell::new()?));
-        sys::epoll_add(watched.as_fd(), bell.as_fd(), BELL, libc::EPOLLIN)?;
+        apart::prepare()?;
         Ok(Sockets {
-            watched,
-            bell,
+            bell: Arc::new(Doorbell::new()?),
             signals: None,
-            next_number: BELL + 1,
+            next_number: 0,
             sockets: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -197,9 +209,16 @@ impl Sockets {
         if let Some((other, _)) = self.sockets.iter().find(|(_, s)| s.path == path) {
             return refuse(format!("{} is memif socket {other} already", path.display()));
         }
-        let path = path.to_owned();
-        let (refusals, porters) = (Refusals::default(), Porters::default());
-        self.sockets.insert(id, Socket { path, listener: None, pause: 0, refusals, porters, lingers: None });
+        let socket = Socket {
+            path: path.to_owned(),
+            listener: None,
+            next: None,
+            pause: 0,
+            refusals: Refusals::default(),
+            crew: Crew::default(),
+            lingers: None,
+        };
+        self.sockets.insert(id, socket);
         Ok(())
     }
 
@@ -293,7 +312,9 @@ impl Sockets {
             peer_interface: String::new(),
             regions: Vec::new(),
             reason: None,
+            settles_by: None,
             barred_until: 0,
+            strikes: 0,
         };
         self.interfaces.insert(key, entry);
         self.forget_refusals(config.socket);
@@ -302,20 +323,17 @@ impl Sockets {
 
     /// Has the router listen on a socket.
     fn listen(&mut self, id: u32) -> Result<(), OpenError> {
-        let number = self.next_number;
         let Some(socket) = self.sockets.get_mut(&id).filter(|s| s.listener.is_none()) else { return Ok(()) };
         let at = socket.path.display();
-        let listener = Listener::new(&socket.path).map_err(|e| match e.kind() {
+        let listener = Listener::new(&socket.path, &socket.crew).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => OpenError(format!(
                 "another program listens on {at}: two servers cannot, and a client of it is a \"slave\""
             )),
             io::ErrorKind::NotFound => OpenError(format!("the directory of {at} does not exist")),
             _ => OpenError(format!("listening on {at}: {e}")),
         })?;
-        sys::epoll_add(self.watched.as_fd(), listener.as_fd(), number, libc::EPOLLIN)
-            .map_err(|e| OpenError(format!("listening on {at}: {e}")))?;
-        socket.listener = Some((number, listener));
-        self.next_number += 1;
+        socket.listener = Some(listener);
+        self.accept(id);
         Ok(())
     }
 
@@ -336,8 +354,8 @@ impl Sockets {
         let serves = |(key, e): (&(u32, u32), &Entry)| matches!(e.side, Side::Server(_)).then_some(key.0);
         let serving: BTreeSet<u32> = self.interfaces.iter().filter_map(serves).collect();
         for (id, socket) in self.sockets.iter_mut().filter(|(id, _)| !serving.contains(id)) {
-            if let Some((_, listener)) = socket.listener.take() {
-                sys::epoll_remove(self.watched.as_fd(), listener.as_fd());
+            if socket.listener.take().is_some() {
+                socket.next = None;
                 self.connections.retain(|_, c| c.socket != *id);
             }
         }
@@ -364,16 +382,8 @@ impl Sockets {
         self.reap();
         self.close_listeners();
         self.look_at_interfaces();
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-        let n = sys::epoll_take(self.watched.as_fd(), &mut events).unwrap_or(0);
-        self.more |= n == events.len();
-        for event in &events[..n] {
-            let listens =
-                |s: &Socket| s.listener.as_ref().is_some_and(|(number, _)| *number == { event.u64 });
-            if let Some(id) = self.sockets.iter().find(|(_, s)| listens(s)).map(|(id, _)| *id) {
-                self.accept(id);
-            }
-        }
+        let ids: Vec<u32> = self.sockets.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.accept(id));
         let numbers: Vec<u64> = self.connections.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.read_client(number));
         let keys: Vec<(u32, u32)> = self.interfaces.keys().copied().collect();
@@ -398,8 +408,9 @@ impl Sockets {
             _ => None,
         });
         let pauses = self.sockets.values().map(|s| s.pause).filter(|p| *p > self.now);
+        let settling = self.interfaces.values().filter_map(|e| e.settles_by.map(|_| self.now + SETTLING));
         let resting = self.resting.iter().map(|(until, _)| until.unwrap_or(self.now));
-        sides.chain(clients).chain(lingering).chain(pauses).chain(resting).min()
+        sides.chain(clients).chain(lingering).chain(pauses).chain(settling).chain(resting).min()
     }
 
     fn links(&self) -> Vec<bool> {
@@ -414,8 +425,13 @@ impl Sockets {
             let (up, fault) = (entry.shared.is_up(), entry.shared.take_fault());
             let turned = std::mem::replace(&mut entry.was_up, up) != up;
             let client = matches!(entry.side, Side::Client(_));
+            if turned {
+                (entry.barred_until, entry.strikes) = (0, 0);
+            }
             if let Some(fault) = fault {
-                entry.barred_until = self.now + BARRED;
+                let rest = self.now.saturating_sub(entry.barred_until);
+                entry.strikes = if rest > FORGIVEN { 0 } else { (entry.strikes + 1).min(MOST_STRIKES) };
+                entry.barred_until = self.now + (BARRED << entry.strikes);
                 let why = fault.to_string();
                 match &entry.side {
                     Side::Server(Some(number)) => {
@@ -451,17 +467,17 @@ impl Sockets {
             let actions = c.machine.timeout(now);
             self.act(key, actions);
         }
-        self.resting.retain_mut(|(until, _)| *until.get_or_insert(now + REST) > now);
-        let paused: Vec<u32> =
-            self.sockets.iter().filter(|(_, s)| s.pause > 0 && s.pause <= now).map(|(id, _)| *id).collect();
-        for id in paused {
-            self.resume(id);
+        for entry in self.interfaces.values_mut() {
+            if entry.settles_by.is_some_and(|by| entry.shared.settle(now >= by)) {
+                entry.settles_by = None;
+            }
         }
+        self.resting.retain_mut(|(until, _)| *until.get_or_insert(now + REST) > now);
     }
 
-    /// Threads of a socket that close files of strangers; those that stay so hang.
+    /// Threads of a socket for which the kernel closes files of strangers; those that stay so hang.
     fn lingering(&self, id: u32) -> usize {
-        self.sockets.get(&id).map_or(0, |socket| socket.porters.closing_now())
+        self.sockets.get(&id).map_or(0, |socket| socket.crew.hanging())
     }
 
     /// Logs once that threads of a socket hang.
@@ -500,7 +516,8 @@ impl Drop for Sockets {
         }
         self.connections.clear();
         let end = Instant::now() + GOODBYE;
-        while self.sockets.values().any(|s| s.porters.count() > 0) && Instant::now() < end {
+        self.sockets.values_mut().for_each(|socket| socket.next = None);
+        while self.sockets.values().any(|s| s.crew.working() > 0) && Instant::now() < end {
             std::thread::sleep(GOODBYE / 200);
         }
     }

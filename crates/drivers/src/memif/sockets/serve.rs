@@ -1,11 +1,9 @@
 //! The server's side: clients are accepted, and what they bring is attached.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::{AT_ONCE, Entry, ServerConnection, Side, Sockets};
-use crate::kernel::sys;
 use crate::memif::channel::{Channel, File, Received};
 use crate::memif::message::Direction;
 use crate::memif::region::{self, Region};
@@ -23,24 +21,10 @@ const MOST_LINGERING: usize = 64;
 const PAUSE: u64 = SECOND;
 
 impl Sockets {
+    /// Takes the clients of a socket that have come.
     pub(super) fn accept(&mut self, id: u32) {
-        let means = self.means();
         for _ in 0..AT_ONCE {
-            let lingering = self.lingering(id);
-            let Some(socket) = self.sockets.get_mut(&id) else { return };
-            let Some((_, listener)) = &socket.listener else { return };
-            let accepted = match &means {
-                _ if lingering >= MOST_LINGERING => {
-                    Err(io::Error::other(format!("closing the files of {lingering} former peers hangs")))
-                }
-                Some(means) => listener.accept().and_then(|s| Channel::of(s, means, &socket.porters)),
-                None => return,
-            };
-            let channel = match accepted {
-                Ok(channel) => channel,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) => return self.pause(id, &e),
-            };
+            let Some(channel) = self.next_client(id).unwrap_or_else(|e| self.pause(id, &e)) else { return };
             self.make_room(id);
             let number = self.next_number;
             self.next_number += 1;
@@ -51,6 +35,37 @@ impl Sockets {
             self.act_for_client(number, actions);
         }
         self.more = true;
+    }
+
+    /// The next client of a socket, if one has come. There is a thread for the one after it, as long as not too many hang.
+    fn next_client(&mut self, id: u32) -> io::Result<Option<Channel>> {
+        let (means, lingering) = (self.means(), self.lingering(id));
+        let Some((socket, means)) = self.sockets.get_mut(&id).zip(means) else { return Ok(None) };
+        let Some(listener) = &socket.listener else { return Ok(None) };
+        let mut come = None;
+        if let Some(next) = &socket.next {
+            come = match next.receive() {
+                Received::Nothing => return Ok(None),
+                Received::Begun => socket.next.take(),
+                other => {
+                    socket.next = None;
+                    let Received::Failed(e) = other else { return Err(io::ErrorKind::BrokenPipe.into()) };
+                    return Err(e);
+                }
+            };
+        }
+        if socket.next.is_none() && self.now >= socket.pause {
+            let hangs = || io::Error::other("closing the files of too many former peers hangs");
+            let next = match lingering {
+                MOST_LINGERING.. => Err(hangs()),
+                _ => Channel::accept(listener, &means, &socket.crew),
+            };
+            match next {
+                Ok(next) => socket.next = Some(next),
+                Err(e) => drop(self.pause(id, &e)),
+            }
+        }
+        Ok(come)
     }
 
     /// Evicts the oldest client without an interface if there are too many. One that means to connect has said so by then,
@@ -68,25 +83,17 @@ impl Sockets {
         }
     }
 
-    /// Clients cannot be accepted now, most likely for want of descriptors: the listener would not be silent.
-    fn pause(&mut self, id: u32, why: &io::Error) {
-        let until = self.now + PAUSE;
-        let Some(socket) = self.sockets.get_mut(&id) else { return };
-        tracing::warn!("memif socket {}: no client can be accepted: {why}", socket.path.display());
-        socket.pause = until;
-        if let Some((_, listener)) = &socket.listener {
-            sys::epoll_remove(self.watched.as_fd(), listener.as_fd());
+    /// Clients cannot be accepted now, most likely for want of descriptors or threads.
+    fn pause(&mut self, id: u32, why: &io::Error) -> Option<Channel> {
+        let now = self.now;
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.pause = now + PAUSE;
+            let why = format!("no client can be accepted: {why}");
+            if socket.refusals.is_news(now, &why) {
+                tracing::warn!("memif socket {}: {why}", socket.path.display());
+            }
         }
-    }
-
-    pub(super) fn resume(&mut self, id: u32) {
-        let Some(socket) = self.sockets.get_mut(&id) else { return };
-        socket.pause = 0;
-        if let Some((number, listener)) = &socket.listener
-            && let Err(e) = sys::epoll_add(self.watched.as_fd(), listener.as_fd(), *number, libc::EPOLLIN)
-        {
-            self.pause(id, &e);
-        }
+        None
     }
 
     /// Logs that a stranger was refused, if that is news.
@@ -111,7 +118,8 @@ impl Sockets {
             let event = match c.channel.receive() {
                 Received::Message(m, file) => server::Event::Message(m, file),
                 Received::Garbage(what) => server::Event::End(what),
-                Received::Closed => server::Event::Closed,
+                Received::Closed | Received::Failed(_) => server::Event::Closed,
+                Received::Begun => continue,
                 Received::Nothing => return,
             };
             self.serve(number, event);
@@ -200,7 +208,7 @@ impl Sockets {
         let rx = rings(plan.to_server, Direction::ToServer)?;
         let tx = rings(plan.to_client, Direction::ToClient)?;
         entry.shared.attach(rx, tx, signals, None)?;
-        entry.connected(plan.peer, plan.peer_interface, sizes);
+        entry.connected(self.now, plan.peer, plan.peer_interface, sizes);
         Ok(())
     }
 

@@ -1,0 +1,347 @@
+//! Threads that have a table of file descriptors of their own, for files of strangers.
+//!
+//! Whoever closes a file may wait for a stranger for ever: for a FUSE server that is told of each `close` (`FLUSH`), or for
+//! the lock of an `epoll` that watches the file, which its owner holds in `epoll_wait`, on a page that never arrives. No
+//! signal ends such a wait, and a process that is killed stays until it ends, with all files that it has not closed yet.
+//!
+//! So strangers' files are received by threads whose tables have little else, and which close none: the kernel does that
+//! when such a thread has ended. Should it hang there, it has nothing that anybody waits for: no lock, no memory, and no
+//! file of the router.
+//!
+//! A thread gets such a table as a copy of the table of the thread that made it. That the copies are few, and none is that of
+//! another stranger's file, all of them are made by one thread that has next to nothing: the nursery.
+//!
+//! What a thread of this kind must not use is a descriptor of the rest of the process: the number is another file's here.
+
+use std::fs::File;
+use std::io;
+use std::mem::{self, ManuallyDrop};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use libc::{c_int, c_uint};
+
+use super::{passing, sys};
+
+/// Where the numbers of descriptors begin that strangers' files do not get.
+const ABOVE: RawFd = 4096;
+/// Where others begin in the table of the nursery: below are the standard streams, which lead nowhere.
+const FIRST: RawFd = 3;
+
+/// Gives a descriptor a number above those of strangers' files, where the limit of open files allows it. The kernel closes
+/// the files of a process that was killed from the highest number down, and event descriptors of strangers have to be in
+/// its table: what the next instance waits for is closed before them.
+pub fn above(file: OwnedFd) -> OwnedFd {
+    // SAFETY: no memory is involved.
+    let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ABOVE) };
+    match sys::check(moved as isize) {
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(moved) => unsafe { OwnedFd::from_raw_fd(moved as c_int) },
+        Err(_) => file,
+    }
+}
+
+/// A file that is not closed: the kernel does it when the thread has ended whose table has it.
+pub(crate) type Kept = ManuallyDrop<OwnedFd>;
+
+/// Counts threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Crew(Arc<Mutex<Vec<Arc<Life>>>>);
+
+/// One thread.
+#[derive(Debug, Default)]
+struct Life {
+    /// The kernel's number of it, once it runs.
+    id: AtomicI32,
+    /// Whether it has done its work: what is left is up to the kernel.
+    ended: AtomicBool,
+}
+
+impl Life {
+    /// True if the work has ended, but not the thread.
+    fn hangs(&self) -> bool {
+        let ended = self.ended.load(Ordering::Acquire);
+        // SAFETY: signal 0 only asks whether this process has such a thread.
+        let is_there = |id: i32| unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) == 0 };
+        ended && Some(self.id.load(Ordering::Acquire)).filter(|id| *id > 0).is_some_and(is_there)
+    }
+}
+
+impl Crew {
+    /// How many do their work.
+    pub(crate) fn working(&self) -> usize {
+        self.lock().iter().filter(|life| !life.ended.load(Ordering::Acquire)).count()
+    }
+
+    /// For how many the kernel closes files at the moment. Those that hang stay among them.
+    pub(crate) fn hanging(&self) -> usize {
+        let mut lives = self.lock();
+        lives.retain(|life| !life.ended.load(Ordering::Acquire) || life.hangs());
+        lives.iter().filter(|life| life.ended.load(Ordering::Acquire)).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Life>>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// The work has ended when this is dropped.
+struct Ends(Arc<Life>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Release);
+    }
+}
+
+type Work = Box<dyn FnOnce(io::Result<Vec<Kept>>) + Send>;
+
+struct Job {
+    name: &'static str,
+    /// Bytes.
+    stack: usize,
+    life: Ends,
+    work: Work,
+}
+
+/// The way to the thread that makes the others.
+struct Nursery {
+    door: OwnedFd,
+    jobs: Sender<Job>,
+}
+
+static NURSERY: Mutex<Option<Nursery>> = Mutex::new(None);
+
+/// Makes the thread that makes the others, if there is none. It should be there before any file of a stranger's is.
+///
+/// # Errors
+/// When the process has no descriptor or thread left.
+pub fn prepare() -> io::Result<()> {
+    nursery(|_| Ok(()))
+}
+
+fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
+    let mut nursery = NURSERY.lock().unwrap_or_else(|e| e.into_inner());
+    if nursery.is_none() {
+        *nursery = Some(Nursery::new()?);
+    }
+    let asked = nursery.as_ref().map(ask).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
+    if asked.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+        *nursery = None;
+    }
+    asked
+}
+
+/// Runs `work` on a thread of `crew` that has copies of `files` and nothing else. If there can be no such thread, another one
+/// runs it, and it is told why.
+///
+/// # Errors
+/// When nobody can run it.
+pub(crate) fn run(
+    crew: &Crew,
+    name: &'static str,
+    stack: usize,
+    files: &[BorrowedFd<'_>],
+    work: impl FnOnce(io::Result<Vec<Kept>>) + Send + 'static,
+) -> io::Result<()> {
+    let life = Arc::<Life>::default();
+    let job = Job { name, stack, life: Ends(life.clone()), work: Box::new(work) };
+    nursery(|nursery| {
+        passing::send(nursery.door.as_fd(), &[0], files)?;
+        nursery.jobs.send(job).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    })?;
+    crew.lock().push(life);
+    Ok(())
+}
+
+/// Runs `work` on a thread that has no files but those that it opens itself, which it may close as it likes.
+///
+/// # Errors
+/// When there can be no such thread.
+pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    run(&Crew::default(), name, 2 << 20, &[], |files| drop(files.map(|_| work())))
+}
+
+/// Closes a file, or rather has the kernel do it when a thread of `crew` has ended. Where there can be no thread, it stays
+/// open.
+pub(crate) fn close(crew: &Crew, name: &'static str, file: OwnedFd) {
+    match run(crew, name, 0, &[file.as_fd()], drop) {
+        // It is not the last copy.
+        Ok(()) => drop(file),
+        Err(_) => mem::forget(file),
+    }
+}
+
+impl Nursery {
+    fn new() -> io::Result<Nursery> {
+        let [door, inside] = passing::pair()?;
+        let (jobs, to_do) = channel();
+        let (to_us, ready) = sync_channel::<io::Result<()>>(1);
+        let number = inside.as_raw_fd();
+        thread::Builder::new().name("volley_nursery".into()).spawn(move || {
+            let made = || -> io::Result<OwnedFd> {
+                keep_only(&[number])?;
+                // SAFETY: in the table of this thread alone nobody else has this number.
+                let inside = unsafe { OwnedFd::from_raw_fd(number) };
+                let nowhere = File::options().read(true).write(true).open("/dev/null")?;
+                for number in 0..FIRST {
+                    // SAFETY: no memory is involved, and nobody has these numbers in this thread's own table.
+                    sys::check(unsafe { libc::dup2(nowhere.as_raw_fd(), number) } as isize)?;
+                }
+                Ok(inside)
+            };
+            match made() {
+                Ok(inside) => {
+                    let _ = to_us.send(Ok(()));
+                    serve(&inside, &to_do);
+                }
+                Err(e) => drop(to_us.send(Err(e))),
+            }
+        })?;
+        ready.recv().map_err(|_| io::ErrorKind::BrokenPipe)??;
+        Ok(Nursery { door, jobs })
+    }
+}
+
+/// Makes threads as long as somebody asks for some.
+fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
+    // Files of threads that could not be made. Nobody closes them here: the next thread takes them along.
+    let mut left: Vec<OwnedFd> = Vec::new();
+    loop {
+        let files = match passing::receive(door.as_fd(), &mut [0], true) {
+            Ok(piece) if piece.len > 0 => piece.files,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            _ => break,
+        };
+        let Ok(job) = to_do.recv() else { break };
+        let own: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+        left.extend(files);
+        let numbers = left.iter().map(AsRawFd::as_raw_fd).collect();
+        match make(job, own, numbers) {
+            // The thread has copies: to close these waits for nobody.
+            Ok(()) => left.clear(),
+            Err((job, e)) => (job.work)(Err(e)),
+        }
+    }
+    mem::forget(left);
+}
+
+/// Makes a thread with copies of these files alone, of which `own` are for its work.
+fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::Error)> {
+    let (to_nursery, is_apart) = sync_channel(1);
+    let (to_thread, takes_job) = sync_channel::<Job>(1);
+    let stack = job.stack.max(64 << 10);
+    let thread = move || {
+        let apart = keep_only(&numbers);
+        let failed = apart.is_err();
+        let _ = to_nursery.send(apart);
+        let Ok(Job { life, work, .. }) = takes_job.recv() else { return };
+        if failed {
+            return;
+        }
+        // SAFETY: no memory is involved.
+        life.0.id.store(unsafe { libc::gettid() }, Ordering::Release);
+        // SAFETY: the files are in the table of this thread alone, under these numbers, and nobody else has them.
+        let kept = own.into_iter().map(|n| ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(n) }));
+        work(Ok(kept.collect()));
+        drop(life);
+    };
+    let made = thread::Builder::new().name(job.name.into()).stack_size(stack).spawn(thread);
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    match made.and_then(|_| is_apart.recv().map_err(gone)?) {
+        Ok(()) => to_thread.send(job).map_err(|e| (e.0, io::ErrorKind::BrokenPipe.into())),
+        Err(e) => Err((job, e)),
+    }
+}
+
+/// Gives this thread a table of descriptors of its own that has the standard streams and these only.
+fn keep_only(numbers: &[RawFd]) -> io::Result<()> {
+    let range = |first: RawFd, end: RawFd, flags: c_uint| {
+        // SAFETY: the table is this thread's alone from the first call on, and it uses none of what is closed.
+        let r = unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, flags) };
+        sys::check(r as isize).map(|_| ())
+    };
+    let mut kept = numbers.to_vec();
+    kept.sort_unstable();
+    // Those above are not even copied.
+    let end = kept.last().map_or(FIRST, |last| last + 1).max(FIRST);
+    range(end, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE)?;
+    let mut first = FIRST;
+    for number in kept.into_iter().filter(|number| *number >= FIRST) {
+        if number > first {
+            range(first, number, 0)?;
+        }
+        first = number + 1;
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn until(done: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !done() {
+            assert!(Instant::now() < end);
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn descriptors_are_moved_above_those_of_strangers() {
+        let file = above(sys::eventfd().unwrap());
+        assert!(file.as_raw_fd() >= ABOVE);
+    }
+
+    #[test]
+    fn a_thread_has_the_files_that_it_was_given_and_no_others() {
+        let files: Vec<OwnedFd> = (0..3).map(|_| sys::eventfd().unwrap()).collect();
+        let (to_us, from_thread) = channel();
+        let work = move |given: io::Result<Vec<Kept>>| {
+            let given: Vec<RawFd> = given.unwrap().iter().map(|file| file.as_raw_fd()).collect();
+            let open = std::fs::read_dir("/proc/thread-self/fd").unwrap();
+            let open: Vec<_> = open.map(|entry| entry.unwrap().path()).collect();
+            let open = open.into_iter().map(|path| {
+                let number = path.file_name().unwrap().to_str().unwrap().parse::<RawFd>().unwrap();
+                (number, std::fs::read_link(&path).map(|what| what.display().to_string()))
+            });
+            let open: Vec<_> = open.collect();
+            to_us.send((given, open)).unwrap();
+        };
+        let crew = Crew::default();
+        run(&crew, "test", 1 << 20, &files.iter().map(AsFd::as_fd).collect::<Vec<_>>(), work).unwrap();
+        let (given, open) = from_thread.recv().unwrap();
+        assert_eq!(given.len(), 3);
+        for (number, what) in open {
+            // The directory itself is gone when it is asked.
+            let Ok(what) = what else { continue };
+            let expected = if number < FIRST { "/dev/null" } else { "anon_inode:[eventfd]" };
+            assert!(what == expected && (number < FIRST || given.contains(&number)), "{number}: {what}");
+        }
+        until(|| (crew.working(), crew.hanging()) == (0, 0));
+    }
+
+    #[test]
+    fn a_file_is_closed_when_the_thread_has_ended() {
+        let [here, there] = passing::pair().unwrap();
+        close(&Crew::default(), "test", there);
+        let end = passing::receive(here.as_fd(), &mut [0], true);
+        assert!(end.is_ok_and(|piece| piece.len == 0));
+    }
+
+    #[test]
+    fn work_ends_before_its_thread() {
+        let (go, wait) = channel::<()>();
+        let crew = Crew::default();
+        run(&crew, "test", 0, &[], move |_| assert!(wait.recv().is_err())).unwrap();
+        assert_eq!((crew.working(), crew.hanging()), (1, 0));
+        drop(go);
+        until(|| (crew.working(), crew.hanging()) == (0, 0));
+    }
+}

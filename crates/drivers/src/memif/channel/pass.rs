@@ -1,0 +1,73 @@
+//! The way of files between the main thread and the thread of a connection, whose tables of descriptors are not the same.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use crate::kernel::passing;
+
+/// The main thread's end. When it is dropped, the thread at the other end ends.
+///
+/// Each byte may have a file, and wakes the other side in any case.
+#[derive(Debug)]
+pub(in crate::memif) struct Pass(OwnedFd);
+
+impl Pass {
+    /// Both ends: the second one is for the thread.
+    pub(super) fn new() -> io::Result<(Pass, OwnedFd)> {
+        passing::pair().map(|[ours, theirs]| (Pass(ours), theirs))
+    }
+
+    /// Hands over a copy of a file, or only wakes the thread.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the thread has not taken those before; then it is awake.
+    pub(super) fn send(&self, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        send(self.0.as_fd(), file)
+    }
+
+    /// Takes the next file; `None` if there is none, or this process has no descriptor left for it.
+    pub(super) fn take(&self) -> Option<OwnedFd> {
+        passing::receive(self.0.as_fd(), &mut [0], false).ok()?.files.pop()
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        // The thread has other copies of all that is still under way: so these are closed before it ends.
+        // SAFETY: no memory is involved.
+        unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RD) };
+        while passing::receive(self.0.as_fd(), &mut [0], false).is_ok_and(|piece| piece.len > 0) {}
+    }
+}
+
+/// Hands over a copy of a file, or only wakes the other side.
+///
+/// # Errors
+/// `WouldBlock` when the other side has not taken those before.
+pub(super) fn send(end: BorrowedFd<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    passing::send(end, &[0], file.as_slice()).map(drop)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::kernel::sys;
+
+    #[test]
+    fn files_go_both_ways_and_the_end_is_seen() {
+        let (ours, theirs) = Pass::new().unwrap();
+        let file = sys::eventfd().unwrap();
+        ours.send(Some(file.as_fd())).unwrap();
+        ours.send(None).unwrap();
+        let next = || passing::receive(theirs.as_fd(), &mut [0], false).map(|p| (p.len, p.files.len()));
+        assert_eq!((next().unwrap(), next().unwrap()), ((1, 1), (1, 0)));
+        assert_eq!(next().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        send(theirs.as_fd(), Some(file.as_fd())).unwrap();
+        send(theirs.as_fd(), Some(file.as_fd())).unwrap();
+        assert!(ours.take().is_some());
+        drop(ours);
+        assert_eq!(next().unwrap(), (0, 0));
+        let end = send(theirs.as_fd(), Some(file.as_fd()));
+        assert_eq!(end.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}
