@@ -1,6 +1,8 @@
 """What a stranger does to the router's sockets: stranger.py WHAT SOCKET [ARGUMENT...]. It speaks memif 2.0 by its own code.
 
-hang SOCKET KIND COUNT PID passes files whose close takes a minute to this router; says "refused" or "passed"; lets go when it is told to stop (SIGTERM)
+hang SOCKET KIND COUNT PID passes files whose close takes a minute, or for ever, to this router; says "refused", "passed", or "cannot"
+                          where nobody may have such files; lets go when it is told to stop (SIGTERM)
+mute                      has a file whose reader waits until it is told to stop; says its name, or "cannot"
 silent SOCKET COUNT       connects and says nothing; connects again whenever it is let go, until it is told to stop
 unread SOCKET COUNT UID LINE  has so many clients of this user run LINE and reads nothing, until it is told to stop
 rubbish SOCKET ID RINGS   connects, fills all rings with long parts of packets that are none, again and again, until it is told
@@ -16,6 +18,7 @@ serve SOCKET SECONDS      is a server that lies to its clients, as long as that
 
 import array
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
@@ -25,6 +28,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 
@@ -85,21 +89,102 @@ def slow_to_close():
     return s, reader
 
 
+class Mute(threading.Thread):
+    """A file system with one file, and the server of it, which does not answer some questions before it is told to stop."""
+
+    INIT, LOOKUP, GETATTR, STATFS, OPEN, READ, RELEASE, FLUSH = 26, 1, 3, 17, 14, 15, 18, 25
+    # INTERRUPT, FORGET, BATCH_FORGET: nobody waits.
+    TOLD = 36, 2, 42
+
+    def __init__(self, *unanswered):
+        super().__init__(daemon=True)
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.unanswered, self.held, self.directory = unanswered, [], tempfile.mkdtemp()
+        self.device = os.open("/dev/fuse", os.O_RDWR)
+        options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+        # In a namespace of its own (CLONE_NEWNS, MS_REC | MS_PRIVATE): nothing stays mounted behind it.
+        if (
+            libc.unshare(0x20000)
+            or libc.mount(b"none", b"/", None, 1 << 14 | 1 << 18, None)
+            or libc.mount(b"mute", self.directory.encode(), b"fuse", 0, options.encode())
+        ):
+            raise OSError(ctypes.get_errno(), "a file system of one's own")
+        self.start()
+        self.path = os.path.join(self.directory, "file")
+
+    def reply(self, unique, body=b"", error=0):
+        os.write(self.device, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
+
+    def run(self):
+        attributes = lambda node: struct.pack("<6Q10I", node, 4096, 8, *[0] * 6, 0o40755 if node == 1 else 0o100644, 1, *[0] * 3, 4096, 0)
+        while True:
+            request = os.read(self.device, 1 << 20)
+            _, kind, unique, node = struct.unpack_from("<IIQQ", request)
+            if kind in self.unanswered:
+                self.held.append(unique)
+            elif kind == self.INIT:
+                self.reply(unique, struct.pack("<IIIIHHII", 7, 31, 65536, 0, 16, 12, 65536, 1) + bytes(32))
+            elif kind == self.LOOKUP:
+                self.reply(unique, struct.pack("<4QII", 2, 0, 3600, 3600, 0, 0) + attributes(2))
+            elif kind == self.GETATTR:
+                self.reply(unique, struct.pack("<QII", 3600, 0, 0) + attributes(node))
+            elif kind == self.STATFS:
+                self.reply(unique, bytes(80))
+            elif kind == self.OPEN:
+                self.reply(unique, struct.pack("<QII", 1, 0, 0))
+            elif kind in (self.RELEASE, self.FLUSH, self.READ):
+                self.reply(unique)
+            elif kind not in self.TOLD:
+                self.reply(unique, error=errno.ENOSYS)
+
+    def let_go(self):
+        self.unanswered = ()
+        for unique in self.held:
+            self.reply(unique)
+        time.sleep(0.2)
+        # Its mount went to a namespace of its own; this is what is below it, and empty.
+        ctypes.CDLL(None).umount2(self.directory.encode(), 2)
+        os.rmdir(self.directory)
+
+
+def mute():
+    try:
+        files = Mute(Mute.READ)
+    except OSError:
+        return print("cannot")
+    print(f"/proc/{os.getpid()}/root{files.path}", flush=True)
+    goes_on()
+    files.let_go()
+
+
 def goes_on(*watched, wait=None):
     """Waits for one of these files, so long at most; false when the program is told to stop."""
     return STOP not in select.select([STOP, *watched], [], [], wait)[0]
 
 
 def hang(path, kind, count, router):
-    kind, readers, files, outcome = getattr(socket, kind), [], [], "passed"
+    kind, readers, outcome, mute = getattr(socket, kind), [], "passed", None
+    if kind == socket.SOCK_SEQPACKET:
+        try:
+            mute = Mute(Mute.FLUSH)
+        except OSError:
+            return print("cannot")
     clients = [connected(path, kind) for _ in range(int(count))]
     # Whoever closes a file last hangs. So the router does not read before it is the only one that has them.
     os.kill(int(router), signal.SIGSTOP)
     try:
         for n, c in enumerate(clients):
+            if mute:
+                # Its own close is to be answered.
+                mute.unanswered = ()
+                file = os.open(mute.path, os.O_RDONLY)
+                passed(c, add_region(0, 4096) if n % 2 else b"show version\n", file)
+                os.close(file)
+                mute.unanswered = (Mute.FLUSH,)
+                continue
             s, reader = slow_to_close()
             try:
-                passed(c, add_region(0, 4096) if n % 2 else b"show version\n", s.fileno())
+                passed(c, b"show version\n", s.fileno())
             except PermissionError:
                 outcome = "refused"
                 reader.close()
@@ -111,6 +196,8 @@ def hang(path, kind, count, router):
         c.close()
     print(outcome, flush=True)
     goes_on()
+    if mute:
+        mute.let_go()
 
 
 def silent(path, count):

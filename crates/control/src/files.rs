@@ -1,14 +1,16 @@
 //! Files that a client names, opened so that they cannot hold this process up.
 //!
-//! A client may name a pipe, a device, or a file of a file system that does not answer. So files are opened on threads of
-//! their own, and only ordinary ones.
+//! A client may name a pipe, a device, or a file of a file system that does not answer. So files are opened, read and
+//! written by threads of their own, and only ordinary ones. These threads have no other files: a process that is killed does
+//! not wait for a file system before it gives back its sockets and interfaces.
 
 use std::fs::File;
-use std::io::{self, Read, Take};
+use std::io::{self, Cursor, Read, Take};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use nix::fcntl::OFlag;
 use nix::sys::statfs::{self, FsType, fstatfs};
@@ -42,17 +44,43 @@ impl Drop for Place {
     }
 }
 
+/// Does what asks a file system, on a thread apart, and waits for it. What is done must neither log nor ring a bell: none of
+/// this process's files is open there.
+///
+/// # Errors
+/// There can be no thread, or it did not come to its end.
+pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (done, result) = sync_channel(1);
+    drivers::spawn_apart("volley_files", move || drop(done.send(work())))?;
+    result.recv().map_err(|_| io::Error::other("a thread that asks a file system has ended too early"))
+}
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+/// Chunks that are read ahead.
+const AHEAD: usize = 2;
+
 /// An ordinary file that is being read.
+#[derive(Debug)]
 pub struct Reader {
-    file: Take<File>,
     /// Bytes.
     pub size: u64,
-    _place: Place,
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    /// What came last.
+    chunk: Cursor<Vec<u8>>,
 }
 
 impl Read for Reader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.file.read(to)
+        loop {
+            match self.chunk.read(to)? {
+                0 if !to.is_empty() => match self.chunks.recv() {
+                    Ok(chunk) => self.chunk = Cursor::new(chunk?),
+                    Err(_) => return Ok(0),
+                },
+                n => return Ok(n),
+            }
+        }
     }
 }
 
@@ -78,6 +106,33 @@ fn is_made_by_the_kernel(kind: FsType) -> bool {
 /// There is no such file, it is something else or too large, the system refuses, or too many are open already.
 pub fn open(path: &Path) -> io::Result<Reader> {
     let place = Place::take(&OPEN)?;
+    let (to_reader, chunks) = sync_channel(AHEAD);
+    let (to_us, opened) = sync_channel(1);
+    let path = path.to_owned();
+    drivers::spawn_apart("volley_files", move || {
+        // Until the file is closed, too.
+        let _place = place;
+        let (size, mut file) = match find(&path) {
+            Ok(found) => found,
+            Err(e) => return drop(to_us.send(Err(e))),
+        };
+        let _ = to_us.send(Ok(size));
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            let read = file.by_ref().take(CHUNK as u64).read_to_end(&mut chunk).map(|_| chunk);
+            let ends = read.as_ref().map_or(true, Vec::is_empty);
+            if to_reader.send(read).is_err() || ends {
+                return;
+            }
+        }
+    })?;
+    let size =
+        opened.recv().map_err(|_| io::Error::other("the thread that reads it has ended too early"))??;
+    Ok(Reader { size, chunks, chunk: Cursor::default() })
+}
+
+/// Opens the file, on the thread that reads it; gives its size, too.
+fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     // Only found, not opened: to open some devices does something, and who opens a pipe waits for its other end.
     let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
     let about = found.metadata()?;
@@ -88,8 +143,8 @@ pub fn open(path: &Path) -> io::Result<Reader> {
         return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
     }
     // What was found, whatever has the name by now.
-    let file = File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))?;
-    Ok(Reader { file: file.take(LARGEST), size: about.len(), _place: place })
+    let file = File::open(format!("/proc/thread-self/fd/{}", found.as_raw_fd()))?;
+    Ok((about.len(), file.take(LARGEST)))
 }
 
 /// Reads a file of text as [`open`] opens it.
@@ -104,10 +159,12 @@ pub fn read(path: &Path) -> io::Result<String> {
 
 /// True if `one` and `other` are names of the same file. Asks the file system, as [`open`] does.
 pub fn same(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
+    let names = [one.to_owned(), other.to_owned()];
+    let asked = apart(move || match names.each_ref().map(|name| name.canonicalize()) {
+        [Ok(one), Ok(other)] => Some(one == other),
+        _ => None,
+    });
+    asked.ok().flatten().unwrap_or(one == other)
 }
 
 #[cfg(test)]

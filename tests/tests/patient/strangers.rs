@@ -90,8 +90,12 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
             stranger(&r, &format!("hang {} {kind} {count} {}", socket.display(), router.id()), "ed\n")
         })
         .collect();
-    assert_eq!(strangers[2].stdout(), "passed\n");
-    // The close of each takes a minute. Whoever asks now is answered long before.
+    match strangers[2].stdout().as_str() {
+        "passed\n" => {}
+        "cannot\n" => return skipped("needs root and /dev/fuse, for a file system that does not answer"),
+        other => panic!("{other}"),
+    }
+    // The close of each takes a minute or longer. Whoever asks now is answered long before.
     until("threads hang", LIMIT, || hanging(&router) == [12]);
     for _ in 0..20 {
         assert!(router.ctl("show version").starts_with("volley v"));
@@ -99,6 +103,11 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
     // A client that means well is connected.
     let mut client = client(&lab.host("c"), &memif);
     until("the client is connected", LIMIT, || is_connected(&router));
+    // Nobody waits for the hanging ones to disconnect it, either, nor to connect it again.
+    for state in ["down", "up"] {
+        router.ctl(&format!("set interface state memif1/0 {state}"));
+        until("the client follows", LIMIT, || is_connected(&router) == (state == "up"));
+    }
     strangers.into_iter().for_each(|s| drop(stop(s)));
     until("no thread hangs any more", LIMIT, || hanging(&router).is_empty());
     assert!(is_connected(&router) && client.running());
@@ -151,36 +160,57 @@ fn holes_in_shared_memory_hold_no_worker_up_for_long() {
     });
     let ping = Ping::run(&a, "-i 0.01 -c 200 -W 1 10.0.1.2");
     let said = stop(holes);
-    assert!(said.contains("holes are punched into it"), "{said}");
+    // It was admitted again, and each time for a shorter while.
+    assert!(said.contains("times: ") && !said.contains("\n0 times"), "{said}");
     assert!(ping.rtts.len() * 100 >= ping.sent * 99, "{ping:?}; {said}");
 }
 
 #[test]
 fn a_killed_router_starts_again_whatever_strangers_hold_up() {
-    for stays in [0, 1] {
+    // Event descriptors that nobody can close, of a client that goes or stays; a file whose close nobody answers; a file in a
+    // command whose reading nobody answers.
+    for what in ["held 0", "held 1", "hang", "mute"] {
         let Some(lab) = Lab::new() else { return };
         let r = lab.host("r");
         let (memif, commands) = server(lab.dir(), 1);
         let mut router = Router::start(&r, &commands);
-        let mut held = stranger(&r, &format!("held {} 0 {stays}", memif.display()), "\n");
+        let asked = match what.strip_prefix("held ") {
+            Some(stays) => format!("held {} 0 {stays}", memif.display()),
+            None if what == "hang" => format!("hang {} SOCK_SEQPACKET 1 {}", memif.display(), router.id()),
+            None => what.into(),
+        };
+        let mut held = stranger(&r, &asked, "\n");
         if held.stdout().contains("cannot") {
-            return skipped("needs root, for userfaultfd(2)");
+            return skipped("needs root, for userfaultfd(2) and file systems of its own");
         }
-        if stays == 0 {
-            until("a thread hangs", LIMIT, || hanging(&router) == [1]);
-        } else {
-            until("it is connected", LIMIT, || is_connected(&router));
+        let mut reader = None;
+        match what {
+            "held 1" => until("it is connected", LIMIT, || is_connected(&router)),
+            "mute" => {
+                let file = held.stdout();
+                let line = format!("ctl -s {} exec {}", router.socket().display(), file.trim());
+                reader = Some(r.spawn(&format!("{} {line}", testkit::router::binary().display())));
+                until("a thread reads it", LIMIT, || {
+                    let threads = fs::read_dir(format!("/proc/{}/task", router.id())).unwrap();
+                    threads.flatten().any(|thread| {
+                        fs::read_to_string(thread.path().join("comm"))
+                            .is_ok_and(|name| name == "volley_files\n")
+                    })
+                });
+            }
+            _ => until("a thread hangs", LIMIT, || hanging(&router) == [1]),
         }
         let killed = Pid::from_raw(router.id() as i32).unwrap();
         kill_process(killed, Signal::KILL).unwrap();
         // It starts by the same sockets, though the kernel has not ended the other.
         let again = Router::start(&r, &commands);
-        assert!(router.running() && held.running(), "nothing is held up");
+        assert!(router.running() && held.running(), "{what}: nothing is held up");
         let client = client(&lab.host("c"), &memif);
         until("a client that means well is connected", LIMIT, || is_connected(&again));
         stop(held);
         until("the kernel has ended it", LIMIT, || !router.running());
         client.stop();
+        drop(reader);
     }
 }
 

@@ -450,7 +450,10 @@ impl Job<Context> for Save {
                 let start = c.startup_config.clone();
                 let writer = thread::Builder::new().name("volley_config".into());
                 let write = move || {
-                    write_whole(&path, &text)?;
+                    let to = path.clone();
+                    for left in files::apart(move || write_whole(&to, &text))?? {
+                        tracing::info!("{} is removed: a save that did not end left it", left.display());
+                    }
                     Ok(start.is_some_and(|start| files::same(&start, &path)))
                 };
                 match writer.spawn(write) {
@@ -489,27 +492,29 @@ pub fn is_yaml(path: &Path) -> bool {
 /// How the names of files that are being written begin and end.
 const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
 
-/// Removes what saves that were killed have left in a folder: files that nobody has locked. What cannot be removed stays.
-fn remove_left_behind(folder: &Path) {
+/// Removes what saves that were killed have left in a folder: files that nobody has locked. Gives what was removed.
+fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
+    let mut gone = Vec::new();
     let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if begun(&entry.file_name()) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
             let left = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
-            let removed = left.then(|| fs::remove_file(entry.path()));
-            if let Some(Ok(())) = removed {
-                tracing::info!("{} is removed: a save that did not end left it", entry.path().display());
+            if left && fs::remove_file(entry.path()).is_ok() {
+                gone.push(entry.path());
             }
         }
     }
+    gone
 }
 
-/// Writes a file so that whoever reads its name finds the old text or the new one, also after a crash or on a full disk.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes a file so that whoever reads its name finds the old text or the new one, also after a crash or on a full disk. Gives
+/// what saves that were killed had left, which is removed.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
     // What a link points to is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let permissions = fs::metadata(&path).map_or(Permissions::from_mode(0o640), |old| old.permissions());
-    remove_left_behind(folder);
+    let gone = remove_left_behind(folder);
     let mut new = tempfile::Builder::new().prefix(BEGUN.0).suffix(BEGUN.1).tempfile_in(folder)?;
     // It is somebody's who has it locked. Should it have been taken for left behind in between, to give it its name fails.
     new.as_file().lock()?;
@@ -517,5 +522,6 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     new.write_all(text.as_bytes())?;
     new.as_file().sync_all()?;
     new.persist(&path)?;
-    File::open(folder)?.sync_all()
+    File::open(folder)?.sync_all()?;
+    Ok(gone)
 }
