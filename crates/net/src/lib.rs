@@ -21,6 +21,7 @@ pub mod neighbor;
 pub mod pcap;
 pub mod pieces;
 pub mod router;
+pub mod setting;
 pub mod tables;
 pub mod trace;
 pub mod udp;

@@ -42,10 +42,6 @@ pub struct Tables {
     pub ip6: Forwarding<Ipv6Addr>,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
     pub ip4_count: CounterSet<2>,
-    /// Packets that failed the check of their source ([`crate::ip::Urpf`]), by receive interface.
-    pub urpf: CounterSet<1>,
-    /// TCP segments whose largest segment was lowered ([`crate::ip::Mss`]), by interface; over IPv4 and over IPv6.
-    pub mss_clamped: CounterSet<2>,
     /// Datagrams of which not all fragments have come.
     pub reassembly: Reassembly,
     /// Universal time, for timestamp options.
@@ -101,8 +97,6 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ip4,
         ip6,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
-        urpf: CounterSet::new("/feature/urpf", MAX_INTERFACES),
-        mss_clamped: CounterSet::new("/feature/tcp-mss-clamp", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
         captures: Captures::new(domain),

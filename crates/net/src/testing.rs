@@ -1,5 +1,6 @@
 //! What the tests of several features share.
 
+use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use graph::{Builder, GraphError, Worker};
@@ -11,6 +12,7 @@ use crate::ethernet::Vlans;
 use crate::interface::{Interface, Kind};
 use crate::ip::{Address, OwnAddresses};
 use crate::router::{Hooks, Parts, Router, Sizes};
+use crate::setting::Setting;
 use crate::tables::{Tables, Writers, tables};
 
 /// The plain form of the internet checksum (RFC 1071 section 4.1): 0 for data that carries its own.
@@ -39,13 +41,15 @@ pub struct Bench {
     pub domain: Domain,
     pub writers: Writers,
     pub tables: Tables,
+    hooks: RefCell<Hooks>,
 }
 
 impl Bench {
     pub fn new() -> Bench {
         let domain = Domain::new();
         let (writers, tables) = tables(&domain).unwrap();
-        Bench { domain, writers, tables }
+        let hooks = RefCell::new(Hooks::new(&domain));
+        Bench { domain, writers, tables, hooks }
     }
 
     /// Adds an interface, with an address on a /24.
@@ -63,8 +67,6 @@ impl Bench {
             up: true,
             fib,
             mtu: 1500,
-            mss4: 0,
-            mss6: 0,
             vlans: Vlans::default(),
             proxy: false,
             addresses,
@@ -85,9 +87,19 @@ impl Bench {
         self.writers.ip6.own.set(all.fold(OwnAddresses::default(), |own, (fib, a, on)| own.with(fib, a, on)));
     }
 
+    /// Gives an interface a setting that a harness has.
+    pub fn set<T: Setting>(&self, index: u32, value: T) {
+        self.hooks.borrow_mut().settings.column_mut().unwrap().put(index, value).unwrap();
+    }
+
+    /// What a setting's feature counted.
+    pub fn counts<T: Setting>(&self) -> T::Counts {
+        self.hooks.borrow_mut().setting::<T>().unwrap().counts
+    }
+
     /// A harness of what `install` adds.
     pub fn harness(&self, install: impl FnOnce(&mut Builder, &Tables, &mut Hooks)) -> Harness {
-        Harness::in_domain(&self.domain, |b| install(b, &self.tables, &mut Hooks::default()))
+        Harness::in_domain(&self.domain, |b| install(b, &self.tables, &mut self.hooks.borrow_mut()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The largest segments of TCP, lowered as they pass.
 
-use net::ip::{Clamping, Mss};
+use net::ip::{Clamping, Mss, PerFamily};
 use serde::Serialize;
 
 use super::interface::change;
@@ -40,8 +40,8 @@ pub fn register(r: &mut Registry<Context>) {
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (ip4, ip6) = (wanted(a, Family::V4, "mss4")?, wanted(a, Family::V6, "mss6")?);
     change(c, a, "interface", |i| {
-        i.mss = ip4.unwrap_or(i.mss);
-        i.mss6 = ip6.unwrap_or(i.mss6);
+        i.mss.ip4 = ip4.unwrap_or(i.mss.ip4);
+        i.mss.ip6 = ip6.unwrap_or(i.mss.ip6);
     })
 }
 
@@ -87,9 +87,10 @@ impl Rows<Context> for Clamped {
         let router = &c.system.router;
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
-            let lowered = router.tables().mss_clamped.read(i.index);
-            for ((family, mss), lowered_packets) in Family::ALL.into_iter().zip([i.mss, i.mss6]).zip(lowered)
-            {
+            let limits = router.setting::<PerFamily<Mss>>(i.index);
+            let lowered =
+                router.attached::<PerFamily<Mss>>().map(|mss| mss.counts.read(i.index)).unwrap_or_default();
+            for ((family, mss), lowered_packets) in Family::ALL.into_iter().zip(limits.each()).zip(lowered) {
                 if mss.clamping == Clamping::Off {
                     continue;
                 }

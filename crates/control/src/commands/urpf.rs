@@ -1,6 +1,6 @@
 //! Checks of where packets come from.
 
-use net::ip::Urpf;
+use net::ip::{PerFamily, Urpf};
 use serde::Serialize;
 
 use super::interface::change;
@@ -27,7 +27,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let mode = Urpf::ALL.into_iter().find(|mode| a.has(mode.word())).unwrap_or_default();
     let six = a.has("ip6");
-    change(c, a, "interface", |i| if six { i.urpf6 = mode } else { i.urpf = mode })
+    change(c, a, "interface", |i| *(if six { &mut i.urpf.ip6 } else { &mut i.urpf.ip4 }) = mode)
 }
 
 #[derive(Serialize)]
@@ -53,9 +53,11 @@ impl Rows<Context> for Checks {
         let router = &c.system.router;
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
-            if (i.urpf, i.urpf6) != (Urpf::Off, Urpf::Off) {
-                let [dropped_packets] = router.tables().urpf.read(i.index);
-                let (mode, mode_ip6) = (i.urpf.word(), i.urpf6.word());
+            let modes = router.setting::<PerFamily<Urpf>>(i.index);
+            if modes != PerFamily::default() {
+                let failed = router.attached::<PerFamily<Urpf>>().map(|urpf| urpf.counts.read(i.index));
+                let [dropped_packets] = failed.unwrap_or_default();
+                let [mode, mode_ip6] = modes.each().map(Urpf::word);
                 page.push(Check { interface: i.name.clone(), mode, mode_ip6, dropped_packets });
             }
             last = Some(i.index);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::{Address, Clamping, Mss, Urpf};
+use net::ip::{Address, Clamping, Mss, PerFamily, Urpf};
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
@@ -340,7 +340,7 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
 }
 
 /// `tcp-mss-clamp`: the largest segment over each family, and whether of packets in one direction only.
-fn mss(r: &mut Reader, node: &Node) -> [Mss; 2] {
+fn mss(r: &mut Reader, node: &Node) -> PerFamily<Mss> {
     let mut fields = r.fields(node);
     let mut said = false;
     let all = [("ip4", "direction"), ("ip6", "ip6-direction")].map(|(family, direction)| {
@@ -362,7 +362,8 @@ fn mss(r: &mut Reader, node: &Node) -> [Mss; 2] {
     if !said {
         r.fault(node.at, "the largest segment is missing: \"ip4\" or \"ip6\"");
     }
-    all.map(Option::unwrap_or_default)
+    let [ip4, ip6] = all.map(Option::unwrap_or_default);
+    PerFamily { ip4, ip6 }
 }
 
 /// What may be said of every interface, and what lies on it: addresses, neighbours, features.
@@ -373,11 +374,12 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
     interface.receive = super::receive::read(r, fields);
-    let urpf = fields.take("urpf").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
-    interface.urpf = urpf.and_then(Urpf::parse).unwrap_or_default();
-    [interface.mss, interface.mss6] = fields.take("tcp-mss-clamp").map(|n| mss(r, n)).unwrap_or_default();
-    let urpf6 = fields.take("urpf6").and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
-    interface.urpf6 = urpf6.and_then(Urpf::parse).unwrap_or_default();
+    let [ip4, ip6] = ["urpf", "urpf6"].map(|field| {
+        let mode = fields.take(field).and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
+        mode.and_then(Urpf::parse).unwrap_or_default()
+    });
+    interface.urpf = PerFamily { ip4, ip6 };
+    interface.mss = fields.take("tcp-mss-clamp").map(|n| mss(r, n)).unwrap_or_default();
     interface.proxy = fields.take("proxy-arp").and_then(|n| r.truth(n)).unwrap_or(false);
     if let Some((says, suppressed)) =
         fields.take("router-advertisement").and_then(|n| super::advertisement::read(r, n))

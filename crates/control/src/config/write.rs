@@ -390,15 +390,16 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     if let Some(Value::Unnumbered(lender)) = tree.get(&Key::Unnumbered(name.into())) {
         t.field("unnumbered", Some(quoted(lender)));
     }
-    t.field("urpf", (i.urpf != Urpf::Off).then(|| quoted(i.urpf.word())));
-    t.field("urpf6", (i.urpf6 != Urpf::Off).then(|| quoted(i.urpf6.word())));
-    let clamped = [("ip4", "direction", i.mss), ("ip6", "ip6-direction", i.mss6)].into_iter().filter_map(
-        |(family, direction, Mss { clamping, most })| match clamping {
+    for (field, mode) in [("urpf", i.urpf.ip4), ("urpf6", i.urpf.ip6)] {
+        t.field(field, (mode != Urpf::Off).then(|| quoted(mode.word())));
+    }
+    let clamped = [("ip4", "direction", i.mss.ip4), ("ip6", "ip6-direction", i.mss.ip6)]
+        .into_iter()
+        .filter_map(|(family, direction, Mss { clamping, most })| match clamping {
             Clamping::Off => None,
             Clamping::Both => Some(format!("{family}: {most}")),
             one => Some(format!("{family}: {most}, {direction}: {}", one.word())),
-        },
-    );
+        });
     let clamped: Vec<String> = clamped.collect();
     t.field("tcp-mss-clamp", (!clamped.is_empty()).then(|| format!("{{ {} }}", clamped.join(", "))));
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {

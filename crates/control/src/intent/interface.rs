@@ -1,12 +1,11 @@
 //! Interfaces and sub-interfaces.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::{Clamping, Mss, Urpf};
+use net::ip::{Clamping, Mss, PerFamily, Urpf};
 use net::nd::Advertisement;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
@@ -85,15 +84,11 @@ pub struct Interface {
     /// How its receive queues are polled, and by whom.
     pub receive: Receive,
     /// How the sources of packets that come in by it are checked.
-    pub urpf: Urpf,
+    pub urpf: PerFamily<Urpf>,
     /// How the largest segments of TCP are lowered.
-    pub mss: Mss,
-    /// The same over IPv6.
-    pub mss6: Mss,
+    pub mss: PerFamily<Mss>,
     /// Whether IPv6 is spoken on it, even without an IPv6 address that it was given.
     pub ip6: bool,
-    /// How the sources of IPv6 packets that come in by it are checked.
-    pub urpf6: Urpf,
     /// Whether it answers for hosts that are behind other interfaces.
     pub proxy: bool,
     /// What hosts on its link are told of the router, if they are.
@@ -120,11 +115,9 @@ impl Interface {
             index: None,
             description: None,
             receive: Receive::default(),
-            urpf: Urpf::Off,
-            mss: Mss::default(),
-            mss6: Mss::default(),
+            urpf: PerFamily::default(),
+            mss: PerFamily::default(),
             ip6: false,
-            urpf6: Urpf::Off,
             proxy: false,
             advertisement: None,
             ra_suppressed: false,
@@ -286,10 +279,7 @@ impl Interface {
             r.set_mac(index, self.mac)?;
         }
         if self.urpf != old.urpf {
-            r.set_urpf::<Ipv4Addr>(index, self.urpf)?;
-        }
-        if self.urpf6 != old.urpf6 {
-            r.set_urpf::<Ipv6Addr>(index, self.urpf6)?;
+            r.set(index, self.urpf)?;
         }
         if self.proxy != old.proxy {
             r.set_proxy(index, self.proxy)?;
@@ -298,10 +288,7 @@ impl Interface {
             r.set_advertisement(index, self.told().cloned())?;
         }
         if self.mss != old.mss {
-            r.set_mss::<Ipv4Addr>(index, self.mss)?;
-        }
-        if self.mss6 != old.mss6 {
-            r.set_mss::<Ipv6Addr>(index, self.mss6)?;
+            r.set(index, self.mss)?;
         }
         if self.ip6 != old.ip6 {
             r.set_ip6(index, self.ip6)?;
@@ -363,11 +350,10 @@ impl Interface {
             lines.push(format!("set interface mtu {mtu} {name}"));
         }
         super::receive::dump(plain, &self.receive, &mut lines);
-        if self.urpf != Urpf::Off {
-            lines.push(format!("set urpf ip4 rx {} {name}", self.urpf.word()));
-        }
-        if self.urpf6 != Urpf::Off {
-            lines.push(format!("set urpf ip6 rx {} {name}", self.urpf6.word()));
+        for (family, mode) in Family::ALL.into_iter().zip(self.urpf.each()) {
+            if mode != Urpf::Off {
+                lines.push(format!("set urpf {} rx {} {name}", family.word(), mode.word()));
+            }
         }
         if self.proxy {
             lines.push(format!("set interface proxy-arp {name} enable"));
@@ -375,7 +361,7 @@ impl Interface {
         if let Some(advertisement) = &self.advertisement {
             lines.extend(super::advertisement::dump(&name, advertisement, self.ra_suppressed));
         }
-        for (family, Mss { clamping, most }) in Family::ALL.into_iter().zip([self.mss, self.mss6]) {
+        for (family, Mss { clamping, most }) in Family::ALL.into_iter().zip(self.mss.each()) {
             if clamping != Clamping::Off {
                 let (which, family) = (clamping.word(), family.word());
                 lines

@@ -9,7 +9,7 @@ use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
-use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, Prefix6, Urpf};
+use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, PerFamily, Prefix6, Urpf};
 use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, PrefixAdvice};
 use net::router::{Receive, ReceiveQueue, Router};
@@ -37,11 +37,11 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             "queues of {} {:?}, sources: {:?}, {:?}",
             i.name,
             i.receive,
-            i.urpf,
-            [i.mss, i.mss6]
+            r.setting::<PerFamily<Urpf>>(i.index),
+            r.setting::<PerFamily<Mss>>(i.index)
         ));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
-        lines.push(format!("IPv6 on {}: {} {own:?} {:?} {:?}", i.name, i.ip6, i.urpf6, i.advertisement));
+        lines.push(format!("IPv6 on {}: {} {own:?} {:?}", i.name, i.ip6, i.advertisement));
         lines.push(format!("{} answers for others: {}, uses {:?}", i.name, i.proxy, i.unnumbered.map(named)));
         let on = r.features(i.index).into_iter().flat_map(|(arc, f)| f.into_iter().map(move |f| (arc, f)));
         lines.extend(on.filter(|(_, f)| f.1).map(|(arc, f)| format!("feature {} {arc} {}", i.name, f.0)));
@@ -151,11 +151,11 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
     let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
     let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
-    let mss = [mss.clone(), mss];
-    let urpf6 = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
+    let mss = (mss.clone(), mss).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 });
+    let urpf = (urpf.clone(), urpf).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 });
     let advertisement = prop::option::weighted(0.2, (advertisement(), any::<bool>()));
     let rare = || prop::bool::weighted(0.2);
-    let receive = (receive(), urpf, mss, (rare(), urpf6, rare(), advertisement));
+    let receive = (receive(), urpf, mss, (rare(), rare(), advertisement));
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, tags, any::<bool>(), set).prop_map(
@@ -181,7 +181,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             let queues = matches!(spec, Spec::Generator(_));
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
-            let (ip6, urpf6, proxy, advertisement) = rest;
+            let (ip6, proxy, advertisement) = rest;
             let (advertisement, ra_suppressed) = advertisement.map_or((None, false), |(a, s)| (Some(a), s));
             let interface = Interface {
                 up,
@@ -192,10 +192,8 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                 description,
                 receive,
                 urpf,
-                mss: mss[0],
-                mss6: mss[1],
+                mss,
                 ip6,
-                urpf6,
                 proxy,
                 advertisement,
                 ra_suppressed,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
-use net::ip::Clamping;
+use net::ip::{Clamping, Mss, PerFamily};
 use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
 use tokio::time;
@@ -206,7 +206,9 @@ impl Collection {
         ] {
             out.add(id, &name, count);
         }
-        for ((family, mss), lowered) in Family::ALL.into_iter().zip([i.mss, i.mss6]).zip(t.mss_lowered) {
+        let limits = c.system.router.setting::<PerFamily<Mss>>(i.index).each();
+        let lowered = c.system.router.counted::<PerFamily<Mss>>(i);
+        for ((family, mss), lowered) in Family::ALL.into_iter().zip(limits).zip(lowered) {
             if mss.clamping != Clamping::Off {
                 out.add(Id::MssLargest, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
                 out.add(Id::MssLowered, &[&i.name, family.word()], lowered);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use drivers::Guardian;
+use net::ip::{Mss, PerFamily};
 use net::router::{Parts, Router, Sizes};
 use nix::time::ClockId;
 use openmetrics_parser::openmetrics::parse_openmetrics;
@@ -206,7 +207,8 @@ fn what_is_cleared_is_not_forgotten() {
 #[test]
 fn lowered_segments_are_counted_by_family_where_they_are_lowered() {
     let mut context = router(false);
-    context.system.router.tables().mss_clamped.lane(0).unwrap().add(0, [5, 7]);
+    let mss = context.system.router.attached::<PerFamily<Mss>>().unwrap();
+    mss.counts.lane(0).unwrap().add(0, [5, 7]);
     let name = "volley_interface_tcp_mss_clamp";
     let text = |context: &Context| written(Format::Prometheus, collect(context));
     let lowered = |text: &str, af: &str| {

@@ -46,8 +46,6 @@ fn bench() -> (Bench, Harness) {
             up: index != SUB_DOWN && index != DOWN,
             fib: 10 + index as u16,
             mtu: 1500,
-            mss4: 0,
-            mss6: 0,
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
             addresses: Vec::new(),
             proxy: false,

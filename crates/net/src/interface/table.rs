@@ -36,10 +36,6 @@ pub struct Interface {
     pub fib: u16,
     /// The largest network packet it sends, in bytes.
     pub mtu: u16,
-    /// The largest TCP segment over IPv4 that may be said; 65,535 where segments are not clamped.
-    pub mss4: u16,
-    /// The same over IPv6.
-    pub mss6: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
     /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of
@@ -92,20 +88,10 @@ impl InterfaceCounters {
     }
 
     /// What was ever counted at an index, with the drops that the graph counted there.
-    pub fn totals(&self, index: u32, drops: u64, mss_lowered: [u64; 2]) -> InterfaceTotals {
+    pub fn totals(&self, index: u32, drops: u64) -> InterfaceTotals {
         let ([rx_packets, rx_bytes], [tx_packets, tx_bytes]) = (self.rx.total(index), self.tx.total(index));
         let ([rx_missed, rx_errors], [tx_errors]) = (self.rx_lost.total(index), self.tx_error.total(index));
-        InterfaceTotals {
-            rx_packets,
-            rx_bytes,
-            tx_packets,
-            tx_bytes,
-            drops,
-            rx_missed,
-            rx_errors,
-            tx_errors,
-            mss_lowered,
-        }
+        InterfaceTotals { rx_packets, rx_bytes, tx_packets, tx_bytes, drops, rx_missed, rx_errors, tx_errors }
     }
 
     /// Starts the counters of one interface anew.
@@ -136,8 +122,6 @@ pub struct InterfaceTotals {
     pub rx_errors: u64,
     /// Packets that its device did not take.
     pub tx_errors: u64,
-    /// Packets over IPv4, and over IPv6, in which the largest segment of TCP was lowered.
-    pub mss_lowered: [u64; 2],
 }
 
 impl InterfaceTotals {
@@ -152,7 +136,6 @@ impl InterfaceTotals {
             rx_missed: self.rx_missed.wrapping_sub(before.rx_missed),
             rx_errors: self.rx_errors.wrapping_sub(before.rx_errors),
             tx_errors: self.tx_errors.wrapping_sub(before.tx_errors),
-            mss_lowered: [0, 1].map(|i| self.mss_lowered[i].wrapping_sub(before.mss_lowered[i])),
         }
     }
 }

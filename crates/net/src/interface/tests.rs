@@ -95,8 +95,6 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
         up,
         fib: 0,
         mtu: 1500,
-        mss4: 0,
-        mss6: 0,
         vlans: Vlans::default(),
         addresses: Vec::new(),
         proxy: false,

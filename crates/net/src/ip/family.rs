@@ -15,6 +15,32 @@ use super::path::Path;
 /// /24s that have longer prefixes in them, at most, in one VRF.
 const GROUPS: u32 = 1 << 20;
 
+/// Something for each family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerFamily<T> {
+    /// That of IPv4.
+    pub ip4: T,
+    /// That of IPv6.
+    pub ip6: T,
+}
+
+impl<T> PerFamily<T> {
+    /// That of a family.
+    pub fn of<A: Ip>(&self) -> &T {
+        A::choose(&self.ip4, &self.ip6)
+    }
+
+    /// That of a family, to be changed.
+    pub fn of_mut<A: Ip>(&mut self) -> &mut T {
+        A::choose(&mut self.ip4, &mut self.ip6)
+    }
+
+    /// Both, that of IPv4 first.
+    pub fn each(self) -> [T; 2] {
+        [self.ip4, self.ip6]
+    }
+}
+
 /// An address, by which its family is told.
 pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Send + Sync + 'static {
     /// The address as a number in host byte order.
@@ -39,6 +65,8 @@ pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Sen
     fn from_bits(bits: Self::Bits) -> Self;
     /// The address, if it is of this family.
     fn of(address: IpAddr) -> Option<Self>;
+    /// What is this family's of the two.
+    fn choose<T>(ip4: T, ip6: T) -> T;
 
     /// Makes an empty lookup table; `large` if it is to have memory for many routes at once.
     ///
@@ -72,6 +100,11 @@ impl Ip for Ipv4Addr {
 
     fn from_bits(bits: u32) -> Ipv4Addr {
         Ipv4Addr::from_bits(bits)
+    }
+
+    #[inline(always)]
+    fn choose<T>(ip4: T, _: T) -> T {
+        ip4
     }
 
     fn of(address: IpAddr) -> Option<Ipv4Addr> {
@@ -110,6 +143,11 @@ impl Ip for Ipv6Addr {
 
     fn from_bits(bits: u128) -> Ipv6Addr {
         Ipv6Addr::from_bits(bits)
+    }
+
+    #[inline(always)]
+    fn choose<T>(_: T, ip6: T) -> T {
+        ip6
     }
 
     fn of(address: IpAddr) -> Option<Ipv6Addr> {

@@ -56,10 +56,9 @@ use graph::{ArcKey, Builder, GraphError};
 
 pub use address::Address;
 pub use balance::{Buckets, Layout, MAX_WAYS};
-pub use family::Ip;
+pub use family::{Ip, PerFamily};
 pub use forwarding::{Forwarding, ForwardingWriters};
 pub use lookup::Fibs;
-pub(crate) use mss::Clamped;
 pub use mss::{Clamping, Mss};
 pub use object::Object;
 pub use options::UtcClock;
@@ -104,8 +103,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
-    mss::install::<Ipv4Addr>(b, t);
-    mss::install::<Ipv6Addr>(b, t);
+    mss::install::<Ipv4Addr>(b, hooks)?;
+    mss::install::<Ipv6Addr>(b, hooks)?;
     reassembly::install(b, t, hooks)
 }
 
@@ -125,7 +124,7 @@ fn install_family<A: fragment::Cut>(
     b.arc(multicast, multicast, ArcKey::Rx);
     b.arc(local, local, ArcKey::Rx);
     b.arc(output, "interface-output", ArcKey::Tx);
-    urpf::install::<A>(b, t, before);
+    urpf::install::<A>(b, t, hooks, before)?;
     hooks.inject(b, lookup)
 }
 

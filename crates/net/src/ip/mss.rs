@@ -9,16 +9,17 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Flags, Frame, Packet};
-use graph::{Builder, Cx, FrameNode, NoReason, Out, Verdict, edges};
+use graph::{Builder, Cx, FrameNode, GraphError, NoReason, Out, Verdict, edges};
 use infra::class_a::SlotReader;
-use infra::counters::Lane;
+use infra::counters::{CounterSet, Lane};
 use wire::extension::{Chain, is_extension};
 use wire::{Ipv4Header, Ipv6Header, protocol, tcp};
 
 use super::packet::Packets;
 use super::reassembly::SHALLOW;
-use crate::Tables;
-use crate::interface::Interface;
+use crate::ip::PerFamily;
+use crate::router::Hooks;
+use crate::setting::{Attached, Setting, Switch};
 
 /// A family whose TCP segments are clamped.
 pub trait Clamped: Packets {
@@ -30,11 +31,9 @@ pub trait Clamped: Packets {
     const WORD: &'static str;
     /// Features that come before the first.
     const BEHIND: &'static [&'static str];
-    /// What a lowered segment adds to [`Tables::mss_clamped`].
+    /// What a lowered segment adds to the counters.
     const LOWERED: [u64; 2];
 
-    /// The largest segment that passes by an interface as it is.
-    fn most(interface: &Interface) -> u16;
     /// Where the TCP header begins in a packet that begins with its IP header, if it has one: all of a datagram has, or its first fragment.
     fn segment(l3: &[u8]) -> Option<usize>;
 }
@@ -46,11 +45,6 @@ impl Clamped for Ipv4Addr {
     // Fragments have been put in order, as far as anybody asked for that.
     const BEHIND: &'static [&'static str] = &[SHALLOW];
     const LOWERED: [u64; 2] = [1, 0];
-
-    #[inline(always)]
-    fn most(interface: &Interface) -> u16 {
-        interface.mss4
-    }
 
     #[inline(always)]
     fn segment(l3: &[u8]) -> Option<usize> {
@@ -65,11 +59,6 @@ impl Clamped for Ipv6Addr {
     const WORD: &'static str = "ip6";
     const BEHIND: &'static [&'static str] = &[];
     const LOWERED: [u64; 2] = [0, 1];
-
-    #[inline(always)]
-    fn most(interface: &Interface) -> u16 {
-        interface.mss6
-    }
 
     #[inline(always)]
     fn segment(l3: &[u8]) -> Option<usize> {
@@ -115,7 +104,7 @@ pub struct Mss {
 impl Mss {
     /// The largest segment that passes as it is: any, where nothing is clamped. A worker may still be in the feature when that is
     /// switched off.
-    pub(crate) fn limit(self) -> u16 {
+    fn limit(self) -> u16 {
         if self.clamping == Clamping::Off { u16::MAX } else { self.most }
     }
 
@@ -151,36 +140,49 @@ impl Clamping {
     }
 
     /// What is on, of each feature of a family with its arc.
-    pub(crate) fn features<A: Clamped>(self) -> [(&'static str, &'static str, bool); 2] {
+    fn switches<A: Clamped>(self) -> [Switch; 2] {
         let (rx, tx) =
             (matches!(self, Clamping::Rx | Clamping::Both), matches!(self, Clamping::Tx | Clamping::Both));
-        [(A::NODES.unicast, A::IN, rx), (A::NODES.output, A::OUT, tx)]
+        let switch = |arc, feature, on| Switch { arc, feature, on };
+        [switch(A::NODES.unicast, A::IN, rx), switch(A::NODES.output, A::OUT, tx)]
+    }
+}
+
+impl Setting for PerFamily<Mss> {
+    /// Segments that said more: over IPv4, over IPv6.
+    type Counts = CounterSet<2>;
+    const COUNTED: &'static str = "/feature/tcp-mss-clamp";
+
+    fn switches(&self) -> Vec<Switch> {
+        let (ip4, ip6) = (self.ip4.clamping, self.ip6.clamping);
+        [ip4.switches::<Ipv4Addr>(), ip6.switches::<Ipv6Addr>()].concat()
     }
 }
 
 /// Adds both nodes of a family.
-pub(super) fn install<A: Clamped>(b: &mut Builder, t: &Tables) {
-    let tables = t.clone();
-    b.frame(move |s| TcpMssClamp::<A, false>::new(&tables, s.worker));
-    let tables = t.clone();
-    b.frame(move |s| TcpMssClamp::<A, true>::new(&tables, s.worker));
+pub(super) fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let limits = hooks.setting::<PerFamily<Mss>>()?;
+    let again = limits.clone();
+    b.frame(move |s| TcpMssClamp::<A, false>::new(&limits, s.worker));
+    b.frame(move |s| TcpMssClamp::<A, true>::new(&again, s.worker));
     b.feature(A::NODES.unicast, A::IN, A::BEHIND, &[]);
     b.feature(A::NODES.output, A::OUT, &[], &[]);
+    Ok(())
 }
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
 pub struct TcpMssClamp<A, const OUTWARD: bool> {
-    interfaces: SlotReader<Interface>,
+    limits: SlotReader<PerFamily<Mss>>,
     /// Segments that said more, by interface.
     clamped: Lane<2>,
     family: PhantomData<A>,
 }
 
 impl<A: Clamped, const OUTWARD: bool> TcpMssClamp<A, OUTWARD> {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<Self> {
-        let (interfaces, clamped) = (t.interfaces.clone(), t.mss_clamped.lane(worker)?);
-        Ok(TcpMssClamp { interfaces, clamped, family: PhantomData })
+    pub fn new(limits: &Attached<PerFamily<Mss>>, worker: usize) -> io::Result<Self> {
+        let (limits, clamped) = (limits.values.clone(), limits.counts.lane(worker)?);
+        Ok(TcpMssClamp { limits, clamped, family: PhantomData })
     }
 }
 
@@ -200,11 +202,11 @@ impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
     const TRACE: graph::trace::TraceFn = A::TRACE;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
-        let interfaces = self.interfaces.view(cx.guard);
+        let limits = self.limits.view(cx.guard);
         for mut p in frame.packets() {
             // Packets that leave have their link header already.
             let (by, l3) = if OUTWARD { (p.tx_if(), usize::from(p.l2_len())) } else { (p.rx_if(), 0) };
-            if let Some(most) = interfaces.get(by).map(A::most)
+            if let Some(most) = limits.get(by).map(|limits| limits.of::<A>().limit())
                 && clamp::<A>(&mut p, l3, most)
             {
                 self.clamped.add(by, A::LOWERED);

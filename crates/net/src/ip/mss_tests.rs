@@ -74,21 +74,20 @@ fn mss(size: u16) -> [u8; 4] {
 
 /// Both nodes of a family, with a limit for what comes in by interface 0 or leaves by it; there is none over the other.
 fn harness<A: ByHand>(most: u16) -> (Bench, Harness) {
+    limited::<A>(Mss { clamping: Clamping::Both, most })
+}
+
+fn limited<A: ByHand>(limit: Mss) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let index = bench.interface(0, Some(Ipv4Addr::new(10, 0, 0, 1)));
-    let mut record = bench.writers.interfaces.get(index).unwrap().clone();
-    (record.mss4, record.mss6) = if A::WORD == "ip4" { (most, u16::MAX) } else { (u16::MAX, most) };
-    bench.writers.interfaces.set(index, record).unwrap();
-    let h = bench.harness(|b, t, _| {
+    let h = bench.harness(|b, _, hooks| {
         b.arc(A::NODES.unicast, A::NODES.lookup, graph::ArcKey::Rx);
         b.arc(A::NODES.output, "interface-output", graph::ArcKey::Tx);
-        let tables = t.clone();
-        b.frame(move |s| TcpMssClamp::<A, false>::new(&tables, s.worker));
-        let tables = t.clone();
-        b.frame(move |s| TcpMssClamp::<A, true>::new(&tables, s.worker));
-        b.feature(A::NODES.unicast, A::IN, &[], &[]);
-        b.feature(A::NODES.output, A::OUT, &[], &[]);
+        install::<A>(b, hooks).unwrap();
     });
+    let mut limits = PerFamily::<Mss>::default();
+    *limits.of_mut::<A>() = limit;
+    bench.set(index, limits);
     (bench, h)
 }
 
@@ -165,13 +164,13 @@ fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
     // The header of one is said to be longer than the packet has options: what it says is still lowered, or not at all.
     assert_eq!(after[..6], packets[..6]);
     assert_eq!(after[7], packets[7]);
-    assert_eq!(bench.tables.mss_clamped.read(0), [u64::from(after[6] != long), 0]);
+    assert_eq!(bench.counts::<PerFamily<Mss>>().read(0), [u64::from(after[6] != long), 0]);
 }
 
 /// Who is in the node when it is switched off finds nothing to lower: no segment is said to be of no byte.
 #[test]
 fn what_is_not_clamped_has_no_limit() {
-    let (_bench, mut h) = harness::<Ipv4Addr>(Mss::default().limit());
+    let (_bench, mut h) = limited::<Ipv4Addr>(Mss { clamping: Clamping::Off, most: 1400 });
     let packets = [packet::<Ipv4Addr>(SYN, &mss(1460), 0), packet::<Ipv4Addr>(SYN, &mss(u16::MAX), 0)];
     assert_eq!(through(&mut h, Ipv4Addr::IN, &packets), packets);
     assert_eq!(Mss { clamping: Clamping::Rx, most: 900 }.limit(), 900);
@@ -181,7 +180,7 @@ fn counted<A: ByHand>() -> [u64; 2] {
     let (bench, mut h) = harness::<A>(1400);
     let says = |flags, size| packet::<A>(flags, &mss(size), 0);
     through(&mut h, A::IN, &[says(SYN, 1460), says(SYN | ACK, 1401), says(SYN, 1400)]);
-    bench.tables.mss_clamped.read(0)
+    bench.counts::<PerFamily<Mss>>().read(0)
 }
 
 #[test]
@@ -204,5 +203,5 @@ fn rfc6946_behind_the_fragment_header_of_a_whole_datagram_it_is_lowered_too() {
         let after = through(&mut h, node, &[atomic(1460), atomic(900)]);
         assert_eq!(after, [atomic(1000), atomic(900)], "{node}");
     }
-    assert_eq!(bench.tables.mss_clamped.read(0), [0, 2]);
+    assert_eq!(bench.counts::<PerFamily<Mss>>().read(0), [0, 2]);
 }

@@ -13,16 +13,18 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use buf::{Frame, Packet};
-use graph::{Builder, Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Builder, Cx, FrameNode, GraphError, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
-use infra::counters::Lane;
+use infra::counters::{CounterSet, Lane};
 use infra::quiesce::Guard;
 
 use super::lookup::{Fibs, Leaves, through_tables};
 use super::packet::Packets;
-use super::{Buckets, Forwarding, Object};
+use super::{Buckets, Forwarding, Object, PerFamily};
 use crate::Tables;
 use crate::adjacency::Adjacency;
+use crate::router::Hooks;
+use crate::setting::{Setting, Switch};
 
 /// Whether the sources of packets that come in by an interface are checked, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Urpf {
     }
 
     /// The feature of the unicast arc that does it.
-    pub(crate) fn feature<A: Packets>(self) -> Option<&'static str> {
+    pub(super) fn feature<A: Packets>(self) -> Option<&'static str> {
         match self {
             Urpf::Off => None,
             Urpf::Strict => Some(A::NODES.urpf_strict),
@@ -71,16 +73,40 @@ impl Urpf {
     }
 }
 
+impl Setting for PerFamily<Urpf> {
+    /// Packets that failed the check of their source, by receive interface.
+    type Counts = CounterSet<1>;
+    const COUNTED: &'static str = "/feature/urpf";
+
+    fn switches(&self) -> Vec<Switch> {
+        fn of<A: Packets>(mode: Urpf) -> [Switch; 2] {
+            let switch = |feature, on| Switch { arc: A::NODES.unicast, feature, on };
+            [
+                switch(A::NODES.urpf_strict, mode == Urpf::Strict),
+                switch(A::NODES.urpf_loose, mode == Urpf::Loose),
+            ]
+        }
+        [of::<Ipv4Addr>(self.ip4), of::<Ipv6Addr>(self.ip6)].concat()
+    }
+}
+
 /// Adds both nodes of a family, before some other features: who is not let in takes no room among the fragments that wait, and is
 /// not counted.
-pub(super) fn install<A: Packets>(b: &mut Builder, t: &Tables, before: &[&'static str]) {
-    let tables = t.clone();
-    b.frame(move |s| UrpfStrict::<A>::new(&tables, s.worker));
-    let tables = t.clone();
-    b.frame(move |s| UrpfLoose::<A>::new(&tables, s.worker));
+pub(super) fn install<A: Packets>(
+    b: &mut Builder,
+    t: &Tables,
+    hooks: &mut Hooks,
+    before: &[&'static str],
+) -> Result<(), GraphError> {
+    let failed = hooks.setting::<PerFamily<Urpf>>()?.counts;
+    let (tables, counts) = (t.clone(), failed.clone());
+    b.frame(move |s| UrpfStrict::<A>::new(&tables, &counts, s.worker));
+    let (tables, counts) = (t.clone(), failed);
+    b.frame(move |s| UrpfLoose::<A>::new(&tables, &counts, s.worker));
     for feature in [A::NODES.urpf_strict, A::NODES.urpf_loose] {
         b.feature(A::NODES.unicast, feature, &[], before);
     }
+    Ok(())
 }
 
 edges! { pub enum Next { Continue = "next-feature" } }
@@ -105,8 +131,8 @@ struct Reverse<A: Packets> {
 }
 
 impl<A: Packets> Reverse<A> {
-    fn new(t: &Tables, worker: usize) -> io::Result<Reverse<A>> {
-        Ok(Reverse { tables: A::tables(t).clone(), leaves: Leaves::new(), failed: t.urpf.lane(worker)? })
+    fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<Reverse<A>> {
+        Ok(Reverse { tables: A::tables(t).clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
     }
 
     /// Looks all sources up at once.
@@ -168,8 +194,8 @@ pub struct UrpfStrict<A: Packets> {
 }
 
 impl<A: Packets> UrpfStrict<A> {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<UrpfStrict<A>> {
-        Ok(UrpfStrict { reverse: Reverse::new(t, worker)?, adjacencies: t.adjacencies.clone() })
+    pub fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<UrpfStrict<A>> {
+        Ok(UrpfStrict { reverse: Reverse::new(t, failed, worker)?, adjacencies: t.adjacencies.clone() })
     }
 }
 
@@ -207,8 +233,8 @@ pub struct UrpfLoose<A: Packets> {
 }
 
 impl<A: Packets> UrpfLoose<A> {
-    pub fn new(t: &Tables, worker: usize) -> io::Result<UrpfLoose<A>> {
-        Ok(UrpfLoose { reverse: Reverse::new(t, worker)? })
+    pub fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<UrpfLoose<A>> {
+        Ok(UrpfLoose { reverse: Reverse::new(t, failed, worker)? })
     }
 }
 

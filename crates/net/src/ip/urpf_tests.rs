@@ -9,8 +9,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 
 use super::lookup::Fibs;
-use super::urpf::{UrpfLoose, UrpfStrict};
-use super::{Object, Prefix4, Urpf};
+use super::{Object, PerFamily, Prefix4, Urpf, urpf};
 use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
 use crate::testing::Bench;
@@ -44,16 +43,9 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
     }
     let [(_, zero), (_, two)] = tables;
     bench.writers.ip4.fibs.set(Fibs(vec![Some(zero.1), None, Some(two.1)]));
-    let h = bench.harness(|b, t, _| {
-        let tables = t.clone();
-        b.frame(move |s| UrpfStrict::<Ipv4Addr>::new(&tables, s.worker));
-        let tables = t.clone();
-        b.frame(move |s| UrpfLoose::<Ipv4Addr>::new(&tables, s.worker));
+    let h = bench.harness(|b, t, hooks| {
         b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
-        Urpf::ALL
-            .into_iter()
-            .filter_map(Urpf::feature::<Ipv4Addr>)
-            .for_each(|f| b.feature("ip4-unicast", f, &[], &[]));
+        urpf::install::<Ipv4Addr>(b, t, hooks, &[]).unwrap();
     });
     (bench, h)
 }
@@ -132,7 +124,7 @@ proptest! {
         let (bench, mut h) = harness(&routes);
         for mode in MODES {
             let mut failed = [0; INTERFACES as usize];
-            (0..INTERFACES).for_each(|i| bench.tables.urpf.clear(i));
+            (0..INTERFACES).for_each(|i| bench.counts::<PerFamily<Urpf>>().clear(i));
             for (from, out) in from.iter().zip(send(&mut h, mode, &from, FAR)) {
                 let reason = plain(&routes, mode, *from);
                 failed[from.1 as usize] += u64::from(reason.is_some());
@@ -141,7 +133,7 @@ proptest! {
                 prop_assert_eq!(out.bytes, packet(from.2, FAR), "as it came");
             }
             for (interface, failed) in (0..).zip(failed) {
-                prop_assert_eq!(bench.tables.urpf.read(interface), [failed]);
+                prop_assert_eq!(bench.counts::<PerFamily<Urpf>>().read(interface), [failed]);
             }
         }
     }

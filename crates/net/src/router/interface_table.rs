@@ -8,8 +8,9 @@ use wire::Mac;
 
 use crate::ethernet::Tags;
 use crate::interface::{InterfaceTotals, Kind};
-use crate::ip::{Address, Ip, IpPrefix, Mss, Urpf};
+use crate::ip::{Address, Ip, IpPrefix};
 use crate::nd::{Advertisement, Standing};
+use crate::setting::Totals;
 
 /// An interface: what the operator asked for, and the device behind it.
 pub struct InterfaceInfo {
@@ -55,18 +56,12 @@ pub struct InterfaceInfo {
     pub own_mac: Option<Mac>,
     /// What the operator wants of its receive queues.
     pub receive: super::Receive,
-    /// How the sources of packets that come in by it are checked.
-    pub urpf: Urpf,
-    /// The same of IPv6.
-    pub urpf6: Urpf,
-    /// How the largest segments of TCP are lowered.
-    pub mss: Mss,
-    /// The same over IPv6.
-    pub mss6: Mss,
     /// Address and MTU that it began with.
     pub initial: (Mac, u16),
     /// What had been counted at its index before it was there.
     pub(super) before: InterfaceTotals,
+    /// The same of what features count.
+    pub(super) settings_before: Totals,
 }
 
 impl InterfaceInfo {

@@ -11,7 +11,7 @@ use wire::Mac;
 use super::{DeviceState, InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ethernet::{Tags, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind, RxSlot, TxPort};
-use crate::ip::{Affected, IpPrefix, Mss, Network, Urpf};
+use crate::ip::{Affected, IpPrefix, Network};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
@@ -47,8 +47,6 @@ impl Neighborhood {
             up: self.usable(index),
             fib: i.fib,
             mtu: i.mtu,
-            mss4: i.mss.limit(),
-            mss6: i.mss6.limit(),
             vlans: Vlans::new(self.interfaces.carried_by(index).collect()),
             addresses: addresses.clone(),
             proxy: i.proxy,
@@ -102,8 +100,7 @@ impl Router {
     /// Starts the counters of an interface anew.
     pub fn clear_interface(&mut self, index: u32) {
         self.tables.counters.clear(index);
-        self.tables.urpf.clear(index);
-        self.tables.mss_clamped.clear(index);
+        self.hooks.settings.clear_counts(index);
         self.blueprint.stats().clear_drops_of(index);
     }
 
@@ -113,9 +110,7 @@ impl Router {
     }
 
     fn counted_at(&self, index: u32) -> InterfaceTotals {
-        let (drops, lowered) =
-            (self.blueprint.stats().drops_total(index), self.tables.mss_clamped.total(index));
-        self.tables.counters.totals(index, drops, lowered)
+        self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
     }
 
     /// Whether the device that carries this interface is there and has a carrier; a loopback needs none.
@@ -192,13 +187,10 @@ impl Router {
             tags: on.map(|(_, tags)| tags),
             device: None,
             own_mac: None,
-            urpf: Urpf::Off,
-            urpf6: Urpf::Off,
-            mss: Mss::default(),
-            mss6: Mss::default(),
             receive: super::Receive::default(),
             initial,
             before: self.counted_at(index),
+            settings_before: self.hooks.settings.totals(index),
         };
         self.near.interfaces.insert(info);
         Ok(index)
@@ -375,6 +367,7 @@ impl Router {
             self.set_unnumbered(borrower, None)?;
         }
         self.arcs.forget(index);
+        self.hooks.settings.forget(index);
         self.ip6_gone(index);
         self.neighbors_gone::<Ipv4Addr>(index);
         self.neighbors_gone::<Ipv6Addr>(index);

@@ -193,7 +193,7 @@ impl Router {
         let domain = Domain::new();
         let (writers, tables) = tables::tables(&domain)?;
         let mut builder = Builder::new();
-        let mut hooks = Hooks::default();
+        let mut hooks = Hooks::new(&domain);
         builder.main_thread::<Unused>();
         install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
         let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;

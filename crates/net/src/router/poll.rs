@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use buf::layout::DATA_ROOM;
 use buf::{Held, Packet};
 use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
+use infra::quiesce::Domain;
 
 use super::Router;
 use crate::Unused;
+use crate::setting::{Attached, Setting, Settings};
 
 /// Punted packets handled in one turn, so that commands are not kept waiting.
 const TURN: usize = 256;
@@ -19,13 +21,26 @@ const TURN: usize = 256;
 pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
 
 /// How features and the main thread meet: filled while the graph is built.
-#[derive(Default)]
 pub struct Hooks {
     handlers: HashMap<PuntReason, PuntHandler>,
     inject: HashMap<&'static str, EdgeId>,
+    pub(crate) settings: Settings,
 }
 
 impl Hooks {
+    /// Nothing yet; tables are read within sections of `domain`.
+    pub fn new(domain: &Domain) -> Hooks {
+        Hooks { handlers: HashMap::new(), inject: HashMap::new(), settings: Settings::new(domain) }
+    }
+
+    /// Declares a setting of interfaces, or gives what was declared.
+    ///
+    /// # Errors
+    /// When the address space for it is not to be had.
+    pub fn setting<T: Setting>(&mut self) -> Result<Attached<T>, GraphError> {
+        self.settings.declare().map_err(|e| GraphError(format!("{}: {e}", T::COUNTED)))
+    }
+
     /// Declares why packets are punted, how many a second one worker lets through, and who handles them.
     pub fn punt(
         &mut self,

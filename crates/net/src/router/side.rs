@@ -9,7 +9,7 @@ use infra::quiesce::Domain;
 use wire::Mac;
 
 use super::{InterfaceInfo, Neighborhood, Router};
-use crate::ip::{Address, Clamped, ForwardingWriters, Mss, OwnAddresses, Path, Prefix, Routes, Urpf};
+use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes};
 use crate::nd::Standing;
 use crate::neighbor::{Action, Family, Neighbors};
 
@@ -52,7 +52,7 @@ impl<A: Family> Side<A> {
 }
 
 /// A family that a router routes.
-pub trait Routed: Family + Clamped {
+pub trait Routed: Family {
     /// What the router has of it.
     fn side(router: &Router) -> &Side<Self>;
     /// The same to be changed, and what resolves its paths.
@@ -61,10 +61,6 @@ pub trait Routed: Family + Clamped {
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;
     /// Its neighbours, to be changed.
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;
-    /// How the sources of its packets that come in by an interface are checked.
-    fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf;
-    /// How the largest segments of TCP in its packets are lowered on an interface.
-    fn mss(interface: &mut InterfaceInfo) -> &mut Mss;
     /// The addresses of an interface.
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
     /// Those that may turn out to be another's, and are not used yet.
@@ -90,14 +86,6 @@ impl Routed for Ipv4Addr {
 
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Ipv4Addr> {
         &mut near.neighbors4
-    }
-
-    fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf {
-        &mut interface.urpf
-    }
-
-    fn mss(interface: &mut InterfaceInfo) -> &mut Mss {
-        &mut interface.mss
     }
 
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv4Addr>> {
@@ -132,14 +120,6 @@ impl Routed for Ipv6Addr {
 
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Ipv6Addr> {
         &mut near.neighbors6
-    }
-
-    fn urpf(interface: &mut InterfaceInfo) -> &mut Urpf {
-        &mut interface.urpf6
-    }
-
-    fn mss(interface: &mut InterfaceInfo) -> &mut Mss {
-        &mut interface.mss6
     }
 
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Ipv6Addr>> {

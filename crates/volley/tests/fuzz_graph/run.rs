@@ -1,13 +1,13 @@
 //! Runs a script: packets, changes and the passing of time, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use buf::bpf::Program;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
-use net::ip::{Address, Clamping, Mss, Path, PathList, Prefix4, Urpf, Weighted};
+use net::ip::{Address, Clamping, Mss, Path, PathList, PerFamily, Prefix4, Urpf, Weighted};
 use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
@@ -278,13 +278,11 @@ impl Run<'_> {
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
             5 if s.one_in(2) => {
                 let mss = Mss { clamping: s.pick(&Clamping::ALL), most: s.pick(&[88, 536, 1400]) };
-                router.set_mss::<Ipv4Addr>(index, mss).and_then(|()| router.set_mss::<Ipv6Addr>(index, mss))
+                router.set(index, PerFamily { ip4: mss, ip6: mss })
             }
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
-            7 => router
-                .set_urpf::<Ipv4Addr>(index, s.pick(&Urpf::ALL))
-                .and_then(|()| router.set_urpf::<Ipv6Addr>(index, s.pick(&Urpf::ALL))),
+            7 => router.set(index, PerFamily { ip4: s.pick(&Urpf::ALL), ip6: s.pick(&Urpf::ALL) }),
             _ => {
                 router.clear_interface(index);
                 Ok(())

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use net::ethernet::Tags;
 use net::interface::Kind;
-use net::ip::{Address, IpPrefix, Mss, PathList, Source, Urpf};
+use net::ip::{Address, IpPrefix, Mss, PathList, PerFamily, Source, Urpf};
 use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
 use wire::Mac;
@@ -28,8 +28,8 @@ struct Interface {
     mtu: u16,
     fib: u16,
     addresses: Vec<Address>,
-    urpf: [Urpf; 2],
-    mss: [Mss; 2],
+    urpf: PerFamily<Urpf>,
+    mss: PerFamily<Mss>,
     kind: Kind,
     parent: u32,
     tags: Option<Tags>,
@@ -55,8 +55,8 @@ impl Configuration {
             mtu: i.mtu,
             fib: i.fib,
             addresses: i.addresses.clone(),
-            urpf: [i.urpf, i.urpf6],
-            mss: [i.mss, i.mss6],
+            urpf: r.setting(i.index),
+            mss: r.setting(i.index),
             kind: i.kind,
             parent: i.parent,
             tags: i.tags,

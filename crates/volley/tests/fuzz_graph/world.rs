@@ -18,7 +18,7 @@ use net::ethernet::Tags;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
-use net::ip::{Address, Clamping, IpPrefix, Mss, Packets, Path, PathList, Source, Weighted};
+use net::ip::{Address, Clamping, IpPrefix, Mss, Packets, Path, PathList, PerFamily, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
 use wire::nd::{self, Message};
@@ -225,8 +225,7 @@ impl World {
         if n < 2 {
             // Links that much leaves by, so that scripts need not hit on them.
             let mss = Mss { clamping: Clamping::Both, most: 1300 };
-            let both = self.router.set_mss::<Ipv4Addr>(index, mss);
-            both.and_then(|()| self.router.set_mss::<Ipv6Addr>(index, mss)).expect("it is there");
+            self.router.set(index, PerFamily { ip4: mss, ip6: mss }).expect("it is there");
         }
         self.set_up(index, n);
     }

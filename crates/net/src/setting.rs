@@ -1,0 +1,267 @@
+//! Settings that features attach to interfaces: one typed value an interface, which workers read, features of arcs that are on
+//! as the value says, and what the feature counts by interface.
+//!
+//! A feature declares its setting while the graph is built ([`Hooks::setting`](crate::router::Hooks::setting)); from then on the
+//! router sets it, undoes what failed, clears it with its interface, and counts. Nothing else knows of it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::io;
+
+use infra::class_a::{SlotReader, SlotWriter, slots};
+use infra::counters::CounterSet;
+use infra::quiesce::Domain;
+
+use crate::tables::MAX_INTERFACES;
+
+/// Whether a feature of an arc is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The arc.
+    pub arc: &'static str,
+    /// The feature.
+    pub feature: &'static str,
+    /// Whether it is on.
+    pub on: bool,
+}
+
+/// What a feature wants to know of each interface. The default is what an interface has that nobody said anything of.
+pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// What the feature counts by interface: a [`CounterSet`].
+    type Counts: Counts;
+    /// The name of these counters.
+    const COUNTED: &'static str;
+
+    /// All features of arcs that any value switches, and whether they are on with this one.
+    fn switches(&self) -> Vec<Switch>;
+}
+
+/// Counters by interface, whatever they count.
+pub trait Counts: Clone + Send + Sync + 'static {
+    /// Counters for indexes below `capacity`.
+    fn new(name: &str, capacity: u32) -> Self;
+    /// Starts those of an index anew.
+    fn clear(&self, index: u32);
+    /// What was ever counted at an index, whatever was cleared.
+    fn totals(&self, index: u32) -> Vec<u64>;
+}
+
+impl<const N: usize> Counts for CounterSet<N> {
+    fn new(name: &str, capacity: u32) -> Self {
+        CounterSet::new(name, capacity)
+    }
+
+    fn clear(&self, index: u32) {
+        CounterSet::clear(self, index);
+    }
+
+    fn totals(&self, index: u32) -> Vec<u64> {
+        self.total(index).to_vec()
+    }
+}
+
+/// What nodes have of a setting. Cheap to clone.
+pub struct Attached<T: Setting> {
+    /// The values by interface. Where there is none, it is the default.
+    pub values: SlotReader<T>,
+    /// What is counted by interface.
+    pub counts: T::Counts,
+}
+
+impl<T: Setting> Clone for Attached<T> {
+    fn clone(&self) -> Self {
+        Attached { values: self.values.clone(), counts: self.counts.clone() }
+    }
+}
+
+/// The main thread's side of one setting.
+pub(crate) struct Column<T: Setting> {
+    writer: SlotWriter<T>,
+    attached: Attached<T>,
+}
+
+impl<T: Setting> Column<T> {
+    /// The value of an interface.
+    pub(crate) fn get(&self, index: u32) -> T {
+        self.writer.get(index).cloned().unwrap_or_default()
+    }
+
+    /// Has workers see another value.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(crate) fn put(&mut self, index: u32, value: T) -> Result<(), String> {
+        if value == T::default() {
+            self.writer.remove(index);
+            return Ok(());
+        }
+        self.writer.set(index, value).map_err(|e| e.to_string())
+    }
+}
+
+/// What all settings have in common.
+trait AnyColumn: Any {
+    fn clear_counts(&self, index: u32);
+    fn totals(&self, index: u32) -> Vec<u64>;
+    fn forget(&mut self, index: u32);
+}
+
+impl<T: Setting> AnyColumn for Column<T> {
+    fn clear_counts(&self, index: u32) {
+        self.attached.counts.clear(index);
+    }
+
+    fn totals(&self, index: u32) -> Vec<u64> {
+        self.attached.counts.totals(index)
+    }
+
+    fn forget(&mut self, index: u32) {
+        self.writer.remove(index);
+    }
+}
+
+/// What settings had counted of an interface, by setting.
+pub(crate) type Totals = HashMap<TypeId, Vec<u64>>;
+
+/// The settings of all features.
+pub struct Settings {
+    domain: Domain,
+    columns: HashMap<TypeId, Box<dyn AnyColumn>>,
+}
+
+impl Settings {
+    pub(crate) fn new(domain: &Domain) -> Settings {
+        Settings { domain: domain.clone(), columns: HashMap::new() }
+    }
+
+    /// Declares a setting, if it is not declared; gives what nodes have of it.
+    ///
+    /// # Errors
+    /// When the address space for it is not to be had.
+    pub(crate) fn declare<T: Setting>(&mut self) -> io::Result<Attached<T>> {
+        if let Some(column) = self.column::<T>() {
+            return Ok(column.attached.clone());
+        }
+        let (writer, values) = slots(&self.domain, MAX_INTERFACES)?;
+        let attached = Attached { values, counts: T::Counts::new(T::COUNTED, MAX_INTERFACES) };
+        self.columns.insert(TypeId::of::<T>(), Box::new(Column { writer, attached: attached.clone() }));
+        Ok(attached)
+    }
+
+    /// What nodes have of a setting, if a feature declared it.
+    pub(crate) fn attached<T: Setting>(&self) -> Option<&Attached<T>> {
+        self.column().map(|column| &column.attached)
+    }
+
+    pub(crate) fn column<T: Setting>(&self) -> Option<&Column<T>> {
+        let column: &dyn Any = &**self.columns.get(&TypeId::of::<T>())?;
+        column.downcast_ref()
+    }
+
+    pub(crate) fn column_mut<T: Setting>(&mut self) -> Option<&mut Column<T>> {
+        let column: &mut dyn Any = &mut **self.columns.get_mut(&TypeId::of::<T>())?;
+        column.downcast_mut()
+    }
+
+    /// Starts the counters of an interface anew.
+    pub(crate) fn clear_counts(&self, index: u32) {
+        self.columns.values().for_each(|column| column.clear_counts(index));
+    }
+
+    /// What was ever counted at an index.
+    pub(crate) fn totals(&self, index: u32) -> Totals {
+        self.columns.iter().map(|(id, column)| (*id, column.totals(index))).collect()
+    }
+
+    /// An interface is gone: all its settings are the defaults.
+    pub(crate) fn forget(&mut self, index: u32) {
+        self.columns.values_mut().for_each(|column| column.forget(index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph::{Builder, GraphError};
+
+    use super::*;
+    use crate::Tables;
+    use crate::ip::{PerFamily, Urpf};
+    use crate::router::{Hooks, Parts, Router, Sizes};
+    use crate::testing;
+
+    /// Has a feature on where it is odd, and one that nobody has where it is above 9.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    struct Level(u32);
+
+    impl Setting for Level {
+        type Counts = CounterSet<1>;
+        const COUNTED: &'static str = "/feature/level";
+
+        fn switches(&self) -> Vec<Switch> {
+            let known = Switch { arc: "ip4-unicast", feature: "ip4-count", on: self.0 % 2 == 1 };
+            let unknown = Switch { arc: "ip4-unicast", feature: "nobodys", on: true };
+            [Some(known), (self.0 > 9).then_some(unknown)].into_iter().flatten().collect()
+        }
+    }
+
+    fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        testing::install(b, t, hooks)?;
+        hooks.setting::<Level>().map(drop)
+    }
+
+    fn router() -> Router {
+        let Parts { mut router, .. } = Router::build(install, &Sizes { buffers: 256, workers: 1 }).unwrap();
+        router.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
+        router
+    }
+
+    fn is_on(r: &Router) -> bool {
+        r.features(0).into_iter().any(|(_, features)| features.contains(&("ip4-count", true)))
+    }
+
+    #[test]
+    fn a_setting_switches_its_features_and_is_read_by_workers() {
+        let mut r = router();
+        let values = r.attached::<Level>().unwrap().values.clone();
+        let seen = |r: &Router| {
+            let mut participant = r.participant();
+            let section = participant.enter();
+            values.get(section.guard(), 0).cloned()
+        };
+        for (level, on) in [(1, true), (3, true), (2, false), (0, false)] {
+            r.set(0, Level(level)).unwrap();
+            assert_eq!((r.setting::<Level>(0), is_on(&r)), (Level(level), on));
+            assert_eq!(seen(&r), (level > 0).then_some(Level(level)), "the default takes no room");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_undone() {
+        let mut r = router();
+        r.set(0, Level(2)).unwrap();
+        assert!(r.set(0, Level(11)).unwrap_err().0.contains("nobodys"));
+        assert_eq!((r.setting::<Level>(0), is_on(&r)), (Level(2), false));
+        assert!(r.set(7, Level(1)).unwrap_err().0.contains("no interface 7"));
+        let (mut plain, _) = testing::router();
+        plain.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
+        assert!(plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router has"));
+        plain.set(0, PerFamily { ip4: Urpf::Strict, ip6: Urpf::Off }).unwrap();
+    }
+
+    #[test]
+    fn an_interface_inherits_neither_settings_nor_counts() {
+        let mut r = router();
+        let mut lane = r.attached::<Level>().unwrap().counts.lane(0).unwrap();
+        r.set(0, Level(1)).unwrap();
+        lane.add(0, [5]);
+        r.clear_interface(0);
+        lane.add(0, [2]);
+        let counted = |r: &Router| r.counted::<Level>(r.interface(0).unwrap());
+        assert_eq!((r.attached::<Level>().unwrap().counts.read(0), counted(&r)), ([2], vec![7]));
+        r.remove_interface(0).unwrap();
+        r.collect();
+        assert_eq!(r.add_loopback("loop1", wire::Mac([2, 0, 0, 0, 0, 2])).unwrap(), 0);
+        assert_eq!((r.setting::<Level>(0), is_on(&r), counted(&r)), (Level(0), false, vec![0]));
+    }
+}
