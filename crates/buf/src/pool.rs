@@ -5,6 +5,10 @@
 //! shared depot behind it is locked once per [`BATCH`] buffers, and knows which of them devices may have. Any thread may
 //! free any buffer. A buffer that is freed into a cache of another pool stays there: looking where it belongs would cost a
 //! cache miss a packet.
+//!
+//! The caches of idle threads can hold every free buffer of a small pool. So a cache that is short of buffers asks, and each of
+//! the others gives half of its own to the depot in its next turn ([`Cache::share`]). A thread that keeps asking empties the caches
+//! of idle threads within nine of their turns, because a cache holds fewer than 2^9 buffers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,6 +30,12 @@ pub const BATCH: usize = 256;
 const CACHE: usize = 2 * BATCH;
 /// Buffers of the window that are looked for in a cache at once.
 const SOME: usize = 32;
+
+/// Number of times that a cache was short of buffers. Each thread reads it once per turn, and it is written only when buffers
+/// have run out: so it shares no pair of cache lines with what is written more often.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shortages(AtomicUsize);
 
 /// Pools by number, so that a buffer dropped far from any cache finds its way home. Numbers are never used again: a
 /// packet may outlive its pool.
@@ -51,6 +61,7 @@ struct Shared {
     total: AtomicUsize,
     refused: AtomicU64,
     lost: AtomicU64,
+    shortages: Shortages,
     /// Fill of each cache, written by its owner after each batch of work.
     cached: Mutex<Vec<Weak<AtomicUsize>>>,
     /// How many buffers each queue of a device has, written by whoever has the queue.
@@ -133,6 +144,7 @@ impl Pool {
             total: AtomicUsize::new(buffers),
             refused: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            shortages: Shortages::default(),
             cached: Mutex::default(),
             lent: Mutex::default(),
         });
@@ -169,8 +181,13 @@ impl Pool {
 
     /// A cache for one thread.
     pub fn cache(&self) -> Cache {
-        let fill = counter(&self.0.cached);
-        Cache { pool: self.clone(), stack: Vec::with_capacity(CACHE + BATCH), fill, tally: Tally::default() }
+        Cache {
+            pool: self.clone(),
+            stack: Vec::with_capacity(CACHE + BATCH),
+            answered: self.0.shortages.0.load(Ordering::Relaxed),
+            fill: counter(&self.0.cached),
+            tally: Tally::default(),
+        }
     }
 
     /// A counter of buffers that a queue of a device has.
@@ -249,6 +266,8 @@ impl Drop for Shared {
 pub struct Cache {
     pool: Pool,
     stack: Vec<u32>,
+    /// Shortages of the pool's caches that this one has shared its buffers for, and its own.
+    answered: usize,
     fill: Arc<AtomicUsize>,
     tally: Tally,
 }
@@ -313,7 +332,7 @@ impl Cache {
     #[inline]
     pub(crate) fn take_segment(&mut self) -> Option<Record> {
         if self.stack.is_empty() {
-            self.refill();
+            self.refill(1);
         }
         let Some(index) = self.stack.pop() else {
             self.pool.0.refused.fetch_add(1, Ordering::Relaxed);
@@ -327,7 +346,7 @@ impl Cache {
     #[inline]
     pub(crate) fn prepare(&mut self, n: usize) -> usize {
         if self.stack.len() < n {
-            self.refill();
+            self.refill(n);
             if self.stack.len() < n {
                 self.pool.0.refused.fetch_add((n - self.stack.len()) as u64, Ordering::Relaxed);
             }
@@ -338,7 +357,7 @@ impl Cache {
     /// Whether `n` ≤ [`BATCH`] buffers lie here, or could be fetched: for whoever keeps some in reserve.
     pub fn has(&mut self, n: usize) -> bool {
         if self.stack.len() < n {
-            self.refill();
+            self.refill(n);
         }
         self.stack.len() >= n
     }
@@ -381,18 +400,46 @@ impl Cache {
         self.fill.store(self.stack.len(), Ordering::Relaxed);
     }
 
+    /// Gives half of the buffers here, except `keep`, to the depot if another cache was short of buffers since the last call. Called
+    /// once per turn, not per packet.
+    #[inline]
+    pub fn share(&mut self, keep: usize) {
+        let shortages = self.pool.0.shortages.0.load(Ordering::Relaxed);
+        if self.answered != shortages {
+            self.answered = shortages;
+            self.give(self.stack.len().saturating_sub(keep).div_ceil(2));
+        }
+    }
+
+    /// Fetches buffers from the depot. Asks the other caches for more if fewer than `n` are then here.
     #[cold]
-    fn refill(&mut self) {
+    fn refill(&mut self, n: usize) {
         lock(&self.pool.0.depot).take(BATCH, &mut self.stack);
+        if self.stack.len() < n {
+            self.ask();
+        }
         self.publish();
+    }
+
+    /// Asks the other caches to [share](Self::share).
+    fn ask(&mut self) {
+        self.pool.0.shortages.0.fetch_add(1, Ordering::Relaxed);
+        // This cache would get back what it gave.
+        self.answered = self.answered.wrapping_add(1);
     }
 
     #[cold]
     fn spill(&mut self) {
-        // The bottom of the stack is the coldest.
-        let n = self.stack.len() - BATCH;
-        lock(&self.pool.0.depot).give(self.stack.drain(..n));
-        self.publish();
+        self.give(self.stack.len() - BATCH);
+    }
+
+    /// Gives `n` buffers to the depot: those at the bottom of the stack, which are the coldest.
+    #[cold]
+    fn give(&mut self, n: usize) {
+        if n > 0 {
+            lock(&self.pool.0.depot).give(self.stack.drain(..n));
+            self.publish();
+        }
     }
 
     /// Has the next buffer be one of the window, for a device: one from deeper in the cache, or in exchange for others one of
@@ -413,7 +460,10 @@ impl Cache {
             return true;
         }
         let had = lock(&self.pool.0.depot).exchange(BATCH, &mut self.stack) > 0;
-        self.pool.0.refused.fetch_add(u64::from(!had), Ordering::Relaxed);
+        if !had {
+            self.pool.0.refused.fetch_add(1, Ordering::Relaxed);
+            self.ask();
+        }
         self.publish();
         had
     }
@@ -468,8 +518,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        lock(&self.pool.0.depot).give(self.stack.drain(..));
-        self.publish();
+        self.give(self.stack.len());
     }
 }
 

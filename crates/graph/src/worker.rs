@@ -210,6 +210,7 @@ impl Worker {
             }
         }
         self.at.nowhere();
+        self.bufs.share(0);
         self.bufs.publish();
         came
     }

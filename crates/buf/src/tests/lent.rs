@@ -212,3 +212,20 @@ fn what_was_added_is_used_first_and_what_devices_may_have_is_exchanged() {
     assert_eq!(before.free + before.cached, BATCH);
     packets.into_iter().for_each(|p| p.free(&mut cache));
 }
+
+/// A device that finds only buffers outside of the window gets those of the window that lie in another thread's cache.
+#[test]
+fn caches_share_when_a_device_is_short() {
+    let pool = Pool::new(40).unwrap();
+    pool.grow(40).unwrap();
+    let (mut idle, mut cache) = (pool.cache(), pool.cache());
+    let lent = Lent::new(&pool, pool.window());
+    let all: Vec<Held> = (0..80).map_while(|_| Held::alloc(&mut idle)).collect();
+    let (inside, outside): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| lent.takes(&held.snapshot()));
+    assert_eq!((inside.len(), outside.len()), (40, 40));
+    inside.into_iter().for_each(|held| held.free(&mut idle));
+    outside.into_iter().for_each(Held::discard);
+    assert!(lent.alloc(&mut cache).is_none());
+    idle.share(0);
+    assert!(lent.alloc(&mut cache).map(|held| held.free(&mut cache)).is_some());
+}

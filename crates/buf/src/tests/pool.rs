@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::{bytes_of, packet_of, pattern};
 use crate::layout::{DATA_ROOM, STRIDE};
+use crate::pool::BATCH;
 use crate::record::Flags;
 use crate::{Cache, Frame, Held, Pool};
 
@@ -63,8 +64,44 @@ fn segments(len: usize) -> usize {
     len.saturating_sub(1) / DATA_ROOM
 }
 
+/// Buffers of a pool that two caches can hold nearly all of. As many as other tests have: each size takes address space of its
+/// own, of which there is little under miri.
+const SHARED: usize = 1024;
+
 proptest! {
     #![proptest_config(super::cases(60))]
+
+    /// A cache that keeps asking gets the free buffers that lie in others, of all but what those keep.
+    #[test]
+    fn caches_share_when_another_is_short(
+        // Of each cache: what it keeps, and its part of the packets that are freed.
+        others in prop::collection::vec((0..4usize, 1..4usize), 1..4),
+        used in 0..=SHARED,
+        wanted in 1..=BATCH,
+    ) {
+        let pool = Pool::new(SHARED)?;
+        let mut asking = pool.cache();
+        let mut caches: Vec<Cache> = others.iter().map(|_| pool.cache()).collect();
+        let mut all: Vec<Held> = std::iter::from_fn(|| Held::alloc(&mut asking)).collect();
+        caches.iter_mut().for_each(|cache| cache.share(0));
+        prop_assert_eq!(all.len(), SHARED);
+        let free = all.split_off(used);
+        let turns: Vec<usize> = others.iter().zip(0..).flat_map(|((_, part), i)| vec![i; *part]).collect();
+        free.into_iter().zip(turns.iter().cycle()).for_each(|(held, i)| held.free(&mut caches[*i]));
+        // What the others keep at most.
+        let kept: usize = others.iter().map(|(keep, _)| keep).sum();
+        let wanted = wanted.min((SHARED - used).saturating_sub(kept));
+        let mut turns = 0;
+        while !asking.has(wanted) {
+            prop_assert!(turns < 9, "{wanted} wanted: {:?}", pool.stats());
+            turns += 1;
+            asking.share(0);
+            caches.iter_mut().zip(&others).for_each(|(cache, (keep, _))| cache.share(*keep));
+        }
+        all.into_iter().for_each(|held| held.free(&mut asking));
+        drop((asking, caches));
+        prop_assert_eq!(pool.stats().free, SHARED);
+    }
 
     #[test]
     fn every_buffer_has_one_owner(ops in prop::collection::vec(op(), 1..super::steps(200))) {
@@ -343,5 +380,31 @@ fn a_reserve_is_fetched_while_there_is_one() -> std::io::Result<()> {
     all.into_iter().for_each(|held| held.free(&mut takes));
     drop(takes);
     assert!(keeps.has(20));
+    Ok(())
+}
+
+#[test]
+fn a_cache_shares_once_for_each_shortage_and_keeps_what_it_is_told_to() -> std::io::Result<()> {
+    let pool = Pool::new(64)?;
+    let (mut rich, mut poor) = (pool.cache(), pool.cache());
+    let free = |pool: &Pool| pool.stats().free;
+    assert!(rich.has(64));
+    rich.share(0);
+    assert_eq!(free(&pool), 0, "nobody was short");
+    // However often it asks in one turn of the others, they share once.
+    assert!(!poor.has(1) && Held::alloc(&mut poor).is_none());
+    rich.share(20);
+    rich.share(20);
+    assert_eq!(free(&pool), 22);
+    assert!(!poor.has(23) && free(&pool) == 0);
+    poor.share(0);
+    assert_eq!(free(&pool), 0, "it would share for itself");
+    rich.share(41);
+    rich.share(0);
+    assert_eq!(free(&pool), 1);
+    // It asks as well when it has some, and shares what it has when others ask.
+    assert!(!poor.has(24) && !rich.has(64));
+    poor.share(0);
+    assert_eq!(free(&pool), 12);
     Ok(())
 }

@@ -90,6 +90,8 @@ impl Router {
         more |= self.ip6.routes.collect(&mut self.near);
         more |= self.near.adjacencies.collect();
         self.domain.collect();
+        // Except the reserve: messages from it free buffers that lie in no cache.
+        self.bufs.share(self.workers());
         self.bufs.publish();
         more || handled >= TURN
     }

@@ -15,8 +15,9 @@ use wire::builder::PacketBuilder;
 use super::*;
 use crate::ethernet::Tags;
 use crate::interface::InterfaceTotals;
-use crate::ip::{Address, Object, Path, PathList, PathState, Prefix4, Source};
-use crate::testing::router as build;
+use crate::ip::{Address, Object, Packets, Path, PathList, PathState, Prefix4, Source};
+use crate::neighbor::Release;
+use crate::testing::{router as build, turn};
 
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 const HOST_2: Mac = Mac([2, 0, 0, 0, 9, 8]);
@@ -424,6 +425,34 @@ fn the_last_buffers_are_for_what_makes_buffers_free() {
     drop(workers);
     assert!(r.packet(b"ask").map(|held| held.discard()).is_some());
     drop(worker);
+}
+
+/// A worker that has nothing to do holds all free buffers: what the main thread sent from its reserve was freed there.
+#[test]
+fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
+    let (mut r, mut worker) = build();
+    let sweep = Release::Sweep.to_bytes();
+    let mut all: Vec<_> = std::iter::from_fn(|| r.last_packet(&sweep)).collect();
+    assert_eq!(all.len(), r.pool.stats().total);
+    // The worker shares what it has now that the pool is empty: nothing.
+    turn(&r, &mut worker);
+    all.drain(..200).for_each(|message| assert!(r.send(0, Ipv4Addr::NODES.release, message)));
+    turn(&r, &mut worker);
+    r.bufs.publish();
+    let stats = r.pool.stats();
+    assert_eq!((stats.free, stats.cached), (0, 200));
+    assert!(r.last_packet(&sweep).is_none());
+    turn(&r, &mut worker);
+    all.push(r.last_packet(&sweep).expect("buffers from the worker"));
+    // Other threads that are short get all from the main thread but its reserve.
+    let mut short = r.pool.cache();
+    for now in 1..20 {
+        assert!(!short.has(buf::FRAME_SIZE));
+        r.poll(now);
+    }
+    let own: Vec<_> = std::iter::from_fn(|| r.last_packet(&sweep)).collect();
+    assert_eq!(own.len(), r.workers());
+    all.into_iter().chain(own).for_each(|held| held.free(&mut short));
 }
 
 /// A router gives back what it has in the rings to its workers too: tests make thousands of routers.
