@@ -10,6 +10,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod daemon;
+mod features;
 mod files;
 pub mod guardian;
 pub mod intent;

@@ -11,7 +11,6 @@ mod logging;
 mod long;
 mod memif;
 mod monitor;
-mod mss;
 mod nd;
 mod neighbor;
 mod ping;
@@ -20,7 +19,6 @@ mod reassembly;
 mod route;
 mod show;
 mod trace;
-mod urpf;
 pub mod whole;
 mod workers;
 
@@ -33,6 +31,7 @@ use infra::clock::Clock;
 use net::router::Router;
 
 use crate::cli::{Args, CliError, Registry, Values};
+use crate::features::KINDS;
 use crate::intent::{Change, Journal, Key, Store, can_be_name};
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
@@ -42,6 +41,7 @@ use crate::trouble::Trouble;
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
 
+pub(crate) use interface::change;
 pub use long::Abandoned;
 
 /// What commands work on.
@@ -286,8 +286,7 @@ pub fn registry() -> Registry<Context> {
     capture::register(&mut r);
     reassembly::register(&mut r);
     punt::register(&mut r);
-    urpf::register(&mut r);
-    mss::register(&mut r);
+    KINDS.iter().for_each(|kind| kind.register(&mut r));
     workers::register(&mut r);
     buffers::register(&mut r);
     r
@@ -318,6 +317,6 @@ mod list_tests;
 #[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod vpp_tests;

@@ -8,14 +8,14 @@ use net::router::{Router, Sizes};
 use super::*;
 use crate::cli::{Call, Step};
 
-pub(super) struct Cli {
-    pub(super) registry: Rc<Registry<Context>>,
-    pub(super) context: Context,
+pub(crate) struct Cli {
+    pub(crate) registry: Rc<Registry<Context>>,
+    pub(crate) context: Context,
 }
 
 impl Cli {
     /// A router with pg0 (10.0.0.1/24) and pg1, both up.
-    pub(super) fn new() -> Cli {
+    pub(crate) fn new() -> Cli {
         let parts = Router::build(crate::intent::tests::install, &Sizes { buffers: 64, workers: 1 }).unwrap();
         let system = System::new(parts.router, Guardian::default(), &std::env::temp_dir()).unwrap();
         let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
@@ -28,7 +28,7 @@ impl Cli {
     }
 
     /// What a command prints, to its end.
-    pub(super) fn run(&mut self, line: &str) -> Result<String, CliError> {
+    pub(crate) fn run(&mut self, line: &str) -> Result<String, CliError> {
         let answer = self.registry.run(&mut self.context, line, Call::default())?;
         let (mut text, mut job) = (answer.text, answer.job);
         while let Some(running) = &mut job {
@@ -42,23 +42,23 @@ impl Cli {
     }
 
     /// What the router does now and then, until it has nothing to do.
-    pub(super) fn look_at_confirmation(&mut self) {
+    pub(crate) fn look_at_confirmation(&mut self) {
         self.context.look_at_confirmation();
         while self.context.tidy().is_some() {}
     }
 
-    pub(super) fn ok(&mut self, line: &str) -> String {
+    pub(crate) fn ok(&mut self, line: &str) -> String {
         self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
     }
 
     /// What a command shows as JSON.
-    pub(super) fn json(&mut self, line: &str) -> serde_json::Value {
+    pub(crate) fn json(&mut self, line: &str) -> serde_json::Value {
         let text = self.ok(&format!("{line} --json"));
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
     }
 
     /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
-    pub(super) fn refused(&mut self, line: &str, place: &str) -> String {
+    pub(crate) fn refused(&mut self, line: &str, place: &str) -> String {
         let before = self.ok("show config");
         let Err(error) = self.run(line) else { panic!("{line} was accepted") };
         assert_eq!(self.ok("show config"), before, "{line}");

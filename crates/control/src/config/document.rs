@@ -17,7 +17,7 @@ const FEW: usize = 8;
 
 /// Line and column from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(crate) struct At {
     line: usize,
     column: usize,
 }
@@ -35,13 +35,13 @@ impl From<&Marker> for At {
 
 /// A value and where it begins.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub at: At,
     pub content: Content,
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// A word or text; numbers and truth values are read from it by who expects them. Without quotes it may be empty,
     /// which stands for an empty map or list.
     Text(String),
@@ -62,7 +62,7 @@ impl Node {
 }
 
 /// What is wrong in a file, or with its form.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     file: Arc<str>,
     pub faults: Vec<Fault>,
 }
@@ -341,7 +341,7 @@ impl Reader {
 }
 
 /// A map whose fields have known names.
-pub(super) struct Fields<'n> {
+pub(crate) struct Fields<'n> {
     pub at: At,
     entries: &'n [(String, At, Node)],
     known: Vec<&'static str>,

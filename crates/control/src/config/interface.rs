@@ -5,19 +5,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::{Address, Clamping, Mss, PerFamily, Urpf};
+use net::ip::Address;
 use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::Reading;
 use super::document::{At, Content, Fields, Node, Reader};
+use crate::features::KINDS;
 use crate::intent::{Interface, Key, MOST_QUEUES, Neighbor, Spec, VLANS, Value};
 
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
-
-/// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
-pub const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
 
 /// `interfaces`: devices by name, those of `taps` included.
 pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
@@ -339,33 +337,6 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     mtu
 }
 
-/// `tcp-mss-clamp`: the largest segment over each family, and whether of packets in one direction only.
-fn mss(r: &mut Reader, node: &Node) -> PerFamily<Mss> {
-    let mut fields = r.fields(node);
-    let mut said = false;
-    let all = [("ip4", "direction"), ("ip6", "ip6-direction")].map(|(family, direction)| {
-        let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
-        let word = fields.take(direction).map(|n| (n.at, r.word(n, &words.map(|(word, _)| word))));
-        let most = fields.take(family).map(|n| r.number(n, MSS_SIZES));
-        said |= most.is_some() || word.is_some();
-        if most.is_none()
-            && let Some((at, _)) = word
-        {
-            r.fault(at, format!("the largest segment is missing: \"{family}\""));
-        }
-        let word = word.and_then(|(_, word)| word).unwrap_or("both");
-        let clamping = words.into_iter().find(|(name, _)| *name == word).map(|(_, clamping)| clamping);
-        let mss = |most| Some(Mss { clamping: clamping?, most });
-        most.flatten().and_then(mss)
-    });
-    fields.end(r);
-    if !said {
-        r.fault(node.at, "the largest segment is missing: \"ip4\" or \"ip6\"");
-    }
-    let [ip4, ip6] = all.map(Option::unwrap_or_default);
-    PerFamily { ip4, ip6 }
-}
-
 /// What may be said of every interface, and what lies on it: addresses, neighbours, features.
 fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
     let r = &mut reading.r;
@@ -374,12 +345,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
     interface.receive = super::receive::read(r, fields);
-    let [ip4, ip6] = ["urpf", "urpf6"].map(|field| {
-        let mode = fields.take(field).and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
-        mode.and_then(Urpf::parse).unwrap_or_default()
-    });
-    interface.urpf = PerFamily { ip4, ip6 };
-    interface.mss = fields.take("tcp-mss-clamp").map(|n| mss(r, n)).unwrap_or_default();
+    KINDS.iter().for_each(|kind| kind.read(r, fields, &mut interface.attached));
     interface.proxy = fields.take("proxy-arp").and_then(|n| r.truth(n)).unwrap_or(false);
     if let Some((says, suppressed)) =
         fields.take("router-advertisement").and_then(|n| super::advertisement::read(r, n))

@@ -35,10 +35,11 @@ use drivers::pcap;
 
 use crate::intent::{Abilities, Key, Need, Snapshot, Spec, Tree, Value, key_name, needs};
 use crate::startup::{Fault, Place};
-use document::{At, Content, Node, Reader};
+use document::{At, Content};
 
-pub(crate) use interface::MSS_SIZES;
+pub(crate) use document::{Fields, Node, Reader};
 pub(crate) use route::NOWHERE;
+pub(crate) use write::{Text, quoted};
 pub use write::{Writer, write};
 
 /// What a file asks for.

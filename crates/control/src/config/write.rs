@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif};
+use net::ip::IpPrefix;
 use net::ip::reassembly::Kind;
-use net::ip::{Clamping, IpPrefix, Mss, Urpf};
 use wire::Mac;
 
 use super::route::NOWHERE;
@@ -15,7 +15,7 @@ use super::settings::neighbors_name;
 use crate::intent::{FIRST, Family, HIDDEN, Interface, Key, LAST, Route, Spec, Tree, Value, Via, in_order};
 
 /// YAML by lines.
-pub(super) struct Text<'o> {
+pub(crate) struct Text<'o> {
     text: &'o mut String,
     indent: usize,
     /// Whether indices are written.
@@ -54,7 +54,7 @@ impl Text<'_> {
         }
     }
 
-    pub(super) fn field(&mut self, name: &str, value: Option<impl Display>) {
+    pub(crate) fn field(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.line(format_args!("{name}: {value}"));
         }
@@ -62,7 +62,7 @@ impl Text<'_> {
 }
 
 /// A text as YAML has it: in quotes if it could be taken for something else.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);
     let special = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
@@ -390,18 +390,7 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     if let Some(Value::Unnumbered(lender)) = tree.get(&Key::Unnumbered(name.into())) {
         t.field("unnumbered", Some(quoted(lender)));
     }
-    for (field, mode) in [("urpf", i.urpf.ip4), ("urpf6", i.urpf.ip6)] {
-        t.field(field, (mode != Urpf::Off).then(|| quoted(mode.word())));
-    }
-    let clamped = [("ip4", "direction", i.mss.ip4), ("ip6", "ip6-direction", i.mss.ip6)]
-        .into_iter()
-        .filter_map(|(family, direction, Mss { clamping, most })| match clamping {
-            Clamping::Off => None,
-            Clamping::Both => Some(format!("{family}: {most}")),
-            one => Some(format!("{family}: {most}, {direction}: {}", one.word())),
-        });
-    let clamped: Vec<String> = clamped.collect();
-    t.field("tcp-mss-clamp", (!clamped.is_empty()).then(|| format!("{{ {} }}", clamped.join(", "))));
+    i.attached.write(t);
     if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
         let list: Vec<String> = list.iter().map(ip).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));

@@ -1,8 +1,7 @@
 //! Features of arcs that are on for an interface.
 
-use net::ip::{Mss, Urpf};
-
 use super::{Abilities, Refused, View, refuse};
+use crate::features::KINDS;
 use crate::system::System;
 
 pub(super) fn validate(
@@ -15,18 +14,10 @@ pub(super) fn validate(
     view.must_have_interface(interface)?;
     abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))?;
     // Two that switch it on would not know of each other.
-    if Urpf::has(feature) {
-        return refuse(format!(
-            "{feature} is set by its mode: \"set urpf ip4 rx {{strict | loose}} {interface}\", in a YAML file \"urpf\""
-        ));
+    match KINDS.iter().find_map(|kind| kind.way(feature, interface)) {
+        Some(way) => refuse(way),
+        None => Ok(()),
     }
-    if let Some(family) = Mss::family_of(feature) {
-        return refuse(format!(
-            "{feature} is set with its size: \"set interface tcp-mss-clamp {interface} {family} enable {family}-mss 1400\", \
-             in a YAML file \"tcp-mss-clamp\""
-        ));
-    }
-    Ok(())
 }
 
 /// Switches it on or off.

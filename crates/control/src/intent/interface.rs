@@ -5,14 +5,14 @@ use std::ops::RangeInclusive;
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
 use net::ethernet::Tags;
-use net::ip::{Clamping, Mss, PerFamily, Urpf};
 use net::nd::Advertisement;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
 
-use super::{Family, Key, Refused, View, no_table, refuse};
+use super::{Key, Refused, View, no_table, refuse};
 use crate::cli::{quote, quote_last};
+use crate::features::{Attached, KINDS};
 use crate::system::System;
 
 /// The numbers that a VLAN may have (IEEE 802.1Q-2022 table 9-2 keeps 0 and 4095).
@@ -83,10 +83,8 @@ pub struct Interface {
     pub description: Option<String>,
     /// How its receive queues are polled, and by whom.
     pub receive: Receive,
-    /// How the sources of packets that come in by it are checked.
-    pub urpf: PerFamily<Urpf>,
-    /// How the largest segments of TCP are lowered.
-    pub mss: PerFamily<Mss>,
+    /// What features have attached to it.
+    pub attached: Attached,
     /// Whether IPv6 is spoken on it, even without an IPv6 address that it was given.
     pub ip6: bool,
     /// Whether it answers for hosts that are behind other interfaces.
@@ -115,8 +113,7 @@ impl Interface {
             index: None,
             description: None,
             receive: Receive::default(),
-            urpf: PerFamily::default(),
-            mss: PerFamily::default(),
+            attached: Attached::default(),
             ip6: false,
             proxy: false,
             advertisement: None,
@@ -278,17 +275,14 @@ impl Interface {
         if self.mac != old.mac {
             r.set_mac(index, self.mac)?;
         }
-        if self.urpf != old.urpf {
-            r.set(index, self.urpf)?;
+        for kind in KINDS {
+            kind.apply(&self.attached, &old.attached, r, index)?;
         }
         if self.proxy != old.proxy {
             r.set_proxy(index, self.proxy)?;
         }
         if self.told() != old.told() {
             r.set_advertisement(index, self.told().cloned())?;
-        }
-        if self.mss != old.mss {
-            r.set(index, self.mss)?;
         }
         if self.ip6 != old.ip6 {
             r.set_ip6(index, self.ip6)?;
@@ -350,23 +344,12 @@ impl Interface {
             lines.push(format!("set interface mtu {mtu} {name}"));
         }
         super::receive::dump(plain, &self.receive, &mut lines);
-        for (family, mode) in Family::ALL.into_iter().zip(self.urpf.each()) {
-            if mode != Urpf::Off {
-                lines.push(format!("set urpf {} rx {} {name}", family.word(), mode.word()));
-            }
-        }
+        lines.extend(self.attached.dump(&name));
         if self.proxy {
             lines.push(format!("set interface proxy-arp {name} enable"));
         }
         if let Some(advertisement) = &self.advertisement {
             lines.extend(super::advertisement::dump(&name, advertisement, self.ra_suppressed));
-        }
-        for (family, Mss { clamping, most }) in Family::ALL.into_iter().zip(self.mss.each()) {
-            if clamping != Clamping::Off {
-                let (which, family) = (clamping.word(), family.word());
-                lines
-                    .push(format!("set interface tcp-mss-clamp {name} {family} {which} {family}-mss {most}"));
-            }
         }
         if self.ip6 {
             lines.push(format!("enable ip6 interface {name}"));

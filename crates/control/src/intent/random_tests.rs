@@ -9,7 +9,7 @@ use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
-use net::ip::{Address, Clamping, IpPrefix, Mss, Object, Path, PerFamily, Prefix6, Urpf};
+use net::ip::{Address, IpPrefix, Object, Path, Prefix6};
 use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, PrefixAdvice};
 use net::router::{Receive, ReceiveQueue, Router};
@@ -22,6 +22,7 @@ use super::tests::{running, system};
 use super::*;
 use crate::cli::Call;
 use crate::commands::{Context, registry};
+use crate::features::{Attached, KINDS};
 
 /// Everything there is to see of a router; what has an index that nobody asks for, by names.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
@@ -34,11 +35,10 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
         lines.push(format!(
-            "queues of {} {:?}, sources: {:?}, {:?}",
+            "queues of {} {:?}, settings: {:?}",
             i.name,
             i.receive,
-            r.setting::<PerFamily<Urpf>>(i.index),
-            r.setting::<PerFamily<Mss>>(i.index)
+            KINDS.iter().map(|kind| kind.shown(r, i.index)).collect::<Vec<_>>()
         ));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
         lines.push(format!("IPv6 on {}: {} {own:?} {:?}", i.name, i.ip6, i.advertisement));
@@ -147,15 +147,11 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let up = prop::bool::weighted(0.8);
     let index = prop::option::weighted(0.1, 0u32..9);
     let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
-    let urpf = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
-    let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
-    let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
-    let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
-    let mss = (mss.clone(), mss).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 });
-    let urpf = (urpf.clone(), urpf).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 });
+    let attached: Vec<_> = KINDS.iter().map(|kind| kind.any()).collect();
+    let attached = attached.prop_map(|all| all.into_iter().fold(Attached::default(), Attached::and));
     let advertisement = prop::option::weighted(0.2, (advertisement(), any::<bool>()));
     let rare = || prop::bool::weighted(0.2);
-    let receive = (receive(), urpf, mss, (rare(), rare(), advertisement));
+    let receive = (receive(), attached, (rare(), rare(), advertisement));
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
     (ALL, tags, any::<bool>(), set).prop_map(
@@ -163,7 +159,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             n,
             (outer_service, outer, inner),
             plain,
-            (up, mtu, mac, table, index, description, (receive, urpf, mss, rest)),
+            (up, mtu, mac, table, index, description, (receive, attached, rest)),
         )| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
@@ -191,8 +187,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                 index,
                 description,
                 receive,
-                urpf,
-                mss,
+                attached,
                 ip6,
                 proxy,
                 advertisement,

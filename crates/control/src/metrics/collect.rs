@@ -6,16 +6,16 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
-use net::ip::{Clamping, Mss, PerFamily};
 use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
 use tokio::time;
 
-use super::declared::Id;
+use super::declared::{Id, OWN};
 use super::server::Ask;
 use super::text::{Lines, Samples};
 use crate::commands::Context;
-use crate::intent::{Family, OfFamily};
+use crate::features;
+use crate::intent::OfFamily;
 
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
@@ -206,14 +206,7 @@ impl Collection {
         ] {
             out.add(id, &name, count);
         }
-        let limits = c.system.router.setting::<PerFamily<Mss>>(i.index).each();
-        let lowered = c.system.router.counted::<PerFamily<Mss>>(i);
-        for ((family, mss), lowered) in Family::ALL.into_iter().zip(limits).zip(lowered) {
-            if mss.clamping != Clamping::Off {
-                out.add(Id::MssLargest, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
-                out.add(Id::MssLowered, &[&i.name, family.word()], lowered);
-            }
-        }
+        features::collect(&c.system.router, i, OWN, out);
     }
 
     fn worker(&mut self, c: &Context, number: usize) {

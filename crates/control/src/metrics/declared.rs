@@ -1,6 +1,7 @@
 //! Every metric: its name, its labels, and what it means.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// What kind of value a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +56,8 @@ macro_rules! metrics {
         #[derive(Clone, Copy, Debug)]
         pub(super) enum Id { $($id),* }
 
-        /// Every metric.
-        pub const METRICS: &[Metric] = &[
+        /// Those that are no feature's.
+        const METRICS: &[Metric] = &[
             $(Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help }),*
         ];
     };
@@ -100,11 +101,6 @@ metrics! {
         "Packets that the device did not take.";
     InterfaceDrops: Counter "volley_interface_drops_total" ["interface"]
         "Packets dropped that came in by the interface.";
-    MssLargest: Gauge "volley_interface_tcp_mss_clamp_bytes" ["interface", "af", "direction"]
-        "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.";
-    MssLowered: Counter "volley_interface_tcp_mss_clamped_packets_total" ["interface", "af"]
-        "Packets in which the largest segment of TCP was lowered, of interfaces where it is.";
-
     OwnDrops: Counter "volley_own_drops_total" []
         "Packets dropped that came in by no interface: the router's own. With volley_interface_drops_total, all of volley_drop_packets_total.";
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
@@ -155,10 +151,20 @@ metrics! {
         "Neighbours by what is known of them.";
 }
 
+/// How many metrics are no feature's: theirs follow.
+pub(super) const OWN: usize = METRICS.len();
+
+/// Every metric, in the order of [`Id`], and then by feature.
+pub fn metrics() -> &'static [&'static Metric] {
+    static ALL: LazyLock<Vec<&'static Metric>> =
+        LazyLock::new(|| METRICS.iter().chain(crate::features::metrics()).collect());
+    &ALL
+}
+
 /// The metrics as a Markdown table; `docs/metrics.md` ends with it.
 pub fn reference() -> String {
     let mut text = String::from("| metric | labels | kind | meaning |\n|---|---|---|---|\n");
-    for metric in METRICS {
+    for metric in metrics() {
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, kind) = (metric.name, metric.kind.name());
         // Writing to a string cannot fail.

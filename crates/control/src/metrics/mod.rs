@@ -9,7 +9,7 @@ pub mod declared;
 mod server;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use std::cell::RefCell;
 use std::io;

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 
 use hyper::body::Bytes;
 
-use super::declared::{Id, Kind, METRICS};
+use super::declared::{Id, Kind, metrics};
 
 /// The lines of samples by metric, while they are collected.
 #[derive(Debug)]
@@ -17,20 +17,25 @@ pub type Samples = Vec<Bytes>;
 impl Default for Lines {
     /// None yet.
     fn default() -> Lines {
-        Lines(vec![String::new(); METRICS.len()])
+        Lines(vec![String::new(); metrics().len()])
     }
 }
 
 impl Lines {
     /// Adds a sample, with a value for each label of the metric.
     pub(super) fn add(&mut self, id: Id, labels: &[&str], value: impl Display) {
-        self.line(id, "", labels, None, value);
+        self.add_nth(id as usize, labels, value);
+    }
+
+    /// Adds a sample of one of all [`metrics`].
+    pub(crate) fn add_nth(&mut self, metric: usize, labels: &[&str], value: impl Display) {
+        self.line(metric, "", labels, None, value);
     }
 
     /// Adds a histogram: for each bound, the last of which is the greatest value that there is, how many values there were
     /// up to it and above the bound before; and the sum of all.
     pub(super) fn add_histogram(&mut self, id: Id, labels: &[&str], buckets: &[(u64, u64)], sum: u64) {
-        let mut count = 0;
+        let (id, mut count) = (id as usize, 0);
         for (bound, values) in buckets {
             count += values;
             self.line(id, "_bucket", labels, Some(&bound.to_string()), count);
@@ -40,10 +45,10 @@ impl Lines {
         self.line(id, "_count", labels, None, count);
     }
 
-    fn line(&mut self, id: Id, suffix: &str, labels: &[&str], bound: Option<&str>, value: impl Display) {
-        let metric = &METRICS[id as usize];
+    fn line(&mut self, id: usize, suffix: &str, labels: &[&str], bound: Option<&str>, value: impl Display) {
+        let metric = metrics()[id];
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
-        let line = &mut self.0[id as usize];
+        let line = &mut self.0[id];
         line.push_str(metric.name);
         line.push_str(suffix);
         let mut before = '{';
@@ -121,7 +126,7 @@ impl Format {
 
     /// Writes an answer, in pieces. A metric without samples is left out.
     pub fn write(self, samples: Samples) -> impl Iterator<Item = Bytes> {
-        let described = METRICS.iter().zip(samples).filter(|(_, lines)| !lines.is_empty());
+        let described = metrics().iter().zip(samples).filter(|(_, lines)| !lines.is_empty());
         let all = described.flat_map(move |(metric, lines)| {
             let (name, kind) = match (self, metric.kind) {
                 // This format knows no such kind.

@@ -1,16 +1,125 @@
 //! The largest segments of TCP, lowered as they pass.
 
 use net::ip::{Clamping, Mss, PerFamily};
+use net::router::{InterfaceInfo, Router};
+#[cfg(test)]
+use proptest::prelude::*;
 use serde::Serialize;
 
-use super::interface::change;
-use super::{Context, Output};
+use super::{Configured, Out};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::config::MSS_SIZES;
+use crate::commands::{Context, Output, change};
+use crate::config::{Fields, Node, Reader, Text};
 use crate::intent::Family;
+use crate::metrics::declared::{Kind, Metric};
 
-/// Declares the commands.
-pub fn register(r: &mut Registry<Context>) {
+/// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
+const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
+
+/// Metrics by their place among [`Configured::METRICS`].
+const LARGEST: usize = 0;
+const LOWERED: usize = 1;
+
+impl Configured for PerFamily<Mss> {
+    const METRICS: &'static [Metric] = &[
+        Metric {
+            name: "volley_interface_tcp_mss_clamp_bytes",
+            kind: Kind::Gauge,
+            labels: &["interface", "af", "direction"],
+            help: "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.",
+        },
+        Metric {
+            name: "volley_interface_tcp_mss_clamped_packets_total",
+            kind: Kind::Counter,
+            labels: &["interface", "af"],
+            help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
+        },
+    ];
+
+    fn register(r: &mut Registry<Context>) {
+        register(r);
+    }
+
+    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
+        fields.take("tcp-mss-clamp").map(|node| read(r, node)).unwrap_or_default()
+    }
+
+    fn write(&self, to: &mut Text<'_>) {
+        let clamped = [("ip4", "direction", self.ip4), ("ip6", "ip6-direction", self.ip6)]
+            .into_iter()
+            .filter_map(|(family, direction, Mss { clamping, most })| match clamping {
+                Clamping::Off => None,
+                Clamping::Both => Some(format!("{family}: {most}")),
+                one => Some(format!("{family}: {most}, {direction}: {}", one.word())),
+            });
+        let clamped: Vec<String> = clamped.collect();
+        to.field("tcp-mss-clamp", (!clamped.is_empty()).then(|| format!("{{ {} }}", clamped.join(", "))));
+    }
+
+    fn dump(&self, interface: &str) -> Vec<String> {
+        let on = Family::ALL.into_iter().zip(self.each()).filter(|(_, mss)| mss.clamping != Clamping::Off);
+        let line = |(family, Mss { clamping, most }): (Family, Mss)| {
+            let (which, family) = (clamping.word(), family.word());
+            format!("set interface tcp-mss-clamp {interface} {family} {which} {family}-mss {most}")
+        };
+        on.map(line).collect()
+    }
+
+    fn way(feature: &str, interface: &str) -> Option<String> {
+        let family = Mss::family_of(feature)?;
+        Some(format!(
+            "{feature} is set with its size: \"set interface tcp-mss-clamp {interface} {family} enable {family}-mss 1400\", \
+             in a YAML file \"tcp-mss-clamp\""
+        ))
+    }
+
+    fn collect(router: &Router, i: &InterfaceInfo, out: &mut Out<'_>) {
+        let limits = router.setting::<PerFamily<Mss>>(i.index).each();
+        for ((family, mss), lowered) in Family::ALL.into_iter().zip(limits).zip(router.counted::<Self>(i)) {
+            if mss.clamping != Clamping::Off {
+                out.add(LARGEST, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
+                out.add(LOWERED, &[&i.name, family.word()], lowered);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<Self> {
+        let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
+        let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
+        let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
+        (mss.clone(), mss).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 }).boxed()
+    }
+}
+
+/// `tcp-mss-clamp`: the largest segment over each family, and whether of packets in one direction only.
+fn read(r: &mut Reader, node: &Node) -> PerFamily<Mss> {
+    let mut fields = r.fields(node);
+    let mut said = false;
+    let all = [("ip4", "direction"), ("ip6", "ip6-direction")].map(|(family, direction)| {
+        let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
+        let word = fields.take(direction).map(|n| (n.at, r.word(n, &words.map(|(word, _)| word))));
+        let most = fields.take(family).map(|n| r.number(n, MSS_SIZES));
+        said |= most.is_some() || word.is_some();
+        if most.is_none()
+            && let Some((at, _)) = word
+        {
+            r.fault(at, format!("the largest segment is missing: \"{family}\""));
+        }
+        let word = word.and_then(|(_, word)| word).unwrap_or("both");
+        let clamping = words.into_iter().find(|(name, _)| *name == word).map(|(_, clamping)| clamping);
+        let mss = |most| Some(Mss { clamping: clamping?, most });
+        most.flatten().and_then(mss)
+    });
+    fields.end(r);
+    if !said {
+        r.fault(node.at, "the largest segment is missing: \"ip4\" or \"ip6\"");
+    }
+    let [ip4, ip6] = all.map(Option::unwrap_or_default);
+    PerFamily { ip4, ip6 }
+}
+
+fn register(r: &mut Registry<Context>) {
     let which = "{enable | rx | tx | disable}";
     r.add(
         &format!(
@@ -40,8 +149,10 @@ pub fn register(r: &mut Registry<Context>) {
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (ip4, ip6) = (wanted(a, Family::V4, "mss4")?, wanted(a, Family::V6, "mss6")?);
     change(c, a, "interface", |i| {
-        i.mss.ip4 = ip4.unwrap_or(i.mss.ip4);
-        i.mss.ip6 = ip6.unwrap_or(i.mss.ip6);
+        let mut limits = i.attached.get::<PerFamily<Mss>>();
+        limits.ip4 = ip4.unwrap_or(limits.ip4);
+        limits.ip6 = ip6.unwrap_or(limits.ip6);
+        i.attached.put(limits);
     })
 }
 
@@ -120,7 +231,7 @@ impl Rows<Context> for Clamped {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
+    use crate::commands::tests::Cli;
 
     #[test]
     fn largest_segments_are_configured_and_shown() {

@@ -1,14 +1,64 @@
 //! Checks of where packets come from.
 
 use net::ip::{PerFamily, Urpf};
+use net::router::{InterfaceInfo, Router};
+#[cfg(test)]
+use proptest::prelude::*;
 use serde::Serialize;
 
-use super::interface::change;
-use super::{Context, Output};
+use super::{Configured, Out};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
+use crate::commands::{Context, Output, change};
+use crate::config::{Fields, Reader, Text, quoted};
+use crate::intent::Family;
+use crate::metrics::declared::Metric;
 
-/// Declares the commands.
-pub fn register(r: &mut Registry<Context>) {
+impl Configured for PerFamily<Urpf> {
+    const METRICS: &'static [Metric] = &[];
+
+    fn register(r: &mut Registry<Context>) {
+        register(r);
+    }
+
+    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
+        let [ip4, ip6] = ["urpf", "urpf6"].map(|field| {
+            let mode = fields.take(field).and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
+            mode.and_then(Urpf::parse).unwrap_or_default()
+        });
+        PerFamily { ip4, ip6 }
+    }
+
+    fn write(&self, to: &mut Text<'_>) {
+        for (field, mode) in [("urpf", self.ip4), ("urpf6", self.ip6)] {
+            to.field(field, (mode != Urpf::Off).then(|| quoted(mode.word())));
+        }
+    }
+
+    fn dump(&self, interface: &str) -> Vec<String> {
+        let on = Family::ALL.into_iter().zip(self.each()).filter(|(_, mode)| *mode != Urpf::Off);
+        on.map(|(family, mode)| format!("set urpf {} rx {} {interface}", family.word(), mode.word()))
+            .collect()
+    }
+
+    fn way(feature: &str, interface: &str) -> Option<String> {
+        let way = || {
+            format!(
+                "{feature} is set by its mode: \"set urpf ip4 rx {{strict | loose}} {interface}\", in a YAML file \"urpf\""
+            )
+        };
+        Urpf::has(feature).then(way)
+    }
+
+    fn collect(_: &Router, _: &InterfaceInfo, _: &mut Out<'_>) {}
+
+    #[cfg(test)]
+    fn any() -> BoxedStrategy<Self> {
+        let mode = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
+        (mode.clone(), mode).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 }).boxed()
+    }
+}
+
+fn register(r: &mut Registry<Context>) {
     r.add(
         "set urpf {ip4 | ip6} {rx | tx} {off | strict | loose} <interface:interface>",
         "Check the sources of packets that come in by an interface (RFC 3704): strict, the route to the source leaves by this \
@@ -27,7 +77,11 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let mode = Urpf::ALL.into_iter().find(|mode| a.has(mode.word())).unwrap_or_default();
     let six = a.has("ip6");
-    change(c, a, "interface", |i| *(if six { &mut i.urpf.ip6 } else { &mut i.urpf.ip4 }) = mode)
+    change(c, a, "interface", |i| {
+        let mut modes = i.attached.get::<PerFamily<Urpf>>();
+        *(if six { &mut modes.ip6 } else { &mut modes.ip4 }) = mode;
+        i.attached.put(modes);
+    })
 }
 
 #[derive(Serialize)]
