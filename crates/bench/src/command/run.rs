@@ -28,7 +28,7 @@ pub struct Arguments {
     /// A paper's campaign in place of a file; "volley bench list" shows them. As it is, it takes days, and hardware such as theirs.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     paper: Option<String>,
-    /// The testbed ([testbed]), the meters ([[meter]]) and the routers (duts) of this file, as far as it has them, in place of the campaign's.
+    /// The testbed, the meters and the routers (testbed, meter, duts) of this file, as far as it has them, in place of the campaign's.
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
     /// In seconds: the quick profile, whatever times and repetitions the campaign has.
