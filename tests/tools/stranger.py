@@ -2,13 +2,13 @@
 
 hang SOCKET KIND COUNT PID passes files whose close takes a minute, or for ever, to this router; says "refused", "passed", or "cannot"
                           where nobody may have such files; lets go when it is told to stop (SIGTERM)
-mute                      has a file whose reader waits until it is told to stop; says its name, or "cannot"
+mute                      has a file whose reader waits until it is told to stop; says its name, or "cannot", and that somebody waits
 silent SOCKET COUNT       connects and says nothing; connects again whenever it is let go, until it is told to stop
 unread SOCKET COUNT UID LINE  has so many clients of this user run LINE and reads nothing, until it is told to stop
 rubbish SOCKET ID RINGS   connects, fills all rings with long parts of packets that are none, again and again, until it is told
                           to stop; then says how often it was disconnected, and the last reason
-holes SOCKET ID           connects, sends packets, and punches holes into its memory meanwhile, again and again, until it is told to
-                          stop; then says how often it was disconnected, and the last reason
+holes SOCKET ID           connects, sends packets, and tries to punch holes into its memory meanwhile, until it is told to stop; then
+                          says how many it has punched, and whether it is connected
 held SOCKET ID STAYS      connects with event descriptors that nobody can close before it is told to stop; goes away or (STAYS 1) stays;
                           says "held", or "cannot" where the kernel lets nobody do that
 rewrite SOCKET ID SECONDS writes random descriptors and indices into its rings while they are read, as long as that
@@ -153,6 +153,9 @@ def mute():
     except OSError:
         return print("cannot")
     print(f"/proc/{os.getpid()}/root{files.path}", flush=True)
+    while not files.held and goes_on(wait=0.01):
+        pass
+    print("somebody waits", flush=True)
     goes_on()
     files.let_go()
 
@@ -315,37 +318,19 @@ def rubbish(path, interface, rings):
 
 
 def holes(path, interface):
-    ends, last, room = 0, "", 256 << 20
-    libc = ctypes.CDLL(None)
+    libc, room = ctypes.CDLL(None), 64 << 20
+    # 3: holes, in a file that keeps its size.
+    punch = lambda c, first: libc.fallocate(c.file, 3, ctypes.c_long(first), ctypes.c_long(room)) == 0
+    c = Client(path, int(interface), 1, room=room)
+    first, punched, tried = c.size - room, 0, 0
+    for n in range(1 << LOG2):
+        struct.pack_into("<HHIII", c.memory, 128 + 16 * n, 0, 0, 60, first + n * 4096, 0)
     print("begins", flush=True)
-    while goes_on(wait=0):
-        try:
-            c = Client(path, int(interface), 1, room=room)
-        except (ConnectionError, OSError) as e:
-            last = str(e) or last
-            time.sleep(0.01)
-            continue
-        first, why = c.size - room, None
-        for n in range(1 << LOG2):
-            offset = first + n * 8192
-            struct.pack_into("<HHIII", c.memory, 128 + 16 * n, 0, 0, 60, offset, 0)
-
-        def punch():
-            # 3: holes, in a file that keeps its size.
-            while why is None:
-                libc.fallocate(c.file, 3, ctypes.c_long(first), ctypes.c_long(room))
-                c.memory[first:c.size:4096] = bytes(room // 4096)
-
-        puncher = threading.Thread(target=punch)
-        puncher.start()
-        while why is None:
-            c.words[3] = (c.words[32] + (1 << LOG2) - 1) & 0xFFFF
-            why = c.ended() if goes_on(wait=0.001) else "told to stop"
-        if why != "told to stop":
-            ends, last = ends + 1, why
-        puncher.join()
-        c.close()
-    print(f"{ends} times: {last}", flush=True)
+    while goes_on(wait=0.001):
+        c.words[3] = (c.words[32] + (1 << LOG2) - 1) & 0xFFFF
+        punched, tried = punched + punch(c, first), tried + 1
+    print(f"{punched} of {tried} holes; {c.ended() or 'connected'}", flush=True)
+    c.close()
 
 
 def never_there():

@@ -20,6 +20,7 @@ mod client;
 mod lending;
 mod message;
 mod patience;
+mod preparing;
 mod region;
 mod ring;
 mod rx;

@@ -5,7 +5,8 @@
 //!
 //! What must not happen is that memory vanishes under a mapping: the process would be killed by SIGBUS. A peer that is not
 //! trusted therefore has to bring files that cannot shrink (`F_SEAL_SHRINK`) and lie in ordinary pages, whose holes fill
-//! themselves, unlike those of huge pages.
+//! themselves, unlike those of huge pages. Nor may a worker wait until a peer has taken pages away: they are sealed against
+//! that, too (`preparing.rs`).
 
 use std::ffi::CStr;
 use std::io;
@@ -30,18 +31,27 @@ pub(super) fn is_memory(file: BorrowedFd<'_>) -> bool {
     seals(file).is_some()
 }
 
-/// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at and mapped
-/// without waiting.
-#[derive(Debug)]
-pub(super) struct MemoryFile {
-    file: ManuallyDrop<OwnedFd>,
-    /// Bytes.
-    size: u64,
-    /// True if it is sealed against shrinking.
-    keeps_size: bool,
-    /// True if it lies in huge pages.
-    huge: bool,
+/// Adds seals, when whoever takes pages from the file has come to an end: the kernel lets nobody do both at once.
+fn add_seals(file: BorrowedFd<'_>, seals: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize).map(|_| ())
 }
+
+/// Seals a file that this process has mapped: nobody can map it to write any more, nor take pages from it.
+///
+/// # Errors
+/// When somebody has forbidden that (`F_SEAL_SEAL`), or has it open for reading only.
+pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
+    let is_sealed = || seals(file).is_some_and(|seals| seals & libc::F_SEAL_FUTURE_WRITE != 0);
+    match add_seals(file, libc::F_SEAL_FUTURE_WRITE) {
+        Err(e) if !is_sealed() => Err(format!("it cannot be sealed (F_SEAL_FUTURE_WRITE): {e}")),
+        _ => Ok(()),
+    }
+}
+
+/// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at without waiting.
+#[derive(Debug)]
+pub(super) struct MemoryFile(ManuallyDrop<OwnedFd>);
 
 impl MemoryFile {
     /// Takes a file.
@@ -49,37 +59,20 @@ impl MemoryFile {
     /// # Errors
     /// Gives it back if it is not shared memory.
     pub(super) fn new(file: OwnedFd) -> Result<MemoryFile, OwnedFd> {
-        let Some(seals) = seals(file.as_fd()) else { return Err(file) };
-        // SAFETY: zeros are valid records, and the kernel fills them.
-        let (stat, system) = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            let mut system: libc::statfs = std::mem::zeroed();
-            let is_memory = libc::fstat(file.as_raw_fd(), &mut stat) == 0
-                && libc::fstatfs(file.as_raw_fd(), &mut system) == 0;
-            if !is_memory {
-                return Err(file);
-            }
-            (stat, system)
-        };
-        Ok(MemoryFile {
-            file: ManuallyDrop::new(file),
-            size: stat.st_size.max(0) as u64,
-            keeps_size: seals & libc::F_SEAL_SHRINK != 0,
-            huge: system.f_type != libc::TMPFS_MAGIC,
-        })
+        if is_memory(file.as_fd()) { Ok(MemoryFile(ManuallyDrop::new(file))) } else { Err(file) }
     }
 }
 
 impl AsFd for MemoryFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.0.as_fd()
     }
 }
 
 impl Drop for MemoryFile {
     fn drop(&mut self) {
         // SAFETY: it is taken once, here.
-        let file = unsafe { ManuallyDrop::take(&mut self.file) };
+        let file = unsafe { ManuallyDrop::take(&mut self.0) };
         discard::elsewhere(move || drop(file));
     }
 }
@@ -111,39 +104,59 @@ impl Region {
         let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: no memory is involved.
         sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: no memory is involved.
-        sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize)?;
+        // Further ones follow when the peer has mapped it ([`seal`]).
+        add_seals(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
         let region = Region::map(file.as_fd(), len)?;
         Ok((region, file))
     }
 
-    /// Maps `len` bytes of a peer's file. A `trusted` peer is believed that the file stays as it is.
+    /// Maps `len` bytes of a peer's file, and seals it. A `trusted` peer is believed that the file stays as it is. May take as
+    /// long as the peer likes.
     ///
     /// # Errors
     /// What is wrong with it, for the operators of both.
-    pub(super) fn of_peer(file: &MemoryFile, len: u64, trusted: bool) -> Result<Region, String> {
-        let size = file.size;
+    pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
+        // SAFETY: zeros are valid records, and the kernel fills them.
+        let (stat, system) = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            let mut system: libc::statfs = std::mem::zeroed();
+            let fd = file.as_raw_fd();
+            if libc::fstat(fd, &mut stat) != 0 || libc::fstatfs(fd, &mut system) != 0 {
+                return Err(format!("nothing is known of it: {}", io::Error::last_os_error()));
+            }
+            (stat, system)
+        };
+        let (size, seals) = (stat.st_size.max(0) as u64, seals(file).unwrap_or(0));
         if len == 0 || len > size {
             return Err(format!("it was said to have {len} bytes, and has {size}"));
         }
         if !trusted {
+            let refused = |why: &str| {
+                Err(format!("{why}; only a peer of an interface that is \"trusted\" may bring such memory"))
+            };
             if len > MOST {
                 return Err(format!("it has {len} bytes; one that is not trusted may bring {MOST}"));
             }
-            if !file.keeps_size {
-                return Err("it is not sealed against shrinking (F_SEAL_SHRINK); only a peer of an interface that is \
-                            \"trusted\" may bring such memory"
-                    .into());
+            if seals & libc::F_SEAL_SHRINK == 0 {
+                return refused("it is not sealed against shrinking (F_SEAL_SHRINK)");
             }
-            if file.huge {
-                return Err("it lies in huge pages, which may run out; only a peer of an interface that is \"trusted\" \
-                            may bring such memory"
-                    .into());
+            if system.f_type != libc::TMPFS_MAGIC {
+                return refused("it lies in huge pages, which may run out");
             }
+            if seals & libc::F_SEAL_SEAL != 0 {
+                return refused(
+                    "it admits no further seals (F_SEAL_SEAL), so that its pages could be taken away",
+                );
+            }
+            // Waits here rather than in the middle of mapping, where others would wait behind this thread.
+            add_seals(file, libc::F_SEAL_SHRINK).map_err(|e| format!("it cannot be sealed: {e}"))?;
         }
         let len = usize::try_from(len).map_err(|_| "it is larger than this machine's memory".to_string())?;
-        Region::map(file.as_fd(), len).map_err(|e| format!("it cannot be mapped: {e}"))
+        let region = Region::map(file, len).map_err(|e| format!("it cannot be mapped: {e}"))?;
+        if !trusted {
+            seal(file)?;
+        }
+        Ok(region)
     }
 
     fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Region> {
@@ -230,14 +243,14 @@ impl Region {
     /// The same memory twice, as both sides have it.
     pub(super) fn pair(len: usize) -> [Region; 2] {
         let (own, file) = Region::create(c"test", len).unwrap();
-        let peers = Region::of_peer(&MemoryFile::new(file).unwrap(), len as u64, false).unwrap();
+        let peers = Region::of_peer(file.as_fd(), len as u64, false).unwrap();
         [own, peers]
     }
 
     /// A pool's memory, as a peer has it.
     pub(super) fn of_pool(pool: &buf::Pool) -> Region {
-        let file = MemoryFile::new(pool.file().unwrap()).unwrap();
-        Region::of_peer(&file, pool.window().len() as u64, true).unwrap()
+        let file = pool.file().unwrap();
+        Region::of_peer(file.as_fd(), pool.window().len() as u64, true).unwrap()
     }
 }
 

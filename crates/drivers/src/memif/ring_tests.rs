@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use super::Layout;
 use super::bell::Bell;
 use super::message::Direction;
-use super::region::{MemoryFile, Region};
+use super::region::{self, MemoryFile, Region};
 use super::ring::{DESCRIPTOR, DESCRIPTORS, Fault, HEAD, NEXT, Ring};
 use super::rx::{Budget, RxRing};
 use super::signal::{Signals, Watch};
@@ -29,11 +29,6 @@ const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 struct Link {
     tx: TxRing,
     rx: RxRing,
-}
-
-#[cfg(not(miri))]
-fn as_memory(file: &OwnedFd) -> MemoryFile {
-    MemoryFile::new(file.try_clone().unwrap()).unwrap()
 }
 
 /// One poll, with all that it may spend; adds what was no packet to `unusable`.
@@ -495,8 +490,8 @@ fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
 #[cfg(not(miri))]
 fn memory_that_could_vanish_is_refused() {
     let refused = |file: &OwnedFd, len: u64| {
-        assert!(Region::of_peer(&as_memory(file), len, true).is_ok() || len != 8192);
-        Region::of_peer(&as_memory(file), len, false).err().unwrap_or_default()
+        assert!(Region::of_peer(file.as_fd(), len, true).is_ok() || len != 8192);
+        Region::of_peer(file.as_fd(), len, false).err().unwrap_or_default()
     };
     let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert_eq!(refused(&sealed, 8192), "");
@@ -509,15 +504,38 @@ fn memory_that_could_vanish_is_refused() {
     assert!(refused(&grown, 8192).starts_with("it is not sealed against shrinking"));
     let read_only = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE);
     assert!(
-        Region::of_peer(&as_memory(&read_only), 8192, false)
-            .err()
-            .unwrap()
-            .starts_with("it cannot be mapped")
+        Region::of_peer(read_only.as_fd(), 8192, false).err().unwrap().starts_with("it cannot be mapped")
     );
+    let closed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL);
+    assert!(refused(&closed, 8192).starts_with("it admits no further seals"));
     let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
     assert!(refused(&large, 2 << 30).contains("one that is not trusted may bring"));
     let null = OwnedFd::from(File::open("/dev/null").unwrap());
     assert!(MemoryFile::new(null).is_err(), "a file that somebody else answers for is asked nothing more");
+}
+
+/// Whether pages can be taken from a file.
+#[cfg(not(miri))]
+fn can_be_punched(file: &OwnedFd) -> bool {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: no memory is involved.
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, 4096) == 0 }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn nobody_takes_pages_from_memory_that_is_in_use() {
+    let peers = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
+    assert!(can_be_punched(&peers));
+    let _mapped = Region::of_peer(peers.as_fd(), 8192, false).unwrap();
+    assert!(!can_be_punched(&peers));
+    // One's own is sealed when the peer has mapped it.
+    let (_own, file) = Region::create(c"own", 8192).unwrap();
+    let _by_peer = Region::of_peer(file.as_fd(), 8192, true).unwrap();
+    assert!(can_be_punched(&file));
+    region::seal(file.as_fd()).unwrap();
+    region::seal(file.as_fd()).unwrap();
+    assert!(!can_be_punched(&file));
 }
 
 #[test]

@@ -1,20 +1,21 @@
 //! The way of files between the main thread and the thread of a connection, whose tables of descriptors are not the same.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::kernel::passing;
+use crate::kernel::{discard, passing};
 
 /// The main thread's end. When it is dropped, the thread at the other end ends.
 ///
 /// Each byte may have a file, and wakes the other side in any case.
 #[derive(Debug)]
-pub(in crate::memif) struct Pass(OwnedFd);
+pub(in crate::memif) struct Pass(ManuallyDrop<OwnedFd>);
 
 impl Pass {
     /// Both ends: the second one is for the thread.
     pub(super) fn new() -> io::Result<(Pass, OwnedFd)> {
-        passing::pair().map(|[ours, theirs]| (Pass(ours), theirs))
+        passing::pair().map(|[ours, theirs]| (Pass(ManuallyDrop::new(ours)), theirs))
     }
 
     /// Hands over a copy of a file, or only wakes the thread.
@@ -33,10 +34,14 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        // The thread has other copies of all that is still under way: so these are closed before it ends.
-        // SAFETY: no memory is involved.
-        unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RD) };
-        while passing::receive(self.0.as_fd(), &mut [0], false).is_ok_and(|piece| piece.len > 0) {}
+        // SAFETY: it is taken once, here.
+        let end = unsafe { ManuallyDrop::take(&mut self.0) };
+        discard::elsewhere(move || {
+            // The thread has other copies of all that is still under way: so these are closed before it ends.
+            // SAFETY: no memory is involved.
+            unsafe { libc::shutdown(end.as_raw_fd(), libc::SHUT_RD) };
+            while passing::receive(end.as_fd(), &mut [0], false).is_ok_and(|piece| piece.len > 0) {}
+        });
     }
 }
 
@@ -66,7 +71,8 @@ mod tests {
         send(theirs.as_fd(), Some(file.as_fd())).unwrap();
         assert!(ours.take().is_some());
         drop(ours);
-        assert_eq!(next().unwrap(), (0, 0));
+        let end = passing::receive(theirs.as_fd(), &mut [0], true).unwrap();
+        assert_eq!((end.len, end.files.len()), (0, 0));
         let end = send(theirs.as_fd(), Some(file.as_fd()));
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

@@ -248,9 +248,6 @@ impl Porter {
         if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
             return Told::Garbage(format!("the file of {kind} cannot be passed on: {e}"));
         }
-        if matches!(message, Ok(Message::AddRegion { .. })) {
-            drop(ManuallyDrop::into_inner(file));
-        }
         Told::Message(message, true)
     }
 }

@@ -1,7 +1,7 @@
 //! The client's side: servers are looked for, and memory is made for them.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{AT_ONCE, ClientSide, Side, Sockets};
@@ -9,7 +9,8 @@ use crate::kernel::sys;
 use crate::memif::bell::Bell;
 use crate::memif::channel::{self, Channel, Means, Received};
 use crate::memif::message::{Direction, Message};
-use crate::memif::region::Region;
+use crate::memif::preparing::Preparing;
+use crate::memif::region::{self, Region};
 use crate::memif::ring::Ring;
 use crate::memif::{Layout, client};
 
@@ -97,19 +98,21 @@ impl Sockets {
                     }
                 }
                 client::Action::Attach(peer, interface) => {
-                    let (Some(memory), Some(signals)) = (&mut c.memory, &self.signals) else { return };
-                    let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
-                    let (rx, tx) = std::mem::take(&mut memory.rings);
-                    match entry.shared.attach(rx, tx, signals, c.pool.as_ref()) {
-                        Ok(()) => {
-                            entry.connected(self.now, peer, interface, sizes);
+                    // The server has mapped it by now. The rings are in the first one.
+                    let (Some(memory), Some(socket)) = (&c.memory, self.sockets.get(&key.0)) else { return };
+                    let Some((_, file)) = memory.regions.first() else { return };
+                    let seal =
+                        |files: &[BorrowedFd<'_>]| files.iter().try_for_each(|file| region::seal(*file));
+                    match Preparing::begin(&socket.crew, &self.bell, &[file.as_fd()], self.now, seal) {
+                        Ok(sealing) => {
+                            c.sealing = Some((sealing, peer, interface));
                             None
                         }
-                        Err(why) => Some(client::Event::End(why)),
+                        Err(e) => Some(client::Event::End(format!("the memory cannot be sealed: {e}"))),
                     }
                 }
                 client::Action::Close(why) => {
-                    (c.channel, c.memory) = (None, None);
+                    (c.channel, c.memory, c.sealing) = (None, None, None);
                     let lent = entry.disconnected(why);
                     self.resting.push((None, lent));
                     None
@@ -118,6 +121,24 @@ impl Sockets {
             if let Some(event) = failed {
                 return self.drive(key, event);
             }
+        }
+    }
+}
+
+impl Sockets {
+    /// Lets packets pass to a server when it cannot take pages of the memory away any more.
+    pub(super) fn look_at_sealed(&mut self, key: (u32, u32)) {
+        let now = self.now;
+        let Some(entry) = self.interfaces.get_mut(&key) else { return };
+        let Side::Client(c) = &mut entry.side else { return };
+        let Some(sealed) = c.sealing.as_ref().and_then(|(sealing, ..)| sealing.poll(now)) else { return };
+        let (Some((_, peer, interface)), Some(signals)) = (c.sealing.take(), &self.signals) else { return };
+        let Some(memory) = &mut c.memory else { return };
+        let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
+        let (rx, tx) = std::mem::take(&mut memory.rings);
+        match sealed.and_then(|()| entry.shared.attach(rx, tx, signals, c.pool.as_ref())) {
+            Ok(()) => entry.connected(now, peer, interface, sizes),
+            Err(why) => self.drive(key, client::Event::End(why)),
         }
     }
 }

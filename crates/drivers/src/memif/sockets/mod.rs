@@ -19,6 +19,8 @@ use infra::doorbell::Doorbell;
 
 use super::channel::{self, Channel, File, Listener, Means};
 use super::client::{self, Client, Wish};
+use super::preparing::Preparing;
+use super::region::Region;
 use super::rx::MemifRx;
 use super::server::{self, Server};
 use super::shared::Shared;
@@ -88,14 +90,25 @@ struct ServerConnection {
     machine: Server<File>,
     /// The interface, once the client has it.
     interface: Option<(u32, u32)>,
+    /// What waits for the client's memory to be mapped.
+    prepared: Option<Prepared>,
     /// When it was accepted.
     since: u64,
+}
+
+/// A client that said all, and what is done when its memory is there.
+struct Prepared {
+    regions: Preparing<Vec<Region>>,
+    plan: server::Plan<File>,
+    after: Vec<server::Action<File>>,
 }
 
 struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
+    /// The server's program and interface, while the memory is being sealed.
+    sealing: Option<(Preparing<()>, String, String)>,
     /// Whose buffers are lent to the server, if any are.
     pool: Option<Pool>,
 }
@@ -301,7 +314,13 @@ impl Sockets {
                 let secret = config.secret.as_ref().map(super::Secret::bytes);
                 let wish = Wish { id: config.id, secret, name, layout: config.layout() };
                 let (machine, pool) = (Client::new(wish), pool.cloned());
-                Side::Client(Box::new(ClientSide { machine, channel: None, memory: None, pool }))
+                Side::Client(Box::new(ClientSide {
+                    machine,
+                    channel: None,
+                    memory: None,
+                    sealing: None,
+                    pool,
+                }))
             }
         };
         let entry = Entry {
@@ -385,9 +404,15 @@ impl Sockets {
         let ids: Vec<u32> = self.sockets.keys().copied().collect();
         ids.into_iter().for_each(|id| self.accept(id));
         let numbers: Vec<u64> = self.connections.keys().copied().collect();
-        numbers.into_iter().for_each(|number| self.read_client(number));
+        for number in numbers {
+            self.look_at_prepared(number);
+            self.read_client(number);
+        }
         let keys: Vec<(u32, u32)> = self.interfaces.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.read_server(key));
+        for key in keys {
+            self.look_at_sealed(key);
+            self.read_server(key);
+        }
         self.look_at_times();
         self.look_at_porters();
         before != self.links()
@@ -399,10 +424,14 @@ impl Sockets {
             return Some(self.now);
         }
         let sides = self.interfaces.values().filter_map(|e| match &e.side {
-            Side::Client(c) => c.machine.poll_timeout(),
+            Side::Client(c) => {
+                c.machine.poll_timeout().into_iter().chain(c.sealing.as_ref().map(|s| s.0.until)).min()
+            }
             Side::Server(_) => None,
         });
-        let clients = self.connections.values().filter_map(|c| c.machine.poll_timeout());
+        let prepared = |c: &ServerConnection| c.prepared.as_ref().map(|p| p.regions.until);
+        let clients = self.connections.values();
+        let clients = clients.filter_map(|c| c.machine.poll_timeout().into_iter().chain(prepared(c)).min());
         let lingering = self.sockets.values().filter_map(|s| match s.lingers {
             Some((since, false)) => Some(since + LINGER),
             _ => None,

@@ -1,11 +1,13 @@
 //! The server's side: clients are accepted, and what they bring is attached.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use super::{AT_ONCE, Entry, ServerConnection, Side, Sockets};
+use super::{AT_ONCE, Entry, Prepared, ServerConnection, Side, Sockets};
 use crate::memif::channel::{Channel, File, Received};
 use crate::memif::message::Direction;
+use crate::memif::preparing::Preparing;
 use crate::memif::region::{self, Region};
 use crate::memif::ring::Ring;
 use crate::memif::server::{self, Listed, Plan, Server};
@@ -30,8 +32,10 @@ impl Sockets {
             self.next_number += 1;
             let (machine, actions) = Server::new(self.now);
             let since = self.now;
-            self.connections
-                .insert(number, ServerConnection { socket: id, channel, machine, interface: None, since });
+            self.connections.insert(
+                number,
+                ServerConnection { socket: id, channel, machine, interface: None, prepared: None, since },
+            );
             self.act_for_client(number, actions);
         }
         self.more = true;
@@ -149,7 +153,8 @@ impl Sockets {
     }
 
     pub(super) fn act_for_client(&mut self, number: u64, actions: Vec<server::Action<File>>) {
-        for action in actions {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
             let Some(c) = self.connections.get_mut(&number) else { return };
             let done = match action {
                 server::Action::Send(message) => match c.channel.send(&message, None) {
@@ -164,7 +169,16 @@ impl Sockets {
                     }
                     Ok(())
                 }
-                server::Action::Attach(plan) => self.attach_client(number, plan),
+                server::Action::Attach(plan) => match self.prepare_client(number, &plan) {
+                    Ok(regions) => {
+                        let after = actions.collect();
+                        if let Some(c) = self.connections.get_mut(&number) {
+                            c.prepared = Some(Prepared { regions, plan, after });
+                        }
+                        return;
+                    }
+                    Err(why) => Err(why),
+                },
                 server::Action::Close(why) => {
                     self.close_client(number, why);
                     return;
@@ -176,24 +190,53 @@ impl Sockets {
         }
     }
 
-    fn attach_client(&mut self, number: u64, plan: Plan<File>) -> Result<(), String> {
-        let entry = self.connections.get(&number).and_then(|c| c.interface);
-        let entry = entry.and_then(|key| self.interfaces.get_mut(&key)).ok_or("the interface was deleted")?;
-        let signals = self.signals.as_ref().ok_or("the interface was deleted")?;
+    /// Has the regions of a client mapped.
+    fn prepare_client(&self, number: u64, plan: &Plan<File>) -> Result<Preparing<Vec<Region>>, String> {
+        let gone = || "the interface was deleted".to_string();
+        let c = self.connections.get(&number).ok_or_else(gone)?;
+        let entry = c.interface.and_then(|key| self.interfaces.get(&key)).ok_or_else(gone)?;
+        let socket = self.sockets.get(&c.socket).ok_or_else(gone)?;
         let trusted = entry.shared.config.trusted;
-        let mut regions = Vec::with_capacity(plan.regions.len());
-        let mut sizes = Vec::with_capacity(plan.regions.len());
-        let mut total = 0u64;
-        for (i, (size, file)) in plan.regions.into_iter().enumerate() {
-            total = total.saturating_add(size);
+        let (mut files, mut sizes, mut total) = (Vec::new(), Vec::new(), 0u64);
+        for (i, (size, file)) in plan.regions.iter().enumerate() {
+            total = total.saturating_add(*size);
             if !trusted && total > region::MOST {
                 return Err(format!("the regions have more than {} bytes together", region::MOST));
             }
             let File::Memory(file) = file else { return Err(format!("region {i} is no shared memory")) };
-            let region = Region::of_peer(&file, size, trusted);
-            regions.push(region.map_err(|e| format!("region {i} cannot be used: {e}"))?);
-            sizes.push(size);
+            files.push(file.as_fd());
+            sizes.push(*size);
         }
+        let map = move |files: &[BorrowedFd<'_>]| {
+            let region = |(i, (file, size)): (usize, (&BorrowedFd<'_>, u64))| {
+                let region = Region::of_peer(*file, size, trusted);
+                region.map_err(|e| format!("region {i} cannot be used: {e}"))
+            };
+            files.iter().zip(sizes).enumerate().map(region).collect()
+        };
+        let preparing = Preparing::begin(&socket.crew, &self.bell, &files, self.now, map);
+        preparing.map_err(|e| format!("its memory cannot be mapped: {e}"))
+    }
+
+    /// Lets packets pass to a client whose memory is there.
+    pub(super) fn look_at_prepared(&mut self, number: u64) {
+        let now = self.now;
+        let Some(c) = self.connections.get_mut(&number) else { return };
+        let Some(mapped) = c.prepared.as_ref().and_then(|prepared| prepared.regions.poll(now)) else {
+            return;
+        };
+        let Some(Prepared { plan, after, .. }) = c.prepared.take() else { return };
+        match mapped.and_then(|regions| self.attach_client(number, plan, regions)) {
+            Ok(()) => self.act_for_client(number, after),
+            Err(why) => self.serve(number, server::Event::End(why)),
+        }
+    }
+
+    fn attach_client(&mut self, number: u64, plan: Plan<File>, regions: Vec<Region>) -> Result<(), String> {
+        let entry = self.connections.get(&number).and_then(|c| c.interface);
+        let entry = entry.and_then(|key| self.interfaces.get_mut(&key)).ok_or("the interface was deleted")?;
+        let signals = self.signals.as_ref().ok_or("the interface was deleted")?;
+        let sizes = plan.regions.iter().map(|(size, _)| *size).collect();
         let regions: Arc<[Region]> = regions.into();
         let rings = |planned: Vec<server::PlannedRing<File>>, direction| {
             let ring = |r: server::PlannedRing<File>| {
