@@ -122,6 +122,7 @@ fn numbers(toy: &mut Toy, last: Option<u32>, text: String) -> Output<Toy> {
 
 fn registry() -> Rc<Registry<Toy>> {
     let mut r = Registry::<Toy>::new();
+    control::cli::exec(&mut r);
     r.add("show count", "Show the count.", |toy, _| Ok(Output::show(toy.count, toy.count.to_string())));
     r.add("add <n:u32>", "Add to the count.", |toy, args| {
         let n: u32 = args.need("n")?;

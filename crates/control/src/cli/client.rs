@@ -1,10 +1,10 @@
 //! `volley ctl`: the client of the command line. Blocking code, since it waits for one thing at a time.
 
-use super::complete::Completion;
 use super::editor;
-use super::lex::quote;
 use super::protocol::{Reply, Request};
 use super::script::{Command, Commands, Unread};
+use model::cli::Completion;
+use model::cli::quote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;

@@ -1,7 +1,7 @@
 //! The prompt of `volley ctl`: editing, history, Tab and `?`.
 
 use super::client::{ClientOptions, Connection, Failure, is_farewell};
-use super::complete::{Completion, list};
+use model::cli::{Completion, list};
 use reedline::{
     ColumnarMenu, Completer, CompletionResult, Emacs, FileBackedHistory, KeyCode, KeyModifiers, MenuBuilder,
     Prompt, PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, Span,

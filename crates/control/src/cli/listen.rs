@@ -1,7 +1,7 @@
 //! The socket on which the command line is served.
 
-use super::error::CliError;
 use super::protocol::Request;
+use model::cli::CliError;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -24,7 +24,7 @@
 //! a program that says its first request later than that is answered as a program, behind the line with the prompt. So
 //! programs say hello as soon as they are connected.
 
-use super::complete::Completion;
+use model::cli::Completion;
 use serde::{Deserialize, Serialize};
 
 /// How long a request may be, in bytes.

@@ -1,12 +1,8 @@
 //! Commands from a file.
 
-use super::args::Args;
-use super::error::CliError;
-use super::lex::Line;
-use super::output::{Answer, CHUNK, Job, Output, Step};
-use super::registry::{Call, Registry, Values};
 use crate::files;
-use crate::startup::{Fault, Place};
+use model::cli::{Answer, Args, CHUNK, Call, CliError, Job, Line, Output, Registry, Step, Values};
+use model::place::{Fault, Place};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
@@ -186,15 +182,21 @@ pub(super) struct Script<C> {
     familiar: bool,
 }
 
-impl<C: Values + 'static> Script<C> {
-    /// The built-in `exec`.
-    pub(super) fn exec(registry: Rc<Registry<C>>, args: &Args) -> Result<Output<C>, CliError> {
-        let path: PathBuf = args.need("file")?;
-        let script =
-            Script::begin(registry, &path, args.call()).map_err(|error| args.fault("file", error))?;
-        Ok(Output::job(Script { args: Some(args.clone()), ..script }))
-    }
+/// Adds `exec`.
+pub fn exec<C: Values + 'static>(registry: &mut Registry<C>) {
+    registry.add_own(
+        "exec <file:path>",
+        "Run the commands in a file, up to the first that fails.",
+        |registry, args| {
+            let path: PathBuf = args.need("file")?;
+            let script = Script::begin(Rc::clone(registry), &path, args.call());
+            let script = script.map_err(|error| args.fault("file", error))?;
+            Ok(Output::job(Script { args: Some(args.clone()), ..script }))
+        },
+    );
+}
 
+impl<C: Values + 'static> Script<C> {
     fn begin(registry: Rc<Registry<C>>, path: &Path, call: &Call) -> Result<Script<C>, String> {
         if call.depth >= DEEPEST {
             return Err(format!("more than {DEEPEST} files that exec each other; is there a circle?"));

@@ -8,9 +8,9 @@
 //! longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
 
 use super::listen::{Listener, Socket};
-use super::registry::{Registry, Values};
 use super::relay::Relays;
 use super::session::{LetGo, Seat, Session, Stream};
+use model::cli::{Registry, Values};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;

@@ -1,11 +1,8 @@
 //! One client of the command line, from its first byte to its end.
 
 use super::client::is_farewell;
-use super::complete::Completion;
-use super::error::CliError;
-use super::output::{Answer, Job, Step};
 use super::protocol::{LONGEST_REQUEST, Reply, Request};
-use super::registry::{Call, Registry, Values};
+use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
 use std::cell::{Cell, RefCell};
 use std::future;
 use std::io;

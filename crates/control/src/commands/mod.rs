@@ -270,6 +270,7 @@ fn is_interface(key: &Key) -> bool {
 /// Every command.
 pub fn registry() -> Registry<Context> {
     let mut r = Registry::new();
+    crate::cli::exec(&mut r);
     interface::register(&mut r);
     memif::register(&mut r);
     route::register(&mut r);

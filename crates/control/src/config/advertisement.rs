@@ -6,9 +6,9 @@ use net::ip::Prefix6;
 use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, BadAdvice, PrefixAdvice};
 
-use super::document::{At, Node, Reader};
-use super::write::Text;
 use crate::intent::{INFINITE, PREFERENCES, lifetime, preference_word};
+use model::yaml::Text;
+use model::yaml::{At, Node, Reader};
 
 /// A map; `{}` for what is usual. Also says whether it is suppressed.
 pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Advertisement, bool)> {

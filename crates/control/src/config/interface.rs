@@ -10,9 +10,9 @@ use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::Reading;
-use super::document::{At, Content, Fields, Node, Reader};
 use crate::features::KINDS;
 use crate::intent::{Interface, Key, MOST_QUEUES, Neighbor, Spec, VLANS, Value};
+use model::yaml::{At, Content, Fields, Node, Reader};
 
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;

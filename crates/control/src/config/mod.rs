@@ -17,7 +17,6 @@
 //! Every fault of a file is reported at once, each with line and column, and then nothing is done.
 
 mod advertisement;
-mod document;
 mod interface;
 mod receive;
 mod route;
@@ -35,11 +34,8 @@ use drivers::pcap;
 
 use crate::intent::{Abilities, Key, Need, Snapshot, Spec, Tree, Value, key_name, needs};
 use crate::startup::{Fault, Place};
-use document::{At, Content};
-
-pub(crate) use document::{Fields, Node, Reader};
+pub(crate) use model::yaml::{At, Content, Fields, Node, Reader, Text, quoted};
 pub(crate) use route::NOWHERE;
-pub(crate) use write::{Text, quoted};
 pub use write::{Writer, write};
 
 /// What a file asks for.

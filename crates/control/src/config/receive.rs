@@ -8,9 +8,9 @@ use graph::RxMode;
 use net::interface::Handoff;
 use net::router::{MAX_WORKERS, Receive, ReceiveQueue};
 
-use super::document::{Fields, Reader};
-use super::write::Text;
 use crate::intent::{HANDOFFS, MODES, MOST_QUEUES, handoff_word, mode_word};
+use model::yaml::Text;
+use model::yaml::{Fields, Reader};
 
 fn word<T: Copy>(
     r: &mut Reader,

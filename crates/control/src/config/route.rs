@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use net::ip::IpPrefix;
 
 use super::Reading;
-use super::document::{At, Fields, Node, Reader};
 use crate::intent::{Branch, Family, Key, Route, Value, Via};
+use model::yaml::{At, Fields, Node, Reader};
 
 /// `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading, node: &Node) {
@@ -39,7 +39,7 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
     };
     let table = fields.take("table").map(|node| r.number(node, 0..=u16::MAX));
     // Of a route whose prefix nobody can read nothing becomes.
-    let family = prefix.map_or(Family::V4, Family::of_prefix);
+    let family = prefix.map_or(Family::V4, |p| Family::of(p.address()));
     let route = match fields.take("paths") {
         None => path(r, node.at, &mut fields, family).and_then(|path| Route::new(vec![path])),
         Some(node) => paths(r, node, family),

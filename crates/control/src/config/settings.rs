@@ -3,8 +3,8 @@
 use net::ip::reassembly::Kind;
 
 use super::Reading;
-use super::document::Node;
 use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, Reassembly, Value};
+use model::yaml::Node;
 
 /// `settings`: bounds that are not the router's own.
 pub(super) fn settings(reading: &mut Reading, node: &Node) {

@@ -1,7 +1,6 @@
 //! The tree as YAML.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 use std::ops::Bound;
 
 use drivers::pcap::{self, Speed};
@@ -13,76 +12,7 @@ use wire::Mac;
 use super::route::NOWHERE;
 use super::settings::neighbors_name;
 use crate::intent::{FIRST, Family, HIDDEN, Interface, Key, LAST, Route, Spec, Tree, Value, Via, in_order};
-
-/// YAML by lines.
-pub(crate) struct Text<'o> {
-    text: &'o mut String,
-    indent: usize,
-    /// Whether indices are written.
-    indices: bool,
-    /// Whether secrets are not.
-    hides: bool,
-}
-
-impl Text<'_> {
-    fn line(&mut self, line: impl Display) {
-        let _ = writeln!(self.text, "{:1$}{line}", "", 2 * self.indent);
-    }
-
-    /// A map below `name`; nothing if it has no lines.
-    pub(super) fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
-        let before = self.text.len();
-        self.line(format_args!("{name}:"));
-        let empty = self.text.len();
-        self.indent += 1;
-        fields(self);
-        self.indent -= 1;
-        if self.text.len() == empty {
-            self.text.truncate(before);
-        }
-    }
-
-    /// A map below `name`, which stands there even if it is empty.
-    fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
-        // Numbers are keys as they are: of sub-interfaces, others read them as numbers.
-        let number = !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
-        let key = if number { name.to_string() } else { quoted(name) };
-        let before = self.text.len();
-        self.map(&key, fields);
-        if self.text.len() == before {
-            self.line(format_args!("{key}: {{}}"));
-        }
-    }
-
-    pub(crate) fn field(&mut self, name: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.line(format_args!("{name}: {value}"));
-        }
-    }
-}
-
-/// A text as YAML has it: in quotes if it could be taken for something else.
-pub(crate) fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);
-    let special = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
-    match word && !special.contains(&text.to_ascii_lowercase().as_str()) {
-        true => text.into(),
-        // JSON's texts are YAML's.
-        false => serde_json::Value::from(text).to_string(),
-    }
-}
-
-/// An Ethernet address: in quotes, because digits between colons were numbers once.
-fn mac(mac: Mac) -> String {
-    format!("\"{mac}\"")
-}
-
-/// An address or prefix: of IPv6 in quotes, as Ethernet addresses are.
-fn ip(address: impl Display) -> String {
-    let text = address.to_string();
-    if text.contains(':') { format!("\"{text}\"") } else { text }
-}
+use model::yaml::{Text, ip, mac, quoted};
 
 /// The configuration, as [`read`](super::read) reads it.
 pub fn write(tree: &Tree) -> String {
@@ -141,7 +71,7 @@ impl Writer {
     /// Writes the next page. Returns whether there may be more.
     pub fn page(&mut self, tree: &Tree, out: &mut String) -> bool {
         let before = out.len();
-        let mut t = Text { text: out, indent: 0, indices: self.indices, hides: self.hides };
+        let mut t = Text::new(out, self.indices, self.hides);
         let (next, more) = match self.section {
             Section::MemifSockets => {
                 t.map("memif-sockets", |t| memif_sockets(t, tree));
@@ -187,17 +117,15 @@ impl Writer {
 
     /// An entry of the section: what `one` writes, if it belongs there.
     fn entry(&mut self, t: &mut Text<'_>, name: &str, one: impl FnOnce(&mut Text<'_>)) {
-        let before = t.text.len();
+        let before = t.len();
         if !self.headed {
             t.line(format_args!("{name}:"));
         }
-        let empty = t.text.len();
-        t.indent = 1;
-        one(t);
-        t.indent = 0;
-        self.headed |= t.text.len() > empty;
+        let empty = t.len();
+        t.indented(1, one);
+        self.headed |= t.len() > empty;
         if !self.headed {
-            t.text.truncate(before);
+            t.truncate(before);
         }
     }
 
@@ -206,10 +134,10 @@ impl Writer {
         let mut more = false;
         for (key, value) in self.rest(tree, Key::Interface(String::new())) {
             let (Key::Interface(name), Value::Interface(i)) = (key, value) else { return false };
-            let begun = t.text.len();
+            let begun = t.len();
             self.entry(t, section, |t| one(t, tree, name, i));
             (self.last, more) = (Some(key.clone()), true);
-            if section == "interfaces" && t.text.len() > begun && subs_of(tree, name, None).next().is_some() {
+            if section == "interfaces" && t.len() > begun && subs_of(tree, name, None).next().is_some() {
                 self.last_sub = Some(first_sub(name));
                 return true;
             }
@@ -222,14 +150,14 @@ impl Writer {
         let (Some(Key::Interface(parent)), Some(last)) = (&self.last, &self.last_sub) else { return false };
         let Some(Value::Interface(over)) = tree.get(&Key::Interface(parent.clone())) else { return false };
         let mut now = None;
-        t.indent = 3;
-        for (key, id, i) in subs_of(tree, parent, Some(last)).take(PAGE) {
-            if let Key::SubInterface(name) = key {
-                sub_interface(t, tree, name, id, i, over.up);
+        t.indented(3, |t| {
+            for (key, id, i) in subs_of(tree, parent, Some(last)).take(PAGE) {
+                if let Key::SubInterface(name) = key {
+                    sub_interface(t, tree, name, id, i, over.up);
+                }
+                now = Some(key.clone());
             }
-            now = Some(key.clone());
-        }
-        t.indent = 0;
+        });
         self.last_sub = now;
         self.last_sub.is_some()
     }
@@ -369,14 +297,14 @@ fn shared_memory(t: &mut Text<'_>, c: &memif::Config) {
     t.field("ring-size", (c.ring_size != usual.ring_size).then_some(c.ring_size));
     t.field("buffer-size", (c.buffer_size != usual.buffer_size).then_some(c.buffer_size));
     t.field("trusted", c.trusted.then_some(true));
-    let secret = |s: &memif::Secret| quoted(if t.hides { HIDDEN } else { s.reveal() });
+    let secret = |s: &memif::Secret| quoted(if t.hides() { HIDDEN } else { s.reveal() });
     t.field("secret", c.secret.as_ref().map(secret));
 }
 
 /// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.
 fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.field("description", i.description.as_ref().map(|text| serde_json::Value::from(text.as_str())));
-    t.field("index", i.index.filter(|_| t.indices));
+    t.field("index", i.index.filter(|_| t.indices()));
     t.field("state", (i.up != usual).then_some(if i.up { "up" } else { "down" }));
     t.field("mtu", i.mtu);
     t.field("mac", i.mac.map(mac));
@@ -399,7 +327,7 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     t.map("neighbors", |t| {
         for (key, value) in tree.range(first..=last) {
             if let (Key::Neighbor(_, ip), Value::Neighbor(n)) = (key, value) {
-                t.line(format_args!("{}: {}", self::ip(ip), mac(n.mac)));
+                t.line(format_args!("{}: {}", model::yaml::ip(ip), mac(n.mac)));
             }
         }
     });

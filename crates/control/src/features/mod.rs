@@ -6,9 +6,8 @@ mod urpf;
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 
 use net::ip::{Mss, PerFamily, Urpf};
 use net::router::{InterfaceInfo, Router, RouterError};
@@ -17,8 +16,7 @@ use net::setting::Setting;
 use crate::cli::Registry;
 use crate::commands::Context;
 use crate::config::{Fields, Reader, Text};
-use crate::metrics::declared::Metric;
-use crate::metrics::text::Lines;
+use model::metrics::{Lines, Metric};
 
 /// Every feature that has a setting, in the order in which they are written.
 pub(crate) static KINDS: &[&dyn Kind] =
@@ -27,7 +25,7 @@ pub(crate) static KINDS: &[&dyn Kind] =
 /// A setting with its front ends.
 pub(crate) trait Configured: Setting {
     /// The metrics of its feature.
-    const METRICS: &'static [Metric];
+    const METRICS: &'static [&'static Metric];
 
     /// Declares its commands.
     fn register(r: &mut Registry<Context>);
@@ -40,47 +38,27 @@ pub(crate) trait Configured: Setting {
     /// How it is said that a feature of an arc is on, if this setting switches it.
     fn way(feature: &str, interface: &str) -> Option<String>;
     /// Adds what its metrics are of an interface.
-    fn collect(router: &Router, interface: &InterfaceInfo, out: &mut Out<'_>);
+    fn collect(router: &Router, interface: &InterfaceInfo, out: &mut Lines);
     /// Any value, the default among them.
     #[cfg(test)]
     fn any() -> proptest::strategy::BoxedStrategy<Self>;
 }
 
-/// Where the samples of a feature's metrics go.
-pub(crate) struct Out<'a> {
-    lines: &'a mut Lines,
-    /// The first of its metrics among [all](metrics).
-    first: usize,
-}
-
-impl Out<'_> {
-    /// Adds a sample of one of [`Configured::METRICS`], with a value for each of its labels.
-    pub(crate) fn add(&mut self, metric: usize, labels: &[&str], value: impl Display) {
-        self.lines.add_nth(self.first + metric, labels, value);
-    }
-}
-
 /// The metrics of all features.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    KINDS.iter().flat_map(|kind| kind.metrics())
+    KINDS.iter().flat_map(|kind| kind.metrics().iter().copied())
 }
 
-/// Adds what the metrics of all features are of an interface; those before them are `first`.
-pub(crate) fn collect(router: &Router, interface: &InterfaceInfo, first: usize, lines: &mut Lines) {
-    static FIRST: LazyLock<Vec<usize>> = LazyLock::new(|| {
-        let counts = KINDS.iter().map(|kind| kind.metrics().len());
-        counts.scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect()
-    });
-    for (kind, at) in KINDS.iter().zip(FIRST.iter()) {
-        kind.collect(router, interface, &mut Out { lines, first: first + at });
-    }
+/// Adds what the metrics of all features are of an interface.
+pub(crate) fn collect(router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
+    KINDS.iter().for_each(|kind| kind.collect(router, interface, lines));
 }
 
 /// A kind of setting, whatever its type.
 pub(crate) trait Kind: Sync {
     /// Its name, as its counters have it.
     fn name(&self) -> &'static str;
-    fn metrics(&self) -> &'static [Metric];
+    fn metrics(&self) -> &'static [&'static Metric];
     fn register(&self, r: &mut Registry<Context>);
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
     /// Gives an interface the new value, if it has another one.
@@ -95,7 +73,7 @@ pub(crate) trait Kind: Sync {
         index: u32,
     ) -> Result<(), RouterError>;
     fn way(&self, feature: &str, interface: &str) -> Option<String>;
-    fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Out<'_>);
+    fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines);
     /// What the router has, for tests to compare.
     #[cfg(test)]
     fn shown(&self, router: &Router, index: u32) -> String;
@@ -110,7 +88,7 @@ impl<T: Configured> Kind for Of<T> {
         T::COUNTED
     }
 
-    fn metrics(&self) -> &'static [Metric] {
+    fn metrics(&self) -> &'static [&'static Metric] {
         T::METRICS
     }
 
@@ -137,7 +115,7 @@ impl<T: Configured> Kind for Of<T> {
         T::way(feature, interface)
     }
 
-    fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Out<'_>) {
+    fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines) {
         T::collect(router, interface, out);
     }
 

@@ -6,35 +6,31 @@ use net::router::{InterfaceInfo, Router};
 use proptest::prelude::*;
 use serde::Serialize;
 
-use super::{Configured, Out};
+use super::Configured;
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::commands::{Context, Output, change};
 use crate::config::{Fields, Node, Reader, Text};
 use crate::intent::Family;
-use crate::metrics::declared::{Kind, Metric};
+use model::metrics::{Kind, Lines, Metric};
 
 /// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
 const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
 
-/// Metrics by their place among [`Configured::METRICS`].
-const LARGEST: usize = 0;
-const LOWERED: usize = 1;
+static LARGEST: Metric = Metric {
+    name: "volley_interface_tcp_mss_clamp_bytes",
+    kind: Kind::Gauge,
+    labels: &["interface", "af", "direction"],
+    help: "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.",
+};
+static LOWERED: Metric = Metric {
+    name: "volley_interface_tcp_mss_clamped_packets_total",
+    kind: Kind::Counter,
+    labels: &["interface", "af"],
+    help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
+};
 
 impl Configured for PerFamily<Mss> {
-    const METRICS: &'static [Metric] = &[
-        Metric {
-            name: "volley_interface_tcp_mss_clamp_bytes",
-            kind: Kind::Gauge,
-            labels: &["interface", "af", "direction"],
-            help: "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.",
-        },
-        Metric {
-            name: "volley_interface_tcp_mss_clamped_packets_total",
-            kind: Kind::Counter,
-            labels: &["interface", "af"],
-            help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
-        },
-    ];
+    const METRICS: &'static [&'static Metric] = &[&LARGEST, &LOWERED];
 
     fn register(r: &mut Registry<Context>) {
         register(r);
@@ -73,12 +69,12 @@ impl Configured for PerFamily<Mss> {
         ))
     }
 
-    fn collect(router: &Router, i: &InterfaceInfo, out: &mut Out<'_>) {
+    fn collect(router: &Router, i: &InterfaceInfo, out: &mut Lines) {
         let limits = router.setting::<PerFamily<Mss>>(i.index).each();
         for ((family, mss), lowered) in Family::ALL.into_iter().zip(limits).zip(router.counted::<Self>(i)) {
             if mss.clamping != Clamping::Off {
-                out.add(LARGEST, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
-                out.add(LOWERED, &[&i.name, family.word()], lowered);
+                out.add(&LARGEST, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
+                out.add(&LOWERED, &[&i.name, family.word()], lowered);
             }
         }
     }

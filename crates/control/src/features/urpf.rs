@@ -6,15 +6,15 @@ use net::router::{InterfaceInfo, Router};
 use proptest::prelude::*;
 use serde::Serialize;
 
-use super::{Configured, Out};
+use super::Configured;
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::commands::{Context, Output, change};
 use crate::config::{Fields, Reader, Text, quoted};
 use crate::intent::Family;
-use crate::metrics::declared::Metric;
+use model::metrics::{Lines, Metric};
 
 impl Configured for PerFamily<Urpf> {
-    const METRICS: &'static [Metric] = &[];
+    const METRICS: &'static [&'static Metric] = &[];
 
     fn register(r: &mut Registry<Context>) {
         register(r);
@@ -49,7 +49,7 @@ impl Configured for PerFamily<Urpf> {
         Urpf::has(feature).then(way)
     }
 
-    fn collect(_: &Router, _: &InterfaceInfo, _: &mut Out<'_>) {}
+    fn collect(_: &Router, _: &InterfaceInfo, _: &mut Lines) {}
 
     #[cfg(test)]
     fn any() -> BoxedStrategy<Self> {

@@ -340,7 +340,7 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
         2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
             (Key::Neighbor(name_of(n), host), Value::Neighbor(Neighbor { mac }))
         }),
-        6 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of_prefix(p))))).prop_map(|(t, (p, route))| {
+        6 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
             (Key::Route(t, p), Value::Route(route))
         }),
     ]

@@ -225,7 +225,7 @@ impl fmt::Display for Route {
 
 impl Via {
     fn validate(&self, table: u16, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
-        let family = Family::of_prefix(prefix);
+        let family = Family::of(prefix.address());
         match self {
             Via::NextHop(ip, _) if Family::of(*ip) != family => {
                 return refuse(format!(

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
+use model::metrics::Lines;
 use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
 use tokio::time;
 
-use super::declared::{Id, OWN};
+use super::declared::Id;
 use super::server::Ask;
-use super::text::{Lines, Samples};
+use super::text::{Samples, samples};
 use crate::commands::Context;
 use crate::features;
 use crate::intent::OfFamily;
@@ -88,7 +89,7 @@ impl Collection {
 
     /// What was collected.
     pub(super) fn samples(self) -> Samples {
-        self.lines.samples()
+        samples(self.lines)
     }
 
     /// Collects for the time of a slice; returns whether there is more.
@@ -206,7 +207,7 @@ impl Collection {
         ] {
             out.add(id, &name, count);
         }
-        features::collect(&c.system.router, i, OWN, out);
+        features::collect(&c.system.router, i, out);
     }
 
     fn worker(&mut self, c: &Context, number: usize) {

@@ -3,52 +3,7 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// What kind of value a metric is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows, from the start of the process.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-    /// It is always 1; what it says is in its labels.
-    Info,
-    /// How many there were up to each of some sizes, how many in all, and their sum; it only grows.
-    Histogram,
-}
-
-impl Kind {
-    /// The kind's name, as OpenMetrics has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Info => "info",
-            Kind::Histogram => "histogram",
-        }
-    }
-
-    /// How names of samples end that the name of their OpenMetrics family does not have.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Kind::Counter => "_total",
-            Kind::Gauge | Kind::Histogram => "",
-            Kind::Info => "_info",
-        }
-    }
-}
-
-/// A metric.
-#[derive(Debug)]
-pub struct Metric {
-    /// The name of its samples.
-    pub name: &'static str,
-    /// Its kind.
-    pub kind: Kind,
-    /// The labels of its samples.
-    pub labels: &'static [&'static str],
-    /// What it means.
-    pub help: &'static str,
-}
+pub use model::metrics::{Kind, Metric};
 
 macro_rules! metrics {
     ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
@@ -57,9 +12,15 @@ macro_rules! metrics {
         pub(super) enum Id { $($id),* }
 
         /// Those that are no feature's.
-        const METRICS: &[Metric] = &[
+        static METRICS: &[Metric] = &[
             $(Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help }),*
         ];
+
+        impl From<Id> for &'static Metric {
+            fn from(id: Id) -> &'static Metric {
+                &METRICS[id as usize]
+            }
+        }
     };
 }
 
@@ -150,9 +111,6 @@ metrics! {
     Neighbors: Gauge "volley_neighbors" ["af", "state"]
         "Neighbours by what is known of them.";
 }
-
-/// How many metrics are no feature's: theirs follow.
-pub(super) const OWN: usize = METRICS.len();
 
 /// Every metric, in the order of [`Id`], and then by feature.
 pub fn metrics() -> &'static [&'static Metric] {

@@ -9,7 +9,7 @@ pub mod declared;
 mod server;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
+mod text;
 
 use std::cell::RefCell;
 use std::io;

@@ -19,10 +19,11 @@ use tokio::task::LocalSet;
 use super::collect::Collection;
 use super::declared::{Id, Kind, metrics};
 use super::server::{self, Health};
-use super::text::{Format, Lines, Samples};
+use super::text::{Format, Samples, samples};
 use crate::cli::Call;
 use crate::commands::{Context, registry};
 use crate::system::System;
+use model::metrics::Lines;
 
 /// Long enough for anything that should happen, on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
@@ -142,7 +143,7 @@ fn any_label_is_written_so_that_it_can_be_read() {
     let mut lines = Lines::default();
     lines.add(Id::DropPackets, &["a\"b\\c\nd", "größe, {}"], u64::MAX);
     lines.add_seconds(Id::WorkerBusy, &["0"], 12_000_000_034);
-    let text = written(Format::Prometheus, lines.samples());
+    let text = written(Format::Prometheus, samples(lines));
     assert!(text.contains(
         "\nvolley_drop_packets_total{node=\"a\\\"b\\\\c\\nd\",reason=\"größe, {}\"} 18446744073709551615\n"
     ));
@@ -150,7 +151,7 @@ fn any_label_is_written_so_that_it_can_be_read() {
     parse_prometheus(&text).unwrap();
     let mut lines = Lines::default();
     lines.add_histogram(Id::VectorSize, &["0"], &[(1, 5), (2, 0), (4, 3)], 14);
-    let samples = lines.samples();
+    let samples = samples(lines);
     let text = written(Format::Prometheus, samples.clone());
     for (sample, n) in [
         ("_bucket{worker=\"0\",le=\"1\"}", 5.0),

@@ -4,7 +4,7 @@
 //! runs to the end of the line. A word in double quotes may hold anything but a line's end; `\"` and `\\` stand for
 //! a quote and a backslash in it.
 
-use super::place::{Fault, Place};
+use model::place::{Fault, Place};
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
 /// What a token is.

@@ -12,7 +12,6 @@
 mod cpu;
 mod lex;
 mod parameters;
-mod place;
 mod read;
 mod reference;
 #[cfg(test)]
@@ -23,9 +22,8 @@ mod value;
 
 pub(crate) use cpu::not_there;
 pub use cpu::{Cpu, Placement, Workers};
+pub use model::place::{Fault, Place};
 pub use parameters::MOST_BUFFERS;
-pub(crate) use place::hint;
-pub use place::{Fault, Place};
 pub use reference::{Entry, entries, reference};
 pub use value::{Group, Listen};
 

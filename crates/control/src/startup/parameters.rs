@@ -3,12 +3,12 @@
 
 use super::{
     Startup, Workers,
-    place::{Fault, hint},
     unused::is_log_class,
     value::{Cursor, LAST_CORE},
 };
 use crate::logging::{CLASSES, ClassSettings, MOST_MESSAGES, class_name};
 use infra::cpu::Policy;
+use model::place::{Fault, hint};
 use std::time::Duration;
 
 /// What becomes of a parameter.

@@ -3,12 +3,12 @@
 use super::{
     Startup, Workers,
     parameters::{Effect, Parameter, SECTIONS, find},
-    place::{Fault, Place, closest, hint},
     tree::{Item, Section},
     unused,
     value::{Cursor, Listen},
 };
 use infra::cpu::Policy;
+use model::place::{Fault, Place, closest, hint};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Applies `sections` to `startup`; the faults are those of names, values, and of values that exclude each other.

@@ -1,9 +1,7 @@
 //! Tokens to a tree: sections, each with a body of words and nested blocks.
 
-use super::{
-    lex::{Kind, Token},
-    place::{Fault, Place},
-};
+use super::lex::{Kind, Token};
+use model::place::{Fault, Place};
 
 /// How deep braces may nest; no parameter needs more than three.
 const DEPTH: usize = 8;

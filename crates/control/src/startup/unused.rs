@@ -2,10 +2,10 @@
 //! has no effect, but what VPP would not understand is an error here as well.
 
 use super::{
-    place::{Fault, closest, hint},
     tree::{Block, Item},
     value::Cursor,
 };
+use model::place::{Fault, closest, hint};
 
 /// A section, and its parameters: words as they are, `<>` for a value, `{}` for a block. `None`: it may have anything.
 type Section = (&'static str, Option<&'static [&'static str]>);

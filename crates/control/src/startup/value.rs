@@ -1,10 +1,8 @@
 //! Reads the values of parameters from a section's body.
 
-use super::{
-    place::{Fault, Place, hint},
-    tree::{Item, Word},
-};
+use super::tree::{Item, Word};
 use crate::logging::Level;
+use model::place::{Fault, Place, hint};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,

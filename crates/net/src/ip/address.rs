@@ -19,6 +19,13 @@ pub struct Address<A = IpAddr> {
     pub len: u8,
 }
 
+impl model::cli::FromArg for Address {
+    fn from_arg(value: &model::cli::Value, call: &model::cli::Call) -> Option<Address> {
+        let (address, len): (IpAddr, u8) = model::cli::FromArg::from_arg(value, call)?;
+        Some(Address { address, len })
+    }
+}
+
 impl Address {
     /// An address of either family.
     pub fn new(address: impl Into<IpAddr>, len: u8) -> Address {

@@ -10,8 +10,7 @@ use super::explain::{LISTED, expected, misfit};
 use super::grammar::{Item, Kind, Leaf, Seq};
 use super::lex::{Line, Token};
 use super::registry::Values;
-use crate::intent::Family;
-use net::ip::Address;
+use crate::family::Family;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -169,11 +168,11 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
             Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
             Kind::Number(limit) => Value::Number(number(word).filter(|n| n <= limit)?),
             Kind::Ip => Value::Ip(word.parse().ok()?),
-            Kind::Address(family) => Value::Prefix(prefix(word, *family)?),
-            Kind::Prefix(family) => Value::Prefix(match ip(word, *family) {
-                Some(address) => Address::new(address, bits(address)),
+            Kind::Address(family) => prefix(word, *family)?,
+            Kind::Prefix(family) => match ip(word, *family) {
+                Some(address) => Value::Prefix(address, bits(address)),
                 None => prefix(word, *family)?,
-            }),
+            },
             Kind::Mac => Value::Mac(word.parse().ok()?),
             Kind::Name(kind) => Value::Text(values.has(kind, word).then(|| word.to_owned())?),
         },
@@ -193,11 +192,11 @@ fn bits(address: IpAddr) -> u8 {
 }
 
 /// An address and a length of at most all its bits.
-fn prefix(word: &str, family: Option<Family>) -> Option<Address> {
+fn prefix(word: &str, family: Option<Family>) -> Option<Value> {
     let (address, len) = word.split_once('/')?;
     let address = ip(address, family)?;
     let len = number(len).and_then(|len| u8::try_from(len).ok()).filter(|len| *len <= bits(address))?;
-    Some(Address::new(address, len))
+    Some(Value::Prefix(address, len))
 }
 
 fn number(word: &str) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
-use crate::startup::{Fault, Place, hint};
+use crate::place::{Fault, Place, hint};
 
 /// How deep maps and lists may lie in each other. What a configuration needs is 5.
 const DEEPEST: usize = 16;
@@ -17,7 +17,7 @@ const FEW: usize = 8;
 
 /// Line and column from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At {
+pub struct At {
     line: usize,
     column: usize,
 }
@@ -35,16 +35,20 @@ impl From<&Marker> for At {
 
 /// A value and where it begins.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub struct Node {
+    /// Where it begins.
     pub at: At,
+    /// The value.
     pub content: Content,
 }
 
+/// What a node has.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub enum Content {
     /// A word or text; numbers and truth values are read from it by who expects them. Without quotes it may be empty,
     /// which stands for an empty map or list.
     Text(String),
+    /// Members in order.
     List(Vec<Node>),
     /// Names with their places, in order.
     Map(Vec<(String, At, Node)>),
@@ -62,8 +66,9 @@ impl Node {
 }
 
 /// What is wrong in a file, or with its form.
-pub(crate) struct Reader {
+pub struct Reader {
     file: Arc<str>,
+    /// The faults found so far.
     pub faults: Vec<Fault>,
 }
 
@@ -137,14 +142,17 @@ fn advice(info: &str) -> String {
 }
 
 impl Reader {
+    /// Reads a file of this name, which messages give.
     pub fn new(file: &str) -> Reader {
         Reader { file: file.into(), faults: Vec::new() }
     }
 
+    /// The place in this file.
     pub fn place(&self, at: At) -> Place {
         Place::File { file: self.file.clone(), line: at.line, column: at.column }
     }
 
+    /// Notes a fault.
     pub fn fault(&mut self, at: At, message: impl Into<String>) {
         self.faults.push(Fault::new(&self.place(at), message));
     }
@@ -341,7 +349,8 @@ impl Reader {
 }
 
 /// A map whose fields have known names.
-pub(crate) struct Fields<'n> {
+pub struct Fields<'n> {
+    /// Where the map begins.
     pub at: At,
     entries: &'n [(String, At, Node)],
     known: Vec<&'static str>,

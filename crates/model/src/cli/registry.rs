@@ -8,7 +8,6 @@ use super::lex::Line;
 use super::output::{Answer, Output};
 use super::parse::{self, State};
 use super::report::Report;
-use super::script::Script;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -44,7 +43,10 @@ pub struct Call {
 }
 
 /// The function of a command.
-pub type Handler<C> = fn(&mut C, &Args) -> Result<Output<C>, CliError>;
+pub type Handler<C> = Box<dyn Fn(&mut C, &Args) -> Result<Output<C>, CliError>>;
+
+/// The function of a command that works on the commands themselves.
+pub type OwnHandler<C> = fn(&Rc<Registry<C>>, &Args) -> Result<Output<C>, CliError>;
 
 struct Command<C> {
     syntax: String,
@@ -57,8 +59,8 @@ struct Command<C> {
 
 enum Run<C> {
     Handler(Handler<C>),
+    Own(OwnHandler<C>),
     Help,
-    Exec,
     Report(&'static [&'static str]),
 }
 
@@ -74,7 +76,7 @@ impl<C: Values + 'static> Default for Registry<C> {
 }
 
 impl<C: Values + 'static> Registry<C> {
-    /// A registry with `help` and `exec`.
+    /// A registry with `help`.
     pub fn new() -> Registry<C> {
         let mut registry = Registry { commands: Vec::new() };
         registry.insert(
@@ -82,12 +84,6 @@ impl<C: Values + 'static> Registry<C> {
             "List the commands, or those that begin like this.",
             true,
             Run::Help,
-        );
-        registry.insert(
-            "exec <file:path>",
-            "Run the commands in a file, up to the first that fails.",
-            false,
-            Run::Exec,
         );
         registry
     }
@@ -97,9 +93,22 @@ impl<C: Values + 'static> Registry<C> {
     ///
     /// # Panics
     /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
-    pub fn add(&mut self, syntax: &str, help: &str, handler: Handler<C>) {
+    pub fn add(
+        &mut self,
+        syntax: &str,
+        help: &str,
+        handler: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
+    ) {
         let reads = matches!(syntax.split_whitespace().next(), Some("show" | "monitor"));
-        self.insert(syntax, help, reads, Run::Handler(handler));
+        self.insert(syntax, help, reads, Run::Handler(Box::new(handler)));
+    }
+
+    /// Declares a command that works on the commands themselves, and may change the configuration.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add).
+    pub fn add_own(&mut self, syntax: &str, help: &str, handler: OwnHandler<C>) {
+        self.insert(syntax, help, false, Run::Own(handler));
     }
 
     /// Declares a command that shows what several others show, one after the other, each under a heading.
@@ -156,7 +165,7 @@ impl<C: Values + 'static> Registry<C> {
         let output = match self.commands.get(index).map(|command| &command.run) {
             Some(Run::Handler(handler)) => handler(cx, &args),
             Some(Run::Help) => self.help(cx, &args),
-            Some(Run::Exec) => Script::exec(Rc::clone(self), &args),
+            Some(Run::Own(handler)) => handler(self, &args),
             Some(Run::Report(commands)) => {
                 Ok(Output::job(Report::new(Rc::clone(self), commands, &args.call)))
             }
@@ -185,7 +194,7 @@ impl<C: Values + 'static> Registry<C> {
     }
 
     /// Whether the first word of a line is one that a command begins with.
-    pub(super) fn begins(&self, line: &str, values: &dyn Values) -> bool {
+    pub fn begins(&self, line: &str, values: &dyn Values) -> bool {
         let found = Line::read(line);
         found.tokens.get(..1).is_some_and(|first| parse::walk(self.start(), line, first, values).is_ok())
     }

@@ -2,7 +2,6 @@
 
 use super::error::CliError;
 use super::registry::Call;
-use net::ip::Address;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,7 +19,7 @@ pub enum Value {
     /// An address.
     Ip(IpAddr),
     /// An address, host bits kept, with a prefix length of at most all its bits.
-    Prefix(Address),
+    Prefix(IpAddr, u8),
     /// An Ethernet address.
     Mac(Mac),
 }
@@ -72,7 +71,7 @@ impl Args {
         behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
     }
 
-    /// The argument `name`, if it was given: an `IpAddr` for `ip`, an [`Address`] for `address` and `prefix`, of one family
+    /// The argument `name`, if it was given: an `IpAddr` for `ip`, an address with its length for `address` and `prefix`, of one family
     /// for types that name it, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
         // A keyword may have the name of the argument that follows it, as in `via <via:ip>`.
@@ -161,10 +160,10 @@ impl FromArg for IpAddr {
     }
 }
 
-impl FromArg for Address {
-    fn from_arg(value: &Value, _: &Call) -> Option<Address> {
+impl FromArg for (IpAddr, u8) {
+    fn from_arg(value: &Value, _: &Call) -> Option<(IpAddr, u8)> {
         match value {
-            Value::Prefix(address) => Some(*address),
+            Value::Prefix(address, len) => Some((*address, *len)),
             _ => None,
         }
     }

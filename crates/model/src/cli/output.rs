@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// How much text a slice makes, in bytes, before it is sent.
-pub(super) const CHUNK: usize = 64 << 10;
+pub const CHUNK: usize = 64 << 10;
 
 /// The answer of a command: text, the same as data where there is any, and what remains to be done.
 pub struct Output<C> {
@@ -81,7 +81,7 @@ impl<C> Output<C> {
     }
 
     /// As it is printed. As JSON, a text without data is `{"text": …}`.
-    pub(crate) fn render(self, json: bool) -> Answer<C> {
+    pub fn render(self, json: bool) -> Answer<C> {
         let text = match (json, self.json) {
             (false, _) => self.text,
             (true, Some(value)) => lines(format!("{value:#}")),

@@ -45,12 +45,12 @@ impl CliError {
     }
 
     /// Where in `line` the place begins, in bytes, if that is the line that the error is about.
-    pub(super) fn place_in(&self, line: &str) -> Option<usize> {
+    pub fn place_in(&self, line: &str) -> Option<usize> {
         self.place.as_ref().filter(|(of, _)| of == line).map(|(_, span)| span.start)
     }
 
     /// The message and the notes in one line, for those who know the place.
-    pub(super) fn in_one_line(&self) -> String {
+    pub fn in_one_line(&self) -> String {
         let notes = self.notes.iter().map(|note| note.trim());
         [self.message.as_str()].into_iter().chain(notes).collect::<Vec<_>>().join("; ")
     }

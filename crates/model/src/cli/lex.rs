@@ -6,30 +6,30 @@ use std::ops::Range;
 
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token<'a> {
+pub struct Token<'a> {
     /// The word without its quotes.
-    pub(super) text: Cow<'a, str>,
+    pub text: Cow<'a, str>,
     /// Where it stands in the line, quotes included, in bytes.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
     /// A quoted word is a value, never a keyword.
-    pub(super) quoted: bool,
+    pub quoted: bool,
 }
 
 /// The words of a line, and what is left open at its end.
 #[derive(Debug, Default)]
-pub(super) struct Line<'a> {
+pub struct Line<'a> {
     /// In order.
-    pub(super) tokens: Vec<Token<'a>>,
+    pub tokens: Vec<Token<'a>>,
     /// Where the quote that nothing closes stands.
-    pub(super) open_quote: Option<usize>,
+    pub open_quote: Option<usize>,
     /// Where the comment begins, or the end of the line.
-    pub(super) end: usize,
+    pub end: usize,
 }
 
 impl<'a> Line<'a> {
     /// Cuts `line` at white space. `"…"` and `'…'` hold a word together, within the former `\` takes the next
     /// character as it is; a `#` that begins a word begins a comment.
-    pub(super) fn read(line: &'a str) -> Line<'a> {
+    pub fn read(line: &'a str) -> Line<'a> {
         let mut found = Line { end: line.len(), ..Line::default() };
         let mut chars = line.char_indices().peekable();
         while let Some(&(start, first)) = chars.peek() {
@@ -81,7 +81,7 @@ impl<'a> Line<'a> {
     }
 
     /// As [`read`](Line::read), for a line that should be whole.
-    pub(super) fn whole(line: &'a str) -> Result<Line<'a>, CliError> {
+    pub fn whole(line: &'a str) -> Result<Line<'a>, CliError> {
         let found = Line::read(line);
         match found.open_quote {
             Some(at) => Err(CliError::new("this quote is not closed").at(line, at..at + 1)),
@@ -91,7 +91,7 @@ impl<'a> Line<'a> {
 }
 
 /// `word` as it must be written in a line to be read as this one word.
-pub(crate) fn quote(word: &str) -> Cow<'_, str> {
+pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
         && !word.starts_with('#')
         && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
@@ -102,7 +102,7 @@ pub(crate) fn quote(word: &str) -> Cow<'_, str> {
 }
 
 /// As [`quote`], for a word that may be the last one of a command: there `?` asks for help, and `--json` for another form.
-pub(crate) fn quote_last(word: &str) -> Cow<'_, str> {
+pub fn quote_last(word: &str) -> Cow<'_, str> {
     match word {
         "?" | "--json" | "-j" => Cow::Owned(format!("\"{word}\"")),
         _ => quote(word),

@@ -90,7 +90,7 @@ fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g s
 }
 
 /// The candidates as an aligned list.
-pub(super) fn list(candidates: &[Candidate]) -> String {
+pub fn list(candidates: &[Candidate]) -> String {
     let mut table = Table::new(&["", ""]);
     for candidate in candidates {
         table.row(vec![candidate.text.clone(), candidate.help.clone()]);

@@ -16,12 +16,12 @@
 //! | `path` | a file name, relative to where the client is | `PathBuf` |
 //! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
 //! | `ip` | an address: `192.0.2.1`, `2001:db8::1` | `IpAddr` |
-//! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `net::ip::Address` |
-//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `net::ip::Address` |
+//! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `(IpAddr, u8)` |
+//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `(IpAddr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
 
-use crate::intent::Family;
+use crate::family::Family;
 
 /// What an argument takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

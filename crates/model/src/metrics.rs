@@ -1,0 +1,139 @@
+//! Metrics: what each is, and the text of its samples, which is the same in both of the formats that Prometheus reads.
+
+use std::collections::HashMap;
+use std::fmt::{Display, Write};
+
+/// What kind of value a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows, from the start of the process.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// It is always 1; what it says is in its labels.
+    Info,
+    /// How many there were up to each of some sizes, how many in all, and their sum; it only grows.
+    Histogram,
+}
+
+impl Kind {
+    /// The kind's name, as OpenMetrics has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Info => "info",
+            Kind::Histogram => "histogram",
+        }
+    }
+
+    /// How names of samples end that the name of their OpenMetrics family does not have.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Kind::Counter => "_total",
+            Kind::Gauge | Kind::Histogram => "",
+            Kind::Info => "_info",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Debug)]
+pub struct Metric {
+    /// The name of its samples.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: Kind,
+    /// The labels of its samples.
+    pub labels: &'static [&'static str],
+    /// What it means.
+    pub help: &'static str,
+}
+
+/// The lines of samples by metric, while they are collected.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// Each metric that has a sample.
+    of: Vec<(&'static Metric, String)>,
+    /// Where a metric is in `of`, by its name.
+    places: HashMap<&'static str, usize>,
+}
+
+impl Lines {
+    /// Adds a sample, with a value for each label of the metric.
+    pub fn add(&mut self, metric: impl Into<&'static Metric>, labels: &[&str], value: impl Display) {
+        self.line(metric.into(), "", labels, None, value);
+    }
+
+    /// Adds a sample of nanoseconds, in seconds.
+    pub fn add_seconds(&mut self, metric: impl Into<&'static Metric>, labels: &[&str], ns: u64) {
+        self.add(metric, labels, format_args!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000));
+    }
+
+    /// Adds a histogram: for each bound, the last of which is the greatest value that there is, how many values there were
+    /// up to it and above the bound before; and the sum of all.
+    pub fn add_histogram(
+        &mut self,
+        metric: impl Into<&'static Metric>,
+        labels: &[&str],
+        buckets: &[(u64, u64)],
+        sum: u64,
+    ) {
+        let (metric, mut count) = (metric.into(), 0);
+        for (bound, values) in buckets {
+            count += values;
+            self.line(metric, "_bucket", labels, Some(&bound.to_string()), count);
+        }
+        self.line(metric, "_bucket", labels, Some("+Inf"), count);
+        self.line(metric, "_sum", labels, None, sum);
+        self.line(metric, "_count", labels, None, count);
+    }
+
+    fn line(
+        &mut self,
+        metric: &'static Metric,
+        suffix: &str,
+        labels: &[&str],
+        bound: Option<&str>,
+        value: impl Display,
+    ) {
+        debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
+        let place = *self.places.entry(metric.name).or_insert_with(|| {
+            self.of.push((metric, String::new()));
+            self.of.len() - 1
+        });
+        let line = &mut self.of[place].1;
+        line.push_str(metric.name);
+        line.push_str(suffix);
+        let mut before = '{';
+        let bound = bound.map(|bound| (&"le", bound));
+        for (label, value) in metric.labels.iter().zip(labels.iter().copied()).chain(bound) {
+            line.push(before);
+            line.push_str(label);
+            line.push_str("=\"");
+            escape(line, value);
+            line.push('"');
+            before = ',';
+        }
+        line.push_str(if before == ',' { "} " } else { " " });
+        // Writing to a string cannot fail.
+        let _ = writeln!(line, "{value}");
+    }
+
+    /// What was collected, by metric.
+    pub fn samples(self) -> impl Iterator<Item = (&'static Metric, String)> {
+        self.of.into_iter()
+    }
+}
+
+/// Appends the value of a label.
+fn escape(out: &mut String, value: &str) {
+    for c in value.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
+        }
+    }
+}

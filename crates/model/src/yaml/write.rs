@@ -1,0 +1,110 @@
+//! YAML as text, line by line.
+
+use std::fmt::{Display, Write};
+
+use wire::Mac;
+
+/// YAML by lines.
+pub struct Text<'o> {
+    text: &'o mut String,
+    indent: usize,
+    /// Whether indices are written.
+    indices: bool,
+    /// Whether secrets are not.
+    hides: bool,
+}
+
+impl<'o> Text<'o> {
+    /// Writes behind what `text` has.
+    pub fn new(text: &'o mut String, indices: bool, hides: bool) -> Text<'o> {
+        Text { text, indent: 0, indices, hides }
+    }
+
+    /// True if the indices of interfaces are written.
+    pub fn indices(&self) -> bool {
+        self.indices
+    }
+
+    /// True if secrets are hidden.
+    pub fn hides(&self) -> bool {
+        self.hides
+    }
+
+    /// Bytes written so far, with what was there before.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Takes back what was written behind the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.text.truncate(len);
+    }
+
+    /// Writes lines that are indented by this many levels.
+    pub fn indented(&mut self, levels: usize, lines: impl FnOnce(&mut Text<'_>)) {
+        let before = std::mem::replace(&mut self.indent, levels);
+        lines(self);
+        self.indent = before;
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, line: impl Display) {
+        let _ = writeln!(self.text, "{:1$}{line}", "", 2 * self.indent);
+    }
+
+    /// A map below `name`; nothing if it has no lines.
+    pub fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
+        let before = self.text.len();
+        self.line(format_args!("{name}:"));
+        let empty = self.text.len();
+        self.indent += 1;
+        fields(self);
+        self.indent -= 1;
+        if self.text.len() == empty {
+            self.text.truncate(before);
+        }
+    }
+
+    /// A map below `name`, which stands there even if it is empty.
+    pub fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
+        // Numbers are keys as they are: of sub-interfaces, others read them as numbers.
+        let number = !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
+        let key = if number { name.to_string() } else { quoted(name) };
+        let before = self.text.len();
+        self.map(&key, fields);
+        if self.text.len() == before {
+            self.line(format_args!("{key}: {{}}"));
+        }
+    }
+
+    /// Writes a field, if it has a value.
+    pub fn field(&mut self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.line(format_args!("{name}: {value}"));
+        }
+    }
+}
+
+/// A text as YAML has it: in quotes if it could be taken for something else.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);
+    let special = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
+    match word && !special.contains(&text.to_ascii_lowercase().as_str()) {
+        true => text.into(),
+        // JSON's texts are YAML's.
+        false => serde_json::Value::from(text).to_string(),
+    }
+}
+
+/// An Ethernet address: in quotes, because digits between colons were numbers once.
+pub fn mac(mac: Mac) -> String {
+    format!("\"{mac}\"")
+}
+
+/// An address or prefix: of IPv6 in quotes, as Ethernet addresses are.
+pub fn ip(address: impl Display) -> String {
+    let text = address.to_string();
+    if text.contains(':') { format!("\"{text}\"") } else { text }
+}
