@@ -81,9 +81,11 @@ fn an_ordinary_user_measures() {
         return;
     }
     std::fs::set_permissions(lab.dir(), std::fs::Permissions::from_mode(0o777)).expect("it is ours");
-    // Where it was built, others may not look.
+    // Where they were built, others may not look: the router, and the tester that it runs from beside itself.
     let volley = lab.dir().join("volley");
     std::fs::copy(binary(), &volley).expect("a copy");
+    let tester = binary().with_file_name("volley-bench");
+    std::fs::copy(tester, lab.dir().join("volley-bench")).expect("a copy");
     let campaign = Campaign::write(&lab, HEAD, "'linux', 'volley'", "");
     let mut command = Command::new(nobody[0]);
     command.args(&nobody[1..]).arg(&volley).args(campaign.words()).current_dir(lab.dir());
