@@ -140,14 +140,14 @@ impl System {
     }
 
     /// A transaction begins: what was deleted before does not come back.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin_changes(&mut self) {
         self.deleted.clear();
         self.gaps.clear();
     }
 
     /// A transaction has come to its end, be it the one it was to have: what it deleted and made again was away until now, with
     /// all that is on it.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end_changes(&mut self) {
         let again = |name: &str| {
             self.router.interface_named(name).is_some() && !self.gaps.iter().any(|gap| gap.name == name)
         };

@@ -6,6 +6,10 @@
 
 pub mod cli;
 pub mod family;
+pub mod key;
 pub mod metrics;
+pub mod object;
 pub mod place;
+pub mod store;
+pub mod tuple;
 pub mod yaml;

@@ -18,6 +18,7 @@ pub mod ip;
 mod jitter;
 pub mod nd;
 pub mod neighbor;
+pub mod objects;
 pub mod pcap;
 pub mod pieces;
 pub mod router;

@@ -18,7 +18,7 @@ use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
-use crate::intent::{Entry, Key, Plan, Value, dump, in_order, key_name};
+use crate::intent::{Entry, Interface, Key, Plan, Snapshot, Value, in_order, made_anew, opened_anew};
 use crate::startup::Fault;
 
 /// What stands below a configuration that changed while it was shown.
@@ -213,30 +213,34 @@ pub(super) fn in_words(time: Duration) -> String {
     format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
 }
 
+/// The interfaces that have an index.
+pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
+    let interfaces = at.tree().range(Key::all::<Interface>());
+    let numbered = interfaces.filter(|(_, v)| v.get::<Interface>().is_some_and(|i| i.index.is_some()));
+    numbered.map(|(key, _)| key.clone()).collect()
+}
+
 /// Changes as an operator reads them: the commands that go, those that come, and the interfaces whose traffic stops for it. `numbered`
 /// are the interfaces whose index was asked for.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
     let after = plan.after.tree();
     for (key, old) in &plan.before {
-        let index = |value: Option<&Value>| match value {
-            Some(Value::Interface(i)) => i.index,
-            _ => None,
-        };
+        let index = |value: Option<&Value>| value?.get::<Interface>()?.index;
         let (was, is) = (index(old.as_ref()), index(after.get(key)));
         let indices = if old.is_none() { numbered.contains(key) } else { is.is_some() && was != is };
-        let of = |value: Option<&_>| value.map(|v| dump(key, v, indices)).unwrap_or_default();
+        let of = |value: Option<&Value>| value.map(|v| v.dump(key, indices)).unwrap_or_default();
         let (old, new) = (of(old.as_ref()), of(after.get(key)));
         old.iter().filter(|line| !new.contains(line)).for_each(|line| text += &format!("- {line}\n"));
         new.iter().filter(|line| !old.contains(line)).for_each(|line| text += &format!("+ {line}\n"));
         if old.iter().all(|l| new.contains(l)) && new.iter().all(|l| old.contains(l)) {
-            text += &format!("~ the order of {}\n", key_name(key));
+            text += &format!("~ the order of {}\n", key);
         }
     }
-    for name in plan.made_anew() {
+    for name in made_anew(plan) {
         text += &format!("! {name} is made anew: its traffic stops\n");
     }
-    for name in plan.opened_anew() {
+    for name in opened_anew(plan) {
         text += &format!("! {name} is opened anew: its traffic stands still meanwhile\n");
     }
     text
@@ -435,7 +439,7 @@ impl Job<Context> for Save {
                             let object = c.store.behind(last.as_ref()).next();
                             object
                                 .iter()
-                                .flat_map(|(k, v)| dump(k, v, *indices))
+                                .flat_map(|(k, v)| v.dump(k, *indices))
                                 .for_each(|line| *text += &(line + "\n"));
                             *last = object.map(|(key, _)| key.clone());
                             last.is_some()

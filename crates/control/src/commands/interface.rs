@@ -16,7 +16,7 @@ use super::long::ForClient;
 use super::whole::{Thread, Whole, joined, on_a_thread};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Change, Family, Interface, Key, Spec, VLANS, Value};
+use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Spec, Unnumbered, VLANS};
 
 /// Objects that are looked at, or go, at once: a millisecond's worth.
 const MANY: usize = 1000;
@@ -134,15 +134,15 @@ pub fn register(r: &mut Registry<Context>) {
         "set interface unnumbered <interface:interface> use <lender:interface>",
         "Let an interface without addresses use those of another one.",
         |c, a| {
-            let key = Key::Unnumbered(a.need("interface")?);
-            let value = Value::Unnumbered(a.need("lender")?);
+            let key = Unnumbered::key(&a.need::<String>("interface")?);
+            let value = Unnumbered(a.need("lender")?);
             done(c, vec![Change::set(key, value)]).map_err(|e| a.about("interface", e))
         },
     );
     r.add(
         "set interface unnumbered del <interface:interface>",
         "Let an interface use no other one's addresses.",
-        |c, a| c.unset(Key::Unnumbered(a.need("interface")?)),
+        |c, a| c.unset(Unnumbered::key(&a.need::<String>("interface")?)),
     );
     r.add(
         "set interface proxy-arp <interface:interface> [{enable | disable}]",
@@ -160,7 +160,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set interface ip address del <interface:interface> all",
         "Take all addresses from an interface.",
-        |c, a| c.unset(Key::Addresses(a.need("interface")?)),
+        |c, a| c.unset(Addresses::key(&a.need::<String>("interface")?)),
     );
     r.add(
         "set interface description <interface:interface> <description:word>",
@@ -190,14 +190,11 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
 /// Makes an interface and says its name, and what there is to know of its device; a refusal is about the argument or word `about`.
 pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
     interface.index = a.get::<u32>("index");
-    let name = match &key {
-        Key::Interface(n) | Key::SubInterface(n) => n.clone(),
-        _ => return Err(CliError::new("not an interface")),
-    };
+    let Some(name) = Interface::name_in(&key) else { return Err(CliError::new("not an interface")) };
     if c.store.get(&key).is_some() {
         return Err(a.fault(about, format!("there is an interface {name} already")));
     }
-    let change = Change::set(key, Value::Interface(Box::new(interface)));
+    let change = Change::set(key, interface);
     c.transact(vec![change]).map_err(|e| a.about(about, e))?;
     let device = c.system.router.interface_named(&name).and_then(|i| i.device.as_ref());
     let warning = device.and_then(|d| d.warning()).map(|text| format!("warning: {text}\n"));
@@ -213,7 +210,7 @@ fn create_host(c: &mut Context, a: &Args) -> Done {
         ..af_packet::Config::new(name.clone())
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Host(config)) };
-    create(c, a, "name", Key::Interface(format!("host-{name}")), interface)
+    create(c, a, "name", Interface::key(&format!("host-{name}")), interface)
 }
 
 fn create_xdp(c: &mut Context, a: &Args) -> Done {
@@ -235,7 +232,7 @@ fn create_xdp(c: &mut Context, a: &Args) -> Done {
         force: a.has("force"),
         ..usual
     };
-    let key = Key::Interface(format!("xdp-{}", config.name));
+    let key = Interface::key(&format!("xdp-{}", config.name));
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Xdp(config)) };
     create(c, a, "name", key, interface)
 }
@@ -259,7 +256,7 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(id, config)) };
     // What is left to refuse is a name that is taken, here or at the host's end.
     let about = ["host", "id"].into_iter().find(|name| a.has(name)).unwrap_or("tap");
-    create(c, a, about, Key::Interface(format!("tap{id}")), interface)
+    create(c, a, about, Interface::key(&format!("tap{id}")), interface)
 }
 
 fn create_loopback(c: &mut Context, a: &Args) -> Done {
@@ -269,7 +266,7 @@ fn create_loopback(c: &mut Context, a: &Args) -> Done {
             .map_err(|_| a.fault("loopback", "there are as many loopback interfaces as there can be"))?,
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Loopback(instance)) };
-    create(c, a, "instance", Key::Interface(format!("loop{instance}")), interface)
+    create(c, a, "instance", Interface::key(&format!("loop{instance}")), interface)
 }
 
 /// The name of a device, and the number in it: one name a number, as the Ethernet address follows from it.
@@ -313,7 +310,7 @@ fn create_pcap(c: &mut Context, a: &Args) -> Done {
         return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
     }
     let Some(replay) = config.replay.clone() else {
-        return create(c, a, "tx", Key::Interface(name), Interface::new(Spec::Pcap(number, config)));
+        return create(c, a, "tx", Interface::key(&name), Interface::new(Spec::Pcap(number, config)));
     };
     let reader = on_a_thread(move || pcap::load(&replay).map_err(|e| CliError::new(e.to_string())))?;
     Ok(Output::job(CreatePcap { args: a.clone(), name, number, config, reader: Some(reader) }))
@@ -337,7 +334,7 @@ impl Job<Context> for CreatePcap {
         let made = joined(reader).map_err(|e| a.about("rx", e)).and_then(|recording| {
             c.system.recordings.insert(self.name.clone(), recording);
             let interface = Interface::new(Spec::Pcap(self.number, self.config.clone()));
-            create(c, a, "rx", Key::Interface(self.name.clone()), interface)
+            create(c, a, "rx", Interface::key(&self.name), interface)
         });
         c.system.recordings.remove(&self.name);
         match made {
@@ -353,7 +350,7 @@ impl Job<Context> for CreatePcap {
 
 fn create_generator(c: &mut Context, a: &Args) -> Done {
     let (name, number) = numbered(a, "pg", "packet generator")?;
-    create(c, a, "name", Key::Interface(name), Interface::new(Spec::Generator(number)))
+    create(c, a, "name", Interface::key(&name), Interface::new(Spec::Generator(number)))
 }
 
 fn create_sub(c: &mut Context, a: &Args) -> Done {
@@ -377,10 +374,10 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
         _ => given.unwrap_or("id"),
     };
     let name = format!("{parent}.{id}");
-    if c.store.get(&Key::SubInterface(name.clone())).is_some() {
+    if c.store.get(&Interface::sub_key(&name)).is_some() {
         return Err(a.fault("id", format!("there is an interface {name} already")));
     }
-    create(c, a, about, Key::SubInterface(name), Interface::new(Spec::Sub { parent, id, tags }))
+    create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, tags }))
 }
 
 /// The lowest number that no interface `PREFIXn` has.
@@ -395,7 +392,7 @@ pub(crate) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut
     let (key, old) = find(c, &name)?;
     let mut new = old;
     f(&mut new);
-    done(c, vec![Change::set(key, Value::Interface(Box::new(new)))]).map_err(|e| a.about(about, e))
+    done(c, vec![Change::set(key, new)]).map_err(|e| a.about(about, e))
 }
 
 fn disable_ip6(c: &mut Context, a: &Args) -> Done {
@@ -420,9 +417,9 @@ fn mtu(c: &mut Context, a: &Args) -> Done {
 }
 
 pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError> {
-    for key in [Key::Interface(name.to_string()), Key::SubInterface(name.to_string())] {
-        if let Some(Value::Interface(i)) = c.store.get(&key) {
-            return Ok((key, (**i).clone()));
+    for key in [Interface::key(name), Interface::sub_key(name)] {
+        if let Some(i) = c.store.get(&key).and_then(|value| value.get::<Interface>()) {
+            return Ok((key, i.clone()));
         }
     }
     Err(CliError::new(format!("there is no interface {name}")))
@@ -431,11 +428,9 @@ pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError
 /// Gives an interface an address, behind those that it has, or takes one away.
 fn change_address(c: &mut Context, a: &Args) -> Done {
     let (interface, address) = (a.need::<String>("interface")?, a.need::<Address>("address")?);
-    let key = Key::Addresses(interface.clone());
-    let mut list = match c.store.get(&key) {
-        Some(Value::Addresses(list)) => list.clone(),
-        _ => Vec::new(),
-    };
+    let key = Addresses::key(&interface);
+    let list = c.store.get(&key).and_then(|value| value.get::<Addresses>());
+    let mut list = list.map(|addresses| addresses.0.clone()).unwrap_or_default();
     let had = list.contains(&address);
     match (a.has("del"), had) {
         (false, true) => return Ok(Output::none()),
@@ -443,7 +438,7 @@ fn change_address(c: &mut Context, a: &Args) -> Done {
         (true, true) => list.retain(|a| *a != address),
         (true, false) => return Err(a.fault("address", format!("{interface} has no address {address}"))),
     }
-    let value = (!list.is_empty()).then_some(Value::Addresses(list));
+    let value = (!list.is_empty()).then(|| Addresses(list).into());
     done(c, vec![Change { key, value }]).map_err(|e| a.about("address", e))
 }
 
@@ -453,10 +448,10 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
         let about = if matches!(e, ArcError::NoArc(_)) { "arc" } else { "feature" };
         return Err(a.fault(about, e.to_string()));
     }
-    let key = Key::Feature(a.need("interface")?, arc, feature);
+    let key = FeatureOn::key(&a.need::<String>("interface")?, &arc, &feature);
     let (was_on, on) = (c.store.get(&key).is_some(), !a.has("disable"));
     // What is on stays on, and what is off, off.
-    let changes = (was_on != on).then(|| Change { key, value: on.then_some(Value::Feature) });
+    let changes = (was_on != on).then(|| Change { key, value: on.then(|| FeatureOn.into()) });
     done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))
 }
 

@@ -246,20 +246,17 @@ struct Load {
 impl Load {
     /// Adds the route of a line.
     fn add(&mut self, c: &mut Context, said: Said) -> Result<(), CliError> {
-        let key = Key::Route(said.table.unwrap_or(self.table), said.prefix);
-        let before = match c.store.get(&key) {
-            Some(Value::Route(there)) => Some(there.clone()),
-            _ => None,
-        };
+        let key = Route::key(said.table.unwrap_or(self.table), said.prefix);
+        let before = c.store.get(&key).and_then(|value| value.get::<Route>()).cloned();
         let after = Route::joined(before.as_ref(), &said.branches);
         self.added += 1;
         if before == after {
             return Ok(());
         }
-        c.change(vec![Change { key: key.clone(), value: after.map(Value::Route) }])
+        c.change(vec![Change { key: key.clone(), value: after.map(Value::from) }])
             .inspect_err(|_| self.added -= 1)?;
         if let Some(all) = &mut self.before {
-            all.entry(key).or_insert(before.map(Value::Route));
+            all.entry(key).or_insert(before.map(Value::from));
             if !self.strict && !c.journal.has_room(all.len()) {
                 self.before = None;
             }

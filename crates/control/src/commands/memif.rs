@@ -10,7 +10,7 @@ use wire::Mac;
 use super::interface::{create, delete};
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, DEFAULT_SOCKET, Interface, Key, Spec, Value};
+use crate::intent::{Change, DEFAULT_SOCKET, Interface, MemifSocket, Spec};
 
 type Done = Result<Output, CliError>;
 
@@ -22,7 +22,7 @@ pub fn register(r: &mut Registry<Context>) {
         create_socket,
     );
     r.add("delete memif socket id <id:u32>", "Forget a memif socket, which has no interfaces.", |c, a| {
-        let key = Key::MemifSocket(a.need("id")?);
+        let key = MemifSocket::key(a.need("id")?);
         if c.store.get(&key).is_none() {
             return Err(a.fault("id", "there is no such memif socket that was created"));
         }
@@ -50,12 +50,12 @@ pub fn register(r: &mut Registry<Context>) {
 
 fn create_socket(c: &mut Context, a: &Args) -> Done {
     let (id, path) = (a.need::<u32>("id")?, PathBuf::from(a.need::<String>("file")?));
-    let key = Key::MemifSocket(id);
+    let key = MemifSocket::key(id);
     if c.store.get(&key).is_some() {
         return Err(a.fault("id", format!("there is a memif socket {id} already")));
     }
     let about = if id == DEFAULT_SOCKET { "id" } else { "file" };
-    c.transact(vec![Change::set(key, Value::MemifSocket(path))]).map_err(|e| a.about(about, e))?;
+    c.transact(vec![Change::set(key, MemifSocket(path))]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }
 
@@ -89,7 +89,7 @@ fn create_interface(c: &mut Context, a: &Args) -> Done {
     let name = config.name();
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Memif(config)) };
     let about = ["socket", "id"].into_iter().find(|name| a.has(name)).unwrap_or("memif");
-    create(c, a, about, Key::Interface(name), interface)
+    create(c, a, about, Interface::key(&name), interface)
 }
 
 #[derive(Serialize)]

@@ -32,7 +32,7 @@ use net::router::Router;
 
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::features::KINDS;
-use crate::intent::{Change, Journal, Key, Store, can_be_name};
+use crate::intent::{Change, Interface, Journal, Key, Store, can_be_name};
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
 use crate::system::System;
@@ -176,7 +176,7 @@ impl Context {
     /// A change by a job, which looks after itself, and tells the journal when it is done.
     fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
-        let interfaces = changes.iter().any(|change| is_interface(&change.key));
+        let interfaces = changes.iter().any(|change| change.key.is::<Interface>());
         let done = self.store.transact(&mut self.system, changes);
         if interfaces {
             self.capture_follows();
@@ -260,11 +260,6 @@ impl Values for Names {
             _ => self.values(kind).iter().any(|value| value == name),
         }
     }
-}
-
-/// Whether a capture has to follow a change of what is asked for under this key.
-fn is_interface(key: &Key) -> bool {
-    matches!(key, Key::Interface(_) | Key::SubInterface(_))
 }
 
 /// Every command.

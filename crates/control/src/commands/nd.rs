@@ -9,6 +9,7 @@ use net::nd::{Advertisement, BadAdvice, Preference, PrefixAdvice};
 use super::interface::change;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry};
+use crate::intent::Find;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {

@@ -8,7 +8,7 @@ use wire::Mac;
 
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, Key, Neighbor, NeighborBounds, OfFamily, Value};
+use crate::intent::{Change, Neighbor, NeighborBounds, OfFamily};
 
 /// A second in the nanoseconds of the bounds.
 const SECOND: u64 = 1_000_000_000;
@@ -42,7 +42,7 @@ fn family<A: OfFamily>(r: &mut Registry<Context>) {
     r.add(
         &format!("set ip neighbor-config {word} default"),
         "Give the table of neighbours the router's own bounds again.",
-        |c, _| c.unset(Key::NeighborBounds(A::FAMILY)),
+        |c, _| c.unset(NeighborBounds::key(A::FAMILY)),
     );
     r.add(
         &format!("show {noun} neighbor-config"),
@@ -70,15 +70,15 @@ fn flush<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 }
 
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<IpAddr>("ip")?);
+    let key = Neighbor::key(&a.need::<String>("interface")?, a.need::<IpAddr>("ip")?);
     let mac = a.need::<Mac>("mac")?;
     let about = if mac.is_unicast() { "ip" } else { "mac" };
-    c.transact(vec![Change::set(key, Value::Neighbor(Neighbor { mac }))]).map_err(|e| a.about(about, e))?;
+    c.transact(vec![Change::set(key, Neighbor { mac })]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }
 
 fn remove(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let key = Key::Neighbor(a.need::<String>("interface")?, a.need::<IpAddr>("ip")?);
+    let key = Neighbor::key(&a.need::<String>("interface")?, a.need::<IpAddr>("ip")?);
     c.transact(vec![Change::remove(key)]).map_err(|e| a.about("ip", e))?;
     Ok(Output::none())
 }
@@ -90,12 +90,10 @@ fn configure<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError>
         (_, Some(0)) | (None, _) => "age",
         _ => "limit",
     };
-    let old = match c.store.get(&Key::NeighborBounds(A::FAMILY)) {
-        Some(Value::NeighborBounds(old)) => *old,
-        _ => NeighborBounds::default(),
-    };
+    let old = c.store.get(&NeighborBounds::key(A::FAMILY)).and_then(|value| value.get());
+    let old = old.copied().unwrap_or(NeighborBounds::default());
     let new = NeighborBounds { limit: limit.or(old.limit), age: age.or(old.age) };
-    let change = Change::set(Key::NeighborBounds(A::FAMILY), Value::NeighborBounds(new));
+    let change = Change::set(NeighborBounds::key(A::FAMILY), new);
     c.transact(vec![change]).map_err(|e| a.about(about, e))?;
     Ok(Output::none())
 }

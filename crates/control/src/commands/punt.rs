@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, Key, PUNT_RATES, Value};
+use crate::intent::{Change, PUNT_RATES, PuntRate};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -18,7 +18,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set punt rate <reason:punt-reason> default",
         "Give a reason the router's own rate again.",
-        |c, a| c.unset(Key::PuntRate(a.need("reason")?)),
+        |c, a| c.unset(PuntRate::key(&a.need::<String>("reason")?)),
     );
 }
 
@@ -28,7 +28,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         let (least, most) = PUNT_RATES.into_inner();
         return Err(a.fault("rate", format!("packets of a reason a second are {least} to {most}")));
     }
-    c.transact(vec![Change::set(Key::PuntRate(a.need("reason")?), Value::PuntRate(rate))])?;
+    c.transact(vec![Change::set(PuntRate::key(&a.need::<String>("reason")?), PuntRate(rate))])?;
     Ok(Output::none())
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, Key, Reassembly, Value};
+use crate::intent::{Change, Reassembly};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -31,7 +31,7 @@ pub fn register(r: &mut Registry<Context>) {
             set,
         );
         let help = format!("Give {what} the router's own bounds again.");
-        r.add(&format!("set {name} default"), &help, |c, a| c.unset(Key::Reassembly(kind_of(a)?)));
+        r.add(&format!("set {name} default"), &help, |c, a| c.unset(Reassembly::key(kind_of(a)?)));
         let help = format!("Show {what}; with \"details\" each datagram.");
         r.add(&format!("show {name} [details]"), &help, |c, a| Ok(show(c, a, kind_of(a)?)));
     }
@@ -45,11 +45,9 @@ fn kind_of(a: &Args) -> Result<Kind, CliError> {
 
 fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let kind = kind_of(a)?;
-    let key = Key::Reassembly(kind);
-    let mut bounds = match c.store.get(&key) {
-        Some(Value::Reassembly(bounds)) => *bounds,
-        _ => Reassembly::default(),
-    };
+    let key = Reassembly::key(kind);
+    let bounds = c.store.get(&key).and_then(|value| value.get::<Reassembly>());
+    let mut bounds = bounds.copied().unwrap_or_default();
     for name in ["timeout", "datagrams", "fragments", "buffers"] {
         let Some(value) = a.get::<u32>(name) else { continue };
         match name {
@@ -61,7 +59,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         let limits = bounds.limits(kind, &c.system.abilities);
         c.system.abilities.check_reassembly(limits).map_err(|e| a.fault(name, e.to_string()))?;
     }
-    c.transact(vec![Change::set(key, Value::Reassembly(bounds))])?;
+    c.transact(vec![Change::set(key, bounds)])?;
     Ok(Output::none())
 }
 

@@ -9,7 +9,7 @@ use net::ip::{Address, BadPaths, IpPrefix};
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
+use crate::intent::{Branch, Change, Family, Key, Route, Table, Value, Via};
 
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
@@ -52,7 +52,7 @@ pub fn register(r: &mut Registry<Context>) {
 fn add_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table: u16 = a.need("table")?;
     // VRF 0 is always there, and nobody's to ask for.
-    let changes = (table != 0).then(|| Change::set(Key::Table(table), Value::Table));
+    let changes = (table != 0).then(|| Change::set(Table::key(table), Table));
     c.transact(changes.into_iter().collect()).map_err(|e| a.about("table", e))?;
     Ok(Output::none())
 }
@@ -62,7 +62,7 @@ fn remove_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     if table == 0 {
         return Err(a.fault("table", "table 0 is always there"));
     }
-    c.transact(vec![Change::remove(Key::Table(table))]).map_err(|e| a.about("table", e))?;
+    c.transact(vec![Change::remove(Table::key(table))]).map_err(|e| a.about("table", e))?;
     Ok(Output::none())
 }
 
@@ -127,7 +127,7 @@ fn about(
     (branches, rounds): (&[Branch], &[Args]),
 ) -> CliError {
     let table = table(a, "table");
-    if table != 0 && c.store.get(&Key::Table(table)).is_none() {
+    if table != 0 && c.store.get(&Table::key(table)).is_none() {
         return a.about("table", e);
     }
     let misfit = Route::misfit(branches, table, prefix, &c.store.snapshot().view());
@@ -150,7 +150,7 @@ fn about_missing(
     prefix: IpPrefix,
     (branches, rounds): (&[Branch], &[Args]),
 ) -> CliError {
-    let there = Work::route(c, &Key::Route(table(a, "table"), prefix));
+    let there = Work::route(c, &Route::key(table(a, "table"), prefix));
     let has = |via: &Via| there.iter().any(|route| route.paths().any(|(path, _)| path == via));
     about_path(e, a, branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via)))
 }
@@ -242,18 +242,15 @@ impl Work {
 
     /// The route number `n` of those that there are.
     fn key(&self, n: u32) -> Key {
-        Key::Route(self.table, self.first.nth(n).unwrap_or(self.first))
+        Route::key(self.table, self.first.nth(n).unwrap_or(self.first))
     }
 
     fn route(c: &Context, key: &Key) -> Option<Route> {
-        match c.store.get(key) {
-            Some(Value::Route(there)) => Some(there.clone()),
-            _ => None,
-        }
+        c.store.get(key).and_then(|value| value.get()).cloned()
     }
 
     fn set(c: &mut Context, key: Key, route: Option<Route>) -> Result<(), CliError> {
-        c.change(vec![Change { key, value: route.map(Value::Route) }])
+        c.change(vec![Change { key, value: route.map(Value::from) }])
     }
 
     /// What becomes of a route that is this now.
@@ -266,8 +263,8 @@ impl Work {
                 let mut left = Some(there.clone());
                 for branch in &self.branches {
                     left = left.and_then(|route| route.without(&branch.via)).ok_or_else(|| {
-                        let prefix =
-                            if let Key::Route(_, prefix) = key { prefix.to_string() } else { String::new() };
+                        let prefix = key.get::<Route>().map(|(_, prefix)| prefix.to_string());
+                        let prefix = prefix.unwrap_or_default();
                         CliError::new(format!("the route for {prefix} goes {there}; nothing was removed"))
                     })?;
                 }
@@ -305,7 +302,7 @@ impl Work {
             .map(|n| self.key(n))
             .zip(states)
             .filter(|(key, was)| !self.made(key, was.as_ref(), was.as_ref()));
-        let before = changed.map(|(key, was)| (key, was.clone().map(Value::Route)));
+        let before = changed.map(|(key, was)| (key, was.clone().map(Value::from)));
         c.journal.note(before.collect());
     }
 

@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 use drivers::pcap::{self, Recording};
 use net::router::InterfaceInfo;
 
-use super::config::{LOOK, Unconfirmed, difference, faulty, in_words, load};
+use super::Context;
+use super::config::{LOOK, Unconfirmed, difference, faulty, in_words, load, numbered};
 use super::long::{SLICE, Turn, Unfinished};
-use super::{Context, is_interface};
 use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
-use crate::intent::{Abilities, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way};
+use crate::intent::{
+    Abilities, Interface, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way, replays,
+};
 use crate::startup::Fault;
 use crate::system::Absence;
 
@@ -299,7 +301,7 @@ fn planned(
     let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }) | Goal::Without(_));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
-            said = wanted.tree.numbered().cloned().collect();
+            said = numbered(&wanted.tree);
             std::mem::take(&mut wanted.tree)
         }
         (Goal::Without(key), _) => now.without(key),
@@ -309,9 +311,11 @@ fn planned(
     let plan = now.plan(after, abilities)?;
     let text = if quiet { String::new() } else { difference(&plan, &said) };
     let mut recordings = BTreeMap::new();
-    for (key, replay) in plan.replays() {
+    for (key, replay) in replays(&plan) {
         match (pcap::load(replay), key) {
-            (Ok(recording), Key::Interface(name)) => drop(recordings.insert(name.clone(), recording)),
+            (Ok(recording), key) => {
+                recordings.extend(Interface::name_in(key).map(|name| (name, recording)));
+            }
             (Err(e), key) if goes_forward => {
                 return Err(Refusal { key: Some(key.clone()), why: Refused(e.to_string()) });
             }
@@ -320,7 +324,7 @@ fn planned(
         }
     }
     let interfaces =
-        plan.before.iter().map(|(key, _)| key).filter(|key| is_interface(key)).cloned().collect();
+        plan.before.iter().map(|(key, _)| key).filter(|key| key.is::<Interface>()).cloned().collect();
     Ok(Planned { plan, recordings, interfaces, text })
 }
 
@@ -384,8 +388,8 @@ fn end(
         return Err(refused);
     }
     for key in interfaces {
-        if let Key::Interface(name) = &key
-            && c.system.router.interface_named(name).is_some_and(InterfaceInfo::is_absent)
+        if let Some(name) = Interface::device_in(&key)
+            && c.system.router.interface_named(&name).is_some_and(InterfaceInfo::is_absent)
         {
             text += &format!("! {name} is without its device: it waits for that\n");
         }

@@ -11,7 +11,9 @@ use wire::Mac;
 
 use super::Reading;
 use crate::features::KINDS;
-use crate::intent::{Interface, Key, MOST_QUEUES, Neighbor, Spec, VLANS, Value};
+use crate::intent::{
+    Addresses, FeatureOn, Interface, MOST_QUEUES, MemifSocket, Neighbor, Spec, Unnumbered, VLANS,
+};
 use model::yaml::{At, Content, Fields, Node, Reader};
 
 /// The MTUs that an interface may have, bytes.
@@ -20,12 +22,12 @@ const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 /// `interfaces`: devices by name, those of `taps` included.
 pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
-        let key = Key::Interface(name.to_string());
+        let key = Interface::key(name);
         let mut fields = reading.r.fields(node);
         let spec = match reading.tree.remove(&key) {
             // From `taps`, which was read before.
-            Some(Value::Interface(tap)) => Some((tap.spec, tap.mtu, tap.description)),
-            _ => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None, None)),
+            Some(tap) => tap.get::<Interface>().cloned().map(|tap| (tap.spec, tap.mtu, tap.description)),
+            None => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None, None)),
         };
         let subs = fields.take("sub-interfaces");
         let state = state(&mut reading.r, &mut fields);
@@ -49,7 +51,7 @@ pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
         if let Some(subs) = subs {
             sub_interfaces(reading, name, &interface, subs);
         }
-        reading.set(at, key, Value::Interface(Box::new(interface)));
+        reading.set(at, key, interface);
     }
 }
 
@@ -248,7 +250,7 @@ pub(super) fn memif_sockets(reading: &mut Reading, node: &Node) {
         };
         if let Some(path) = reading.r.text(node) {
             let path = std::path::PathBuf::from(path);
-            reading.set(at, Key::MemifSocket(number), Value::MemifSocket(path));
+            reading.set(at, MemifSocket::key(number), MemifSocket(path));
         }
     }
 }
@@ -272,7 +274,7 @@ pub(super) fn loopbacks(reading: &mut Reading, node: &Node) {
         interface.up = state(&mut reading.r, &mut fields).unwrap_or(true);
         body(reading, name, &mut fields, &mut interface);
         fields.end(&mut reading.r);
-        reading.set(at, Key::Interface(name.to_string()), Value::Interface(Box::new(interface)));
+        reading.set(at, Interface::key(name), interface);
     }
 }
 
@@ -304,7 +306,7 @@ pub(super) fn taps(reading: &mut Reading, node: &Node) {
         fields.end(r);
         let mut interface = Interface::new(Spec::Tap(number, config));
         (interface.up, interface.mtu, interface.description) = (true, mtu, description);
-        reading.set(at, Key::Interface(name.to_string()), Value::Interface(Box::new(interface)));
+        reading.set(at, Interface::key(name), interface);
     }
 }
 
@@ -369,11 +371,11 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
         let list: Vec<Address> = r.list(node).iter().filter_map(|n| address(r, n)).collect();
         // Without its VRF nobody can say what an address clashes with.
         if !list.is_empty() && table != Some(None) {
-            reading.set(node.at, Key::Addresses(name.into()), Value::Addresses(list));
+            reading.set(node.at, Addresses::key(name), Addresses(list));
         }
     }
     if let Some((at, lender)) = unnumbered {
-        reading.set(at, Key::Unnumbered(name.into()), Value::Unnumbered(lender));
+        reading.set(at, Unnumbered::key(name), Unnumbered(lender));
     }
     if let Some(node) = fields.take("neighbors") {
         for (ip, at, node) in reading.r.entries(node) {
@@ -382,7 +384,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
                 continue;
             };
             if let Some(mac) = mac(&mut reading.r, node) {
-                reading.set(at, Key::Neighbor(name.into(), ip), Value::Neighbor(Neighbor { mac }));
+                reading.set(at, Neighbor::key(name, ip), Neighbor { mac });
             }
         }
     }
@@ -390,7 +392,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
         for (arc, _, node) in reading.r.entries(node) {
             for feature in reading.r.list(node) {
                 if let Some(text) = reading.r.text(feature).map(str::to_string) {
-                    reading.set(feature.at, Key::Feature(name.into(), arc.into(), text), Value::Feature);
+                    reading.set(feature.at, FeatureOn::key(name, arc, &text), FeatureOn);
                 }
             }
         }
@@ -431,7 +433,7 @@ fn sub_interfaces(reading: &mut Reading, parent: &str, over: &Interface, node: &
             None => one_tag.push((tags.outer_service, tags.outer, interface.mtu)),
             Some(_) => two_tags.push((at, name.clone(), tags, interface.mtu)),
         }
-        reading.set(at, Key::SubInterface(name), Value::Interface(Box::new(interface)));
+        reading.set(at, Interface::sub_key(&name), interface);
     }
     for (at, name, tags, mtu) in two_tags {
         let outer =

@@ -27,12 +27,14 @@ mod tests;
 mod vppcfg_tests;
 mod write;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drivers::pcap;
+use model::key::Need;
+use net::objects;
 
-use crate::intent::{Abilities, Key, Need, Snapshot, Spec, Tree, Value, key_name, needs};
+use crate::intent::{Abilities, Interface, Key, Snapshot, Spec, Tree, Value};
 use crate::startup::{Fault, Place};
 pub(crate) use model::yaml::{At, Content, Fields, Node, Reader, Text, quoted};
 pub(crate) use route::NOWHERE;
@@ -70,13 +72,12 @@ struct Reading {
 
 impl Reading {
     /// An object that the file asks for.
-    fn set(&mut self, at: At, key: Key, value: Value) {
+    fn set(&mut self, at: At, key: Key, value: impl Into<Value>) {
         // A Linux interface may be named as a sub-interface of another one is.
-        let same_name = match &key {
-            Key::Interface(name) => Some(Key::SubInterface(name.clone())),
-            Key::SubInterface(name) => Some(Key::Interface(name.clone())),
-            _ => None,
-        };
+        let same_name = key.get::<Interface>().map(|(sub, name)| match sub {
+            false => Interface::sub_key(&name),
+            true => Interface::key(&name),
+        });
         let other = same_name.and_then(|same| self.places.get(&same).cloned());
         // One search for all, since there may be very many.
         let first = match self.places.entry(key.clone()) {
@@ -88,11 +89,11 @@ impl Reading {
             Entry::Vacant(_) => other,
         };
         if let Some(Place::File { line, .. }) = first {
-            let message = format!("{} stands in line {line} already", key_name(&key));
+            let message = format!("{} stands in line {line} already", key);
             self.r.fault(at, message);
             return;
         }
-        self.tree.insert(key, value);
+        self.tree.insert(key, value.into());
     }
 }
 
@@ -169,19 +170,18 @@ impl Wanted {
     /// place: each fault with line and column.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
-        // Not that something is missing which may be what could not be read.
-        let doubtful = |key: &Key| {
-            let tree = self.tree.tree();
-            let missing = |need| match need {
-                Need::Table(t) => self.lost.tables && !tree.contains_key(&Key::Table(t)),
-                Need::MemifSocket(id) => self.lost.interfaces && !tree.contains_key(&Key::MemifSocket(id)),
-                Need::Interface(name) => {
-                    let there = [Key::Interface(name.into()), Key::SubInterface(name.into())];
-                    self.lost.interfaces && !there.iter().any(|key| tree.contains_key(key))
-                }
-            };
-            tree.get(key).is_some_and(|value| needs(key, value).any(missing))
+        let tree = self.tree.tree();
+        // What others may need, where some of that could not be read.
+        let there: BTreeSet<Need> = match self.lost.interfaces || self.lost.tables {
+            true => tree.keys().filter_map(Key::role).collect(),
+            false => BTreeSet::new(),
         };
+        // Not that something is missing which may be what could not be read.
+        let missing = |need: &Need| {
+            let lost = if need.is(&objects::TABLE) { self.lost.tables } else { self.lost.interfaces };
+            lost && !there.contains(need)
+        };
+        let doubtful = |key: &Key| tree.get(key).is_some_and(|value| value.needs_any(key, missing));
         let refused = self.tree.faults(abilities).into_iter().filter(|(key, _)| !doubtful(key));
         let refused =
             refused.map(|(key, why)| Fault::new(self.places.get(key).unwrap_or(&nowhere), why.to_string()));
@@ -200,7 +200,7 @@ impl Wanted {
     pub fn warnings(&self) -> Vec<Fault> {
         let mut warnings = Vec::new();
         for (key, value) in self.tree.tree() {
-            let (Value::Interface(i), Some(place)) = (value, self.places.get(key)) else { continue };
+            let Some((i, place)) = value.get::<Interface>().zip(self.places.get(key)) else { continue };
             let Spec::Pcap(_, config) = &i.spec else { continue };
             // All that a router does with the file, without its recording.
             let replayed = pcap::Config { record: None, ..config.clone() };

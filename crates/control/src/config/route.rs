@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use net::ip::IpPrefix;
 
 use super::Reading;
-use crate::intent::{Branch, Family, Key, Route, Value, Via};
+use crate::intent::{Branch, Family, Key, Route, Table, Value, Via};
 use model::yaml::{At, Fields, Node, Reader};
 
 /// `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading, node: &Node) {
     for number in reading.r.list(node) {
         match reading.r.number(number, 1..=u16::MAX) {
-            Some(table) => reading.set(number.at, Key::Table(table), Value::Table),
+            Some(table) => reading.set(number.at, Table::key(table), Table),
             None => reading.lost.tables = true,
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
         Some(node) => paths(r, node, family),
     };
     fields.end(r);
-    Some((Key::Route(table.unwrap_or(Some(0))?, prefix?), Value::Route(route?)))
+    Some((Route::key(table.unwrap_or(Some(0))?, prefix?), route?.into()))
 }
 
 /// `paths`: a list of maps, each with where it goes.

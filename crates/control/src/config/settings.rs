@@ -3,7 +3,7 @@
 use net::ip::reassembly::Kind;
 
 use super::Reading;
-use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, Reassembly, Value};
+use crate::intent::{Family, NeighborBounds, PUNT_RATES, PuntRate, Reassembly};
 use model::yaml::Node;
 
 /// `settings`: bounds that are not the router's own.
@@ -41,7 +41,7 @@ fn neighbors(reading: &mut Reading, node: &Node, family: Family) {
     fields.end(r);
     let bounds = NeighborBounds { limit, age };
     if bounds != NeighborBounds::default() {
-        reading.set(node.at, Key::NeighborBounds(family), Value::NeighborBounds(bounds));
+        reading.set(node.at, NeighborBounds::key(family), bounds);
     }
 }
 
@@ -49,7 +49,7 @@ fn neighbors(reading: &mut Reading, node: &Node, family: Family) {
 fn punt_rates(reading: &mut Reading, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         if let Some(rate) = reading.r.number(node, PUNT_RATES) {
-            reading.set(at, Key::PuntRate(name.to_string()), Value::PuntRate(rate));
+            reading.set(at, PuntRate::key(name), PuntRate(rate));
         }
     }
 }
@@ -66,6 +66,6 @@ fn reassembly(reading: &mut Reading, node: &Node, kind: Kind) {
     };
     fields.end(r);
     if bounds != Reassembly::default() {
-        reading.set(node.at, Key::Reassembly(kind), Value::Reassembly(bounds));
+        reading.set(node.at, Reassembly::key(kind), bounds);
     }
 }

@@ -89,7 +89,7 @@ fn a_whole_configuration() {
     let wanted = read(EDGE, "f");
     assert!(wanted.faults(&system().abilities).is_empty());
     let commands: Vec<String> =
-        wanted.tree.tree().iter().flat_map(|(key, value)| crate::intent::dump(key, value, false)).collect();
+        wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect();
     for line in [
         "create host-interface name eth0 shared v3",
         "set interface mtu 9000 host-eth0",

@@ -8,7 +8,7 @@ use crate::intent::tests::system;
 fn commands(text: &str) -> Vec<String> {
     let wanted = read(text, "f");
     assert_eq!(wanted.faults(&system().abilities), [], "{text}");
-    wanted.tree.tree().iter().flat_map(|(key, value)| crate::intent::dump(key, value, false)).collect()
+    wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect()
 }
 
 /// Every word of vppcfg's that there is, on a router with a trunk, a loopback and a tap.

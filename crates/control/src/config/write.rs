@@ -11,7 +11,10 @@ use wire::Mac;
 
 use super::route::NOWHERE;
 use super::settings::neighbors_name;
-use crate::intent::{FIRST, Family, HIDDEN, Interface, Key, LAST, Route, Spec, Tree, Value, Via, in_order};
+use crate::intent::{
+    Addresses, Family, FeatureOn, HIDDEN, Interface, Key, MemifSocket, Neighbor, NeighborBounds, PuntRate,
+    Reassembly, Route, Spec, Table, Tree, Unnumbered, Value, Via, in_order,
+};
 use model::yaml::{Text, ip, mac, quoted};
 
 /// The configuration, as [`read`](super::read) reads it.
@@ -84,9 +87,8 @@ impl Writer {
             }
             Section::Loopbacks => (Section::Tables, self.devices(tree, &mut t, "loopbacks", loopback)),
             Section::Tables => {
-                let tables = tree.range(Key::Table(0)..=Key::Table(u16::MAX));
-                let tables = tables
-                    .filter_map(|(k, _)| if let Key::Table(n) = k { Some(n.to_string()) } else { None });
+                let tables = tree.range(Key::all::<Table>());
+                let tables = tables.filter_map(|(key, _)| key.get::<Table>()).map(|n| n.to_string());
                 let tables: Vec<String> = tables.collect();
                 t.field("tables", (!tables.is_empty()).then(|| format!("[ {} ]", tables.join(", "))));
                 (Section::Routes, false)
@@ -132,13 +134,15 @@ impl Writer {
     /// Interfaces that stand on their own, as far as they belong into this section.
     fn devices(&mut self, tree: &Tree, t: &mut Text<'_>, section: &str, one: One) -> bool {
         let mut more = false;
-        for (key, value) in self.rest(tree, Key::Interface(String::new())) {
-            let (Key::Interface(name), Value::Interface(i)) = (key, value) else { return false };
+        for (key, value) in self.rest(tree, Interface::key("")) {
+            let Some((name, i)) = Interface::device_in(key).zip(value.get::<Interface>()) else {
+                return false;
+            };
             let begun = t.len();
-            self.entry(t, section, |t| one(t, tree, name, i));
+            self.entry(t, section, |t| one(t, tree, &name, i));
             (self.last, more) = (Some(key.clone()), true);
-            if section == "interfaces" && t.len() > begun && subs_of(tree, name, None).next().is_some() {
-                self.last_sub = Some(first_sub(name));
+            if section == "interfaces" && t.len() > begun && subs_of(tree, &name, None).next().is_some() {
+                self.last_sub = Some(first_sub(&name));
                 return true;
             }
         }
@@ -147,13 +151,14 @@ impl Writer {
 
     /// The sub-interfaces of the last device, if they are not all written.
     fn subs(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
-        let (Some(Key::Interface(parent)), Some(last)) = (&self.last, &self.last_sub) else { return false };
-        let Some(Value::Interface(over)) = tree.get(&Key::Interface(parent.clone())) else { return false };
+        let (Some(device), Some(last)) = (&self.last, &self.last_sub) else { return false };
+        let Some(parent) = Interface::device_in(device) else { return false };
+        let Some(over) = tree.get(device).and_then(|value| value.get::<Interface>()) else { return false };
         let mut now = None;
         t.indented(3, |t| {
-            for (key, id, i) in subs_of(tree, parent, Some(last)).take(PAGE) {
-                if let Key::SubInterface(name) = key {
-                    sub_interface(t, tree, name, id, i, over.up);
+            for (key, id, i) in subs_of(tree, &parent, Some(last)).take(PAGE) {
+                if let Some(name) = Interface::name_in(key) {
+                    sub_interface(t, tree, &name, id, i, over.up);
                 }
                 now = Some(key.clone());
             }
@@ -164,9 +169,9 @@ impl Writer {
 
     fn routes(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
         let mut more = false;
-        for (key, value) in self.rest(tree, Key::Route(0, IpPrefix::new(FIRST, 0))) {
-            let (Key::Route(table, prefix), Value::Route(r)) = (key, value) else { return false };
-            self.entry(t, "routes", |t| route(t, *table, *prefix, r));
+        for (key, value) in self.rest(tree, Key::with::<Route>(())) {
+            let Some(((table, prefix), r)) = key.get::<Route>().zip(value.get()) else { return false };
+            self.entry(t, "routes", |t| route(t, table, prefix, r));
             (self.last, more) = (Some(key.clone()), true);
         }
         more
@@ -178,7 +183,7 @@ type One = fn(&mut Text<'_>, &Tree, &str, &Interface);
 
 /// Before the sub-interfaces of a device.
 fn first_sub(parent: &str) -> Key {
-    Key::SubInterface(format!("{parent}."))
+    Interface::sub_key(&format!("{parent}."))
 }
 
 /// The sub-interfaces of a device, behind one if it is given, with their numbers.
@@ -191,13 +196,13 @@ fn subs_of<'t>(
     let all = tree.range((from, Bound::Unbounded));
     // Those of a device whose name begins as this one's stand among them.
     let begins = move |name: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'));
-    let near = all.take_while(move |(key, _)| matches!(key, Key::SubInterface(name) if begins(name)));
-    near.filter_map(move |(key, value)| match value {
-        Value::Interface(i) => match &i.spec {
-            Spec::Sub { parent: p, id, .. } if p == parent => Some((key, *id, &**i)),
+    let near = all.take_while(move |(key, _)| Interface::name_in(key).is_some_and(|name| begins(&name)));
+    near.filter_map(move |(key, value)| {
+        let i = value.get::<Interface>()?;
+        match &i.spec {
+            Spec::Sub { parent: p, id, .. } if p == parent => Some((key, *id, i)),
             _ => None,
-        },
-        _ => None,
+        }
     })
 }
 
@@ -282,8 +287,8 @@ fn xdp(t: &mut Text<'_>, c: &af_xdp::Config) {
 }
 
 fn memif_sockets(t: &mut Text<'_>, tree: &Tree) {
-    for (key, value) in tree.range(Key::MemifSocket(0)..=Key::MemifSocket(u32::MAX)) {
-        if let (Key::MemifSocket(id), Value::MemifSocket(path)) = (key, value) {
+    for (key, value) in tree.range(Key::all::<MemifSocket>()) {
+        if let (Some(id), Some(MemifSocket(path))) = (key.get::<MemifSocket>(), value.get()) {
             t.field(&id.to_string(), Some(quoted(&path.display().to_string())));
         }
     }
@@ -315,29 +320,26 @@ fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
     if let Some(says) = &i.advertisement {
         super::advertisement::write(t, says, i.ra_suppressed);
     }
-    if let Some(Value::Unnumbered(lender)) = tree.get(&Key::Unnumbered(name.into())) {
+    if let Some(Unnumbered(lender)) = tree.get(&Unnumbered::key(name)).and_then(|value| value.get()) {
         t.field("unnumbered", Some(quoted(lender)));
     }
     i.attached.write(t);
-    if let Some(Value::Addresses(list)) = tree.get(&Key::Addresses(name.into())) {
+    if let Some(Addresses(list)) = tree.get(&Addresses::key(name)).and_then(|value| value.get()) {
         let list: Vec<String> = list.iter().map(ip).collect();
         t.field("addresses", Some(format!("[ {} ]", list.join(", "))));
     }
-    let [first, last] = [FIRST, LAST].map(|address| Key::Neighbor(name.into(), address));
     t.map("neighbors", |t| {
-        for (key, value) in tree.range(first..=last) {
-            if let (Key::Neighbor(_, ip), Value::Neighbor(n)) = (key, value) {
+        for (key, value) in tree.range(Key::beginning::<Neighbor>(name)) {
+            if let (Some((_, ip)), Some(n)) = (key.get::<Neighbor>(), value.get::<Neighbor>()) {
                 t.line(format_args!("{}: {}", model::yaml::ip(ip), mac(n.mac)));
             }
         }
     });
-    let mut arcs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for key in tree.range(Key::Feature(name.into(), String::new(), String::new())..).map(|(k, _)| k) {
-        let Key::Feature(of, arc, feature) = key else { break };
-        if of != name {
-            break;
+    let mut arcs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, _) in tree.range(Key::beginning::<FeatureOn>(name)) {
+        if let Some((_, arc, feature)) = key.get::<FeatureOn>() {
+            arcs.entry(arc).or_default().push(feature);
         }
-        arcs.entry(arc).or_default().push(feature);
     }
     t.map("features", |t| {
         for (arc, features) in arcs {
@@ -400,24 +402,23 @@ fn path(via: &Via, weight: u8) -> Vec<String> {
 
 fn settings(t: &mut Text<'_>, tree: &Tree) {
     for family in Family::ALL {
-        let Some(Value::NeighborBounds(b)) = tree.get(&Key::NeighborBounds(family)) else { continue };
+        let bounds = tree.get(&NeighborBounds::key(family));
+        let Some(b) = bounds.and_then(|value| value.get::<NeighborBounds>()) else { continue };
         t.map(neighbors_name(family), |t| {
             t.field("limit", b.limit);
             t.field("age-seconds", b.age);
         });
     }
-    let rates: Vec<(&String, u32)> = tree
-        .iter()
-        .filter_map(|(key, value)| match (key, value) {
-            (Key::PuntRate(reason), Value::PuntRate(rate)) => Some((reason, *rate)),
-            _ => None,
-        })
-        .collect();
-    if !rates.is_empty() {
-        t.map("punt-rates", |t| rates.iter().for_each(|(reason, rate)| t.field(reason, Some(rate))));
-    }
+    t.map("punt-rates", |t| {
+        for (key, value) in tree.range(Key::all::<PuntRate>()) {
+            if let (Some(reason), Some(PuntRate(rate))) = (key.get::<PuntRate>(), value.get()) {
+                t.field(&reason, Some(rate));
+            }
+        }
+    });
     for kind in Kind::ALL {
-        let Some(Value::Reassembly(r)) = tree.get(&Key::Reassembly(kind)) else { continue };
+        let bounds = tree.get(&Reassembly::key(kind));
+        let Some(r) = bounds.and_then(|value| value.get::<Reassembly>()) else { continue };
         t.map(kind.name(), |t| {
             t.field("timeout-seconds", r.timeout);
             t.field("max-reassemblies", r.datagrams);

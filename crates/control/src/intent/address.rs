@@ -1,23 +1,92 @@
 //! Addresses of interfaces: a list for each, the primary one of each family before its others.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use model::key::{Kind, Need};
+use model::object::Fact;
 use net::ip::Address;
+use net::objects;
 
-use super::{Key, Refused, Value, View, neighbor, refuse, route};
+use super::index::{self, Find};
+use super::{Abilities, Get, Key, Neighbor, Object, Refused, Unnumbered, View, neighbor, refuse, route};
+use crate::cli::quote;
 use crate::system::System;
 
-/// Connected networks of one VRF must be apart, whatever interfaces they are on, unless they are link-local; no route may lead to the router itself,
-/// and no static neighbour on the interface be a host that cannot be there.
-pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
+/// The addresses of an interface: at least one, the primary one of each family before its others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Addresses(pub Vec<Address>);
+
+impl Kind for Addresses {
+    /// The interface's name.
+    type Key = String;
+    const NAME: &'static str = "addresses";
+    const PHASE: u16 = 130;
+    /// They are of the VRF that the interface is in.
+    const MOVES: bool = true;
+
+    fn title(interface: &String) -> String {
+        format!("the addresses of {interface}")
+    }
+}
+
+impl Addresses {
+    /// The key of the addresses of an interface.
+    pub fn key(interface: &str) -> Key {
+        Key::with::<Addresses>(interface)
+    }
+}
+
+impl Object<System> for Addresses {
+    fn validate(&self, interface: &String, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        validate(interface, &self.0, view)
+    }
+
+    fn apply(&self, interface: &String, old: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        let old = old.map_or(&[][..], |old| &old.0);
+        apply(interface, old, &self.0, system)
+    }
+
+    fn withdraw(&self, interface: &String, system: &mut System) -> Result<(), Refused> {
+        apply(interface, &self.0, &[], system)
+    }
+
+    fn dump(&self, interface: &String, _: bool) -> Vec<String> {
+        let interface = quote(interface);
+        self.0.iter().map(|a| format!("set interface ip address {interface} {a}")).collect()
+    }
+
+    fn needs(&self, interface: &String, to: &mut dyn FnMut(Need)) {
+        to(objects::interface(interface));
+    }
+
+    fn staying(&self, new: &Self) -> Option<Self> {
+        let stay = staying(&self.0, &new.0);
+        (!stay.is_empty()).then_some(Addresses(stay))
+    }
+
+    /// They are where the interface is.
+    fn facts(&self, interface: &String, get: Get<'_>, to: &mut dyn FnMut(Fact)) {
+        let Some(table) = index::interface(interface, get).map(|i| i.table) else { return };
+        for a in &self.0 {
+            to(Fact::new(index::OWNERS, (table, a.address, interface)));
+            if !a.is_link_local() {
+                to(Fact::new(index::NETWORKS, (table, a.network(), interface)));
+            }
+        }
+    }
+}
+
+/// Connected networks of one VRF must be apart, whatever interfaces they are on, unless they are link-local; no route may lead to
+/// the router itself, and no static neighbour on the interface be a host that cannot be there.
+fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
     let on = view.must_have_interface(interface)?;
     let table = on.table;
     if list.is_empty() {
         return refuse(format!("{interface} has an empty list of addresses: leave it out"));
     }
     on.can_speak_ip6(interface, list.iter().any(|a| a.address.is_ipv6()))?;
-    if let Some(Value::Unnumbered(lender)) = view.get(&Key::Unnumbered(interface.into())) {
+    if let Some(lender) = Unnumbered::lender(interface, view) {
         return refuse(format!("{interface} uses the addresses of {lender}: it is to have none of its own"));
     }
     // Each address that cannot be is named.
@@ -35,10 +104,10 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
     let apart = |a: &&Address| !a.is_link_local();
     let networks: BTreeSet<_> = list.iter().filter(apart).map(|a| a.network()).collect();
     let others: BTreeSet<_> =
-        networks.into_iter().filter_map(|n| view.index.overlapping(table, n, interface)).collect();
+        networks.into_iter().filter_map(|n| index::overlapping(view, table, n, interface)).collect();
     for a in list {
         let clash = others.iter().filter(|_| apart(&a)).find_map(|other| {
-            let theirs = super::list(view.get(&Key::Addresses((*other).into())));
+            let theirs = super::list(view.get(&Addresses::key(other)));
             let theirs = || theirs.iter().filter(apart);
             let overlap = |b: &&Address| a.network().covers(b.network()) || b.network().covers(a.network());
             // The address itself says more than its network.
@@ -59,21 +128,14 @@ pub(super) fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Re
                 .push(format!("{} is the next hop of the route for {prefix}: remove that first", a.address));
         }
     }
-    let neighbor = |ip| Key::Neighbor(interface.into(), ip);
-    let (first, last) = (neighbor(FIRST), neighbor(LAST));
-    for (key, _) in view.range(first..=last) {
-        if let Key::Neighbor(_, ip) = key {
-            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, *ip, interface).err());
+    for (key, _) in view.range(Key::beginning::<Neighbor>(interface)) {
+        if let Some((_, ip)) = key.get::<Neighbor>() {
+            let wrong = list.iter().filter_map(|a| neighbor::apart(*a, ip, interface).err());
             faults.extend(wrong.map(|e| e.0));
         }
     }
     if faults.is_empty() { Ok(()) } else { refuse(faults.join("; ")) }
 }
-
-/// The first of all addresses in their order, and the last.
-pub const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-/// See [`FIRST`].
-pub const LAST: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
 
 /// Whether an address means something on one link only (RFC 4291 section 2.5.6).
 pub fn is_link_local(address: IpAddr) -> bool {
@@ -81,7 +143,7 @@ pub fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// The addresses that stay while a list becomes another one: as many of the new ones as are there already, in this order.
-pub(super) fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
+fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
     let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
     let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();
     stay.truncate(in_place);
@@ -108,8 +170,4 @@ pub(super) fn apply(
         }
     }
     Ok(())
-}
-
-pub(super) fn dump(interface: &str, list: &[Address]) -> Vec<String> {
-    list.iter().map(|a| format!("set interface ip address {interface} {a}")).collect()
 }

@@ -4,13 +4,18 @@ use std::ops::RangeInclusive;
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif, tap};
+use model::key::{Kind, Need};
+use model::object::{Effect, Fact};
 use net::ethernet::Tags;
 use net::nd::Advertisement;
+use net::objects;
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
 
-use super::{Key, Refused, View, no_table, refuse};
+use super::index::{self, Find};
+use super::memif::SOCKET;
+use super::{Abilities, Addresses, DEFAULT_SOCKET, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::{quote, quote_last};
 use crate::features::{Attached, KINDS};
 use crate::system::System;
@@ -121,28 +126,51 @@ impl Interface {
         }
     }
 
-    /// Whether something about it is for those only who may change the configuration.
-    pub(super) fn has_secret(&self) -> bool {
-        matches!(&self.spec, Spec::Memif(config) if config.secret.is_some())
+    /// The key of an interface that stands on its own.
+    pub fn key(name: &str) -> Key {
+        Key::with::<Interface>((false, name))
     }
 
-    /// Puts [`HIDDEN`](super::HIDDEN) in the place of its secret.
-    pub(super) fn hide_secret(&mut self) {
-        if let Spec::Memif(config) = &mut self.spec {
-            config.secret = memif::Secret::new(super::HIDDEN).ok();
-        }
+    /// The key of a sub-interface.
+    pub fn sub_key(name: &str) -> Key {
+        Key::with::<Interface>((true, name))
     }
 
-    pub(super) fn validate(&self, name: &str, view: &View<'_>) -> Result<(), Refused> {
-        if self.table != 0 && view.get(&Key::Table(self.table)).is_none() {
-            return refuse(no_table(self.table));
-        }
+    /// The name in the key of an interface or sub-interface.
+    pub fn name_in(key: &Key) -> Option<String> {
+        key.get::<Interface>().map(|(_, name)| name)
+    }
+
+    /// The name in the key of an interface that stands on its own.
+    pub fn device_in(key: &Key) -> Option<String> {
+        key.get::<Interface>().filter(|(sub, _)| !sub).map(|(_, name)| name)
+    }
+}
+
+impl Kind for Interface {
+    /// Whether it is a sub-interface, which need others, and its name.
+    type Key = (bool, String);
+    const NAME: &'static str = "interface";
+    const PHASE: u16 = 100;
+
+    fn title((_, name): &Self::Key) -> String {
+        format!("interface {name}")
+    }
+
+    fn role((_, name): &Self::Key) -> Option<Need> {
+        Some(objects::interface(name))
+    }
+}
+
+impl Object<System> for Interface {
+    fn validate(&self, (_, name): &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        table::must_have(self.table, view)?;
         super::unnumbered::may_be_in(name, self.table, view)?;
         if let Some(index) = self.index {
             if index >= MAX_INTERFACES {
                 return refuse(format!("an index is 0 to {}, not {index}", MAX_INTERFACES - 1));
             }
-            if let Some(other) = view.index.numbered(index).find(|other| *other != name) {
+            if let Some(other) = index::numbered(view, index).find(|other| other != name) {
                 return refuse(format!("{other} has the index {index}, which no two interfaces share"));
             }
         }
@@ -157,7 +185,7 @@ impl Interface {
         super::receive::validate(self)?;
         self.advertisement.as_deref().map_or(Ok(()), super::advertisement::validate)?;
         self.mtu.map_or(Ok(()), check_mtu)?;
-        let given = super::list(view.get(&Key::Addresses(name.into())));
+        let given = super::list(view.get(&Addresses::key(name)));
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
         self.mac.map_or(Ok(()), check_mac)?;
         let (parent, tags) = match &self.spec {
@@ -180,7 +208,7 @@ impl Interface {
             Spec::Tap(_, config) => {
                 check_linux_name(&config.host_name)?;
                 config.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
-                let same_end = || view.index.taps(&config.host_name).find(|other| *other != name);
+                let same_end = || index::taps(view, &config.host_name).find(|other| other != name);
                 // What names there are in another namespace, it knows.
                 return match same_end().filter(|_| config.host_namespace.is_none()) {
                     Some(other) => {
@@ -191,7 +219,7 @@ impl Interface {
             }
             Spec::Memif(config) => return super::memif::validate(config, name, view),
             Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
-                return match view.index.recorded(&record.file).find(|other| *other != name) {
+                return match index::recorded(view, &record.file).find(|other| other != name) {
                     Some(other) => refuse(format!("{other} records to {} already", record.file.display())),
                     None => Ok(()),
                 };
@@ -207,28 +235,16 @@ impl Interface {
                 return refuse(format!("a VLAN is 1 to 4094, not {vid}"));
             }
         }
-        match view.index.tagged(parent, *tags).find(|other| *other != name) {
+        match index::tagged(view, parent, *tags).find(|other| other != name) {
             Some(other) => refuse(format!("{other} takes packets with these tags already")),
             None => Ok(()),
         }
     }
 
-    /// Whether packets of IPv6 fit, if it is to be spoken. The device's own MTU, or that of the interface which this one is on, is not
-    /// known here.
-    pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
-        match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
-            Some(mtu) => refuse(format!(
-                "the MTU of {name}, {mtu}, is less than {}, the least of IPv6, which it speaks",
-                ipv6::MIN_MTU
-            )),
-            None => Ok(()),
-        }
-    }
-
     /// Makes it, or sets what differs from `old`, which is of the same kind.
-    pub(super) fn apply(
+    fn apply(
         &self,
-        name: &str,
+        (_, name): &Self::Key,
         old: Option<&Interface>,
         system: &mut System,
     ) -> Result<(), Refused> {
@@ -253,54 +269,12 @@ impl Interface {
         result
     }
 
-    /// What hosts on its link are told now.
-    fn told(&self) -> Option<&Advertisement> {
-        self.advertisement.as_deref().filter(|_| !self.ra_suppressed)
-    }
-
-    fn settings(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
-        let index = system.index(name)?;
-        let before = Interface::new(self.spec.clone());
-        let old = old.unwrap_or(&before);
-        if self.mtu != old.mtu {
-            system.set_mtu(name, self.mtu)?;
-        }
-        let r = &mut system.router;
-        if self.receive != old.receive {
-            r.set_receive(index, self.receive.clone())?;
-        }
-        if self.table != old.table {
-            r.set_table(index, self.table)?;
-        }
-        if self.mac != old.mac {
-            r.set_mac(index, self.mac)?;
-        }
-        for kind in KINDS {
-            kind.apply(&self.attached, &old.attached, r, index)?;
-        }
-        if self.proxy != old.proxy {
-            r.set_proxy(index, self.proxy)?;
-        }
-        if self.told() != old.told() {
-            r.set_advertisement(index, self.told().cloned())?;
-        }
-        if self.ip6 != old.ip6 {
-            r.set_ip6(index, self.ip6)?;
-        }
-        if self.up != old.up {
-            r.set_admin(index, self.up)?;
-            tracing::debug!(event = "interface", "{name}: set {}", if self.up { "up" } else { "down" });
-        }
-        Ok(())
-    }
-
-    pub(super) fn withdraw(name: &str, system: &mut System) -> Result<(), Refused> {
+    fn withdraw(&self, (_, name): &Self::Key, system: &mut System) -> Result<(), Refused> {
         system.delete(name)
     }
 
-    /// With its index, if that has to be said.
-    pub(super) fn dump(&self, name: &str, indices: bool) -> Vec<String> {
-        let (plain, name) = (name, quote(name));
+    fn dump(&self, (_, plain): &Self::Key, indices: bool) -> Vec<String> {
+        let name = quote(plain);
         let mut lines = vec![match &self.spec {
             Spec::Host(c) => {
                 let mut s = format!("create host-interface name {}", quote(&c.name));
@@ -359,6 +333,114 @@ impl Interface {
         }
         lines
     }
+
+    fn needs(&self, _: &Self::Key, to: &mut dyn FnMut(Need)) {
+        objects::table(self.table).into_iter().for_each(&mut *to);
+        match &self.spec {
+            Spec::Memif(config) if config.socket != DEFAULT_SOCKET => to(Need::new(&SOCKET, config.socket)),
+            Spec::Sub { parent, .. } => to(objects::interface(parent)),
+            _ => {}
+        }
+    }
+
+    fn effect(&self, old: &Self) -> Effect {
+        let stays = old.spec == self.spec || self.spec.takes_over(&old.spec);
+        if !stays || old.index != self.index {
+            Effect::Anew
+        } else if old.table != self.table {
+            Effect::Moved
+        } else {
+            Effect::Stays
+        }
+    }
+
+    fn facts(&self, (_, name): &Self::Key, _: Get<'_>, to: &mut dyn FnMut(Fact)) {
+        if let Some(number) = self.index {
+            to(Fact::new(index::NUMBERS, (number, name)));
+        }
+        match &self.spec {
+            Spec::Sub { parent, tags, .. } => to(index::tagged_as(parent, *tags, name)),
+            Spec::Tap(_, c) if c.host_namespace.is_none() => {
+                to(Fact::new(index::TAPS, (&c.host_name, name)));
+            }
+            Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
+                to(Fact::new(index::RECORDS, (&record.file, name)));
+            }
+            _ => {}
+        }
+    }
+
+    /// They are found where the interface is.
+    fn touches((_, name): &Self::Key) -> Option<Key> {
+        Some(Addresses::key(name))
+    }
+
+    /// A transaction gives an index to those without.
+    fn is_complete(&self) -> bool {
+        self.index.is_some()
+    }
+
+    fn without_secrets(&self) -> Option<Self> {
+        let Spec::Memif(config) = &self.spec else { return None };
+        config.secret.as_ref()?;
+        let config = memif::Config { secret: memif::Secret::new(super::HIDDEN).ok(), ..config.clone() };
+        Some(Interface { spec: Spec::Memif(config), ..self.clone() })
+    }
+}
+
+impl Interface {
+    /// Whether packets of IPv6 fit, if it is to be spoken. The device's own MTU, or that of the interface which this one is on, is not
+    /// known here.
+    pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
+        match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
+            Some(mtu) => refuse(format!(
+                "the MTU of {name}, {mtu}, is less than {}, the least of IPv6, which it speaks",
+                ipv6::MIN_MTU
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What hosts on its link are told now.
+    fn told(&self) -> Option<&Advertisement> {
+        self.advertisement.as_deref().filter(|_| !self.ra_suppressed)
+    }
+
+    fn settings(&self, name: &str, old: Option<&Interface>, system: &mut System) -> Result<(), Refused> {
+        let index = system.index(name)?;
+        let before = Interface::new(self.spec.clone());
+        let old = old.unwrap_or(&before);
+        if self.mtu != old.mtu {
+            system.set_mtu(name, self.mtu)?;
+        }
+        let r = &mut system.router;
+        if self.receive != old.receive {
+            r.set_receive(index, self.receive.clone())?;
+        }
+        if self.table != old.table {
+            r.set_table(index, self.table)?;
+        }
+        if self.mac != old.mac {
+            r.set_mac(index, self.mac)?;
+        }
+        for kind in KINDS {
+            kind.apply(&self.attached, &old.attached, r, index)?;
+        }
+        if self.proxy != old.proxy {
+            r.set_proxy(index, self.proxy)?;
+        }
+        if self.told() != old.told() {
+            r.set_advertisement(index, self.told().cloned())?;
+        }
+        if self.ip6 != old.ip6 {
+            r.set_ip6(index, self.ip6)?;
+        }
+        if self.up != old.up {
+            r.set_admin(index, self.up)?;
+            tracing::debug!(event = "interface", "{name}: set {}", if self.up { "up" } else { "down" });
+        }
+        Ok(())
+    }
 }
 
 /// Whether a Linux interface can have this name, as the kernel sees it (`dev_valid_name`).
@@ -392,10 +474,10 @@ pub fn can_be_name(name: &str) -> bool {
 /// A Linux interface is a port of the router in one way, not in the other as well. And the host's end of one of the router's own
 /// taps is none: packets would go around in circles.
 fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
-    if view.get(&Key::Interface(other.into())).is_some() {
+    if view.get(&Interface::key(other)).is_some() {
         return refuse(format!("{other} has the Linux interface {host_interface} already"));
     }
-    match view.index.taps(host_interface).next() {
+    match index::taps(view, host_interface).next() {
         Some(tap) => {
             refuse(format!("{host_interface} is the host's end of {tap}, which is the router's own"))
         }

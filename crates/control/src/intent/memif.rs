@@ -1,41 +1,82 @@
 //! Sockets of memif, and interfaces on them.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use drivers::memif::{Config, Role};
+use drivers::memif::{self, Config};
+use model::key::{Kind, Need, Role};
+use model::object::Effect;
 
-use super::{Key, Refused, View, refuse};
+use super::{Abilities, Key, Object, Refused, View, refuse};
 use crate::cli::quote_last;
 use crate::system::System;
 
 /// The socket that is always there.
 pub const DEFAULT_SOCKET: u32 = 0;
 
-pub(super) fn validate_socket(id: u32) -> Result<(), Refused> {
-    match id {
-        DEFAULT_SOCKET => refuse("memif socket 0 is always there"),
-        _ => Ok(()),
+/// What an interface on a socket needs.
+pub(super) static SOCKET: Role = Role {
+    name: "memif socket",
+    title: |id| id.get::<u32>().map_or_else(|| "a memif socket".into(), |id| format!("memif socket {id}")),
+};
+
+/// A memif socket: its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemifSocket(pub PathBuf);
+
+impl Kind for MemifSocket {
+    /// Its number.
+    type Key = u32;
+    const NAME: &'static str = "memif-socket";
+    const PHASE: u16 = 30;
+
+    fn title(id: &u32) -> String {
+        format!("memif socket {id}")
+    }
+
+    fn role(id: &u32) -> Option<Need> {
+        Some(Need::new(&SOCKET, id))
     }
 }
 
-pub(super) fn apply_socket(id: u32, path: &Path, system: &mut System) -> Result<(), Refused> {
-    let path = system.memif_path(path);
-    system.memif.add_socket(id, &path).or_else(|e| refuse(e.to_string()))
+impl MemifSocket {
+    /// The key of a socket.
+    pub fn key(id: u32) -> Key {
+        Key::of::<MemifSocket>(&id)
+    }
 }
 
-pub(super) fn withdraw_socket(id: u32, system: &mut System) -> Result<(), Refused> {
-    system.memif.remove_socket(id).or_else(|e| refuse(e.to_string()))
-}
+impl Object<System> for MemifSocket {
+    fn validate(&self, id: &u32, _: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        match *id {
+            DEFAULT_SOCKET => refuse("memif socket 0 is always there"),
+            _ => Ok(()),
+        }
+    }
 
-pub(super) fn dump_socket(id: u32, path: &Path) -> String {
-    format!("create memif socket id {id} filename {}", quote_last(&path.display().to_string()))
+    fn apply(&self, id: &u32, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        let path = system.memif_path(&self.0);
+        system.memif.add_socket(*id, &path).or_else(|e| refuse(e.to_string()))
+    }
+
+    fn withdraw(&self, id: &u32, system: &mut System) -> Result<(), Refused> {
+        system.memif.remove_socket(*id).or_else(|e| refuse(e.to_string()))
+    }
+
+    fn dump(&self, id: &u32, _: bool) -> Vec<String> {
+        vec![format!("create memif socket id {id} filename {}", quote_last(&self.0.display().to_string()))]
+    }
+
+    /// What is on it has to be made anew.
+    fn effect(&self, _: &Self) -> Effect {
+        Effect::Anew
+    }
 }
 
 pub(super) fn validate(config: &Config, name: &str, view: &View<'_>) -> Result<(), Refused> {
     if config.name() != name {
         return refuse(format!("{name} is named {}, by its socket and id", config.name()));
     }
-    if config.socket != DEFAULT_SOCKET && view.get(&Key::MemifSocket(config.socket)).is_none() {
+    if config.socket != DEFAULT_SOCKET && view.get(&MemifSocket::key(config.socket)).is_none() {
         return refuse(format!("there is no memif socket {}", config.socket));
     }
     config.check().or_else(refuse)
@@ -45,7 +86,7 @@ pub(super) fn validate(config: &Config, name: &str, view: &View<'_>) -> Result<(
 pub(super) fn dump(c: &Config) -> String {
     let usual = Config::new(c.socket, c.id, c.role);
     let mut s = format!("create interface memif id {} socket-id {}", c.id, c.socket);
-    s += if c.role == Role::Server { " master" } else { " slave" };
+    s += if c.role == memif::Role::Server { " master" } else { " slave" };
     let numbers = [
         ("rx-queues", c.rx_queues, usual.rx_queues),
         ("tx-queues", c.tx_queues, usual.tx_queues),

@@ -2,12 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use model::key::{Kind, Need};
 use net::ip::Address;
 use net::neighbor::{self, Config};
+use net::objects;
 use net::router::check_neighbor;
 use wire::Mac;
 
-use super::{Family, Key, Refused, Spec, View, list, refuse};
+use super::index::Find;
+use super::{Abilities, Addresses, Family, Key, Object, Refused, Spec, View, list, refuse};
+use crate::cli::quote;
 use crate::system::System;
 
 /// A second in the nanoseconds of the bounds.
@@ -20,28 +24,55 @@ pub struct Neighbor {
     pub mac: Mac,
 }
 
+impl Kind for Neighbor {
+    /// Interface and address.
+    type Key = (String, IpAddr);
+    const NAME: &'static str = "neighbor";
+    const PHASE: u16 = 140;
+
+    fn title((interface, ip): &Self::Key) -> String {
+        format!("neighbor {ip} on {interface}")
+    }
+}
+
 impl Neighbor {
-    pub(super) fn validate(&self, interface: &str, ip: IpAddr, view: &View<'_>) -> Result<(), Refused> {
+    /// The key of a neighbour on an interface.
+    pub fn key(interface: &str, ip: IpAddr) -> Key {
+        Key::with::<Neighbor>((interface, ip))
+    }
+}
+
+impl Object<System> for Neighbor {
+    fn validate(&self, (interface, ip): &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         if matches!(view.must_have_interface(interface)?.spec, Spec::Loopback(_)) {
             return refuse(format!("{interface} is a loopback interface: it has no neighbours"));
         }
-        check_neighbor(ip, self.mac)?;
-        let own = list(view.get(&Key::Addresses(interface.into())));
-        own.iter().try_for_each(|a| apart(*a, ip, interface))
+        check_neighbor(*ip, self.mac)?;
+        let own = list(view.get(&Addresses::key(interface)));
+        own.iter().try_for_each(|a| apart(*a, *ip, interface))
     }
 
-    pub(super) fn apply(&self, interface: &str, ip: IpAddr, system: &mut System) -> Result<(), Refused> {
+    fn apply(
+        &self,
+        (interface, ip): &Self::Key,
+        _: Option<&Self>,
+        system: &mut System,
+    ) -> Result<(), Refused> {
         let index = system.index(interface)?;
-        Ok(system.router.add_neighbor(index, ip, self.mac, true)?)
+        Ok(system.router.add_neighbor(index, *ip, self.mac, true)?)
     }
 
-    pub(super) fn withdraw(interface: &str, ip: IpAddr, system: &mut System) -> Result<(), Refused> {
+    fn withdraw(&self, (interface, ip): &Self::Key, system: &mut System) -> Result<(), Refused> {
         let index = system.index(interface)?;
-        Ok(system.router.remove_neighbor(index, ip)?)
+        Ok(system.router.remove_neighbor(index, *ip)?)
     }
 
-    pub(super) fn dump(&self, interface: &str, ip: IpAddr) -> String {
-        format!("set ip neighbor {interface} {ip} {}", self.mac)
+    fn dump(&self, (interface, ip): &Self::Key, _: bool) -> Vec<String> {
+        vec![format!("set ip neighbor {} {ip} {}", quote(interface), self.mac)]
+    }
+
+    fn needs(&self, (interface, _): &Self::Key, to: &mut dyn FnMut(Need)) {
+        to(objects::interface(interface));
     }
 }
 
@@ -68,22 +99,59 @@ pub struct NeighborBounds {
     pub age: Option<u32>,
 }
 
-impl NeighborBounds {
-    /// Whether the bounds, or those without them, are enough for the static neighbours.
-    pub(super) fn validate(
-        family: Family,
-        wanted: Option<NeighborBounds>,
-        view: &View<'_>,
-    ) -> Result<(), Refused> {
-        if wanted == Some(NeighborBounds::default()) {
+impl Kind for NeighborBounds {
+    type Key = Family;
+    const NAME: &'static str = "neighbor-bounds";
+    const PHASE: u16 = 22;
+
+    fn title(family: &Family) -> String {
+        format!("the bounds of the table of {} neighbours", family.name())
+    }
+}
+
+impl Object<System> for NeighborBounds {
+    fn validate(&self, family: &Family, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        if *self == NeighborBounds::default() {
             return refuse("the bounds of the table of neighbours bound nothing: leave them out");
         }
-        let config = wanted.unwrap_or_default().config(family);
+        self.are_enough(*family, view)
+    }
+
+    fn validate_absence(family: &Family, view: &View<'_>) -> Result<(), Refused> {
+        NeighborBounds::default().are_enough(*family, view)
+    }
+
+    fn apply(&self, family: &Family, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        self.set(*family, system);
+        Ok(())
+    }
+
+    fn withdraw(&self, family: &Family, system: &mut System) -> Result<(), Refused> {
+        NeighborBounds::default().set(*family, system);
+        Ok(())
+    }
+
+    fn dump(&self, family: &Family, _: bool) -> Vec<String> {
+        let word = |name: &str, n: Option<u32>| n.map(|n| format!(" {name} {n}")).unwrap_or_default();
+        let (limit, age) = (word("limit", self.limit), word("age", self.age));
+        vec![format!("set ip neighbor-config {}{limit}{age}", family.word())]
+    }
+}
+
+impl NeighborBounds {
+    /// The key of the bounds of a family.
+    pub fn key(family: Family) -> Key {
+        Key::of::<NeighborBounds>(&family)
+    }
+
+    /// Whether the bounds are enough for the static neighbours.
+    fn are_enough(self, family: Family, view: &View<'_>) -> Result<(), Refused> {
+        let config = self.config(family);
         if config.max_age == 0 {
             return refuse("the age is at least one second");
         }
-        let of_family = |key: &Key| matches!(key, Key::Neighbor(_, ip) if Family::of(*ip) == family);
-        let named = view.iter().filter(|(key, _)| of_family(key)).count();
+        let of_family = |key: &Key| key.get::<Neighbor>().is_some_and(|(_, ip)| Family::of(ip) == family);
+        let named = view.range(Key::all::<Neighbor>()).filter(|(key, _)| of_family(key)).count();
         if named > config.max_entries {
             return refuse(format!(
                 "there are {named} static {} neighbours, more than the limit of {}: forget some first",
@@ -106,17 +174,11 @@ impl NeighborBounds {
         }
     }
 
-    pub(super) fn apply(self, family: Family, system: &mut System) {
+    fn set(self, family: Family, system: &mut System) {
         let config = self.config(family);
         match family {
             Family::V4 => system.router.set_neighbor_config::<Ipv4Addr>(config),
             Family::V6 => system.router.set_neighbor_config::<Ipv6Addr>(config),
         }
-    }
-
-    pub(super) fn dump(self, family: Family) -> String {
-        let word = |name: &str, n: Option<u32>| n.map(|n| format!(" {name} {n}")).unwrap_or_default();
-        let (limit, age) = (word("limit", self.limit), word("age", self.age));
-        format!("set ip neighbor-config {}{limit}{age}", family.word())
     }
 }

@@ -7,17 +7,18 @@ use std::rc::Rc;
 
 use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
+use model::key::Need;
 use net::ethernet::Tags;
 use net::ip::reassembly::Kind;
 use net::ip::{Address, IpPrefix, Object, Path, Prefix6};
 use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, PrefixAdvice};
+use net::objects;
 use net::router::{Receive, ReceiveQueue, Router};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use wire::Mac;
 
-use super::index::Index;
 use super::tests::{running, system};
 use super::*;
 use crate::cli::Call;
@@ -107,7 +108,7 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
 
 fn dumped(store: &Store) -> Vec<String> {
     let indices = !in_order(store.tree());
-    store.iter().flat_map(|(k, v)| dump(k, v, indices)).collect()
+    store.iter().flat_map(|(k, v)| v.dump(k, indices)).collect()
 }
 
 fn tree(store: &Store) -> Tree {
@@ -176,7 +177,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
             };
             let queues = matches!(spec, Spec::Generator(_));
             let receive = if queues { receive } else { Receive::default() };
-            let key = if DEVICES.contains(&n) { Key::Interface(name) } else { Key::SubInterface(name) };
+            let key = if DEVICES.contains(&n) { Interface::key(&name) } else { Interface::sub_key(&name) };
             let (ip6, proxy, advertisement) = rest;
             let (advertisement, ra_suppressed) = advertisement.map_or((None, false), |(a, s)| (Some(a), s));
             let interface = Interface {
@@ -194,7 +195,7 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
                 ra_suppressed,
                 ..Interface::new(spec)
             };
-            (key, Value::Interface(Box::new(interface)))
+            (key, interface.into())
         },
     )
 }
@@ -213,7 +214,7 @@ fn memif() -> impl Strategy<Value = (Key, Value)> {
             };
             let name = config.name();
             let interface = Interface { up, ..Interface::new(Spec::Memif(config)) };
-            (Key::Interface(name), Value::Interface(Box::new(interface)))
+            (Interface::key(&name), interface.into())
         },
     )
 }
@@ -308,40 +309,40 @@ fn object() -> impl Strategy<Value = (Key, Value)> {
             Family::V6 => IpPrefix::new(Ipv6Addr::new(0x2000, n.into(), 0, 0, 0, 0, 0, 0).into(), len + 16),
         }),
         family_of_two().prop_map(|family| match family {
-            Family::V4 => IpPrefix::new(FIRST, 0),
-            Family::V6 => IpPrefix::new(LAST, 0),
+            Family::V4 => IpPrefix::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+            Family::V6 => IpPrefix::new(Ipv6Addr::UNSPECIFIED.into(), 0),
         }),
     ];
     prop_oneof![
-        1 => (1u16..3).prop_map(|t| (Key::Table(t), Value::Table)),
+        1 => (1u16..3).prop_map(|t| (Table::key(t), Table.into())),
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
-            (Key::NeighborBounds(family), Value::NeighborBounds(NeighborBounds { limit, age }))
+            (NeighborBounds::key(family), NeighborBounds { limit, age }.into())
         }),
         1 => (prop::sample::select(&Kind::ALL[..]), prop::array::uniform4(prop::option::of(1u32..99))).prop_map(|(kind, [timeout, datagrams, fragments, buffers])| {
             let bounds = Reassembly { timeout, datagrams, fragments, buffers };
-            (Key::Reassembly(kind), Value::Reassembly(bounds))
+            (Reassembly::key(kind), bounds.into())
         }),
         1 => (0usize..3, 1u32..3).prop_map(|(n, rate)| {
             let reason = ["arp-request", "nd-router", "nonsense"][n];
-            (Key::PuntRate(reason.into()), Value::PuntRate(rate * 100))
+            (PuntRate::key(reason), PuntRate(rate * 100).into())
         }),
         4 => interface(),
         1 => (1u32..3, 0u8..2).prop_map(|(n, path)| {
-            (Key::MemifSocket(n), Value::MemifSocket(format!("m{n}-{path}.sock").into()))
+            (MemifSocket::key(n), MemifSocket(format!("m{n}-{path}.sock").into()).into())
         }),
         1 => memif(),
         1 => ALL.prop_map(|n| {
-            (Key::Feature(name_of(n), "ip4-unicast".into(), "ip4-count".into()), Value::Feature)
+            (FeatureOn::key(&name_of(n), "ip4-unicast", "ip4-count"), FeatureOn.into())
         }),
         1 => (ALL, ALL)
-            .prop_map(|(n, lender)| (Key::Unnumbered(name_of(n)), Value::Unnumbered(name_of(lender)))),
+            .prop_map(|(n, lender)| (Unnumbered::key(&name_of(n)), Unnumbered(name_of(lender)).into())),
         6 => (ALL, prop::collection::vec(address, 1..4))
-            .prop_map(|(n, list)| (Key::Addresses(name_of(n)), Value::Addresses(list))),
+            .prop_map(|(n, list)| (Addresses::key(&name_of(n)), Addresses(list).into())),
         2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
-            (Key::Neighbor(name_of(n), host), Value::Neighbor(Neighbor { mac }))
+            (Neighbor::key(&name_of(n), host), Neighbor { mac }.into())
         }),
         6 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
-            (Key::Route(t, p), Value::Route(route))
+            (Route::key(t, p), route.into())
         }),
     ]
 }
@@ -353,40 +354,39 @@ pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
         let mut tree: Tree = objects.into_iter().collect();
         // All have an index, or none: it goes without saying.
         for (n, value) in (0..).zip(tree.values_mut()) {
-            if let Value::Interface(i) = value {
+            if let Some(i) = value.get_mut::<Interface>() {
                 i.index = numbered.then_some(100 - n);
             }
         }
         let there = tree.clone();
+        let roles: BTreeSet<Need> = there.keys().filter_map(Key::role).collect();
         tree.retain(|key, value| {
-            let whole = needs(key, value).all(|need| match need {
-                Need::Interface(name) => [Key::Interface(name.into()), Key::SubInterface(name.into())]
-                    .iter()
-                    .any(|key| there.get(key).is_some_and(|of| needs(key, of).all(|n| is_there(n, &there)))),
-                Need::MemifSocket(id) => there.contains_key(&Key::MemifSocket(id)),
-                Need::Table(_) => true,
-            });
-            if let Value::Interface(i) = value
+            let is_whole = |of: &Key| there.get(of).is_some_and(|value| has_all(of, value, &roles));
+            let whole = has_all(key, value, &roles)
+                && !value.needs_any(key, |need| match need.id().get::<String>() {
+                    Some(name) if need.is(&objects::INTERFACE) => {
+                        !is_whole(&Interface::key(&name)) && !is_whole(&Interface::sub_key(&name))
+                    }
+                    _ => false,
+                });
+            if let Some(i) = value.get_mut::<Interface>()
                 && let Spec::Sub { parent, .. } = &i.spec
-                && let Some(Value::Interface(over)) = there.get(&Key::Interface(parent.clone()))
+                && let Some(over) =
+                    there.get(&Interface::key(parent)).and_then(|value| value.get::<Interface>())
             {
                 (i.mtu, i.up) = (None, i.up && over.up);
             }
-            let says_something = *value != Value::NeighborBounds(NeighborBounds::default())
-                && *value != Value::Reassembly(Reassembly::default());
+            let says_something = value.get() != Some(&NeighborBounds::default())
+                && value.get() != Some(&Reassembly::default());
             whole && says_something
         });
         tree
     })
 }
 
-/// Whether a tree has the interface; VRFs are not asked about.
-fn is_there(need: Need<'_>, tree: &Tree) -> bool {
-    match need {
-        Need::Interface(name) => tree.contains_key(&Key::Interface(name.into())),
-        Need::MemifSocket(id) => tree.contains_key(&Key::MemifSocket(id)),
-        Need::Table(_) => true,
-    }
+/// Whether a tree in which there are these has all that an object needs; VRFs are not asked about.
+fn has_all(key: &Key, value: &Value, roles: &BTreeSet<Need>) -> bool {
+    !value.needs_any(key, |need| !need.is(&objects::TABLE) && !roles.contains(need))
 }
 
 /// A change of what is there then.
@@ -401,7 +401,7 @@ enum Op {
 fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
     let set = |(key, value)| Op::Set(key, value);
     let op = prop_oneof![9 => object().prop_map(set), 1 => any::<prop::sample::Index>().prop_map(Op::Remove)];
-    let tables = (1u16..3).map(|t| vec![Op::Set(Key::Table(t), Value::Table)]).collect::<Vec<_>>();
+    let tables = (1u16..3).map(|t| vec![Op::Set(Table::key(t), Table.into())]).collect::<Vec<_>>();
     let begin = prop::collection::vec(interface().prop_map(move |o| vec![set(o)]), 6..16);
     let then = prop::collection::vec(prop::collection::vec(op, 1..3), most / 2..most);
     (begin, then).prop_map(move |(begin, then)| tables.iter().cloned().chain(begin).chain(then).collect())
@@ -437,31 +437,33 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
 #[test]
 fn the_random_world_has_everything() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let mut seen = BTreeMap::new();
+    let (mut seen, mut subs) = (BTreeMap::new(), 0);
     for _ in 0..60 {
         let steps = steps(60).new_tree(&mut runner).unwrap().current();
         let (_, store) = walked(steps).unwrap();
         for (key, _) in store.iter() {
-            let kind = format!("{key:?}").split('(').next().unwrap().to_owned();
-            *seen.entry(kind).or_insert(0) += 1;
+            *seen.entry(key.kind().name).or_insert(0) += 1;
+            subs += usize::from(key.get::<Interface>().is_some_and(|(sub, _)| sub));
         }
     }
     let enough = [
-        ("Addresses", 20),
-        ("Feature", 15),
-        ("Interface", 40),
-        ("MemifSocket", 10),
-        ("Neighbor", 20),
-        ("NeighborBounds", 5),
-        ("PuntRate", 5),
-        ("Reassembly", 5),
-        ("Route", 50),
-        ("SubInterface", 20),
-        ("Table", 20),
-        ("Unnumbered", 3),
+        ("addresses", 20),
+        ("feature", 15),
+        ("interface", 60),
+        ("memif-socket", 10),
+        ("neighbor", 20),
+        ("neighbor-bounds", 5),
+        ("punt-rate", 5),
+        ("reassembly", 5),
+        ("route", 50),
+        ("table", 20),
+        ("unnumbered", 3),
     ];
     assert_eq!(seen.len(), enough.len(), "{seen:?}");
-    assert!(enough.iter().all(|(kind, n)| seen[*kind] >= *n), "{seen:?}");
+    assert!(
+        subs >= 20 && enough.iter().all(|(kind, n)| seen[*kind] >= *n),
+        "{seen:?}, {subs} sub-interfaces"
+    );
 }
 
 /// A router that was given the tree at once.
@@ -482,8 +484,8 @@ fn too_narrow(name: &str, interface: &Interface, list: &[Address], is_on: bool) 
 /// What is wrong with the addresses of an interface, by a look at everything: all that may be said of it.
 fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> Vec<String> {
     let of = |name: &str| {
-        let value = tree.get(&Key::Interface(name.into())).or(tree.get(&Key::SubInterface(name.into())))?;
-        if let Value::Interface(i) = value { Some(i) } else { None }
+        let value = tree.get(&Interface::key(name)).or(tree.get(&Interface::sub_key(name)))?;
+        value.get::<Interface>()
     };
     let Some(on) = of(interface) else {
         return vec![format!("there is no interface {interface}")];
@@ -496,37 +498,35 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
             faults.push(format!("{interface} has the address {} already", a.address));
         }
         for (key, value) in tree {
-            match (key, value) {
-                (Key::Addresses(other), Value::Addresses(others))
-                    if other != interface && of(other).is_some_and(|o| o.table == table) =>
-                {
-                    faults.extend(others.iter().filter_map(|b| {
-                        let overlap = a.network().covers(b.network()) || b.network().covers(a.network());
-                        let apart = !a.is_link_local() && !b.is_link_local();
-                        (overlap && apart).then(|| match a.address == b.address {
-                            true => format!("{other} has the address {} already", b.address),
-                            false => format!(
-                                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
-                            ),
-                        })
-                    }));
-                }
-                (Key::Route(t, prefix), Value::Route(route)) => {
-                    for (via, _) in route.paths() {
-                        let Via::NextHop(ip, by) = via else { continue };
-                        let t = by.as_ref().and_then(|i| of(i)).map_or(*t, |i| i.table);
-                        let same_link = !a.is_link_local() || by.as_deref() == Some(interface);
-                        if *ip == a.address && t == table && same_link {
-                            faults.push(format!(
-                                "{ip} is the next hop of the route for {prefix}: remove that first"
-                            ));
-                        }
+            if let (Some(other), Some(Addresses(others))) = (key.get::<Addresses>(), value.get())
+                && other != interface
+                && of(&other).is_some_and(|o| o.table == table)
+            {
+                faults.extend(others.iter().filter_map(|b| {
+                    let overlap = a.network().covers(b.network()) || b.network().covers(a.network());
+                    let apart = !a.is_link_local() && !b.is_link_local();
+                    (overlap && apart).then(|| match a.address == b.address {
+                        true => format!("{other} has the address {} already", b.address),
+                        false => format!(
+                            "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                        ),
+                    })
+                }));
+            }
+            if let (Some((t, prefix)), Some(route)) = (key.get::<Route>(), value.get::<Route>()) {
+                for (via, _) in route.paths() {
+                    let Via::NextHop(ip, by) = via else { continue };
+                    let t = by.as_ref().and_then(|i| of(i)).map_or(t, |i| i.table);
+                    let same_link = !a.is_link_local() || by.as_deref() == Some(interface);
+                    if *ip == a.address && t == table && same_link {
+                        faults.push(format!(
+                            "{ip} is the next hop of the route for {prefix}: remove that first"
+                        ));
                     }
                 }
-                (Key::Neighbor(on, ip), _) if on == interface => {
-                    faults.extend(neighbor::apart(*a, *ip, interface).err().map(|e| e.0));
-                }
-                _ => {}
+            }
+            if let Some((_, ip)) = key.get::<Neighbor>().filter(|(on, _)| on == interface) {
+                faults.extend(neighbor::apart(*a, ip, interface).err().map(|e| e.0));
             }
         }
     }
@@ -539,30 +539,29 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
         Spec::Tap(_, c) if c.host_namespace.is_none() => Some(c.host_name.clone()),
         _ => None,
     };
-    match (key, value) {
-        (Key::Addresses(i), Value::Addresses(list)) => Some(plain_faults_of_addresses(i, list, tree)),
-        (Key::Interface(name) | Key::SubInterface(name), Value::Interface(i)) => {
-            let others = tree.iter().filter_map(|(key, value)| match (key, value) {
-                (Key::Interface(other) | Key::SubInterface(other), Value::Interface(o)) => {
-                    Some((other, &**o))
-                }
-                _ => None,
-            });
-            let clash = |(other, o): (&String, &Interface)| match (&i.spec, &o.spec) {
+    if let (Some(i), Some(Addresses(list))) = (key.get::<Addresses>(), value.get()) {
+        return Some(plain_faults_of_addresses(&i, list, tree));
+    }
+    match (Interface::name_in(key), value.get::<Interface>(), key.get::<Route>(), value.get::<Route>()) {
+        (Some(ref name), Some(i), ..) => {
+            let others = tree
+                .iter()
+                .filter_map(|(key, value)| Some((Interface::name_in(key)?, value.get::<Interface>()?)));
+            let clash = |(other, o): (String, &Interface)| match (&i.spec, &o.spec) {
                 (Spec::Sub { parent, tags, .. }, Spec::Sub { parent: p, tags: t, .. })
-                    if (p, t) == (parent, tags) && other != name =>
+                    if (p, t) == (parent, tags) && other != *name =>
                 {
                     Some(format!("{other} takes packets with these tags already"))
                 }
                 (Spec::Tap(_, c), _)
-                    if host_end(i).is_some() && host_end(i) == host_end(o) && other != name =>
+                    if host_end(i).is_some() && host_end(i) == host_end(o) && other != *name =>
                 {
                     Some(format!("{} is the host's end of {other} already", c.host_name))
                 }
                 (
                     Spec::Pcap(_, pcap::Config { record: Some(to), .. }),
                     Spec::Pcap(_, pcap::Config { record: Some(taken), .. }),
-                ) if to.file == taken.file && other != name => {
+                ) if to.file == taken.file && other != *name => {
                     Some(format!("{other} records to {} already", to.file.display()))
                 }
                 (Spec::Host(af_packet::Config { name, .. }) | Spec::Xdp(af_xdp::Config { name, .. }), _)
@@ -580,30 +579,25 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 ) if name == taken => Some(format!("{other} has the Linux interface {name} already")),
                 _ => None,
             };
-            let narrow = too_narrow(name, i, list(tree.get(&Key::Addresses(name.clone()))), i.ip6);
+            let narrow = too_narrow(name, i, list(tree.get(&Addresses::key(name))), i.ip6);
             Some(others.filter_map(clash).chain(narrow).collect())
         }
-        (Key::Route(t, prefix), Value::Route(route)) => {
-            let of = |name: &String| match tree
-                .get(&Key::Interface(name.clone()))
-                .or(tree.get(&Key::SubInterface(name.clone())))
-            {
-                Some(Value::Interface(i)) => Some(i.table),
-                _ => None,
+        (_, _, Some((t, prefix)), Some(route)) => {
+            let of = |name: &String| {
+                let value = tree.get(&Interface::key(name)).or(tree.get(&Interface::sub_key(name)))?;
+                value.get::<Interface>().map(|i| i.table)
             };
-            let says = |i| {
+            let says = |i: String| {
                 format!("the next hop of {prefix} is the router's own address on {i}: name a neighbour's")
             };
             let mut faults = Vec::new();
             for (via, _) in route.paths() {
                 let Via::NextHop(ip, by) = via else { continue };
-                let t = by.as_ref().and_then(of).unwrap_or(*t);
-                faults.extend(tree.iter().filter_map(|(key, value)| match key {
-                    Key::Addresses(i) if of(i) == Some(t) => {
-                        let same_link = |a: &Address| !a.is_link_local() || by.as_ref() == Some(i);
-                        list(Some(value)).iter().any(|a| a.address == *ip && same_link(a)).then(|| says(i))
-                    }
-                    _ => None,
+                let t = by.as_ref().and_then(of).unwrap_or(t);
+                faults.extend(tree.iter().filter_map(|(key, value)| {
+                    let i = key.get::<Addresses>().filter(|i| of(i) == Some(t))?;
+                    let same_link = |a: &Address| !a.is_link_local() || by.as_ref() == Some(&i);
+                    list(Some(value)).iter().any(|a| a.address == *ip && same_link(a)).then(|| says(i))
                 }));
             }
             Some(faults)
@@ -645,7 +639,7 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
             2 => (format!("host-eth{n}"), Spec::Host(af_packet::Config::new(format!("eth{n}")))),
             _ => (format!("xdp-eth{n}"), Spec::Xdp(af_xdp::Config::new(format!("eth{n}")))),
         };
-        (Key::Interface(name), Value::Interface(Box::new(Interface { table, ..Interface::new(spec) })))
+        (Interface::key(&name), Interface { table, ..Interface::new(spec) }.into())
     });
     prop_oneof![9 => object(), 1 => port]
 }
@@ -660,27 +654,27 @@ proptest! {
         changes in prop::collection::vec((object_or_port(), prop::bool::weighted(0.7)), 0..40),
         gone in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {
-        let mut tree: Tree = tree.into_iter().collect();
+        let tree: Tree = tree.into_iter().collect();
         let mut changed: BTreeMap<Key, Option<Value>> =
             changes.into_iter().map(|((k, v), set)| (k, set.then_some(v))).collect();
         let keys: Vec<Key> = tree.keys().cloned().collect();
         if !keys.is_empty() {
             changed.extend(gone.iter().map(|n| (n.get(&keys).clone(), None)));
         }
-        let mut index = Index::of(&tree);
+        let mut after = tree.clone();
+        for (key, value) in &changed {
+            match value {
+                Some(value) => after.insert(key.clone(), value.clone()),
+                None => after.remove(key),
+            };
+        }
         let s = system();
-        let found = {
-            let view = View::of(&tree, &index).with(changed.iter().map(|(k, v)| (k, v.as_ref())).collect());
-            let mut after = tree.clone();
-            for (key, value) in &changed {
-                match value {
-                    Some(value) => after.insert(key.clone(), value.clone()),
-                    None => after.remove(key),
-                };
-            }
+        let mut snapshot = Snapshot::of(tree);
+        {
+            let view = snapshot.view_with(&changed);
             for (key, value) in &after {
                 let Some(plain) = plain_faults(key, value, &after) else { continue };
-                match validate(key, value, &view, &s.abilities) {
+                match value.validate(key, &view, &s.abilities) {
                     Ok(()) => prop_assert!(plain.is_empty(), "{key:?}: {plain:?}"),
                     Err(e) => {
                         let found = |said: &str| plain.iter().any(|p| p == said) || !is_about_others(said);
@@ -688,31 +682,29 @@ proptest! {
                     }
                 }
             }
-            for need in after.keys().filter_map(role) {
+            for need in after.keys().filter_map(Key::role) {
                 let plain: BTreeSet<&Key> =
-                    after.iter().filter(|(k, v)| needs(k, v).any(|n| n == need)).map(|(k, _)| k).collect();
-                let found: BTreeSet<&Key> = view.needing(&BTreeSet::from([need])).map(|(k, _)| k).collect();
-                prop_assert_eq!(found, plain, "{:?}", need);
+                    after.iter().filter(|(k, v)| v.needs_any(k, |n| *n == need)).map(|(k, _)| k).collect();
+                let wanted = BTreeSet::from([need]);
+                let found: BTreeSet<&Key> = view.needing(&wanted).map(|(k, _)| k).collect();
+                prop_assert_eq!(found, plain, "{:?}", wanted);
             }
-            let snapshot = Snapshot::of(after.clone());
-            for key in after.keys() {
-                let mut gone: BTreeSet<Need<'_>> = role(key).into_iter().collect();
-                let mut plain = BTreeSet::from([key.clone()]);
-                for (key, value) in &after {
-                    if needs(key, value).any(|n| gone.contains(&n)) {
-                        gone.extend(role(key));
-                        plain.insert(key.clone());
-                    }
+        }
+        snapshot.take(changed);
+        prop_assert!(snapshot.tree() == &after && snapshot.is_consistent());
+        for key in after.keys() {
+            let mut gone: BTreeSet<Need> = key.role().into_iter().collect();
+            let mut plain = BTreeSet::from([key.clone()]);
+            for (key, value) in &after {
+                if value.needs_any(key, |need| gone.contains(need)) {
+                    gone.extend(key.role());
+                    plain.insert(key.clone());
                 }
-                let found = snapshot.with_dependents(key);
-                prop_assert_eq!(found.len(), plain.len());
-                prop_assert_eq!(found.into_iter().collect::<BTreeSet<Key>>(), plain);
             }
-            (view.index.changed, after)
-        };
-        index.replace(found.0);
-        tree = found.1;
-        prop_assert_eq!(index, Index::of(&tree));
+            let found = snapshot.with_dependents(key);
+            prop_assert_eq!(found.len(), plain.len());
+            prop_assert_eq!(found.into_iter().collect::<BTreeSet<Key>>(), plain);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use net::ip::reassembly::{Kind, Limits};
 
-use super::{Abilities, Refused};
+use super::{Abilities, Key, Object, Refused, View};
 use crate::system::System;
 
 const SECOND: u64 = 1_000_000_000;
@@ -32,16 +32,37 @@ impl Reassembly {
         }
     }
 
-    pub(super) fn validate(self, kind: Kind, abilities: &Abilities) -> Result<(), Refused> {
-        Ok(abilities.check_reassembly(self.limits(kind, abilities))?)
+    /// The key of the bounds of a kind.
+    pub fn key(kind: Kind) -> Key {
+        Key::of::<Reassembly>(&kind)
+    }
+}
+
+impl model::key::Kind for Reassembly {
+    type Key = Kind;
+    const NAME: &'static str = "reassembly";
+    const PHASE: u16 = 20;
+
+    fn title(kind: &Kind) -> String {
+        kind.name().to_string()
+    }
+}
+
+impl Object<System> for Reassembly {
+    fn validate(&self, kind: &Kind, _: &View<'_>, abilities: &Abilities) -> Result<(), Refused> {
+        Ok(abilities.check_reassembly(self.limits(*kind, abilities))?)
     }
 
-    pub(super) fn apply(self, kind: Kind, system: &mut System) -> Result<(), Refused> {
-        let limits = self.limits(kind, &system.abilities);
-        Ok(system.router.set_reassembly(kind, limits)?)
+    fn apply(&self, kind: &Kind, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        let limits = self.limits(*kind, &system.abilities);
+        Ok(system.router.set_reassembly(*kind, limits)?)
     }
 
-    pub(super) fn dump(self, kind: Kind) -> String {
+    fn withdraw(&self, kind: &Kind, system: &mut System) -> Result<(), Refused> {
+        Object::apply(&Reassembly::default(), kind, None, system)
+    }
+
+    fn dump(&self, kind: &Kind, _: bool) -> Vec<String> {
         let words = [
             ("timeout", self.timeout),
             ("max-reassemblies", self.datagrams),
@@ -49,6 +70,6 @@ impl Reassembly {
             ("max-buffers", self.buffers),
         ];
         let given = words.iter().filter_map(|(word, value)| value.map(|v| format!(" {word} {v}")));
-        format!("set {}{}", kind.name(), given.collect::<String>())
+        vec![format!("set {}{}", kind.name(), given.collect::<String>())]
     }
 }

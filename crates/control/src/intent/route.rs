@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 
+use model::key::{Kind, MANY, Need, Role};
+use model::object::Fact;
 use net::ip::{BadPaths, IpPrefix, MAX_WAYS, Path, PathList, Weighted};
+use net::objects;
 
-use super::address::{FIRST, LAST, is_link_local};
-use super::{Family, Key, Refused, Value, View, no_table, refuse};
+use super::address::is_link_local;
+use super::index::{self, Find};
+use super::{Abilities, Family, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::quote;
 use crate::system::System;
 
@@ -161,11 +164,27 @@ impl Route {
         branches.iter().position(|branch| branch.via.validate(table, prefix, view).is_err())
     }
 
-    pub(super) fn validate(&self, table: u16, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
-        let has_table = |t: u16| t == 0 || view.get(&Key::Table(t)).is_some();
-        if !has_table(table) {
-            return refuse(no_table(table));
-        }
+    /// The key of a route.
+    pub fn key(table: u16, prefix: IpPrefix) -> Key {
+        Key::of::<Route>(&(table, prefix))
+    }
+}
+
+impl Kind for Route {
+    type Key = (u16, IpPrefix);
+    const NAME: &'static str = "route";
+    const PHASE: u16 = MANY;
+    const CONTAINER: Option<&'static Role> = Some(&objects::TABLE);
+
+    fn title((table, prefix): &Self::Key) -> String {
+        format!("route {prefix} in table {table}")
+    }
+}
+
+impl Object<System> for Route {
+    fn validate(&self, key: &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        let (table, prefix) = *key;
+        table::must_have(table, view)?;
         if prefix.len() >= LINK_LOCAL_LEN && is_link_local(prefix.address()) {
             return refuse(format!("{prefix} is on every link: its routes follow from the interfaces"));
         }
@@ -180,12 +199,8 @@ impl Route {
         self.paths().try_for_each(|(via, _)| via.validate(table, prefix, view))
     }
 
-    /// The interfaces that the route names.
-    pub fn interfaces(&self) -> impl Iterator<Item = &String> {
-        self.paths().filter_map(|(via, _)| via.interface())
-    }
-
-    pub(super) fn apply(&self, table: u16, prefix: IpPrefix, system: &mut System) -> Result<(), Refused> {
+    fn apply(&self, key: &Self::Key, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        let (table, prefix) = *key;
         let weighted = |(via, weight): (&Via, u8)| Ok(Weighted { path: via.path(system)?, weight });
         let paths: Result<Vec<Weighted>, Refused> = self.paths().map(weighted).collect();
         // Two names may mean one interface only if nobody has validated them.
@@ -193,15 +208,34 @@ impl Route {
         Ok(system.router.add_route(table, prefix, list)?)
     }
 
-    pub(super) fn withdraw(table: u16, prefix: IpPrefix, system: &mut System) -> Result<(), Refused> {
-        system.router.remove_route(table, prefix)?;
+    fn withdraw(&self, (table, prefix): &Self::Key, system: &mut System) -> Result<(), Refused> {
+        system.router.remove_route(*table, *prefix)?;
         Ok(())
     }
 
-    pub(super) fn dump(&self, table: u16, prefix: IpPrefix) -> Vec<String> {
-        let table = if table == 0 { String::new() } else { format!(" table {table}") };
+    fn dump(&self, (table, prefix): &Self::Key, _: bool) -> Vec<String> {
+        let table = if *table == 0 { String::new() } else { format!(" table {table}") };
         let paths: Vec<String> = self.branches().map(|branch| branch.to_string()).collect();
         vec![format!("ip route add {prefix}{table} {}", paths.join(" "))]
+    }
+
+    fn needs(&self, (table, _): &Self::Key, to: &mut dyn FnMut(Need)) {
+        objects::table(*table).into_iter().for_each(&mut *to);
+        for (via, _) in self.paths() {
+            let need = match via {
+                Via::Table(_, other) => objects::table(*other),
+                via => via.interface().map(|name| objects::interface(name)),
+            };
+            need.into_iter().for_each(&mut *to);
+        }
+    }
+
+    fn facts(&self, (table, _): &Self::Key, _: Get<'_>, to: &mut dyn FnMut(Fact)) {
+        for (via, _) in self.paths() {
+            if let Via::NextHop(ip, by) = via {
+                to(Fact::new(index::NEXT_HOPS, (ip, by, table)));
+            }
+        }
     }
 }
 
@@ -254,19 +288,22 @@ impl Via {
                 refuse(format!("{ip} may be on any link: name the interface that it is on, too"))
             }
             Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
-            Via::Table(_, t) if *t != 0 && view.get(&Key::Table(*t)).is_none() => refuse(no_table(*t)),
-            Via::Table(_, t) if *t == table => {
-                refuse(format!("{prefix} would look itself up again in table {t}"))
+            Via::Table(_, t) => {
+                table::must_have(*t, view)?;
+                match *t == table {
+                    true => refuse(format!("{prefix} would look itself up again in table {t}")),
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }
     }
 
     /// The interface of this router that has the address of the next hop, if one does.
-    fn own_next_hop<'v>(&self, table: u16, view: &'v View<'_>) -> Option<&'v str> {
+    fn own_next_hop(&self, table: u16, view: &View<'_>) -> Option<String> {
         let Via::NextHop(ip, by) = self else { return None };
-        let mut owners = view.index.owners(hop_table(by.as_deref(), table, view), *ip);
-        owners.find(|owner| !is_link_local(*ip) || by.as_deref() == Some(*owner))
+        let mut owners = index::owners(view, hop_table(by.as_deref(), table, view), *ip);
+        owners.find(|owner| !is_link_local(*ip) || by.as_deref() == Some(owner))
     }
 
     fn path(&self, system: &System) -> Result<Path, Refused> {
@@ -295,29 +332,20 @@ fn is_no_host(ip: IpAddr) -> bool {
     broadcast || ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V6(ip) if ip.is_loopback())
 }
 
-/// Where the routes of these VRFs are in a tree.
-pub(super) fn all(tables: RangeInclusive<u16>) -> RangeInclusive<Key> {
-    let first = Key::Route(*tables.start(), IpPrefix::new(FIRST, 0));
-    first..=Key::Route(*tables.end(), IpPrefix::host(LAST))
-}
-
 /// The prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
 pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &View<'_>) -> Option<IpPrefix> {
     let leads = |by: Option<&str>, t| match is_link_local(address) {
         true => by == Some(interface),
         false => hop_table(by, t, view) == table,
     };
-    if !view.index.leading_to(address).any(|(by, t)| leads(by, t)) {
+    if !index::leading_to(view, address).any(|(by, t)| leads(by.as_deref(), t)) {
         return None;
     }
     // It is refused, and may take its time to say why.
-    let mut routes = view.range(all(0..=u16::MAX));
-    routes.find_map(|(key, value)| match (key, value) {
-        (Key::Route(t, prefix), Value::Route(route)) => {
-            let leads =
-                |via: &Via| matches!(via, Via::NextHop(ip, by) if *ip == address && leads(by.as_deref(), *t));
-            route.paths().any(|(via, _)| leads(via)).then_some(*prefix)
-        }
-        _ => None,
+    view.range(Key::all::<Route>()).find_map(|(key, value)| {
+        let (t, prefix) = key.get::<Route>()?;
+        let leads =
+            |via: &Via| matches!(via, Via::NextHop(ip, by) if *ip == address && leads(by.as_deref(), t));
+        value.get::<Route>()?.paths().any(|(via, _)| leads(via)).then_some(prefix)
     })
 }

@@ -42,16 +42,16 @@ pub(crate) fn running() -> System {
 fn interface(n: u16) -> Change {
     let mut i = Interface::new(Spec::Generator(n));
     i.up = true;
-    Change::set(Key::Interface(format!("pg{n}")), Value::Interface(Box::new(i)))
+    Change::set(Interface::key(&format!("pg{n}")), i)
 }
 
 fn address(n: u32, a: &str, len: u8) -> Change {
     let address = Address { address: a.parse().unwrap(), len };
-    Change::set(Key::Addresses(format!("pg{n}")), Value::Addresses(vec![address]))
+    Change::set(Addresses::key(&format!("pg{n}")), Addresses(vec![address]))
 }
 
 fn route(prefix: &str, via: Via) -> Change {
-    Change::set(Key::Route(0, prefix.parse().unwrap()), Value::Route(Route::from(via)))
+    Change::set(Route::key(0, prefix.parse().unwrap()), Route::from(via))
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
     let changes = vec![
         route("10.9.0.0/16", Via::NextHop(IpAddr::from([10, 0, 0, 2]), Some("pg0".into()))),
         Change::set(
-            Key::Neighbor("pg0".into(), IpAddr::from([10, 0, 0, 2])),
-            Value::Neighbor(Neighbor { mac: Mac([2, 0, 0, 0, 0, 7]) }),
+            Neighbor::key("pg0", IpAddr::from([10, 0, 0, 2])),
+            Neighbor { mac: Mac([2, 0, 0, 0, 0, 7]) },
         ),
         address(0, "10.0.0.1", 24),
         interface(0),
@@ -85,15 +85,12 @@ fn what_validation_refuses_touches_nothing() {
     let before = state(&mut s);
     let sub = |parent: &str, outer| {
         let tags = Tags { outer_service: false, outer, inner: None };
-        Value::Interface(Box::new(Interface::new(Spec::Sub { parent: parent.into(), id: 1, tags })))
+        Interface::new(Spec::Sub { parent: parent.into(), id: 1, tags })
     };
     let tap = Interface::new(Spec::Tap(0, tap::Config::new("far-end")));
     let its_end = Interface::new(Spec::Host(af_packet::Config::new("far-end")));
     let refused = [
-        vec![
-            Change::set(Key::Interface("tap0".into()), Value::Interface(Box::new(tap))),
-            Change::set(Key::Interface("host-far-end".into()), Value::Interface(Box::new(its_end))),
-        ],
+        vec![Change::set(Interface::key("tap0"), tap), Change::set(Interface::key("host-far-end"), its_end)],
         vec![address(0, "10.0.0.9", 16), address(1, "10.0.1.1", 24)],
         vec![address(1, "10.0.0.5", 24)],
         vec![address(7, "10.7.0.1", 24)],
@@ -109,9 +106,9 @@ fn what_validation_refuses_touches_nothing() {
             route("10.2.0.0/16", Via::NextHop(IpAddr::from([10, 1, 0, 1]), None)),
         ],
         vec![address(1, "10.8.0.2", 24)],
-        vec![Change::set(Key::SubInterface("pg9.1".into()), sub("pg9", 1))],
-        vec![Change::set(Key::SubInterface("pg0.1".into()), sub("pg0", 4095))],
-        vec![Change::remove(Key::Interface("pg3".into()))],
+        vec![Change::set(Interface::sub_key("pg9.1"), sub("pg9", 1))],
+        vec![Change::set(Interface::sub_key("pg0.1"), sub("pg0", 4095))],
+        vec![Change::remove(Interface::key("pg3"))],
         // The first change alone would be fine.
         vec![interface(2), address(2, "10.0.0.3", 24)],
     ];
@@ -134,8 +131,8 @@ fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
     let mut other = Interface::new(Spec::Generator(1));
     other.table = 5;
     let elsewhere = vec![
-        Change::set(Key::Table(5), Value::Table),
-        Change::set(Key::Interface("pg1".into()), Value::Interface(Box::new(other))),
+        Change::set(Table::key(5), Table),
+        Change::set(Interface::key("pg1"), other),
         address(1, "10.0.0.1", 24),
         via("10.10.0.0/16"),
     ];
@@ -148,54 +145,42 @@ fn what_fails_half_way_is_taken_back() {
     let sub = |parent: &str| {
         let tags = Tags { outer_service: false, outer: 5, inner: None };
         let spec = Spec::Sub { parent: parent.into(), id: 5, tags };
-        Change::set(Key::SubInterface("pg0.5".into()), Value::Interface(Box::new(Interface::new(spec))))
+        Change::set(Interface::sub_key("pg0.5"), Interface::new(spec))
     };
-    let count = Key::Feature("pg0".into(), "ip4-unicast".into(), "ip4-count".into());
+    let count = FeatureOn::key("pg0", "ip4-unicast", "ip4-count");
     let start = vec![
         interface(0),
         sub("pg0"),
         address(0, "10.0.0.1", 24),
-        Change::set(count.clone(), Value::Feature),
+        Change::set(count.clone(), FeatureOn),
         route("10.1.0.0/16", Via::Attached("pg0.5".into())),
     ];
     store.transact(&mut s, start).unwrap();
     let before = state(&mut s);
     let host = |name: &str| Spec::Host(drivers::af_packet::Config::new(name));
     // No validation knows which devices there are: this one is refused when much is done already.
-    let absent = || {
-        Change::set(
-            Key::Interface("pg2".into()),
-            Value::Interface(Box::new(Interface::new(host("no-such-device")))),
-        )
-    };
+    let absent = || Change::set(Interface::key("pg2"), Interface::new(host("no-such-device")));
     let mut other = Interface::new(Spec::Generator(0));
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
-        Change::set(Key::Table(5), Value::Table),
-        Change::set(
-            Key::NeighborBounds(Family::V4),
-            Value::NeighborBounds(NeighborBounds { limit: Some(7), age: None }),
-        ),
+        Change::set(Table::key(5), Table),
+        Change::set(NeighborBounds::key(Family::V4), NeighborBounds { limit: Some(7), age: None }),
         interface(1),
-        Change::set(Key::Interface("pg0".into()), Value::Interface(Box::new(other))),
-        Change::remove(Key::Addresses("pg0".into())),
+        Change::set(Interface::key("pg0"), other),
+        Change::remove(Addresses::key("pg0")),
         Change::remove(count),
         absent(),
     ];
     let refused = store.transact(&mut s, changes).unwrap_err().0;
     assert!(refused.contains("no-such-device") && !refused.contains("taken back"), "{refused}");
     assert_eq!(state(&mut s), before);
-    assert!(store.get(&Key::Interface("pg1".into())).is_none());
+    assert!(store.get(&Interface::key("pg1")).is_none());
     // An interface that became another kind is made again, with all that is on it.
-    let kind = Change::set(
-        Key::Interface("pg0".into()),
-        Value::Interface(Box::new(Interface::new(Spec::Loopback(9)))),
-    );
-    let changes = vec![Change::remove(Key::SubInterface("pg0.5".into())), kind, absent()];
+    let kind = Change::set(Interface::key("pg0"), Interface::new(Spec::Loopback(9)));
+    let changes = vec![Change::remove(Interface::sub_key("pg0.5")), kind, absent()];
     assert!(store.transact(&mut s, changes).is_err(), "a route needs what is removed");
     assert_eq!(state(&mut s), before);
-    let bad =
-        Change::set(Key::Interface("pg0".into()), Value::Interface(Box::new(Interface::new(host("x")))));
+    let bad = Change::set(Interface::key("pg0"), Interface::new(host("x")));
     let refused = store.transact(&mut s, vec![bad]).unwrap_err().0;
     assert!(!refused.contains("taken back"), "{refused}");
     assert_eq!(state(&mut s), before);
@@ -207,11 +192,12 @@ fn settings_of_an_interface_are_made_all_or_none() {
     let (mut s, mut store) = (system(), Store::default());
     store.transact(&mut s, vec![interface(0)]).unwrap();
     let before = state(&mut s);
-    let Some(Value::Interface(old)) = store.get(&Key::Interface("pg0".into())) else { panic!() };
-    let new = Interface { up: false, mtu: Some(1400), mac: Some(Mac::BROADCAST), ..(**old).clone() };
-    assert!(new.apply("pg0", Some(old), &mut s).is_err(), "no validation came before");
+    let old = store.interface("pg0").unwrap();
+    let name = |name: &str| (false, name.to_string());
+    let new = Interface { up: false, mtu: Some(1400), mac: Some(Mac::BROADCAST), ..old.clone() };
+    assert!(new.apply(&name("pg0"), Some(old), &mut s).is_err(), "no validation came before");
     assert_eq!(state(&mut s), before);
-    assert!(new.apply("pg1", None, &mut s).is_err());
+    assert!(new.apply(&name("pg1"), None, &mut s).is_err());
     assert_eq!(state(&mut s).len() - before.len(), 0);
 }
 
@@ -219,10 +205,10 @@ fn settings_of_an_interface_are_made_all_or_none() {
 fn the_order_of_addresses_is_kept() {
     let (mut s, mut store) = (system(), Store::default());
     let list = |last: &[u8]| last.iter().map(|n| Address::new(Ipv4Addr::new(10, 0, 0, *n), 24)).collect();
-    let key = || Key::Addresses("pg0".into());
+    let key = || Addresses::key("pg0");
     store.transact(&mut s, vec![interface(0)]).unwrap();
     for last in [&[9, 1, 5][..], &[1, 5], &[1, 5, 9], &[9, 5, 1], &[7, 9, 5, 1], &[7], &[7, 1]] {
-        store.transact(&mut s, vec![Change::set(key(), Value::Addresses(list(last)))]).unwrap();
+        store.transact(&mut s, vec![Change::set(key(), Addresses(list(last)))]).unwrap();
         let has: Vec<Address> = s.router.interface_named("pg0").unwrap().addresses.clone();
         assert_eq!(has, list(last));
     }
@@ -242,14 +228,14 @@ fn the_dump_names_everything_that_was_set() {
     let tags = Tags { outer_service: true, outer: 20, inner: Some(30) };
     let sub = Interface::new(Spec::Sub { parent: "pg0".into(), id: 7, tags });
     let changes = vec![
-        Change::set(Key::Interface("loop3".into()), Value::Interface(Box::new(loopback))),
+        Change::set(Interface::key("loop3"), loopback),
         interface(0),
-        Change::set(Key::SubInterface("pg0.7".into()), Value::Interface(Box::new(sub))),
+        Change::set(Interface::sub_key("pg0.7"), sub),
         address(0, "10.0.0.1", 24),
         route("0.0.0.0/0", Via::Drop),
     ];
     store.transact(&mut s, changes).unwrap();
-    let lines: Vec<String> = store.iter().flat_map(|(k, v)| dump(k, v, false)).collect();
+    let lines: Vec<String> = store.iter().flat_map(|(k, v)| v.dump(k, false)).collect();
     assert_eq!(
         lines,
         [
@@ -274,7 +260,7 @@ fn indices_are_kept() {
         store.transact(&mut s, vec![interface(n)]).unwrap();
     }
     assert!(in_order(store.tree()));
-    store.transact(&mut s, vec![Change::remove(Key::Interface("pg0".into()))]).unwrap();
+    store.transact(&mut s, vec![Change::remove(Interface::key("pg0"))]).unwrap();
     assert!(!in_order(store.tree()));
     // The lowest that is free, though its name is the last.
     store.transact(&mut s, vec![interface(7)]).unwrap();
@@ -287,12 +273,12 @@ fn indices_are_kept() {
     Store::default().transact(&mut again, all).unwrap();
     assert_eq!(indices(&again), as_it_is);
     // An interface that is made anew is where it was; two that change places are where they are to be.
-    let kind = Value::Interface(Box::new(Interface::new(Spec::Loopback(9))));
-    store.transact(&mut s, vec![Change::set(Key::Interface("pg1".into()), kind)]).unwrap();
+    let kind = Interface::new(Spec::Loopback(9));
+    store.transact(&mut s, vec![Change::set(Interface::key("pg1"), kind)]).unwrap();
     assert_eq!(indices(&s), as_it_is);
     let moved = |name: &str, index| {
         let interface = Interface { index: Some(index), ..store.interface(name).unwrap().clone() };
-        Change::set(Key::Interface(name.into()), Value::Interface(Box::new(interface)))
+        Change::set(Interface::key(name), interface)
     };
     let (swap, clash) = (vec![moved("pg7", 2), moved("pg2", 0)], vec![moved("pg7", 1)]);
     store.transact(&mut s, swap).unwrap();

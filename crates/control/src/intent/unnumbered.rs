@@ -1,54 +1,100 @@
 //! Interfaces that use the addresses of others.
 
-use super::{Key, Refused, Value, View, refuse};
+use model::key::{Kind, Need};
+use model::object::Fact;
+use net::objects;
+
+use super::index::{self, Find};
+use super::{Abilities, Addresses, Get, Key, Object, Refused, View, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
-pub(super) fn validate(interface: &str, lender: &str, view: &View<'_>) -> Result<(), Refused> {
-    let table = view.must_have_interface(interface)?.table;
-    let other = view.must_have_interface(lender)?;
-    if interface == lender {
-        return refuse(format!("{interface} cannot use its own addresses"));
+/// That an interface uses the addresses of the one with this name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unnumbered(pub String);
+
+impl Kind for Unnumbered {
+    /// The name of the interface that uses them.
+    type Key = String;
+    const NAME: &'static str = "unnumbered";
+    const PHASE: u16 = 120;
+
+    fn title(interface: &String) -> String {
+        format!("the addresses that {interface} uses")
     }
-    if other.table != table {
-        return refuse(format!("{lender} is in table {}, and {interface} in table {table}", other.table));
+}
+
+impl Unnumbered {
+    /// The key of what an interface uses.
+    pub fn key(interface: &str) -> Key {
+        Key::with::<Unnumbered>(interface)
     }
-    if view.get(&Key::Addresses(interface.into())).is_some() {
-        return refuse(format!("{interface} has addresses of its own: remove them first"));
+
+    /// Whose addresses an interface uses.
+    pub(super) fn lender<'v>(interface: &str, view: &'v View<'_>) -> Option<&'v str> {
+        let value = view.get(&Unnumbered::key(interface))?;
+        value.get::<Unnumbered>().map(|unnumbered| unnumbered.0.as_str())
     }
-    if let Some(Value::Unnumbered(third)) = view.get(&Key::Unnumbered(lender.into())) {
-        return refuse(format!("{lender} uses the addresses of {third} itself: name that one"));
+}
+
+impl Object<System> for Unnumbered {
+    fn validate(&self, interface: &String, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        let Unnumbered(lender) = self;
+        let table = view.must_have_interface(interface)?.table;
+        let other = view.must_have_interface(lender)?;
+        if interface == lender {
+            return refuse(format!("{interface} cannot use its own addresses"));
+        }
+        if other.table != table {
+            return refuse(format!("{lender} is in table {}, and {interface} in table {table}", other.table));
+        }
+        if view.get(&Addresses::key(interface)).is_some() {
+            return refuse(format!("{interface} has addresses of its own: remove them first"));
+        }
+        if let Some(third) = Unnumbered::lender(lender, view) {
+            return refuse(format!("{lender} uses the addresses of {third} itself: name that one"));
+        }
+        if let Some(borrower) = index::borrowers(view, interface).next() {
+            return refuse(format!("{borrower} uses the addresses of {interface}: it needs some of its own"));
+        }
+        Ok(())
     }
-    if let Some(borrower) = view.index.borrowers(interface).next() {
-        return refuse(format!("{borrower} uses the addresses of {interface}: it needs some of its own"));
+
+    fn apply(&self, interface: &String, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        let (index, lender) = (system.index(interface)?, system.index(&self.0)?);
+        Ok(system.router.set_unnumbered(index, Some(lender))?)
     }
-    Ok(())
+
+    fn withdraw(&self, interface: &String, system: &mut System) -> Result<(), Refused> {
+        let index = system.index(interface)?;
+        Ok(system.router.set_unnumbered(index, None)?)
+    }
+
+    fn dump(&self, interface: &String, _: bool) -> Vec<String> {
+        vec![format!("set interface unnumbered {} use {}", quote(interface), quote(&self.0))]
+    }
+
+    fn needs(&self, interface: &String, to: &mut dyn FnMut(Need)) {
+        to(objects::interface(interface));
+        to(objects::interface(&self.0));
+    }
+
+    fn facts(&self, interface: &String, _: Get<'_>, to: &mut dyn FnMut(Fact)) {
+        to(Fact::new(index::BORROWERS, (&self.0, interface)));
+    }
 }
 
 /// Whether an interface may be in this VRF: those that use each other's addresses are in one.
 pub(super) fn may_be_in(interface: &str, table: u16, view: &View<'_>) -> Result<(), Refused> {
     let apart = |other: &str| view.interface(other).is_some_and(|o| o.table != table);
-    let lender = match view.get(&Key::Unnumbered(interface.into())) {
-        Some(Value::Unnumbered(lender)) => Some((interface, lender.as_str())),
-        _ => None,
-    };
+    let lender = Unnumbered::lender(interface, view).filter(|lender| apart(lender));
     let pair = lender
-        .filter(|(_, lender)| apart(lender))
-        .or_else(|| view.index.borrowers(interface).find(|b| apart(b)).map(|b| (b, interface)));
+        .map(|lender| (interface.to_string(), lender.to_string()))
+        .or_else(|| index::borrowers(view, interface).find(|b| apart(b)).map(|b| (b, interface.to_string())));
     match pair {
         Some((borrower, lender)) => {
             refuse(format!("{borrower} uses the addresses of {lender}: they must be in one table"))
         }
         None => Ok(()),
     }
-}
-
-pub(super) fn apply(interface: &str, lender: Option<&str>, system: &mut System) -> Result<(), Refused> {
-    let index = system.index(interface)?;
-    let lender = lender.map(|name| system.index(name)).transpose()?;
-    Ok(system.router.set_unnumbered(index, lender)?)
-}
-
-pub(super) fn dump(interface: &str, lender: &str) -> String {
-    format!("set interface unnumbered {} use {}", quote(interface), quote(lender))
 }

@@ -151,10 +151,7 @@ fn keywords_in_full_come_first_and_quoted_words_are_values() {
 #[test]
 fn an_address_alone_is_a_prefix_but_no_interface_address() {
     let words = run("ip route add 10.0.0.1 count 3 via 1.2.3.4").unwrap();
-    assert_eq!(
-        words,
-        "ip route add prefix=Prefix(10.0.0.1, 32) count n=Number(3) via next-hop=Ip(1.2.3.4)"
-    );
+    assert_eq!(words, "ip route add prefix=Prefix(10.0.0.1, 32) count n=Number(3) via next-hop=Ip(1.2.3.4)");
     let error = run("set interface ip address host-eth0 10.0.0.1").unwrap_err();
     let mark = " ".repeat(35) + "^^^^^^^^\n";
     assert!(error.contains(&mark) && error.contains("192.0.2.1/24, 192.0.2.1/32"), "{error}");

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::intent::{Family, mode_word};
+use crate::intent::{Family, Find, mode_word};
 use crate::rates::Rate;
 
 /// Declares the commands.

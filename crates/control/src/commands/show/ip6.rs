@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::super::{Context, Output};
 use super::interface::Chosen;
 use crate::cli::{Args, CliError, Registry, Rows};
-use crate::intent::INFINITE;
+use crate::intent::{Find, INFINITE};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {

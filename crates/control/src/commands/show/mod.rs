@@ -8,7 +8,6 @@ mod machine;
 mod neighbor;
 mod runtime;
 
-use std::borrow::Cow;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +18,7 @@ use serde::Serialize;
 use super::config::CHANGED;
 use super::{Context, Output};
 use crate::cli::{CliError, PAGE, Registry, Rows, Table};
-use crate::intent::{Key, dump, in_order, without_secrets};
+use crate::intent::{Key, in_order};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -64,8 +63,8 @@ impl Rows<Context> for Config {
     fn next(&mut self, c: &Context, page: &mut Vec<String>) -> bool {
         let mut last = None;
         for (key, value) in c.store.behind(self.last.as_ref()).take(PAGE) {
-            let value = if self.secrets { Cow::Borrowed(value) } else { without_secrets(value) };
-            page.extend(dump(key, &value, self.indices));
+            let value = if self.secrets { value.clone() } else { value.without_secrets() };
+            page.extend(value.dump(key, self.indices));
             last = Some(key);
         }
         let more = last.is_some();

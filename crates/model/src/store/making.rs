@@ -1,0 +1,124 @@
+//! Steps from one tree to another, made one at a time or taken back.
+
+use super::Refusal;
+use crate::key::Key;
+use crate::object::{Refused, Value, World};
+
+/// One object from what it is to what it is to be.
+#[derive(Debug)]
+pub struct Step<W> {
+    /// Which object.
+    pub key: Key,
+    /// What it is before.
+    pub from: Option<Value<W>>,
+    /// What it is afterwards.
+    pub to: Option<Value<W>>,
+}
+
+impl<W: World> Step<W> {
+    /// Makes the step.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub fn run(&self, world: &mut W) -> Result<(), Refused> {
+        apply(&self.key, self.from.as_ref(), self.to.as_ref(), world)
+    }
+
+    fn back(&self, world: &mut W) -> Result<(), Refused> {
+        apply(&self.key, self.to.as_ref(), self.from.as_ref(), world)
+    }
+}
+
+/// Makes the world what the change says, wholly or not at all.
+fn apply<W: World>(
+    key: &Key,
+    old: Option<&Value<W>>,
+    new: Option<&Value<W>>,
+    world: &mut W,
+) -> Result<(), Refused> {
+    match (old, new) {
+        (_, Some(new)) => new.apply(key, old, world),
+        (Some(old), None) => old.withdraw(key, world),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Steps that are being made, one at a time; when one fails, those before it are taken back, the last one first.
+#[derive(Debug)]
+pub struct Making<W> {
+    steps: Vec<Step<W>>,
+    done: usize,
+    /// Why those done are being taken back.
+    failed: Option<Refusal>,
+    /// What could not be taken back.
+    stuck: Vec<String>,
+}
+
+impl<W: World> Making<W> {
+    /// Begins with the first of these steps.
+    pub fn begin(steps: Vec<Step<W>>, world: &mut W) -> Making<W> {
+        world.begin();
+        Making { steps, done: 0, failed: None, stuck: Vec::new() }
+    }
+
+    /// Makes one step, or takes one back. Returns whether there is more to do.
+    pub fn go_on(&mut self, world: &mut W) -> bool {
+        let more = self.go_on_by(world, &mut |step, world| step.run(world));
+        if !more {
+            world.end();
+        }
+        more
+    }
+
+    pub(super) fn go_on_by(
+        &mut self,
+        world: &mut W,
+        run: &mut impl FnMut(&Step<W>, &mut W) -> Result<(), Refused>,
+    ) -> bool {
+        if self.failed.is_some() {
+            let Some(last) = self.done.checked_sub(1) else { return false };
+            self.done = last;
+            if let Some(step) = self.steps.get(last)
+                && let Err(e) = step.back(world)
+            {
+                self.stuck.push(format!("{}: {e}", step.key));
+            }
+            return last > 0;
+        }
+        let Some(step) = self.steps.get(self.done) else { return false };
+        match run(step, world) {
+            Ok(()) => self.done += 1,
+            Err(why) => self.failed = Some(Refusal { key: Some(step.key.clone()), why }),
+        }
+        if self.failed.is_some() { self.done > 0 } else { self.done < self.steps.len() }
+    }
+
+    /// From here on it goes back, if it does not already.
+    pub fn turn_back(&mut self, why: Refused) {
+        self.failed.get_or_insert(Refusal { key: None, why });
+    }
+
+    /// Whether it goes back.
+    pub fn goes_back(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// How many of how many steps are made.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.done, self.steps.len())
+    }
+
+    /// What has become of it, when there is nothing more to do. To drop it then takes as long as there were steps.
+    ///
+    /// # Errors
+    /// Why all was taken back, and what of it could not be.
+    pub fn end(&mut self) -> Result<(), Refusal> {
+        let Some(Refusal { key, why }) = self.failed.take() else { return Ok(()) };
+        if self.stuck.is_empty() {
+            return Err(Refusal { key, why });
+        }
+        let stuck = self.stuck.join("; ");
+        let why = Refused(format!("{why}; and what was done before could not be taken back: {stuck}"));
+        Err(Refusal { key, why })
+    }
+}

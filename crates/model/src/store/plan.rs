@@ -1,0 +1,221 @@
+//! How one tree becomes another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::facts::Changed;
+use super::making::Step;
+use super::{Refusal, Snapshot, View, view};
+use crate::key::{Key, Need};
+use crate::object::{Effect, Refused, Value, World, refuse};
+
+/// How one tree becomes another.
+#[derive(Debug)]
+pub struct Plan<W> {
+    /// What has to be done, in order.
+    pub steps: Vec<Step<W>>,
+    /// The objects that change, as they are before.
+    pub before: Vec<(Key, Option<Value<W>>)>,
+    /// What is there afterwards.
+    pub after: Snapshot<W>,
+}
+
+/// What an object is, and what it is to be.
+type FromTo<'v, W> = (Option<&'v Value<W>>, Option<&'v Value<W>>);
+
+/// Completes what is wanted, if some of it says too little.
+pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Value<W>)>) {
+    if wanted.iter().any(|(_, value)| !value.is_complete()) {
+        W::complete(now, wanted);
+    }
+}
+
+impl<W: World> Snapshot<W> {
+    /// How this tree becomes the other one, whose objects are completed.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub fn plan(&self, mut after: Snapshot<W>, abilities: &W::Abilities) -> Result<Plan<W>, Refusal> {
+        after.complete(self);
+        let changes = self.diff(&after.tree);
+        let changed = changes.iter().map(|c| (&c.key, c.value.as_ref()));
+        let steps = self.steps(changed, &after.view(), abilities)?;
+        let before = changes.into_iter().map(|c| (self.tree.get(&c.key).cloned(), c.key));
+        Ok(Plan { steps, before: before.map(|(old, key)| (key, old)).collect(), after })
+    }
+
+    /// Completes what says too little, coming from the tree `now`.
+    fn complete(&mut self, now: &Snapshot<W>) {
+        // Those of which there may be very many say all.
+        if self.tree.range(view::others()).all(|(_, value)| value.is_complete()) {
+            return;
+        }
+        let mut wanted = Arc::unwrap_or_clone(std::mem::take(&mut self.tree));
+        let before: BTreeMap<Key, Value<W>> =
+            wanted.range(view::others()).map(|(key, value)| (key.clone(), value.clone())).collect();
+        W::complete(now, wanted.range_mut(view::others()).collect());
+        let mut changed = Changed::default();
+        for (key, new) in wanted.range(view::others()) {
+            let Some(old) = before.get(key).filter(|old| *old != new) else { continue };
+            changed.was.add(key, old, &|key| before.get(key));
+            changed.now.add(key, new, &|key| wanted.get(key));
+        }
+        Arc::make_mut(&mut self.index).replace(changed);
+        self.tree = Arc::new(wanted);
+    }
+
+    /// Checks the changes against the tree as it would be, which is `view`, and gives the steps that make them: first down, in
+    /// reverse order of dependency, what goes or has to be made anew; then up what comes or changes; kinds that are removed at the
+    /// very end, which others may leave without being made anew, go last.
+    pub(super) fn steps<'c>(
+        &'c self,
+        changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,
+        view: &View<'c, W>,
+        abilities: &W::Abilities,
+    ) -> Result<Vec<Step<W>>, Refusal> {
+        let about = |key: &Key| {
+            let key = key.clone();
+            move |why| Refusal { key: Some(key), why }
+        };
+        // Each with what it is and what it is to be: there may be very many, and to look for one takes its time.
+        let mut touched: Vec<(&Key, FromTo<'_, W>)> = Vec::new();
+        let mut found = Shaken::default();
+        for (key, new) in changes {
+            let old = self.tree.get(key);
+            match (old, new) {
+                (None, None) => {
+                    return refuse(format!("there is nothing to remove: {key}")).map_err(about(key));
+                }
+                (old, new) if old == new => continue,
+                (old, new) => found.note(key, old, new),
+            }
+            touched.push((key, (old, new)));
+        }
+        for (key, (old, new)) in &touched {
+            match (old, new) {
+                (_, Some(value)) => value.validate(key, view, abilities),
+                (Some(value), None) => value.validate_absence(key, view),
+                (None, None) => Ok(()),
+            }
+            .map_err(about(key))?;
+        }
+        found.check_removed(view)?;
+        let mut down: BTreeSet<&Key> =
+            touched.iter().filter(|(_, (_, new))| new.is_none()).map(|(key, _)| *key).collect();
+        let mut touched: BTreeMap<&Key, FromTo<'_, W>> = touched.into_iter().collect();
+        if !found.is_empty() {
+            self.follow(&mut found, view, &mut touched, &mut down);
+            let shaken = found.renewed.union(&found.moved).cloned().collect();
+            for (key, value) in view.needing(&shaken) {
+                value.validate(key, view, abilities).map_err(about(key))?;
+            }
+        }
+        Ok(ordered(touched, &down))
+    }
+
+    /// Adds what follows from what becomes of others: what needs them stands behind them.
+    fn follow<'c>(
+        &'c self,
+        found: &mut Shaken,
+        view: &View<'c, W>,
+        touched: &mut BTreeMap<&'c Key, FromTo<'c, W>>,
+        down: &mut BTreeSet<&'c Key>,
+    ) {
+        let mut look = |found: &mut Shaken, key: &'c Key, value: &'c Value<W>| {
+            let moves = key.kind().moves;
+            let anew = key.role().is_some_and(|role| found.renewed.contains(&role))
+                || value.needs_any(key, |need| {
+                    found.renewed.contains(need)
+                        || found.gone.contains(need)
+                        || moves && found.moved.contains(need)
+                });
+            if anew {
+                found.renewed.extend(key.role());
+                touched.entry(key).or_insert_with(|| (Some(value), view.get(key)));
+                down.insert(key);
+            }
+        };
+        for (key, value) in self.tree.range(view::others()) {
+            look(found, key, value);
+        }
+        // Of those of which there may be very many, only such are looked at as may need what goes.
+        let goes = found.gone.union(&found.renewed).cloned().collect();
+        for (key, value) in self.places(&goes).into_iter().flat_map(|places| self.tree.range(places)) {
+            look(found, key, value);
+        }
+    }
+}
+
+/// What others may need, and does not stay as it is.
+#[derive(Default)]
+struct Shaken {
+    removed: BTreeSet<Need>,
+    /// Those removed before what comes is made.
+    gone: BTreeSet<Need>,
+    renewed: BTreeSet<Need>,
+    moved: BTreeSet<Need>,
+}
+
+impl Shaken {
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
+    }
+
+    /// Notes what becomes of an object.
+    fn note<W: World>(&mut self, key: &Key, old: Option<&Value<W>>, new: Option<&Value<W>>) {
+        match (old, new) {
+            (Some(old), Some(new)) => match new.effect(old) {
+                Effect::Stays => {}
+                Effect::Anew => self.renewed.extend(key.role()),
+                Effect::Moved => self.moved.extend(key.role()),
+            },
+            (Some(_), None) => {
+                if !key.kind().last {
+                    self.gone.extend(key.role());
+                }
+                self.removed.extend(key.role());
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses that something goes which is needed.
+    fn check_removed<W: World>(&self, view: &View<'_, W>) -> Result<(), Refusal> {
+        if self.removed.is_empty() {
+            return Ok(());
+        }
+        let Some((key, value)) = view.needing(&self.removed).next() else { return Ok(()) };
+        let mut what = None;
+        value.needs(key, &mut |need| {
+            if self.removed.contains(&need) {
+                what.get_or_insert(need);
+            }
+        });
+        let what = what.map_or_else(String::new, |need| need.to_string());
+        let why = Refused(format!("{what} cannot be removed: {key} needs it"));
+        Err(Refusal { key: Some(key.clone()), why })
+    }
+}
+
+/// The steps that make the changes; `down` go before anything comes.
+fn ordered<W: World>(touched: BTreeMap<&Key, FromTo<'_, W>>, down: &BTreeSet<&Key>) -> Vec<Step<W>> {
+    let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, (old, new)) in touched {
+        let between = match (old, new) {
+            _ if down.contains(key) => None,
+            (Some(old), Some(new)) => old.staying(new),
+            (old, _) => old.cloned(),
+        };
+        let lower = Step { key: key.clone(), from: old.cloned(), to: between.clone() };
+        let raise = Step { key: key.clone(), from: between, to: new.cloned() };
+        if key.kind().last {
+            last.push(lower)
+        } else {
+            lowering.push(lower)
+        }
+        raising.push(raise);
+    }
+    lowering.reverse();
+    let all = lowering.into_iter().chain(raising).chain(last);
+    all.filter(|step| step.from != step.to).collect()
+}
