@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -121,9 +121,13 @@ impl Pace {
     }
 }
 
+/// The kernel's side of signals. It has no descriptor, so threads with a table of their own may share it, whoever of them is the
+/// last to let go.
+pub(super) struct Context(libc::c_ulong);
+
 /// Signals of one sender.
 pub(super) struct Signals {
-    context: libc::c_ulong,
+    context: Arc<Context>,
     null: File,
 }
 
@@ -136,7 +140,7 @@ impl Signals {
             // SAFETY: the kernel writes the handle to `context`.
             sys::check(unsafe { libc::syscall(libc::SYS_io_setup, PENDING, &raw mut context) } as isize)?;
         }
-        Ok(Signals { context, null })
+        Ok(Signals { context: Arc::new(Context(context)), null })
     }
 
     /// Wakes whoever waits for `bell`.
@@ -144,7 +148,7 @@ impl Signals {
     /// # Errors
     /// `InvalidInput` when it is no event descriptor.
     pub(super) fn ring(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        self.ring_by(self.null(), bell)
+        self.context.ring(self.null(), bell)
     }
 
     /// The file that signals are reads of.
@@ -152,8 +156,18 @@ impl Signals {
         self.null.as_fd()
     }
 
-    /// As [`ring`](Signals::ring), on a thread that has a copy of [the file](Signals::null) under a number of its own.
-    pub(super) fn ring_by(&self, null: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<()> {
+    /// What threads share that have a copy of [the file](Signals::null) under a number of their own.
+    pub(super) fn context(&self) -> Arc<Context> {
+        self.context.clone()
+    }
+}
+
+impl Context {
+    /// Wakes whoever waits for `bell`, by a read of this file.
+    ///
+    /// # Errors
+    /// As [`Signals::ring`].
+    pub(super) fn ring(&self, null: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<()> {
         match self.submit(null, bell) {
             // So many have ended that there is no room for their results.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -177,7 +191,7 @@ impl Signals {
         }
         let mut list = [&raw mut request];
         // SAFETY: the kernel copies the request, and reads no bytes to the buffer that it has not.
-        let r = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1, list.as_mut_ptr()) };
+        let r = unsafe { libc::syscall(libc::SYS_io_submit, self.0, 1, list.as_mut_ptr()) };
         sys::check(r as isize)?;
         Ok(())
     }
@@ -189,7 +203,7 @@ impl Signals {
         unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
-                self.context,
+                self.0,
                 0 as libc::c_long,
                 PENDING,
                 done.as_mut_ptr(),
@@ -199,11 +213,11 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
+impl Drop for Context {
     fn drop(&mut self) {
         if cfg!(not(miri)) {
             // SAFETY: the handle is ours; no read is under way, as each ends at once.
-            unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+            unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
         }
     }
 }

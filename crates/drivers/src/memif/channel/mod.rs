@@ -99,7 +99,7 @@ impl Channel {
         let (orders, to_send) = mpsc::sync_channel(MOST_WAITING);
         let (to_main, received) = mpsc::sync_channel(MOST_RECEIVED);
         let files = [&[theirs.as_fd(), means.bell.as_fd(), means.signals.null()], listener].concat();
-        let signals = means.signals.clone();
+        let signals = means.signals.context();
         let porter = Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals };
         apart::run(crew, THREAD, STACK, &files, move |files| porter.run(files))?;
         Ok(Channel { pass: Arc::new(pass), let_go, orders, received })
@@ -177,4 +177,30 @@ impl Drop for Channel {
 /// Why it cannot.
 pub(super) fn check_path(path: &Path) -> io::Result<()> {
     raw::address(path).map(|_| ())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// A thread with a table of its own closes no descriptor of the rest of the process, even if it is the last that knows of it:
+    /// std ends the process in debug builds where one closes what is not open.
+    #[test]
+    fn a_thread_that_outlives_its_socket_closes_nothing_of_the_process() {
+        let crew = Crew::default();
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..20 {
+            let signals = Arc::new(Signals::new().unwrap());
+            let means = Means { bell: Arc::new(Doorbell::new().unwrap()), signals };
+            let channel = Channel::connect(&folder.path().join("nobody"), &means, &crew).unwrap();
+            drop((means, channel));
+        }
+        let end = Instant::now() + Duration::from_secs(20);
+        while crew.working() > 0 {
+            assert!(Instant::now() < end);
+            std::thread::yield_now();
+        }
+    }
 }

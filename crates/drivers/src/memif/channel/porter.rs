@@ -26,7 +26,7 @@ use crate::kernel::passing;
 use crate::memif::message::{self, Message};
 use crate::memif::region;
 use crate::memif::ring::Fault;
-use crate::memif::signal::{self, Signals};
+use crate::memif::signal::{self, Context};
 
 /// How long the peer is given to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ pub(super) struct Porter {
     pub(super) orders: Receiver<Order>,
     pub(super) to_main: SyncSender<Told>,
     /// Tells event descriptors from other files.
-    pub(super) signals: Arc<Signals>,
+    pub(super) signals: Arc<Context>,
 }
 
 /// The thread's files: its end of the pass, and one that signals need.
@@ -230,7 +230,7 @@ impl Porter {
                 // One signal too many does no harm: whoever is woken looks, and sleeps again.
                 let mut signalled = Ok(());
                 let slow =
-                    signal::is_slow(|| signalled = self.signals.ring_by(own.null.as_fd(), file.as_fd()));
+                    signal::is_slow(|| signalled = self.signals.ring(own.null.as_fd(), file.as_fd()));
                 match signalled {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {
@@ -281,6 +281,7 @@ mod tests {
     use crate::kernel::sys;
     use crate::memif::channel::Pass;
     use crate::memif::message::{AddRing, Direction};
+    use crate::memif::signal::Signals;
 
     /// What the main thread is told of a message that comes with these files, or without those that the process had no room
     /// for, and whether it is given a file.
@@ -297,7 +298,7 @@ mod tests {
             let_go: Arc::default(),
             orders: mpsc::sync_channel(1).1,
             to_main: mpsc::sync_channel(1).0,
-            signals: Arc::new(Signals::new().unwrap()),
+            signals: Signals::new().unwrap().context(),
         };
         let files = files.into_iter().map(ManuallyDrop::new).collect();
         let told = porter.sort(&own, Ok(message), files, lost);
