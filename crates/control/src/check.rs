@@ -11,7 +11,7 @@ use net::router::Router;
 
 use crate::cli::{Registry, check_commands};
 use crate::commands::config::is_yaml;
-use crate::commands::{Context, Names, registry};
+use crate::commands::{Context, Feature, Names, declared};
 use crate::config;
 use crate::intent::Abilities;
 use crate::startup::{Fault, Place, Startup};
@@ -33,9 +33,10 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Against a router like this one.
-    pub fn new(router: &Router) -> Checker {
-        Checker { abilities: Abilities::of(router), names: Names::of(router), registry: registry() }
+    /// Against a router like this one, with these features.
+    pub fn new(router: &Router, features: &[&Feature]) -> Checker {
+        let (registry, catalog) = declared(features);
+        Checker { abilities: Abilities::of(router, catalog), names: Names::of(router), registry }
     }
 
     /// Looks at a file.
@@ -93,7 +94,7 @@ impl Checker {
         match fs::read_to_string(path) {
             Err(e) => found.faults.push(unreadable(e)),
             Ok(text) => {
-                let wanted = config::read(&text, &name);
+                let wanted = config::read(&text, &name, &self.abilities.catalog);
                 found.faults.extend(texts(&wanted.faults(&self.abilities)));
                 found.warnings.extend(texts(&wanted.warnings()));
             }
@@ -117,7 +118,8 @@ mod tests {
         for (name, text) in files {
             fs::write(directory.path().join(name), text.replace("HERE/", &here)).unwrap();
         }
-        let found = Checker::new(&system().router).check(&directory.path().join(files[0].0));
+        let found = Checker::new(&system().router, crate::testing::FEATURES)
+            .check(&directory.path().join(files[0].0));
         let short = |texts: Vec<String>| texts.iter().map(|text| text.replace(&here, "")).collect();
         (short(found.faults), short(found.warnings))
     }

@@ -15,8 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use buf::Pool;
+use graph::Builder;
 use infra::cpu::Schedule;
-use net::router::{Install, Parts, Router};
+use net::Tables;
+use net::router::{Hooks, Parts, Router};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -25,7 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::whole::{Reading, Terms, Whole};
-use crate::commands::{self, Context};
+use crate::commands::{self, Context, Feature};
 use crate::guardian;
 use crate::logging::Log;
 use crate::metrics;
@@ -64,19 +66,19 @@ fn failed(what: impl fmt::Display) -> DaemonError {
 }
 
 /// Runs the router until it is told to stop. The router does not start half-configured: whatever is wrong with its
-/// configuration ends it before it forwards a packet. `log` is the process's.
+/// configuration ends it before it forwards a packet. It has these features; `log` is the process's.
 ///
 /// # Errors
 /// What is wrong, for the operator.
-pub fn run(startup: &Startup, install: Install, log: Arc<Log>) -> Result<(), DaemonError> {
+pub fn run(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<(), DaemonError> {
     for warning in &startup.warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, main_thread(startup, install, log))
+    LocalSet::new().block_on(&runtime, main_thread(startup, features, log))
 }
 
-async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Result<(), DaemonError> {
+async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<(), DaemonError> {
     let ignores_hangups = process::ignores_hangups();
     // From here on a signal to stop is an orderly end, also while the file of commands is being run.
     let mut stop = Stop::new()?;
@@ -103,9 +105,10 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian::start();
+    let (registry, catalog) = commands::declared(features);
     // A long one is read while all else is prepared.
     let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
-    let begun = long.map(Reading::begin).transpose().map_err(failed)?;
+    let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose().map_err(failed)?;
     let placement = startup.cpu.place(infra::cpu::own_cores());
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
@@ -133,6 +136,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
         let what = format_args!("there cannot be {} buffers: {e}", startup.buffers.per_numa);
         failed(startup.about(&["buffers-per-numa"], what))
     })?;
+    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(features, b, t, hooks);
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().window.page == infra::mem::PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
@@ -149,7 +153,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
 
-    let system = System::new(router, guardian, &startup.unix.runtime_dir)?;
+    let system = System::new(router, catalog, guardian, &startup.unix.runtime_dir)?;
     let memif = Bell::new(system.memif.as_fd().try_clone_to_owned()?)?;
     let mut context = Context::new(system);
     context.log = log;
@@ -160,7 +164,7 @@ async fn main_thread(startup: &Startup, install: Install, log: Arc<Log>) -> Resu
     context.system.router.poll(now);
     context.startup_config = startup.unix.startup_config.clone();
     let context = Rc::new(RefCell::new(context));
-    let registry = Rc::new(commands::registry());
+    let registry = Rc::new(registry);
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links, memif));
     tokio::task::spawn_local(rates::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {

@@ -10,7 +10,6 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod daemon;
-mod features;
 mod files;
 pub mod guardian;
 pub mod intent;
@@ -21,4 +20,6 @@ pub mod rates;
 mod service;
 pub mod startup;
 pub mod system;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod trouble;

@@ -12,7 +12,7 @@ use drivers::{Device, Guardian, af_packet, af_xdp, memif, pcap, tap};
 use net::router::Router;
 use wire::Mac;
 
-use crate::intent::{Abilities, DEFAULT_SOCKET, Refused, Spec, refuse};
+use crate::intent::{Abilities, Catalog, DEFAULT_SOCKET, Refused, Spec, refuse};
 
 /// What becomes of an interface that is made while its device cannot be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,12 +97,17 @@ pub struct System {
 }
 
 impl System {
-    /// A router without interfaces. What it takes from the kernel, `guardian` hears of. `runtime_dir` is where sockets
+    /// A router without interfaces, whose features say this of themselves. What it takes from the kernel, `guardian` hears of. `runtime_dir` is where sockets
     /// are whose names are relative.
     ///
     /// # Errors
     /// When the process has no descriptors left.
-    pub fn new(router: Router, guardian: Guardian, runtime_dir: &Path) -> io::Result<System> {
+    pub fn new(
+        router: Router,
+        catalog: Arc<Catalog>,
+        guardian: Guardian,
+        runtime_dir: &Path,
+    ) -> io::Result<System> {
         let mut memif = memif::Sockets::new()?;
         memif.add_socket(DEFAULT_SOCKET, &runtime_dir.join("memif.sock")).map_err(io::Error::other)?;
         Ok(System {
@@ -110,7 +115,7 @@ impl System {
             recordings: BTreeMap::new(),
             absence: Absence::default(),
             runtime_dir: runtime_dir.to_owned(),
-            abilities: Arc::new(Abilities::of(&router)),
+            abilities: Arc::new(Abilities::of(&router, catalog)),
             router,
             generators: BTreeMap::new(),
             guardian,

@@ -27,6 +27,13 @@ pub struct KindInfo {
     role: fn(&Tuple) -> Option<Need>,
 }
 
+impl KindInfo {
+    /// Where all objects of this kind are in a tree.
+    pub fn all(&'static self) -> Range {
+        Key::new(self, Tuple::default()).and_longer()
+    }
+}
+
 /// A kind of objects.
 pub trait Kind: 'static {
     /// What tells one object from another.

@@ -10,6 +10,7 @@
 pub mod adjacency;
 pub mod checksum;
 pub mod ethernet;
+pub mod feature;
 pub mod gso;
 pub mod handoff;
 pub mod icmp;
@@ -31,5 +32,24 @@ mod unused;
 pub use tables::Tables;
 pub use unused::Unused;
 
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+/// Adds the nodes that every router has.
+///
+/// # Errors
+/// When they do not fit together.
+pub fn install(
+    b: &mut graph::Builder,
+    t: &Tables,
+    hooks: &mut router::Hooks,
+) -> Result<(), graph::GraphError> {
+    interface::install(b, t);
+    handoff::install(b, t);
+    ethernet::install(b, t);
+    neighbor::install(b, t, hooks)?;
+    ip::install(b, t, hooks)?;
+    icmp::install(b, t, hooks)?;
+    udp::install(b, t, hooks)?;
+    pcap::install(b, t)
+}

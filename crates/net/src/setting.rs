@@ -186,7 +186,6 @@ mod tests {
 
     use super::*;
     use crate::Tables;
-    use crate::ip::{PerFamily, Urpf};
     use crate::router::{Hooks, Parts, Router, Sizes};
     use crate::testing;
 
@@ -206,7 +205,7 @@ mod tests {
     }
 
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-        testing::install(b, t, hooks)?;
+        crate::install(b, t, hooks)?;
         hooks.setting::<Level>().map(drop)
     }
 
@@ -246,7 +245,6 @@ mod tests {
         let (mut plain, _) = testing::router();
         plain.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
         assert!(plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router has"));
-        plain.set(0, PerFamily { ip4: Urpf::Strict, ip6: Urpf::Off }).unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use graph::{Builder, GraphError, Worker};
+use graph::{Builder, Worker};
 use infra::quiesce::Domain;
 use testkit::harness::Harness;
 use wire::Mac;
@@ -38,18 +38,28 @@ pub fn transport_checksum(l3: &[u8]) -> u16 {
 
 /// Tables with the interfaces and addresses that nodes under test read.
 pub struct Bench {
+    /// Tables are read within its sections.
     pub domain: Domain,
+    /// The main thread's side of the tables.
     pub writers: Writers,
+    /// The workers' side.
     pub tables: Tables,
     hooks: RefCell<Hooks>,
 }
 
-impl Bench {
-    pub fn new() -> Bench {
+impl Default for Bench {
+    fn default() -> Bench {
         let domain = Domain::new();
         let (writers, tables) = tables(&domain).unwrap();
         let hooks = RefCell::new(Hooks::new(&domain));
         Bench { domain, writers, tables, hooks }
+    }
+}
+
+impl Bench {
+    /// Empty tables.
+    pub fn new() -> Bench {
+        Bench::default()
     }
 
     /// Adds an interface, with an address on a /24.
@@ -103,21 +113,10 @@ impl Bench {
     }
 }
 
-/// All features.
-pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    crate::interface::install(b, t);
-    crate::handoff::install(b, t);
-    crate::ethernet::install(b, t);
-    crate::ip::install(b, t, hooks)?;
-    crate::neighbor::install(b, t, hooks)?;
-    crate::udp::install(b, t, hooks)?;
-    crate::icmp::install(b, t, hooks)?;
-    crate::pcap::install(b, t)
-}
-
-/// A router with all features and one worker, which is turned by hand.
+/// A router with one worker, which is turned by hand.
 pub fn router() -> (Router, Worker) {
-    let Parts { router, mut workers } = Router::build(install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
+    let Parts { router, mut workers } =
+        Router::build(crate::install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
     (router, workers.remove(0))
 }
 

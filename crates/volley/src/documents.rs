@@ -9,7 +9,6 @@ use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use control::commands;
 use control::startup;
 
 use crate::Arguments;
@@ -138,7 +137,7 @@ fn cli() -> Roff {
          shortened as long as they are unique. With --json the answer is JSON.",
     )]);
     page.control("SH", ["COMMANDS"]);
-    for (syntax, help) in commands::registry().declarations() {
+    for (syntax, help) in volley::features::declared().0.declarations() {
         let syntax: Vec<_> = syntax.split_whitespace().collect();
         page.control("TP", []).text([bold(syntax.join(" "))]).text([roman(help)]);
     }

@@ -1,20 +1,26 @@
 //! What this router can do: every feature, in one list. To add one, add its line.
 
+use std::sync::Arc;
+
+use control::cli::Registry;
+use control::commands::{self, Context, Feature};
+use control::intent::Catalog;
 use graph::{Builder, GraphError};
 use net::Tables;
 use net::router::Hooks;
+
+/// Every feature, in the order in which the configuration writes their sections.
+pub const ALL: &[&Feature] = &[&mss::Feature, &urpf::Feature];
 
 /// Adds the nodes of every feature to the graph.
 ///
 /// # Errors
 /// When the features do not fit together.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    net::interface::install(b, t);
-    net::handoff::install(b, t);
-    net::ethernet::install(b, t);
-    net::neighbor::install(b, t, hooks)?;
-    net::ip::install(b, t, hooks)?;
-    net::icmp::install(b, t, hooks)?;
-    net::udp::install(b, t, hooks)?;
-    net::pcap::install(b, t)
+    commands::install(ALL, b, t, hooks)
+}
+
+/// Every command, and what features say of themselves besides.
+pub fn declared() -> (Registry<Context>, Arc<Catalog>) {
+    commands::declared(ALL)
 }

@@ -197,7 +197,7 @@ fn command(socket: PathBuf, words: Vec<String>) -> ExitCode {
 /// Says what is wrong with files. What they ask for is held against a router without interfaces.
 fn check(files: &[PathBuf]) -> ExitCode {
     let checker = match Router::build(volley::features::install, &Sizes::default()) {
-        Ok(parts) => Checker::new(&parts.router),
+        Ok(parts) => Checker::new(&parts.router, volley::features::ALL),
         Err(e) => {
             eprintln!("volley: {e}");
             return ExitCode::FAILURE;
@@ -230,7 +230,7 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match daemon::run(&startup, volley::features::install, log) {
+    match daemon::run(&startup, volley::features::ALL, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("volley: {e}");
@@ -281,8 +281,9 @@ mod tests {
         let (cli, conf, ctl) = (read("volley-cli.7"), read("volley-startup.conf.5"), read("volley-ctl.1"));
         let (bash, zsh, daemon) = (read("volley.bash"), read("_volley"), read("volley.8"));
         std::fs::remove_dir_all(&directory).unwrap();
-        assert!(control::commands::registry().declarations().len() > 50);
-        for (syntax, help) in control::commands::registry().declarations() {
+        let (registry, _) = volley::features::declared();
+        assert!(registry.declarations().len() > 50);
+        for (syntax, help) in registry.declarations() {
             let syntax: Vec<_> = syntax.split_whitespace().collect();
             assert!(cli.contains(&syntax.join(" ")) && cli.contains(help), "{syntax:?}");
         }

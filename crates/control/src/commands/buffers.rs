@@ -114,8 +114,8 @@ impl Job<Context> for Adding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
     use crate::cli::{Call, Step};
+    use crate::testing::Cli;
 
     #[test]
     fn buffers_are_added_and_shown_with_where_they_lie() {

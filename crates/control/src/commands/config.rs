@@ -18,7 +18,9 @@ use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
-use crate::intent::{Entry, Interface, Key, Plan, Snapshot, Value, in_order, made_anew, opened_anew};
+use crate::intent::{
+    Catalog, Entry, Interface, Key, Plan, Snapshot, Value, in_order, made_anew, opened_anew,
+};
 use crate::startup::Fault;
 
 /// What stands below a configuration that changed while it was shown.
@@ -35,7 +37,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add("show config yaml", "Show the configuration as a file for \"config apply\".", |c, a| {
-        let writer = Writer::new(c.store.tree());
+        let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
         let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
         let yaml = Yaml { writer, version: c.store.version(), begun: false };
         Ok(Output::rows(yaml, a.json()))
@@ -269,10 +271,10 @@ fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 ///
 /// # Errors
 /// That it cannot be read, or is no configuration.
-pub(super) fn load(path: &Path) -> Result<Wanted, CliError> {
+pub(super) fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, CliError> {
     let file = path.display();
     let text = files::read(path).map_err(|e| CliError::new(format!("{file}: {e}")))?;
-    let wanted = config::read(&text, &file.to_string());
+    let wanted = config::read(&text, &file.to_string(), catalog);
     if wanted.is_foreign() {
         return Err(CliError::new(format!(
             "{file}: this is no configuration: it has none of the sections of one. Nothing of it is shown: volley check {file} \
@@ -423,7 +425,7 @@ impl Job<Context> for Save {
             Saving::Waiting(form) => {
                 let Some(_turn) = c.changes.turn("config save") else { return Step::After(LOOK) };
                 let form = match form {
-                    Form::Yaml(_) => Form::Yaml(Writer::new(c.store.tree())),
+                    Form::Yaml(_) => Form::Yaml(Writer::new(c.store.tree(), &c.system.abilities.catalog)),
                     Form::Commands(..) => Form::Commands(None, !in_order(c.store.tree())),
                 };
                 self.stage = Saving::Writing { form, text: header(c.journal.generation()), _turn };

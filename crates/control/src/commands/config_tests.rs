@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use super::Context;
-use super::tests::Cli;
 use crate::cli::{Call, Job, Step};
 use crate::intent::random_tests::state;
+use crate::testing::Cli;
 
 /// A file in a folder of its own, which goes with the folder.
 fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
@@ -736,7 +736,7 @@ fn names_and_indices_survive_a_restart() {
 /// Else what such a command makes had another index after a restart.
 #[test]
 fn whatever_makes_an_interface_can_say_its_index() {
-    let registry = super::registry();
+    let registry = crate::testing::registry();
     let all = registry.declarations();
     let makes = |syntax: &str| syntax.starts_with("create ") && !syntax.starts_with("create memif socket");
     let makes: Vec<_> = all.iter().filter(|(syntax, _)| makes(syntax)).collect();

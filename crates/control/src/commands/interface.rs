@@ -387,7 +387,7 @@ fn free_number(c: &Context, prefix: &str) -> u32 {
 }
 
 /// Changes what is set on an interface; a refusal is about the argument `about`.
-pub(crate) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
+pub(super) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
     let name = a.need::<String>("interface")?;
     let (key, old) = find(c, &name)?;
     let mut new = old;

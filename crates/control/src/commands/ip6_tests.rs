@@ -1,6 +1,6 @@
 //! IPv6 as it is typed and shown.
 
-use super::tests::Cli;
+use crate::testing::Cli;
 
 /// A router with IPv6 on pg0, and time enough gone by for its addresses to be used.
 fn cli() -> Cli {

@@ -2,8 +2,8 @@
 
 use net::ip::Prefix4;
 
-use super::tests::Cli;
 use crate::cli::{Call, Step};
+use crate::testing::Cli;
 
 /// What is shown by a command that shows a long list, with something done between each two slices.
 fn in_slices(cli: &mut Cli, line: &str, mut between: impl FnMut(&mut Cli, &str)) -> String {

@@ -402,7 +402,7 @@ impl Unfinished for Load {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
+    use crate::testing::Cli;
 
     /// Runs the command to its end.
     fn load(cli: &mut Cli, text: &str, options: &str) -> Result<String, String> {

@@ -237,8 +237,8 @@ fn age(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
     use super::*;
+    use crate::testing::Cli;
 
     #[test]
     fn ages_are_short() {

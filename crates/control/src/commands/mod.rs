@@ -27,12 +27,14 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use graph::{Builder, GraphError};
 use infra::clock::Clock;
-use net::router::Router;
+use net::Tables;
+use net::feature::{App, Configured, Registrar};
+use net::router::{Hooks, Router};
 
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::features::KINDS;
-use crate::intent::{Change, Interface, Journal, Key, Store, can_be_name};
+use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
 use crate::system::System;
@@ -41,7 +43,9 @@ use crate::trouble::Trouble;
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
 
-pub(crate) use interface::change;
+/// A feature of this program.
+pub type Feature = dyn net::feature::Feature<Context>;
+
 pub use long::Abandoned;
 
 /// What commands work on.
@@ -195,6 +199,34 @@ impl Context {
     }
 }
 
+impl App for Context {
+    type World = System;
+
+    fn router(&self) -> &Router {
+        &self.system.router
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
+        self.transact(changes)
+    }
+
+    fn change_setting<T: Configured>(
+        &mut self,
+        interface: &str,
+        change: impl FnOnce(&mut T),
+    ) -> Result<(), CliError> {
+        let (key, mut interface) = interface::find(self, interface)?;
+        let mut value = interface.attached.get::<T>();
+        change(&mut value);
+        interface.attached.put(value);
+        self.transact(vec![Change::set(key, interface)])
+    }
+}
+
 impl Values for Context {
     fn values(&self, kind: &str) -> Vec<String> {
         match kind {
@@ -262,8 +294,31 @@ impl Values for Names {
     }
 }
 
-/// Every command.
-pub fn registry() -> Registry<Context> {
+/// Adds the nodes that every router has, and those of these features.
+///
+/// # Errors
+/// When they do not fit together.
+pub fn install(
+    features: &[&Feature],
+    b: &mut Builder,
+    t: &Tables,
+    hooks: &mut Hooks,
+) -> Result<(), GraphError> {
+    net::install(b, t, hooks)?;
+    features.iter().try_for_each(|feature| feature.install(b, t, hooks))
+}
+
+/// Every command, those of these features included, and what they say besides.
+pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
+    let (mut registry, mut catalog) = (own(), Catalog::default());
+    for feature in features {
+        feature.register(&mut Registrar::new(&mut registry, &mut catalog));
+    }
+    (registry, Arc::new(catalog))
+}
+
+/// The commands of every router.
+fn own() -> Registry<Context> {
     let mut r = Registry::new();
     crate::cli::exec(&mut r);
     interface::register(&mut r);
@@ -282,7 +337,6 @@ pub fn registry() -> Registry<Context> {
     capture::register(&mut r);
     reassembly::register(&mut r);
     punt::register(&mut r);
-    KINDS.iter().for_each(|kind| kind.register(&mut r));
     workers::register(&mut r);
     buffers::register(&mut r);
     r

@@ -113,8 +113,8 @@ fn scaled(n: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
     use super::*;
+    use crate::testing::Cli;
 
     #[test]
     fn lines_are_those_of_vpp() {

@@ -144,7 +144,7 @@ fn no_prefix(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
+    use crate::testing::Cli;
 
     #[test]
     fn what_hosts_are_told_of_prefixes_is_configured_and_kept() {

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use super::tests::Cli;
 use crate::cli::{Call, Step};
+use crate::testing::Cli;
 
 #[test]
 fn an_interface_goes_with_very_many_routes_in_slices_or_not_at_all() {

@@ -1,74 +1,8 @@
 //! Commands as they are typed, on a real router with packet generators for devices.
 
-use std::rc::Rc;
-
-use drivers::Guardian;
-use net::router::{Router, Sizes};
-
 use super::*;
 use crate::cli::{Call, Step};
-
-pub(crate) struct Cli {
-    pub(crate) registry: Rc<Registry<Context>>,
-    pub(crate) context: Context,
-}
-
-impl Cli {
-    /// A router with pg0 (10.0.0.1/24) and pg1, both up.
-    pub(crate) fn new() -> Cli {
-        let parts = Router::build(crate::intent::tests::install, &Sizes { buffers: 64, workers: 1 }).unwrap();
-        let system = System::new(parts.router, Guardian::default(), &std::env::temp_dir()).unwrap();
-        let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
-        for n in 0..2 {
-            cli.ok(&format!("create packet-generator interface pg{n}"));
-            cli.ok(&format!("set interface state pg{n} up"));
-        }
-        cli.ok("set interface ip address pg0 10.0.0.1/24");
-        cli
-    }
-
-    /// What a command prints, to its end.
-    pub(crate) fn run(&mut self, line: &str) -> Result<String, CliError> {
-        let answer = self.registry.run(&mut self.context, line, Call::default())?;
-        let (mut text, mut job) = (answer.text, answer.job);
-        while let Some(running) = &mut job {
-            match running.step(&mut self.context, &mut text) {
-                Step::Again | Step::After(_) | Step::Data { .. } => {}
-                Step::Done => job = None,
-                Step::Failed(error) => return Err(error),
-            }
-        }
-        Ok(text)
-    }
-
-    /// What the router does now and then, until it has nothing to do.
-    pub(crate) fn look_at_confirmation(&mut self) {
-        self.context.look_at_confirmation();
-        while self.context.tidy().is_some() {}
-    }
-
-    pub(crate) fn ok(&mut self, line: &str) -> String {
-        self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
-    }
-
-    /// What a command shows as JSON.
-    pub(crate) fn json(&mut self, line: &str) -> serde_json::Value {
-        let text = self.ok(&format!("{line} --json"));
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
-    }
-
-    /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
-    pub(crate) fn refused(&mut self, line: &str, place: &str) -> String {
-        let before = self.ok("show config");
-        let Err(error) = self.run(line) else { panic!("{line} was accepted") };
-        assert_eq!(self.ok("show config"), before, "{line}");
-        let at = line.rfind(place).unwrap();
-        let marked = format!("{line}\n{}{}\n", " ".repeat(at), "^".repeat(place.len()));
-        let text = error.render();
-        assert!(text.starts_with(&marked), "expected\n{marked}got\n{text}");
-        error.to_string()
-    }
-}
+use crate::testing::Cli;
 
 #[test]
 fn a_route_without_a_way_and_one_that_is_not_there_are_marked() {
@@ -546,30 +480,6 @@ fn an_interface_is_deleted_by_the_command_of_its_kind() {
     assert!(cli.refused("delete packet-generator interface loop0", "loop0").contains("of another kind"));
     assert_eq!(cli.ok("show config"), before);
     cli.ok("delete loopback interface intfc loop0");
-}
-
-#[test]
-fn sources_are_checked_as_an_interface_says() {
-    let mut cli = Cli::new();
-    assert_eq!(cli.json("show urpf"), serde_json::json!([]));
-    let features = |cli: &mut Cli| cli.ok("show interface features pg0");
-    for mode in ["strict", "loose"] {
-        cli.ok(&format!("set urpf ip4 rx {mode} pg0"));
-        assert!(cli.ok("show config").contains(&format!("set urpf ip4 rx {mode} pg0\n")));
-        assert!(features(&mut cli).contains(&format!("ip4-unicast:\n  ip4-rx-urpf-{mode}\n  (available")));
-        let shown = serde_json::json!([{ "interface": "pg0", "mode": mode, "mode_ip6": "off", "dropped_packets": 0 }]);
-        assert_eq!(cli.json("show urpf"), shown);
-        assert!(cli.ok("show urpf").contains(&format!("pg0        {mode}")), "{}", cli.ok("show urpf"));
-    }
-    let before = cli.ok("show config");
-    let told = cli.refused("set urpf ip4 tx strict pg0", "tx");
-    assert!(told.contains("where packets come in"), "{told}");
-    let told =
-        cli.refused("set interface feature pg1 ip4-rx-urpf-strict arc ip4-unicast", "ip4-rx-urpf-strict");
-    assert!(told.contains("set urpf ip4 rx {strict | loose} pg1"), "{told}");
-    assert_eq!(cli.ok("show config"), before);
-    cli.ok("set urpf ip4 rx off pg0");
-    assert!(!cli.ok("show config").contains("urpf") && features(&mut cli).contains("ip4-unicast:\n  none"));
 }
 
 #[test]

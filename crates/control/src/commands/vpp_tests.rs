@@ -1,6 +1,6 @@
 //! `docs/vpp-commands.md` says which of VPP's commands there are: each is read here.
 
-use super::tests::Cli;
+use crate::testing::Cli;
 
 /// What stands between backquotes in a cell.
 fn quoted(cell: &str) -> Option<&str> {

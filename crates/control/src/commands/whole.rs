@@ -20,10 +20,11 @@ use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
-    Abilities, Interface, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way, replays,
+    Abilities, Catalog, Interface, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way, replays,
 };
 use crate::startup::Fault;
 use crate::system::Absence;
+use std::sync::Arc;
 
 /// Plans with more steps say how far they are.
 const LONG: usize = 10_000;
@@ -101,9 +102,9 @@ impl Reading {
     ///
     /// # Errors
     /// When there can be no thread that reads the file.
-    pub fn begin(path: PathBuf) -> Result<Reading, CliError> {
+    pub fn begin(path: PathBuf, catalog: Arc<Catalog>) -> Result<Reading, CliError> {
         let file = path.clone();
-        Ok(Reading(path, on_a_thread(move || load(&file))?))
+        Ok(Reading(path, on_a_thread(move || load(&file, &catalog))?))
     }
 }
 
@@ -122,7 +123,7 @@ impl Whole {
     /// # Errors
     /// When there can be no thread that reads the file.
     pub fn file(path: PathBuf, terms: Terms, c: &Context) -> Result<Whole, CliError> {
-        Whole::read(Reading::begin(path)?, terms, c)
+        Whole::read(Reading::begin(path, c.system.abilities.catalog.clone())?, terms, c)
     }
 
     /// To what a file says that is being read already.

@@ -262,7 +262,7 @@ fn show(c: &Context) -> Output {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Cli;
+    use crate::testing::Cli;
 
     #[test]
     fn receive_queues_are_configured_and_shown() {

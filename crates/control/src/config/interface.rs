@@ -10,7 +10,6 @@ use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::Reading;
-use crate::features::KINDS;
 use crate::intent::{
     Addresses, FeatureOn, Interface, MOST_QUEUES, MemifSocket, Neighbor, Spec, Unnumbered, VLANS,
 };
@@ -20,7 +19,7 @@ use model::yaml::{At, Content, Fields, Node, Reader};
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
 /// `interfaces`: devices by name, those of `taps` included.
-pub(super) fn interfaces(reading: &mut Reading, node: &Node) {
+pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Interface::key(name);
         let mut fields = reading.r.fields(node);
@@ -242,7 +241,7 @@ fn memif_spec(
 }
 
 /// `memif-sockets`: files by number.
-pub(super) fn memif_sockets(reading: &mut Reading, node: &Node) {
+pub(super) fn memif_sockets(reading: &mut Reading<'_>, node: &Node) {
     for (id, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(id, "") else {
             reading.r.fault(at, "memif sockets have numbers, 1 and up");
@@ -262,7 +261,7 @@ fn number_of<T: std::str::FromStr + std::fmt::Display>(name: &str, prefix: &str)
 }
 
 /// `loopbacks`: by the name loopN.
-pub(super) fn loopbacks(reading: &mut Reading, node: &Node) {
+pub(super) fn loopbacks(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(name, "loop") else {
             reading.r.fault(at, "loopbacks are named loop0, loop1, …");
@@ -279,7 +278,7 @@ pub(super) fn loopbacks(reading: &mut Reading, node: &Node) {
 }
 
 /// `taps`: by the name tapN. What is set on the router's end stands in `interfaces`.
-pub(super) fn taps(reading: &mut Reading, node: &Node) {
+pub(super) fn taps(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(name, "tap") else {
             reading.r.fault(at, "taps are named tap0, tap1, …");
@@ -340,14 +339,14 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
 }
 
 /// What may be said of every interface, and what lies on it: addresses, neighbours, features.
-fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
+fn body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
     let r = &mut reading.r;
     interface.description = description(r, fields);
     interface.index = fields.take("index").and_then(|n| r.number(n, 0..=MAX_INTERFACES - 1));
     interface.mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     interface.mac = fields.take("mac").and_then(|n| mac(r, n));
     interface.receive = super::receive::read(r, fields);
-    KINDS.iter().for_each(|kind| kind.read(r, fields, &mut interface.attached));
+    interface.attached = reading.catalog.read(r, fields);
     interface.proxy = fields.take("proxy-arp").and_then(|n| r.truth(n)).unwrap_or(false);
     if let Some((says, suppressed)) =
         fields.take("router-advertisement").and_then(|n| super::advertisement::read(r, n))
@@ -400,7 +399,7 @@ fn body(reading: &mut Reading, name: &str, fields: &mut Fields<'_>, interface: &
 }
 
 /// `sub-interfaces` of a device, by number.
-fn sub_interfaces(reading: &mut Reading, parent: &str, over: &Interface, node: &Node) {
+fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, node: &Node) {
     // VLAN and MTU of those with one tag, for those with the same tag and one more.
     let mut one_tag: Vec<(bool, u16, Option<u16>)> = Vec::new();
     let mut two_tags: Vec<(At, String, Tags, Option<u16>)> = Vec::new();

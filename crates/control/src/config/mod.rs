@@ -32,11 +32,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drivers::pcap;
 use model::key::Need;
+use net::feature::Objects;
 use net::objects;
 
-use crate::intent::{Abilities, Interface, Key, Snapshot, Spec, Tree, Value};
+use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Spec, Tree, Value};
 use crate::startup::{Fault, Place};
-pub(crate) use model::yaml::{At, Content, Fields, Node, Reader, Text, quoted};
+use crate::system::System;
+use model::yaml::{At, Content, Node, Reader};
 pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
 
@@ -63,14 +65,25 @@ struct Lost {
 }
 
 /// A file being read.
-struct Reading {
+struct Reading<'c> {
+    catalog: &'c Catalog,
     r: Reader,
     tree: Tree,
     places: BTreeMap<Key, Place>,
     lost: Lost,
 }
 
-impl Reading {
+impl Objects<System> for Reading<'_> {
+    fn reader(&mut self) -> &mut Reader {
+        &mut self.r
+    }
+
+    fn ask(&mut self, at: At, key: Key, value: Value) {
+        self.set(at, key, value);
+    }
+}
+
+impl Reading<'_> {
     /// An object that the file asks for.
     fn set(&mut self, at: At, key: Key, value: impl Into<Value>) {
         // A Linux interface may be named as a sub-interface of another one is.
@@ -98,7 +111,7 @@ impl Reading {
 }
 
 /// What sections a file may have: the name, and who reads it.
-type Section = (&'static str, fn(&mut Reading, &Node));
+type Section = (&'static str, fn(&mut Reading<'_>, &Node));
 
 const SECTIONS: &[Section] = &[
     ("memif-sockets", interface::memif_sockets),
@@ -122,11 +135,11 @@ const LATER: &[(&str, &str)] = &[
     ("sflow", "sFlow"),
 ];
 
-/// Reads a configuration; `file` is the name that messages give to it. What is wrong with it is said by
+/// Reads a configuration, with what features say of it; `file` is the name that messages give to it. What is wrong with it is said by
 /// [`faults`](Wanted::faults).
-pub fn read(text: &str, file: &str) -> Wanted {
-    let mut reading =
-        Reading { r: Reader::new(file), tree: Tree::new(), places: BTreeMap::new(), lost: Lost::default() };
+pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
+    let (tree, places) = (Tree::new(), BTreeMap::new());
+    let mut reading = Reading { catalog, r: Reader::new(file), tree, places, lost: Lost::default() };
     let (mut routes, mut foreign) = (Vec::new(), false);
     let document = reading.r.document(text, "routes", |r, node| {
         routes.extend(route::read(r, node).map(|(key, value)| (node.at, key, value)));
@@ -138,13 +151,21 @@ pub fn read(text: &str, file: &str) -> Wanted {
     if let Some(document) = document {
         let before = reading.r.faults.len();
         let mut fields = reading.r.fields(&document);
+        let of_features = catalog.sections().iter().map(|section| &section.name);
         let sections = SECTIONS.iter().map(|(name, _)| name).chain(LATER.iter().map(|(name, _)| name));
+        let sections = sections.chain(of_features);
         foreign = !fields.has_any(sections) && !document.is_empty();
         let mut unread = reading.r.faults.len() > before;
         for (name, section) in SECTIONS {
             if let Some(node) = fields.take(name) {
                 unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
                 section(&mut reading, node);
+            }
+        }
+        for section in catalog.sections() {
+            if let Some(node) = fields.take(section.name) {
+                unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
+                (section.read)(&mut reading, node);
             }
         }
         routes.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
@@ -161,7 +182,7 @@ pub fn read(text: &str, file: &str) -> Wanted {
             reading.lost = Lost { interfaces: true, tables: true };
         }
     }
-    let Reading { r, tree, places, lost } = reading;
+    let Reading { r, tree, places, lost, .. } = reading;
     Wanted { tree: Snapshot::of(tree), places, faults: r.faults, lost, foreign }
 }
 

@@ -9,7 +9,7 @@ use crate::intent::{Branch, Family, Key, Route, Table, Value, Via};
 use model::yaml::{At, Fields, Node, Reader};
 
 /// `tables`: the numbers of the VRFs besides table 0.
-pub(super) fn tables(reading: &mut Reading, node: &Node) {
+pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
     for number in reading.r.list(node) {
         match reading.r.number(number, 1..=u16::MAX) {
             Some(table) => reading.set(number.at, Table::key(table), Table),
@@ -23,7 +23,7 @@ pub(crate) const NOWHERE: [(&str, Via); 3] =
     [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
 
 /// `routes`: a list, whose members were [read] while the file was.
-pub(super) fn list(reading: &mut Reading, node: &Node) {
+pub(super) fn list(reading: &mut Reading<'_>, node: &Node) {
     reading.r.list(node);
 }
 

@@ -7,7 +7,7 @@ use crate::intent::{Family, NeighborBounds, PUNT_RATES, PuntRate, Reassembly};
 use model::yaml::Node;
 
 /// `settings`: bounds that are not the router's own.
-pub(super) fn settings(reading: &mut Reading, node: &Node) {
+pub(super) fn settings(reading: &mut Reading<'_>, node: &Node) {
     let mut fields = reading.r.fields(node);
     for family in Family::ALL {
         if let Some(node) = fields.take(neighbors_name(family)) {
@@ -33,7 +33,7 @@ pub(super) fn neighbors_name(family: Family) -> &'static str {
     }
 }
 
-fn neighbors(reading: &mut Reading, node: &Node, family: Family) {
+fn neighbors(reading: &mut Reading<'_>, node: &Node, family: Family) {
     let r = &mut reading.r;
     let mut fields = r.fields(node);
     let limit = fields.take("limit").and_then(|n| r.number(n, 0..=u32::MAX));
@@ -46,7 +46,7 @@ fn neighbors(reading: &mut Reading, node: &Node, family: Family) {
 }
 
 /// Of each reason its packets a second.
-fn punt_rates(reading: &mut Reading, node: &Node) {
+fn punt_rates(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         if let Some(rate) = reading.r.number(node, PUNT_RATES) {
             reading.set(at, PuntRate::key(name), PuntRate(rate));
@@ -54,7 +54,7 @@ fn punt_rates(reading: &mut Reading, node: &Node) {
     }
 }
 
-fn reassembly(reading: &mut Reading, node: &Node, kind: Kind) {
+fn reassembly(reading: &mut Reading<'_>, node: &Node, kind: Kind) {
     let r = &mut reading.r;
     let mut fields = r.fields(node);
     let mut number = |name| fields.take(name).and_then(|n| r.number(n, 1..=u32::MAX));

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::intent::tests::system;
+use crate::testing::catalog;
 
 /// The faults of a file, each as `line:column: message`.
 fn faults(text: &str) -> Vec<String> {
-    let all = read(text, "f").faults(&system().abilities);
+    let all = read(text, "f", &catalog()).faults(&system().abilities);
     all.iter().map(|f| f.to_string().strip_prefix("f:").unwrap().to_string()).collect()
 }
 
@@ -86,7 +87,7 @@ settings:
 
 #[test]
 fn a_whole_configuration() {
-    let wanted = read(EDGE, "f");
+    let wanted = read(EDGE, "f", &catalog());
     assert!(wanted.faults(&system().abilities).is_empty());
     let commands: Vec<String> =
         wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect();
@@ -320,7 +321,10 @@ fn an_interface_keeps_its_index_and_says_what_it_is_for() {
     );
     let text =
         "taps: { tap0: { description: \"to the host\", host: { name: a } } }\ninterfaces: { tap0: {} }\n";
-    assert!(write(read(text, "f").tree.tree()).contains("  tap0:\n    description: \"to the host\"\n"));
+    assert!(
+        write(read(text, "f", &catalog()).tree.tree(), &catalog())
+            .contains("  tap0:\n    description: \"to the host\"\n")
+    );
 }
 
 /// A fault of form does not hide what is wrong with the meaning of the rest; and nothing is said of what follows from it.
@@ -371,12 +375,12 @@ fn what_is_no_configuration() {
             "{text}: {found:?}"
         );
     }
-    assert!(!read(&"[".repeat(100), "f").faults.is_empty());
+    assert!(!read(&"[".repeat(100), "f", &catalog()).faults.is_empty());
     // What is empty by mistake does not remove everything.
     assert_eq!(faults("# interfaces:\n").len(), 1);
     assert!(faults("")[0].contains("1:1: the file says nothing"));
     for text in ["{}", "interfaces:\nroutes: ~\n"] {
-        let read = read(text, "f");
+        let read = read(text, "f", &catalog());
         assert!(read.tree.tree().is_empty() && read.faults.is_empty());
     }
 }
@@ -406,7 +410,7 @@ interfaces:
       tx: \"/tmp/z.pcap\"
       max: 100000
 ";
-    assert_eq!(write(read(text, "f").tree.tree()), text);
+    assert_eq!(write(read(text, "f", &catalog()).tree.tree(), &catalog()), text);
     for (body, part) in [
         ("{}", "needs a \"pcap\""),
         ("{ pcap: {} }", "it has no file"),
@@ -440,7 +444,7 @@ interfaces:
       force: true
     mtu: 1500
 ";
-    assert_eq!(write(read(text, "f").tree.tree()), text);
+    assert_eq!(write(read(text, "f", &catalog()).tree.tree(), &catalog()), text);
     wrong("interfaces:\n  xdp-eth0: { device-type: af-packet }\n", &[("2:28", "its device-type is af-xdp")]);
     wrong("interfaces:\n  xdp-eth0: { af-xdp: { rx-ring-size: 100 } }\n", &[("2:39", "no power of two")]);
     wrong(
@@ -460,8 +464,8 @@ proptest::proptest! {
     /// What is written is read again.
     #[test]
     fn what_is_written_is_read_again(tree in crate::intent::random_tests::tree_of_any_objects()) {
-        let text = write(&tree);
-        let read = read(&text, "f");
+        let text = write(&tree, &catalog());
+        let read = read(&text, "f", &catalog());
         proptest::prop_assert!(read.faults.is_empty(), "{:#?}\n{text}", read.faults);
         proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);
     }
@@ -471,7 +475,7 @@ proptest::proptest! {
     fn no_text_makes_it_panic(cut in 0..EDGE.len(), insert in ".{0,6}", to in 0..EDGE.len()) {
         let (cut, to) = (cut.min(to), cut.max(to));
         let (a, b) = (EDGE.get(..cut).unwrap_or(""), EDGE.get(to..).unwrap_or(""));
-        let _ = read(&format!("{a}{insert}{b}"), "f");
+        let _ = read(&format!("{a}{insert}{b}"), "f", &catalog());
     }
 }
 

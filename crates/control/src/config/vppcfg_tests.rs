@@ -3,10 +3,11 @@
 use super::read;
 use super::tests::wrong;
 use crate::intent::tests::system;
+use crate::testing::catalog;
 
 /// What a file makes, as commands.
 fn commands(text: &str) -> Vec<String> {
-    let wanted = read(text, "f");
+    let wanted = read(text, "f", &catalog());
     assert_eq!(wanted.faults(&system().abilities), [], "{text}");
     wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect()
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use drivers::pcap::{self, Speed};
 use drivers::{af_packet, af_xdp, memif};
+use net::feature;
 use net::ip::IpPrefix;
 use net::ip::reassembly::Kind;
 use wire::Mac;
@@ -12,14 +14,15 @@ use wire::Mac;
 use super::route::NOWHERE;
 use super::settings::neighbors_name;
 use crate::intent::{
-    Addresses, Family, FeatureOn, HIDDEN, Interface, Key, MemifSocket, Neighbor, NeighborBounds, PuntRate,
-    Reassembly, Route, Spec, Table, Tree, Unnumbered, Value, Via, in_order,
+    Addresses, Catalog, Family, FeatureOn, HIDDEN, Interface, Key, MemifSocket, Neighbor, NeighborBounds,
+    PuntRate, Reassembly, Route, Spec, Table, Tree, Unnumbered, Value, Via, in_order,
 };
+use crate::system::System;
 use model::yaml::{Text, ip, mac, quoted};
 
 /// The configuration, as [`read`](super::read) reads it.
-pub fn write(tree: &Tree) -> String {
-    let (mut writer, mut text) = (Writer::new(tree), String::new());
+pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {
+    let (mut writer, mut text) = (Writer::new(tree, catalog), String::new());
     while writer.page(tree, &mut text) {}
     text
 }
@@ -35,6 +38,8 @@ enum Section {
     Tables,
     Routes,
     Settings,
+    /// Of a feature, by its place in the catalog.
+    Feature(usize),
     End,
 }
 
@@ -43,7 +48,7 @@ const PAGE: usize = 64;
 
 /// Writes a tree page by page. It remembers where it is, and not the tree: if that changes between two pages, what is
 /// written is the configuration of no one moment.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Writer {
     section: Section,
     /// Where it is in the section; `None`: at its beginning.
@@ -58,12 +63,14 @@ pub struct Writer {
     indices: bool,
     /// Whether secrets are not.
     hides: bool,
+    /// What features say of their sections.
+    catalog: Arc<Catalog>,
 }
 
 impl Writer {
-    /// At the beginning of this tree.
-    pub fn new(tree: &Tree) -> Writer {
-        Writer { indices: !in_order(tree), ..Writer::default() }
+    /// At the beginning of this tree, whose features say this of themselves.
+    pub fn new(tree: &Tree, catalog: &Arc<Catalog>) -> Writer {
+        Writer { indices: !in_order(tree), catalog: Arc::clone(catalog), ..Writer::default() }
     }
 
     /// For those who may not know secrets: a word stands in their place.
@@ -96,14 +103,26 @@ impl Writer {
             Section::Routes => (Section::Settings, self.routes(tree, &mut t)),
             Section::Settings => {
                 t.map("settings", |t| settings(t, tree));
-                (Section::End, false)
+                (Section::Feature(0), false)
             }
+            Section::Feature(n) => match self.catalog.clone().sections().get(n) {
+                Some(section) => (Section::Feature(n + 1), self.feature(tree, &mut t, section)),
+                None => (Section::End, false),
+            },
             Section::End => return false,
         };
         self.begun |= out.len() > before;
         if !more {
-            let Writer { begun, indices, hides, .. } = *self;
-            *self = Writer { section: next, begun, indices, hides, ..Writer::default() };
+            *self = Writer {
+                section: next,
+                last: None,
+                last_sub: None,
+                headed: false,
+                begun: self.begun,
+                indices: self.indices,
+                hides: self.hides,
+                catalog: Arc::clone(&self.catalog),
+            };
         }
         if self.section == Section::End && !self.begun {
             out.push_str("{}\n");
@@ -165,6 +184,17 @@ impl Writer {
         });
         self.last_sub = now;
         self.last_sub.is_some()
+    }
+
+    fn feature(&mut self, tree: &Tree, t: &mut Text<'_>, section: &feature::Section<System>) -> bool {
+        let (first, end) = section.kind.all();
+        let from = self.last.clone().map_or(first, Bound::Excluded);
+        let mut more = false;
+        for (key, value) in tree.range((from, end)).take(PAGE) {
+            self.entry(t, section.name, |t| (section.write)(t, key, value));
+            (self.last, more) = (Some(key.clone()), true);
+        }
+        more
     }
 
     fn routes(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {

@@ -1,12 +1,18 @@
 //! What a router can do, as far as validation asks: so that it can be asked on another thread than the router's.
 
+use std::sync::Arc;
+
 use graph::ArcError;
 use net::ip::reassembly::{Kind, Limits};
 use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
 
+use super::Catalog;
+
 /// What a router has from its start to its end.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Abilities {
+    /// What features say of themselves.
+    pub catalog: Arc<Catalog>,
     /// Arcs with their features.
     arcs: Vec<(&'static str, Vec<&'static str>)>,
     /// Why packets go to the main thread.
@@ -16,13 +22,13 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Those of this router.
-    pub fn of(router: &Router) -> Abilities {
+    /// Those of this router, whose features say this of themselves.
+    pub fn of(router: &Router, catalog: Arc<Catalog>) -> Abilities {
         // Whether they are on does not matter, nor for which interface.
         let arcs = router.features(0).into_iter();
         let arcs = arcs.map(|(arc, features)| (arc, features.into_iter().map(|(name, _)| name).collect()));
         let punt_reasons = router.graph().punt_reasons().iter().map(|r| r.name).collect();
-        Abilities { arcs: arcs.collect(), punt_reasons, buffers: router.pool().stats().window.total }
+        Abilities { catalog, arcs: arcs.collect(), punt_reasons, buffers: router.pool().stats().window.total }
     }
 
     /// Whether an arc has a feature.

@@ -6,7 +6,6 @@ use net::objects;
 use super::index::Find;
 use super::{Abilities, Key, Object, Refused, View, refuse};
 use crate::cli::quote;
-use crate::features::KINDS;
 use crate::system::System;
 
 /// That a feature of an arc is on for an interface.
@@ -37,7 +36,7 @@ impl Object<System> for FeatureOn {
         view.must_have_interface(interface)?;
         abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))?;
         // Two that switch it on would not know of each other.
-        match KINDS.iter().find_map(|kind| kind.way(feature, interface)) {
+        match abilities.catalog.way(feature, interface) {
             Some(way) => refuse(way),
             None => Ok(()),
         }

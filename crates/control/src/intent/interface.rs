@@ -7,6 +7,7 @@ use drivers::{af_packet, af_xdp, memif, tap};
 use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
 use net::ethernet::Tags;
+use net::feature::Attached;
 use net::nd::Advertisement;
 use net::objects;
 use net::router::{Receive, check_mac, check_mtu};
@@ -17,7 +18,6 @@ use super::index::{self, Find};
 use super::memif::SOCKET;
 use super::{Abilities, Addresses, DEFAULT_SOCKET, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::{quote, quote_last};
-use crate::features::{Attached, KINDS};
 use crate::system::System;
 
 /// The numbers that a VLAN may have (IEEE 802.1Q-2022 table 9-2 keeps 0 and 4095).
@@ -423,9 +423,7 @@ impl Interface {
         if self.mac != old.mac {
             r.set_mac(index, self.mac)?;
         }
-        for kind in KINDS {
-            kind.apply(&self.attached, &old.attached, r, index)?;
-        }
+        self.attached.apply(&old.attached, r, index)?;
         if self.proxy != old.proxy {
             r.set_proxy(index, self.proxy)?;
         }

@@ -73,6 +73,8 @@ pub type Journal = store::Journal<System>;
 pub type Entry = store::Entry<System>;
 /// The way back to an earlier tree.
 pub type Way = store::Way<System>;
+/// What features say of themselves.
+pub type Catalog = net::feature::Catalog<System>;
 /// Gives any object of a tree.
 type Get<'t> = store::Get<'t, System>;
 

@@ -9,6 +9,7 @@ use drivers::{af_packet, af_xdp, memif, pcap, tap};
 use infra::lpm::LpmLookup;
 use model::key::Need;
 use net::ethernet::Tags;
+use net::feature::Attached;
 use net::ip::reassembly::Kind;
 use net::ip::{Address, IpPrefix, Object, Path, Prefix6};
 use net::nd::advertiser::Interval;
@@ -22,8 +23,8 @@ use wire::Mac;
 use super::tests::{running, system};
 use super::*;
 use crate::cli::Call;
-use crate::commands::{Context, registry};
-use crate::features::{Attached, KINDS};
+use crate::commands::Context;
+use crate::testing::{catalog, registry};
 
 /// Everything there is to see of a router; what has an index that nobody asks for, by names.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
@@ -39,7 +40,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
             "queues of {} {:?}, settings: {:?}",
             i.name,
             i.receive,
-            KINDS.iter().map(|kind| kind.shown(r, i.index)).collect::<Vec<_>>()
+            s.abilities.catalog.shown(r, i.index)
         ));
         let own: Vec<_> = i.all_ip6().into_iter().map(|a| (a, i.standing(a.address))).collect();
         lines.push(format!("IPv6 on {}: {} {own:?} {:?}", i.name, i.ip6, i.advertisement));
@@ -148,7 +149,12 @@ fn interface() -> impl Strategy<Value = (Key, Value)> {
     let up = prop::bool::weighted(0.8);
     let index = prop::option::weighted(0.1, 0u32..9);
     let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
-    let attached: Vec<_> = KINDS.iter().map(|kind| kind.any()).collect();
+    let nothing = || Just(Attached::default());
+    let attached = catalog()
+        .examples()
+        .into_iter()
+        .map(|all| prop_oneof![2 => nothing(), 1 => prop::sample::select(all)]);
+    let attached: Vec<_> = attached.collect();
     let attached = attached.prop_map(|all| all.into_iter().fold(Attached::default(), Attached::and));
     let advertisement = prop::option::weighted(0.2, (advertisement(), any::<bool>()));
     let rare = || prop::bool::weighted(0.2);

@@ -2,41 +2,24 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use drivers::{Guardian, af_packet, tap};
-use graph::{Builder, GraphError};
-use net::Tables;
+use drivers::{af_packet, tap};
 use net::ethernet::Tags;
 use net::ip::Address;
-use net::router::{Hooks, Router, Sizes};
+use net::router::Sizes;
 use wire::Mac;
 
 use super::random_tests::state;
 use super::*;
 use crate::system::System;
-
-pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    net::interface::install(b, t);
-    net::ethernet::install(b, t);
-    net::neighbor::install(b, t, hooks)?;
-    net::handoff::install(b, t);
-    net::ip::install(b, t, hooks)?;
-    net::icmp::install(b, t, hooks)?;
-    net::udp::install(b, t, hooks)?;
-    net::pcap::install(b, t)
-}
+use crate::testing;
 
 pub(crate) fn system() -> System {
-    let sizes = Sizes { buffers: 64, workers: 1 };
-    System::new(Router::build(install, &sizes).unwrap().router, Guardian::default(), &std::env::temp_dir())
-        .unwrap()
+    testing::system(testing::FEATURES, &Sizes { buffers: 64, workers: 1 }, false)
 }
 
 /// The same, with its worker on a thread.
 pub(crate) fn running() -> System {
-    let sizes = Sizes { buffers: 64, workers: 1 };
-    let mut parts = Router::build(install, &sizes).unwrap();
-    parts.router.start(parts.workers, &[]).unwrap();
-    System::new(parts.router, Guardian::default(), &std::env::temp_dir()).unwrap()
+    testing::system(testing::FEATURES, &Sizes { buffers: 64, workers: 1 }, true)
 }
 
 fn interface(n: u16) -> Change {

@@ -15,7 +15,6 @@ use super::declared::Id;
 use super::server::Ask;
 use super::text::{Samples, samples};
 use crate::commands::Context;
-use crate::features;
 use crate::intent::OfFamily;
 
 /// How long a slice runs before the others get their turn.
@@ -207,7 +206,7 @@ impl Collection {
         ] {
             out.add(id, &name, count);
         }
-        features::collect(&c.system.router, i, out);
+        c.system.abilities.catalog.collect_of(&c.system.router, i, out);
     }
 
     fn worker(&mut self, c: &Context, number: usize) {

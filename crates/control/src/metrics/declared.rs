@@ -1,7 +1,7 @@
 //! Every metric: its name, its labels, and what it means.
 
+use crate::intent::Catalog;
 use std::fmt::Write;
-use std::sync::LazyLock;
 
 pub use model::metrics::{Kind, Metric};
 
@@ -113,16 +113,14 @@ metrics! {
 }
 
 /// Every metric, in the order of [`Id`], and then by feature.
-pub fn metrics() -> &'static [&'static Metric] {
-    static ALL: LazyLock<Vec<&'static Metric>> =
-        LazyLock::new(|| METRICS.iter().chain(crate::features::metrics()).collect());
-    &ALL
+pub fn metrics(catalog: &Catalog) -> Vec<&'static Metric> {
+    METRICS.iter().chain(catalog.all_metrics().iter().copied()).collect()
 }
 
 /// The metrics as a Markdown table; `docs/metrics.md` ends with it.
-pub fn reference() -> String {
+pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::from("| metric | labels | kind | meaning |\n|---|---|---|---|\n");
-    for metric in metrics() {
+    for metric in metrics(catalog) {
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, kind) = (metric.name, metric.kind.name());
         // Writing to a string cannot fail.

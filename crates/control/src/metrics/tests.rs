@@ -7,9 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use drivers::Guardian;
-use net::ip::{Mss, PerFamily};
-use net::router::{Parts, Router, Sizes};
+use net::router::Sizes;
 use nix::time::ClockId;
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::prometheus::parse_prometheus;
@@ -17,25 +15,26 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use super::collect::Collection;
-use super::declared::{Id, Kind, metrics};
+use super::declared::{self, Id, Kind};
 use super::server::{self, Health};
 use super::text::{Format, Samples, samples};
 use crate::cli::Call;
-use crate::commands::{Context, registry};
-use crate::system::System;
+use crate::commands::Context;
+use crate::testing;
 use model::metrics::Lines;
 
 /// Long enough for anything that should happen, on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
+/// Every metric.
+fn metrics() -> Vec<&'static super::declared::Metric> {
+    declared::metrics(&testing::catalog())
+}
+
 /// A router with pg0 (10.0.0.1/24, up), pg1, a VRF and a neighbour.
 fn router(turning: bool) -> Context {
     let sizes = Sizes { buffers: 1024, workers: 2 };
-    let Parts { mut router, workers } = Router::build(crate::intent::tests::install, &sizes).unwrap();
-    if turning {
-        router.start(workers, &[]).unwrap();
-    }
-    let mut context = Context::new(System::new(router, Guardian::default(), &std::env::temp_dir()).unwrap());
+    let mut context = Context::new(testing::system(testing::FEATURES, &sizes, turning));
     for line in [
         "create packet-generator interface pg0",
         "create packet-generator interface pg1",
@@ -52,7 +51,7 @@ fn router(turning: bool) -> Context {
 }
 
 fn run(context: &mut Context, line: &str) -> String {
-    let answer = Rc::new(registry()).run(context, line, Call::default());
+    let answer = Rc::new(testing::registry()).run(context, line, Call::default());
     let answer = answer.unwrap_or_else(|e| panic!("{}", e.render()));
     assert!(answer.job.is_none(), "{line} is a short command");
     answer.text
@@ -80,7 +79,7 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     let context = router(false);
     let samples = collect(&context);
     // A packet generator has no speed.
-    let metrics = || metrics().iter().filter(|m| m.name != "volley_interface_speed_bits_per_second");
+    let metrics = || metrics().into_iter().filter(|m| m.name != "volley_interface_speed_bits_per_second");
     let labels = |metric: &super::declared::Metric| metric.labels.iter().map(ToString::to_string).collect();
 
     let text = written(Format::Prometheus, samples.clone());
@@ -208,7 +207,7 @@ fn what_is_cleared_is_not_forgotten() {
 #[test]
 fn lowered_segments_are_counted_by_family_where_they_are_lowered() {
     let mut context = router(false);
-    let mss = context.system.router.attached::<PerFamily<Mss>>().unwrap();
+    let mss = context.system.router.attached::<mss::Clamps>().unwrap();
     mss.counts.lane(0).unwrap().add(0, [5, 7]);
     let name = "volley_interface_tcp_mss_clamp";
     let text = |context: &Context| written(Format::Prometheus, collect(context));
@@ -216,7 +215,7 @@ fn lowered_segments_are_counted_by_family_where_they_are_lowered() {
         value(text, &format!("{name}ed_packets_total{{interface=\"pg0\",af=\"{af}\"}}"))
     };
     for line in ["show interface", "clear interfaces"] {
-        let _ = Rc::new(registry()).run(&mut context, line, Call::default());
+        let _ = Rc::new(testing::registry()).run(&mut context, line, Call::default());
         let text = text(&context);
         assert_eq!((lowered(&text, "ip4"), lowered(&text, "ip6")), (5.0, 7.0));
         let most = |labels: &str| value(&text, &format!("{name}_bytes{{interface=\"pg0\",{labels}}}"));

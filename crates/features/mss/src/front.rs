@@ -1,17 +1,15 @@
 //! The largest segments of TCP, lowered as they pass.
 
-use net::ip::{Clamping, Mss, PerFamily};
+use model::cli::{Args, CliError, Output, PAGE, Rows, Table};
+use model::family::Family;
+use model::metrics::{Kind, Lines, Metric};
+use model::yaml::{Fields, Node, Reader, Text};
+use net::feature::{self, App, Configured, Registrar};
+use net::ip::PerFamily;
 use net::router::{InterfaceInfo, Router};
-#[cfg(test)]
-use proptest::prelude::*;
 use serde::Serialize;
 
-use super::Configured;
-use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::commands::{Context, Output, change};
-use crate::config::{Fields, Node, Reader, Text};
-use crate::intent::Family;
-use model::metrics::{Kind, Lines, Metric};
+use crate::node::{Clamping, Clamps, Mss};
 
 /// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
 const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
@@ -29,19 +27,15 @@ static LOWERED: Metric = Metric {
     help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
 };
 
-impl Configured for PerFamily<Mss> {
+impl Configured for Clamps {
     const METRICS: &'static [&'static Metric] = &[&LARGEST, &LOWERED];
 
-    fn register(r: &mut Registry<Context>) {
-        register(r);
-    }
-
     fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
-        fields.take("tcp-mss-clamp").map(|node| read(r, node)).unwrap_or_default()
+        fields.take("tcp-mss-clamp").map(|node| read(r, node)).map(Clamps).unwrap_or_default()
     }
 
     fn write(&self, to: &mut Text<'_>) {
-        let clamped = [("ip4", "direction", self.ip4), ("ip6", "ip6-direction", self.ip6)]
+        let clamped = [("ip4", "direction", self.0.ip4), ("ip6", "ip6-direction", self.0.ip6)]
             .into_iter()
             .filter_map(|(family, direction, Mss { clamping, most })| match clamping {
                 Clamping::Off => None,
@@ -53,7 +47,7 @@ impl Configured for PerFamily<Mss> {
     }
 
     fn dump(&self, interface: &str) -> Vec<String> {
-        let on = Family::ALL.into_iter().zip(self.each()).filter(|(_, mss)| mss.clamping != Clamping::Off);
+        let on = Family::ALL.into_iter().zip(self.0.each()).filter(|(_, mss)| mss.clamping != Clamping::Off);
         let line = |(family, Mss { clamping, most }): (Family, Mss)| {
             let (which, family) = (clamping.word(), family.word());
             format!("set interface tcp-mss-clamp {interface} {family} {which} {family}-mss {most}")
@@ -70,7 +64,7 @@ impl Configured for PerFamily<Mss> {
     }
 
     fn collect(router: &Router, i: &InterfaceInfo, out: &mut Lines) {
-        let limits = router.setting::<PerFamily<Mss>>(i.index).each();
+        let limits = router.setting::<Clamps>(i.index).0.each();
         for ((family, mss), lowered) in Family::ALL.into_iter().zip(limits).zip(router.counted::<Self>(i)) {
             if mss.clamping != Clamping::Off {
                 out.add(&LARGEST, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
@@ -79,12 +73,14 @@ impl Configured for PerFamily<Mss> {
         }
     }
 
-    #[cfg(test)]
-    fn any() -> BoxedStrategy<Self> {
-        let clamping = prop::sample::select(vec![Clamping::Rx, Clamping::Tx, Clamping::Both]);
-        let mss = prop::option::weighted(0.2, (clamping, 100u16..9000));
-        let mss = mss.prop_map(|mss| mss.map_or(Mss::default(), |(clamping, most)| Mss { clamping, most }));
-        (mss.clone(), mss).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 }).boxed()
+    fn examples() -> Vec<Self> {
+        let all = [Clamping::Off, Clamping::Rx, Clamping::Tx, Clamping::Both];
+        let mss = |clamping, most| match clamping {
+            Clamping::Off => Mss::default(),
+            clamping => Mss { clamping, most },
+        };
+        let pairs = all.into_iter().flat_map(|ip4| all.map(|ip6| (mss(ip4, 1400), mss(ip6, 1380))));
+        pairs.map(|(ip4, ip6)| Clamps(PerFamily { ip4, ip6 })).collect()
     }
 }
 
@@ -115,9 +111,11 @@ fn read(r: &mut Reader, node: &Node) -> PerFamily<Mss> {
     PerFamily { ip4, ip6 }
 }
 
-fn register(r: &mut Registry<Context>) {
+/// Declares the setting and its commands.
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.setting::<Clamps>();
     let which = "{enable | rx | tx | disable}";
-    r.add(
+    r.command(
         &format!(
             "set interface tcp-mss-clamp <interface:interface> {{ip4 {which} [ip4-mss <mss4:u16>] [ip6 {which}] \
              [ip6-mss <mss6:u16>] | ip6 {which} [ip6-mss <mss6:u16>]}}"
@@ -126,7 +124,7 @@ fn register(r: &mut Registry<Context>) {
          A family of which nothing is said stays as it is.",
         set,
     );
-    r.add(
+    r.command(
         "show interface tcp-mss-clamp",
         "Show where TCP's largest segments are lowered, and in how many packets.",
         |_, a| {
@@ -142,13 +140,11 @@ fn register(r: &mut Registry<Context>) {
     );
 }
 
-fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let (ip4, ip6) = (wanted(a, Family::V4, "mss4")?, wanted(a, Family::V6, "mss6")?);
-    change(c, a, "interface", |i| {
-        let mut limits = i.attached.get::<PerFamily<Mss>>();
+    feature::set(c, a, |Clamps(limits)| {
         limits.ip4 = ip4.unwrap_or(limits.ip4);
         limits.ip6 = ip6.unwrap_or(limits.ip6);
-        i.attached.put(limits);
     })
 }
 
@@ -187,16 +183,15 @@ struct Clamped {
     table: Table,
 }
 
-impl Rows<Context> for Clamped {
+impl<C: App> Rows<C> for Clamped {
     type Row = Clamp;
 
-    fn next(&mut self, c: &Context, page: &mut Vec<Clamp>) -> bool {
-        let router = &c.system.router;
+    fn next(&mut self, c: &C, page: &mut Vec<Clamp>) -> bool {
+        let router = c.router();
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
-            let limits = router.setting::<PerFamily<Mss>>(i.index);
-            let lowered =
-                router.attached::<PerFamily<Mss>>().map(|mss| mss.counts.read(i.index)).unwrap_or_default();
+            let limits = router.setting::<Clamps>(i.index).0;
+            let lowered = router.attached::<Clamps>().map(|mss| mss.counts.read(i.index)).unwrap_or_default();
             for ((family, mss), lowered_packets) in Family::ALL.into_iter().zip(limits.each()).zip(lowered) {
                 if mss.clamping == Clamping::Off {
                     continue;
@@ -222,61 +217,5 @@ impl Rows<Context> for Clamped {
             ]);
         }
         self.table.flush(out);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::commands::tests::Cli;
-
-    #[test]
-    fn largest_segments_are_configured_and_shown() {
-        let mut cli = Cli::new();
-        assert_eq!(cli.json("show interface tcp-mss-clamp"), serde_json::json!([]));
-        for (word, direction) in [("enable", "both"), ("rx", "rx"), ("tx", "tx")] {
-            let line = format!("set interface tcp-mss-clamp pg0 ip4 {word} ip4-mss 1400");
-            cli.ok(&line);
-            assert!(cli.ok("show config").contains(&format!("{line}\n")));
-            let shown = cli.json("show interface tcp-mss-clamp");
-            assert_eq!((&shown[0]["direction"], &shown[0]["mss_bytes"]), (&direction.into(), &1400.into()));
-            let features = cli.ok("show interface features pg0");
-            assert_eq!(features.contains("\n  tcp-mss-clamping-ip4-in\n"), word != "tx", "{features}");
-            assert_eq!(features.contains("\n  tcp-mss-clamping-ip4-out\n"), word != "rx", "{features}");
-        }
-        assert!(cli.ok("show config yaml").contains("    tcp-mss-clamp: { ip4: 1400, direction: tx }\n"));
-        cli.refused("set interface tcp-mss-clamp pg0 ip4 enable", "pg0");
-        let told = cli.refused("set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 40", "40");
-        assert!(told.contains("48 to 65495 bytes"), "{told}");
-        let feature = "tcp-mss-clamping-ip4-in";
-        let told = cli.refused(&format!("set interface feature pg1 {feature} arc ip4-unicast"), feature);
-        assert!(told.contains("set interface tcp-mss-clamp pg1"), "{told}");
-        cli.ok("set interface tcp-mss-clamp pg0 ip4 disable");
-        assert!(!cli.ok("show config").contains("tcp-mss-clamp"));
-    }
-
-    #[test]
-    fn families_are_clamped_apart() {
-        let mut cli = Cli::new();
-        cli.ok("set interface tcp-mss-clamp pg0 ip4 tx ip4-mss 1400 ip6 enable ip6-mss 1380");
-        let shown = cli.json("show interface tcp-mss-clamp");
-        assert_eq!((&shown[0]["family"], &shown[0]["direction"]), (&"ip4".into(), &"tx".into()));
-        assert_eq!((&shown[1]["family"], &shown[1]["direction"]), (&"ip6".into(), &"both".into()));
-        assert_eq!(shown[1]["mss_bytes"], 1380);
-        let features = cli.ok("show interface features pg0");
-        for (feature, on) in [("ip4-in", false), ("ip4-out", true), ("ip6-in", true), ("ip6-out", true)] {
-            assert_eq!(features.contains(&format!("\n  tcp-mss-clamping-{feature}\n")), on, "{features}");
-        }
-        let yaml = cli.ok("show config yaml");
-        assert!(yaml.contains("    tcp-mss-clamp: { ip4: 1400, direction: tx, ip6: 1380 }\n"), "{yaml}");
-        // Nothing is said of the other.
-        cli.ok("set interface tcp-mss-clamp pg0 ip6 rx ip6-mss 1300");
-        cli.ok("set interface tcp-mss-clamp pg0 ip4 disable");
-        assert!(cli.ok("show config").contains("set interface tcp-mss-clamp pg0 ip6 rx ip6-mss 1300\n"));
-        assert!(!cli.ok("show config").contains("ip4-mss"));
-        cli.refused("set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 1400 ip6 tx", "pg0");
-        cli.refused("set interface tcp-mss-clamp pg0 ip4 disable ip6-mss 1300", "1300");
-        let feature = "tcp-mss-clamping-ip6-out";
-        let told = cli.refused(&format!("set interface feature pg1 {feature} arc ip6-output"), feature);
-        assert!(told.contains("pg1 ip6 enable ip6-mss"), "{told}");
     }
 }

@@ -15,11 +15,9 @@ use infra::counters::{CounterSet, Lane};
 use wire::extension::{Chain, is_extension};
 use wire::{Ipv4Header, Ipv6Header, protocol, tcp};
 
-use super::packet::Packets;
-use super::reassembly::SHALLOW;
-use crate::ip::PerFamily;
-use crate::router::Hooks;
-use crate::setting::{Attached, Setting, Switch};
+use net::ip::{Packets, PerFamily, SHALLOW};
+use net::router::Hooks;
+use net::setting::{Attached, Setting, Switch};
 
 /// A family whose TCP segments are clamped.
 pub trait Clamped: Packets {
@@ -148,20 +146,27 @@ impl Clamping {
     }
 }
 
-impl Setting for PerFamily<Mss> {
+/// How segments of each family are clamped on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clamps(pub PerFamily<Mss>);
+
+impl Setting for Clamps {
     /// Segments that said more: over IPv4, over IPv6.
     type Counts = CounterSet<2>;
     const COUNTED: &'static str = "/feature/tcp-mss-clamp";
 
     fn switches(&self) -> Vec<Switch> {
-        let (ip4, ip6) = (self.ip4.clamping, self.ip6.clamping);
+        let (ip4, ip6) = (self.0.ip4.clamping, self.0.ip6.clamping);
         [ip4.switches::<Ipv4Addr>(), ip6.switches::<Ipv6Addr>()].concat()
     }
 }
 
 /// Adds both nodes of a family.
-pub(super) fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
-    let limits = hooks.setting::<PerFamily<Mss>>()?;
+///
+/// # Errors
+/// When there is no address space for the setting.
+pub fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let limits = hooks.setting::<Clamps>()?;
     let again = limits.clone();
     b.frame(move |s| TcpMssClamp::<A, false>::new(&limits, s.worker));
     b.frame(move |s| TcpMssClamp::<A, true>::new(&again, s.worker));
@@ -172,15 +177,15 @@ pub(super) fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-pub struct TcpMssClamp<A, const OUTWARD: bool> {
-    limits: SlotReader<PerFamily<Mss>>,
+pub(crate) struct TcpMssClamp<A, const OUTWARD: bool> {
+    limits: SlotReader<Clamps>,
     /// Segments that said more, by interface.
     clamped: Lane<2>,
     family: PhantomData<A>,
 }
 
 impl<A: Clamped, const OUTWARD: bool> TcpMssClamp<A, OUTWARD> {
-    pub fn new(limits: &Attached<PerFamily<Mss>>, worker: usize) -> io::Result<Self> {
+    pub fn new(limits: &Attached<Clamps>, worker: usize) -> io::Result<Self> {
         let (limits, clamped) = (limits.values.clone(), limits.counts.lane(worker)?);
         Ok(TcpMssClamp { limits, clamped, family: PhantomData })
     }
@@ -206,7 +211,7 @@ impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
         for mut p in frame.packets() {
             // Packets that leave have their link header already.
             let (by, l3) = if OUTWARD { (p.tx_if(), usize::from(p.l2_len())) } else { (p.rx_if(), 0) };
-            if let Some(most) = limits.get(by).map(|limits| limits.of::<A>().limit())
+            if let Some(most) = limits.get(by).map(|limits| limits.0.of::<A>().limit())
                 && clamp::<A>(&mut p, l3, most)
             {
                 self.clamped.add(by, A::LOWERED);
@@ -217,5 +222,5 @@ impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
 }
 
 #[cfg(test)]
-#[path = "mss_tests.rs"]
+#[path = "tests.rs"]
 mod tests;

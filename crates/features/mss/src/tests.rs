@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 
 use super::*;
-use crate::testing::{Bench, checksum};
+use net::testing::{Bench, checksum};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -85,8 +85,8 @@ fn limited<A: ByHand>(limit: Mss) -> (Bench, Harness) {
         b.arc(A::NODES.output, "interface-output", graph::ArcKey::Tx);
         install::<A>(b, hooks).unwrap();
     });
-    let mut limits = PerFamily::<Mss>::default();
-    *limits.of_mut::<A>() = limit;
+    let mut limits = Clamps::default();
+    *limits.0.of_mut::<A>() = limit;
     bench.set(index, limits);
     (bench, h)
 }
@@ -164,7 +164,7 @@ fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
     // The header of one is said to be longer than the packet has options: what it says is still lowered, or not at all.
     assert_eq!(after[..6], packets[..6]);
     assert_eq!(after[7], packets[7]);
-    assert_eq!(bench.counts::<PerFamily<Mss>>().read(0), [u64::from(after[6] != long), 0]);
+    assert_eq!(bench.counts::<Clamps>().read(0), [u64::from(after[6] != long), 0]);
 }
 
 /// Who is in the node when it is switched off finds nothing to lower: no segment is said to be of no byte.
@@ -180,7 +180,7 @@ fn counted<A: ByHand>() -> [u64; 2] {
     let (bench, mut h) = harness::<A>(1400);
     let says = |flags, size| packet::<A>(flags, &mss(size), 0);
     through(&mut h, A::IN, &[says(SYN, 1460), says(SYN | ACK, 1401), says(SYN, 1400)]);
-    bench.counts::<PerFamily<Mss>>().read(0)
+    bench.counts::<Clamps>().read(0)
 }
 
 #[test]
@@ -203,5 +203,5 @@ fn rfc6946_behind_the_fragment_header_of_a_whole_datagram_it_is_lowered_too() {
         let after = through(&mut h, node, &[atomic(1460), atomic(900)]);
         assert_eq!(after, [atomic(1000), atomic(900)], "{node}");
     }
-    assert_eq!(bench.counts::<PerFamily<Mss>>().read(0), [0, 2]);
+    assert_eq!(bench.counts::<Clamps>().read(0), [0, 2]);
 }

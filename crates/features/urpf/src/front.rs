@@ -1,41 +1,35 @@
 //! Checks of where packets come from.
 
-use net::ip::{PerFamily, Urpf};
+use model::cli::{Args, CliError, Output, PAGE, Rows, Table};
+use model::family::Family;
+use model::metrics::{Lines, Metric};
+use model::yaml::{Fields, Reader, Text, quoted};
+use net::feature::{self, App, Configured, Registrar};
+use net::ip::PerFamily;
 use net::router::{InterfaceInfo, Router};
-#[cfg(test)]
-use proptest::prelude::*;
 use serde::Serialize;
 
-use super::Configured;
-use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
-use crate::commands::{Context, Output, change};
-use crate::config::{Fields, Reader, Text, quoted};
-use crate::intent::Family;
-use model::metrics::{Lines, Metric};
+use crate::node::{Mode, Urpf};
 
-impl Configured for PerFamily<Urpf> {
+impl Configured for Urpf {
     const METRICS: &'static [&'static Metric] = &[];
-
-    fn register(r: &mut Registry<Context>) {
-        register(r);
-    }
 
     fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
         let [ip4, ip6] = ["urpf", "urpf6"].map(|field| {
-            let mode = fields.take(field).and_then(|n| r.word(n, &Urpf::ALL.map(Urpf::word)));
-            mode.and_then(Urpf::parse).unwrap_or_default()
+            let mode = fields.take(field).and_then(|n| r.word(n, &Mode::ALL.map(Mode::word)));
+            mode.and_then(Mode::parse).unwrap_or_default()
         });
-        PerFamily { ip4, ip6 }
+        Urpf(PerFamily { ip4, ip6 })
     }
 
     fn write(&self, to: &mut Text<'_>) {
-        for (field, mode) in [("urpf", self.ip4), ("urpf6", self.ip6)] {
-            to.field(field, (mode != Urpf::Off).then(|| quoted(mode.word())));
+        for (field, mode) in [("urpf", self.0.ip4), ("urpf6", self.0.ip6)] {
+            to.field(field, (mode != Mode::Off).then(|| quoted(mode.word())));
         }
     }
 
     fn dump(&self, interface: &str) -> Vec<String> {
-        let on = Family::ALL.into_iter().zip(self.each()).filter(|(_, mode)| *mode != Urpf::Off);
+        let on = Family::ALL.into_iter().zip(self.0.each()).filter(|(_, mode)| *mode != Mode::Off);
         on.map(|(family, mode)| format!("set urpf {} rx {} {interface}", family.word(), mode.word()))
             .collect()
     }
@@ -46,42 +40,43 @@ impl Configured for PerFamily<Urpf> {
                 "{feature} is set by its mode: \"set urpf ip4 rx {{strict | loose}} {interface}\", in a YAML file \"urpf\""
             )
         };
-        Urpf::has(feature).then(way)
+        Mode::has(feature).then(way)
     }
 
     fn collect(_: &Router, _: &InterfaceInfo, _: &mut Lines) {}
 
-    #[cfg(test)]
-    fn any() -> BoxedStrategy<Self> {
-        let mode = prop_oneof![3 => Just(Urpf::Off), 1 => Just(Urpf::Strict), 1 => Just(Urpf::Loose)];
-        (mode.clone(), mode).prop_map(|(ip4, ip6)| PerFamily { ip4, ip6 }).boxed()
+    fn examples() -> Vec<Self> {
+        let pairs = Mode::ALL.into_iter().flat_map(|ip4| Mode::ALL.map(|ip6| PerFamily { ip4, ip6 }));
+        pairs.map(Urpf).collect()
     }
 }
 
-fn register(r: &mut Registry<Context>) {
-    r.add(
+/// Declares the setting and its commands.
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.setting::<Urpf>();
+    r.command(
         "set urpf {ip4 | ip6} {rx | tx} {off | strict | loose} <interface:interface>",
         "Check the sources of packets that come in by an interface (RFC 3704): strict, the route to the source leaves by this \
          interface; loose, there is one. The default route counts.",
         set,
     );
-    r.add("show urpf", "Show the interfaces whose packets' sources are checked, and what failed.", |_, a| {
-        let table = Table::new(&["Interface", "IPv4", "IPv6", "Dropped packets"]);
-        Ok(Output::rows(Checks { next: 0, table }, a.json()))
-    });
+    r.command(
+        "show urpf",
+        "Show the interfaces whose packets' sources are checked, and what failed.",
+        |_, a| {
+            let table = Table::new(&["Interface", "IPv4", "IPv6", "Dropped packets"]);
+            Ok(Output::rows(Checks { next: 0, table }, a.json()))
+        },
+    );
 }
 
-fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     if a.has("tx") {
         return Err(a.fault("tx", "sources are checked where packets come in: rx, on each such interface"));
     }
-    let mode = Urpf::ALL.into_iter().find(|mode| a.has(mode.word())).unwrap_or_default();
+    let mode = Mode::ALL.into_iter().find(|mode| a.has(mode.word())).unwrap_or_default();
     let six = a.has("ip6");
-    change(c, a, "interface", |i| {
-        let mut modes = i.attached.get::<PerFamily<Urpf>>();
-        *(if six { &mut modes.ip6 } else { &mut modes.ip4 }) = mode;
-        i.attached.put(modes);
-    })
+    feature::set(c, a, |Urpf(modes)| *(if six { &mut modes.ip6 } else { &mut modes.ip4 }) = mode)
 }
 
 #[derive(Serialize)]
@@ -100,18 +95,18 @@ struct Checks {
     table: Table,
 }
 
-impl Rows<Context> for Checks {
+impl<C: App> Rows<C> for Checks {
     type Row = Check;
 
-    fn next(&mut self, c: &Context, page: &mut Vec<Check>) -> bool {
-        let router = &c.system.router;
+    fn next(&mut self, c: &C, page: &mut Vec<Check>) -> bool {
+        let router = c.router();
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
-            let modes = router.setting::<PerFamily<Urpf>>(i.index);
-            if modes != PerFamily::default() {
-                let failed = router.attached::<PerFamily<Urpf>>().map(|urpf| urpf.counts.read(i.index));
+            let modes = router.setting::<Urpf>(i.index);
+            if modes != Urpf::default() {
+                let failed = router.attached::<Urpf>().map(|urpf| urpf.counts.read(i.index));
                 let [dropped_packets] = failed.unwrap_or_default();
-                let [mode, mode_ip6] = modes.each().map(Urpf::word);
+                let [mode, mode_ip6] = modes.0.each().map(Mode::word);
                 page.push(Check { interface: i.name.clone(), mode, mode_ip6, dropped_packets });
             }
             last = Some(i.index);

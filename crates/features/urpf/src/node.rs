@@ -18,17 +18,37 @@ use infra::class_a::SlotReader;
 use infra::counters::{CounterSet, Lane};
 use infra::quiesce::Guard;
 
-use super::lookup::{Fibs, Leaves, through_tables};
-use super::packet::Packets;
-use super::{Buckets, Forwarding, Object, PerFamily};
-use crate::Tables;
-use crate::adjacency::Adjacency;
-use crate::router::Hooks;
-use crate::setting::{Setting, Switch};
+use net::Tables;
+use net::adjacency::Adjacency;
+use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily, SHALLOW, through_tables};
+use net::router::Hooks;
+use net::setting::{Setting, Switch};
+
+/// A family whose packets' sources are checked.
+pub trait Checked: Packets {
+    /// The feature that checks that packets to the source would leave by the same interface.
+    const STRICT: &'static str;
+    /// The feature that checks that they would leave at all.
+    const LOOSE: &'static str;
+    /// Features that come behind.
+    const BEFORE: &'static [&'static str];
+}
+
+impl Checked for Ipv4Addr {
+    const STRICT: &'static str = "ip4-rx-urpf-strict";
+    const LOOSE: &'static str = "ip4-rx-urpf-loose";
+    const BEFORE: &'static [&'static str] = &[SHALLOW, "ip4-count"];
+}
+
+impl Checked for Ipv6Addr {
+    const STRICT: &'static str = "ip6-rx-urpf-strict";
+    const LOOSE: &'static str = "ip6-rx-urpf-loose";
+    const BEFORE: &'static [&'static str] = &[];
+}
 
 /// Whether the sources of packets that come in by an interface are checked, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Urpf {
+pub enum Mode {
     /// They are not.
     #[default]
     Off,
@@ -38,73 +58,72 @@ pub enum Urpf {
     Loose,
 }
 
-impl Urpf {
+impl Mode {
     /// All of them.
-    pub const ALL: [Urpf; 3] = [Urpf::Off, Urpf::Strict, Urpf::Loose];
+    pub const ALL: [Mode; 3] = [Mode::Off, Mode::Strict, Mode::Loose];
 
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Urpf::Off => "off",
-            Urpf::Strict => "strict",
-            Urpf::Loose => "loose",
+            Mode::Off => "off",
+            Mode::Strict => "strict",
+            Mode::Loose => "loose",
         }
     }
 
     /// The mode of this word.
-    pub fn parse(word: &str) -> Option<Urpf> {
-        Urpf::ALL.into_iter().find(|mode| mode.word() == word)
+    pub fn parse(word: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.word() == word)
     }
 
     /// Whether a feature of an arc is one of these: they are set by mode.
     pub fn has(feature: &str) -> bool {
         let is =
-            |mode: Urpf| [mode.feature::<Ipv4Addr>(), mode.feature::<Ipv6Addr>()].contains(&Some(feature));
-        Urpf::ALL.into_iter().any(is)
+            |mode: Mode| [mode.feature::<Ipv4Addr>(), mode.feature::<Ipv6Addr>()].contains(&Some(feature));
+        Mode::ALL.into_iter().any(is)
     }
 
     /// The feature of the unicast arc that does it.
-    pub(super) fn feature<A: Packets>(self) -> Option<&'static str> {
+    pub(crate) fn feature<A: Checked>(self) -> Option<&'static str> {
         match self {
-            Urpf::Off => None,
-            Urpf::Strict => Some(A::NODES.urpf_strict),
-            Urpf::Loose => Some(A::NODES.urpf_loose),
+            Mode::Off => None,
+            Mode::Strict => Some(A::STRICT),
+            Mode::Loose => Some(A::LOOSE),
         }
     }
 }
 
-impl Setting for PerFamily<Urpf> {
+/// How the sources of packets of each family are checked on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Urpf(pub PerFamily<Mode>);
+
+impl Setting for Urpf {
     /// Packets that failed the check of their source, by receive interface.
     type Counts = CounterSet<1>;
     const COUNTED: &'static str = "/feature/urpf";
 
     fn switches(&self) -> Vec<Switch> {
-        fn of<A: Packets>(mode: Urpf) -> [Switch; 2] {
+        fn of<A: Checked>(mode: Mode) -> [Switch; 2] {
             let switch = |feature, on| Switch { arc: A::NODES.unicast, feature, on };
-            [
-                switch(A::NODES.urpf_strict, mode == Urpf::Strict),
-                switch(A::NODES.urpf_loose, mode == Urpf::Loose),
-            ]
+            [switch(A::STRICT, mode == Mode::Strict), switch(A::LOOSE, mode == Mode::Loose)]
         }
-        [of::<Ipv4Addr>(self.ip4), of::<Ipv6Addr>(self.ip6)].concat()
+        [of::<Ipv4Addr>(self.0.ip4), of::<Ipv6Addr>(self.0.ip6)].concat()
     }
 }
 
 /// Adds both nodes of a family, before some other features: who is not let in takes no room among the fragments that wait, and is
 /// not counted.
-pub(super) fn install<A: Packets>(
-    b: &mut Builder,
-    t: &Tables,
-    hooks: &mut Hooks,
-    before: &[&'static str],
-) -> Result<(), GraphError> {
-    let failed = hooks.setting::<PerFamily<Urpf>>()?.counts;
+///
+/// # Errors
+/// When there is no address space for the setting.
+pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let failed = hooks.setting::<Urpf>()?.counts;
     let (tables, counts) = (t.clone(), failed.clone());
     b.frame(move |s| UrpfStrict::<A>::new(&tables, &counts, s.worker));
     let (tables, counts) = (t.clone(), failed);
     b.frame(move |s| UrpfLoose::<A>::new(&tables, &counts, s.worker));
-    for feature in [A::NODES.urpf_strict, A::NODES.urpf_loose] {
-        b.feature(A::NODES.unicast, feature, &[], before);
+    for feature in [A::STRICT, A::LOOSE] {
+        b.feature(A::NODES.unicast, feature, &[], A::BEFORE);
     }
     Ok(())
 }
@@ -188,19 +207,19 @@ impl<A: Packets> Reverse<A> {
     }
 }
 
-pub struct UrpfStrict<A: Packets> {
+pub(crate) struct UrpfStrict<A: Packets> {
     reverse: Reverse<A>,
     adjacencies: SlotReader<Adjacency>,
 }
 
-impl<A: Packets> UrpfStrict<A> {
+impl<A: Checked> UrpfStrict<A> {
     pub fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<UrpfStrict<A>> {
         Ok(UrpfStrict { reverse: Reverse::new(t, failed, worker)?, adjacencies: t.adjacencies.clone() })
     }
 }
 
-impl<A: Packets> FrameNode for UrpfStrict<A> {
-    const NAME: &'static str = A::NODES.urpf_strict;
+impl<A: Checked> FrameNode for UrpfStrict<A> {
+    const NAME: &'static str = A::STRICT;
     type Next = Next;
     type Drop = Strict;
     const TRACE: graph::trace::TraceFn = A::TRACE;
@@ -228,18 +247,18 @@ impl<A: Packets> FrameNode for UrpfStrict<A> {
     }
 }
 
-pub struct UrpfLoose<A: Packets> {
+pub(crate) struct UrpfLoose<A: Packets> {
     reverse: Reverse<A>,
 }
 
-impl<A: Packets> UrpfLoose<A> {
+impl<A: Checked> UrpfLoose<A> {
     pub fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<UrpfLoose<A>> {
         Ok(UrpfLoose { reverse: Reverse::new(t, failed, worker)? })
     }
 }
 
-impl<A: Packets> FrameNode for UrpfLoose<A> {
-    const NAME: &'static str = A::NODES.urpf_loose;
+impl<A: Checked> FrameNode for UrpfLoose<A> {
+    const NAME: &'static str = A::LOOSE;
     type Next = Next;
     type Drop = Loose;
     const TRACE: graph::trace::TraceFn = A::TRACE;

@@ -8,16 +8,17 @@ use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 
-use super::lookup::Fibs;
-use super::{Object, PerFamily, Prefix4, Urpf, urpf};
-use crate::adjacency::Adjacency;
-use crate::icmp::Cause;
-use crate::testing::Bench;
+use net::adjacency::Adjacency;
+use net::icmp::Cause;
+use net::ip::{Fibs, Object, Prefix4};
+use net::testing::Bench;
+
+use crate::node::{Mode, Urpf, install};
 
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// Interfaces that routes lead to.
 const INTERFACES: u32 = 3;
-const MODES: [Urpf; 2] = [Urpf::Strict, Urpf::Loose];
+const MODES: [Mode; 2] = [Mode::Strict, Mode::Loose];
 
 /// A route: its VRF, and what it says. An adjacency is named by its interface.
 type Route = (u16, Prefix4, Object);
@@ -45,7 +46,7 @@ fn harness(routes: &[Route]) -> (Bench, Harness) {
     bench.writers.ip4.fibs.set(Fibs(vec![Some(zero.1), None, Some(two.1)]));
     let h = bench.harness(|b, t, hooks| {
         b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
-        urpf::install::<Ipv4Addr>(b, t, hooks, &[]).unwrap();
+        install::<Ipv4Addr>(b, t, hooks).unwrap();
     });
     (bench, h)
 }
@@ -57,7 +58,7 @@ fn packet(src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
     PacketBuilder::ipv4(src, dst).udp(1, 2).build()
 }
 
-fn send(h: &mut Harness, mode: Urpf, from: &[From], dst: Ipv4Addr) -> Vec<Out> {
+fn send(h: &mut Harness, mode: Mode, from: &[From], dst: Ipv4Addr) -> Vec<Out> {
     let packets: Vec<Vec<u8>> = from.iter().map(|f| packet(f.2, dst)).collect();
     let mut out = h.send(mode.feature::<Ipv4Addr>().unwrap(), &packets, |i, p| {
         p.set_fib(from[i].0);
@@ -69,7 +70,7 @@ fn send(h: &mut Harness, mode: Urpf, from: &[From], dst: Ipv4Addr) -> Vec<Out> {
 }
 
 /// Why a packet is dropped, told plainly.
-fn plain(routes: &[Route], mode: Urpf, (mut fib, rx, src): From) -> Option<&'static str> {
+fn plain(routes: &[Route], mode: Mode, (mut fib, rx, src): From) -> Option<&'static str> {
     for _ in 0..9 {
         let covering = routes.iter().filter(|r| r.0 == fib && r.1.contains(src));
         let leaves_by = match covering.max_by_key(|r| r.1.len()).map(|r| r.2) {
@@ -80,7 +81,7 @@ fn plain(routes: &[Route], mode: Urpf, (mut fib, rx, src): From) -> Option<&'sta
             Some(Object::Adjacency(interface) | Object::Glean(interface)) => interface,
             _ => return Some("no-route-to-source"),
         };
-        return (mode == Urpf::Strict && leaves_by != rx).then_some("source-elsewhere");
+        return (mode == Mode::Strict && leaves_by != rx).then_some("source-elsewhere");
     }
     Some("no-route-to-source")
 }
@@ -124,7 +125,7 @@ proptest! {
         let (bench, mut h) = harness(&routes);
         for mode in MODES {
             let mut failed = [0; INTERFACES as usize];
-            (0..INTERFACES).for_each(|i| bench.counts::<PerFamily<Urpf>>().clear(i));
+            (0..INTERFACES).for_each(|i| bench.counts::<Urpf>().clear(i));
             for (from, out) in from.iter().zip(send(&mut h, mode, &from, FAR)) {
                 let reason = plain(&routes, mode, *from);
                 failed[from.1 as usize] += u64::from(reason.is_some());
@@ -133,7 +134,7 @@ proptest! {
                 prop_assert_eq!(out.bytes, packet(from.2, FAR), "as it came");
             }
             for (interface, failed) in (0..).zip(failed) {
-                prop_assert_eq!(bench.counts::<PerFamily<Urpf>>().read(interface), [failed]);
+                prop_assert_eq!(bench.counts::<Urpf>().read(interface), [failed]);
             }
         }
     }
@@ -143,10 +144,10 @@ proptest! {
 fn the_default_route_is_a_route() {
     let (_bench, mut h) = harness(&[(0, Prefix4::DEFAULT, Object::Adjacency(1))]);
     for (mode, rx, reason) in [
-        (Urpf::Strict, 1, None),
-        (Urpf::Strict, 2, Some("source-elsewhere")),
-        (Urpf::Loose, 1, None),
-        (Urpf::Loose, 2, None),
+        (Mode::Strict, 1, None),
+        (Mode::Strict, 2, Some("source-elsewhere")),
+        (Mode::Loose, 1, None),
+        (Mode::Loose, 2, None),
     ] {
         assert_eq!(send(&mut h, mode, &[(0, rx, FAR)], FAR)[0].reason, reason, "{mode:?} {rx}");
     }

@@ -73,14 +73,21 @@ reasons! {
 }
 
 /// An address of each packet of a frame, and the leaf that it was looked up to.
-pub(super) struct Leaves<A: Packets> {
+pub struct Leaves<A: Packets> {
     addresses: Box<[A::Bits; FRAME_SIZE]>,
     leaves: Box<[u32; FRAME_SIZE]>,
 }
 
-impl<A: Packets> Leaves<A> {
-    pub fn new() -> Leaves<A> {
+impl<A: Packets> Default for Leaves<A> {
+    fn default() -> Leaves<A> {
         Leaves { addresses: Box::new([A::Bits::ZERO; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
+    }
+}
+
+impl<A: Packets> Leaves<A> {
+    /// For frames of any size.
+    pub fn new() -> Leaves<A> {
+        Leaves::default()
     }
 
     /// Looks up what `of` says of each packet, in the packet's VRF. What is read first is better fetched before ([`Fibs::ahead`]).
@@ -183,8 +190,11 @@ pub(super) fn share<A: Packets>(
 }
 
 /// Looks `address` up in VRF `next`, and follows objects that name another VRF; `fib` becomes the last one.
+///
+/// # Errors
+/// When there is no end.
 #[cold]
-pub(super) fn through_tables<A: Ip>(
+pub fn through_tables<A: Ip>(
     fibs: &Fibs<A>,
     objects: &WordReader,
     address: A::Bits,

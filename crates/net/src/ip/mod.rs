@@ -29,7 +29,6 @@ mod input6;
 pub(crate) mod local;
 pub(crate) mod local6;
 mod lookup;
-mod mss;
 mod multicast;
 mod multicast6;
 mod object;
@@ -48,7 +47,6 @@ mod rewrite;
 mod rib;
 mod slab;
 mod table;
-mod urpf;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -58,8 +56,7 @@ pub use address::Address;
 pub use balance::{Buckets, Layout, MAX_WAYS};
 pub use family::{Ip, PerFamily};
 pub use forwarding::{Forwarding, ForwardingWriters};
-pub use lookup::Fibs;
-pub use mss::{Clamping, Mss};
+pub use lookup::{Fibs, Leaves, through_tables};
 pub use object::Object;
 pub use options::UtcClock;
 pub use own::OwnAddresses;
@@ -68,13 +65,10 @@ pub use path::{Affected, Network, Path, PathState};
 pub use path_list::{BadPaths, PathList, Weighted};
 pub use prefix::{IpPrefix, Prefix, Prefix4, Prefix6};
 pub use query::Sources;
-pub use reassembly::Reassembly;
+pub use reassembly::{Reassembly, SHALLOW};
 pub use recursion::{Lost, Trail};
 pub use registry::Registry;
 pub use table::{Resolver, RouteError, Routes, Source};
-pub use urpf::Urpf;
-
-use reassembly::SHALLOW;
 
 use crate::Tables;
 use crate::router::Hooks;
@@ -98,22 +92,19 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let tables = t.clone();
     b.packet(move |_| Ok(options6::Ip6HopByHop::new(&tables)));
     b.packet(|_| Ok(multicast6::Ip6Multicast));
-    install_family::<Ipv4Addr>(b, t, hooks, &[SHALLOW, "ip4-count"])?;
-    install_family::<Ipv6Addr>(b, t, hooks, &[])?;
+    install_family::<Ipv4Addr>(b, t, hooks)?;
+    install_family::<Ipv6Addr>(b, t, hooks)?;
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
-    mss::install::<Ipv4Addr>(b, hooks)?;
-    mss::install::<Ipv6Addr>(b, hooks)?;
     reassembly::install(b, t, hooks)
 }
 
-/// Adds the nodes and arcs that both families have; reverse path checks `before` these features.
+/// Adds the nodes and arcs that both families have.
 fn install_family<A: fragment::Cut>(
     b: &mut Builder,
     t: &Tables,
     hooks: &mut Hooks,
-    before: &[&'static str],
 ) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(lookup::Lookup::<A>::new(&tables)));
@@ -124,7 +115,6 @@ fn install_family<A: fragment::Cut>(
     b.arc(multicast, multicast, ArcKey::Rx);
     b.arc(local, local, ArcKey::Rx);
     b.arc(output, "interface-output", ArcKey::Tx);
-    urpf::install::<A>(b, t, hooks, before)?;
     hooks.inject(b, lookup)
 }
 
@@ -148,5 +138,3 @@ mod options6_tests;
 mod options_tests;
 #[cfg(test)]
 mod rewrite_tests;
-#[cfg(test)]
-mod urpf_tests;

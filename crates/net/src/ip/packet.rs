@@ -38,10 +38,6 @@ pub struct Nodes {
     pub release: &'static str,
     /// The node that looks at options or extension headers which concern every router on the way.
     pub options: &'static str,
-    /// The feature that checks that packets to the source would leave by the same interface.
-    pub urpf_strict: &'static str,
-    /// The feature that checks that they would leave at all.
-    pub urpf_loose: &'static str,
 }
 
 /// Whether a packet is to many stations: whoever of them has no use for it is not to blame its sender.
@@ -101,8 +97,6 @@ impl Packets for Ipv4Addr {
         ask: "ip4-resolve",
         release: "arp-release",
         options: "ip4-options",
-        urpf_strict: "ip4-rx-urpf-strict",
-        urpf_loose: "ip4-rx-urpf-loose",
     };
     const TRACE: TraceFn = crate::trace::ip4;
     const TCP: GsoKind = GsoKind::Tcp4;
@@ -178,8 +172,6 @@ impl Packets for Ipv6Addr {
         ask: "ip6-resolve",
         release: "nd-release",
         options: "ip6-hop-by-hop",
-        urpf_strict: "ip6-rx-urpf-strict",
-        urpf_loose: "ip6-rx-urpf-loose",
     };
     const TRACE: TraceFn = crate::trace::ip6;
     const TCP: GsoKind = GsoKind::Tcp6;

@@ -10,8 +10,8 @@ use graph::Worker;
 use wire::Mac;
 
 use super::{Parts, Router, Sizes};
+use crate::install;
 use crate::ip::Address;
-use crate::testing::install;
 
 /// Nanoseconds of a millisecond.
 pub const MS: u64 = 1_000_000;

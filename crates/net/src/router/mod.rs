@@ -95,8 +95,9 @@ impl From<io::Error> for RouterError {
     }
 }
 
-/// What this version of a router can do: the list of features lives with the binary.
-pub type Install = fn(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError>;
+/// Adds the nodes of what a router can do: the list of features lives with the binary.
+pub trait Install: FnOnce(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError> {}
+impl<F: FnOnce(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError>> Install for F {}
 
 /// How big a router is made.
 #[derive(Clone, Debug)]
@@ -181,7 +182,7 @@ impl Router {
     ///
     /// # Errors
     /// When the graph does not fit together, or memory is not to be had.
-    pub fn build(install: Install, sizes: &Sizes) -> Result<Parts, RouterError> {
+    pub fn build(install: impl Install, sizes: &Sizes) -> Result<Parts, RouterError> {
         Router::with_pool(install, Pool::new(sizes.buffers)?, sizes.workers)
     }
 
@@ -189,7 +190,7 @@ impl Router {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn with_pool(install: Install, pool: Pool, workers: usize) -> Result<Parts, RouterError> {
+    pub fn with_pool(install: impl Install, pool: Pool, workers: usize) -> Result<Parts, RouterError> {
         let domain = Domain::new();
         let (writers, tables) = tables::tables(&domain)?;
         let mut builder = Builder::new();

@@ -8,8 +8,8 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
+use crate::install;
 use crate::ip::{Address, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Weighted};
-use crate::testing::install;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 

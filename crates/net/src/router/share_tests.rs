@@ -8,8 +8,9 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
+use crate::install;
 use crate::ip::{Address, IpPrefix, Path, PathList, Prefix4, Weighted};
-use crate::testing::{install, turn};
+use crate::testing::turn;
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 /// Flows to 20.0.0.1, each with a source port of its own, from 1 on.

@@ -477,7 +477,7 @@ fn the_memory_of_a_routers_buffers_is_used_again() {
     let before = addresses();
     assert_eq!(before.len(), BUFFERS);
     let sizes = Sizes { buffers: BUFFERS, workers: 1 };
-    let mut r = Router::build(crate::testing::install, &sizes).unwrap().router;
+    let mut r = Router::build(crate::install, &sizes).unwrap().router;
     let index = r.add_device("d0", device(0).0).unwrap();
     r.set_admin(index, true).unwrap();
     // It is announced to the neighbours, by a worker that never comes to it.

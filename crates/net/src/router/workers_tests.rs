@@ -16,9 +16,9 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
+use crate::install;
 use crate::interface::{Attention, Handoff};
 use crate::ip::Address;
-use crate::testing::install;
 
 const FLOWS: u64 = 48;
 /// Packets on their way at most: a rate that the router keeps up with, however slow the machine is.

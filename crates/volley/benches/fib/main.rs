@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
 use control::cli::{Call, CliError, Registry, Step};
-use control::commands::{Context, registry};
+use control::commands::Context;
 use control::config;
 use control::intent::Abilities;
 use control::system::System;
@@ -27,6 +27,7 @@ use net::router::{Parts, Router, Sizes};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use testkit::rib;
 use testkit::skip::skipped;
+use volley::features::declared;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -343,8 +344,13 @@ fn sub_interfaces() -> Result<Vec<Figure>> {
             .map(|(what, most)| Figure::new(format!("{name}{what}"), "s", Some((false, most))));
         for _ in 0..REPETITIONS {
             let (registry, mut c) = (
-                Rc::new(registry()),
-                Context::new(System::new(router()?, Guardian::default(), &std::env::temp_dir())?),
+                Rc::new(declared().0),
+                Context::new(System::new(
+                    router()?,
+                    declared().1,
+                    Guardian::default(),
+                    &std::env::temp_dir(),
+                )?),
             );
             let mut run = |lines: &mut dyn Iterator<Item = String>| -> Result<f64> {
                 let start = Cpu::now();
@@ -393,8 +399,8 @@ fn cli() -> Result<Vec<Figure>> {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
         let (registry, mut c) = (
-            Rc::new(registry()),
-            Context::new(System::new(router, Guardian::default(), &std::env::temp_dir())?),
+            Rc::new(declared().0),
+            Context::new(System::new(router, declared().1, Guardian::default(), &std::env::temp_dir())?),
         );
         for line in [
             "create packet-generator interface pg0",
@@ -451,11 +457,15 @@ fn apply() -> Result<Vec<Figure>> {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
         let start = Cpu::now();
-        assert!(config::read(&text, "file").faults(&Abilities::of(&router)).is_empty());
+        assert!(
+            config::read(&text, "file", &declared().1)
+                .faults(&Abilities::of(&router, declared().1))
+                .is_empty()
+        );
         check.samples.push(start.seconds());
         let (registry, mut c) = (
-            Rc::new(registry()),
-            Context::new(System::new(router, Guardian::default(), &std::env::temp_dir())?),
+            Rc::new(declared().0),
+            Context::new(System::new(router, declared().1, Guardian::default(), &std::env::temp_dir())?),
         );
         for ((_, line), [time, stall]) in commands.iter().zip(&mut times) {
             let (start, mut longest) = (Cpu::now(), Longest::default());

@@ -4,12 +4,13 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 use control::cli::Registry;
-use control::commands::{Context, registry};
+use control::commands::Context;
 use control::system::System;
 use drivers::Guardian;
 use net::router::{Parts, Router, Sizes};
 
 use super::{Figure, Longest, REPETITIONS, Result, command};
+use volley::features::declared;
 
 /// Next hops of the routes: about as many as the largest tables have.
 const HOPS: u32 = 40_000;
@@ -27,8 +28,8 @@ impl Lab {
     fn new(of_each: u32, named: bool) -> Result<Lab> {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
-        let system = System::new(router, Guardian::default(), &std::env::temp_dir())?;
-        let mut lab = Lab { registry: Rc::new(registry()), c: Context::new(system) };
+        let system = System::new(router, declared().1, Guardian::default(), &std::env::temp_dir())?;
+        let mut lab = Lab { registry: Rc::new(declared().0), c: Context::new(system) };
         for line in [
             "create packet-generator interface pg0",
             "set interface state pg0 up",

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use buf::bpf::Program;
+use mss::{Clamping, Clamps, Mss};
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
-use net::ip::{Address, Clamping, Mss, Path, PathList, PerFamily, Prefix4, Urpf, Weighted};
+use net::ip::{Address, Path, PathList, PerFamily, Prefix4, Weighted};
 use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
+use urpf::{Mode, Urpf};
 use wire::Mac;
 
 use crate::packet::{Arriving, arriving};
@@ -278,11 +280,11 @@ impl Run<'_> {
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
             5 if s.one_in(2) => {
                 let mss = Mss { clamping: s.pick(&Clamping::ALL), most: s.pick(&[88, 536, 1400]) };
-                router.set(index, PerFamily { ip4: mss, ip6: mss })
+                router.set(index, Clamps(PerFamily { ip4: mss, ip6: mss }))
             }
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
-            7 => router.set(index, PerFamily { ip4: s.pick(&Urpf::ALL), ip6: s.pick(&Urpf::ALL) }),
+            7 => router.set(index, Urpf(PerFamily { ip4: s.pick(&Mode::ALL), ip6: s.pick(&Mode::ALL) })),
             _ => {
                 router.clear_interface(index);
                 Ok(())

@@ -2,11 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use mss::Clamps;
 use net::ethernet::Tags;
 use net::interface::Kind;
-use net::ip::{Address, IpPrefix, Mss, PathList, PerFamily, Source, Urpf};
+use net::ip::{Address, IpPrefix, PathList, Source};
 use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
+use urpf::Urpf;
 use wire::Mac;
 
 /// What a script can change, or have refused, which then changes nothing.
@@ -28,8 +30,8 @@ struct Interface {
     mtu: u16,
     fib: u16,
     addresses: Vec<Address>,
-    urpf: PerFamily<Urpf>,
-    mss: PerFamily<Mss>,
+    urpf: Urpf,
+    mss: Clamps,
     kind: Kind,
     parent: u32,
     tags: Option<Tags>,

@@ -14,11 +14,12 @@ use buf::{Frame, TxCaps};
 use graph::{PuntReason, Worker};
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
+use mss::{Clamping, Clamps, Mss};
 use net::ethernet::Tags;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
-use net::ip::{Address, Clamping, IpPrefix, Mss, Packets, Path, PathList, PerFamily, Source, Weighted};
+use net::ip::{Address, IpPrefix, Packets, Path, PathList, PerFamily, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
 use wire::nd::{self, Message};
@@ -225,7 +226,7 @@ impl World {
         if n < 2 {
             // Links that much leaves by, so that scripts need not hit on them.
             let mss = Mss { clamping: Clamping::Both, most: 1300 };
-            self.router.set(index, PerFamily { ip4: mss, ip6: mss }).expect("it is there");
+            self.router.set(index, Clamps(PerFamily { ip4: mss, ip6: mss })).expect("it is there");
         }
         self.set_up(index, n);
     }

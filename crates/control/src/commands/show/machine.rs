@@ -193,8 +193,8 @@ fn startup(c: &Context) -> Output {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::Cli;
     use super::*;
+    use crate::testing::Cli;
 
     #[test]
     fn values_are_found_by_name() {

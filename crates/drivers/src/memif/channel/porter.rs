@@ -229,8 +229,7 @@ impl Porter {
             Ok(Message::AddRing(_)) => {
                 // One signal too many does no harm: whoever is woken looks, and sleeps again.
                 let mut signalled = Ok(());
-                let slow =
-                    signal::is_slow(|| signalled = self.signals.ring(own.null.as_fd(), file.as_fd()));
+                let slow = signal::is_slow(|| signalled = self.signals.ring(own.null.as_fd(), file.as_fd()));
                 match signalled {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {

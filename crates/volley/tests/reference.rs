@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use control::cli::Call;
-use control::commands::{Context, registry};
+use control::commands::Context;
+use control::intent::Catalog;
 use control::system::System;
 use net::router::{Router, Sizes};
 
@@ -13,15 +15,18 @@ use net::router::{Router, Sizes};
 const LIST: &str = "## All commands\n";
 
 /// A router without features: help asks it for nothing.
-fn context() -> Context {
-    let parts = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap();
-    Context::new(System::new(parts.router, drivers::Guardian::default(), &std::env::temp_dir()).unwrap())
+fn context(catalog: Arc<Catalog>) -> Context {
+    let parts =
+        Router::build(|_: &mut _, _: &_, _: &mut _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap();
+    let guardian = drivers::Guardian::default();
+    Context::new(System::new(parts.router, catalog, guardian, &std::env::temp_dir()).unwrap())
 }
 
 /// The list as Markdown, grouped by the first word.
 fn list() -> String {
     let call = Call { json: true, ..Call::default() };
-    let answer = Rc::new(registry()).run(&mut context(), "help", call).unwrap();
+    let (registry, catalog) = volley::features::declared();
+    let answer = Rc::new(registry).run(&mut context(catalog), "help", call).unwrap();
     let commands: serde_json::Value = serde_json::from_str(&answer.text).unwrap();
     let (mut text, mut group) = (LIST.to_owned(), String::new());
     for command in commands.as_array().unwrap() {

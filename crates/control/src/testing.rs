@@ -1,0 +1,120 @@
+//! What tests of features share: a router with packet generators for devices, and commands as they are typed.
+
+use std::rc::Rc;
+
+use drivers::Guardian;
+use graph::Builder;
+use net::Tables;
+use net::router::{Hooks, Parts, Router, Sizes};
+
+use crate::cli::{Call, CliError, Registry, Step};
+use crate::commands::{self, Context, Feature};
+use crate::system::System;
+
+/// A router with these features, whose workers are started if they are to turn.
+pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
+    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(features, b, t, hooks);
+    let Parts { mut router, workers } = Router::build(install, sizes).expect("a router");
+    if turning {
+        router.start(workers, &[]).expect("workers");
+    }
+    let (_, catalog) = commands::declared(features);
+    System::new(router, catalog, Guardian::default(), &std::env::temp_dir()).expect("descriptors")
+}
+
+/// A router, and the commands that it is told.
+pub struct Cli {
+    /// The commands.
+    pub registry: Rc<Registry<Context>>,
+    /// The router.
+    pub context: Context,
+}
+
+impl Cli {
+    /// A router with these features, and pg0 (10.0.0.1/24) and pg1, both up.
+    pub fn with(features: &[&Feature]) -> Cli {
+        let system = system(features, &Sizes { buffers: 64, workers: 1 }, false);
+        let (registry, _) = commands::declared(features);
+        let mut cli = Cli { registry: Rc::new(registry), context: Context::new(system) };
+        for n in 0..2 {
+            cli.ok(&format!("create packet-generator interface pg{n}"));
+            cli.ok(&format!("set interface state pg{n} up"));
+        }
+        cli.ok("set interface ip address pg0 10.0.0.1/24");
+        cli
+    }
+
+    /// What a command prints, to its end.
+    pub fn run(&mut self, line: &str) -> Result<String, CliError> {
+        let answer = self.registry.run(&mut self.context, line, Call::default())?;
+        let (mut text, mut job) = (answer.text, answer.job);
+        while let Some(running) = &mut job {
+            match running.step(&mut self.context, &mut text) {
+                Step::Again | Step::After(_) | Step::Data { .. } => {}
+                Step::Done => job = None,
+                Step::Failed(error) => return Err(error),
+            }
+        }
+        Ok(text)
+    }
+
+    /// What the router does now and then, until it has nothing to do.
+    pub fn look_at_confirmation(&mut self) {
+        self.context.look_at_confirmation();
+        while self.context.tidy().is_some() {}
+    }
+
+    /// What a command prints that must be accepted.
+    pub fn ok(&mut self, line: &str) -> String {
+        self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
+    }
+
+    /// What a command shows as JSON.
+    pub fn json(&mut self, line: &str) -> serde_json::Value {
+        let text = self.ok(&format!("{line} --json"));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
+    }
+
+    /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
+    pub fn refused(&mut self, line: &str, place: &str) -> String {
+        let before = self.ok("show config");
+        let Err(error) = self.run(line) else { panic!("{line} was accepted") };
+        assert_eq!(self.ok("show config"), before, "{line}");
+        let at = line.rfind(place).unwrap();
+        let marked = format!("{line}\n{}{}\n", " ".repeat(at), "^".repeat(place.len()));
+        let text = error.render();
+        assert!(text.starts_with(&marked), "expected\n{marked}got\n{text}");
+        error.to_string()
+    }
+}
+
+#[cfg(test)]
+pub(crate) use own::*;
+
+#[cfg(test)]
+mod own {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::intent::Catalog;
+
+    /// The features that tests here have.
+    pub(crate) const FEATURES: &[&Feature] = &[&mss::Feature, &urpf::Feature];
+
+    impl Cli {
+        /// With these.
+        pub(crate) fn new() -> Cli {
+            Cli::with(FEATURES)
+        }
+    }
+
+    /// Their commands, and the router's own.
+    pub(crate) fn registry() -> Registry<Context> {
+        commands::declared(FEATURES).0
+    }
+
+    /// What they say of themselves.
+    pub(crate) fn catalog() -> Arc<Catalog> {
+        commands::declared(FEATURES).1
+    }
+}

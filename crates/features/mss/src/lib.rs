@@ -1,0 +1,37 @@
+//! MSS clamping: the largest segment that TCP's two ends tell each other is lowered as it passes by (RFC 9293 section 3.7.1).
+
+#![forbid(unsafe_code)]
+
+mod front;
+mod node;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use graph::{Builder, GraphError};
+use net::Tables;
+use net::feature::{self, App, Registrar};
+use net::router::Hooks;
+
+pub use node::{Clamped, Clamping, Clamps, Mss, install};
+
+/// This feature.
+pub struct Feature;
+
+impl<C: App> feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "mss"
+    }
+
+    fn about(&self) -> &'static str {
+        "Lowers the largest segments that TCP's ends tell each other."
+    }
+
+    fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install::<Ipv4Addr>(b, hooks)?;
+        install::<Ipv6Addr>(b, hooks)
+    }
+
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        front::register(r);
+    }
+}

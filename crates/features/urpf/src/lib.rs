@@ -1,0 +1,39 @@
+//! Unicast reverse path forwarding (RFC 3704): packets whose source cannot be where they come from go no further.
+
+#![forbid(unsafe_code)]
+
+mod front;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use graph::{Builder, GraphError};
+use net::Tables;
+use net::feature::{self, App, Registrar};
+use net::router::Hooks;
+
+pub use node::{Checked, Mode, Urpf, install};
+
+/// This feature.
+pub struct Feature;
+
+impl<C: App> feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "urpf"
+    }
+
+    fn about(&self) -> &'static str {
+        "Checks of where packets come from (RFC 3704)."
+    }
+
+    fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install::<Ipv4Addr>(b, t, hooks)?;
+        install::<Ipv6Addr>(b, t, hooks)
+    }
+
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        front::register(r);
+    }
+}

@@ -1,0 +1,177 @@
+//! Settings of interfaces as the operator asks for them.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use model::metrics::{Lines, Metric};
+use model::yaml::{Fields, Reader, Text};
+
+use crate::router::{InterfaceInfo, Router, RouterError};
+use crate::setting::Setting;
+
+/// A setting with its front ends. Its commands are registered by its feature.
+pub trait Configured: Setting {
+    /// The metrics of interfaces with it.
+    const METRICS: &'static [&'static Metric];
+
+    /// Reads it from the fields of an interface in a file.
+    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self;
+    /// Writes these fields.
+    fn write(&self, to: &mut Text<'_>);
+    /// The commands that set it.
+    fn dump(&self, interface: &str) -> Vec<String>;
+    /// How it is said that a feature of an arc is on, if this setting switches it.
+    fn way(feature: &str, interface: &str) -> Option<String>;
+    /// Adds what its metrics are of an interface.
+    fn collect(router: &Router, interface: &InterfaceInfo, out: &mut Lines);
+    /// Values for tests, which together say all that there is to say; the default need not be among them.
+    fn examples() -> Vec<Self>;
+}
+
+/// A kind of setting, whatever its type.
+pub(super) trait Kind: Send + Sync {
+    fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
+    fn way(&self, feature: &str, interface: &str) -> Option<String>;
+    fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines);
+    fn shown(&self, router: &Router, index: u32) -> String;
+    fn examples(&self) -> Vec<Attached>;
+}
+
+struct Of<T>(PhantomData<fn() -> T>);
+
+/// The kind of settings of this type.
+pub(super) fn kind<T: Configured>() -> &'static dyn Kind {
+    const { &Of::<T>(PhantomData) }
+}
+
+impl<T: Configured> Kind for Of<T> {
+    fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached) {
+        to.put(T::read(r, fields));
+    }
+
+    fn way(&self, feature: &str, interface: &str) -> Option<String> {
+        T::way(feature, interface)
+    }
+
+    fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines) {
+        T::collect(router, interface, out);
+    }
+
+    fn shown(&self, router: &Router, index: u32) -> String {
+        format!("{:?}", router.setting::<T>(index))
+    }
+
+    fn examples(&self) -> Vec<Attached> {
+        let attached = |value| {
+            let mut attached = Attached::default();
+            attached.put(value);
+            attached
+        };
+        T::examples().into_iter().map(attached).collect()
+    }
+}
+
+/// A value of a setting, whatever its type.
+trait AnyValue: Any + Debug + Send + Sync {
+    fn copy(&self) -> Box<dyn AnyValue>;
+    fn is(&self, other: &dyn AnyValue) -> bool;
+    fn apply(&self, router: &mut Router, index: u32) -> Result<(), RouterError>;
+    fn withdraw(&self, router: &mut Router, index: u32) -> Result<(), RouterError>;
+    fn write(&self, to: &mut Text<'_>);
+    fn dump(&self, interface: &str) -> Vec<String>;
+}
+
+impl<T: Configured> AnyValue for T {
+    fn copy(&self) -> Box<dyn AnyValue> {
+        Box::new(self.clone())
+    }
+
+    fn is(&self, other: &dyn AnyValue) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+
+    fn apply(&self, router: &mut Router, index: u32) -> Result<(), RouterError> {
+        router.set(index, self.clone())
+    }
+
+    fn withdraw(&self, router: &mut Router, index: u32) -> Result<(), RouterError> {
+        router.set(index, T::default())
+    }
+
+    fn write(&self, to: &mut Text<'_>) {
+        Configured::write(self, to);
+    }
+
+    fn dump(&self, interface: &str) -> Vec<String> {
+        Configured::dump(self, interface)
+    }
+}
+
+/// The settings that features have attached to an interface, but for those that are the default.
+#[derive(Debug, Default)]
+pub struct Attached(BTreeMap<&'static str, Box<dyn AnyValue>>);
+
+impl Clone for Attached {
+    fn clone(&self) -> Attached {
+        Attached(self.0.iter().map(|(name, value)| (*name, value.copy())).collect())
+    }
+}
+
+impl PartialEq for Attached {
+    fn eq(&self, other: &Attached) -> bool {
+        let pairs = || self.0.iter().zip(&other.0);
+        self.0.len() == other.0.len() && pairs().all(|(a, b)| a.0 == b.0 && a.1.is(&**b.1))
+    }
+}
+
+impl Attached {
+    /// The value of a setting.
+    pub fn get<T: Configured>(&self) -> T {
+        let value: Option<&dyn Any> = self.0.get(T::COUNTED).map(|value| &**value as &dyn Any);
+        value.and_then(|value| value.downcast_ref()).cloned().unwrap_or_default()
+    }
+
+    /// Changes the value of a setting.
+    pub fn put<T: Configured>(&mut self, value: T) {
+        if value == T::default() {
+            self.0.remove(T::COUNTED);
+        } else {
+            self.0.insert(T::COUNTED, Box::new(value));
+        }
+    }
+
+    /// Gives an interface what differs from `old`, which it has.
+    ///
+    /// # Errors
+    /// As [`Router::set`]; some of it may be made then.
+    pub fn apply(&self, old: &Attached, router: &mut Router, index: u32) -> Result<(), RouterError> {
+        let names: BTreeSet<&str> = self.0.keys().chain(old.0.keys()).copied().collect();
+        for name in names {
+            match (self.0.get(name), old.0.get(name)) {
+                (Some(new), Some(old)) if new.is(&**old) => {}
+                (Some(new), _) => new.apply(router, index)?,
+                (None, Some(old)) => old.withdraw(router, index)?,
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all as fields of an interface in a file.
+    pub fn write(&self, to: &mut Text<'_>) {
+        self.0.values().for_each(|value| value.write(to));
+    }
+
+    /// The commands that set all of it.
+    pub fn dump(&self, interface: &str) -> Vec<String> {
+        self.0.values().flat_map(|value| value.dump(interface)).collect()
+    }
+
+    /// Adds what `other` has.
+    pub fn and(mut self, other: Attached) -> Attached {
+        self.0.extend(other.0);
+        self
+    }
+}

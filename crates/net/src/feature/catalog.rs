@@ -1,0 +1,98 @@
+//! What features have said of themselves, for configuration files, validation and metrics.
+
+use model::key::{Key, KindInfo};
+use model::metrics::{Lines, Metric};
+use model::object::Value;
+use model::yaml::{At, Fields, Node, Reader, Text};
+
+use super::attached::{Attached, Configured, Kind, kind};
+use crate::router::{InterfaceInfo, Router};
+
+/// A file being read: where objects go that it asks for.
+pub trait Objects<W> {
+    /// Reads, and collects what is wrong.
+    fn reader(&mut self) -> &mut Reader;
+
+    /// An object that the file asks for at this place.
+    fn ask(&mut self, at: At, key: Key, value: Value<W>);
+}
+
+/// A section of the configuration's file.
+pub struct Section<W> {
+    /// Its name.
+    pub name: &'static str,
+    /// The kind of the objects in it.
+    pub kind: &'static KindInfo,
+    /// Reads the section.
+    pub read: fn(&mut dyn Objects<W>, &Node),
+    /// Writes one object of it.
+    pub write: fn(&mut Text<'_>, &Key, &Value<W>),
+}
+
+/// What features have said of themselves.
+pub struct Catalog<W> {
+    settings: Vec<&'static dyn Kind>,
+    pub(super) sections: Vec<Section<W>>,
+    metrics: Vec<&'static Metric>,
+    collectors: Vec<fn(&Router, &mut Lines)>,
+}
+
+impl<W> Default for Catalog<W> {
+    fn default() -> Catalog<W> {
+        Catalog { settings: Vec::new(), sections: Vec::new(), metrics: Vec::new(), collectors: Vec::new() }
+    }
+}
+
+impl<W> Catalog<W> {
+    pub(super) fn setting<T: Configured>(&mut self) {
+        self.settings.push(kind::<T>());
+        self.metrics.extend(T::METRICS);
+    }
+
+    pub(super) fn metrics(&mut self, metrics: &'static [&'static Metric], collect: fn(&Router, &mut Lines)) {
+        self.metrics.extend(metrics);
+        self.collectors.push(collect);
+    }
+
+    /// Sections of the configuration's file.
+    pub fn sections(&self) -> &[Section<W>] {
+        &self.sections
+    }
+
+    /// Every metric of a feature.
+    pub fn all_metrics(&self) -> &[&'static Metric] {
+        &self.metrics
+    }
+
+    /// Adds what the metrics of features are that are not of interfaces.
+    pub fn collect(&self, router: &Router, lines: &mut Lines) {
+        self.collectors.iter().for_each(|collect| collect(router, lines));
+    }
+
+    /// Adds what the metrics of settings are of an interface.
+    pub fn collect_of(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
+        self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
+    }
+
+    /// Reads all settings from the fields of an interface in a file.
+    pub fn read(&self, r: &mut Reader, fields: &mut Fields<'_>) -> Attached {
+        let mut attached = Attached::default();
+        self.settings.iter().for_each(|kind| kind.read(r, fields, &mut attached));
+        attached
+    }
+
+    /// How it is said that a feature of an arc is on, if a setting switches it.
+    pub fn way(&self, feature: &str, interface: &str) -> Option<String> {
+        self.settings.iter().find_map(|kind| kind.way(feature, interface))
+    }
+
+    /// What a router has of all settings of an interface, for tests to compare.
+    pub fn shown(&self, router: &Router, index: u32) -> Vec<String> {
+        self.settings.iter().map(|kind| kind.shown(router, index)).collect()
+    }
+
+    /// Some values of each setting, each with all that it can say, for tests.
+    pub fn examples(&self) -> Vec<Vec<Attached>> {
+        self.settings.iter().map(|kind| kind.examples()).collect()
+    }
+}

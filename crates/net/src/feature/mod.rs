@@ -1,0 +1,119 @@
+//! What a feature is: a folder with all of it, and one line in the list of a program's features.
+//!
+//! A [`Feature`] adds its nodes to the graph while that is built, and registers what an operator sees of it: commands, settings of
+//! interfaces, sections of the configuration, metrics. Nothing else names a feature.
+
+mod attached;
+mod catalog;
+
+use graph::{Builder, GraphError};
+use model::cli::{Args, CliError, Output, Registry, Values};
+use model::metrics::{Lines, Metric};
+use model::store::{Change, Store};
+
+use crate::Tables;
+use crate::objects::Host;
+use crate::router::{Hooks, Router};
+
+pub use attached::{Attached, Configured};
+pub use catalog::{Catalog, Objects, Section};
+
+/// What commands of features work on: the state of a program with a router.
+pub trait App: Values + Sized + 'static {
+    /// What objects are applied to.
+    type World: Host;
+
+    /// The router.
+    fn router(&self) -> &Router;
+
+    /// What the operator asked for.
+    fn store(&self) -> &Store<Self::World>;
+
+    /// Changes what the operator asked for, all or nothing.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    fn transact(&mut self, changes: Vec<Change<Self::World>>) -> Result<(), CliError>;
+
+    /// Changes a setting of an interface.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    fn change_setting<T: Configured>(
+        &mut self,
+        interface: &str,
+        change: impl FnOnce(&mut T),
+    ) -> Result<(), CliError>;
+}
+
+/// Something that a program with a router may do.
+pub trait Feature<C: App>: Sync {
+    /// Its name, which no other feature has: a word in small letters.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in one sentence.
+    fn about(&self) -> &'static str;
+
+    /// Adds its nodes, and what they share with the main thread.
+    ///
+    /// # Errors
+    /// When they do not fit to the rest.
+    fn install(&self, _: &mut Builder, _: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
+        Ok(())
+    }
+
+    /// Declares what an operator sees of it.
+    fn register(&self, r: &mut Registrar<'_, C>);
+}
+
+/// Takes what features say of themselves.
+pub struct Registrar<'r, C: App> {
+    commands: &'r mut Registry<C>,
+    catalog: &'r mut Catalog<C::World>,
+}
+
+impl<'r, C: App> Registrar<'r, C> {
+    /// Puts commands here, and everything else there.
+    pub fn new(commands: &'r mut Registry<C>, catalog: &'r mut Catalog<C::World>) -> Registrar<'r, C> {
+        Registrar { commands, catalog }
+    }
+
+    /// Declares a command by its grammar, what it does in a sentence or two, and the function that runs it.
+    pub fn command(
+        &mut self,
+        syntax: &str,
+        help: &'static str,
+        run: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
+    ) {
+        self.commands.add(syntax, help, run);
+    }
+
+    /// Declares a setting of interfaces.
+    pub fn setting<T: Configured>(&mut self) {
+        self.catalog.setting::<T>();
+    }
+
+    /// Declares a section of the configuration's file, and the kind of the objects in it.
+    pub fn section(&mut self, section: Section<C::World>) {
+        self.catalog.sections.push(section);
+    }
+
+    /// Declares metrics, and the function that collects them.
+    pub fn metrics(&mut self, metrics: &'static [&'static Metric], collect: fn(&Router, &mut Lines)) {
+        self.catalog.metrics(metrics, collect);
+    }
+}
+
+/// Changes a setting of the interface that a command names; a refusal is about that.
+///
+/// # Errors
+/// Why it was refused.
+pub fn set<C: App, T: Configured>(
+    c: &mut C,
+    a: &Args,
+    change: impl FnOnce(&mut T),
+) -> Result<Output<C>, CliError> {
+    let interface = a.need::<String>("interface")?;
+    c.change_setting(&interface, change).map_err(|e| a.about("interface", e))?;
+    Ok(Output::none())
+}
