@@ -19,10 +19,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use libc::c_int;
 
 use crate::kernel::apart;
+use crate::kernel::claim::Claim;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::sys;
 
@@ -200,10 +202,19 @@ pub fn watch() {
     // For `ps`, which would show the name of the file that is run.
     let _ = std::fs::write("/proc/self/comm", "volley-guardian");
     let left = not_returned(io::stdin().lock());
-    // The second one finds everything as it was, and has nothing to say. Without the lock both would speak.
+    // Only the first one restores: the second may be late by as long as somebody stopped it, and others have changed the
+    // interfaces since.
     let turn = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-    let _locked = turn.and_then(|turn| turn.lock().map(|()| turn));
+    let locked = turn.and_then(|turn| turn.lock().map(|()| turn));
+    let is_done = |turn: &File| turn.metadata().is_ok_and(|file| file.len() > 0);
+    if locked.as_ref().is_ok_and(is_done) {
+        return;
+    }
     for found in left {
+        let claim = claim(&found);
+        if claim.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
+            continue;
+        }
         let outcome = Netdev::at(found.index).and_then(|dev| found.restore(&dev));
         let Found { name, up, mtu, .. } = &found;
         let state = if *up { "up" } else { "down" };
@@ -218,6 +229,27 @@ pub fn watch() {
         };
         // Nobody may be left to read this.
         let _ = io::stderr().write_all(said.as_bytes());
+    }
+    let _ = locked.and_then(|turn| turn.set_len(1));
+}
+
+/// How long the kernel may take to give up the claim of a router that was killed.
+const CLAIMED: Duration = Duration::from_secs(2);
+
+/// Claims an interface to restore it.
+///
+/// # Errors
+/// `AlreadyExists` when another router has taken it meanwhile; anything else where there are no claims.
+fn claim(found: &Found) -> io::Result<Claim> {
+    let name = Netdev::at(found.index)?.name()?;
+    let begun = Instant::now();
+    loop {
+        match Claim::new(&name) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && begun.elapsed() < CLAIMED => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
     }
 }
 

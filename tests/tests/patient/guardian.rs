@@ -157,6 +157,32 @@ fn a_guardian_that_is_killed_with_the_router_leaves_the_other() {
     }
 }
 
+/// A process that was stopped goes on, or does not.
+fn signal(host: &Host, signal: &str, ids: &[u32]) {
+    let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
+    host.run(&format!("kill -{signal} {}", ids.join(" ")));
+}
+
+/// Guardians that somebody stopped, one or both, find the ports of the next router as they go on.
+#[test]
+fn a_guardian_that_is_late_leaves_the_next_routers_ports_alone() {
+    for late in [1, 2] {
+        let Some((a, r, _b)) = cabled() else { return };
+        r.run("ip link set eth0 down");
+        let router = Router::start(&r, TWO_PORTS);
+        let guardians = guardians(&router);
+        signal(&r, "STOP", &guardians[..late]);
+        router.kill();
+        let next = Router::start(&r, TWO_PORTS);
+        assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+        signal(&r, "CONT", &guardians);
+        until("the guardians have ended", 5 * SECOND, || guardians.iter().all(|&id| ended(id)));
+        assert!(port(&r, "eth0").0, "{late} were late");
+        assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
+        drop(next);
+    }
+}
+
 #[test]
 fn guardians_that_end_again_and_again_are_no_storm() {
     let Some((_a, r, _b)) = cabled() else { return };
