@@ -331,7 +331,7 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());
     }
-    std::fs::create_dir_all(directory).map_err(|e| {
+    process::make_directory(directory).map_err(|e| {
         let what = format_args!("the directory {} cannot be made: {e}", directory.display());
         failed(startup.about(&["runtime-dir"], what))
     })

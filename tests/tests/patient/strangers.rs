@@ -257,3 +257,67 @@ fn nobody_keeps_root_out_of_the_command_line() {
     assert!(!other.ok(), "the places of others are taken: {other}");
     stop(unread);
 }
+
+#[test]
+fn no_other_user_locks_the_router_out() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    if !r.attempt(&format!("{nobody} true"), LIMIT).ok() {
+        return skipped("needs root, to become another user");
+    }
+    fs::set_permissions(lab.dir(), Permissions::from_mode(0o755)).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let lock = lab.dir().join("r.sock.lock");
+    // To build it may take longer than the strangers live.
+    let program = testkit::router::binary().display();
+    // As a router of old has left it. Of the two strangers that hold it, one has ended and left it to a child.
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+    let mut holds = r.spawn(&format!("{nobody} flock -s {} sleep 60", lock.display()));
+    let script = format!("exec 9<{}; flock -s 9; sleep 60 & echo left", lock.display());
+    let left = r.spawn_args(nobody.split(' ').chain(["sh", "-c", &script]));
+    until("it is locked", LIMIT, || left.stdout().contains("left"));
+    let readers = lab.dir().join("readers.sock");
+    let router =
+        Router::start_with(&r, &format!("unix {{ cli-listen-read-only {} }}", readers.display()), "");
+    assert!(
+        holds.running() && router.log().contains("another lock file takes its place"),
+        "{}",
+        router.log()
+    );
+    let locks = [lock, lab.dir().join("readers.sock.lock")];
+    for lock in &locks {
+        assert_eq!(mode(lock), 0o600, "{}", lock.display());
+        let tried = r.attempt(&format!("{nobody} flock -n -s {} true", lock.display()), LIMIT);
+        assert!(!tried.ok(), "{tried}");
+    }
+    // The new lock keeps a second router away, as the old one did.
+    let config = lab.dir().join("r.conf");
+    let second = r.attempt(&format!("{program} run -c {}", config.display()), LIMIT);
+    assert!(second.stderr.contains("another volley answers on"), "{second}");
+    router.stop();
+    let again = Router::start(&r, "");
+    assert_eq!(mode(&locks[0]), 0o600);
+    again.stop();
+}
+
+#[test]
+fn others_write_neither_the_runtime_directory_nor_the_pid_file() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let run = lab.dir().join("run");
+    let config = lab.dir().join("open.conf");
+    let (dir, program) = (run.display(), testkit::router::binary().display());
+    let text = format!("unix {{ nodaemon runtime-dir {dir} cli-listen {dir}/cli.sock pidfile {dir}/pid }}");
+    fs::write(&config, text).unwrap();
+    let script = format!("umask 0; exec {program} run -c {}", config.display());
+    let mut router = r.spawn_args(["sh", "-c", &script]);
+    until("it is ready", LIMIT, || router.stderr().contains("volley: ready"));
+    for (path, mode) in [(&run, 0o755), (&run.join("pid"), 0o644), (&run.join("cli.sock.lock"), 0o600)] {
+        let found = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(found & 0o7777, mode, "{}", path.display());
+    }
+    router.signal(Signal::TERM);
+    router.finish(LIMIT).expect_ok();
+}
