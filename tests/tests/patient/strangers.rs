@@ -4,6 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use scenarios::{Ping, Routed, cabled};
@@ -201,6 +202,47 @@ fn a_killed_router_starts_again_whatever_strangers_hold_up() {
         client.stop();
         drop(reader);
     }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let router = Router::start(&r, "");
+    let held = stranger(&r, "mute LOOKUP", "\n");
+    if held.stdout().contains("cannot") {
+        return skipped("needs root, for a file system of one's own");
+    }
+    let file = held.stdout().trim().to_string();
+    let commands = [
+        "create pcap interface pcap3 tx FILE",
+        "create pcap interface pcap4 rx FILE",
+        "create tap id 5 host-ns FILE",
+        "pcap trace rx max 10 file FILE",
+    ];
+    let mut waiting: Vec<Process> =
+        commands.iter().map(|command| router.in_background(&command.replace("FILE", &file))).collect();
+    until("a thread waits", LIMIT, || held.stdout().contains("somebody waits"));
+    // A plan makes its steps on the main thread, which waits a moment once, and then no more.
+    let yaml = lab.dir().join("x.yaml");
+    fs::write(&yaml, format!("interfaces:\n  pcap5:\n    pcap: {{ tx: \"{file}\" }}\n")).unwrap();
+    let begun = Instant::now();
+    for _ in 0..4 {
+        let refused = router.attempt(&format!("config apply {}", yaml.display()));
+        assert!(refused.stderr.contains("its file system does not answer"), "{refused}");
+        for _ in 0..5 {
+            assert!(router.ctl("show version").starts_with("volley v"));
+        }
+    }
+    assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
+    assert!(waiting.iter_mut().all(Process::running), "each command waits for its own file");
+    stop(held);
+    for (command, waiting) in commands.iter().zip(&mut waiting) {
+        let ended = waiting.finish(LIMIT);
+        assert!(!ended.ok() && !ended.stderr.is_empty(), "{command}: {ended}");
+    }
+    assert_eq!(router.json("show interface").as_array().map(Vec::len), Some(0));
+    router.stop();
 }
 
 #[test]
