@@ -50,7 +50,7 @@ def message(kind, *parts):
 
 
 def init(interface, secret=b""):
-    return message(INIT, struct.pack("<HIB24s32s", 0x200, interface, 0, secret, b"stranger"))
+    return message(INIT, struct.pack("<HIB24s32s", 0x200, interface, 0, secret, "stranger\x1b\u202e".encode()))
 
 
 def add_region(index, size):

@@ -17,6 +17,7 @@ use std::time::Duration;
 use buf::Pool;
 use graph::Builder;
 use infra::cpu::Schedule;
+use model::visible::visible;
 use net::Tables;
 use net::router::{Hooks, Parts, Router};
 use tokio::net::unix::pipe;
@@ -62,7 +63,7 @@ impl From<io::Error> for DaemonError {
 }
 
 fn failed(what: impl fmt::Display) -> DaemonError {
-    DaemonError(what.to_string())
+    DaemonError(visible(&what.to_string()).into_owned())
 }
 
 /// Runs the router until it is told to stop. The router does not start half-configured: whatever is wrong with its

@@ -155,6 +155,10 @@ fn nobody_punches_holes_into_memory_that_the_router_uses() {
     let (memif, commands) = server(a.lab().dir(), 1);
     router.script(&commands);
     let holes = stranger(&r, &format!("holes {} 0", memif.display()), "begins");
+    // Its name would turn text around on a terminal; JSON has it as it is.
+    let name = "stranger\u{fffd}\\u202e\"";
+    until("it is shown", LIMIT, || router.ctl("show memif").contains(name));
+    assert_eq!(router.json("show memif")["interfaces"][0]["remote_name"], "stranger\u{fffd}\u{202e}");
     let ping = Ping::run(&a, "-i 0.01 -c 200 -W 1 10.0.1.2");
     let said = stop(holes);
     assert!(said.contains("\n0 of ") && !said.contains(" of 0 ") && said.contains("; connected"), "{said}");

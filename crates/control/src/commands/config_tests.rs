@@ -19,6 +19,36 @@ fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
 const TWO_PORTS: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { mtu: 1400 }\n";
 
 #[test]
+fn no_word_controls_a_terminal() {
+    let mut cli = Cli::new();
+    for word in ["\x1b[31mred", "\u{9b}2J", "\u{202e}x", "\u{2066}x", "a\tb"] {
+        for line in [
+            format!("create memif socket id 7 filename \"/run/{word}\""),
+            format!("create pcap interface pcap0 tx \"/tmp/{word}\""),
+            format!("nonsense \"{word}\""),
+        ] {
+            let refused = cli.run(&line).unwrap_err().render();
+            assert!(!refused.replace(['\n', '\t'], "").contains(model::visible::is_hidden), "{refused:?}");
+            assert!(refused.contains("cannot be part of a word"), "{refused}");
+        }
+        let escaped: String = word.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+        for yaml in [
+            format!("memif-sockets: {{ 7: \"/run/{escaped}\" }}\n"),
+            format!("interfaces: {{ \"{escaped}\": {{ mtu: 1400 }} }}\n"),
+            format!("\"{escaped}\": 1\ninterfaces: {{}}\n"),
+        ] {
+            let (_folder, path) = file("x.yaml", &yaml);
+            let refused = cli.run(&format!("config apply {path}")).unwrap_err().render();
+            assert!(!refused.replace(['\n', '\t'], "").contains(model::visible::is_hidden), "{refused:?}");
+            assert!(refused.contains("cannot be part of a word"), "{refused}");
+        }
+    }
+    // A name of a file is refused too, or shown as an escape.
+    let (_folder, path) = file("\u{202e}x.yaml", "interfaces: { nothing: {} }\n");
+    assert!(cli.run(&format!("config apply {path}")).unwrap_err().render().contains("U+202E"));
+}
+
+#[test]
 fn only_ordinary_files_are_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link"));
