@@ -2,7 +2,8 @@
 
 hang SOCKET KIND COUNT PID passes files whose close takes a minute, or for ever, to this router; says "refused", "passed", or "cannot"
                           where nobody may have such files; lets go when it is told to stop (SIGTERM)
-mute                      has a file whose reader waits until it is told to stop; says its name, or "cannot", and that somebody waits
+mute [OPERATION]          has a file whose reader, or whoever asks for this operation (LOOKUP), waits until it is told to stop; says its
+                          name, or "cannot", and that somebody waits
 silent SOCKET COUNT       connects and says nothing; connects again whenever it is let go, until it is told to stop
 unread SOCKET COUNT UID LINE  has so many clients of this user run LINE and reads nothing, until it is told to stop
 rubbish SOCKET ID RINGS   connects, fills all rings with long parts of packets that are none, again and again, until it is told
@@ -49,7 +50,7 @@ def message(kind, *parts):
 
 
 def init(interface, secret=b""):
-    return message(INIT, struct.pack("<HIB24s32s", 0x200, interface, 0, secret, b"stranger"))
+    return message(INIT, struct.pack("<HIB24s32s", 0x200, interface, 0, secret, "stranger\x1b\u202e".encode()))
 
 
 def add_region(index, size):
@@ -121,7 +122,7 @@ class Mute(threading.Thread):
             request = os.read(self.device, 1 << 20)
             _, kind, unique, node = struct.unpack_from("<IIQQ", request)
             if kind in self.unanswered:
-                self.held.append(unique)
+                self.held.append((unique, errno.EIO if kind == self.LOOKUP else 0))
             elif kind == self.INIT:
                 self.reply(unique, struct.pack("<IIIIHHII", 7, 31, 65536, 0, 16, 12, 65536, 1) + bytes(32))
             elif kind == self.LOOKUP:
@@ -139,17 +140,17 @@ class Mute(threading.Thread):
 
     def let_go(self):
         self.unanswered = ()
-        for unique in self.held:
-            self.reply(unique)
+        for unique, error in self.held:
+            self.reply(unique, error=error)
         time.sleep(0.2)
         # Its mount went to a namespace of its own; this is what is below it, and empty.
         ctypes.CDLL(None).umount2(self.directory.encode(), 2)
         os.rmdir(self.directory)
 
 
-def mute():
+def mute(operation="READ"):
     try:
-        files = Mute(Mute.READ)
+        files = Mute(getattr(Mute, operation))
     except OSError:
         return print("cannot")
     print(f"/proc/{os.getpid()}/root{files.path}", flush=True)

@@ -17,6 +17,7 @@ use std::time::Duration;
 use buf::Pool;
 use graph::Builder;
 use infra::cpu::Schedule;
+use model::visible::visible;
 use net::Tables;
 use net::router::{Hooks, Parts, Router};
 use tokio::net::unix::pipe;
@@ -62,7 +63,7 @@ impl From<io::Error> for DaemonError {
 }
 
 fn failed(what: impl fmt::Display) -> DaemonError {
-    DaemonError(what.to_string())
+    DaemonError(visible(&what.to_string()).into_owned())
 }
 
 /// Runs the router until it is told to stop. The router does not start half-configured: whatever is wrong with its
@@ -331,7 +332,7 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
         return Ok(());
     }
-    std::fs::create_dir_all(directory).map_err(|e| {
+    process::make_directory(directory).map_err(|e| {
         let what = format_args!("the directory {} cannot be made: {e}", directory.display());
         failed(startup.about(&["runtime-dir"], what))
     })

@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::sys::statfs::{self, FsType, fstatfs};
@@ -53,6 +54,38 @@ pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io
     let (done, result) = sync_channel(1);
     drivers::spawn_apart("volley_files", move || drop(done.send(work())))?;
     result.recv().map_err(|_| io::Error::other("a thread that asks a file system has ended too early"))
+}
+
+/// Opens a file by `open` on a thread apart, and waits for it. Call it on a thread that may wait.
+///
+/// # Errors
+/// As those of `open`; or there can be no thread, or too many files are waited for.
+pub fn open_by(
+    path: &Path,
+    open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static,
+) -> io::Result<File> {
+    let place = Place::take(&OPEN)?;
+    drivers::open_apart(path, Duration::MAX, move |path| {
+        let _place = place;
+        open(path)
+    })
+}
+
+/// Looks for a file that is to be made or replaced, and does not follow a link. Call it on a thread that may wait.
+///
+/// # Errors
+/// It is no ordinary file, there can be no thread, or too many files are waited for.
+pub fn may_be_made(path: &Path) -> io::Result<()> {
+    let place = Place::take(&OPEN)?;
+    let path = path.to_owned();
+    apart(move || {
+        let _place = place;
+        match path.symlink_metadata() {
+            Ok(there) if !there.is_file() => Err(io::Error::other("it is no ordinary file")),
+            // Why it cannot be made, to make it tells.
+            _ => Ok(()),
+        }
+    })?
 }
 
 /// Bytes that are read at once.

@@ -1,7 +1,8 @@
 //! What the start configuration says of the process itself: core dumps, the file with its number, its terminal.
 
-use std::fs;
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -62,6 +63,14 @@ fn ignores(status: &str, signal: SignalKind) -> bool {
     mask >> (signal.as_raw_value() - 1) & 1 != 0
 }
 
+/// Makes a directory, and those above it, unless it is there. Only the owner can make files in it, whatever the umask.
+///
+/// # Errors
+/// The system refuses.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)
+}
+
 /// The file with the number of the process, removed at the end.
 pub struct PidFile<'p>(&'p Path);
 
@@ -71,7 +80,9 @@ impl<'p> PidFile<'p> {
     /// # Errors
     /// When it cannot be written.
     pub fn write(path: &'p Path) -> io::Result<PidFile<'p>> {
-        fs::write(path, format!("{}\n", std::process::id()))?;
+        // Scripts send signals to the number in it: only the owner can change it, whatever the umask.
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o644).open(path)?;
+        writeln!(file, "{}", std::process::id())?;
         Ok(PidFile(path))
     }
 }

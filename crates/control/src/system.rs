@@ -13,6 +13,7 @@ use net::router::Router;
 use wire::Mac;
 
 use crate::intent::{Abilities, Catalog, DEFAULT_SOCKET, Refused, Spec, refuse};
+use crate::process;
 
 /// What becomes of an interface that is made while its device cannot be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -436,7 +437,7 @@ impl System {
         if config.role == memif::Role::Server && socket.is_some_and(|s| s.path.starts_with(&self.runtime_dir))
         {
             // No other directory is made: its name may be a slip of the finger.
-            let made = std::fs::create_dir_all(&self.runtime_dir);
+            let made = process::make_directory(&self.runtime_dir);
             made.or_else(|e| {
                 refuse(format!("the directory {} cannot be made: {e}", self.runtime_dir.display()))
             })?;

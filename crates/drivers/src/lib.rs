@@ -23,7 +23,9 @@ pub mod tap;
 
 pub use device::{Device, DeviceControl, Link};
 pub use guardian::Guardian;
-pub use kernel::apart::{above as closed_first, prepare as prepare_for_strangers, spawn as spawn_apart};
+pub use kernel::apart::{
+    above as closed_first, open as open_apart, prepare as prepare_for_strangers, spawn as spawn_apart,
+};
 pub use kernel::events::link_events;
 pub use kernel::sys::refuse_files;
 

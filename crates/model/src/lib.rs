@@ -12,4 +12,5 @@ pub mod object;
 pub mod place;
 pub mod store;
 pub mod tuple;
+pub mod visible;
 pub mod yaml;

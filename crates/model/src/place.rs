@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
+use crate::visible::visible;
+
 /// The place of a word: in a file, or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -23,8 +25,8 @@ pub enum Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Whole(file) => f.write_str(file),
-            Self::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
+            Self::Whole(file) => f.write_str(&visible(file)),
+            Self::File { file, line, column } => write!(f, "{}:{line}:{column}", visible(file)),
             Self::Argument(number) => write!(f, "argument {number}"),
         }
     }
@@ -42,7 +44,7 @@ pub struct Fault {
 impl Fault {
     /// A fault at `place`.
     pub fn new(place: &Place, message: impl Into<String>) -> Self {
-        Self { place: place.clone(), message: message.into() }
+        Self { place: place.clone(), message: visible(&message.into()).into_owned() }
     }
 }
 

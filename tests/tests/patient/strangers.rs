@@ -4,6 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use scenarios::{Ping, Routed, cabled};
@@ -154,6 +155,10 @@ fn nobody_punches_holes_into_memory_that_the_router_uses() {
     let (memif, commands) = server(a.lab().dir(), 1);
     router.script(&commands);
     let holes = stranger(&r, &format!("holes {} 0", memif.display()), "begins");
+    // Its name would turn text around on a terminal; JSON has it as it is.
+    let name = "stranger\u{fffd}\\u202e\"";
+    until("it is shown", LIMIT, || router.ctl("show memif").contains(name));
+    assert_eq!(router.json("show memif")["interfaces"][0]["remote_name"], "stranger\u{fffd}\u{202e}");
     let ping = Ping::run(&a, "-i 0.01 -c 200 -W 1 10.0.1.2");
     let said = stop(holes);
     assert!(said.contains("\n0 of ") && !said.contains(" of 0 ") && said.contains("; connected"), "{said}");
@@ -201,6 +206,47 @@ fn a_killed_router_starts_again_whatever_strangers_hold_up() {
         client.stop();
         drop(reader);
     }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let router = Router::start(&r, "");
+    let held = stranger(&r, "mute LOOKUP", "\n");
+    if held.stdout().contains("cannot") {
+        return skipped("needs root, for a file system of one's own");
+    }
+    let file = held.stdout().trim().to_string();
+    let commands = [
+        "create pcap interface pcap3 tx FILE",
+        "create pcap interface pcap4 rx FILE",
+        "create tap id 5 host-ns FILE",
+        "pcap trace rx max 10 file FILE",
+    ];
+    let mut waiting: Vec<Process> =
+        commands.iter().map(|command| router.in_background(&command.replace("FILE", &file))).collect();
+    until("a thread waits", LIMIT, || held.stdout().contains("somebody waits"));
+    // A plan makes its steps on the main thread, which waits a moment once, and then no more.
+    let yaml = lab.dir().join("x.yaml");
+    fs::write(&yaml, format!("interfaces:\n  pcap5:\n    pcap: {{ tx: \"{file}\" }}\n")).unwrap();
+    let begun = Instant::now();
+    for _ in 0..4 {
+        let refused = router.attempt(&format!("config apply {}", yaml.display()));
+        assert!(refused.stderr.contains("its file system does not answer"), "{refused}");
+        for _ in 0..5 {
+            assert!(router.ctl("show version").starts_with("volley v"));
+        }
+    }
+    assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
+    assert!(waiting.iter_mut().all(Process::running), "each command waits for its own file");
+    stop(held);
+    for (command, waiting) in commands.iter().zip(&mut waiting) {
+        let ended = waiting.finish(LIMIT);
+        assert!(!ended.ok() && !ended.stderr.is_empty(), "{command}: {ended}");
+    }
+    assert_eq!(router.json("show interface").as_array().map(Vec::len), Some(0));
+    router.stop();
 }
 
 #[test]
@@ -256,4 +302,68 @@ fn nobody_keeps_root_out_of_the_command_line() {
     );
     assert!(!other.ok(), "the places of others are taken: {other}");
     stop(unread);
+}
+
+#[test]
+fn no_other_user_locks_the_router_out() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    if !r.attempt(&format!("{nobody} true"), LIMIT).ok() {
+        return skipped("needs root, to become another user");
+    }
+    fs::set_permissions(lab.dir(), Permissions::from_mode(0o755)).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let lock = lab.dir().join("r.sock.lock");
+    // To build it may take longer than the strangers live.
+    let program = testkit::router::binary().display();
+    // As a router of old has left it. Of the two strangers that hold it, one has ended and left it to a child.
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+    let mut holds = r.spawn(&format!("{nobody} flock -s {} sleep 60", lock.display()));
+    let script = format!("exec 9<{}; flock -s 9; sleep 60 & echo left", lock.display());
+    let left = r.spawn_args(nobody.split(' ').chain(["sh", "-c", &script]));
+    until("it is locked", LIMIT, || left.stdout().contains("left"));
+    let readers = lab.dir().join("readers.sock");
+    let router =
+        Router::start_with(&r, &format!("unix {{ cli-listen-read-only {} }}", readers.display()), "");
+    assert!(
+        holds.running() && router.log().contains("another lock file takes its place"),
+        "{}",
+        router.log()
+    );
+    let locks = [lock, lab.dir().join("readers.sock.lock")];
+    for lock in &locks {
+        assert_eq!(mode(lock), 0o600, "{}", lock.display());
+        let tried = r.attempt(&format!("{nobody} flock -n -s {} true", lock.display()), LIMIT);
+        assert!(!tried.ok(), "{tried}");
+    }
+    // The new lock keeps a second router away, as the old one did.
+    let config = lab.dir().join("r.conf");
+    let second = r.attempt(&format!("{program} run -c {}", config.display()), LIMIT);
+    assert!(second.stderr.contains("another volley answers on"), "{second}");
+    router.stop();
+    let again = Router::start(&r, "");
+    assert_eq!(mode(&locks[0]), 0o600);
+    again.stop();
+}
+
+#[test]
+fn others_write_neither_the_runtime_directory_nor_the_pid_file() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let run = lab.dir().join("run");
+    let config = lab.dir().join("open.conf");
+    let (dir, program) = (run.display(), testkit::router::binary().display());
+    let text = format!("unix {{ nodaemon runtime-dir {dir} cli-listen {dir}/cli.sock pidfile {dir}/pid }}");
+    fs::write(&config, text).unwrap();
+    let script = format!("umask 0; exec {program} run -c {}", config.display());
+    let mut router = r.spawn_args(["sh", "-c", &script]);
+    until("it is ready", LIMIT, || router.stderr().contains("volley: ready"));
+    for (path, mode) in [(&run, 0o755), (&run.join("pid"), 0o644), (&run.join("cli.sock.lock"), 0o600)] {
+        let found = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(found & 0o7777, mode, "{}", path.display());
+    }
+    router.signal(Signal::TERM);
+    router.finish(LIMIT).expect_ok();
 }

@@ -1,8 +1,9 @@
 //! The socket on which the command line is served.
 
+use super::lock::Lock;
 use super::protocol::Request;
 use model::cli::CliError;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -98,7 +99,7 @@ impl Listener {
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Place {
@@ -112,20 +113,16 @@ impl Place {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let fault = |error: io::Error| CliError::new(format!("cannot lock {}: {error}", path.display()));
-        let lock = File::options().create(true).append(true).open(&lock_path).map_err(fault)?;
+        let mut lock = Lock::open(lock_path.into()).map_err(fault)?;
         let (end, mut answer) = (Instant::now() + patience, None);
-        loop {
-            match lock.try_lock() {
-                Ok(()) => break,
-                Err(fs::TryLockError::WouldBlock) => {}
-                Err(fs::TryLockError::Error(error)) => return Err(fault(error)),
-            }
+        while !lock.try_lock().map_err(fault)? {
             if Instant::now() >= end {
+                let holder = lock.holders().first().map_or("another process".into(), ToString::to_string);
                 return Err(CliError::new(format!(
-                    "another process has the lock on {}, and does not answer: end it (fuser -v {}), or give another socket \
+                    "{holder} has the lock on {}, and does not answer: end it (fuser -v {}), or give another socket \
                      (unix {{ cli-listen ... }})",
                     path.display(),
-                    Path::new(&lock_path).display()
+                    lock.path().display()
                 )));
             }
             let begun = answer.is_some();
@@ -151,7 +148,7 @@ impl Place {
                 format!("{} exists and is not a socket: remove it, or name another", path.display());
             return Err(CliError::new(message));
         }
-        Ok(Place { path: path.to_owned(), _lock: drivers::closed_first(lock.into()).into() })
+        Ok(Place { path: path.to_owned(), _lock: lock.closed_first() })
     }
 }
 
@@ -200,6 +197,7 @@ fn taken(place: impl std::fmt::Display) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     #[test]
     fn the_socket_is_private_and_goes_with_the_listener() {
@@ -254,6 +252,7 @@ mod tests {
         let socket = UnixListener::bind(&path).unwrap();
         let error = Place::claim_within(&path, STEP).unwrap_err().to_string();
         assert!(error.contains("does not answer") && error.contains("cli.sock.lock"), "{error}");
+        assert!(error.contains(&format!("process {} (", std::process::id())), "{error}");
         let going = thread::spawn(move || {
             // It is there when the other one looks for it, twice: once for this test, once for the one before.
             drop([socket.accept().unwrap(), socket.accept().unwrap()]);

@@ -7,6 +7,7 @@ pub mod client;
 
 mod editor;
 mod listen;
+mod lock;
 mod protocol;
 mod relay;
 mod script;

@@ -3,6 +3,7 @@
 use super::client::is_farewell;
 use super::protocol::{LONGEST_REQUEST, Reply, Request};
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
+use model::visible::visible;
 use std::cell::{Cell, RefCell};
 use std::future;
 use std::io;
@@ -335,7 +336,9 @@ struct Replies {
 
 impl Replies {
     /// Sends text in parts that each make progress, however long it is.
-    async fn print(&mut self, mut text: &str) -> io::Result<()> {
+    async fn print(&mut self, text: &str) -> io::Result<()> {
+        let text = visible(text);
+        let mut text = &*text;
         while !text.is_empty() {
             let (part, rest) = text.split_at(text.floor_char_boundary(CHUNK));
             match self.speech {

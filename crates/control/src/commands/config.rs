@@ -519,7 +519,11 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
     // What a link points to is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let permissions = fs::metadata(&path).map_or(Permissions::from_mode(0o640), |old| old.permissions());
+    let old = fs::metadata(&path).ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return Err(io::Error::other("it is no ordinary file"));
+    }
+    let permissions = old.map_or(Permissions::from_mode(0o640), |old| old.permissions());
     let gone = remove_left_behind(folder);
     let mut new = tempfile::Builder::new().prefix(BEGUN.0).suffix(BEGUN.1).tempfile_in(folder)?;
     // It is somebody's who has it locked. Should it have been taken for left behind in between, to give it its name fails.

@@ -1,6 +1,7 @@
 //! The configuration as a whole: applied, confirmed, taken back, saved.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use super::Context;
 use crate::cli::{Call, Job, Step};
@@ -16,6 +17,53 @@ fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
 }
 
 const TWO_PORTS: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { mtu: 1400 }\n";
+
+#[test]
+fn no_word_controls_a_terminal() {
+    let mut cli = Cli::new();
+    for word in ["\x1b[31mred", "\u{9b}2J", "\u{202e}x", "\u{2066}x", "a\tb"] {
+        for line in [
+            format!("create memif socket id 7 filename \"/run/{word}\""),
+            format!("create pcap interface pcap0 tx \"/tmp/{word}\""),
+            format!("nonsense \"{word}\""),
+        ] {
+            let refused = cli.run(&line).unwrap_err().render();
+            assert!(!refused.replace(['\n', '\t'], "").contains(model::visible::is_hidden), "{refused:?}");
+            assert!(refused.contains("cannot be part of a word"), "{refused}");
+        }
+        let escaped: String = word.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+        for yaml in [
+            format!("memif-sockets: {{ 7: \"/run/{escaped}\" }}\n"),
+            format!("interfaces: {{ \"{escaped}\": {{ mtu: 1400 }} }}\n"),
+            format!("\"{escaped}\": 1\ninterfaces: {{}}\n"),
+        ] {
+            let (_folder, path) = file("x.yaml", &yaml);
+            let refused = cli.run(&format!("config apply {path}")).unwrap_err().render();
+            assert!(!refused.replace(['\n', '\t'], "").contains(model::visible::is_hidden), "{refused:?}");
+            assert!(refused.contains("cannot be part of a word"), "{refused}");
+        }
+    }
+    // A name of a file is refused too, or shown as an escape.
+    let (_folder, path) = file("\u{202e}x.yaml", "interfaces: { nothing: {} }\n");
+    assert!(cli.run(&format!("config apply {path}")).unwrap_err().render().contains("U+202E"));
+}
+
+#[test]
+fn only_ordinary_files_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link"));
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    std::os::unix::fs::symlink(&pipe, &link).unwrap();
+    let mut cli = Cli::new();
+    for file in [&pipe, &link] {
+        for command in ["config save", "create pcap interface pcap0 tx", "pcap trace rx file"] {
+            let refused = cli.run(&format!("{command} {}", file.display())).unwrap_err().to_string();
+            assert!(refused.contains("it is no ordinary file"), "{command}: {refused}");
+        }
+    }
+    let kind = |path: &Path| path.symlink_metadata().unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind(&pipe)) && kind(&link).is_symlink());
+}
 
 #[test]
 fn a_file_is_applied_whole_or_not_at_all() {

@@ -1,5 +1,6 @@
 //! Making and setting interfaces.
 
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use super::long::ForClient;
 use super::whole::{Thread, Whole, joined, on_a_thread};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
+use crate::files;
 use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Spec, Unnumbered, VLANS};
 
 /// Objects that are looked at, or go, at once: a millisecond's worth.
@@ -243,11 +245,8 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
         None => free_number(c, "tap"),
     };
     let host_namespace = a.get::<String>("ns").map(PathBuf::from);
-    if let Some(namespace) = host_namespace.as_deref().filter(|ns| !tap::namespace_file(ns).exists()) {
-        return Err(a.fault("ns", format!("there is no network namespace {}", namespace.display())));
-    }
     let config = tap::Config {
-        host_namespace,
+        host_namespace: host_namespace.clone(),
         host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
         host_ip4: a.get::<Address>("host-ip").and_then(Address::of::<Ipv4Addr>).map(|a| (a.address, a.len)),
         gso: !a.has("no-gso"),
@@ -256,7 +255,23 @@ fn create_tap(c: &mut Context, a: &Args) -> Done {
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(id, config)) };
     // What is left to refuse is a name that is taken, here or at the host's end.
     let about = ["host", "id"].into_iter().find(|name| a.has(name)).unwrap_or("tap");
-    create(c, a, about, Interface::key(&format!("tap{id}")), interface)
+    let name = format!("tap{id}");
+    let Some(namespace) = host_namespace else {
+        return create(c, a, about, Interface::key(&name), interface);
+    };
+    let looked = on_a_thread(move || {
+        let found = files::open_by(&tap::namespace_file(&namespace), tap::open_namespace);
+        Ok(match found.map_err(|e| (e.kind(), e)) {
+            Ok(_) => Ok(None),
+            Err((ErrorKind::NotFound, _)) => {
+                Err(("ns", format!("there is no network namespace {}", namespace.display())))
+            }
+            Err((_, e)) => {
+                Err(("ns", format!("the network namespace {} cannot be opened: {e}", namespace.display())))
+            }
+        })
+    })?;
+    Ok(Output::job(CreateLater { args: a.clone(), name, interface, about, looked: Some(looked) }))
 }
 
 fn create_loopback(c: &mut Context, a: &Args) -> Done {
@@ -283,7 +298,7 @@ fn numbered(a: &Args, prefix: &str, what: &str) -> Result<(String, u16), CliErro
     }
 }
 
-fn create_pcap(c: &mut Context, a: &Args) -> Done {
+fn create_pcap(_: &mut Context, a: &Args) -> Done {
     let (name, number) = numbered(a, "pcap", "device of files")?;
     let mut config = pcap::Config::new(number);
     if let Some(file) = a.get::<PathBuf>("rx") {
@@ -309,32 +324,45 @@ fn create_pcap(c: &mut Context, a: &Args) -> Done {
     if config.replay.is_none() && config.record.is_none() {
         return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
     }
-    let Some(replay) = config.replay.clone() else {
-        return create(c, a, "tx", Interface::key(&name), Interface::new(Spec::Pcap(number, config)));
-    };
-    let reader = on_a_thread(move || pcap::load(&replay).map_err(|e| CliError::new(e.to_string())))?;
-    Ok(Output::job(CreatePcap { args: a.clone(), name, number, config, reader: Some(reader) }))
+    let (replay, record) = (config.replay.clone(), config.record.clone());
+    let looked = on_a_thread(move || {
+        Ok(match (replay.map(|replay| pcap::load(&replay)).transpose(), record) {
+            (Err(e), _) => Err(("rx", e.to_string())),
+            (Ok(recording), None) => Ok(recording),
+            (Ok(recording), Some(pcap::Record { file, .. })) => match files::may_be_made(&file) {
+                Ok(()) => Ok(recording),
+                Err(e) => Err(("tx", format!("{} cannot be written: {e}", file.display()))),
+            },
+        })
+    })?;
+    let about = if config.replay.is_some() { "rx" } else { "tx" };
+    let interface = Interface::new(Spec::Pcap(number, config));
+    Ok(Output::job(CreateLater { args: a.clone(), name, interface, about, looked: Some(looked) }))
 }
 
-/// A device that is made when its file was read, which may take long.
-struct CreatePcap {
+/// What was found of the files of an interface: what it replays, or an argument and what is wrong with it.
+type Looked = Result<Option<pcap::Recording>, (&'static str, String)>;
+
+/// An interface that is made when its files were looked at, which may take long.
+struct CreateLater {
     args: Args,
     name: String,
-    number: u16,
-    config: pcap::Config,
-    reader: Option<Thread<pcap::Recording>>,
+    interface: Interface,
+    /// The argument or word that a refusal is about.
+    about: &'static str,
+    looked: Option<Thread<Looked>>,
 }
 
-impl Job<Context> for CreatePcap {
+impl Job<Context> for CreateLater {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        let Some(reader) = self.reader.take_if(|reader| reader.is_finished()) else {
+        let Some(looked) = self.looked.take_if(|looked| looked.is_finished()) else {
             return Step::After(LOOK);
         };
         let a = &self.args;
-        let made = joined(reader).map_err(|e| a.about("rx", e)).and_then(|recording| {
-            c.system.recordings.insert(self.name.clone(), recording);
-            let interface = Interface::new(Spec::Pcap(self.number, self.config.clone()));
-            create(c, a, "rx", Interface::key(&self.name), interface)
+        let looked = joined(looked).and_then(|looked| looked.map_err(|(about, e)| a.fault(about, e)));
+        let made = looked.and_then(|recording| {
+            c.system.recordings.extend(recording.map(|recording| (self.name.clone(), recording)));
+            create(c, a, self.about, Interface::key(&self.name), self.interface.clone())
         });
         c.system.recordings.remove(&self.name);
         match made {

@@ -317,7 +317,7 @@ fn an_interface_keeps_its_index_and_says_what_it_is_for() {
     let long = "x".repeat(256);
     wrong(
         &format!("interfaces:\n  pg0: {{ description: \"{long}\" }}\n  pg1: {{ description: \"a\\nb\" }}\n"),
-        &[("2:3", "at most 255 characters"), ("3:3", "one line")],
+        &[("2:3", "at most 255 characters"), ("3:3", "one line"), ("3:23", "U+000A cannot be part")],
     );
     let text =
         "taps: { tap0: { description: \"to the host\", host: { name: a } } }\ninterfaces: { tap0: {} }\n";

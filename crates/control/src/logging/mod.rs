@@ -16,6 +16,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use model::visible::visible;
 use std::{
     collections::{BTreeMap, HashMap},
     env,
@@ -406,16 +407,5 @@ fn tidy(text: String) -> String {
         text.truncate(text.floor_char_boundary(LONGEST));
         text.push('…');
     }
-    if !text.contains(|c: char| c.is_control()) {
-        return text;
-    }
-    let mut tidy = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => tidy.push_str("\n    "),
-            c if c.is_control() => tidy.extend(c.escape_default()),
-            c => tidy.push(c),
-        }
-    }
-    tidy
+    visible(&text).replace('\n', "\n    ")
 }

@@ -151,6 +151,6 @@ fn what_is_remembered_is_bounded() {
 
 #[test]
 fn a_message_is_no_other_and_moves_no_cursor() {
-    assert_eq!(tidy("a\nb\x1b[2J\r".into()), "a\n    b\\u{1b}[2J\\r");
+    assert_eq!(tidy("a\nb\x1b[2J\r".into()), "a\n    b\\u001b[2J\\u000d");
     assert_eq!(tidy("schön".into()), "schön");
 }

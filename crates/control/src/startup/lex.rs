@@ -65,7 +65,7 @@ pub fn lex(text: &str, source: &Source) -> (Vec<Token>, Vec<Fault>) {
             _ => Kind::Word(lexer.take_while(|c| !c.is_whitespace() && c != '{' && c != '}')),
         };
         match &kind {
-            Kind::Word(word) if word.chars().any(char::is_control) => {
+            Kind::Word(word) if word.chars().any(model::visible::is_hidden) => {
                 faults.push(Fault::new(&place, "a word holds a control character: expected plain text"));
             }
             _ => tokens.push(Token { kind, place }),

@@ -17,10 +17,12 @@ use std::fs::File;
 use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
+use std::time::Duration;
 
 use libc::{c_int, c_uint};
 
@@ -165,6 +167,61 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Re
     run(&Crew::default(), name, 2 << 20, &[], |files| drop(files.map(|_| work())))
 }
 
+/// How long a thread that others wait for waits for a file system.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
+/// Files that were waited for in vain, at most.
+const MOST_HANGING: usize = 64;
+/// Files that were waited for in vain, each with the life of the thread that still waits.
+static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
+
+/// Opens a file by `open`, on a thread that has no other files, and waits for it at most `patience`. A file that was waited
+/// for in vain is not asked for again until the file system has answered.
+///
+/// # Errors
+/// As those of `open`; or the file system does not answer, or there can be no thread.
+pub fn open(
+    path: &Path,
+    patience: Duration,
+    open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static,
+) -> io::Result<File> {
+    let silent = || io::Error::new(io::ErrorKind::TimedOut, "its file system does not answer");
+    let hanging = || HANGING.lock().unwrap_or_else(|e| e.into_inner());
+    {
+        let mut hanging = hanging();
+        hanging.retain(|(_, waits)| waits.strong_count() > 0);
+        if hanging.len() >= MOST_HANGING || hanging.iter().any(|(hangs, _)| hangs == path) {
+            return Err(silent());
+        }
+    }
+    let waits = Arc::new(());
+    let hangs = (path.to_owned(), Arc::downgrade(&waits));
+    let [ours, theirs] = passing::pair()?;
+    let (to_us, opened) = sync_channel(1);
+    let name = path.to_owned();
+    let work = move |files: io::Result<Vec<Kept>>| {
+        let done = files.and_then(|files| {
+            let file = ManuallyDrop::new(open(&name)?);
+            let door = files.first().ok_or(io::ErrorKind::NotFound)?;
+            passing::send(door.as_fd(), &[0], &[file.as_fd()]).map(|_| ())
+        });
+        drop(waits);
+        let _ = to_us.send(done);
+    };
+    run(&Crew::default(), "volley_files", 2 << 20, &[theirs.as_fd()], work)?;
+    match opened.recv_timeout(patience) {
+        Ok(done) => done?,
+        Err(RecvTimeoutError::Timeout) => {
+            hanging().push(hangs);
+            return Err(silent());
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            return Err(io::Error::other("the thread that opens it has ended too early"));
+        }
+    }
+    let mut piece = passing::receive(ours.as_fd(), &mut [0], false)?;
+    piece.files.pop().map(File::from).ok_or_else(|| io::Error::other("no descriptors are left"))
+}
+
 /// Closes a file, or rather has the kernel do it when a thread of `crew` has ended. Where there can be no thread, it stays
 /// open.
 pub(crate) fn close(crew: &Crew, name: &'static str, file: OwnedFd) {
@@ -291,6 +348,28 @@ mod tests {
             assert!(Instant::now() < end);
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_file_is_opened_apart_or_waited_for_in_vain() {
+        use std::io::Read;
+        let mut text = String::new();
+        let opened = open(Path::new("/proc/self/comm"), PATIENCE, |path| File::open(path));
+        opened.unwrap().read_to_string(&mut text).unwrap();
+        assert!(!text.is_empty());
+        let missing = open(Path::new("/nowhere"), PATIENCE, |path| File::open(path));
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+        // One that does not answer, until it is told to.
+        let (tell, told) = channel::<()>();
+        let path = Path::new("/dev/zero");
+        let mute = open(path, Duration::ZERO, move |path| {
+            told.recv().map_or_else(|_| File::open(path), |()| File::open(path))
+        });
+        assert_eq!(mute.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let again = open(path, Duration::MAX, |path| File::open(path));
+        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::TimedOut, "nobody asks it again");
+        drop(tell);
+        until(|| open(path, Duration::MAX, |path| File::open(path)).is_ok());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use buf::RxQueue;
 use self::record::{FileTx, Recorder};
 use self::replay::{FileRx, Player};
 use crate::device::{Device, DeviceControl, Link};
+use crate::kernel::apart;
 
 pub use self::read::{Recording, Seen, each};
 
@@ -122,10 +123,16 @@ pub fn open_loaded(config: &Config, recording: Option<Recording>) -> Result<Devi
             let failed = |why: &dyn fmt::Display| {
                 OpenError(format!("{} cannot be written: {why}", record.file.display()))
             };
-            if config.replay.as_ref().is_some_and(|replay| same(&replay.file, &record.file)) {
-                return Err(failed(&"it is the file that is replayed"));
-            }
-            let file = create(&record.file).map_err(|e| failed(&e))?;
+            let replayed = config.replay.as_ref().map(|replay| replay.file.clone());
+            let begin = move |path: &Path| {
+                if replayed.is_some_and(|replayed| same(&replayed, path)) {
+                    return Err(io::Error::other("it is the file that is replayed"));
+                }
+                let mut file = create(path)?;
+                record::begin(&mut file)?;
+                Ok(file)
+            };
+            let file = apart::open(&record.file, apart::PATIENCE, begin).map_err(|e| failed(&e))?;
             Some(Arc::new(Recorder::start(file, record.most).map_err(|e| failed(&e))?))
         }
     };

@@ -40,14 +40,21 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// Writes what a file begins with.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn begin(file: &mut File) -> io::Result<()> {
+    let header: Vec<u8> = HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
+    file.write_all(&header)
+}
+
 impl Recorder {
-    /// Begins the file, for `most` packets.
+    /// Writes `most` packets into a file that was [begun](begin).
     ///
     /// # Errors
-    /// It cannot be written, or there is no thread to be had.
+    /// There is no thread to be had.
     pub(super) fn start(mut file: File, most: u64) -> io::Result<Recorder> {
-        let header: Vec<u8> = HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
-        file.write_all(&header)?;
         let shared =
             Arc::new(Shared { waiting: Mutex::new(Vec::with_capacity(WAITING)), ..Shared::default() });
         let own = Arc::clone(&shared);

@@ -96,7 +96,10 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
         None => make(config),
         // A thread of its own enters the namespace, so that no other has to find its way back.
         Some(namespace) => std::thread::scope(|scope| {
-            let inside = || enter(namespace).and_then(|()| make(config));
+            let failed = |e| OpenError(format!("entering the network namespace {}", namespace.display()), e);
+            let file =
+                apart::open(&namespace_file(namespace), apart::PATIENCE, open_namespace).map_err(failed)?;
+            let inside = move || sys::enter_network(file.as_fd()).map_err(failed).and_then(|()| make(config));
             scope.spawn(inside).join().unwrap_or_else(|_| {
                 Err(OpenError("entering the namespace".into(), io::ErrorKind::Other.into()))
             })
@@ -134,15 +137,13 @@ pub fn namespace_file(namespace: &Path) -> PathBuf {
     }
 }
 
-fn enter(namespace: &Path) -> Result<(), OpenError> {
-    let failed = |e| OpenError(format!("entering the network namespace {}", namespace.display()), e);
+/// Opens the [file](namespace_file) of a network namespace. Call it on a thread that may wait.
+///
+/// # Errors
+/// The system refuses.
+pub fn open_namespace(file: &Path) -> io::Result<File> {
     // Should it be a pipe, nobody waits for its other end.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(namespace_file(namespace))
-        .map_err(failed)?;
-    sys::enter_network(file.as_fd()).map_err(failed)
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file)
 }
 
 /// Makes the device in the calling thread's namespace.

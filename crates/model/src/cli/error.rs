@@ -1,5 +1,6 @@
 //! What a command that fails says.
 
+use crate::visible::{is_hidden, visible};
 use std::fmt;
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ pub struct CliError {
 impl CliError {
     /// An error about no place in particular.
     pub fn new(message: impl Into<String>) -> CliError {
-        CliError { message: cut(message.into()), ..CliError::default() }
+        CliError { message: cut(shown(message)), ..CliError::default() }
     }
 
     /// The same error about the bytes `span` of `line`, unless it has a place already.
@@ -34,13 +35,13 @@ impl CliError {
 
     /// The same error with one more line below the message.
     pub fn note(mut self, note: impl Into<String>) -> CliError {
-        self.notes.push(note.into());
+        self.notes.push(shown(note));
         self
     }
 
     /// The same error with `place` (such as `file:line`) before the message.
     pub fn within(mut self, place: impl fmt::Display) -> CliError {
-        self.message = format!("{place}: {}", self.message);
+        self.message = shown(format!("{place}: {}", self.message));
         self
     }
 
@@ -65,6 +66,11 @@ impl CliError {
         }
         text
     }
+}
+
+/// The text as a terminal may have it.
+fn shown(text: impl Into<String>) -> String {
+    visible(&text.into()).into_owned()
 }
 
 /// The text with the middle of lines left out that are too long.
@@ -92,7 +98,7 @@ fn mark(line: &str, span: &Range<usize>) -> String {
     let lead = if skip > 0 { "..." } else { "" };
     let trail = if line.chars().count() > skip + shown { "..." } else { "" };
     // A tab or an escape sequence would put the mark, or the terminal, out of place.
-    let visible = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let visible = line.chars().map(|c| if is_hidden(c) { ' ' } else { c });
     let text: String = visible.skip(skip).take(shown).collect();
     format!("{lead}{text}{trail}\n{}{}\n", " ".repeat(lead.len() + at - skip), "^".repeat(len))
 }
@@ -137,6 +143,12 @@ mod tests {
         let error = CliError::new("what?").at("set é\tfoo bar", 7..10).note("expected: x");
         assert_eq!(error.render(), "set é foo bar\n      ^^^\nwhat?\nexpected: x");
         assert_eq!(error.to_string(), "what?");
+    }
+
+    #[test]
+    fn nothing_in_a_message_controls_a_terminal() {
+        let error = CliError::new("no \x1b[2J").at("a \u{202e}b", 2..6).note("x\r").within("f\x07");
+        assert_eq!(error.render(), "a  b\n  ^^\nf\\u0007: no \\u001b[2J\nx\\u000d");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::lex::Line;
 use super::output::{Answer, Output};
 use super::parse::{self, State};
 use super::report::Report;
+use crate::visible::hidden;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -205,6 +206,11 @@ impl<C: Values + 'static> Registry<C> {
         found: &Line<'_>,
         values: &dyn Values,
     ) -> Result<(usize, Vec<Taken>), CliError> {
+        for token in &found.tokens {
+            if let Some(why) = hidden(&token.text) {
+                return Err(CliError::new(why).at(line, token.span.clone()));
+            }
+        }
         let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
         parse::decide(self.start(), line, found, values, syntax)
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use crate::place::{Fault, Place, hint};
+use crate::visible::hidden;
 
 /// How deep maps and lists may lie in each other. What a configuration needs is 5.
 const DEEPEST: usize = 16;
@@ -199,6 +200,9 @@ impl Reader {
                 Event::Scalar(text, style, ..) => {
                     let nothing = style == ScalarStyle::Plain && matches!(&*text, "~" | "null");
                     let text = if nothing { String::new() } else { text.into_owned() };
+                    if let Some(why) = hidden(&text) {
+                        self.fault(at, why);
+                    }
                     Node { at, content: Content::Text(text) }
                 }
                 Event::SequenceEnd | Event::MappingEnd => match open.pop() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
@@ -11,9 +11,14 @@ use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 use pcap_file::pcap::PcapWriter;
 use serde::Serialize;
 
-use super::{Context, Destination, FILE_HEADER, Output, PACKET_HEADER, Progress, Wanted, write, writer};
-use crate::cli::{Args, CliError, Registry};
+use super::{
+    Context, Destination, FILE_HEADER, Output, PACKET_HEADER, Progress, Wanted, scope, write, writer,
+};
+use crate::cli::{Args, CliError, Job, Registry, Step};
+use crate::commands::config::LOOK;
 use crate::commands::filter::with_filter;
+use crate::commands::whole::{Thread, joined, on_a_thread};
+use crate::files;
 
 /// Packets of a capture for which no number is said, as VPP has it.
 const PACKETS: u32 = 100;
@@ -62,24 +67,82 @@ fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, C
         return Err(a.fault("percent", "0 to 99 percent of the file system can be left free"));
     }
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
-    // Before a file is made, or one that is there is emptied. If this says nothing, making the file says why.
-    if let Some(why) =
-        statvfs(path.parent().unwrap_or(&path)).ok().and_then(|disk| too_full(&disk, leave_free))
-    {
-        return Err(a.fault("file", format!("{} is not written: {why}", path.display())));
+    let to = path.clone();
+    let opened = on_a_thread(move || {
+        let open = move |path: &Path| {
+            // Before a file is made, or one that is there is emptied. If this says nothing, making the file says why.
+            let disk = statvfs(path.parent().unwrap_or(path)).ok();
+            match disk.and_then(|disk| too_full(&disk, leave_free)) {
+                Some(why) => Err(io::Error::other(why)),
+                None => drivers::pcap::create(path),
+            }
+        };
+        files::open_by(&to, open).map_err(|e| unwritten(&to, &e))
+    })?;
+    let bounds = Bounds { most, most_bytes, leave_free };
+    Ok(Output::job(Begin { args: a.clone(), wanted: Some(wanted), bounds, path, opened: Some(opened) }))
+}
+
+fn unwritten(path: &Path, e: &dyn Display) -> CliError {
+    CliError::new(format!("{} cannot be written: {e}", path.display()))
+}
+
+/// How large a file may become.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Packets.
+    most: u64,
+    /// Bytes.
+    most_bytes: u64,
+    /// How much of the file system is to stay free, in percent, if that was said.
+    leave_free: Option<u32>,
+}
+
+/// A capture that begins when its file was opened: the file system may not answer.
+struct Begin {
+    args: Args,
+    wanted: Option<Wanted>,
+    bounds: Bounds,
+    path: PathBuf,
+    opened: Option<Thread<File>>,
+}
+
+impl Begin {
+    fn begin(&mut self, c: &mut Context, file: File) -> Result<String, CliError> {
+        // Another one may have begun meanwhile, or an interface may be gone.
+        c.may_capture()?;
+        scope(c, &self.args)?;
+        let Some(wanted) = self.wanted.take() else { return Ok(String::new()) };
+        let refused = |e: &dyn Display| self.args.about("file", unwritten(&self.path, e));
+        let disk = file.try_clone().map_err(|e| refused(&e))?;
+        let file = writer(BufWriter::new(file), wanted.keep).map_err(|e| refused(&e))?;
+        let Bounds { most, most_bytes, leave_free } = self.bounds;
+        let bounds = [(most, "packets"), (most_bytes, "bytes")];
+        let bounds =
+            bounds.iter().filter(|(most, _)| *most < u64::MAX).map(|(most, what)| format!("{most} {what}"));
+        let bounds = bounds.collect::<Vec<_>>().join(" or ");
+        let path = self.path.clone();
+        let text = format!("capturing {bounds} into {}", path.display());
+        let sink = Sink { path, file, disk, leave_free, too_full: None, failed: None };
+        c.begin_capture(wanted, Progress::new(most, most_bytes), Destination::File(sink));
+        Ok(text)
     }
-    let refused = |e: &dyn Display| a.fault("file", format!("{} cannot be written: {e}", path.display()));
-    let file = drivers::pcap::create(&path).map_err(|e| refused(&e))?;
-    let disk = file.try_clone().map_err(|e| refused(&e))?;
-    let file = writer(BufWriter::new(file), wanted.keep).map_err(|e| refused(&e))?;
-    let bounds = [(most, "packets"), (most_bytes, "bytes")];
-    let bounds =
-        bounds.iter().filter(|(most, _)| *most < u64::MAX).map(|(most, what)| format!("{most} {what}"));
-    let bounds = bounds.collect::<Vec<_>>().join(" or ");
-    let text = format!("capturing {bounds} into {}", path.display());
-    let sink = Sink { path, file, disk, leave_free, too_full: None, failed: None };
-    c.begin_capture(wanted, Progress::new(most, most_bytes), Destination::File(sink));
-    Ok(Output::text(text))
+}
+
+impl Job<Context> for Begin {
+    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
+        let Some(opened) = self.opened.take_if(|opened| opened.is_finished()) else {
+            return Step::After(LOOK);
+        };
+        let opened = joined(opened).map_err(|e| self.args.about("file", e));
+        match opened.and_then(|file| self.begin(c, file)) {
+            Ok(text) => {
+                *out += &Output::text(text).render(self.args.json()).text;
+                Step::Done
+            }
+            Err(e) => Step::Failed(e),
+        }
+    }
 }
 
 /// Why nothing more is written to a file system, of which so many percent are to stay free; `None`: as [`LEAVE_FREE`] says.

@@ -1,0 +1,231 @@
+//! The lock file beside a socket: only one router has it.
+//!
+//! Every user who can open a file can lock it. So only the owner can open a lock file (mode 0600). A user who opened it
+//! before it had this mode can still hold its lock: then another file takes its place.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::{major, minor};
+use nix::unistd::Uid;
+
+/// A lock file, open.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+/// A process that has taken a lock.
+pub(super) struct Holder {
+    pid: u32,
+    /// Its name and real user; `None` if it has ended and left the file open in another process.
+    process: Option<(String, Uid)>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pid = self.pid;
+        match &self.process {
+            Some((name, user)) => write!(f, "process {pid} ({name}, user {user})"),
+            None => write!(f, "a process that process {pid} started before it ended"),
+        }
+    }
+}
+
+impl Holder {
+    /// True if this process is no router: routers run as root, or as the user of this process.
+    fn is_stranger(&self) -> bool {
+        self.process.as_ref().is_none_or(|(_, user)| !user.is_root() && *user != Uid::current())
+    }
+}
+
+impl Lock {
+    /// Opens the lock file, and makes it if there is none.
+    ///
+    /// # Errors
+    /// The file is no ordinary file, or the system refuses.
+    pub fn open(path: PathBuf) -> io::Result<Lock> {
+        let file = private(&path)?;
+        Ok(Lock { path, file })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tries to take the lock, without waiting. Returns true if this process has it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn try_lock(&mut self) -> io::Result<bool> {
+        loop {
+            let locked = try_lock(&self.file)?;
+            if !names(&self.path, &self.file)? {
+                // Another router has replaced the file: the lock of this one counts no more.
+                self.file = private(&self.path)?;
+            } else if locked || !self.take_from_strangers()? {
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// Has the file closed before others when this process ends ([`drivers::closed_first`]).
+    pub fn closed_first(self) -> Lock {
+        Lock { file: drivers::closed_first(self.file.into()).into(), ..self }
+    }
+
+    /// The processes that have the lock; empty if they cannot be found.
+    pub fn holders(&self) -> Vec<Holder> {
+        let (Ok(found), Ok(locks)) = (self.file.metadata(), fs::read_to_string("/proc/locks")) else {
+            return Vec::new();
+        };
+        let pids = holders(&locks, (major(found.dev()), minor(found.dev())), found.ino());
+        pids.into_iter().map(|pid| Holder { pid, process: process(pid) }).collect()
+    }
+
+    /// Removes the lock file if only strangers have its lock, so that another can be made. Returns true if there may be
+    /// another one.
+    fn take_from_strangers(&self) -> io::Result<bool> {
+        let are_strangers =
+            |holders: &[Holder]| !holders.is_empty() && holders.iter().all(Holder::is_stranger);
+        if !are_strangers(&self.holders()) {
+            return Ok(false);
+        }
+        // Two routers may start at once: the second one must not remove the file that the first one has made anew.
+        let mut guard = OsString::from(&self.path);
+        guard.push(".guard");
+        let guard = private(Path::new(&guard))?;
+        if !try_lock(&guard)? {
+            return Ok(false);
+        }
+        let holders = self.holders();
+        if names(&self.path, &self.file)? && are_strangers(&holders) {
+            let all = holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            tracing::warn!(
+                "{all} had the lock on {}: another lock file takes its place",
+                self.path.display()
+            );
+            fs::remove_file(&self.path)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Opens a file that only its owner can open, and makes it if there is none.
+fn private(path: &Path) -> io::Result<File> {
+    // Should it be a pipe, nobody waits for its other end.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut options = File::options();
+    options.create(true).append(true).mode(0o600).custom_flags(flags.bits());
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other(format!("{} is not an ordinary file", path.display())));
+    }
+    if found.mode() & 0o7777 != 0o600 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// True if this path is the name of this file.
+fn names(path: &Path, file: &File) -> io::Result<bool> {
+    let found = match path.symlink_metadata() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found?,
+    };
+    let file = file.metadata()?;
+    Ok((found.dev(), found.ino()) == (file.dev(), file.ino()))
+}
+
+/// The processes that have locked a file, by the text of `/proc/locks` (proc_locks(5)). A process in a namespace that
+/// this one does not see is not there, or has the number 0.
+fn holders(locks: &str, (major, minor): (u64, u64), inode: u64) -> Vec<u32> {
+    let file = format!("{major:02x}:{minor:02x}:{inode}");
+    let pid = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "FLOCK", _, _, pid, of, ..] if of == file => pid.parse().ok().filter(|pid| *pid > 0),
+            _ => None,
+        }
+    };
+    locks.lines().filter_map(pid).collect()
+}
+
+/// The name and the real user of a process. A program with the rights of another user has the real user of its caller.
+fn process(pid: u32) -> Option<(String, Uid)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let user = of("Uid:")?.split_whitespace().next()?.parse().ok()?;
+    Some((of("Name:")?.trim().to_string(), Uid::from_raw(user)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn only_its_owner_opens_a_lock_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.lock");
+        drop(Lock::open(path.clone()).unwrap());
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let mut lock = Lock::open(path.clone()).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert!(lock.try_lock().unwrap());
+        // Neither through a link nor in a pipe.
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Lock::open(link).is_err());
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Lock::open(pipe).is_err());
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.lock");
+        let (mut first, mut second) = (Lock::open(path.clone()).unwrap(), Lock::open(path).unwrap());
+        assert!(first.holders().is_empty());
+        assert!(first.try_lock().unwrap() && !second.try_lock().unwrap());
+        let holders = second.holders();
+        let [holder] = &holders[..] else { panic!("{}", holders.len()) };
+        assert!(holder.pid == std::process::id() && !holder.is_stranger(), "{holder}");
+        let locks = "1: FLOCK  ADVISORY  WRITE 12 00:1a:7 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 13 00:1a:7 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 14 00:1a:7 0 EOF\n3: FLOCK  ADVISORY  READ 0 00:1a:7 0 EOF\n\
+                     4: FLOCK  ADVISORY  READ 15 00:1a:7 0 EOF\n5: FLOCK  ADVISORY  WRITE 16 00:1a:77 0 EOF\n";
+        assert_eq!(super::holders(locks, (0, 0x1a), 7), [12, 15]);
+    }
+
+    #[test]
+    fn the_lock_of_a_file_that_was_replaced_counts_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.lock");
+        let (mut first, mut second) = (Lock::open(path.clone()).unwrap(), Lock::open(path.clone()).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(first.try_lock().unwrap() && path.exists());
+        assert!(!second.try_lock().unwrap());
+        drop(first);
+        assert!(second.try_lock().unwrap());
+    }
+}
