@@ -17,7 +17,10 @@ pub struct Class {
 pub const CLASSES: [Class; 12] = [
     Class { name: "capture", modules: &["control::commands::pcap"] },
     Class { name: "cli", modules: &["control::cli"] },
-    Class { name: "config", modules: &["control::commands", "control::config", "control::intent"] },
+    Class {
+        name: "config",
+        modules: &["control::commands", "control::config", "control::intent", "model::store"],
+    },
     Class { name: "driver", modules: &["drivers"] },
     Class {
         name: "interface",
@@ -201,7 +204,7 @@ mod tests {
             ("control::commands::pcap", "capture"),
             ("control::commands::pcaps", "config"),
             ("control::intent::interface", "interface"),
-            ("control::intent::journal", "config"),
+            ("model::store::journal", "config"),
             ("control", "router"),
             ("graphics", "router"),
             ("graph", "worker"),
