@@ -1,0 +1,18 @@
+//! Policers: limits of rate for what comes in by an interface, or leaves by it.
+//!
+//! ```text
+//! ip4-unicast, ip6-unicast, ip4-multicast, ip6-multicast: policer-input-…    interface-output: policer-output
+//! ```
+//!
+//! A policer colours each packet green (it conforms), yellow (it exceeds) or red (it violates) by the tokens in its buckets, and says what
+//! becomes of each colour. Any number of interfaces may share one. Workers share its buckets without locks, and what passes is exact
+//! over all of them: see [`Policer`].
+//!
+//! [`Params`] describes a policer, [`Policers`] is the main thread's table of them, and [`Policing`] the setting of an interface that
+//! names the policers by their indexes.
+
+#![forbid(unsafe_code)]
+
+mod rate;
+
+pub use rate::{Action, BadParams, Kind, MAX_BURST, MAX_DSCP, Params, Round, Unit};
