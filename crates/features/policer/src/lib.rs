@@ -13,6 +13,8 @@
 
 #![forbid(unsafe_code)]
 
+mod bucket;
 mod rate;
 
+pub use bucket::{Color, Item, Policer};
 pub use rate::{Action, BadParams, Kind, MAX_BURST, MAX_DSCP, Params, Round, Unit};

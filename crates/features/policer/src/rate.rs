@@ -321,7 +321,9 @@ mod tests {
     #[test]
     fn a_burst_below_a_frame_is_worth_a_warning() {
         assert_eq!(good().too_small_for(1514), None);
-        assert!(good().too_small_for(10_001).unwrap().contains("cb 10000 is less than a frame of 10001 bytes"));
+        assert!(
+            good().too_small_for(10_001).unwrap().contains("cb 10000 is less than a frame of 10001 bytes")
+        );
         assert_eq!(Params { unit: Unit::Pps, ..good() }.too_small_for(u64::MAX), None);
     }
 
