@@ -385,4 +385,4 @@ impl Policer {
 
 #[cfg(test)]
 #[path = "bucket_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -10,7 +10,7 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 /// A policer as the RFCs write it: token counts, raised by the tokens that arrive.
-struct Oracle {
+pub(crate) struct Oracle {
     params: Params,
     tc: u128,
     /// Te of RFC 2697 and 4115, Tp of RFC 2698.
@@ -19,7 +19,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn new(params: Params) -> Oracle {
+    pub(crate) fn new(params: Params) -> Oracle {
         Oracle { params, tc: params.cb.into(), te: params.eb.into(), last: 0 }
     }
 
@@ -30,7 +30,7 @@ impl Oracle {
         by(now) - by(self.last)
     }
 
-    fn police(&mut self, now: u64, tokens: u32, came: Color) -> Color {
+    pub(crate) fn police(&mut self, now: u64, tokens: u32, came: Color) -> Color {
         let Params { kind, cir, eir, cb, eb, aware, .. } = self.params;
         let (cb, eb) = (u128::from(cb), u128::from(eb));
         let (c, e) = (self.arrive(cir, now), self.arrive(eir, now));
@@ -92,7 +92,7 @@ impl Oracle {
     }
 }
 
-fn params() -> impl Strategy<Value = Params> {
+pub(crate) fn params() -> impl Strategy<Value = Params> {
     let kind = prop::sample::select(Kind::ALL.to_vec());
     let unit = prop::sample::select(vec![Unit::Kbps, Unit::Pps]);
     let rate = prop_oneof![8u64..100, 8u64..100_000, 8u64..400_000_000];

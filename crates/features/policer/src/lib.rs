@@ -14,7 +14,13 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod node;
 mod rate;
+mod table;
+mod vector;
 
 pub use bucket::{Color, Item, Policer};
+pub use node::{Policing, install};
 pub use rate::{Action, BadParams, Kind, MAX_BURST, MAX_DSCP, Params, Round, Unit};
+pub use table::{Counted, MAX_POLICERS, Policers, Shared};
+pub use vector::{Load, Vector};
