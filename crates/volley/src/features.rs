@@ -16,5 +16,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
     net::udp::install(b, t, hooks)?;
+    policer::install(b, t, hooks)?;
+    // Last on its arcs: it captures what is sent.
     net::pcap::install(b, t)
 }

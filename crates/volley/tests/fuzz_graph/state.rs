@@ -7,6 +7,7 @@ use net::interface::Kind;
 use net::ip::{Address, IpPrefix, Mss, PathList, PerFamily, Source, Urpf};
 use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
+use policer::Policing;
 use wire::Mac;
 
 /// What a script can change, or have refused, which then changes nothing.
@@ -30,6 +31,7 @@ struct Interface {
     addresses: Vec<Address>,
     urpf: PerFamily<Urpf>,
     mss: PerFamily<Mss>,
+    policing: Policing,
     kind: Kind,
     parent: u32,
     tags: Option<Tags>,
@@ -57,6 +59,7 @@ impl Configuration {
             addresses: i.addresses.clone(),
             urpf: r.setting(i.index),
             mss: r.setting(i.index),
+            policing: r.setting(i.index),
             kind: i.kind,
             parent: i.parent,
             tags: i.tags,
