@@ -370,3 +370,50 @@ fn the_common_case_reads_one_line() {
     assert_eq!(std::mem::offset_of!(Policer, e), 64, "the excess bucket begins the second line");
     assert_eq!((size_of::<Policer>(), size_of::<Cell>()), (128, 64));
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Between its look at the state and its exchange a worker is overtaken by others, each time that it tries for a while. They were
+    /// first, then; and nobody ever writes a state that the word names.
+    #[test]
+    fn whoever_is_overtaken_begins_anew(
+        params in params(), rounds in prop::collection::vec((0usize..4, prop::collection::vec((0usize..4, 1u32..3000), 0..8)), 1..20),
+    ) {
+        let policer = Policer::new(&Params { aware: false, ..params }, 3);
+        let mut oracle = Oracle::new(Params { aware: false, ..params });
+        let named = |policer: &Policer| {
+            let word = policer.word.load(Ordering::Relaxed);
+            let Some(cell) = policer.cells.get((word >> 1 & 0x7fff) as usize) else { return };
+            assert_ne!(cell.next.load(Ordering::Relaxed), word & 1, "the next state to be written is the one that counts");
+        };
+        for (now, (me, others)) in (0u64..).step_by(10_000_000).zip(rounds) {
+            let mut faster = others.iter().filter(|(other, _)| *other != me);
+            let mut color = Color::Green;
+            let arrived = policer.arrived(now);
+            let seen: Vec<_> = {
+                let mut seen = Vec::new();
+                policer.change(me, |state| {
+                    policer.fill(state, arrived);
+                    color = policer.color(state, arrived, 700, Color::Green);
+                    // Two at a time, so that a worker's states take turns.
+                    for (other, tokens) in faster.by_ref().take(2) {
+                        let mut one = [Item { tokens: *tokens, ..Item::default() }];
+                        policer.each(*other, now, &mut one);
+                        named(&policer);
+                        seen.push((*tokens, one[0].color));
+                    }
+                    true
+                });
+                seen
+            };
+            named(&policer);
+            for (tokens, color) in seen {
+                prop_assert_eq!(oracle.police(now, tokens, Color::Green), color);
+            }
+            prop_assert_eq!(oracle.police(now, 700, Color::Green), color);
+            let te = if params.kind == Kind::OneRateTwoColors { 0 } else { oracle.te };
+            prop_assert_eq!(policer.tokens(now).map(u128::from), [oracle.tc, te]);
+        }
+    }
+}

@@ -296,3 +296,43 @@ fn a_setting_switches_the_features_of_its_direction() {
     assert_eq!(on(Some(0), None), ["ip4-unicast", "ip6-unicast", "ip4-multicast", "ip6-multicast"]);
     assert!(on(None, None).is_empty());
 }
+
+/// The features of a router, as `volley` lists them.
+fn features(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    net::interface::install(b, t);
+    net::handoff::install(b, t);
+    net::ethernet::install(b, t);
+    net::neighbor::install(b, t, hooks)?;
+    net::ip::install(b, t, hooks)?;
+    net::icmp::install(b, t, hooks)?;
+    net::udp::install(b, t, hooks)?;
+    install(b, t, hooks)?;
+    net::pcap::install(b, t)
+}
+
+#[test]
+fn a_router_polices_by_interface() {
+    let sizes = net::router::Sizes { buffers: 256, workers: 2 };
+    let net::router::Parts { mut router, .. } = net::router::Router::build(features, &sizes).unwrap();
+    let index = router.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
+    let policer = router.state_mut::<Policers>().unwrap().add(PPS).unwrap();
+    router.set(index, Policing { input: Some(policer), output: None }).unwrap();
+    let all = router.features(index);
+    let of = |arc: &str| all.iter().find(|(name, _)| *name == arc).unwrap().1.clone();
+    let place = |arc: &str, feature: &str| of(arc).iter().position(|(name, _)| *name == feature).unwrap();
+    assert!(of("ip4-unicast").contains(&("policer-input-ip4", true)));
+    assert!(of("interface-output").contains(&("policer-output", false)));
+    for (family, earlier, later) in [
+        ("ip4", "ip4-rx-urpf-strict", "ip4-sv-reassembly"),
+        ("ip4", "ip4-rx-urpf-loose", "ip4-count"),
+        ("ip6", "ip6-rx-urpf-strict", "tcp-mss-clamping-ip6-in"),
+    ] {
+        let arc = format!("{family}-unicast");
+        let own = place(&arc, &format!("policer-input-{family}"));
+        assert!(place(&arc, earlier) < own && own < place(&arc, later));
+    }
+    assert!(place("interface-output", "policer-output") < place("interface-output", "pcap-tx"));
+    router.remove_interface(index).unwrap();
+    router.collect();
+    assert_eq!(router.setting::<Policing>(index), Policing::default());
+}
