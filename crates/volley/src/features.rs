@@ -9,8 +9,8 @@ use graph::{Builder, GraphError};
 use net::Tables;
 use net::router::Hooks;
 
-/// Every feature, in the order in which the configuration writes their sections.
-pub const ALL: &[&Feature] = &[&mss::Feature, &urpf::Feature];
+/// Every feature. Where nothing else is said, packets meet them on an arc in this order.
+pub const ALL: &[&Feature] = &[&urpf::Feature, &policer::Feature, &mss::Feature];
 
 /// Adds the nodes of every feature to the graph.
 ///

@@ -21,6 +21,7 @@ mod poll;
 mod reassembly;
 mod routes;
 mod side;
+mod state;
 mod usage;
 mod workers;
 

@@ -8,6 +8,7 @@ use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
 use infra::quiesce::Domain;
 
 use super::Router;
+use super::state::States;
 use crate::Unused;
 use crate::setting::{Attached, Setting, Settings};
 
@@ -25,12 +26,20 @@ pub struct Hooks {
     handlers: HashMap<PuntReason, PuntHandler>,
     inject: HashMap<&'static str, EdgeId>,
     pub(crate) settings: Settings,
+    pub(super) states: States,
+    pub(super) domain: Domain,
 }
 
 impl Hooks {
     /// Nothing yet; tables are read within sections of `domain`.
     pub fn new(domain: &Domain) -> Hooks {
-        Hooks { handlers: HashMap::new(), inject: HashMap::new(), settings: Settings::new(domain) }
+        Hooks {
+            handlers: HashMap::new(),
+            inject: HashMap::new(),
+            settings: Settings::new(domain),
+            states: States::default(),
+            domain: domain.clone(),
+        }
     }
 
     /// Declares a setting of interfaces, or gives what was declared.

@@ -4,6 +4,7 @@
 //! `cargo bench -p volley --bench graph [-- NAME…]` prints a table and writes `target/bench/graph.json`, one object a
 //! line. The tables of real routers are read from the files that `VOLLEY_RIB` and `VOLLEY_RIB6` name. Every repetition runs the same number of packets; figures are the median over the repetitions.
 
+mod policers;
 mod table;
 
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ use drivers::pktgen::{self, Mode, Stream};
 use infra::quiesce::Participant;
 use net::ip::{Address, IpPrefix, Path, PathList, Weighted};
 use net::router::{Parts, Router, Sizes};
+use policer::{Kind, Policers, Policing};
 use wire::Mac;
 
 use table::{Load, Table};
@@ -23,9 +25,21 @@ use table::{Load, Table};
 const REPETITIONS: usize = 15;
 const PACKETS: usize = 400_000;
 
-/// The path that a feature is compared with, and the benchmark that does so.
+/// The path that features are compared with.
 const PLAIN: &str = "ip4-1";
-const FEATURE: &str = "ip4-1-feature";
+
+/// What is on the path, or in its place.
+#[derive(Clone, Copy)]
+enum Extra {
+    /// Nothing.
+    Nothing,
+    /// A counter on the unicast arc.
+    Count,
+    /// A policer of this kind of what comes in, or of what goes out, by each port.
+    Policer(Kind, bool),
+    /// No path at all: a table full of policers of this kind.
+    ManyPolicers(Kind),
+}
 
 /// What a benchmark does.
 #[derive(Clone, Copy)]
@@ -39,8 +53,8 @@ struct Bench {
     /// Paths of each route.
     paths: u32,
     sizes: &'static [usize],
-    feature: bool,
-    /// Clocks a packet to reach.
+    extra: Extra,
+    /// Clocks a packet to reach; if none, 12 more than the plain path.
     target: f64,
 }
 
@@ -54,7 +68,7 @@ const ONE: Bench = Bench {
     next_hops: 1,
     paths: 1,
     sizes: &[64],
-    feature: false,
+    extra: Extra::Nothing,
     target: 35.0,
 };
 
@@ -65,7 +79,7 @@ const ONE6: Bench =
 /// Sizes of the mixed benchmarks.
 const SIZES: &[usize] = &[64, 576, 1500];
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 20] = [
     ONE,
     Bench {
         name: "ip4-mix",
@@ -146,13 +160,31 @@ const BENCHES: [Bench; 14] = [
         ..ONE6
     },
     Bench {
-        name: FEATURE,
+        name: "ip4-1-feature",
         what: "as ip4-1, with a counter on the unicast arc",
-        feature: true,
+        extra: Extra::Count,
         target: f64::NAN,
         ..ONE
     },
+    policed("policer-1", "as ip4-1, with a policer 1r2c of what comes in", Kind::OneRateTwoColors, false),
+    policed("policer-1-out", "as ip4-1, with a policer 1r2c of what goes out", Kind::OneRateTwoColors, true),
+    policed("policer-1-3c", "as ip4-1, with a policer 2r3c-2698 of what comes in", Kind::TwoRates2698, false),
+    Bench {
+        vector: 16,
+        target: f64::INFINITY,
+        ..policed("policer-1-v16", "as policer-1, 16 packets a vector", Kind::OneRateTwoColors, false)
+    },
+    many("policer-64k", "65,536 policers 1r2c at random, their table alone", Kind::OneRateTwoColors),
+    many("policer-64k-3c", "65,536 policers 2r3c-2698 at random, their table alone", Kind::TwoRates2698),
 ];
+
+const fn policed(name: &'static str, what: &'static str, kind: Kind, outward: bool) -> Bench {
+    Bench { name, what, extra: Extra::Policer(kind, outward), target: f64::NAN, ..ONE }
+}
+
+const fn many(name: &'static str, what: &'static str, kind: Kind) -> Bench {
+    Bench { name, what, extra: Extra::ManyPolicers(kind), target: f64::INFINITY, ..ONE }
+}
 
 /// The figures of one benchmark.
 struct Figures {
@@ -196,9 +228,15 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
         let paths = (i..i + b.paths).map(|n| Weighted { path: via(n), weight: 1 });
         r.add_route(0, prefix, PathList::new(paths.collect())?)?;
     }
-    if b.feature {
-        for (index, ..) in &ports {
-            r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?;
+    for (index, ..) in &ports {
+        match b.extra {
+            Extra::Nothing | Extra::ManyPolicers(_) => {}
+            Extra::Count => r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?,
+            Extra::Policer(kind, outward) => {
+                let policer = Some(r.state_mut::<Policers>()?.add(policers::wide(kind))?);
+                let (input, output) = if outward { (None, policer) } else { (policer, None) };
+                r.set(*index, Policing { input, output })?;
+            }
         }
     }
     // With one port, traffic enters by a port of its own; with several, every port sends to all.
@@ -232,6 +270,9 @@ fn next_hop(b: &Bench, n: u32, is_v6: bool) -> (u8, IpAddr) {
 }
 
 fn run(b: &Bench) -> Result<Figures, Box<dyn std::error::Error>> {
+    if let Extra::ManyPolicers(kind) = b.extra {
+        return policers::run(kind);
+    }
     let started = Instant::now();
     eprint!("{:<14} building … ", b.name);
     let Parts { router, mut workers } = router(b)?;
@@ -303,7 +344,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runs = |b: &Bench| {
         let named = |name: &str| wanted.iter().any(|w| w == name);
         // What a feature costs is measured against the path without it, in one run.
-        wanted.is_empty() || named(b.name) || (b.name == PLAIN && named(FEATURE))
+        let compared = BENCHES.iter().any(|b| b.target.is_nan() && named(b.name));
+        wanted.is_empty() || named(b.name) || (b.name == PLAIN && compared)
     };
     let core = infra::cpu::online_cores().last().copied().unwrap_or(0);
     infra::cpu::pin_current(core)?;

@@ -11,13 +11,14 @@ use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, Path, PathList, PerFamily, Prefix4, Weighted};
 use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
+use policer::Policing;
 use urpf::{Mode, Urpf};
 use wire::Mac;
 
 use crate::packet::{Arriving, arriving};
 use crate::script::{Script, own6};
 use crate::state::Configuration;
-use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
+use crate::world::{LINKS, MS, OTHERS, POLICERS, WORKERS, World, device_name};
 
 /// Of so many changes, one is looked at whether it changes nothing when it is refused.
 const LOOK: usize = 8;
@@ -284,6 +285,11 @@ impl Run<'_> {
             }
             5 => router.set_mac(index, Some(s.mac())),
             6 => router.set_table(index, s.pick(&[0, 1, 2])),
+            8 if s.one_in(2) => {
+                let policer =
+                    |s: &mut Script<'_>| [None, Some(s.below(POLICERS.len() + 1) as u32)][s.below(2)];
+                router.set(index, Policing { input: policer(s), output: policer(s) })
+            }
             7 => router.set(index, Urpf(PerFamily { ip4: s.pick(&Mode::ALL), ip6: s.pick(&Mode::ALL) })),
             _ => {
                 router.clear_interface(index);

@@ -8,6 +8,7 @@ use net::interface::Kind;
 use net::ip::{Address, IpPrefix, PathList, Source};
 use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
+use policer::Policing;
 use urpf::Urpf;
 use wire::Mac;
 
@@ -32,6 +33,7 @@ struct Interface {
     addresses: Vec<Address>,
     urpf: Urpf,
     mss: Clamps,
+    policing: Policing,
     kind: Kind,
     parent: u32,
     tags: Option<Tags>,
@@ -59,6 +61,7 @@ impl Configuration {
             addresses: i.addresses.clone(),
             urpf: r.setting(i.index),
             mss: r.setting(i.index),
+            policing: r.setting(i.index),
             kind: i.kind,
             parent: i.parent,
             tags: i.tags,

@@ -22,6 +22,7 @@ use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, IpPrefix, Packets, Path, PathList, PerFamily, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
+use policer::{Action, Kind as Algorithm, Params, Policers, Policing, Round, Unit};
 use wire::nd::{self, Message};
 use wire::{
     ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
@@ -98,6 +99,33 @@ pub const OTHERS: [&str; 3] = ["d0.100", "d1.200", "loop0"];
 pub const DOT1Q: Tags = Tags { outer_service: false, outer: 100, inner: None };
 pub const QINQ: Tags = Tags { outer_service: true, outer: 200, inner: Some(300) };
 
+/// Policers of all kinds, each at the index of its place. A script may name one more, which is none.
+pub const POLICERS: [Params; 5] = [
+    limit(Algorithm::OneRateTwoColors, Unit::Pps, 50, 0, Action::Transmit),
+    limit(Algorithm::OneRateTwoColors, Unit::Kbps, 3000, 0, Action::Drop),
+    limit(Algorithm::OneRateThreeColors, Unit::Kbps, 1500, 1500, Action::Mark(12)),
+    limit(Algorithm::TwoRates2698, Unit::Kbps, 1500, 3000, Action::Mark(63)),
+    limit(Algorithm::TwoRates4115, Unit::Pps, 5, 5, Action::Transmit),
+];
+
+/// A policer of a low rate with these bursts. It regards colours if it marks packets.
+const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) -> Params {
+    let two = matches!(kind, Algorithm::TwoRates2698 | Algorithm::TwoRates4115);
+    Params {
+        kind,
+        unit,
+        cir: 800,
+        eir: if two { 900 } else { 0 },
+        cb,
+        eb,
+        aware: matches!(exceed, Action::Mark(_)),
+        round: Round::Closest,
+        conform: Action::Transmit,
+        exceed,
+        violate: Action::Drop,
+    }
+}
+
 impl World {
     /// A router with an interface a link, two sub-interfaces, a loopback, two VRFs, and a neighbour and routes on each.
     pub fn new(buffers: usize) -> World {
@@ -119,6 +147,10 @@ impl World {
             lied: false,
         };
         w.router.add_table(1).expect("a second VRF");
+        let policers = w.router.state_mut::<Policers>().expect("policers are installed");
+        for (index, params) in (0..).zip(POLICERS) {
+            policers.add_at(index, params).expect("nobody has the index");
+        }
         // Addresses are used at once.
         w.router.set_dad_transmits(0);
         w.set_up_all();
@@ -139,6 +171,8 @@ impl World {
             let limits = reassembly_defaults(kind, self.router.pool().stats().total);
             self.router.set_reassembly(kind, limits).expect("the defaults are allowed");
         }
+        let policers = self.router.state_mut::<Policers>().expect("policers are installed");
+        (0..POLICERS.len() as u32).for_each(|index| policers.reset(index).expect("it is there"));
         self.router.graph().tracer().clear();
         self.router.graph().stats().clear_runtime();
         self.router.graph().stats().clear_errors();
@@ -227,6 +261,11 @@ impl World {
             // Links that much leaves by, so that scripts need not hit on them.
             let mss = Mss { clamping: Clamping::Both, most: 1300 };
             self.router.set(index, Clamps(PerFamily { ip4: mss, ip6: mss })).expect("it is there");
+        }
+        if n == 2 {
+            // As of segments.
+            let policing = Policing { input: Some(2), output: Some(0) };
+            self.router.set(index, policing).expect("it is there");
         }
         self.set_up(index, n);
     }

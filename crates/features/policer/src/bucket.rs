@@ -1,0 +1,388 @@
+//! Buckets that any number of workers share without locks.
+//!
+//! **State.** A bucket of size B that fills at a rate R is one number Z, the *tokens used*: with V the tokens that have arrived by
+//! now, the bucket holds V − max(Z, V − B). To take n is to make it max(Z, V − B) + n, if that is at most V. This is the virtual
+//! scheduling algorithm (GCRA, ITU-T I.371 annex A) in tokens instead of in time: all are whole, so no sum has an error. Z and V are
+//! compared modulo 2^64.
+//!
+//! **Two buckets.** RFC 2698 and 4115 have two that fill independently: two such numbers. The excess bucket of RFC 2697 fills by what the
+//! committed bucket has no room for, which is by how much max(Z, V − B) passes Z; it is the number of its tokens.
+//!
+//! **One step for a vector.** A worker copies the state, lets all packets of its vector that are for this policer pass on the copy,
+//! one after the other, and publishes the result by one compare-and-exchange; where another worker was faster it begins anew. So
+//! the vectors of all workers have an order, and the results are those of policing the packets one by one in this order.
+//!
+//! **Publishing two words.** A state of one bucket is the shared word itself. A state of two lies in a *cell*, and the shared word names the
+//! cell and a version. A worker writes only cells of its own, and of these only the one that the word does not name, since it published the
+//! other one last. A worker that reads a cell while it is written has read the word before; the word has changed since, so that its
+//! exchange fails: the version never returns (2^48 vectors).
+
+use std::hint;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use crate::rate::{Action, Kind, Params, Rate, Unit};
+
+/// The colour of a packet: what the policer says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Color {
+    /// It conforms.
+    #[default]
+    Green = 0,
+    /// It exceeds.
+    Yellow = 1,
+    /// It violates.
+    Red = 2,
+}
+
+impl Color {
+    /// All colours, the best first.
+    pub const ALL: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Color::Green => "conform",
+            Color::Yellow => "exceed",
+            Color::Red => "violate",
+        }
+    }
+}
+
+/// A packet in a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Item {
+    /// Tokens that it needs: bytes, or packets.
+    pub tokens: u32,
+    /// The colour that it came with. Regarded by a colour-aware policer only.
+    pub came: Color,
+    /// The colour that it got.
+    pub color: Color,
+}
+
+/// The tokens used of both buckets; the second is unused by 1r2c, and the number of tokens left by RFC 2697.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    c: u64,
+    e: u64,
+}
+
+/// A worker's states of a policer with two buckets.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Cell {
+    states: [[AtomicU64; 2]; 2],
+    /// Which of them this worker writes next.
+    next: AtomicU64,
+}
+
+impl Cell {
+    fn get(&self, which: u64) -> State {
+        let [c, e] = &self.states[(which & 1) as usize];
+        State { c: c.load(Relaxed), e: e.load(Relaxed) }
+    }
+
+    fn set(&self, which: u64, state: State) {
+        let [c, e] = &self.states[(which & 1) as usize];
+        c.store(state.c, Relaxed);
+        e.store(state.e, Relaxed);
+    }
+}
+
+/// A policer as the workers see it: parameters that never change, and buckets that they share.
+///
+/// Guarantees, whatever the number of workers: packets of all workers together get the colours that they would get one by one, in some
+/// order that keeps each worker's own. In any time T, the tokens of green packets are at most `cir`·T + `cb` + 1: a token may have
+/// been about to arrive. The same holds for yellow packets of RFC 4115 with `eir` and `eb`, and for green and yellow packets together of RFC 2698.
+///
+/// Workers' clocks may differ. A worker whose clock is behind by t finds up to rate·t tokens less than there are, never more.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Policer {
+    /// 1r2c: the tokens used. Else version (48 bits), cell (15 bits) and which of its states (1 bit).
+    word: AtomicU64,
+    c: Rate,
+    cb: u64,
+    /// One a worker that was there when the policer was made, and a spare one for all later ones; none for 1r2c.
+    cells: Box<[Cell]>,
+    kind: Kind,
+    aware: bool,
+    unit: Unit,
+    /// Whether a worker is using the spare cell.
+    spare: AtomicBool,
+    /// What becomes of each colour, see [`code`].
+    actions: [u8; 3],
+    e: Rate,
+    eb: u64,
+}
+
+/// Codes of actions; [`MARK`] and above have the DSCP in the lower 6 bits.
+pub(crate) const TRANSMIT: u8 = 0;
+pub(crate) const DROP: u8 = 1;
+pub(crate) const MARK: u8 = 0x40;
+
+fn code(action: Action) -> u8 {
+    match action {
+        Action::Transmit => TRANSMIT,
+        Action::Drop => DROP,
+        Action::Mark(dscp) => MARK | dscp & 0x3f,
+    }
+}
+
+/// Tokens used after the bucket was filled up to now: what has run over is gone.
+#[inline(always)]
+fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
+    let full = arrived.wrapping_sub(burst);
+    if full.wrapping_sub(used).cast_signed() > 0 { full } else { used }
+}
+
+/// Whether a bucket has so many tokens.
+#[inline(always)]
+fn has(used: u64, arrived: u64, tokens: u64) -> bool {
+    arrived.wrapping_sub(used).cast_signed() >= tokens.cast_signed()
+}
+
+impl Policer {
+    /// A policer with full buckets, for workers below `workers` (further ones work, and are slower). The parameters were
+    /// [checked](Params::check).
+    pub fn new(params: &Params, workers: usize) -> Policer {
+        let (c, e) = (Rate::new(params.per_second(params.cir)), Rate::new(params.per_second(params.eir)));
+        let cells = if params.kind == Kind::OneRateTwoColors { 0 } else { workers + 1 };
+        let policer = Policer {
+            word: AtomicU64::new(0),
+            c,
+            cb: params.cb,
+            cells: (0..cells).map(|_| Cell::default()).collect(),
+            kind: params.kind,
+            aware: params.aware,
+            unit: params.unit,
+            spare: AtomicBool::new(false),
+            actions: [params.conform, params.exceed, params.violate].map(code),
+            e,
+            eb: params.eb,
+        };
+        // Full at time 0 is full at any later one.
+        policer.begin(0, [params.cb, params.eb]);
+        policer
+    }
+
+    /// As [`new`](Self::new), with buckets as full as those of `old` are at `now` (nanoseconds of the workers' clock), in proportion to their
+    /// sizes. They are full if the policers differ in kind or unit.
+    pub fn instead_of(old: &Policer, params: &Params, workers: usize, now: u64) -> Policer {
+        let new = Policer::new(params, workers);
+        if (old.kind, old.unit) == (new.kind, new.unit) {
+            let share = |tokens: u64, of: u64, burst: u64| match of {
+                0 => burst,
+                of => (u128::from(tokens) * u128::from(burst) / u128::from(of)) as u64,
+            };
+            let [c, e] = old.tokens(now);
+            new.begin(now, [share(c, old.cb, new.cb), share(e, old.eb, new.eb)]);
+        }
+        new
+    }
+
+    /// Gives the buckets so many tokens. The policer is nobody's yet.
+    fn begin(&self, now: u64, tokens: [u64; 2]) {
+        let used = |rate: &Rate, tokens: u64| rate.credit(now).wrapping_sub(tokens);
+        let c = used(&self.c, tokens[0]);
+        let e = match self.kind {
+            Kind::OneRateThreeColors => tokens[1],
+            _ => used(&self.e, tokens[1]),
+        };
+        match self.cells.first() {
+            None => self.word.store(c, Relaxed),
+            Some(cell) => {
+                cell.set(0, State { c, e });
+                cell.next.store(1, Relaxed);
+            }
+        }
+    }
+
+    /// Tokens in the committed and the excess bucket at `now`.
+    pub fn tokens(&self, now: u64) -> [u64; 2] {
+        let state = loop {
+            let word = self.word.load(Acquire);
+            let Some(cell) = self.cells.get((word >> 1 & 0x7fff) as usize) else {
+                break State { c: word, e: 0 };
+            };
+            let state = cell.get(word);
+            std::sync::atomic::fence(Acquire);
+            if self.word.load(Relaxed) == word {
+                break state;
+            }
+        };
+        let (arrived, mut state) = (self.arrived(now), state);
+        self.fill(&mut state, arrived);
+        let left = |arrived: u64, used: u64| arrived.wrapping_sub(used).cast_signed().max(0).cast_unsigned();
+        let e = match self.kind {
+            Kind::OneRateTwoColors => 0,
+            Kind::OneRateThreeColors => state.e,
+            _ => left(arrived.e, state.e),
+        };
+        [left(arrived.c, state.c), e]
+    }
+
+    /// Whether it regards the colours that packets came with.
+    #[inline(always)]
+    pub fn is_aware(&self) -> bool {
+        self.aware
+    }
+
+    /// What it counts.
+    #[inline(always)]
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// The code of what becomes of a packet.
+    #[inline(always)]
+    pub(crate) fn action(&self, color: Color) -> u8 {
+        self.actions[color as usize]
+    }
+
+    /// Takes `tokens` for packets that came green, if all of them conform, and says so. If it says no, it has taken nothing.
+    ///
+    /// `worker` is the number of the worker that calls, and of no other thread; `now` is its clock in nanoseconds.
+    #[inline(always)]
+    pub fn all(&self, worker: usize, now: u64, tokens: u64) -> bool {
+        let arrived = self.arrived(now);
+        self.change(worker, |state| {
+            self.fill(state, arrived);
+            self.color(state, arrived, tokens, Color::Green) == Color::Green
+        })
+    }
+
+    /// Gives each packet its colour, in this order. Arguments as for [`all`](Self::all).
+    #[inline]
+    pub fn each(&self, worker: usize, now: u64, packets: &mut [Item]) {
+        let arrived = self.arrived(now);
+        self.change(worker, |state| {
+            self.fill(state, arrived);
+            for packet in packets.iter_mut() {
+                let came = if self.aware { packet.came } else { Color::Green };
+                packet.color = self.color(state, arrived, packet.tokens.into(), came);
+            }
+            true
+        });
+    }
+
+    /// Tokens that have arrived in either bucket.
+    #[inline(always)]
+    fn arrived(&self, now: u64) -> State {
+        let e = match self.kind {
+            Kind::OneRateTwoColors | Kind::OneRateThreeColors => 0,
+            Kind::TwoRates2698 | Kind::TwoRates4115 => self.e.credit(now),
+        };
+        State { c: self.c.credit(now), e }
+    }
+
+    /// Fills the buckets up to now.
+    #[inline(always)]
+    fn fill(&self, state: &mut State, arrived: State) {
+        let c = filled(state.c, arrived.c, self.cb);
+        match self.kind {
+            Kind::OneRateTwoColors => {}
+            Kind::OneRateThreeColors => {
+                let surplus = c.wrapping_sub(state.c);
+                state.e = state.e.saturating_add(surplus).min(self.eb);
+            }
+            Kind::TwoRates2698 | Kind::TwoRates4115 => state.e = filled(state.e, arrived.e, self.eb),
+        }
+        state.c = c;
+    }
+
+    /// The colour of a packet, whose tokens are taken, if buckets were filled.
+    #[inline(always)]
+    fn color(&self, state: &mut State, arrived: State, tokens: u64, came: Color) -> Color {
+        let conforms = came == Color::Green && has(state.c, arrived.c, tokens);
+        let exceeds = match self.kind {
+            Kind::OneRateTwoColors => false,
+            Kind::OneRateThreeColors => came != Color::Red && state.e >= tokens,
+            Kind::TwoRates2698 | Kind::TwoRates4115 => came != Color::Red && has(state.e, arrived.e, tokens),
+        };
+        match (conforms, exceeds, self.kind) {
+            // The peak rate holds for all that passes (RFC 2698 section 3).
+            (true, true, Kind::TwoRates2698) => {
+                state.c = state.c.wrapping_add(tokens);
+                state.e = state.e.wrapping_add(tokens);
+                Color::Green
+            }
+            (true, false, Kind::TwoRates2698) => Color::Red,
+            (true, ..) => {
+                state.c = state.c.wrapping_add(tokens);
+                Color::Green
+            }
+            (false, true, Kind::OneRateThreeColors) => {
+                state.e -= tokens;
+                Color::Yellow
+            }
+            (false, true, _) => {
+                state.e = state.e.wrapping_add(tokens);
+                Color::Yellow
+            }
+            (false, false, _) => Color::Red,
+        }
+    }
+
+    /// Replaces the state by what `f` makes of it, if that says so; asked again when another worker was faster. Returns what it
+    /// said last.
+    #[inline(always)]
+    fn change(&self, worker: usize, mut f: impl FnMut(&mut State) -> bool) -> bool {
+        if !self.cells.is_empty() {
+            return self.change_cell(worker, f);
+        }
+        let mut old = self.word.load(Relaxed);
+        loop {
+            let mut state = State { c: old, e: 0 };
+            if !f(&mut state) {
+                return false;
+            }
+            match self.word.compare_exchange_weak(old, state.c, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn change_cell(&self, worker: usize, f: impl FnMut(&mut State) -> bool) -> bool {
+        let spare = self.cells.len() - 1;
+        if worker < spare { self.change_by(worker, f) } else { self.change_by_spare(spare, f) }
+    }
+
+    /// For workers that were not there when the policer was made: one at a time.
+    #[cold]
+    fn change_by_spare(&self, spare: usize, f: impl FnMut(&mut State) -> bool) -> bool {
+        while self.spare.swap(true, Acquire) {
+            hint::spin_loop();
+        }
+        let done = self.change_by(spare, f);
+        self.spare.store(false, Release);
+        done
+    }
+
+    #[inline(always)]
+    fn change_by(&self, mine: usize, mut f: impl FnMut(&mut State) -> bool) -> bool {
+        let Some(own) = self.cells.get(mine) else { return false };
+        loop {
+            let word = self.word.load(Acquire);
+            let Some(cell) = self.cells.get((word >> 1 & 0x7fff) as usize) else { return false };
+            let mut state = cell.get(word);
+            if !f(&mut state) {
+                // What was read may be half of another state; to say no is right even so: nothing was taken.
+                return false;
+            }
+            let next = own.next.load(Relaxed);
+            own.set(next, state);
+            let new = (word >> 16).wrapping_add(1) << 16 | (mine as u64) << 1 | next;
+            if self.word.compare_exchange(word, new, Release, Relaxed).is_ok() {
+                own.next.store(next ^ 1, Relaxed);
+                return true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "bucket_tests.rs"]
+pub(crate) mod tests;

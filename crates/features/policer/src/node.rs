@@ -1,0 +1,391 @@
+//! The features: `policer-input-…` on the arcs of packets that come in, `policer-output` on that of packets that go out.
+//!
+//! A frame of one interface whose packets all conform, which is the usual one, is one request of its policer, and no packet is looked
+//! at. Any other is sorted by policers ([`Vector`]).
+//!
+//! **Bytes.** Incoming packets count with their link header: 14, 18 or 22 bytes by their number of VLAN tags. Outgoing ones count as the whole
+//! Ethernet frame, without its check sequence in either direction. A packet that the device is to cut counts as its segments.
+//!
+//! **Order.** Incoming packets are policed behind the check of their source, and before fragments wait and anything is counted. Outgoing ones
+//! are policed last: as they are sent, ARP included, and already counted as sent by the interface, as are those that its queue refuses.
+
+use std::fmt::Write;
+use std::io;
+
+use buf::{FeatureField, Flags, Frame, Packet};
+use graph::trace::TraceFn;
+use graph::{Builder, Cx, FrameNode, GraphError, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use infra::counters::{CounterSet, Lane};
+use net::Tables;
+use net::router::Hooks;
+use net::setting::{Attached, Setting, Switch};
+use wire::checksum::update16;
+use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
+
+use crate::bucket::{Color, DROP, MARK, Policer, TRANSMIT};
+use crate::rate::Unit;
+use crate::table::{Policers, Shared};
+use crate::vector::{Load, Vector};
+
+/// The policers of an interface, by index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policing {
+    /// Of what comes in by it: IPv4 and IPv6, to hosts and to groups.
+    pub input: Option<u32>,
+    /// Of what goes out by it: all frames.
+    pub output: Option<u32>,
+}
+
+impl Setting for Policing {
+    /// Packets that policers dropped: incoming, outgoing.
+    type Counts = CounterSet<2>;
+    const COUNTED: &'static str = "/feature/policer";
+
+    fn switches(&self) -> Vec<Switch> {
+        let of = |place: &Site| Switch {
+            arc: place.arc,
+            feature: place.feature,
+            on: if place.outward { self.output.is_some() } else { self.input.is_some() },
+        };
+        SITES.iter().map(of).collect()
+    }
+}
+
+/// Where packets are policed.
+struct Site {
+    arc: &'static str,
+    feature: &'static str,
+    outward: bool,
+    /// Features that come before and after this one.
+    after: &'static [&'static str],
+    before: &'static [&'static str],
+    trace: TraceFn,
+    /// Where the network header is in a packet, and whether it is IPv6; `None` for other packets.
+    network: fn(&Packet<'_>) -> Option<(usize, bool)>,
+}
+
+const IP4: usize = 0;
+const IP6: usize = 1;
+const IP4_GROUP: usize = 2;
+const IP6_GROUP: usize = 3;
+const OUTPUT: usize = 4;
+
+const SITES: [Site; 5] = [
+    Site {
+        arc: "ip4-unicast",
+        feature: "policer-input-ip4",
+        outward: false,
+        after: &[],
+        before: &["ip4-sv-reassembly", "ip4-count"],
+        trace: net::trace::ip4,
+        network: |_| Some((0, false)),
+    },
+    Site {
+        arc: "ip6-unicast",
+        feature: "policer-input-ip6",
+        outward: false,
+        after: &[],
+        before: &[],
+        trace: net::trace::ip6,
+        network: |_| Some((0, true)),
+    },
+    Site {
+        arc: "ip4-multicast",
+        feature: "policer-input-ip4-multicast",
+        outward: false,
+        after: &[],
+        before: &[],
+        trace: net::trace::ip4,
+        network: |_| Some((0, false)),
+    },
+    Site {
+        arc: "ip6-multicast",
+        feature: "policer-input-ip6-multicast",
+        outward: false,
+        after: &[],
+        before: &[],
+        trace: net::trace::ip6,
+        network: |_| Some((0, true)),
+    },
+    Site {
+        arc: "interface-output",
+        feature: "policer-output",
+        outward: true,
+        after: &[],
+        before: &["pcap-tx"],
+        trace: net::trace::ethernet,
+        network: behind_tags,
+    },
+];
+
+/// Finds the network header of an Ethernet frame with up to two VLAN tags.
+fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
+    let bytes = p.bytes();
+    let (header, mut rest) = EthernetHeader::split(bytes)?;
+    let mut kind = header.ethertype();
+    for _ in 0..2 {
+        if ethertype::is_vlan(kind) {
+            let (tag, behind) = VlanTag::split(rest)?;
+            (kind, rest) = (tag.ethertype(), behind);
+        }
+    }
+    let at = bytes.len() - rest.len();
+    match kind {
+        ethertype::IPV4 if rest.len() >= Ipv4Header::LEN => Some((at, false)),
+        ethertype::IPV6 if rest.len() >= Ipv6Header::LEN => Some((at, true)),
+        _ => None,
+    }
+}
+
+/// The name of the feature, in traces.
+const FEATURE: &str = "policer";
+
+/// Adds the nodes, and the table that they read, to the graph: [`Policers`] is the router's state.
+///
+/// # Errors
+/// When the address space for the table is not to be had, or the features do not fit together.
+pub fn install(b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let settings = hooks.setting::<Policing>()?;
+    let shared = hooks.state(Policers::new)?.shared();
+    let seen = b.feature_field(FEATURE, Seen::trace)?;
+    add::<IP4>(b, &settings, &shared, seen);
+    add::<IP6>(b, &settings, &shared, seen);
+    add::<IP4_GROUP>(b, &settings, &shared, seen);
+    add::<IP6_GROUP>(b, &settings, &shared, seen);
+    add::<OUTPUT>(b, &settings, &shared, seen);
+    Ok(())
+}
+
+fn add<const SITE: usize>(
+    b: &mut Builder,
+    settings: &Attached<Policing>,
+    shared: &Shared,
+    seen: FeatureField<[u32; 2]>,
+) {
+    let (settings, shared) = (settings.clone(), shared.clone());
+    b.frame(move |s| Police::<SITE>::new(&settings, &shared, seen, s.worker));
+    let Site { arc, feature, after, before, .. } = SITES[SITE];
+    b.feature(arc, feature, after, before);
+}
+
+edges! { pub enum Next { Continue = "next-feature" } }
+reasons! {
+    pub enum Reason {
+        Conform = "policer-conform", Info, "the packet conforms to its policer, which drops such packets";
+        Exceed = "policer-exceed", Info, "the packet exceeds the committed rate or burst of its policer";
+        Violate = "policer-violate", Info, "the packet violates the rates or bursts of its policer";
+    }
+}
+
+impl From<Color> for Reason {
+    fn from(color: Color) -> Reason {
+        match color {
+            Color::Green => Reason::Conform,
+            Color::Yellow => Reason::Exceed,
+            Color::Red => Reason::Violate,
+        }
+    }
+}
+
+/// What a trace says of a packet: the policer's index and one, and the colour.
+struct Seen;
+
+impl Seen {
+    fn of(policer: u32, color: Color) -> [u32; 2] {
+        [policer.wrapping_add(1), color as u32]
+    }
+
+    fn trace(seen: &[u32; 2], text: &mut String) {
+        let color = Color::ALL.get(seen[1] as usize).map_or("?", |color| color.word());
+        let _ = write!(text, "policer-idx {} {color}", seen[0].wrapping_sub(1));
+    }
+}
+
+/// Polices the packets of one arc.
+pub struct Police<const SITE: usize> {
+    settings: SlotReader<Policing>,
+    policers: SlotReader<Policer>,
+    counts: Lane<6>,
+    /// Packets that were dropped, by interface.
+    dropped: Lane<2>,
+    seen: FeatureField<[u32; 2]>,
+    vector: Box<Vector>,
+}
+
+impl<const SITE: usize> Police<SITE> {
+    const OUTWARD: bool = SITES[SITE].outward;
+
+    fn new(
+        settings: &Attached<Policing>,
+        shared: &Shared,
+        seen: FeatureField<[u32; 2]>,
+        worker: usize,
+    ) -> io::Result<Self> {
+        Ok(Police {
+            settings: settings.values.clone(),
+            policers: shared.policers.clone(),
+            counts: shared.lane(worker)?,
+            dropped: settings.counts.lane(worker)?,
+            seen,
+            vector: Box::default(),
+        })
+    }
+
+    /// The interface whose policer a packet passes.
+    #[inline(always)]
+    fn interface(p: &Packet<'_>) -> u32 {
+        if Self::OUTWARD { p.tx_if() } else { p.rx_if() }
+    }
+
+    /// The index of its policer.
+    #[inline(always)]
+    fn policer(setting: &Policing) -> Option<u32> {
+        if Self::OUTWARD { setting.output } else { setting.input }
+    }
+
+    /// Bytes of all packets of a frame, none of which is to be cut.
+    #[inline(always)]
+    fn bytes(frame: &mut Frame) -> u64 {
+        let links: usize =
+            if Self::OUTWARD { 0 } else { frame.packets().map(|p| usize::from(p.l2_len())).sum() };
+        (frame.total_len() + links) as u64
+    }
+
+    /// What a packet is to its policer.
+    #[inline(always)]
+    fn load(p: &mut Packet<'_>) -> Load {
+        let link = if Self::OUTWARD { 0 } else { usize::from(p.l2_len()) };
+        let bytes = (p.total_len() + link) as u32;
+        let came = (SITES[SITE].network)(p).map_or(0, |(at, ip6)| dscp(p, at, ip6));
+        let (packets, bytes) = if p.flags().any(Flags::GSO) { segments(p, bytes) } else { (1, bytes) };
+        Load { packets, bytes, came: color_of(came) }
+    }
+
+    /// Asks the policers about each packet of a frame.
+    #[inline(never)]
+    fn sort(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let Police { settings, policers, counts, dropped, seen, vector, .. } = self;
+        let (settings, policers) = (settings.view(cx.guard), policers.view(cx.guard));
+        let traced = frame.any().any(Flags::TRACED);
+        vector.begin();
+        for (i, mut p) in frame.packets().enumerate() {
+            let index = settings.get(Self::interface(&p)).and_then(Self::policer);
+            match index.and_then(|index| Some((index, policers.get(index)?))) {
+                Some((index, policer)) => vector.add(i, index, policer, Self::load(&mut p)),
+                None => vector.pass(i),
+            }
+        }
+        vector.police(&policers, counts, cx.worker, cx.now);
+        out.mostly(Verdict::Next(Next::Continue), frame, |i, p| {
+            if traced
+                && p.flags().any(Flags::TRACED)
+                && let Some(index) = settings.get(Self::interface(p)).and_then(Self::policer)
+                && policers.get(index).is_some()
+            {
+                *p.feature_mut(*seen) = Seen::of(index, vector.color(i));
+            }
+            match vector.action(i) {
+                TRANSMIT => None,
+                DROP => {
+                    let way = if Self::OUTWARD { [0, 1] } else { [1, 0] };
+                    dropped.add(Self::interface(p), way);
+                    Some(Verdict::Drop(vector.color(i).into()))
+                }
+                code => {
+                    if let Some((at, ip6)) = (SITES[SITE].network)(p) {
+                        mark(p, at, ip6, code ^ MARK);
+                    }
+                    None
+                }
+            }
+        });
+    }
+}
+
+impl<const SITE: usize> FrameNode for Police<SITE> {
+    const NAME: &'static str = SITES[SITE].feature;
+    type Next = Next;
+    type Drop = Reason;
+    const TRACE: TraceFn = SITES[SITE].trace;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let uniform = if Self::OUTWARD { frame.uniform_tx() } else { frame.uniform_rx() };
+        let Some(interface) = uniform.filter(|_| !frame.any().any(Flags::GSO)) else {
+            return self.sort(cx, frame, out);
+        };
+        let index = self.settings.get(cx.guard, interface).and_then(Self::policer);
+        let Some((index, policer)) = index.and_then(|i| Some((i, self.policers.get(cx.guard, i)?))) else {
+            // It was switched off, or removed, while the packets were on their way.
+            return out.all(Verdict::Next(Next::Continue));
+        };
+        if policer.is_aware() || policer.action(Color::Green) != TRANSMIT {
+            return self.sort(cx, frame, out);
+        }
+        let (packets, bytes) = (frame.len() as u64, Self::bytes(frame));
+        let tokens = match policer.unit() {
+            Unit::Kbps => bytes,
+            Unit::Pps => packets,
+        };
+        if !policer.all(cx.worker, cx.now, tokens) {
+            return self.sort(cx, frame, out);
+        }
+        self.counts.add(index, [packets, bytes, 0, 0, 0, 0]);
+        if frame.any().any(Flags::TRACED) {
+            note(frame, self.seen, index);
+        }
+        out.all(Verdict::Next(Next::Continue));
+    }
+}
+
+/// Notes for a trace that all packets of a frame conform.
+#[cold]
+fn note(frame: &mut Frame, seen: FeatureField<[u32; 2]>, policer: u32) {
+    for mut p in frame.packets().filter(|p| p.flags().any(Flags::TRACED)) {
+        *p.feature_mut(seen) = Seen::of(policer, Color::Green);
+    }
+}
+
+/// Packets and bytes on the wire of a packet that is still to be cut, and has `bytes` from its Ethernet header on.
+#[cold]
+fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
+    let Some(gso) = p.cold().gso() else { return (1, bytes) };
+    let headers = u32::from(gso.header_len);
+    let payload = bytes.saturating_sub(headers);
+    let packets = payload.div_ceil(u32::from(gso.size).max(1)).max(1);
+    (packets, bytes.saturating_add((packets - 1).saturating_mul(headers)))
+}
+
+/// The DSCP of a packet, whose network header is `at` bytes behind its start.
+#[inline(always)]
+fn dscp(p: &mut Packet<'_>, at: usize, ip6: bool) -> u8 {
+    if ip6 { p.peek_at::<Ipv6Header>(at).dscp() } else { p.peek_at::<Ipv4Header>(at).dscp() }
+}
+
+/// The colour that a DSCP gives a packet: the drop precedence of assured forwarding (RFC 2597 section 6).
+#[inline(always)]
+fn color_of(dscp: u8) -> Color {
+    match dscp {
+        12 | 20 | 28 | 36 => Color::Yellow,
+        14 | 22 | 30 | 38 => Color::Red,
+        _ => Color::Green,
+    }
+}
+
+/// Writes the DSCP of a packet, whose network header is `at` bytes behind its start. ECN stays, and the checksum of IPv4 is updated.
+fn mark(p: &mut Packet<'_>, at: usize, ip6: bool, dscp: u8) {
+    if ip6 {
+        let h = p.peek_at::<Ipv6Header>(at);
+        h.set_traffic_class(dscp << 2 | h.ecn());
+    } else {
+        let h = p.peek_at::<Ipv4Header>(at);
+        let word = |h: &Ipv4Header| u16::from_be_bytes([h.version_ihl(), h.tos()]);
+        let old = word(h);
+        h.set_tos(dscp << 2 | h.ecn());
+        h.set_checksum(update16(h.checksum(), old, word(h)));
+    }
+}
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

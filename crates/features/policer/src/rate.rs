@@ -1,0 +1,357 @@
+//! What an operator asks of a policer, and rates that are exact in whole tokens.
+
+use std::fmt;
+
+/// The algorithm of a policer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// One rate, two colours: packets conform or violate.
+    #[default]
+    OneRateTwoColors,
+    /// One rate, three colours (RFC 2697). What the committed bucket has no room for fills the excess bucket.
+    OneRateThreeColors,
+    /// Two rates, three colours (RFC 2698). `eir` is the peak rate, `eb` the peak burst.
+    TwoRates2698,
+    /// Two rates, three colours (RFC 4115). The excess bucket fills by itself, at `eir`.
+    TwoRates4115,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 4] =
+        [Kind::OneRateTwoColors, Kind::OneRateThreeColors, Kind::TwoRates2698, Kind::TwoRates4115];
+
+    /// The word of commands for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::OneRateTwoColors => "1r2c",
+            Kind::OneRateThreeColors => "1r3c",
+            Kind::TwoRates2698 => "2r3c-2698",
+            Kind::TwoRates4115 => "2r3c-4115",
+        }
+    }
+
+    /// The kind of this word.
+    pub fn parse(word: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// What rates and bursts count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unit {
+    /// Rates in kbit/s (1,000 bits), bursts in bytes.
+    #[default]
+    Kbps,
+    /// Rates in packets per second, whatever their size, bursts in packets. A packet that is still to be cut into segments
+    /// counts as many as it has.
+    Pps,
+}
+
+impl Unit {
+    /// The least and the largest rate.
+    const fn rates(self) -> (u64, u64) {
+        match self {
+            Unit::Kbps => (8, 400_000_000),
+            Unit::Pps => (1, 1_000_000_000),
+        }
+    }
+
+    /// The word of commands for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Unit::Kbps => "kbps",
+            Unit::Pps => "pps",
+        }
+    }
+
+    /// The unit of this word.
+    pub fn parse(word: &str) -> Option<Unit> {
+        [Unit::Kbps, Unit::Pps].into_iter().find(|unit| unit.word() == word)
+    }
+
+    /// What bursts are counted in.
+    fn tokens(self) -> &'static str {
+        match self {
+            Unit::Kbps => "bytes",
+            Unit::Pps => "packets",
+        }
+    }
+}
+
+/// What becomes of a packet of one colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// It is dropped.
+    Drop,
+    /// It goes on as it is.
+    Transmit,
+    /// It goes on with this DSCP (0 to 63), if it is an IP packet. ECN stays as it is.
+    Mark(u8),
+}
+
+/// The largest DSCP (RFC 2474 section 3).
+pub const MAX_DSCP: u8 = 63;
+/// The largest burst, bytes or packets: 2^40.
+pub const MAX_BURST: u64 = 1 << 40;
+
+/// How a rate was to be rounded. Accepted for compatibility: rates are exact, so there is nothing to round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Round {
+    /// To the closest possible rate.
+    #[default]
+    Closest,
+    /// To the next higher one.
+    Up,
+    /// To the next lower one.
+    Down,
+}
+
+/// A policer as the operator describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// The algorithm.
+    pub kind: Kind,
+    /// What rates and bursts count.
+    pub unit: Unit,
+    /// Committed rate, kbit/s or packets/s.
+    pub cir: u64,
+    /// Excess rate, kbit/s or packets/s: the peak rate of RFC 2698; 0 for policers with one rate.
+    pub eir: u64,
+    /// Committed burst, bytes or packets.
+    pub cb: u64,
+    /// Excess burst, bytes or packets: the peak burst of RFC 2698; 0 for 1r2c.
+    pub eb: u64,
+    /// Whether a packet keeps the colour that its DSCP gives it, or gets a worse one (colour-aware mode). The colour is the drop
+    /// precedence of assured forwarding (RFC 2597): AFx1 green, AFx2 yellow, AFx3 red; any other packet is green.
+    pub aware: bool,
+    /// How rates are rounded: no effect, as all are exact.
+    pub round: Round,
+    /// What becomes of green packets.
+    pub conform: Action,
+    /// What becomes of yellow packets.
+    pub exceed: Action,
+    /// What becomes of red packets.
+    pub violate: Action,
+}
+
+impl Default for Params {
+    /// 1r2c of no rate yet: what conforms is transmitted, all else dropped.
+    fn default() -> Params {
+        Params {
+            kind: Kind::default(),
+            unit: Unit::default(),
+            cir: 0,
+            eir: 0,
+            cb: 0,
+            eb: 0,
+            aware: false,
+            round: Round::default(),
+            conform: Action::Transmit,
+            exceed: Action::Drop,
+            violate: Action::Drop,
+        }
+    }
+}
+
+/// Why there can be no such policer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadParams(pub String);
+
+impl fmt::Display for BadParams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for BadParams {}
+
+impl Params {
+    /// Checks that there can be such a policer.
+    ///
+    /// # Errors
+    /// A sentence that names the parameter at fault and its limits.
+    pub fn check(&self) -> Result<(), BadParams> {
+        self.check_rate("cir", self.cir)?;
+        self.check_burst("cb", self.cb)?;
+        let word = self.kind.word();
+        match self.kind {
+            Kind::OneRateTwoColors | Kind::OneRateThreeColors if self.eir != 0 => {
+                return Err(BadParams(format!("eir {} is not used by type {word}: remove it", self.eir)));
+            }
+            Kind::OneRateTwoColors if self.eb != 0 => {
+                return Err(BadParams(format!("eb {} is not used by type {word}: remove it", self.eb)));
+            }
+            Kind::OneRateTwoColors => {}
+            Kind::OneRateThreeColors => self.check_burst("eb", self.eb)?,
+            Kind::TwoRates2698 | Kind::TwoRates4115 => {
+                self.check_rate("eir", self.eir)?;
+                self.check_burst("eb", self.eb)?;
+                if self.kind == Kind::TwoRates2698 && self.eir < self.cir {
+                    return Err(BadParams(format!(
+                        "eir {} is less than cir {}: type {word} needs a peak rate of at least the committed rate",
+                        self.eir, self.cir
+                    )));
+                }
+            }
+        }
+        let actions = [("conform", self.conform), ("exceed", self.exceed), ("violate", self.violate)];
+        for (name, action) in actions {
+            if let Action::Mark(dscp) = action
+                && dscp > MAX_DSCP
+            {
+                return Err(BadParams(format!("{name}-action: DSCP {dscp} is more than {MAX_DSCP}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rate(&self, name: &str, rate: u64) -> Result<(), BadParams> {
+        let (least, most) = self.unit.rates();
+        if (least..=most).contains(&rate) {
+            return Ok(());
+        }
+        let unit = self.unit.word();
+        Err(BadParams(format!("{name} {rate} is out of range: use {least} to {most} {unit}")))
+    }
+
+    fn check_burst(&self, name: &str, burst: u64) -> Result<(), BadParams> {
+        if (1..=MAX_BURST).contains(&burst) {
+            return Ok(());
+        }
+        let tokens = self.unit.tokens();
+        Err(BadParams(format!("{name} {burst} is out of range: use 1 to {MAX_BURST} {tokens}")))
+    }
+
+    /// A warning for the operator if frames of `frame` bytes (link header included) can never conform, because the committed burst
+    /// is smaller.
+    pub fn too_small_for(&self, frame: u64) -> Option<String> {
+        (self.unit == Unit::Kbps && self.cb < frame).then(|| {
+            format!(
+                "cb {} is less than a frame of {frame} bytes: such frames never conform; use a larger burst",
+                self.cb
+            )
+        })
+    }
+
+    /// Tokens that arrive per second: bytes or packets.
+    pub(crate) fn per_second(&self, rate: u64) -> u64 {
+        match self.unit {
+            Unit::Kbps => rate.saturating_mul(125),
+            Unit::Pps => rate,
+        }
+    }
+}
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// A rate of tokens: bytes or packets.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Rate {
+    per_second: u64,
+    /// Tokens per nanosecond times 2^shift, as many bits as fit, rounded down.
+    scaled: u64,
+    shift: u32,
+}
+
+impl Rate {
+    /// A rate of so many tokens per second, at most 2^40.
+    pub(crate) fn new(per_second: u64) -> Rate {
+        if per_second == 0 {
+            return Rate { per_second, scaled: 0, shift: 0 };
+        }
+        let shift = ((u128::from(per_second) << 64) / u128::from(SECOND)).leading_zeros();
+        let scaled = (u128::from(per_second) << shift) / u128::from(SECOND);
+        Rate { per_second, scaled: scaled as u64, shift }
+    }
+
+    /// Tokens that have arrived at `time` (nanoseconds) since time 0, rounded down to whole ones, as RFC 2697 has them arrive. Modulo
+    /// 2^64, which takes 11 years at 400 Gbit/s.
+    ///
+    /// Exact while the clock is below 2^58 ns (9 years); later it may lack one token.
+    #[inline(always)]
+    pub(crate) fn credit(&self, time: u64) -> u64 {
+        // `scaled` lacks less than 1, so this lacks less than time / 2^shift < 1 before it is rounded: one token at most.
+        let about = ((u128::from(time) * u128::from(self.scaled)) >> self.shift) as u64;
+        // What is left is less than two tokens' worth, so it is right although its terms are not.
+        let left = time.wrapping_mul(self.per_second).wrapping_sub(about.wrapping_mul(SECOND));
+        about.wrapping_add(u64::from(left >= SECOND))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn good() -> Params {
+        Params { cir: 1000, cb: 10_000, ..Params::default() }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_reason() {
+        let three = Params { kind: Kind::OneRateThreeColors, eb: 1, ..good() };
+        let two = Params { kind: Kind::TwoRates2698, eir: 1000, ..three };
+        let four = Params { kind: Kind::TwoRates4115, eir: 8, ..three };
+        for params in [good(), three, two, four, Params { unit: Unit::Pps, cir: 1, ..good() }] {
+            assert_eq!(params.check(), Ok(()), "{params:?}");
+        }
+        let refused = [
+            (Params { cir: 7, ..good() }, "cir 7 is out of range: use 8 to 400000000 kbps"),
+            (Params { cir: 400_000_001, ..good() }, "use 8 to 400000000 kbps"),
+            (Params { unit: Unit::Pps, cir: 0, ..good() }, "use 1 to 1000000000 pps"),
+            (Params { cb: 0, ..good() }, "cb 0 is out of range"),
+            (Params { unit: Unit::Pps, cb: 0, ..good() }, "1099511627776 packets"),
+            (Params { eir: 8, ..good() }, "eir 8 is not used by type 1r2c: remove it"),
+            (Params { eb: 8, ..good() }, "eb 8 is not used by type 1r2c: remove it"),
+            (Params { eir: 8, ..three }, "eir 8 is not used by type 1r3c: remove it"),
+            (Params { eb: MAX_BURST + 1, ..three }, "eb 1099511627777 is out of range"),
+            (Params { eir: 999, ..two }, "eir 999 is less than cir 1000"),
+            (Params { eir: 0, ..four }, "eir 0 is out of range"),
+            (Params { exceed: Action::Mark(64), ..good() }, "exceed-action: DSCP 64 is more than 63"),
+        ];
+        for (params, why) in refused {
+            let said = params.check().unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_burst_below_a_frame_is_worth_a_warning() {
+        assert_eq!(good().too_small_for(1514), None);
+        assert!(
+            good().too_small_for(10_001).unwrap().contains("cb 10000 is less than a frame of 10001 bytes")
+        );
+        assert_eq!(Params { unit: Unit::Pps, ..good() }.too_small_for(u64::MAX), None);
+    }
+
+    #[test]
+    fn words_are_read_back() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::parse(kind.word()), Some(kind));
+        }
+        assert_eq!((Unit::parse("pps"), Unit::parse("kbps")), (Some(Unit::Pps), Some(Unit::Kbps)));
+        assert_eq!((Kind::parse("2r3c"), Unit::parse("")), (None, None));
+    }
+
+    proptest! {
+        /// Credit is exact at all rates, for nine years.
+        #[test]
+        fn credit_is_exact(rate in 1u64..50_000_000_000, bits in 0u32..58, time in any::<u64>()) {
+            let time = time >> (64 - bits.max(1));
+            let exact = u128::from(time) * u128::from(rate) / 1_000_000_000;
+            prop_assert_eq!(Rate::new(rate).credit(time), exact as u64);
+        }
+
+        /// It is exact when a token has just arrived, too.
+        #[test]
+        fn tokens_arrive_on_time(rate in 1u64..50_000_000_000, token in 1u64..1_000_000_000_000) {
+            let at = (u128::from(token) * 1_000_000_000).div_ceil(u128::from(rate)) as u64;
+            prop_assume!(at < 1 << 58);
+            let r = Rate::new(rate);
+            prop_assert!(r.credit(at) >= token && r.credit(at - 1) < token);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The policers of a router: what the main thread changes and workers read, and what is counted.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use infra::class_a::{SlotReader, SlotWriter, slots};
+use infra::counters::{CounterSet, Lane};
+use infra::quiesce::Domain;
+use net::router::RouterError;
+
+use crate::bucket::{Color, Policer};
+use crate::rate::Params;
+
+/// Policers at most: their indexes are below.
+pub const MAX_POLICERS: u32 = 1 << 16;
+
+/// What is counted of one colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Packets; one that is still to be cut into segments counts as many.
+    pub packets: u64,
+    /// Bytes, as they were policed.
+    pub bytes: u64,
+}
+
+/// The main thread's table of policers. A router has one as its state:
+/// [`Router::state`](net::router::Router::state).
+pub struct Policers {
+    writer: SlotWriter<Policer>,
+    params: BTreeMap<u32, Params>,
+    shared: Shared,
+}
+
+/// What nodes have of the policers. Cheap to clone.
+#[derive(Clone)]
+pub struct Shared {
+    /// The policers by index.
+    pub policers: SlotReader<Policer>,
+    /// Packets and bytes by index: green, yellow, red.
+    pub counts: CounterSet<6>,
+    /// Workers that there are.
+    workers: Arc<AtomicUsize>,
+}
+
+impl Shared {
+    /// Counters for a node of a worker, whom policers made from now on know.
+    ///
+    /// # Errors
+    /// When the address space for them is not to be had.
+    pub fn lane(&self, worker: usize) -> io::Result<Lane<6>> {
+        self.workers.fetch_max(worker + 1, Relaxed);
+        self.counts.lane(worker)
+    }
+}
+
+impl Policers {
+    /// No policers yet; workers read them within sections of `domain`.
+    ///
+    /// # Errors
+    /// When the address space for them is not to be had.
+    pub fn new(domain: &Domain) -> io::Result<Policers> {
+        let (writer, policers) = slots(domain, MAX_POLICERS)?;
+        let counts = CounterSet::new("/policer", MAX_POLICERS);
+        let shared = Shared { policers, counts, workers: Arc::default() };
+        Ok(Policers { writer, params: BTreeMap::new(), shared })
+    }
+
+    /// What nodes have of them.
+    pub fn shared(&self) -> Shared {
+        self.shared.clone()
+    }
+
+    /// Makes a policer with full buckets and counters at zero. Returns its index, a free one.
+    ///
+    /// # Errors
+    /// When the parameters are bad, or there are [`MAX_POLICERS`] already.
+    pub fn add(&mut self, params: Params) -> Result<u32, RouterError> {
+        let policer = self.made(&params)?;
+        let index = self.writer.insert(policer)?;
+        self.shared.counts.clear(index);
+        self.params.insert(index, params);
+        Ok(index)
+    }
+
+    /// Makes a policer as [`add`](Self::add) does, at this index.
+    ///
+    /// # Errors
+    /// When the parameters are bad, or the index is in use or at least [`MAX_POLICERS`].
+    pub fn add_at(&mut self, index: u32, params: Params) -> Result<(), RouterError> {
+        let policer = self.made(&params)?;
+        if self.params.contains_key(&index) {
+            return Err(RouterError(format!("policer index {index} is in use")));
+        }
+        self.writer.set(index, policer)?;
+        self.shared.counts.clear(index);
+        self.params.insert(index, params);
+        Ok(())
+    }
+
+    /// Changes a policer. At `now` (nanoseconds of the monotonic clock) its buckets stay as full as they are, in proportion to the bursts;
+    /// with another type or unit they are full. Counters go on.
+    ///
+    /// A vector that a worker is policing meanwhile may pass by the old buckets.
+    ///
+    /// # Errors
+    /// When there is no such policer, or the parameters are bad.
+    pub fn change(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
+        params.check().map_err(|e| RouterError(e.to_string()))?;
+        let old = self.writer.get(index).ok_or_else(|| unknown(index))?;
+        let new = Policer::instead_of(old, &params, self.workers(), now);
+        self.writer.set(index, new)?;
+        self.params.insert(index, params);
+        Ok(())
+    }
+
+    /// Fills the buckets of a policer. Counters go on.
+    ///
+    /// # Errors
+    /// When there is no such policer.
+    pub fn reset(&mut self, index: u32) -> Result<(), RouterError> {
+        let params = self.params.get(&index).ok_or_else(|| unknown(index))?;
+        let policer = Policer::new(params, self.workers());
+        self.writer.set(index, policer)?;
+        Ok(())
+    }
+
+    /// Removes a policer. Interfaces that still name it let all pass; the caller makes sure that there are none, as the index will
+    /// be another policer's.
+    ///
+    /// # Errors
+    /// When there is no such policer.
+    pub fn remove(&mut self, index: u32) -> Result<(), RouterError> {
+        self.params.remove(&index).ok_or_else(|| unknown(index))?;
+        self.writer.remove(index);
+        Ok(())
+    }
+
+    /// The parameters of a policer.
+    pub fn get(&self, index: u32) -> Option<&Params> {
+        self.params.get(&index)
+    }
+
+    /// All policers with their indexes, in order of these.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Params)> {
+        self.params.iter().map(|(index, params)| (*index, params))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.params.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.params.is_empty()
+    }
+
+    /// Tokens in the committed and the excess bucket at `now` (nanoseconds of the monotonic clock): bytes or packets.
+    pub fn tokens(&self, index: u32, now: u64) -> Option<[u64; 2]> {
+        Some(self.writer.get(index)?.tokens(now))
+    }
+
+    /// What a policer counted since it was made or cleared: green, yellow, red.
+    pub fn counted(&self, index: u32) -> [Counted; 3] {
+        let all = self.shared.counts.read(index);
+        Color::ALL.map(|color| {
+            let at = 2 * color as usize;
+            Counted { packets: all[at], bytes: all[at + 1] }
+        })
+    }
+
+    /// Starts the counters of a policer anew.
+    pub fn clear(&mut self, index: u32) {
+        self.shared.counts.clear(index);
+    }
+
+    fn workers(&self) -> usize {
+        self.shared.workers.load(Relaxed)
+    }
+
+    fn made(&self, params: &Params) -> Result<Policer, RouterError> {
+        params.check().map_err(|e| RouterError(e.to_string()))?;
+        Ok(Policer::new(params, self.workers()))
+    }
+}
+
+fn unknown(index: u32) -> RouterError {
+    RouterError(format!("no policer has the index {index}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::Item;
+
+    fn params(cir: u64) -> Params {
+        Params { cir, cb: 1000, ..Params::default() }
+    }
+
+    #[test]
+    fn policers_come_change_and_go() {
+        let domain = Domain::new();
+        let mut p = Policers::new(&domain).unwrap();
+        let mut lane = p.shared().lane(1).unwrap();
+        let a = p.add(params(8)).unwrap();
+        p.add_at(7, params(16)).unwrap();
+        assert_eq!(p.iter().collect::<Vec<_>>(), [(a, &params(8)), (7, &params(16))]);
+        assert!(p.add_at(7, params(8)).unwrap_err().0.contains("index 7 is in use"));
+        assert!(p.add_at(MAX_POLICERS, params(8)).is_err() && p.add(params(0)).is_err());
+        lane.add(7, [1, 100, 2, 200, 3, 300]);
+        let counted = |p: &Policers| p.counted(7).map(|c| [c.packets, c.bytes]);
+        assert_eq!(counted(&p), [[1, 100], [2, 200], [3, 300]]);
+
+        // Half of the burst is left, of whatever size it is.
+        p.writer.get(7).unwrap().each(0, 0, &mut [Item { tokens: 500, ..Item::default() }]);
+        assert_eq!(p.tokens(7, 0), Some([500, 0]));
+        p.change(7, Params { cb: 3000, ..params(16) }, 0).unwrap();
+        assert_eq!((p.tokens(7, 0), counted(&p)[0]), (Some([1500, 0]), [1, 100]));
+        p.reset(7).unwrap();
+        assert_eq!(p.tokens(7, 0), Some([3000, 0]));
+        p.clear(7);
+        assert_eq!(counted(&p), [[0; 2]; 3]);
+
+        lane.add(7, [1; 6]);
+        p.remove(7).unwrap();
+        assert_eq!((p.get(7), p.tokens(7, 0), p.len()), (None, None, 1));
+        for why in [p.remove(7), p.reset(7), p.change(7, params(8), 0)] {
+            assert_eq!(why.unwrap_err().0, "no policer has the index 7");
+        }
+        domain.collect();
+        p.add_at(7, params(8)).unwrap();
+        assert_eq!(counted(&p), [[0; 2]; 3], "what another one counted is forgotten");
+    }
+
+    #[test]
+    fn there_is_room_for_all() {
+        let mut p = Policers::new(&Domain::new()).unwrap();
+        let three = Params { kind: crate::rate::Kind::TwoRates4115, eir: 8, eb: 1, ..params(8) };
+        for index in 0..MAX_POLICERS {
+            assert_eq!(p.add(three), Ok(index));
+        }
+        assert_eq!(p.len(), MAX_POLICERS as usize);
+        assert!(p.add(three).unwrap_err().0.contains("65536"));
+    }
+}

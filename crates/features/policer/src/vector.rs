@@ -1,0 +1,241 @@
+//! The packets of one vector, sorted by their policers, so that each of these is asked once.
+
+use buf::FRAME_SIZE;
+use infra::class_a::SlotView;
+use infra::counters::Lane;
+use infra::prefetch;
+
+use crate::bucket::{Color, Item, Policer, TRANSMIT};
+use crate::rate::Unit;
+
+/// Places for the policers of a vector; those with equal lower bits take turns.
+const PLACES: usize = 128;
+/// No packet.
+const NONE: u16 = u16::MAX;
+
+/// What a packet is to its policer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Packets on the wire: more than one if it is still to be cut into segments.
+    pub packets: u32,
+    /// Bytes of all these packets.
+    pub bytes: u32,
+    /// The colour that it came with.
+    pub came: Color,
+}
+
+impl Load {
+    fn tokens(self, unit: Unit) -> u32 {
+        match unit {
+            Unit::Kbps => self.bytes,
+            Unit::Pps => self.packets,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Policer, and above it the number of the vector that the entry is of.
+    key: u64,
+    group: u16,
+}
+
+/// Packets of one policer, in order: a list through [`Vector::next`].
+#[derive(Clone, Copy)]
+struct Group {
+    policer: u32,
+    first: u16,
+    last: u16,
+}
+
+/// A vector of packets on their way through policers. Used again for each vector: memory is taken once.
+pub struct Vector {
+    /// The number of the vector, in the upper half.
+    number: u64,
+    places: [Place; PLACES],
+    groups: Vec<Group>,
+    next: [u16; FRAME_SIZE],
+    loads: [Load; FRAME_SIZE],
+    items: [Item; FRAME_SIZE],
+    colors: [Color; FRAME_SIZE],
+    actions: [u8; FRAME_SIZE],
+}
+
+impl Default for Vector {
+    fn default() -> Vector {
+        Vector {
+            number: 0,
+            places: [Place::default(); PLACES],
+            groups: Vec::with_capacity(FRAME_SIZE),
+            next: [NONE; FRAME_SIZE],
+            loads: [Load::default(); FRAME_SIZE],
+            items: [Item::default(); FRAME_SIZE],
+            colors: [Color::Green; FRAME_SIZE],
+            actions: [TRANSMIT; FRAME_SIZE],
+        }
+    }
+}
+
+impl Vector {
+    /// Forgets the last vector.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        self.number = self.number.wrapping_add(1 << 32);
+        if self.number == 0 {
+            // The numbers begin anew, and what is left from the last time must not look like of now.
+            self.places.fill(Place::default());
+            self.number = 1 << 32;
+        }
+        self.groups.clear();
+    }
+
+    /// A packet that no policer is asked about.
+    #[inline(always)]
+    pub fn pass(&mut self, i: usize) {
+        self.actions[i % FRAME_SIZE] = TRANSMIT;
+    }
+
+    /// The packet at `i`, for the policer of this index, whose memory is fetched. Packets are added in order, each once.
+    #[inline(always)]
+    pub fn add(&mut self, i: usize, index: u32, policer: &Policer, load: Load) {
+        let i = i % FRAME_SIZE;
+        self.loads[i] = load;
+        self.next[i] = NONE;
+        let place = &mut self.places[index as usize % PLACES];
+        let key = self.number | u64::from(index);
+        if place.key == key {
+            if let Some(group) = self.groups.get_mut(usize::from(place.group)) {
+                self.next[usize::from(group.last) % FRAME_SIZE] = i as u16;
+                group.last = i as u16;
+            }
+            return;
+        }
+        prefetch::write(policer);
+        // One that had to make room has another group later: behind this one, as its packets are.
+        *place = Place { key, group: self.groups.len() as u16 };
+        self.groups.push(Group { policer: index, first: i as u16, last: i as u16 });
+    }
+
+    /// Asks the policers, and counts. `worker` and `now` as in [`Policer::all`].
+    pub fn police(
+        &mut self,
+        policers: &SlotView<'_, Policer>,
+        counts: &mut Lane<6>,
+        worker: usize,
+        now: u64,
+    ) {
+        let Vector { groups, next, loads, items, colors, actions, .. } = self;
+        for group in &*groups {
+            // It may be removed by now: then all pass.
+            let Some(policer) = policers.get(group.policer) else {
+                members(group, next, |i| actions[i] = TRANSMIT);
+                continue;
+            };
+            let unit = policer.unit();
+            let (mut n, mut tokens, mut all) = (0, 0, [0u64; 2]);
+            members(group, next, |i| {
+                let load = loads[i];
+                items[n] = Item { tokens: load.tokens(unit), came: load.came, color: Color::Green };
+                tokens += u64::from(items[n].tokens);
+                all = [all[0] + u64::from(load.packets), all[1] + u64::from(load.bytes)];
+                n += 1;
+            });
+            if n > 1 && !policer.is_aware() && policer.all(worker, now, tokens) {
+                counts.add(group.policer, [all[0], all[1], 0, 0, 0, 0]);
+                let action = policer.action(Color::Green);
+                members(group, next, |i| (colors[i], actions[i]) = (Color::Green, action));
+                continue;
+            }
+            policer.each(worker, now, &mut items[..n]);
+            let (mut k, mut sums) = (0, [0u64; 6]);
+            members(group, next, |i| {
+                let color = items[k].color;
+                k += 1;
+                (colors[i], actions[i]) = (color, policer.action(color));
+                sums[2 * color as usize] += u64::from(loads[i].packets);
+                sums[2 * color as usize + 1] += u64::from(loads[i].bytes);
+            });
+            counts.add(group.policer, sums);
+        }
+    }
+
+    /// The colour of the packet at `i`, if a policer was asked.
+    #[inline(always)]
+    pub fn color(&self, i: usize) -> Color {
+        self.colors[i % FRAME_SIZE]
+    }
+
+    /// The code of what becomes of the packet at `i`.
+    #[inline(always)]
+    pub(crate) fn action(&self, i: usize) -> u8 {
+        self.actions[i % FRAME_SIZE]
+    }
+}
+
+/// Calls `f` for each packet of a group, in order.
+#[inline(always)]
+fn members(group: &Group, next: &[u16; FRAME_SIZE], mut f: impl FnMut(usize)) {
+    let mut i = group.first;
+    while i != NONE {
+        let at = usize::from(i) % FRAME_SIZE;
+        f(at);
+        i = next[at];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use infra::quiesce::Domain;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rate::Params;
+    use crate::table::Policers;
+
+    proptest! {
+        /// Whichever policers take turns in a place, each sees its packets in their order, and nobody's else.
+        #[test]
+        fn each_packet_passes_its_own_policer(
+            vectors in prop::collection::vec(prop::collection::vec((0u32..40, 1u32..200), 1..FRAME_SIZE), 1..4),
+        ) {
+            let domain = Domain::new();
+            let mut policers = Policers::new(&domain).unwrap();
+            // Eight places, five policers each; the bursts say which is which.
+            let index = |k: u32| k % 8 + k / 8 * PLACES as u32;
+            let burst = |k: u32| 100 + 40 * u64::from(k);
+            for k in 0..40 {
+                policers.add_at(index(k), Params { cir: 8, cb: burst(k), ..Params::default() }).unwrap();
+            }
+            let (shared, mut participant) = (policers.shared(), domain.register());
+            let mut lane = shared.lane(0).unwrap();
+            let section = participant.enter();
+            let view = shared.policers.view(section.guard());
+            let mut vector = Vector::default();
+            let mut left: Vec<u64> = (0..40).map(burst).collect();
+            let mut counted = vec![[0u64; 2]; 40];
+            // Some vectors before the numbers begin anew.
+            vector.number = u64::MAX << 33;
+            for packets in vectors {
+                vector.begin();
+                for (i, (k, bytes)) in packets.iter().enumerate() {
+                    let policer = view.get(index(*k)).unwrap();
+                    vector.add(i, index(*k), policer, Load { packets: 1, bytes: *bytes, came: Color::Green });
+                }
+                vector.police(&view, &mut lane, 0, 0);
+                for (i, (k, bytes)) in packets.iter().enumerate() {
+                    let (k, bytes) = (*k as usize, u64::from(*bytes));
+                    let passes = left[k] >= bytes;
+                    prop_assert_eq!(vector.color(i) == Color::Green, passes);
+                    if passes {
+                        left[k] -= bytes;
+                        counted[k] = [counted[k][0] + 1, counted[k][1] + bytes];
+                    }
+                }
+            }
+            for k in 0..40 {
+                let green = policers.counted(index(k))[0];
+                prop_assert_eq!([green.packets, green.bytes], counted[k as usize]);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! State that features keep with the router: one value a type, which the main thread owns.
+//!
+//! A feature declares it while the graph is built ([`Hooks::state`]), and takes what its nodes read out of it. Commands reach it by
+//! [`Router::state`] and [`Router::state_mut`].
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+
+use graph::GraphError;
+use infra::quiesce::Domain;
+
+use super::{Hooks, Router, RouterError};
+
+/// The states of all features, by type.
+#[derive(Default)]
+pub(super) struct States(HashMap<TypeId, Box<dyn Any + Send>>);
+
+impl States {
+    fn get<T: Any + Send>(&self) -> Option<&T> {
+        let state: &dyn Any = &**self.0.get(&TypeId::of::<T>())?;
+        state.downcast_ref()
+    }
+
+    fn get_mut<T: Any + Send>(&mut self) -> Option<&mut T> {
+        let state: &mut dyn Any = &mut **self.0.get_mut(&TypeId::of::<T>())?;
+        state.downcast_mut()
+    }
+}
+
+fn undeclared<T>() -> String {
+    format!("no feature of this router keeps {}", type_name::<T>())
+}
+
+impl Hooks {
+    /// Declares the state of a feature, or gives what was declared. `make` is called once, with the domain in whose sections workers
+    /// read tables.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn state<T: Any + Send>(
+        &mut self,
+        make: impl FnOnce(&Domain) -> io::Result<T>,
+    ) -> Result<&mut T, GraphError> {
+        if let Entry::Vacant(place) = self.states.0.entry(TypeId::of::<T>()) {
+            let made = make(&self.domain).map_err(|e| GraphError(format!("{}: {e}", type_name::<T>())))?;
+            place.insert(Box::new(made));
+        }
+        self.states.get_mut().ok_or_else(|| GraphError(undeclared::<T>()))
+    }
+}
+
+impl Router {
+    /// The state of a feature.
+    ///
+    /// # Errors
+    /// When no feature of this router has declared it.
+    pub fn state<T: Any + Send>(&self) -> Result<&T, RouterError> {
+        self.hooks.states.get().ok_or_else(|| RouterError(undeclared::<T>()))
+    }
+
+    /// The state of a feature, to be changed.
+    ///
+    /// # Errors
+    /// When no feature of this router has declared it.
+    pub fn state_mut<T: Any + Send>(&mut self) -> Result<&mut T, RouterError> {
+        self.hooks.states.get_mut().ok_or_else(|| RouterError(undeclared::<T>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph::Builder;
+
+    use super::*;
+    use crate::Tables;
+    use crate::router::{Parts, Sizes};
+    use crate::testing;
+
+    #[derive(Debug, PartialEq)]
+    struct Books(Vec<u32>);
+
+    fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        crate::install(b, t, hooks)?;
+        hooks.state(|_| Ok(Books(vec![1])))?.0.push(2);
+        // It is there already.
+        hooks.state(|_| Ok(Books(vec![9])))?.0.push(3);
+        Ok(())
+    }
+
+    #[test]
+    fn a_feature_finds_its_state_again() {
+        let Parts { mut router, .. } = Router::build(install, &Sizes { buffers: 256, workers: 1 }).unwrap();
+        router.state_mut::<Books>().unwrap().0.push(4);
+        assert_eq!(router.state(), Ok(&Books(vec![1, 2, 3, 4])));
+    }
+
+    #[test]
+    fn a_state_that_nobody_keeps_is_not_there() {
+        let (mut router, _) = testing::router();
+        let why = router.state::<Books>().unwrap_err().0;
+        assert!(why.contains("no feature of this router keeps") && why.contains("Books"), "{why}");
+        assert!(router.state_mut::<Books>().is_err());
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_made_stops_the_start() {
+        let mut hooks = Hooks::new(&Domain::new());
+        let why = hooks.state::<Books>(|_| Err(io::Error::other("no room"))).unwrap_err();
+        assert!(why.0.contains("no room"), "{why:?}");
+    }
+}
