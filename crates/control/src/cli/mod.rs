@@ -1,6 +1,6 @@
 //! The command line's I/O: the socket that serves it, the client that talks to the socket, and files of commands.
 //!
-//! The commands are a [`Registry`](model::cli::Registry). The server runs them one slice at a time between the router's other
+//! The commands are a [`Registry`]. The server runs them one slice at a time between the router's other
 //! work.
 
 pub mod client;
