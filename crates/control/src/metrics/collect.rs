@@ -206,7 +206,7 @@ impl Collection {
         ] {
             out.add(id, &name, count);
         }
-        c.system.abilities.catalog.collect_of(&c.system.router, i, out);
+        c.system.abilities.catalog.collect(&c.system.router, i, out);
     }
 
     fn worker(&mut self, c: &Context, number: usize) {

@@ -34,12 +34,11 @@ pub struct Catalog<W> {
     settings: Vec<&'static dyn Kind>,
     pub(super) sections: Vec<Section<W>>,
     metrics: Vec<&'static Metric>,
-    collectors: Vec<fn(&Router, &mut Lines)>,
 }
 
 impl<W> Default for Catalog<W> {
     fn default() -> Catalog<W> {
-        Catalog { settings: Vec::new(), sections: Vec::new(), metrics: Vec::new(), collectors: Vec::new() }
+        Catalog { settings: Vec::new(), sections: Vec::new(), metrics: Vec::new() }
     }
 }
 
@@ -47,11 +46,6 @@ impl<W> Catalog<W> {
     pub(super) fn setting<T: Configured>(&mut self) {
         self.settings.push(kind::<T>());
         self.metrics.extend(T::METRICS);
-    }
-
-    pub(super) fn metrics(&mut self, metrics: &'static [&'static Metric], collect: fn(&Router, &mut Lines)) {
-        self.metrics.extend(metrics);
-        self.collectors.push(collect);
     }
 
     /// Sections of the configuration's file.
@@ -64,13 +58,8 @@ impl<W> Catalog<W> {
         &self.metrics
     }
 
-    /// Adds what the metrics of features are that are not of interfaces.
-    pub fn collect(&self, router: &Router, lines: &mut Lines) {
-        self.collectors.iter().for_each(|collect| collect(router, lines));
-    }
-
     /// Adds what the metrics of settings are of an interface.
-    pub fn collect_of(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
+    pub fn collect(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
     }
 

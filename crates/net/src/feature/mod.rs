@@ -8,7 +8,6 @@ mod catalog;
 
 use graph::{Builder, GraphError};
 use model::cli::{Args, CliError, Output, Registry, Values};
-use model::metrics::{Lines, Metric};
 use model::store::{Change, Store};
 
 use crate::Tables;
@@ -96,11 +95,6 @@ impl<'r, C: App> Registrar<'r, C> {
     /// Declares a section of the configuration's file, and the kind of the objects in it.
     pub fn section(&mut self, section: Section<C::World>) {
         self.catalog.sections.push(section);
-    }
-
-    /// Declares metrics, and the function that collects them.
-    pub fn metrics(&mut self, metrics: &'static [&'static Metric], collect: fn(&Router, &mut Lines)) {
-        self.catalog.metrics(metrics, collect);
     }
 }
 
