@@ -314,6 +314,7 @@ pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     for feature in features {
         feature.register(&mut Registrar::new(&mut registry, &mut catalog));
     }
+    show::plugins(&mut registry, features.iter().map(|feature| (feature.name(), feature.about())).collect());
     (registry, Arc::new(catalog))
 }
 

@@ -20,6 +20,8 @@ mod advertisement;
 mod interface;
 mod receive;
 mod route;
+#[cfg(test)]
+mod section_tests;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -83,6 +83,23 @@ impl Rows<Context> for Config {
     }
 }
 
+/// Declares the command that lists the features of this program, each with its name and what it does.
+pub(super) fn plugins(r: &mut Registry<Context>, all: Vec<(&'static str, &'static str)>) {
+    r.add("show plugins", "Show the features of this program that are crates of their own.", move |_, _| {
+        let shown: Vec<Plugin> = all.iter().map(|&(name, about)| Plugin { name, about }).collect();
+        let (mut table, mut text) = (Table::new(&["Plugin", "What it does"]), String::new());
+        shown.iter().for_each(|plugin| table.row(vec![plugin.name.into(), plugin.about.into()]));
+        table.flush(&mut text);
+        Ok(Output::show(shown, text))
+    });
+}
+
+#[derive(Serialize)]
+struct Plugin {
+    name: &'static str,
+    about: &'static str,
+}
+
 #[derive(Serialize)]
 struct Version {
     version: &'static str,
