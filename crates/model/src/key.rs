@@ -125,7 +125,7 @@ impl Key {
     /// Where this object is in a tree, and those of its kind whose keys begin as its does.
     pub(crate) fn and_longer(self) -> Range {
         let end = self.id.after().map(|id| Key { kind: self.kind, id });
-        // Nothing has a kind behind this one with the same name.
+        // No key of this kind has a greater identity than this one.
         let end = end.unwrap_or_else(|| Key { kind: self.kind, id: Tuple::last() });
         (Bound::Included(self), Bound::Excluded(end))
     }

@@ -148,7 +148,7 @@ impl Interface {
 }
 
 impl Kind for Interface {
-    /// Whether it is a sub-interface, which need others, and its name.
+    /// Whether it is a sub-interface, which needs another interface, and its name.
     type Key = (bool, String);
     const NAME: &'static str = "interface";
     const PHASE: u16 = 100;
