@@ -7,6 +7,7 @@
 
 use crate::{
     mem::{SharedZeroed, Zeroed},
+    prefetch,
     sync::{
         Arc, Mutex,
         atomic::{
@@ -178,6 +179,15 @@ impl<const N: usize> Lane<N> {
             cell.store(cell.load(Relaxed).wrapping_add(amount), Relaxed);
         }
     }
+
+    /// Prefetches the counters at `idx`, for whoever is about to add to many.
+    #[inline(always)]
+    pub fn prefetch(&self, idx: u32) {
+        let at = (idx as usize).min(self.spill) * N;
+        let cells = self.counted.get(at..at + N).unwrap_or_default();
+        // They may lie in two lines.
+        [cells.first(), cells.last()].into_iter().flatten().for_each(|cell| prefetch::write(cell));
+    }
 }
 
 impl<const N: usize> Drop for Lane<N> {
@@ -216,6 +226,7 @@ mod tests {
         lane.add(1, [1]);
         lane.add(2, [10]);
         lane.add(u32::MAX, [100]);
+        [0, 2, u32::MAX].into_iter().for_each(|idx| lane.prefetch(idx));
         assert_eq!((set.read(0), set.read(1), set.read(2), set.read(99)), ([0], [1], [110], [110]));
     }
 

@@ -20,6 +20,8 @@
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use infra::prefetch;
+
 use crate::rate::{Action, Kind, Params, Rate, Unit};
 
 /// The colour of a packet: what the policer says of it.
@@ -232,6 +234,16 @@ impl Policer {
     #[inline(always)]
     pub fn unit(&self) -> Unit {
         self.unit
+    }
+
+    /// Prefetches what a policer with two buckets reads beside its first line.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        let word = self.word.load(Relaxed);
+        if let Some(cell) = self.cells.get((word >> 1 & 0x7fff) as usize) {
+            prefetch::write(cell);
+            prefetch::read(&self.e);
+        }
     }
 
     /// The code of what becomes of a packet.

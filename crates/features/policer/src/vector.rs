@@ -125,6 +125,15 @@ impl Vector {
         now: u64,
     ) {
         let Vector { groups, next, loads, items, colors, actions, .. } = self;
+        if groups.len() > 1 {
+            // An exchange lets no later load begin: whatever it needs is fetched before the first.
+            for group in &*groups {
+                counts.prefetch(group.policer);
+                if let Some(policer) = policers.get(group.policer) {
+                    policer.prefetch();
+                }
+            }
+        }
         for group in &*groups {
             // It may be removed by now: then all pass.
             let Some(policer) = policers.get(group.policer) else {
