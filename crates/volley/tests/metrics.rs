@@ -9,8 +9,6 @@ use model::metrics::Metric;
 use saphyr_parser::{Event, Parser};
 use serde_json::Value;
 
-/// The heading behind which the list begins.
-const LIST: &str = "## All metrics\n\n";
 /// Labels that Prometheus adds.
 const ADDED: [&str; 2] = ["instance", "job"];
 
@@ -20,20 +18,6 @@ fn path(name: &str) -> PathBuf {
 
 fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
-}
-
-/// `VOLLEY_BLESS=1` writes the list anew.
-#[test]
-fn the_reference_lists_the_metrics_that_there_are() {
-    let name = "docs/metrics.md";
-    let old = read(name);
-    let (introduction, _) = old.split_once(LIST).expect("docs/metrics.md has a heading for the list");
-    let new = introduction.to_owned() + LIST + &declared::reference(&volley::features::declared().1);
-    if std::env::var_os("VOLLEY_BLESS").is_some() {
-        fs::write(path(name), new).unwrap();
-    } else {
-        assert!(old == new, "{name} does not list the metrics that there are: run this with VOLLEY_BLESS=1");
-    }
 }
 
 /// Every metric.

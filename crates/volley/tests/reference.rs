@@ -1,4 +1,5 @@
-//! `docs/cli.md` ends with the list of all commands, made from their declarations. `VOLLEY_BLESS=1` writes it anew.
+//! Pages end with references that are made from declarations: commands, metrics, parameters of startup.conf. `VOLLEY_BLESS=1` writes
+//! them anew.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +9,10 @@ use std::sync::Arc;
 use control::cli::Call;
 use control::commands::Context;
 use control::intent::Catalog;
+use control::metrics::declared;
+use control::startup;
 use control::system::System;
 use net::router::{Router, Sizes};
-
-/// The heading behind which the list begins.
-const LIST: &str = "## All commands\n";
 
 /// A router without features: help asks it for nothing.
 fn context(catalog: Arc<Catalog>) -> Context {
@@ -22,13 +22,13 @@ fn context(catalog: Arc<Catalog>) -> Context {
     Context::new(System::new(parts.router, catalog, guardian, &std::env::temp_dir()).unwrap())
 }
 
-/// The list as Markdown, grouped by the first word.
+/// The commands as Markdown, grouped by the first word.
 fn list() -> String {
     let call = Call { json: true, ..Call::default() };
     let (registry, catalog) = volley::features::declared();
     let answer = Rc::new(registry).run(&mut context(catalog), "help", call).unwrap();
     let commands: serde_json::Value = serde_json::from_str(&answer.text).unwrap();
-    let (mut text, mut group) = (LIST.to_owned(), String::new());
+    let (mut text, mut group) = ("## All commands\n".to_owned(), String::new());
     for command in commands.as_array().unwrap() {
         let (syntax, help) = (command["syntax"].as_str().unwrap(), command["help"].as_str().unwrap());
         let first = syntax.split(' ').next().unwrap();
@@ -42,18 +42,25 @@ fn list() -> String {
     text
 }
 
-#[test]
-fn the_reference_lists_the_commands_that_there_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+/// Fails unless a page ends with this reference, whose first line is a heading.
+fn is_at_the_end_of(name: &str, reference: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let old = fs::read_to_string(&path).unwrap();
-    let (introduction, _) = old.split_once(LIST).expect("docs/cli.md has a heading for the list");
-    let new = introduction.to_owned() + &list();
+    let heading = reference.lines().next().unwrap();
+    let (introduction, _) =
+        old.split_once(&format!("{heading}\n")).expect("the page has the first heading of its reference");
+    let new = introduction.to_owned() + reference;
     if std::env::var_os("VOLLEY_BLESS").is_some() {
         fs::write(&path, new).unwrap();
     } else {
-        assert!(
-            old == new,
-            "docs/cli.md does not list the commands that there are: run this with VOLLEY_BLESS=1"
-        );
+        assert!(old == new, "docs/{name} is not up to date: run this with VOLLEY_BLESS=1");
     }
+}
+
+#[test]
+fn the_pages_list_what_there_is() {
+    is_at_the_end_of("cli.md", &list());
+    is_at_the_end_of("startup-conf.md", &startup::reference());
+    let metrics = declared::reference(&volley::features::declared().1);
+    is_at_the_end_of("metrics.md", &format!("## All metrics\n\n{metrics}"));
 }

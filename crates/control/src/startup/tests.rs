@@ -428,13 +428,6 @@ fn groups_are_found_by_name() {
     assert_eq!(Group::Id(12).id(), Ok(Some(12)));
 }
 
-#[test]
-fn the_documentation_has_what_the_table_has() {
-    let documented = include_str!("../../../../docs/startup-conf.md");
-    let reference = reference();
-    assert!(documented.ends_with(&reference), "docs/startup-conf.md has to end with:\n\n{reference}");
-}
-
 /// A section's text, its words quoted or spaced as `noise` says.
 fn render(items: &[Item], noise: &mut impl Iterator<Item = u8>, text: &mut String) {
     for item in items {
