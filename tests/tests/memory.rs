@@ -1,11 +1,14 @@
 //! Memory: what many VRFs take, and what happens when there is none.
 
 use std::fmt::Write;
+use std::fs;
 use std::net::Ipv4Addr;
 
 use scenarios::status;
 use testkit::netns::{Host, LIMIT, Lab};
-use testkit::router::Router;
+use testkit::process::poll;
+use testkit::router::{Router, START};
+use testkit::skip::skipped;
 
 /// Adds the VRFs of these numbers, each with 10 routes of various lengths.
 fn vrfs(numbers: std::ops::Range<u32>) -> String {
@@ -65,4 +68,84 @@ fn a_vrf_for_which_there_is_no_memory_is_refused() {
     router.ctl(&format!("ip route add 10.0.0.0/24 table {} via drop", table - 1));
     host.attempt(&format!("prlimit --pid {} --as=unlimited:", router.id()), LIMIT).expect_ok();
     router.ctl(&format!("ip table add {table}"));
+}
+
+/// A control group with a limit of memory, which lasts as long as this.
+struct Group {
+    host: Host,
+    script: String,
+}
+
+impl Group {
+    /// A group that may take so many MiB; `None`, and a report, where there can be none. Routers in it see the limit, or do not.
+    fn new(host: &Host, mib: u32, seen: bool) -> Option<Group> {
+        let (kind, limit) = match fs::read_to_string("/proc/cgroups") {
+            Ok(controllers)
+                if controllers.lines().any(|l| l.starts_with("memory\t") && !l.contains("memory\t0\t")) =>
+            {
+                ("cgroup -o memory", "memory.limit_in_bytes")
+            }
+            _ => ("cgroup2", "memory.max"),
+        };
+        let lab = host.lab().dir();
+        let (name, script) = (lab.file_name()?.to_str()?, lab.join("join.sh").display().to_string());
+        // A program in a namespace has a /sys of its own, without groups.
+        let hide = if seen { "" } else { "umount -R /sys/fs/cgroup" };
+        let join = format!(
+            "set -e\ncd /sys/fs/cgroup\nmount -t tmpfs none .\ncd /sys/fs/cgroup\nmkdir all kind\n\
+             mount -t cgroup2 none all\nmount -t {kind} none kind\ngroup=/sys/fs/cgroup/kind/{name}\n\
+             if [ \"$1\" = rmdir ]; then exec rmdir $group; fi\n\
+             mkdir -p $group\necho {mib}M > $group/{limit}\necho $$ > $group/cgroup.procs\ncd /\n{hide}\nexec \"$@\"\n"
+        );
+        fs::write(&script, join).unwrap();
+        let group = Group { host: host.clone(), script };
+        let tried = host.attempt(&format!("sh {} true", group.script), LIMIT);
+        if !tried.ok() {
+            skipped(&format!("no control group can limit memory here: {tried}"));
+            return None;
+        }
+        Some(group)
+    }
+
+    fn launcher(&self) -> String {
+        format!("sh {}", self.script)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        poll(START, || self.host.attempt(&format!("sh {} rmdir", self.script), LIMIT).ok().then_some(()));
+    }
+}
+
+#[test]
+fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
+    let Some(lab) = Lab::new() else { return };
+    let host = lab.host("r");
+    let Some(group) = Group::new(&host, 160, true) else { return };
+    let router = Router::launch_by(&host, &group.launcher(), "").wait_ready();
+    let many = |n: u32| router.attempt(&format!("ip route add count 400000 {n}.0.0.0/32 via drop"));
+    for n in [11, 12, 13] {
+        let done = many(n);
+        assert!(!done.ok() && done.stderr.contains("no room for another route: "), "{done}");
+    }
+    let refused = router.json("show ip route-memory")["refused_routes"].as_u64();
+    assert_eq!(refused, Some(3));
+    // What was begun is taken back, and there is memory for a few.
+    router.ctl("ip route add 10.0.0.0/24 via drop");
+    assert_eq!(router.json("show ip fib summary")["by_length"]["24"], 1);
+    router.stop();
+}
+
+#[test]
+fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
+    let Some(lab) = Lab::new() else { return };
+    let host = lab.host("r");
+    for (seen, why) in [(true, "memory."), (false, "a limit that cannot be seen from here")] {
+        let Some(group) = Group::new(&host, 96, seen) else { return };
+        let mut router = Router::launch_by(&host, &group.launcher(), "");
+        poll(START, || (!router.running()).then_some(()));
+        let log = router.log();
+        assert!(!router.running() && log.contains("MiB") && log.contains(why), "{log}");
+    }
 }

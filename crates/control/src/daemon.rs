@@ -17,6 +17,7 @@ use std::time::Duration;
 use buf::Pool;
 use graph::Builder;
 use infra::cpu::Schedule;
+use infra::mem::{PageSize, Room};
 use model::visible::visible;
 use net::Tables;
 use net::router::{Hooks, Parts, Router};
@@ -139,11 +140,15 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     })?;
     let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(features, b, t, hooks);
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
-    if router.pool().stats().window.page == infra::mem::PageSize::Small {
+    if router.pool().stats().window.page == PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
     }
     if let Some(limit) = startup.route_memory {
         router.set_route_memory(limit);
+    } else if !Room::sees_all() {
+        tracing::info!(
+            "control groups around this one cannot be seen: if one of them limits memory, set routes {{ memory }} in startup.conf"
+        );
     }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     if let Some(schedule) = schedule(startup)? {

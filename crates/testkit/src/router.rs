@@ -84,9 +84,12 @@ impl Router {
     /// # Panics
     /// As that.
     pub fn start_without(host: &Host, capabilities: &str, commands: &str) -> Router {
-        let configuration = Router::written(host, commands);
-        let launcher = format!("setpriv --bounding-set {capabilities} ");
-        Router::launch_from(host, &launcher, "", &configuration).wait_ready()
+        Router::launch_by(host, &format!("setpriv --bounding-set {capabilities}"), commands).wait_ready()
+    }
+
+    /// Starts a router by a program, which is given the command as arguments, and does not wait.
+    pub fn launch_by(host: &Host, launcher: &str, commands: &str) -> Router {
+        Router::launch_from(host, &format!("{launcher} "), "", &Router::written(host, commands))
     }
 
     /// Starts a router and does not wait.

@@ -321,10 +321,12 @@ const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
     s.route_memory = Some(c.size()?);
     Ok(())
 })
-.default("half of what there is")
+.default("half of what is free")
 .help(
-    "How much memory lookup tables and routes may take, as 2G; without a word half of what the machine or its control group has. At \
-     it another route is refused, and the router goes on with those that it has (`show ip route-memory`).",
+    "How much memory lookup tables and routes may take, as 2G. The default is half of what the machine and the control groups have \
+     free at the start. At this limit, and when the machine or a control group has less than 32 MiB left, a new route is refused; the \
+     router keeps the routes that it has (`show ip route-memory`). Set it where a control group around a container limits memory: \
+     that limit cannot be seen from inside.",
 )];
 
 const LOGGING: &[Parameter] = &[

@@ -35,8 +35,10 @@ pub const MAX_LEAF: u32 = (1 << 31) - 1;
 pub enum LpmFull {
     /// All groups for prefixes longer than 24 bits are in use, or wait for readers to pass.
     Groups(u32),
-    /// There is no memory for the route.
+    /// The machine, or a control group, has no more memory.
     Memory,
+    /// Every block that the table has addresses for is in use, or waits for readers to pass.
+    Blocks,
     /// The leaf is 0 or above [`MAX_LEAF`].
     Leaf(u32),
 }
@@ -45,7 +47,8 @@ impl fmt::Display for LpmFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Groups(n) => write!(f, "all {n} groups for prefixes longer than /24 are in use"),
-            Self::Memory => f.write_str("no memory for another route"),
+            Self::Memory => f.write_str("there is no memory for it"),
+            Self::Blocks => f.write_str("all blocks of the lookup table are in use"),
             Self::Leaf(leaf) => write!(f, "forwarding index {leaf} is out of range (1 to {MAX_LEAF})"),
         }
     }

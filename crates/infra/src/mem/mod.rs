@@ -3,14 +3,12 @@
 //! Under miri, which knows no `mmap` of files or fixed addresses, both are backed by the allocator; under loom,
 //! whose atomics are not plain words, zeroed arrays are built element by element.
 
-mod machine;
 mod reserve;
 mod room;
 #[cfg(not(miri))]
 mod trial;
 mod zeroed;
 
-pub use machine::available;
 pub use reserve::{PageSize, Reserve, Segment};
 pub use room::Room;
 pub use zeroed::{Pages, SharedZeroed, ZeroValid, Zeroed};

@@ -52,7 +52,7 @@ impl Room {
 
     /// True if no control group above those that are looked at can have a limit: this process is in no container, and its
     /// groups are there to be read.
-    pub(super) fn sees_all() -> bool {
+    pub fn sees_all() -> bool {
         Room::sees_all_under(Path::new("/"))
     }
 
@@ -63,24 +63,26 @@ impl Room {
         namespace == Path::new(FIRST_NAMESPACE) && own.lines().filter_map(kind).all(|(kind, _)| seen(kind))
     }
 
+    /// How many bytes may be taken so that others have what they need; `None` where nothing bounds it.
+    pub fn spare(&self) -> Option<u64> {
+        (self.bytes < u64::MAX).then(|| self.bytes.saturating_sub(SPARE))
+    }
+
     /// Makes sure that `bytes` may be taken.
     ///
     /// # Errors
     /// `OutOfMemory`: how much there is, and what bounds it.
     pub fn must_have(&self, bytes: u64) -> io::Result<()> {
-        if bytes.saturating_add(SPARE) <= self.bytes {
+        if self.spare().is_none_or(|spare| bytes <= spare) {
             return Ok(());
         }
-        Err(io::Error::new(
-            io::ErrorKind::OutOfMemory,
-            format!("{} of memory are asked for, and {self}", Size(bytes)),
-        ))
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} are needed, and {self}", Size(bytes))))
     }
 }
 
 impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} are to be had ({}", Size(self.bytes.saturating_sub(SPARE)), self.bound)?;
+        write!(f, "{} of memory are free ({}", Size(self.spare().unwrap_or(u64::MAX)), self.bound)?;
         match self.huge {
             Some(pages) => write!(f, "; {} in free huge pages)", Size(pages.saturating_mul(HUGE as u64))),
             None => f.write_str(")"),
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert_eq!(
             error.to_string(),
-            "3.0 GiB of memory are asked for, and 2.0 GiB are to be had (MemAvailable of /proc/meminfo; 100 MiB in free \
+            "3.0 GiB are needed, and 2.0 GiB of memory are free (MemAvailable of /proc/meminfo; 100 MiB in free \
              huge pages)"
         );
     }

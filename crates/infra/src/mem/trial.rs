@@ -13,6 +13,10 @@ use libc::{c_int, c_uint};
 /// Less is not tried: this process takes as much by itself.
 const LEAST: usize = 16 << 20;
 
+/// What a router takes beside its buffers before long, in bytes: tables, workers, and the first 60,000 routes of its configuration. It is
+/// tried together with them: who has no more than the buffers would be killed soon.
+pub(super) const BESIDE: usize = 64 << 20;
+
 /// What a child ends with when it has filled the memory, or when the kernel refused it.
 const FILLED: c_int = 0;
 const REFUSED: c_int = 1;

@@ -20,6 +20,7 @@ use std::net::IpAddr;
 
 use infra::class_a::{SlotWriter, WordWriter, Writer};
 use infra::lpm::{LpmFull, PrefixMap};
+use infra::mem::Room;
 use infra::quiesce::{Domain, Mark};
 
 use super::asking::Asking;
@@ -88,12 +89,15 @@ impl std::fmt::Display for RouteError {
 impl std::error::Error for RouteError {}
 
 pub(super) fn no_memory() -> RouteError {
-    RouteError::Full("there is no memory for it".into())
+    RouteError::Full(Room::now().to_string())
 }
 
 impl From<LpmFull> for RouteError {
     fn from(e: LpmFull) -> Self {
-        RouteError::Full(e.to_string())
+        match e {
+            LpmFull::Memory => no_memory(),
+            e => RouteError::Full(e.to_string()),
+        }
     }
 }
 

@@ -1,17 +1,22 @@
 //! How much memory routes may take: at the limit a new one is refused, and the router goes on with those that it has.
 //!
 //! What they take is counted anew after so many additions as should not exceed the rest of the budget, so that an addition costs no
-//! more than a comparison most of the time. Tables grow by pieces, the last of which may go beyond it.
+//! more than a comparison most of the time. Tables grow by pieces, the last of which may go beyond it. What the machine and the
+//! control groups still give is looked at as often, for the kernel would promise more, and kill the router when the promise is due.
 //!
 //! Tables keep the memory of routes that went, for those that come. A budget that is used up therefore still lets in as many routes as
 //! have gone since the memory last grew by much; where it does so again, they are not like the ones that went, and no more come in.
 
-use infra::mem;
+use std::time::{Duration, Instant};
+
+use infra::mem::Room;
 
 use super::{Router, RouterError};
 
-/// Of the memory that the process may use, one part in so many is for routes unless the operator says otherwise.
+/// Of the memory that is to be had when the router is made, one part in so many is for routes unless the operator says otherwise.
 const SHARE: u64 = 2;
+/// How long it is believed that there is no more memory. To ask takes longer than to add a route.
+const BELIEVED: Duration = Duration::from_millis(10);
 /// The most that one route may take, in bytes: the first host route of a /24 has 256 entries of its own in the lookup table, and
 /// the maps of prefixes double their size when they are full.
 const ROUTE: u64 = 4096;
@@ -33,27 +38,30 @@ pub(super) struct Budget {
     grown: u64,
     /// Additions until it is counted again.
     left: u64,
-    /// Routes that were refused.
+    /// Routes and tables that were refused.
     refused: u64,
+    /// Since when there is no memory for more, whatever the limit is, and what bounds it.
+    tight: Option<(Instant, Room)>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        let limit = mem::available().map_or(u64::MAX, |bytes| bytes / SHARE);
-        Budget { limit, used: 0, held: 0, grown: 0, left: 0, refused: 0 }
+        let limit = Room::now().spare().map_or(u64::MAX, |bytes| bytes / SHARE);
+        Budget { limit, used: 0, held: 0, grown: 0, left: 0, refused: 0, tight: None }
     }
 }
 
 impl Budget {
-    /// Lets one more route in, if what all take is within the limit; `count` says what that is, in bytes, and how many routes there are.
-    fn admit(&mut self, count: impl FnOnce() -> (u64, u64)) -> bool {
+    /// Lets one more route in, if what all take is within the limit, and there is memory for it; `count` says what all take, in bytes,
+    /// and how many routes there are, `room` what memory there is.
+    fn admit(&mut self, count: impl FnOnce() -> (u64, u64), room: impl FnOnce() -> Room) -> bool {
         if self.left == 0 {
             let (used, routes) = count();
             if used > self.grown + MUCH {
                 (self.grown, self.held) = (used, routes);
             }
             (self.used, self.held) = (used, self.held.max(routes));
-            let more = self.limit.saturating_sub(used) / ROUTE;
+            let more = self.limit.saturating_sub(used).min(self.spare(room)) / ROUTE;
             let again = self.held.saturating_sub(routes).min(REUSED);
             self.left = more.max(again).min(INTERVAL);
         }
@@ -61,6 +69,22 @@ impl Budget {
         self.left = self.left.saturating_sub(1);
         self.refused += u64::from(!admitted);
         admitted
+    }
+
+    /// Counts a route, or a table, for which there was no memory although it was let in.
+    pub fn count_refused(&mut self) {
+        self.refused += 1;
+    }
+
+    /// How much memory there is for more routes, in bytes.
+    fn spare(&mut self, room: impl FnOnce() -> Room) -> u64 {
+        if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < BELIEVED) {
+            return 0;
+        }
+        let room = room();
+        let spare = room.spare().unwrap_or(u64::MAX);
+        self.tight = (spare < ROUTE).then(|| (Instant::now(), room));
+        spare
     }
 }
 
@@ -75,8 +99,11 @@ impl Router {
             let bytes = ip4.routes.memory_total() + ip6.routes.memory_total();
             (bytes as u64, (ip4.routes.count_total() + ip6.routes.count_total()) as u64)
         };
-        if budget.admit(count) {
+        if budget.admit(count, Room::now) {
             return Ok(());
+        }
+        if let Some((_, room)) = &budget.tight {
+            return Err(RouterError(format!("no room for another route: {room}")));
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(RouterError(format!(
@@ -106,7 +133,7 @@ pub struct RouteMemory {
     pub limit: u64,
     /// What they take, in bytes: lookup tables and routes; what the configuration has of them is not among it.
     pub used: u64,
-    /// Routes that were refused since the start.
+    /// Routes and tables that were refused since the start.
     pub refused: u64,
 }
 
@@ -114,33 +141,44 @@ pub struct RouteMemory {
 mod tests {
     use super::*;
 
+    fn room(bytes: u64) -> Room {
+        Room { bytes, bound: "memory.max of /".into(), huge: None }
+    }
+
+    fn plenty() -> Room {
+        room(u64::MAX)
+    }
+
     #[test]
     fn the_limit_is_kept_and_is_looked_at_only_now_and_then() {
         let (mut budget, mut used, mut counted) = (Budget { limit: 100 << 20, ..Budget::default() }, 0, 0);
         let mut routes = 0;
-        while budget.admit(|| {
-            counted += 1;
-            (used, routes)
-        }) {
+        while budget.admit(
+            || {
+                counted += 1;
+                (used, routes)
+            },
+            plenty,
+        ) {
             (used, routes) = (used + ROUTE / 8, routes + 1);
         }
         assert!((99 << 20..=100 << 20).contains(&used), "{used}");
         assert!(counted < 200, "{counted}");
         assert_eq!(budget.refused, 1);
         used -= 1 << 20;
-        assert!(budget.admit(|| (used, routes)), "what was freed is there for others");
+        assert!(budget.admit(|| (used, routes), plenty), "what was freed is there for others");
     }
 
     #[test]
     fn the_memory_of_routes_that_went_is_there_for_others() {
         let mut budget = Budget { limit: 8 << 20, ..Budget::default() };
         // Tables that never give memory back, and have it for so many routes.
-        let (mut room, mut routes) = (0u64, 0u64);
+        let (mut held, mut routes) = (0u64, 0u64);
         let mut add = |routes: &mut u64, bytes: u64| {
-            let admitted = budget.admit(|| (room * 512, *routes));
+            let admitted = budget.admit(|| (held * 512, *routes), plenty);
             if admitted {
                 *routes += 1;
-                room = room.max(*routes * bytes / 512);
+                held = held.max(*routes * bytes / 512);
             }
             admitted
         };
@@ -156,5 +194,32 @@ mod tests {
         routes = 0;
         while add(&mut routes, 4096) {}
         assert!(routes < full && routes * 4096 <= (8 << 20) + MUCH + (REUSED + 1) * ROUTE, "{routes}");
+    }
+
+    /// Whatever the limit is: else the kernel kills the router.
+    #[test]
+    fn without_memory_no_route_comes_in_until_there_is_some_again() {
+        const SPARE: u64 = 32 << 20;
+        let mut budget = Budget { limit: u64::MAX, ..Budget::default() };
+        let (mut used, mut looked, mut routes) = (0, 0, 0);
+        let mut add = |all: u64, used: &mut u64| {
+            let now = || {
+                looked += 1;
+                room(all - *used)
+            };
+            let admitted = budget.admit(|| (*used, routes), now);
+            (*used, routes) = (*used + u64::from(admitted) * ROUTE, routes + u64::from(admitted));
+            admitted
+        };
+        let all = 256 << 20;
+        while add(all, &mut used) {}
+        assert!((all - SPARE - ROUTE..=all - SPARE).contains(&used), "{used}");
+        // Of those that come at once only the first looks.
+        for _ in 0..1000 {
+            assert!(!add(all, &mut used));
+        }
+        std::thread::sleep(BELIEVED);
+        assert!(add(2 * all, &mut used), "there is memory again");
+        assert!(looked < 100, "{looked}");
     }
 }

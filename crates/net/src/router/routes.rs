@@ -71,9 +71,10 @@ impl Router {
     /// When memory for its lookup tables is not to be had.
     pub fn add_table(&mut self, fib: u16) -> Result<(), RouterError> {
         let there = self.ip4.routes.tables().any(|t| t == fib);
-        self.ip4.routes.add_table(fib)?;
-        if let Err(e) = self.ip6.routes.add_table(fib) {
-            if !there {
+        let added = self.ip4.routes.add_table(fib).and_then(|()| self.ip6.routes.add_table(fib));
+        if let Err(e) = added {
+            self.budget.count_refused();
+            if !there && self.ip4.routes.tables().any(|t| t == fib) {
                 self.ip4.routes.remove_table(fib)?;
             }
             return Err(e.into());
@@ -139,7 +140,12 @@ impl Router {
             self.admit_route()?;
         }
         let (side, near) = A::side_mut(self);
-        side.routes.add(fib, prefix, Source::Static, list, near)?;
+        if let Err(e) = side.routes.add(fib, prefix, Source::Static, list, near) {
+            if matches!(e, crate::ip::RouteError::Full(_)) {
+                self.budget.count_refused();
+            }
+            return Err(e.into());
+        }
         self.sync_off_link(prefix);
         self.follow_first::<A>();
         Ok(())

@@ -201,7 +201,7 @@ impl Pool {
         let end = unit + size.units();
         let kept = if self.removes { 0 } else { self.capacity / 16 };
         if end > self.capacity - kept {
-            return Err(LpmFull::Memory);
+            return Err(LpmFull::Blocks);
         }
         let byte = |unit: u32| unit as usize * UNIT_BYTES;
         // Another 2 MiB: the kernel would promise them in any case.

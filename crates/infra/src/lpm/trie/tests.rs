@@ -179,7 +179,7 @@ fn refuses_what_does_not_fit_and_changes_nothing() {
     }
     w.insert(NET, 32, MAX_LEAF).unwrap();
     let route = |n: u128| NET | n << 80 | n << 8;
-    let full = (1..10_000).find(|n| w.insert(route(*n), 120, *n as u32) == Err(LpmFull::Memory)).unwrap();
+    let full = (1..10_000).find(|n| w.insert(route(*n), 120, *n as u32) == Err(LpmFull::Blocks)).unwrap();
     assert_eq!((r.lookup(route(full)), w.exact(route(full), 120), w.len()), (MAX_LEAF, None, full as usize));
     assert_eq!((1..full).find(|n| r.lookup(route(*n)) != *n as u32), None);
     // Routes go also where none can come; then there is room again.
