@@ -52,6 +52,7 @@ impl Bench {
         let (main, nodes): (Vec<_>, Vec<_>) = drops.partition(|e| e["node"] == "main-thread");
         let sum = |of: &[&Value]| of.iter().filter_map(|e| e["count"].as_i64()).sum::<i64>();
         assert_eq!(sum(&nodes), count("dropped"), "{errors}");
+        assert_eq!(sum(&main), count("handled_dropped"), "{errors}");
         let ports: u64 = ["host-eth0", "host-eth1"].iter().map(|p| self.router.counter(p, "drops")).sum();
         assert_eq!(ports as i64 + count("dropped_own"), sum(&nodes) + sum(&main), "{errors}");
         // What the interfaces say is what the nodes say.

@@ -1,6 +1,6 @@
 //! Where all packets came from, and where they ended.
 
-use graph::stats::NodeBooks;
+use graph::stats::{MAIN_THREAD, NodeBooks};
 use graph::{INJECT, PuntReason};
 
 use super::Router;
@@ -28,6 +28,8 @@ pub struct Accounts {
     pub consumed: u64,
     /// Punted packets that the main thread had done with.
     pub handled: u64,
+    /// Of those, packets that the main thread dropped, each for a reason.
+    pub handled_dropped: u64,
     /// Packets that wait: for next hops, for other fragments, for the main thread, on the way from worker to worker.
     pub waiting: i64,
 }
@@ -65,7 +67,10 @@ impl Router {
         let stats = self.graph().stats();
         let reasons = 0..self.graph().punt_reasons().len() as u32;
         let handled: u64 = reasons.map(|number| stats.handled_total(PuntReason(number))).sum();
-        let mut accounts = Accounts { handled, waiting: -(handled as i64), ..Accounts::default() };
+        let main = stats.dropped_totals().filter(|d| d.node == MAIN_THREAD && d.reason.drops);
+        let handled_dropped = main.map(|d| d.packets).sum();
+        let mut accounts =
+            Accounts { handled, handled_dropped, waiting: -(handled as i64), ..Accounts::default() };
         stats.node_books().for_each(|node| accounts.count(&node));
         accounts
     }

@@ -25,6 +25,8 @@ struct Accounting {
     dropped: u64,
     consumed: u64,
     handled: u64,
+    /// Of those that were handled. `show errors` has the reasons of these, and of `dropped`.
+    handled_dropped: u64,
     waiting: i64,
     unaccounted: i64,
     /// Of all that were dropped, by nodes and by the main thread, those that came in by no interface.
@@ -63,6 +65,7 @@ fn accounting(c: &mut Context) -> Output {
         dropped: a.dropped,
         consumed: a.consumed,
         handled: a.handled,
+        handled_dropped: a.handled_dropped,
         waiting: a.waiting,
         unaccounted: a.unaccounted(),
         dropped_own: router.graph().stats().drops_total(buf::NO_INTERFACE),
@@ -77,6 +80,7 @@ fn accounting(c: &mut Context) -> Output {
         ("dropped", a.dropped as i64, "dropped by nodes: show errors"),
         ("consumed", a.consumed as i64, "ignored, cut into others, or put together with others"),
         ("handled", a.handled as i64, "handled by the main thread: show punt"),
+        (" dropped", a.handled_dropped as i64, "of these, dropped by the main thread: show errors"),
         ("waiting", a.waiting, "waiting for next hops, for fragments, or for another thread"),
         ("unaccounted", all.unaccounted, "not in these numbers yet: 0 while no packet moves"),
     ] {
