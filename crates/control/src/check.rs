@@ -36,7 +36,11 @@ impl Checker {
     /// Against a router like this one, with these features.
     pub fn new(router: &Router, features: &[&Feature]) -> Checker {
         let (registry, catalog) = declared(features);
-        Checker { abilities: Abilities::of(router, catalog), names: Names::of(router), registry }
+        Checker {
+            names: Names::of(router, catalog.clone()),
+            abilities: Abilities::of(router, catalog),
+            registry,
+        }
     }
 
     /// Looks at a file.

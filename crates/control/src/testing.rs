@@ -1,6 +1,7 @@
 //! What tests of features share: a router with packet generators for devices, and commands as they are typed.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use drivers::Guardian;
 use graph::Builder;
@@ -9,6 +10,7 @@ use net::router::{Hooks, Parts, Router, Sizes};
 
 use crate::cli::{Call, CliError, Registry, Step};
 use crate::commands::{self, Context, Feature};
+use crate::metrics::{Collection, Format};
 use crate::system::System;
 
 /// A router with these features, whose workers are started if they are to turn.
@@ -62,6 +64,14 @@ impl Cli {
     pub fn look_at_confirmation(&mut self) {
         self.context.look_at_confirmation();
         while self.context.tidy().is_some() {}
+    }
+
+    /// The samples of all metrics.
+    pub fn metrics(&self) -> String {
+        let mut collection = Collection::new(Duration::ZERO);
+        while collection.slice(&self.context) {}
+        let pieces = Format::Prometheus.write(collection.samples());
+        pieces.map(|piece| String::from_utf8_lossy(&piece).into_owned()).collect()
     }
 
     /// What a command prints that must be accepted.

@@ -32,6 +32,11 @@ impl KindInfo {
     pub fn all(&'static self) -> Range {
         Key::new(self, Tuple::default()).and_longer()
     }
+
+    /// The key of an object of this kind, if a name is what tells one from another.
+    pub fn named(&'static self, name: &str) -> Key {
+        Key::new(self, Tuple::of(name))
+    }
 }
 
 /// A kind of objects.
@@ -133,6 +138,11 @@ impl Key {
     /// What the object's kind is.
     pub fn kind(&self) -> &'static KindInfo {
         self.kind
+    }
+
+    /// The object's name, if a name is what tells it from others of its kind.
+    pub fn name(&self) -> Option<String> {
+        self.id.get()
     }
 
     /// Whether it is of this kind.

@@ -206,6 +206,10 @@ impl App for Context {
         &self.system.router
     }
 
+    fn router_mut(&mut self) -> &mut Router {
+        &mut self.system.router
+    }
+
     fn store(&self) -> &Store {
         &self.store
     }
@@ -233,7 +237,10 @@ impl Values for Context {
             "interface" => self.system.router.interfaces().map(|i| i.name.clone()).collect(),
             "node" => self.system.router.graph().nodes().iter().map(|n| n.name.to_string()).collect(),
             "punt-reason" => self.system.abilities.punt_reasons().iter().map(|r| r.to_string()).collect(),
-            _ => constant(kind),
+            _ => match self.system.abilities.catalog.kind(kind) {
+                Some(kind) => self.store.tree().range(kind.all()).filter_map(|(key, _)| key.name()).collect(),
+                None => constant(kind),
+            },
         }
     }
 
@@ -241,7 +248,10 @@ impl Values for Context {
         match kind {
             "interface" => self.system.router.interface_named(name).is_some(),
             "log-level" => Level::parse(name).is_some(),
-            _ => self.values(kind).iter().any(|value| value == name),
+            _ => match self.system.abilities.catalog.kind(kind) {
+                Some(kind) => self.store.get(&kind.named(name)).is_some(),
+                None => self.values(kind).iter().any(|value| value == name),
+            },
         }
     }
 
@@ -259,19 +269,21 @@ fn constant(kind: &str) -> Vec<String> {
     }
 }
 
-/// The names that a router may have, for commands that are looked at without one: any that an interface can have.
+/// The names that a router may have, for commands that are looked at without one: any that an interface can have, or an object.
 pub struct Names {
     nodes: Vec<String>,
     punt_reasons: Vec<String>,
+    catalog: Arc<Catalog>,
 }
 
 impl Names {
-    /// Those of a router like this one.
-    pub fn of(router: &Router) -> Names {
+    /// Those of a router like this one, whose features say this of themselves.
+    pub fn of(router: &Router, catalog: Arc<Catalog>) -> Names {
         let graph = router.graph();
         Names {
             nodes: graph.nodes().iter().map(|node| node.name.to_string()).collect(),
             punt_reasons: graph.punt_reasons().iter().map(|reason| reason.name.to_string()).collect(),
+            catalog,
         }
     }
 }
@@ -289,7 +301,7 @@ impl Values for Names {
         match kind {
             "interface" => can_be_name(name),
             "log-level" => Level::parse(name).is_some(),
-            _ => self.values(kind).iter().any(|value| value == name),
+            _ => self.catalog.kind(kind).is_some() || self.values(kind).iter().any(|value| value == name),
         }
     }
 }

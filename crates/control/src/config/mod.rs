@@ -60,10 +60,12 @@ pub struct Wanted {
 }
 
 /// Kinds of objects of which some could not be read, so that nobody can say that one is missing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lost {
     interfaces: bool,
     tables: bool,
+    /// Of features.
+    others: bool,
 }
 
 /// A file being read.
@@ -167,7 +169,9 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         for section in catalog.sections() {
             if let Some(node) = fields.take(section.name) {
                 unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
+                let before = reading.r.faults.len();
                 (section.read)(&mut reading, node);
+                reading.lost.others |= reading.r.faults.len() > before;
             }
         }
         routes.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
@@ -181,7 +185,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         fields.end(&mut reading.r);
         if unread || reading.r.faults.len() > before {
             // A section that was not read may have had anything.
-            reading.lost = Lost { interfaces: true, tables: true };
+            reading.lost = Lost { interfaces: true, tables: true, others: true };
         }
     }
     let Reading { r, tree, places, lost, .. } = reading;
@@ -195,13 +199,17 @@ impl Wanted {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();
         // What others may need, where some of that could not be read.
-        let there: BTreeSet<Need> = match self.lost.interfaces || self.lost.tables {
-            true => tree.keys().filter_map(Key::role).collect(),
-            false => BTreeSet::new(),
+        let there: BTreeSet<Need> = match self.lost == Lost::default() {
+            true => BTreeSet::new(),
+            false => tree.keys().filter_map(Key::role).collect(),
         };
         // Not that something is missing which may be what could not be read.
         let missing = |need: &Need| {
-            let lost = if need.is(&objects::TABLE) { self.lost.tables } else { self.lost.interfaces };
+            let lost = if need.is(&objects::TABLE) {
+                self.lost.tables
+            } else {
+                self.lost.interfaces || self.lost.others && !need.is(&objects::INTERFACE)
+            };
             lost && !there.contains(need)
         };
         let doubtful = |key: &Key| tree.get(key).is_some_and(|value| value.needs_any(key, missing));

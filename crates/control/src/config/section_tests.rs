@@ -1,15 +1,26 @@
-//! A feature with objects of its own: their section of the file, in every way that a configuration takes.
+//! A feature with objects of its own: their section of the file, in every way that a configuration takes; and a setting of
+//! interfaces that names one.
 
-use model::key::Kind;
+use graph::{Builder, GraphError};
+use infra::counters::CounterSet;
+use model::cli::Output;
+use model::key::{Kind, Need, Role};
+use model::metrics::{Kind as MetricKind, Lines, Metric};
 use model::object::World;
-use model::yaml::{Node, Text, quoted};
-use net::feature::{self, App, Objects, Registrar, Section};
+use model::yaml::{Fields, Node, Reader, Text, quoted};
+use net::Tables;
+use net::feature::{self, App, Configured, Objects, Registrar, Section};
 use net::objects::Host;
+use net::router::{Hooks, InterfaceInfo, Router, RouterError};
+use net::setting::{Setting, Switch};
 
 use super::{read, write};
 use crate::commands::{Feature, declared};
 use crate::intent::{Key, Object, Refused, Store, View, refuse};
 use crate::testing::{Cli, system};
+
+static NOTE: Role =
+    Role { name: "note", title: |id| format!("note {}", id.get::<String>().unwrap_or_default()) };
 
 /// A note, by its name. One that says "no" is refused.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,9 +30,14 @@ impl Kind for Note {
     type Key = String;
     const NAME: &'static str = "note";
     const PHASE: u16 = 50;
+    const LAST: bool = true;
 
     fn title(name: &String) -> String {
         format!("note {name}")
+    }
+
+    fn role(name: &String) -> Option<Need> {
+        Some(Need::new(&NOTE, name))
     }
 }
 
@@ -48,6 +64,61 @@ impl<W: Host> Object<W> for Note {
     }
 }
 
+/// The note on an interface.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Pinned(Option<String>);
+
+/// How many letters its name has.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Letters(usize);
+
+impl Setting for Letters {
+    type Counts = CounterSet<1>;
+    const COUNTED: &'static str = "/feature/notes";
+
+    fn switches(&self) -> Vec<Switch> {
+        Vec::new()
+    }
+}
+
+impl Configured for Pinned {
+    type Setting = Letters;
+    const METRICS: &'static [&'static Metric] = &[];
+
+    fn resolve(&self, _: &Router) -> Result<Letters, RouterError> {
+        Ok(Letters(self.0.as_ref().map_or(0, String::len)))
+    }
+
+    fn uses(&self, to: &mut dyn FnMut(Key)) {
+        self.0.iter().for_each(|name| to(Key::of::<Note>(name)));
+    }
+
+    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
+        Pinned(fields.take("note").and_then(|node| r.text(node)).map(str::to_string))
+    }
+
+    fn write(&self, to: &mut Text<'_>) {
+        to.field("note", self.0.as_deref().map(quoted));
+    }
+
+    fn dump(&self, interface: &str) -> Vec<String> {
+        self.0.iter().map(|name| format!("pin note {name} {interface}")).collect()
+    }
+
+    fn way(_: &str, _: &str) -> Option<String> {
+        None
+    }
+
+    fn collect(_: &Router, _: &InterfaceInfo, _: &mut Lines) {}
+
+    fn examples() -> Vec<Self> {
+        Vec::new()
+    }
+}
+
+static PAGES: Metric =
+    Metric { name: "volley_notes", kind: MetricKind::Gauge, labels: &["page"], help: "A test's." };
+
 struct Notes;
 
 impl<C: App> feature::Feature<C> for Notes {
@@ -59,7 +130,16 @@ impl<C: App> feature::Feature<C> for Notes {
         "Keeps notes."
     }
 
+    fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        hooks.setting::<Letters>().map(drop)
+    }
+
     fn register(&self, r: &mut Registrar<'_, C>) {
+        r.setting::<Pinned>();
+        r.metrics(&[&PAGES], |_, page, out| {
+            out.add(&PAGES, &[&page.to_string()], 1);
+            (page < 2).then_some(page + 1)
+        });
         r.section(Section {
             name: "notes",
             kind: Note::INFO,
@@ -75,6 +155,13 @@ impl<C: App> feature::Feature<C> for Notes {
                     t.field(&name, Some(quoted(text)));
                 }
             },
+        });
+        r.command("pin note <note:note> <interface:interface>", "Pin a note on an interface.", |c, a| {
+            let name = a.need::<String>("note")?;
+            feature::set(c, a, |Pinned(note)| *note = Some(name))
+        });
+        r.command("unpin note <interface:interface>", "Take it off.", |c, a| {
+            feature::set(c, a, |Pinned(note)| *note = None).map(|_| Output::text("off"))
         });
     }
 }
@@ -123,4 +210,55 @@ fn features_are_listed_and_what_they_keep_is_shown_as_commands() {
     cli.context.transact(vec![change]).unwrap();
     assert!(cli.ok("show config").starts_with("note a text\n"));
     assert!(cli.ok("show config yaml").contains("notes:\n  a: text\n"));
+}
+
+fn note(name: &str) -> Key {
+    Key::with::<Note>(name)
+}
+
+#[test]
+fn a_setting_needs_the_object_that_it_names() {
+    let mut cli = Cli::with(FEATURES);
+    let told = cli.refused("pin note a pg0", "a");
+    assert!(told.contains("there is no note 'a'"), "{told}");
+    let change = |name: &str| crate::intent::Change::set(note(name), Note("text".into()));
+    cli.context.transact(vec![change("a"), change("long")]).unwrap();
+    cli.ok("pin note long pg0");
+    let pg0 = cli.context.system.router.interface_named("pg0").unwrap().index;
+    assert_eq!(cli.context.system.router.setting::<Letters>(pg0), Letters(4));
+    assert_eq!(cli.ok("pin note ?").lines().count(), 2, "names are completed");
+    let taken = || vec![crate::intent::Change::remove(note("long"))];
+    let why = cli.context.transact(taken()).unwrap_err().to_string();
+    assert_eq!(why, "note long cannot be removed: interface pg0 needs it");
+    cli.ok("unpin note pg0");
+    cli.context.transact(taken()).unwrap();
+}
+
+#[test]
+fn a_file_may_name_an_object_before_it_says_it() {
+    let (_, catalog) = declared(FEATURES);
+    let mut system = system(FEATURES, &net::router::Sizes { buffers: 64, workers: 1 }, false);
+    let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a: text\n";
+    let mut store = Store::default();
+    for text in [text, "interfaces:\n  pg0: {}\n", text, "{}"] {
+        let wanted = read(text, "f", &catalog);
+        assert!(wanted.faults(&system.abilities).is_empty(), "{text}");
+        store.transact(&mut system, store.diff(wanted.tree.tree())).unwrap();
+        assert_eq!(write(store.tree(), &catalog), format!("{}\n", text.trim_end()));
+    }
+    let faults = |text: &str| read(text, "f", &catalog).faults(&system.abilities);
+    let missing = faults("interfaces: { pg0: { note: b } }\nnotes: { a: text }\n");
+    assert_eq!(missing.len(), 1);
+    assert!(missing[0].to_string().contains("there is no note b: add it first"), "{}", missing[0]);
+    // What could not be read is not missing.
+    assert_eq!(faults("interfaces: { pg0: { note: b } }\nnotes: { b: [ 1 ] }\n").len(), 1);
+}
+
+#[test]
+fn samples_of_features_are_collected_page_by_page() {
+    let cli = Cli::with(FEATURES);
+    let text = cli.metrics();
+    for page in 0..3 {
+        assert!(text.contains(&format!("volley_notes{{page=\"{page}\"}} 1\n")), "{text}");
+    }
 }

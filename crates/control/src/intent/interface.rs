@@ -185,6 +185,11 @@ impl Object<System> for Interface {
         super::receive::validate(self)?;
         self.advertisement.as_deref().map_or(Ok(()), super::advertisement::validate)?;
         self.mtu.map_or(Ok(()), check_mtu)?;
+        let mut missing = None;
+        self.attached.uses(&mut |key| missing = missing.take().or(view.get(&key).is_none().then_some(key)));
+        if let Some(key) = missing {
+            return refuse(format!("there is no {key}: add it first"));
+        }
         let given = super::list(view.get(&Addresses::key(name)));
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
         self.mac.map_or(Ok(()), check_mac)?;
@@ -336,6 +341,7 @@ impl Object<System> for Interface {
 
     fn needs(&self, _: &Self::Key, to: &mut dyn FnMut(Need)) {
         objects::table(self.table).into_iter().for_each(&mut *to);
+        self.attached.uses(&mut |key| key.role().into_iter().for_each(&mut *to));
         match &self.spec {
             Spec::Memif(config) if config.socket != DEFAULT_SOCKET => to(Need::new(&SOCKET, config.socket)),
             Spec::Sub { parent, .. } => to(objects::interface(parent)),

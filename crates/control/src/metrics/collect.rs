@@ -71,10 +71,12 @@ enum Next {
     Workers(usize),
     /// The VRFs behind those that were here, in reverse order.
     Tables(Vec<u16>),
+    /// What is not of interfaces, from this feature on, at its cursor.
+    Features(usize, u32),
 }
 
 /// A collection under way: a cursor, since what it is about changes while others have their turn.
-pub(super) struct Collection {
+pub(crate) struct Collection {
     lines: Lines,
     next: Next,
     /// When the router started, in universal time since 1970.
@@ -82,17 +84,17 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    pub(super) fn new(started: Duration) -> Collection {
+    pub(crate) fn new(started: Duration) -> Collection {
         Collection { lines: Lines::default(), next: Next::Router, started }
     }
 
     /// What was collected.
-    pub(super) fn samples(self) -> Samples {
+    pub(crate) fn samples(self) -> Samples {
         samples(self.lines)
     }
 
     /// Collects for the time of a slice; returns whether there is more.
-    pub(super) fn slice(&mut self, c: &Context) -> bool {
+    pub(crate) fn slice(&mut self, c: &Context) -> bool {
         let start = Instant::now();
         while self.step(c) {
             if start.elapsed() >= SLICE {
@@ -131,13 +133,21 @@ impl Collection {
             }
             Next::Tables(left) => {
                 let page = left.split_off(left.len().saturating_sub(PAGE));
-                let more = !left.is_empty();
+                if left.is_empty() {
+                    self.next = Next::Features(0, 0);
+                }
                 for vrf in page.into_iter().rev() {
                     let name = vrf.to_string();
                     self.table::<Ipv4Addr>(router, vrf, &name);
                     self.table::<Ipv6Addr>(router, vrf, &name);
                 }
-                return more;
+            }
+            Next::Features(feature, cursor) => {
+                let Some(page) = c.system.abilities.catalog.pages().get(*feature) else { return false };
+                self.next = match page(router, *cursor, &mut self.lines) {
+                    Some(cursor) => Next::Features(*feature, cursor),
+                    None => Next::Features(*feature + 1, 0),
+                };
             }
         }
         true

@@ -21,6 +21,8 @@ use tokio::sync::mpsc;
 use crate::commands::Context;
 
 pub use server::listen;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use {collect::Collection, text::Format};
 
 /// Shows the metrics to whoever connects to `listener`, as long as the `LocalSet` that this is called on runs.
 ///

@@ -6,7 +6,7 @@ use model::metrics::{Kind, Lines, Metric};
 use model::yaml::{Fields, Node, Reader, Text};
 use net::feature::{self, App, Configured, Registrar};
 use net::ip::PerFamily;
-use net::router::{InterfaceInfo, Router};
+use net::router::{InterfaceInfo, Router, RouterError};
 use serde::Serialize;
 
 use crate::node::{Clamping, Clamps, Mss};
@@ -28,7 +28,12 @@ static LOWERED: Metric = Metric {
 };
 
 impl Configured for Clamps {
+    type Setting = Self;
     const METRICS: &'static [&'static Metric] = &[&LARGEST, &LOWERED];
+
+    fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
+        Ok(*self)
+    }
 
     fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
         fields.take("tcp-mss-clamp").map(|node| read(r, node)).map(Clamps).unwrap_or_default()

@@ -6,13 +6,18 @@ use model::metrics::{Lines, Metric};
 use model::yaml::{Fields, Reader, Text, quoted};
 use net::feature::{self, App, Configured, Registrar};
 use net::ip::PerFamily;
-use net::router::{InterfaceInfo, Router};
+use net::router::{InterfaceInfo, Router, RouterError};
 use serde::Serialize;
 
 use crate::node::{Mode, Urpf};
 
 impl Configured for Urpf {
+    type Setting = Self;
     const METRICS: &'static [&'static Metric] = &[];
+
+    fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
+        Ok(*self)
+    }
 
     fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
         let [ip4, ip6] = ["urpf", "urpf6"].map(|field| {

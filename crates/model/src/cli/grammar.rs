@@ -20,6 +20,7 @@
 //! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `(IpAddr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
+//! | the name of a kind of [`objects`](super::Registry::objects) | the name of such an object | `String` |
 
 use crate::family::Family;
 
@@ -47,7 +48,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn parse(text: &str) -> Option<Kind> {
+    /// The type of this name; `objects` are kinds of objects.
+    fn parse(text: &str, objects: &[&str]) -> Option<Kind> {
         Some(match text {
             "word" => Kind::Word,
             "text" => Kind::Text,
@@ -63,6 +65,7 @@ impl Kind {
             "prefix6" => Kind::Prefix(Some(Family::V6)),
             "mac" => Kind::Mac,
             "interface" | "node" | "punt-reason" | "log-class" | "log-level" => Kind::Name(text.into()),
+            _ if objects.contains(&text) => Kind::Name(text.into()),
             _ => return None,
         })
     }
@@ -149,14 +152,14 @@ fn may_be_empty(seq: &[Item]) -> bool {
     })
 }
 
-/// Reads a declaration. The error says what is wrong with it.
-pub(super) fn parse(syntax: &str) -> Result<Seq, String> {
+/// Reads a declaration; `objects` are kinds of objects, whose names are types of arguments. The error says what is wrong with it.
+pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {
     let symbols = split(syntax)?;
     if symbols.iter().filter(|symbol| **symbol == AGAIN).count() > 1 {
         return Err(format!("more than one '{AGAIN}': nobody could tell the rounds apart"));
     }
     let mut rest = symbols.as_slice();
-    let seq = sequence(&mut rest)?;
+    let seq = sequence(&mut rest, objects)?;
     if let Some(extra) = rest.first() {
         return Err(format!("'{extra}' closes nothing"));
     }
@@ -184,7 +187,7 @@ fn split(syntax: &str) -> Result<Vec<&str>, String> {
 }
 
 /// Reads up to a closing bracket or a bar, which stays.
-fn sequence(rest: &mut &[&str]) -> Result<Seq, String> {
+fn sequence(rest: &mut &[&str], objects: &[&str]) -> Result<Seq, String> {
     let mut seq = Seq::new();
     while let Some((&symbol, after)) = rest.split_first() {
         if matches!(symbol, "]" | "}" | "|") {
@@ -193,14 +196,14 @@ fn sequence(rest: &mut &[&str]) -> Result<Seq, String> {
         *rest = after;
         match symbol {
             "[" => {
-                let group = group(rest, "]")?;
+                let group = group(rest, "]", objects)?;
                 match seq.last_mut() {
                     Some(Item::Optional(groups)) => groups.extend(group),
                     _ => seq.push(Item::Optional(group)),
                 }
             }
             "{" => {
-                let ways = group(rest, "}")?;
+                let ways = group(rest, "}", objects)?;
                 seq.push(match rest.split_first() {
                     Some((&AGAIN, after)) => {
                         *rest = after;
@@ -210,17 +213,17 @@ fn sequence(rest: &mut &[&str]) -> Result<Seq, String> {
                 });
             }
             AGAIN => return Err(format!("'{AGAIN}' without '}}' before it")),
-            _ => seq.push(Item::Leaf(leaf(symbol)?)),
+            _ => seq.push(Item::Leaf(leaf(symbol, objects)?)),
         }
     }
     Ok(seq)
 }
 
 /// Reads alternatives up to and including `close`.
-fn group(rest: &mut &[&str], close: &str) -> Result<Vec<Seq>, String> {
+fn group(rest: &mut &[&str], close: &str, objects: &[&str]) -> Result<Vec<Seq>, String> {
     let mut ways = Vec::new();
     loop {
-        let way = sequence(rest)?;
+        let way = sequence(rest, objects)?;
         if may_be_empty(&way) {
             return Err(format!("a group before '{close}' can be empty"));
         }
@@ -235,18 +238,22 @@ fn group(rest: &mut &[&str], close: &str) -> Result<Vec<Seq>, String> {
     }
 }
 
-fn leaf(symbol: &str) -> Result<Leaf, String> {
+fn leaf(symbol: &str, objects: &[&str]) -> Result<Leaf, String> {
     let Some(inner) = symbol.strip_prefix('<').and_then(|s| s.strip_suffix('>')) else {
         return Ok(Leaf::Keyword(symbol.into()));
     };
     let (name, kind) = inner.split_once(':').ok_or_else(|| format!("{symbol} lacks a type"))?;
-    let kind = Kind::parse(kind).ok_or_else(|| format!("{symbol} has an unknown type"))?;
+    let kind = Kind::parse(kind, objects).ok_or_else(|| format!("{symbol} has an unknown type"))?;
     Ok(Leaf::Arg { name: name.into(), kind })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(syntax: &str) -> Result<Seq, String> {
+        super::parse(syntax, &["note"])
+    }
 
     fn keyword(text: &str) -> Item {
         Item::Leaf(Leaf::Keyword(text.into()))
@@ -269,12 +276,17 @@ mod tests {
 
     #[test]
     fn arguments_have_types() {
-        let seq = parse("x <n:u16> <if:interface> <s:node>").unwrap();
+        let seq = parse("x <n:u16> <if:interface> <s:node> <o:note>").unwrap();
         let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
         let name = |kind: &str| Kind::Name(kind.into());
         assert_eq!(
             seq[1..],
-            [arg("n", Kind::Number(65535)), arg("if", name("interface")), arg("s", name("node"))]
+            [
+                arg("n", Kind::Number(65535)),
+                arg("if", name("interface")),
+                arg("s", name("node")),
+                arg("o", name("note"))
+            ]
         );
     }
 

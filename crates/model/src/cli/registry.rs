@@ -68,6 +68,8 @@ enum Run<C> {
 /// The commands over a state `C`.
 pub struct Registry<C> {
     commands: Vec<Command<C>>,
+    /// Kinds of objects, whose names are types of arguments.
+    objects: Vec<&'static str>,
 }
 
 impl<C: Values + 'static> Default for Registry<C> {
@@ -79,7 +81,7 @@ impl<C: Values + 'static> Default for Registry<C> {
 impl<C: Values + 'static> Registry<C> {
     /// A registry with `help`.
     pub fn new() -> Registry<C> {
-        let mut registry = Registry { commands: Vec::new() };
+        let mut registry = Registry { commands: Vec::new(), objects: Vec::new() };
         registry.insert(
             "help [<command:text>]",
             "List the commands, or those that begin like this.",
@@ -87,6 +89,11 @@ impl<C: Values + 'static> Registry<C> {
             Run::Help,
         );
         registry
+    }
+
+    /// Makes the name of a kind of objects a type of arguments: the name of such an object, of which [`Values`] knows all.
+    pub fn objects(&mut self, kind: &'static str) {
+        self.objects.push(kind);
     }
 
     /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One that begins with `show` or
@@ -128,7 +135,7 @@ impl<C: Values + 'static> Registry<C> {
     }
 
     fn insert(&mut self, syntax: &str, help: &str, reads: bool, run: Run<C>) {
-        match grammar::parse(syntax) {
+        match grammar::parse(syntax, &self.objects) {
             Ok(grammar) => {
                 self.commands.push(Command { syntax: syntax.into(), help: help.into(), grammar, reads, run })
             }

@@ -410,7 +410,7 @@ proptest! {
 
     #[test]
     fn every_sentence_is_taken_as_it_was_made(command in 0..COMMANDS.len(), choices in prop::collection::vec(any::<u16>(), 40)) {
-        let grammars: Vec<_> = COMMANDS.iter().map(|syntax| grammar::parse(syntax).unwrap()).collect();
+        let grammars: Vec<_> = COMMANDS.iter().map(|syntax| grammar::parse(syntax, &[]).unwrap()).collect();
         let mut choices = choices.into_iter();
         let mut pick = |ways: usize| usize::from(choices.next().unwrap_or(0)) % ways;
         let mut words = Vec::new();

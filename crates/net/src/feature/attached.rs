@@ -5,17 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+use model::key::Key;
 use model::metrics::{Lines, Metric};
 use model::yaml::{Fields, Reader, Text};
 
 use crate::router::{InterfaceInfo, Router, RouterError};
 use crate::setting::Setting;
 
-/// A setting with its front ends. Its commands are registered by its feature.
-pub trait Configured: Setting {
+/// A setting with its front ends: the value that the operator asks for. Its commands are registered by its feature.
+pub trait Configured: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// What workers read of it: often the same type.
+    type Setting: Setting;
     /// The metrics of interfaces with it.
     const METRICS: &'static [&'static Metric];
 
+    /// Returns what workers of this router read.
+    ///
+    /// # Errors
+    /// When the router lacks something that the value names.
+    fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
+    /// Gives each object that an interface with this value needs to `to`.
+    fn uses(&self, _to: &mut dyn FnMut(Key)) {}
     /// Reads it from the fields of an interface in a file.
     fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self;
     /// Writes these fields.
@@ -60,7 +70,7 @@ impl<T: Configured> Kind for Of<T> {
     }
 
     fn shown(&self, router: &Router, index: u32) -> String {
-        format!("{:?}", router.setting::<T>(index))
+        format!("{:?}", router.setting::<T::Setting>(index))
     }
 
     fn examples(&self) -> Vec<Attached> {
@@ -79,6 +89,7 @@ trait AnyValue: Any + Debug + Send + Sync {
     fn is(&self, other: &dyn AnyValue) -> bool;
     fn apply(&self, router: &mut Router, index: u32) -> Result<(), RouterError>;
     fn withdraw(&self, router: &mut Router, index: u32) -> Result<(), RouterError>;
+    fn uses(&self, to: &mut dyn FnMut(Key));
     fn write(&self, to: &mut Text<'_>);
     fn dump(&self, interface: &str) -> Vec<String>;
 }
@@ -93,11 +104,16 @@ impl<T: Configured> AnyValue for T {
     }
 
     fn apply(&self, router: &mut Router, index: u32) -> Result<(), RouterError> {
-        router.set(index, self.clone())
+        let setting = self.resolve(router)?;
+        router.set(index, setting)
     }
 
     fn withdraw(&self, router: &mut Router, index: u32) -> Result<(), RouterError> {
-        router.set(index, T::default())
+        router.set(index, T::Setting::default())
+    }
+
+    fn uses(&self, to: &mut dyn FnMut(Key)) {
+        Configured::uses(self, to);
     }
 
     fn write(&self, to: &mut Text<'_>) {
@@ -129,16 +145,16 @@ impl PartialEq for Attached {
 impl Attached {
     /// The value of a setting.
     pub fn get<T: Configured>(&self) -> T {
-        let value: Option<&dyn Any> = self.0.get(T::COUNTED).map(|value| &**value as &dyn Any);
+        let value: Option<&dyn Any> = self.0.get(T::Setting::COUNTED).map(|value| &**value as &dyn Any);
         value.and_then(|value| value.downcast_ref()).cloned().unwrap_or_default()
     }
 
     /// Changes the value of a setting.
     pub fn put<T: Configured>(&mut self, value: T) {
         if value == T::default() {
-            self.0.remove(T::COUNTED);
+            self.0.remove(T::Setting::COUNTED);
         } else {
-            self.0.insert(T::COUNTED, Box::new(value));
+            self.0.insert(T::Setting::COUNTED, Box::new(value));
         }
     }
 
@@ -157,6 +173,11 @@ impl Attached {
             }
         }
         Ok(())
+    }
+
+    /// Gives each object that the interface needs to `to`.
+    pub fn uses(&self, to: &mut dyn FnMut(Key)) {
+        self.0.values().for_each(|value| value.uses(to));
     }
 
     /// Writes all as fields of an interface in a file.

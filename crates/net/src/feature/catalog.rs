@@ -29,16 +29,21 @@ pub struct Section<W> {
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
 }
 
+/// Adds a page of a feature's samples, from a cursor on, which is 0 at first. Returns the cursor of the next page, if there is one. A
+/// page takes less than 100 µs: others have their turn between two pages.
+pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
+
 /// What features have said of themselves.
 pub struct Catalog<W> {
     settings: Vec<&'static dyn Kind>,
     pub(super) sections: Vec<Section<W>>,
     metrics: Vec<&'static Metric>,
+    pages: Vec<Page>,
 }
 
 impl<W> Default for Catalog<W> {
     fn default() -> Catalog<W> {
-        Catalog { settings: Vec::new(), sections: Vec::new(), metrics: Vec::new() }
+        Catalog { settings: Vec::new(), sections: Vec::new(), metrics: Vec::new(), pages: Vec::new() }
     }
 }
 
@@ -48,9 +53,24 @@ impl<W> Catalog<W> {
         self.metrics.extend(T::METRICS);
     }
 
+    pub(super) fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
+        self.metrics.extend(metrics);
+        self.pages.push(page);
+    }
+
     /// Sections of the configuration's file.
     pub fn sections(&self) -> &[Section<W>] {
         &self.sections
+    }
+
+    /// The kind of objects of this name, if a section has them.
+    pub fn kind(&self, name: &str) -> Option<&'static KindInfo> {
+        self.sections.iter().map(|section| section.kind).find(|kind| kind.name == name)
+    }
+
+    /// What collects the samples of features that are not of interfaces.
+    pub fn pages(&self) -> &[Page] {
+        &self.pages
     }
 
     /// Every metric of a feature.

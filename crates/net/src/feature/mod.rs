@@ -8,6 +8,7 @@ mod catalog;
 
 use graph::{Builder, GraphError};
 use model::cli::{Args, CliError, Output, Registry, Values};
+use model::metrics::Metric;
 use model::store::{Change, Store};
 
 use crate::Tables;
@@ -15,7 +16,7 @@ use crate::objects::Host;
 use crate::router::{Hooks, Router};
 
 pub use attached::{Attached, Configured};
-pub use catalog::{Catalog, Objects, Section};
+pub use catalog::{Catalog, Objects, Page, Section};
 
 /// What commands of features work on: the state of a program with a router.
 pub trait App: Values + Sized + 'static {
@@ -24,6 +25,9 @@ pub trait App: Values + Sized + 'static {
 
     /// The router.
     fn router(&self) -> &Router;
+
+    /// The router, for what is no configuration: to clear counters, for example.
+    fn router_mut(&mut self) -> &mut Router;
 
     /// What the operator asked for.
     fn store(&self) -> &Store<Self::World>;
@@ -92,9 +96,16 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.setting::<T>();
     }
 
-    /// Declares a section of the configuration's file, and the kind of the objects in it.
+    /// Declares a section of the configuration's file, and the kind of the objects in it. From then on the kind's name is a type of
+    /// arguments: the name of such an object.
     pub fn section(&mut self, section: Section<C::World>) {
+        self.commands.objects(section.kind.name);
         self.catalog.sections.push(section);
+    }
+
+    /// Declares metrics that are not of interfaces, and what collects their samples page by page.
+    pub fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
+        self.catalog.metrics(metrics, page);
     }
 }
 

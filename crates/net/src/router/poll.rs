@@ -150,6 +150,11 @@ impl Router {
         None
     }
 
+    /// When the last turn was, nanoseconds of the monotonic clock, which is the workers' clock.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.ports.len()
