@@ -11,10 +11,10 @@ use net::router::Router;
 
 use crate::cli::{Registry, check_commands};
 use crate::commands::config::is_yaml;
-use crate::commands::{Context, Feature, Names, declared};
+use crate::commands::{Context, Feature, Names, declared_without, selected};
 use crate::config;
 use crate::intent::Abilities;
-use crate::startup::{Fault, Place, Startup};
+use crate::startup::{Fault, Place, Plugins, Startup};
 
 /// What was found in files, each with its place.
 #[derive(Debug, Default)]
@@ -26,17 +26,27 @@ pub struct Found {
 }
 
 /// What files are held against: a router of this version, without interfaces.
-pub struct Checker {
+pub struct Checker<'r> {
+    router: &'r Router,
+    features: &'r [&'r Feature],
     abilities: Abilities,
     names: Names,
     registry: Registry<Context>,
 }
 
-impl Checker {
+impl<'r> Checker<'r> {
     /// Against a router like this one, with these features.
-    pub fn new(router: &Router, features: &[&Feature]) -> Checker {
-        let (registry, catalog) = declared(features);
+    pub fn new(router: &'r Router, features: &'r [&'r Feature]) -> Checker<'r> {
+        Checker::without(router, features, &Plugins::default())
+    }
+
+    /// The same, without the features that a startup.conf switches off.
+    fn without(router: &'r Router, features: &'r [&'r Feature], plugins: &Plugins) -> Checker<'r> {
+        let (wanted, left_out) = selected(features, plugins);
+        let (registry, catalog) = declared_without(&wanted, &left_out);
         Checker {
+            router,
+            features,
             names: Names::of(router, catalog.clone()),
             abilities: Abilities::of(router, catalog),
             registry,
@@ -74,7 +84,10 @@ impl Checker {
                         let message = format!("on this machine: there is no file {}", missing.display());
                         found.warnings.push(startup.about(&["startup-config | exec"], message));
                     }
-                    None => configuration.into_iter().for_each(|file| self.configuration(file, found)),
+                    None => configuration.into_iter().for_each(|file| {
+                        let checker = Checker::without(self.router, self.features, &startup.plugins);
+                        checker.configuration(file, found);
+                    }),
                 }
             }
         }

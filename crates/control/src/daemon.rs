@@ -107,7 +107,8 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian::start();
-    let (registry, catalog) = commands::declared(features);
+    let (features, left_out) = commands::selected(features, &startup.plugins);
+    let (registry, catalog) = commands::declared_without(&features, &left_out);
     // A long one is read while all else is prepared.
     let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
     let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose().map_err(failed)?;
@@ -138,7 +139,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         let what = format_args!("there cannot be {} buffers: {e}", startup.buffers.per_numa);
         failed(startup.about(&["buffers-per-numa"], what))
     })?;
-    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(features, b, t, hooks);
+    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(&features, b, t, hooks);
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().window.page == PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");

@@ -196,13 +196,14 @@ fn command(socket: PathBuf, words: Vec<String>) -> ExitCode {
 
 /// Says what is wrong with files. What they ask for is held against a router without interfaces.
 fn check(files: &[PathBuf]) -> ExitCode {
-    let checker = match Router::build(volley::features::install, &Sizes::default()) {
-        Ok(parts) => Checker::new(&parts.router, volley::features::ALL),
+    let router = match Router::build(volley::features::install, &Sizes::default()) {
+        Ok(parts) => parts.router,
         Err(e) => {
             eprintln!("volley: {e}");
             return ExitCode::FAILURE;
         }
     };
+    let checker = Checker::new(&router, volley::features::ALL);
     let mut wrong = false;
     for path in files {
         let found = checker.check(path);

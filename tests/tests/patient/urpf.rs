@@ -1,7 +1,8 @@
 //! Reverse path checks: who sends from addresses that are not its own is not let in.
 
 use scenarios::{Ping, Routed};
-use testkit::netns::Host;
+use testkit::netns::{Host, Lab};
+use testkit::router::Router;
 
 /// Packets that failed, as `show urpf` counts them for this port.
 fn failed(net: &Routed, port: &str) -> u64 {
@@ -18,6 +19,20 @@ fn echoes(host: &Host) -> u64 {
     let (names, values) = (icmp.next().expect("names"), icmp.next().expect("values"));
     let at = names.split(' ').position(|n| n == "InEchos").expect("InEchos");
     values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_router_whose_file_switches_the_feature_off_goes_without() {
+    let Some(lab) = Lab::new() else { return };
+    let host = lab.host("r");
+    let router = Router::launch(&host, "plugins { plugin urpf_plugin.so { disable } }", "").wait_ready();
+    let plugins = router.json("show plugins");
+    let urpf = plugins.as_array().and_then(|all| all.iter().find(|plugin| plugin["name"] == "urpf"));
+    assert_eq!(urpf.map(|plugin| &plugin["enabled"]), Some(&false.into()), "{plugins}");
+    let refused = router.attempt("set urpf ip4 rx strict loop0");
+    assert!(!refused.ok() && refused.stderr.contains("plugin urpf { enable }"), "{refused}");
+    let nodes = router.ctl("show node");
+    assert!(nodes.contains("ip4-lookup") && !nodes.contains("urpf"), "{nodes}");
 }
 
 #[test]

@@ -30,13 +30,14 @@ use std::time::{Duration, Instant};
 use graph::{Builder, GraphError};
 use infra::clock::Clock;
 use net::Tables;
-use net::feature::{App, Configured, Registrar};
+use net::feature::{self, App, Configured};
 use net::router::{Hooks, Router};
 
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
+use crate::startup::Plugins;
 use crate::system::System;
 use crate::trouble::Trouble;
 
@@ -320,13 +321,21 @@ pub fn install(
     features.iter().try_for_each(|feature| feature.install(b, t, hooks))
 }
 
+/// The features that a startup.conf wants, and the others.
+pub fn selected<'f>(features: &[&'f Feature], plugins: &Plugins) -> (Vec<&'f Feature>, Vec<&'f Feature>) {
+    features.iter().partition(|feature| plugins.want(feature.name(), feature.plugin()))
+}
+
 /// Every command, those of these features included, and what they say besides.
 pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
-    let (mut registry, mut catalog) = (own(), Catalog::default());
-    for feature in features {
-        feature.register(&mut Registrar::new(&mut registry, &mut catalog));
-    }
-    show::plugins(&mut registry, features.iter().map(|feature| (feature.name(), feature.about())).collect());
+    declared_without(features, &[])
+}
+
+/// The same in a program that leaves features out.
+pub fn declared_without(features: &[&Feature], left_out: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
+    let mut registry = own();
+    let catalog = feature::declare(features, left_out, &mut registry);
+    show::plugins(&mut registry, features, left_out);
     (registry, Arc::new(catalog))
 }
 

@@ -332,7 +332,7 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     }
     let mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     for name in ["bridge", "bridge-create", "namespace-create"] {
-        fields.later(r, name, "making of bridges and namespaces on the host");
+        fields.refuse(r, name, "there is no making of bridges and namespaces on the host yet");
     }
     fields.end(r);
     mtu
@@ -364,7 +364,7 @@ fn body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, interfac
         ("sflow", "sFlow"),
         ("acls", "access list"),
     ] {
-        fields.later(r, name, what);
+        fields.refuse(r, name, &format!("there is no {what} yet"));
     }
     if let Some(node) = fields.take("addresses") {
         let list: Vec<Address> = r.list(node).iter().filter_map(|n| address(r, n)).collect();

@@ -177,7 +177,10 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         routes.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
         let before = reading.r.faults.len();
         for (name, what) in LATER {
-            fields.later(&mut reading.r, name, what);
+            fields.refuse(&mut reading.r, name, &format!("there is no {what} yet"));
+        }
+        for (name, why) in catalog.sections_left_out() {
+            fields.refuse(&mut reading.r, name, why);
         }
         // Those make interfaces, but no VRF.
         reading.lost.interfaces |= reading.r.faults.len() > before;

@@ -1,9 +1,11 @@
 //! A feature with objects of its own: their section of the file, in every way that a configuration takes; and a setting of
 //! interfaces that names one.
 
+use std::rc::Rc;
+
 use graph::{Builder, GraphError};
 use infra::counters::CounterSet;
-use model::cli::Output;
+use model::cli::{Call, Output};
 use model::key::{Kind, Need, Role};
 use model::metrics::{Kind as MetricKind, Lines, Metric};
 use model::object::World;
@@ -15,7 +17,7 @@ use net::router::{Hooks, InterfaceInfo, Router, RouterError};
 use net::setting::{Setting, Switch};
 
 use super::{read, write};
-use crate::commands::{Feature, declared};
+use crate::commands::{Context, Feature, declared, declared_without};
 use crate::intent::{Key, Object, Refused, Store, View, refuse};
 use crate::testing::{Cli, system};
 
@@ -204,12 +206,39 @@ fn faults_in_a_section_of_a_feature_have_their_places() {
 #[test]
 fn features_are_listed_and_what_they_keep_is_shown_as_commands() {
     let mut cli = Cli::with(FEATURES);
-    assert_eq!(cli.json("show plugins"), serde_json::json!([{ "name": "notes", "about": "Keeps notes." }]));
-    assert!(cli.ok("show plugins").contains("notes   Keeps notes."), "{}", cli.ok("show plugins"));
+    let listed = serde_json::json!([{ "name": "notes", "enabled": true, "about": "Keeps notes." }]);
+    assert_eq!(cli.json("show plugins"), listed);
+    assert!(cli.ok("show plugins").contains("notes   enabled  Keeps notes."), "{}", cli.ok("show plugins"));
     let change = crate::intent::Change::set(Key::with::<Note>("a"), Note("text".into()));
     cli.context.transact(vec![change]).unwrap();
     assert!(cli.ok("show config").starts_with("note a text\n"));
     assert!(cli.ok("show config yaml").contains("notes:\n  a: text\n"));
+}
+
+#[test]
+fn what_belongs_to_a_feature_that_is_switched_off_is_refused_with_the_way_to_switch_it_on() {
+    let (registry, catalog) = declared_without(&[], FEATURES);
+    let registry = Rc::new(registry);
+    let mut context = Context::new(system(&[], &net::router::Sizes { buffers: 64, workers: 1 }, false));
+    let way = "write plugins { plugin notes { enable } } in startup.conf";
+    let mut run = |line: &str| registry.run(&mut context, line, Call::default()).map(|answer| answer.text);
+    for line in ["pin note a pg0", "pin note", "unpin note pg0"] {
+        assert!(run(line).unwrap_err().to_string().contains(way), "{line}");
+    }
+    for line in ["pim note a pg0", "show nothing"] {
+        assert!(!run(line).unwrap_err().to_string().contains(way), "{line}");
+    }
+    assert!(!run("help").unwrap().contains("pin note"));
+    assert!(run("show plugins").unwrap().contains("notes   disabled  Keeps notes."));
+    let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a: text\n";
+    let faults = read(text, "f", &catalog).faults(&context.system.abilities);
+    let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(
+        faults[0].starts_with("f:3:5: \"note\" cannot be had: the feature notes is switched off"),
+        "{faults:?}"
+    );
+    assert!(faults[1].starts_with("f:4:1: \"notes\" cannot be had") && faults[1].contains(way), "{faults:?}");
 }
 
 fn note(name: &str) -> Key {

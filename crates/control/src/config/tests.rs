@@ -245,15 +245,18 @@ fn what_cannot_be_yet_says_so() {
     );
     // Every section and field of vppcfg's that there is not.
     for section in ["bridgedomains", "vxlan_tunnels", "prefixlists", "acls", "sflow"] {
-        wrong(&format!("{section}: {{ x: {{ y: 1 }} }}\n"), &[("1:1", "cannot be had yet")]);
+        wrong(&format!("{section}: {{ x: {{ y: 1 }} }}\n"), &[("1:1", "cannot be had: there is no ")]);
     }
     for field in ["lcp", "l2xc", "mpls", "sflow", "acls"] {
-        wrong(&format!("loopbacks: {{ loop0: {{ {field}: x }} }}\n"), &[("1:23", "cannot be had yet")]);
+        wrong(
+            &format!("loopbacks: {{ loop0: {{ {field}: x }} }}\n"),
+            &[("1:23", "cannot be had: there is no ")],
+        );
     }
     for field in ["bridge", "bridge-create", "namespace-create"] {
         wrong(
             &format!("taps: {{ tap0: {{ host: {{ name: a, {field}: x }} }} }}\n"),
-            &[("1:34", "cannot be had yet")],
+            &[("1:34", "cannot be had: there is no ")],
         );
     }
 }

@@ -98,6 +98,21 @@ pub struct Plugins {
     pub named: Vec<(String, bool)>,
 }
 
+impl Default for Plugins {
+    fn default() -> Plugins {
+        Plugins { default_enabled: true, named: Vec::new() }
+    }
+}
+
+impl Plugins {
+    /// Whether a feature of this name is wanted, which VPP has in this plugin, if it is one there. `default` is about VPP's plugins
+    /// only: a file that names all plugins that it wants names nothing that VPP always has.
+    pub fn want(&self, name: &str, plugin: Option<&str>) -> bool {
+        let said = self.named.iter().rev().find(|(said, _)| said == name || Some(said.as_str()) == plugin);
+        said.map_or(self.default_enabled || plugin.is_none(), |(_, enabled)| *enabled)
+    }
+}
+
 /// The start configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Startup {
@@ -232,7 +247,7 @@ impl Startup {
             route_memory: None,
             metrics: Metrics::default(),
             logging: logging::Settings::default(),
-            plugins: Plugins { default_enabled: true, named: Vec::new() },
+            plugins: Plugins::default(),
             places: BTreeMap::new(),
             text: String::new(),
             warnings: Vec::new(),

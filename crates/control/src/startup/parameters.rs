@@ -416,7 +416,7 @@ const PLUGINS: &[Parameter] = &[
     })
     .repeats()
     .help("Every feature is built in: there is nothing to load."),
-    Parameter::ignored("plugin", "<name> | default { enable | disable }", |s, c| {
+    Parameter::sets("plugin", "<name> | default { enable | disable }", |s, c| {
         let name = c.text("a plugin's name, or 'default'")?;
         let mut body = c.body("'{ enable }' or '{ disable }'")?;
         while !body.is_done() {
@@ -433,7 +433,11 @@ const PLUGINS: &[Parameter] = &[
         Ok(())
     })
     .repeats()
-    .help("Every feature is built in, and costs nothing until it is configured."),
+    .help(
+        "Whether the router has a feature: by the name that `show plugins` gives it, or by the plugin that has it in VPP, as \
+         `urpf_plugin.so`. A later line counts. `default` is about features that are plugins in VPP. A feature that is switched on \
+         costs nothing until it is configured; other plugins of VPP have no effect.",
+    ),
 ];
 
 /// The parameter that the next words at `cursor` name; the words are taken.

@@ -156,6 +156,13 @@ fn every_value_arrives() {
     assert_eq!(startup.buffers, Buffers { per_numa: 32768 });
     let plugins = Plugins { default_enabled: false, named: vec![("acl_plugin.so".into(), true)] };
     assert_eq!(startup.plugins, plugins);
+    assert!(plugins.want("acl", Some("acl_plugin.so")) && !plugins.want("nat", Some("nat_plugin.so")));
+    assert!(plugins.want("policer", None), "no plugin in VPP");
+    assert!(Plugins::default().want("acl", Some("acl_plugin.so")));
+    let named = |name: &str, enabled| (name.to_owned(), enabled);
+    let named = vec![named("acl", false), named("policer", false), named("acl_plugin.so", true)];
+    let plugins = Plugins { default_enabled: true, named };
+    assert!(plugins.want("acl", Some("acl_plugin.so")) && !plugins.want("policer", None));
 }
 
 #[test]

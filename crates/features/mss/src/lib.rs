@@ -26,6 +26,10 @@ impl<C: App> feature::Feature<C> for Feature {
         "Lowers the largest segments that TCP's ends tell each other."
     }
 
+    fn plugin(&self) -> Option<&'static str> {
+        Some("mss_clamp_plugin.so")
+    }
+
     fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         install::<Ipv4Addr>(b, hooks)?;
         install::<Ipv6Addr>(b, hooks)

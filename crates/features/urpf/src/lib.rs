@@ -28,6 +28,10 @@ impl<C: App> feature::Feature<C> for Feature {
         "Checks of where packets come from (RFC 3704)."
     }
 
+    fn plugin(&self) -> Option<&'static str> {
+        Some("urpf_plugin.so")
+    }
+
     fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         install::<Ipv4Addr>(b, t, hooks)?;
         install::<Ipv6Addr>(b, t, hooks)

@@ -70,6 +70,8 @@ pub struct Registry<C> {
     commands: Vec<Command<C>>,
     /// Kinds of objects, whose names are types of arguments.
     objects: Vec<&'static str>,
+    /// Commands that this program could have, and why it has not.
+    left_out: Vec<(Registry<C>, String)>,
 }
 
 impl<C: Values + 'static> Default for Registry<C> {
@@ -81,7 +83,7 @@ impl<C: Values + 'static> Default for Registry<C> {
 impl<C: Values + 'static> Registry<C> {
     /// A registry with `help`.
     pub fn new() -> Registry<C> {
-        let mut registry = Registry { commands: Vec::new(), objects: Vec::new() };
+        let mut registry = Registry { commands: Vec::new(), objects: Vec::new(), left_out: Vec::new() };
         registry.insert(
             "help [<command:text>]",
             "List the commands, or those that begin like this.",
@@ -89,6 +91,11 @@ impl<C: Values + 'static> Registry<C> {
             Run::Help,
         );
         registry
+    }
+
+    /// Refuses these commands, for this reason. They are not listed.
+    pub fn leave_out(&mut self, commands: Registry<C>, why: String) {
+        self.left_out.push((commands, why));
     }
 
     /// Makes the name of a kind of objects a type of arguments: the name of such an object, of which [`Values`] knows all.
@@ -219,7 +226,18 @@ impl<C: Values + 'static> Registry<C> {
             }
         }
         let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
-        parse::decide(self.start(), line, found, values, syntax)
+        parse::decide(self.start(), line, found, values, syntax).map_err(|e| {
+            let depth = self.depth(line, found, values);
+            let deeper = self.left_out.iter().find(|(r, _)| r.depth(line, found, values) > depth);
+            deeper.map_or(e, |(_, why)| CliError::new(why.clone()))
+        })
+    }
+
+    /// How many of a line's words a command could begin with.
+    fn depth(&self, line: &str, found: &Line<'_>, values: &dyn Values) -> usize {
+        let words = |n: &usize| found.tokens.get(..*n);
+        let fits = |n: &usize| words(n).is_some_and(|w| parse::walk(self.start(), line, w, values).is_ok());
+        (1..=found.tokens.len()).take_while(fits).count()
     }
 
     /// What can stand at the end of `line`, for those who may only read or for all.

@@ -372,11 +372,19 @@ impl<'n> Fields<'n> {
         self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
     }
 
-    /// A field that is understood, but not done yet.
-    pub fn later(&mut self, r: &mut Reader, name: &'static str, what: &str) {
-        if self.take(name).is_some() {
-            let at = self.entries.iter().find(|(n, ..)| n == name).map_or(self.at, |(_, at, _)| *at);
-            r.fault(at, format!("\"{name}\" cannot be had yet: there is no {what}"));
+    /// A field that is understood, but cannot be had, and why.
+    pub fn refuse(&mut self, r: &mut Reader, name: &'static str, why: &str) {
+        self.refuse_all(r, why, |fields| _ = fields.take(name));
+    }
+
+    /// The same of all fields that `reads` takes.
+    pub fn refuse_all(&mut self, r: &mut Reader, why: &str, reads: impl FnOnce(&mut Fields<'n>)) {
+        let before = self.known.len();
+        reads(self);
+        for (name, at, _) in self.entries {
+            if self.known.iter().skip(before).any(|known| known == name) {
+                r.fault(*at, format!("\"{name}\" cannot be had: {why}"));
+            }
         }
     }
 

@@ -39,11 +39,19 @@ pub struct Catalog<W> {
     pub(super) sections: Vec<Section<W>>,
     metrics: Vec<&'static Metric>,
     pages: Vec<Page>,
+    /// What features would say that are switched off, and how to switch them on.
+    pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
 
 impl<W> Default for Catalog<W> {
     fn default() -> Catalog<W> {
-        Catalog { settings: Vec::new(), sections: Vec::new(), metrics: Vec::new(), pages: Vec::new() }
+        Catalog {
+            settings: Vec::new(),
+            sections: Vec::new(),
+            metrics: Vec::new(),
+            pages: Vec::new(),
+            left_out: Vec::new(),
+        }
     }
 }
 
@@ -61,6 +69,11 @@ impl<W> Catalog<W> {
     /// Sections of the configuration's file.
     pub fn sections(&self) -> &[Section<W>] {
         &self.sections
+    }
+
+    /// Names of sections that are not read, since their features are switched off, and how to switch them on.
+    pub fn sections_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.left_out.iter().flat_map(|(other, why)| other.sections.iter().map(|s| (s.name, why.as_str())))
     }
 
     /// The kind of objects of this name, if a section has them.
@@ -87,6 +100,9 @@ impl<W> Catalog<W> {
     pub fn read(&self, r: &mut Reader, fields: &mut Fields<'_>) -> Attached {
         let mut attached = Attached::default();
         self.settings.iter().for_each(|kind| kind.read(r, fields, &mut attached));
+        for (other, why) in &self.left_out {
+            fields.refuse_all(r, why, |fields| _ = other.read(&mut Reader::new(""), fields));
+        }
         attached
     }
 

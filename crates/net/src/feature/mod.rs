@@ -57,6 +57,11 @@ pub trait Feature<C: App>: Sync {
     /// What it does, in one sentence.
     fn about(&self) -> &'static str;
 
+    /// The plugin that has it in VPP, by the name that startup.conf gives it there; `None` if it is no plugin there.
+    fn plugin(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Adds its nodes, and what they share with the main thread.
     ///
     /// # Errors
@@ -69,6 +74,30 @@ pub trait Feature<C: App>: Sync {
     fn register(&self, r: &mut Registrar<'_, C>);
 }
 
+/// Declares what features say of themselves, in a program that has these and leaves out those.
+pub fn declare<C: App>(
+    features: &[&dyn Feature<C>],
+    left_out: &[&dyn Feature<C>],
+    commands: &mut Registry<C>,
+) -> Catalog<C::World> {
+    let mut catalog = Catalog::default();
+    for feature in features {
+        feature.register(&mut Registrar { commands, catalog: &mut catalog });
+    }
+    for feature in left_out {
+        let (mut refused, mut unused) = (Registry::new(), Catalog::default());
+        feature.register(&mut Registrar { commands: &mut refused, catalog: &mut unused });
+        let name = feature.name();
+        let why = format!(
+            "the feature {name} is switched off; to switch it on, write plugins {{ plugin {name} {{ enable }} }} in startup.conf, and \
+             restart"
+        );
+        commands.leave_out(refused, why.clone());
+        catalog.left_out.push((unused, why));
+    }
+    catalog
+}
+
 /// Takes what features say of themselves.
 pub struct Registrar<'r, C: App> {
     commands: &'r mut Registry<C>,
@@ -76,11 +105,6 @@ pub struct Registrar<'r, C: App> {
 }
 
 impl<'r, C: App> Registrar<'r, C> {
-    /// Puts commands here, and everything else there.
-    pub fn new(commands: &'r mut Registry<C>, catalog: &'r mut Catalog<C::World>) -> Registrar<'r, C> {
-        Registrar { commands, catalog }
-    }
-
     /// Declares a command by its grammar, what it does in a sentence or two, and the function that runs it.
     pub fn command(
         &mut self,

@@ -16,7 +16,7 @@ use infra::mem::PageSize;
 use serde::Serialize;
 
 use super::config::CHANGED;
-use super::{Context, Output};
+use super::{Context, Feature, Output};
 use crate::cli::{CliError, PAGE, Registry, Rows, Table};
 use crate::intent::{Key, in_order};
 
@@ -83,20 +83,27 @@ impl Rows<Context> for Config {
     }
 }
 
-/// Declares the command that lists the features of this program, each with its name and what it does.
-pub(super) fn plugins(r: &mut Registry<Context>, all: Vec<(&'static str, &'static str)>) {
+/// Declares the command that lists the features that this program has, and those that startup.conf switches off.
+pub(super) fn plugins(r: &mut Registry<Context>, features: &[&Feature], left_out: &[&Feature]) {
+    let plugin =
+        |enabled| move |feature: &&Feature| Plugin { name: feature.name(), enabled, about: feature.about() };
+    let all: Vec<_> = features.iter().map(plugin(true)).chain(left_out.iter().map(plugin(false))).collect();
     r.add("show plugins", "Show the features of this program that are crates of their own.", move |_, _| {
-        let shown: Vec<Plugin> = all.iter().map(|&(name, about)| Plugin { name, about }).collect();
-        let (mut table, mut text) = (Table::new(&["Plugin", "What it does"]), String::new());
-        shown.iter().for_each(|plugin| table.row(vec![plugin.name.into(), plugin.about.into()]));
+        let (mut table, mut text) = (Table::new(&["Plugin", "State", "What it does"]), String::new());
+        for plugin in &all {
+            let state = if plugin.enabled { "enabled" } else { "disabled" };
+            table.row(vec![plugin.name.into(), state.into(), plugin.about.into()]);
+        }
         table.flush(&mut text);
-        Ok(Output::show(shown, text))
+        Ok(Output::show(&all, text))
     });
 }
 
 #[derive(Serialize)]
 struct Plugin {
     name: &'static str,
+    /// False if startup.conf switches it off.
+    enabled: bool,
     about: &'static str,
 }
 
