@@ -149,3 +149,29 @@ fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
         assert!(!router.running() && log.contains("MiB") && log.contains(why), "{log}");
     }
 }
+
+/// Whoever touches a page first takes it in its own name, and a client's memory may be without pages.
+#[test]
+fn a_memif_client_cannot_have_the_router_take_memory_that_is_not_there() {
+    let Some(lab) = Lab::new() else { return };
+    let (host, client) = (lab.host("r"), lab.host("c"));
+    let Some(group) = Group::new(&host, 160, true) else { return };
+    let socket = lab.dir().join("memif.sock").display().to_string();
+    let memif = |role: &str| {
+        format!(
+            "create memif socket id 1 filename {socket}\ncreate interface memif id 0 socket-id 1 {role}\n\
+             set interface state memif1/0 up\n"
+        )
+    };
+    let router = Router::launch_by(&host, &group.launcher(), &memif("master")).wait_ready();
+    let connected = || router.json("show memif memif1/0")["interfaces"][0]["connected"] == true;
+    {
+        let _client = Router::start(&client, &memif("slave ring-size 16384 rx-queues 4 tx-queues 4"));
+        let why = "it has pages that nobody has filled yet: 264 MiB are needed, and ";
+        poll(START, || router.log().contains(why).then_some(()))
+            .unwrap_or_else(|| panic!("{}", router.log()));
+        assert!(!connected());
+    }
+    let _client = Router::start(&client, &memif("slave"));
+    assert!(poll(START, || connected().then_some(())).is_some(), "{}", router.log());
+}

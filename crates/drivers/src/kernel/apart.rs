@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint};
 
-use super::{passing, sys};
+use super::{discard, passing, sys};
 
 /// Where the numbers of descriptors begin that strangers' files do not get.
 const ABOVE: RawFd = 4096;
@@ -128,6 +128,8 @@ pub fn prepare() -> io::Result<()> {
 fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
     let mut nursery = NURSERY.lock().unwrap_or_else(|e| e.into_inner());
     if nursery.is_none() {
+        // Else a thread apart might begin it, and the numbers that others have it close would be those of that thread's table.
+        discard::begin();
         *nursery = Some(Nursery::new()?);
     }
     let asked = nursery.as_ref().map(ask).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));

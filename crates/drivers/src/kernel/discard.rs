@@ -10,16 +10,21 @@ use std::thread;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Runs `work` on the thread; here, if there can be no thread.
-pub(crate) fn elsewhere(work: impl FnOnce() + Send + 'static) {
+/// Begins the thread, if it has not begun. It has the table of file descriptors that the caller has.
+pub(super) fn begin() -> Option<&'static Sender<Work>> {
     static THREAD: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {
         let (to, from) = channel::<Work>();
         let run = move || from.into_iter().for_each(|work| work());
         thread::Builder::new().name("volley_discard".into()).spawn(run).ok().map(|_| to)
     };
+    THREAD.get_or_init(start).as_ref()
+}
+
+/// Runs `work` on the thread; here, if there can be no thread.
+pub(crate) fn elsewhere(work: impl FnOnce() + Send + 'static) {
     let work: Work = Box::new(work);
-    match THREAD.get_or_init(start) {
+    match begin() {
         // The thread ends with the process; should it have died, the work comes back.
         Some(to) => to.send(work).unwrap_or_else(|returned| (returned.0)()),
         None => work(),

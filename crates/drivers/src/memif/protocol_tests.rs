@@ -140,7 +140,7 @@ fn who_may_not_have_an_interface_hears_why() {
     let taken = Listed { taken: true, ..listed() };
     assert_eq!(refusal(init.clone(), Some(taken)), "interface id 3 is connected already");
     let barred = Listed { barred: true, ..listed() };
-    let why = "interface id 3 admits nobody for a second: the last client broke its rings";
+    let why = "interface id 3 admits nobody for some seconds: the last client broke its rings";
     assert_eq!(refusal(init.clone(), Some(barred)), why);
     assert_eq!(refusal(init, Some(Listed { up: false, ..listed() })), "interface id 3 is set down");
 }

@@ -14,6 +14,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
+use infra::mem::Promise;
+
 use crate::kernel::{discard, sys};
 
 /// Shared memory that a peer who is not trusted may bring, in bytes: 16 rings of 16,384 packets of 2 KiB have half of it.
@@ -49,6 +51,17 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
+/// The length of a file, and how much of it has pages, in bytes.
+fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    // SAFETY: zeros are a valid record, and the kernel fills it.
+    let stat = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        sys::check(libc::fstat(file.as_raw_fd(), &mut stat) as isize)?;
+        stat
+    };
+    Ok((stat.st_size.max(0) as u64, stat.st_blocks.max(0) as u64 * 512))
+}
+
 /// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at without waiting.
 #[derive(Debug)]
 pub(super) struct MemoryFile(ManuallyDrop<OwnedFd>);
@@ -81,6 +94,8 @@ impl Drop for MemoryFile {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
+    /// Of the pages that the file has not yet: who touches them takes them in its own name, and that may be this process.
+    holes: Option<Promise>,
     /// In place of a mapping, which miri does not know.
     #[cfg(miri)]
     heap: Option<std::sync::Arc<heap::Heap>>,
@@ -106,7 +121,8 @@ impl Region {
         sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
         // Further ones follow when the peer has mapped it ([`seal`]).
         add_seals(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
-        let region = Region::map(file.as_fd(), len)?;
+        let holes = Promise::of(len as u64)?;
+        let region = Region::map(file.as_fd(), len, Some(holes))?;
         Ok((region, file))
     }
 
@@ -116,17 +132,15 @@ impl Region {
     /// # Errors
     /// What is wrong with it, for the operators of both.
     pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
-        // SAFETY: zeros are valid records, and the kernel fills them.
-        let (stat, system) = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
+        let unknown = |e: io::Error| format!("nothing is known of it: {e}");
+        // SAFETY: zeros are a valid record, and the kernel fills it.
+        let system = unsafe {
             let mut system: libc::statfs = std::mem::zeroed();
-            let fd = file.as_raw_fd();
-            if libc::fstat(fd, &mut stat) != 0 || libc::fstatfs(fd, &mut system) != 0 {
-                return Err(format!("nothing is known of it: {}", io::Error::last_os_error()));
-            }
-            (stat, system)
+            sys::check(libc::fstatfs(file.as_raw_fd(), &mut system) as isize).map_err(unknown)?;
+            system
         };
-        let (size, seals) = (stat.st_size.max(0) as u64, seals(file).unwrap_or(0));
+        let (size, _) = sizes(file).map_err(unknown)?;
+        let seals = seals(file).unwrap_or(0);
         if len == 0 || len > size {
             return Err(format!("it was said to have {len} bytes, and has {size}"));
         }
@@ -152,14 +166,21 @@ impl Region {
             add_seals(file, libc::F_SEAL_SHRINK).map_err(|e| format!("it cannot be sealed: {e}"))?;
         }
         let len = usize::try_from(len).map_err(|_| "it is larger than this machine's memory".to_string())?;
-        let region = Region::map(file, len).map_err(|e| format!("it cannot be mapped: {e}"))?;
-        if !trusted {
+        let mut region = Region::map(file, len, None).map_err(|e| format!("it cannot be mapped: {e}"))?;
+        if trusted {
+            // Nobody may shrink it, if the peer does not forbid that.
+            let _ = add_seals(file, libc::F_SEAL_SHRINK);
+        } else {
             seal(file)?;
+            // From here on no page of it can be taken away.
+            let (size, taken) = sizes(file).map_err(unknown)?;
+            let holes = Promise::of(size.saturating_sub(taken));
+            region.holes = Some(holes.map_err(|e| format!("it has pages that nobody has filled yet: {e}"))?);
         }
         Ok(region)
     }
 
-    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Region> {
+    fn map(file: BorrowedFd<'_>, len: usize, holes: Option<Promise>) -> io::Result<Region> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base =
@@ -171,6 +192,7 @@ impl Region {
         Ok(Region {
             base,
             len,
+            holes,
             #[cfg(miri)]
             heap: None,
         })
@@ -227,13 +249,13 @@ mod heap {
             // SAFETY: a test's memory has a length.
             let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
             let heap = Arc::new(Heap(base, layout));
-            [(); 2].map(|()| Region { base, len, heap: Some(heap.clone()) })
+            [(); 2].map(|()| Region { base, len, holes: None, heap: Some(heap.clone()) })
         }
 
         /// A pool's memory, as a peer has it.
         pub(in crate::memif) fn of_pool(pool: &buf::Pool) -> Region {
             let window = pool.window();
-            Region { base: window.start(), len: window.len(), heap: None }
+            Region { base: window.start(), len: window.len(), holes: None, heap: None }
         }
     }
 }

@@ -499,7 +499,12 @@ fn memory_that_could_vanish_is_refused() {
     assert_eq!(refused(&sealed, 0), "it was said to have 0 bytes, and has 8192");
     assert_eq!(refused(&sealed, u64::MAX), format!("it was said to have {} bytes, and has 8192", u64::MAX));
     let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
-    assert!(refused(&unsealed, 8192).starts_with("it is not sealed against shrinking"));
+    let why = Region::of_peer(unsealed.as_fd(), 8192, false).err().unwrap();
+    assert!(why.starts_with("it is not sealed against shrinking"));
+    // Who is trusted may bring it, and cannot shrink it any more.
+    Region::of_peer(unsealed.as_fd(), 8192, true).unwrap();
+    let unsealed = File::from(unsealed);
+    assert_eq!(unsealed.set_len(0).unwrap_err().raw_os_error(), Some(libc::EPERM));
     let grown = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
     assert!(refused(&grown, 8192).starts_with("it is not sealed against shrinking"));
     let read_only = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE);

@@ -247,7 +247,7 @@ fn admit(init: &Init, interface: Option<Listed>) -> Result<Listed, String> {
         (false, _) => Err(format!("interface id {id} is set down")),
         (_, true) => Err(format!("interface id {id} is connected already")),
         _ if interface.barred => {
-            Err(format!("interface id {id} admits nobody for a second: the last client broke its rings"))
+            Err(format!("interface id {id} admits nobody for some seconds: the last client broke its rings"))
         }
         _ => Ok(interface),
     }

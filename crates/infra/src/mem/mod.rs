@@ -3,12 +3,14 @@
 //! Under miri, which knows no `mmap` of files or fixed addresses, both are backed by the allocator; under loom,
 //! whose atomics are not plain words, zeroed arrays are built element by element.
 
+mod promise;
 mod reserve;
 mod room;
 #[cfg(not(miri))]
 mod trial;
 mod zeroed;
 
+pub use promise::Promise;
 pub use reserve::{PageSize, Reserve, Segment};
 pub use room::Room;
 pub use zeroed::{Pages, SharedZeroed, ZeroValid, Zeroed};

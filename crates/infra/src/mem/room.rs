@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::HUGE;
+use super::{HUGE, Promise};
 
 /// The namespace of control groups that the machine begins with: the kernel has a fixed number for it.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
@@ -28,10 +28,15 @@ pub struct Room {
 }
 
 impl Room {
-    /// What the machine, and the control groups of this process, still give. Nothing bounds it where the kernel does not
-    /// tell.
+    /// What the machine, and the control groups of this process, still give, without what was [promised](Promise). Nothing bounds it
+    /// where the kernel does not tell.
     pub fn now() -> Room {
-        Room::under(Path::new("/"))
+        let room = Room::under(Path::new("/"));
+        let bytes = match room.bytes {
+            u64::MAX => u64::MAX,
+            bytes => bytes.saturating_sub(Promise::total()),
+        };
+        Room { bytes, ..room }
     }
 
     /// The same, of the files below `root`.
