@@ -714,6 +714,8 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
         cli.refused(&format!("create interface memif id 3 socket-id 7 {line}"), place);
     }
     cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
+    let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
+    assert!(cli.refused(large, "7").contains("its rings can hold 278528 of the router's "));
     let line =
         "create interface memif socket-id 7 id 3 slave secret sesame hw-addr 02:00:00:00:00:33 ring-size 64";
     assert_eq!(cli.ok(line), "memif7/3\n");

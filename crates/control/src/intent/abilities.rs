@@ -48,6 +48,22 @@ impl Abilities {
         &self.punt_reasons
     }
 
+    /// Whether one interface may lend so many buffers: half of them, so that the others have some.
+    ///
+    /// # Errors
+    /// When there are too few.
+    pub fn check_lent(&self, lent: usize) -> Result<(), String> {
+        let most = self.buffers / 2;
+        if lent <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "its rings can hold {lent} of the router's {} buffers, and may hold {most}: give it smaller rings or fewer queues, or the \
+             router more buffers (buffers {{ buffers-per-numa }} in startup.conf)",
+            self.buffers
+        ))
+    }
+
     /// The limits of a kind of reassembly as long as nobody says otherwise.
     pub fn reassembly_defaults(&self, kind: Kind) -> Limits {
         reassembly_defaults(kind, self.buffers)

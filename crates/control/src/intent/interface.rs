@@ -163,7 +163,7 @@ impl Kind for Interface {
 }
 
 impl Object<System> for Interface {
-    fn validate(&self, (_, name): &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+    fn validate(&self, (_, name): &Self::Key, view: &View<'_>, abilities: &Abilities) -> Result<(), Refused> {
         table::must_have(self.table, view)?;
         super::unnumbered::may_be_in(name, self.table, view)?;
         if let Some(index) = self.index {
@@ -222,7 +222,7 @@ impl Object<System> for Interface {
                     None => Ok(()),
                 };
             }
-            Spec::Memif(config) => return super::memif::validate(config, name, view),
+            Spec::Memif(config) => return super::memif::validate(config, name, view, abilities),
             Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
                 return match index::recorded(view, &record.file).find(|other| other != name) {
                     Some(other) => refuse(format!("{other} records to {} already", record.file.display())),

@@ -72,14 +72,24 @@ impl Object<System> for MemifSocket {
     }
 }
 
-pub(super) fn validate(config: &Config, name: &str, view: &View<'_>) -> Result<(), Refused> {
+pub(super) fn validate(
+    config: &Config,
+    name: &str,
+    view: &View<'_>,
+    abilities: &Abilities,
+) -> Result<(), Refused> {
     if config.name() != name {
         return refuse(format!("{name} is named {}, by its socket and id", config.name()));
     }
     if config.socket != DEFAULT_SOCKET && view.get(&MemifSocket::key(config.socket)).is_none() {
         return refuse(format!("there is no memif socket {}", config.socket));
     }
-    config.check().or_else(refuse)
+    config.check().or_else(refuse)?;
+    if config.lends() {
+        let queues = config.rx_queues.saturating_add(config.tx_queues);
+        abilities.check_lent(queues.saturating_mul(config.ring_size.into())).or_else(refuse)?;
+    }
+    Ok(())
 }
 
 /// The command that makes it.
