@@ -323,10 +323,11 @@ const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
 })
 .default("half of what is free")
 .help(
-    "How much memory lookup tables and routes may take, as 2G. The default is half of what the machine and the control groups have \
+    "How much memory routes may take, as 2G: lookup tables, routes, and what the configuration keeps of them. The default is half of what the machine and the control groups have \
      free at the start. At this limit, and when the machine or a control group has less than 32 MiB left, a new route is refused; the \
      router keeps the routes that it has (`show ip route-memory`). Set it where a control group around a container limits memory: \
-     that limit cannot be seen from inside.",
+     that limit cannot be seen from inside. Beside routes a router takes 50 MiB and its buffers, and 2 KiB for each neighbour (`set ip \
+     neighbor-config`).",
 )];
 
 const LOGGING: &[Parameter] = &[

@@ -3,6 +3,7 @@
 //! Under miri, which knows no `mmap` of files or fixed addresses, both are backed by the allocator; under loom,
 //! whose atomics are not plain words, zeroed arrays are built element by element.
 
+mod allowance;
 mod promise;
 mod reserve;
 mod room;
@@ -10,6 +11,7 @@ mod room;
 mod trial;
 mod zeroed;
 
+pub use allowance::Allowance;
 pub use promise::Promise;
 pub use reserve::{PageSize, Reserve, Segment};
 pub use room::Room;

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use infra::mem::Allowance;
 use wire::Mac;
 use wire::arp::Operation;
 
@@ -40,6 +41,8 @@ const DEFEND_INTERVAL: u64 = 10 * SECOND;
 const ANYCAST_DELAY: u64 = SECOND;
 /// Answers that wait for their time, at most.
 const MAX_ANSWERS: usize = 64;
+/// What an entry takes, in bytes: itself, its adjacency with counters for each worker, its place in orders of time.
+const ENTRY: u64 = 2048;
 /// Entries worked on in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
 
@@ -178,6 +181,8 @@ pub struct Counters {
 pub struct Neighbors<A = Ipv4Addr> {
     /// Bounds. A smaller one takes effect with the next new entry.
     pub config: Config,
+    /// For more entries, whatever the configuration allows.
+    pub(super) memory: Allowance,
     pub(super) entries: Entries<A>,
     /// Announcements to come: when, and how many.
     announcements: BTreeMap<Key<A>, (u64, u8)>,
@@ -193,6 +198,7 @@ impl<A: Family> Default for Neighbors<A> {
     fn default() -> Self {
         Neighbors {
             config: A::CONFIG,
+            memory: Allowance::default(),
             entries: Entries::default(),
             announcements: BTreeMap::new(),
             answers: Vec::new(),
@@ -479,7 +485,16 @@ impl<A: Family> Neighbors<A> {
             self.counters.recycled += 1;
             self.forget(key, out);
         }
-        true
+        if self.memory.take(ENTRY) {
+            return true;
+        }
+        // Its place is there for the new one.
+        let oldest = self.entries.first_to_go();
+        *(if oldest.is_some() { &mut self.counters.recycled } else { &mut self.counters.refused }) += 1;
+        oldest.is_some_and(|key| {
+            self.forget(key, out);
+            true
+        })
     }
 
     fn forget(&mut self, key: Key<A>, out: &mut Vec<Action<A>>) {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
+use infra::mem::{Allowance, Room};
 use proptest::prelude::*;
 use wire::Mac;
 use wire::arp::Operation;
@@ -216,6 +217,19 @@ fn a_table_full_of_static_entries_refuses() {
     assert_eq!(t.event(Event::Resolve(OTHER)), [Action::Failed(OTHER)]);
     assert_eq!(t.event(reply(OTHER, B)), []);
     assert_eq!((t.table.entries().count(), t.table.counters().refused), (1, 2));
+}
+
+#[test]
+fn without_memory_the_oldest_gives_way_whatever_the_table_may_have() {
+    let mut t = clocked();
+    let key = |n: u8| (7, Ipv4Addr::new(10, 0, 0, n));
+    t.event(reply(key(10), A));
+    t.table.memory = Allowance::of(|| Room { bytes: 0, bound: String::new(), huge: None });
+    assert_eq!(t.event(reply(key(11), A)), [Action::Lost(key(10)), Action::Resolved(key(11), A)]);
+    t.event(Event::Set { key: key(11), mac: A, fixed: true });
+    assert_eq!(t.event(Event::Resolve(key(12))), [Action::Failed(key(12))]);
+    let counters = t.table.counters();
+    assert_eq!((t.table.entries().count(), counters.recycled, counters.refused), (1, 1, 1));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use infra::mem::Room;
 
-use super::{Router, RouterError};
+use super::side::Side;
+use super::{Routed, Router, RouterError};
 
 /// Of the memory that is to be had when the router is made, one part in so many is for routes unless the operator says otherwise.
 const SHARE: u64 = 2;
@@ -20,6 +21,8 @@ const BELIEVED: Duration = Duration::from_millis(10);
 /// The most that one route may take, in bytes: the first host route of a /24 has 256 entries of its own in the lookup table, and
 /// the maps of prefixes double their size when they are full.
 const ROUTE: u64 = 4096;
+/// What the configuration keeps of a route, in bytes: its object in the store, with its key, and the nodes of the tree.
+const CONFIGURED: u64 = 192;
 /// Additions between two counts, at most.
 const INTERVAL: u64 = 4096;
 /// The same, of those that should find the memory of others: were they larger than these, so many would take a MiB.
@@ -88,6 +91,17 @@ impl Budget {
     }
 }
 
+/// The memory that the routes of a family take, in bytes, and how many prefixes have some.
+fn usage_of<A: Routed>(side: &Side<A>) -> (u64, u64) {
+    (side.routes.memory_total() as u64, side.routes.count_total() as u64)
+}
+
+/// The same of both families, with what the configuration keeps of them.
+fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
+    let routes = of[0].1 + of[1].1;
+    (of[0].0 + of[1].0 + routes * CONFIGURED, routes)
+}
+
 impl Router {
     /// Lets one more route in.
     ///
@@ -95,10 +109,7 @@ impl Router {
     /// When the budget is used up.
     pub(super) fn admit_route(&mut self) -> Result<(), RouterError> {
         let Router { ip4, ip6, budget, .. } = self;
-        let count = || {
-            let bytes = ip4.routes.memory_total() + ip6.routes.memory_total();
-            (bytes as u64, (ip4.routes.count_total() + ip6.routes.count_total()) as u64)
-        };
+        let count = || usage([usage_of(ip4), usage_of(ip6)]);
         if budget.admit(count, Room::now) {
             return Ok(());
         }
@@ -121,8 +132,8 @@ impl Router {
 
     /// How much memory routes may take and take now, in bytes, and how many were refused.
     pub fn route_memory(&self) -> RouteMemory {
-        let used = self.ip4.routes.memory_total() + self.ip6.routes.memory_total();
-        RouteMemory { limit: self.budget.limit, used: used as u64, refused: self.budget.refused }
+        let (used, _) = usage([usage_of(&self.ip4), usage_of(&self.ip6)]);
+        RouteMemory { limit: self.budget.limit, used, refused: self.budget.refused }
     }
 }
 
@@ -131,7 +142,7 @@ impl Router {
 pub struct RouteMemory {
     /// The most that they may take, in bytes.
     pub limit: u64,
-    /// What they take, in bytes: lookup tables and routes; what the configuration has of them is not among it.
+    /// What they take, in bytes: lookup tables, routes, and about what the configuration keeps of them.
     pub used: u64,
     /// Routes and tables that were refused since the start.
     pub refused: u64,
