@@ -207,15 +207,15 @@ fn found(cli: &Cli) -> Model {
     let policers: &Policers = router.state().unwrap();
     let known = |name: &str| NAMES.into_iter().find(|known| *known == name).unwrap();
     let name = |index: u32| policers.name(index).unwrap().to_string();
-    let mut model = Model::default();
-    model.policers = policers.iter().map(|(index, params)| (known(&name(index)), *params)).collect();
-    for interface in INTERFACES {
-        let Policing { input, output } =
-            router.setting(router.interface_named(interface).expect("it is there").index);
-        let by = PolicedBy { input: input.map(name), output: output.map(name) };
-        model.interfaces.insert(interface, by);
+    let by = |interface| {
+        let index = router.interface_named(interface).expect("it is there").index;
+        let Policing { input, output } = router.setting(index);
+        (interface, PolicedBy { input: input.map(name), output: output.map(name) })
+    };
+    Model {
+        policers: policers.iter().map(|(index, params)| (known(&name(index)), *params)).collect(),
+        interfaces: INTERFACES.into_iter().map(by).collect(),
     }
-    model
 }
 
 fn changes(cli: &Cli, all: &[One]) -> Vec<Change> {
