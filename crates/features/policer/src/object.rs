@@ -29,6 +29,7 @@ impl ObjectKind for Params {
     const PHASE: u16 = 40;
     /// Interfaces may leave it without being made anew.
     const LAST: bool = true;
+    const NEEDS: bool = false;
 
     fn title(name: &String) -> String {
         format!("policer {name}")
