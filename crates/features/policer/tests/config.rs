@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use control::check::Checker;
 use control::config;
 use control::intent::{Change, Interface, Key};
-use control::testing::Cli;
+use control::testing::{Cli, system};
+use net::router::Sizes;
 use policer::{Action, Kind, Params, PolicedBy, Policers, Policing, Round, Unit};
 use proptest::prelude::*;
 
@@ -115,6 +117,24 @@ policers:
     let long = "n".repeat(policer::MAX_NAME + 1);
     let faults = apply(&mut cli, &format!("policers: {{ {long}: {{ cir: 8, cb: 9 }} }}\n")).unwrap_err();
     assert!(faults.contains("1 to 63 bytes, not 64"), "{faults}");
+}
+
+#[test]
+fn files_are_checked_without_a_router() {
+    let sizes = Sizes { buffers: 64, workers: 1 };
+    let router = system(&[&policer::Feature], &sizes, false).router;
+    let checker = Checker::new(&router, &[&policer::Feature]);
+    let directory = tempfile::tempdir().unwrap();
+    let faults = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        checker.check(&path).faults
+    };
+    let commands = "policer add name gold cir 8 cb 1514\npolicer input name gold host-eth0\n";
+    assert_eq!(faults("f.cli", commands), [""; 0]);
+    assert_eq!(faults("f.cli", &commands.replace("cir 8", "cir x")).len(), 1);
+    assert_eq!(faults("f.yaml", FILE), [""; 0]);
+    assert_eq!(faults("f.yaml", &FILE.replace("cir: 7", "cir: 0")).len(), 1);
 }
 
 /// Parameters that can be, and a few that cannot.
