@@ -44,9 +44,9 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         },
     );
     r.command(
-        &format!("configure policer {ONE} {PARAMS}"),
+        &format!("configure policer {{name <policer:word> | index <index:u32>}} {PARAMS}"),
         "Change a policer: it has these parameters, and the usual ones where nothing is said. Its buckets stay as full as they are in \
-         proportion, and counters go on.",
+         proportion, and counters go on. A policer that is not there is made, as older versions of VPP do.",
         |c, a| {
             let name = named(c, a)?;
             set(c, a, &name)
