@@ -51,6 +51,8 @@ pub trait Kind: 'static {
     const LAST: bool = false;
     /// See [`KindInfo::moves`].
     const MOVES: bool = false;
+    /// Whether objects may need others. Of kinds that need nothing there may be thousands, and to ask each takes its time.
+    const NEEDS: bool = true;
     /// See [`KindInfo::container`].
     const CONTAINER: Option<&'static Role> = None;
 

@@ -50,11 +50,14 @@ pub struct Metric {
     pub help: &'static str,
 }
 
+/// How long a piece of a metric's lines is, bytes: to make a longer text longer takes its time.
+const PIECE: usize = 64 << 10;
+
 /// The lines of samples by metric, while they are collected.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Each metric that has a sample.
-    of: Vec<(&'static Metric, String)>,
+    /// Each metric that has a sample, with its lines in pieces.
+    of: Vec<(&'static Metric, Vec<String>)>,
     /// Where a metric is in `of`, by its name.
     places: HashMap<&'static str, usize>,
 }
@@ -99,10 +102,14 @@ impl Lines {
     ) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let place = *self.places.entry(metric.name).or_insert_with(|| {
-            self.of.push((metric, String::new()));
+            self.of.push((metric, Vec::new()));
             self.of.len() - 1
         });
-        let line = &mut self.of[place].1;
+        let pieces = &mut self.of[place].1;
+        if pieces.last().is_none_or(|piece| piece.len() >= PIECE) {
+            pieces.push(String::new());
+        }
+        let Some(line) = pieces.last_mut() else { return };
         line.push_str(metric.name);
         line.push_str(suffix);
         let mut before = '{';
@@ -120,8 +127,8 @@ impl Lines {
         let _ = writeln!(line, "{value}");
     }
 
-    /// What was collected, by metric.
-    pub fn samples(self) -> impl Iterator<Item = (&'static Metric, String)> {
+    /// What was collected, by metric, in pieces of whole lines.
+    pub fn samples(self) -> impl Iterator<Item = (&'static Metric, Vec<String>)> {
         self.of.into_iter()
     }
 }

@@ -88,7 +88,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     /// The commands that would make it. `indices`: with the index of an interface, which need not be said if all are in order.
     fn dump(&self, key: &Self::Key, indices: bool) -> Vec<String>;
 
-    /// What it needs.
+    /// What it needs; not asked if it is of a kind that [needs nothing](Kind::NEEDS).
     fn needs(&self, _: &Self::Key, _: &mut dyn FnMut(Need)) {}
 
     /// What a change from `old` to this means to those that need it.
@@ -237,7 +237,9 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
     }
 
     fn needs(&self, key: &Key, to: &mut dyn FnMut(Need)) {
-        if let Some(key) = key.get::<T>() {
+        if T::NEEDS
+            && let Some(key) = key.get::<T>()
+        {
             Object::needs(self, &key, to);
         }
     }

@@ -20,6 +20,7 @@ mod options;
 mod pcap;
 mod ping;
 mod pmtu;
+mod policer;
 mod redirect;
 mod routes;
 mod service;

@@ -390,5 +390,3 @@ mod list_tests;
 mod removal_tests;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod vpp_tests;

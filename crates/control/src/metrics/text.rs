@@ -1,15 +1,18 @@
 //! The text of an answer, in both of the formats that Prometheus reads. They differ in what describes a metric; samples
 //! are the same.
 
+use std::iter;
+
 use hyper::body::Bytes;
 use model::metrics::{Kind, Lines, Metric};
 
-/// All samples of a moment, by metric; cheap to clone.
-pub type Samples = Vec<(&'static Metric, Bytes)>;
+/// All samples of a moment, by metric, in pieces; cheap to clone.
+pub type Samples = Vec<(&'static Metric, Vec<Bytes>)>;
 
 /// What was collected.
 pub fn samples(lines: Lines) -> Samples {
-    lines.samples().map(|(metric, text)| (metric, Bytes::from(text))).collect()
+    let bytes = |(metric, pieces): (_, Vec<String>)| (metric, pieces.into_iter().map(Bytes::from).collect());
+    lines.samples().map(bytes).collect()
 }
 
 /// How an answer is written.
@@ -59,7 +62,7 @@ impl Format {
                 }
             };
             let head = format!("# HELP {name} {}\n# TYPE {name} {kind}\n", metric.help);
-            [Bytes::from(head), lines]
+            iter::once(Bytes::from(head)).chain(lines)
         });
         all.chain((self == Format::OpenMetrics).then_some(Bytes::from_static(b"# EOF\n")))
     }

@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 
 use infra::prefetch;
 
-use crate::rate::{Action, Kind, Params, Rate, Unit};
+use crate::action::Action;
+use crate::rate::{Kind, Params, Rate, Unit};
 
 /// The colour of a packet: what the policer says of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +42,16 @@ impl Color {
     /// All colours, the best first.
     pub const ALL: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
 
-    /// The word for it.
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Color::Green => "green",
+            Color::Yellow => "yellow",
+            Color::Red => "red",
+        }
+    }
+
+    /// The word of commands for it.
     pub fn word(self) -> &'static str {
         match self {
             Color::Green => "conform",

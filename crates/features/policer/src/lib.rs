@@ -8,20 +8,28 @@
 //! becomes of each colour. Any number of interfaces may share one. Workers share its buckets without locks, and what passes is exact
 //! over all of them: see [`Policer`].
 //!
-//! [`Params`] describes a policer, [`Policers`] is the main thread's table of them, and [`Policing`] the setting of an interface that
-//! names the policers by their indexes.
+//! [`Params`] describes a policer. It is an object of the configuration, by its name; [`Policers`] is the main thread's table of them, by
+//! index. [`PolicedBy`] is the setting of an interface as the operator asks for it, with names; workers read [`Policing`], with indexes.
 
 #![forbid(unsafe_code)]
 
+mod action;
 mod bucket;
+mod commands;
+mod configured;
 mod node;
+mod object;
 mod rate;
+mod show;
 mod table;
 mod vector;
 
+pub use action::{Action, MAX_DSCP};
 pub use bucket::{Color, Item, Policer};
+pub use configured::PolicedBy;
 pub use node::{Policing, install};
-pub use rate::{Action, BadParams, Kind, MAX_BURST, MAX_DSCP, Params, Round, Unit};
+pub use object::MAX_NAME;
+pub use rate::{BadParams, Kind, MAX_BURST, Params, Round, Unit};
 pub use table::{Counted, MAX_POLICERS, Policers, Shared};
 pub use vector::{Load, Vector};
 
@@ -46,6 +54,11 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
         install(b, t, hooks)
     }
 
-    /// Nothing yet: its commands, its section of the configuration and its metrics are to come.
-    fn register(&self, _: &mut net::feature::Registrar<'_, C>) {}
+    fn register(&self, r: &mut net::feature::Registrar<'_, C>) {
+        // Before commands, which take names of policers.
+        object::register(r);
+        configured::register(r);
+        commands::register(r);
+        show::register(r);
+    }
 }

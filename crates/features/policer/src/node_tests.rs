@@ -11,8 +11,9 @@ use testkit::harness::{Harness, Out as Left};
 use wire::builder::PacketBuilder;
 
 use super::*;
+use crate::action::Action;
 use crate::bucket::tests::{Oracle, params};
-use crate::rate::{Action, Kind, Params};
+use crate::rate::{Kind, Params};
 use crate::table::Counted;
 
 /// Interfaces 0 to 3 have policers; 1 and 2 share one.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::action::{Action, MAX_DSCP};
+
 /// The algorithm of a policer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -49,6 +51,9 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All units.
+    pub const ALL: [Unit; 2] = [Unit::Kbps, Unit::Pps];
+
     /// The least and the largest rate.
     const fn rates(self) -> (u64, u64) {
         match self {
@@ -67,11 +72,11 @@ impl Unit {
 
     /// The unit of this word.
     pub fn parse(word: &str) -> Option<Unit> {
-        [Unit::Kbps, Unit::Pps].into_iter().find(|unit| unit.word() == word)
+        Unit::ALL.into_iter().find(|unit| unit.word() == word)
     }
 
     /// What bursts are counted in.
-    fn tokens(self) -> &'static str {
+    pub fn tokens(self) -> &'static str {
         match self {
             Unit::Kbps => "bytes",
             Unit::Pps => "packets",
@@ -79,19 +84,6 @@ impl Unit {
     }
 }
 
-/// What becomes of a packet of one colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Action {
-    /// It is dropped.
-    Drop,
-    /// It goes on as it is.
-    Transmit,
-    /// It goes on with this DSCP (0 to 63), if it is an IP packet. ECN stays as it is.
-    Mark(u8),
-}
-
-/// The largest DSCP (RFC 2474 section 3).
-pub const MAX_DSCP: u8 = 63;
 /// The largest burst, bytes or packets: 2^40.
 pub const MAX_BURST: u64 = 1 << 40;
 
@@ -105,6 +97,25 @@ pub enum Round {
     Up,
     /// To the next lower one.
     Down,
+}
+
+impl Round {
+    /// All ways to round.
+    pub const ALL: [Round; 3] = [Round::Closest, Round::Up, Round::Down];
+
+    /// The word of commands for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Round::Closest => "closest",
+            Round::Up => "up",
+            Round::Down => "down",
+        }
+    }
+
+    /// The way of this word.
+    pub fn parse(word: &str) -> Option<Round> {
+        Round::ALL.into_iter().find(|round| round.word() == word)
+    }
 }
 
 /// A policer as the operator describes it.
@@ -156,14 +167,32 @@ impl Default for Params {
 
 /// Why there can be no such policer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadParams(pub String);
+pub struct BadParams {
+    /// The parameter at fault, by its name in commands and files.
+    pub parameter: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
 
 impl fmt::Display for BadParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 impl std::error::Error for BadParams {}
+
+/// What is wrong with a number that is out of range. Zero is what it is without a word.
+fn named(parameter: &str, number: u64) -> String {
+    match number {
+        0 => format!("{parameter} is missing"),
+        _ => format!("{parameter} {number} is out of range"),
+    }
+}
+
+/// A refusal of a parameter.
+fn bad(parameter: &'static str, why: String) -> Result<(), BadParams> {
+    Err(BadParams { parameter, why })
+}
 
 impl Params {
     /// Checks that there can be such a policer.
@@ -176,10 +205,10 @@ impl Params {
         let word = self.kind.word();
         match self.kind {
             Kind::OneRateTwoColors | Kind::OneRateThreeColors if self.eir != 0 => {
-                return Err(BadParams(format!("eir {} is not used by type {word}: remove it", self.eir)));
+                return bad("eir", format!("eir {} is not used by type {word}: remove it", self.eir));
             }
             Kind::OneRateTwoColors if self.eb != 0 => {
-                return Err(BadParams(format!("eb {} is not used by type {word}: remove it", self.eb)));
+                return bad("eb", format!("eb {} is not used by type {word}: remove it", self.eb));
             }
             Kind::OneRateTwoColors => {}
             Kind::OneRateThreeColors => self.check_burst("eb", self.eb)?,
@@ -187,39 +216,46 @@ impl Params {
                 self.check_rate("eir", self.eir)?;
                 self.check_burst("eb", self.eb)?;
                 if self.kind == Kind::TwoRates2698 && self.eir < self.cir {
-                    return Err(BadParams(format!(
-                        "eir {} is less than cir {}: type {word} needs a peak rate of at least the committed rate",
-                        self.eir, self.cir
-                    )));
+                    let (eir, cir) = (self.eir, self.cir);
+                    return bad(
+                        "eir",
+                        format!(
+                            "eir {eir} is less than cir {cir}: type {word} needs a peak rate of at least the committed rate"
+                        ),
+                    );
                 }
             }
         }
-        let actions = [("conform", self.conform), ("exceed", self.exceed), ("violate", self.violate)];
-        for (name, action) in actions {
+        for (name, action) in self.actions() {
             if let Action::Mark(dscp) = action
                 && dscp > MAX_DSCP
             {
-                return Err(BadParams(format!("{name}-action: DSCP {dscp} is more than {MAX_DSCP}")));
+                return bad(name, format!("{name}: DSCP {dscp} is more than {MAX_DSCP}"));
             }
         }
         Ok(())
     }
 
-    fn check_rate(&self, name: &str, rate: u64) -> Result<(), BadParams> {
+    /// What becomes of each colour, by the name of the parameter.
+    pub fn actions(&self) -> [(&'static str, Action); 3] {
+        [("conform-action", self.conform), ("exceed-action", self.exceed), ("violate-action", self.violate)]
+    }
+
+    fn check_rate(&self, name: &'static str, rate: u64) -> Result<(), BadParams> {
         let (least, most) = self.unit.rates();
         if (least..=most).contains(&rate) {
             return Ok(());
         }
-        let unit = self.unit.word();
-        Err(BadParams(format!("{name} {rate} is out of range: use {least} to {most} {unit}")))
+        let (what, unit) = (named(name, rate), self.unit.word());
+        bad(name, format!("{what}: use {least} to {most} {unit}"))
     }
 
-    fn check_burst(&self, name: &str, burst: u64) -> Result<(), BadParams> {
+    fn check_burst(&self, name: &'static str, burst: u64) -> Result<(), BadParams> {
         if (1..=MAX_BURST).contains(&burst) {
             return Ok(());
         }
-        let tokens = self.unit.tokens();
-        Err(BadParams(format!("{name} {burst} is out of range: use 1 to {MAX_BURST} {tokens}")))
+        let (what, tokens) = (named(name, burst), self.unit.tokens());
+        bad(name, format!("{what}: use 1 to {MAX_BURST} {tokens}"))
     }
 
     /// A warning for the operator if frames of `frame` bytes (link header included) can never conform, because the committed burst
@@ -234,7 +270,7 @@ impl Params {
     }
 
     /// Tokens that arrive per second: bytes or packets.
-    pub(crate) fn per_second(&self, rate: u64) -> u64 {
+    pub fn per_second(&self, rate: u64) -> u64 {
         match self.unit {
             Unit::Kbps => rate.saturating_mul(125),
             Unit::Pps => rate,
@@ -302,14 +338,14 @@ mod tests {
             (Params { cir: 7, ..good() }, "cir 7 is out of range: use 8 to 400000000 kbps"),
             (Params { cir: 400_000_001, ..good() }, "use 8 to 400000000 kbps"),
             (Params { unit: Unit::Pps, cir: 0, ..good() }, "use 1 to 1000000000 pps"),
-            (Params { cb: 0, ..good() }, "cb 0 is out of range"),
+            (Params { cb: 0, ..good() }, "cb is missing: use 1 to"),
             (Params { unit: Unit::Pps, cb: 0, ..good() }, "1099511627776 packets"),
             (Params { eir: 8, ..good() }, "eir 8 is not used by type 1r2c: remove it"),
             (Params { eb: 8, ..good() }, "eb 8 is not used by type 1r2c: remove it"),
             (Params { eir: 8, ..three }, "eir 8 is not used by type 1r3c: remove it"),
             (Params { eb: MAX_BURST + 1, ..three }, "eb 1099511627777 is out of range"),
             (Params { eir: 999, ..two }, "eir 999 is less than cir 1000"),
-            (Params { eir: 0, ..four }, "eir 0 is out of range"),
+            (Params { eir: 0, ..four }, "eir is missing: use 8 to"),
             (Params { exceed: Action::Mark(64), ..good() }, "exceed-action: DSCP 64 is more than 63"),
         ];
         for (params, why) in refused {

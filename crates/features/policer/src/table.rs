@@ -29,8 +29,18 @@ pub struct Counted {
 /// [`Router::state`](net::router::Router::state).
 pub struct Policers {
     writer: SlotWriter<Policer>,
-    params: BTreeMap<u32, Params>,
+    entries: BTreeMap<u32, Entry>,
+    /// Those with a name, by it.
+    named: BTreeMap<String, u32>,
     shared: Shared,
+}
+
+/// What the main thread knows of a policer.
+struct Entry {
+    params: Params,
+    name: Option<String>,
+    /// What others had counted at the index.
+    before: [u64; 6],
 }
 
 /// What nodes have of the policers. Cheap to clone.
@@ -64,7 +74,7 @@ impl Policers {
         let (writer, policers) = slots(domain, MAX_POLICERS)?;
         let counts = CounterSet::new("/policer", MAX_POLICERS);
         let shared = Shared { policers, counts, workers: Arc::default() };
-        Ok(Policers { writer, params: BTreeMap::new(), shared })
+        Ok(Policers { writer, entries: BTreeMap::new(), named: BTreeMap::new(), shared })
     }
 
     /// What nodes have of them.
@@ -79,8 +89,23 @@ impl Policers {
     pub fn add(&mut self, params: Params) -> Result<u32, RouterError> {
         let policer = self.made(&params)?;
         let index = self.writer.insert(policer)?;
-        self.shared.counts.clear(index);
-        self.params.insert(index, params);
+        self.enter(index, params);
+        Ok(index)
+    }
+
+    /// Makes a policer as [`add`](Self::add) does, with a name.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and when another one has the name.
+    pub fn add_named(&mut self, name: &str, params: Params) -> Result<u32, RouterError> {
+        if self.named.contains_key(name) {
+            return Err(RouterError(format!("there is a policer {name} already")));
+        }
+        let index = self.add(params)?;
+        if let Some(entry) = self.entries.get_mut(&index) {
+            entry.name = Some(name.into());
+            self.named.insert(name.into(), index);
+        }
         Ok(index)
     }
 
@@ -90,13 +115,18 @@ impl Policers {
     /// When the parameters are bad, or the index is in use or at least [`MAX_POLICERS`].
     pub fn add_at(&mut self, index: u32, params: Params) -> Result<(), RouterError> {
         let policer = self.made(&params)?;
-        if self.params.contains_key(&index) {
+        if self.entries.contains_key(&index) {
             return Err(RouterError(format!("policer index {index} is in use")));
         }
         self.writer.set(index, policer)?;
-        self.shared.counts.clear(index);
-        self.params.insert(index, params);
+        self.enter(index, params);
         Ok(())
+    }
+
+    fn enter(&mut self, index: u32, params: Params) {
+        self.shared.counts.clear(index);
+        let before = self.shared.counts.total(index);
+        self.entries.insert(index, Entry { params, name: None, before });
     }
 
     /// Changes a policer. At `now` (nanoseconds of the monotonic clock) its buckets stay as full as they are, in proportion to the bursts;
@@ -111,7 +141,9 @@ impl Policers {
         let old = self.writer.get(index).ok_or_else(|| unknown(index))?;
         let new = Policer::instead_of(old, &params, self.workers(), now);
         self.writer.set(index, new)?;
-        self.params.insert(index, params);
+        if let Some(entry) = self.entries.get_mut(&index) {
+            entry.params = params;
+        }
         Ok(())
     }
 
@@ -120,8 +152,8 @@ impl Policers {
     /// # Errors
     /// When there is no such policer.
     pub fn reset(&mut self, index: u32) -> Result<(), RouterError> {
-        let params = self.params.get(&index).ok_or_else(|| unknown(index))?;
-        let policer = Policer::new(params, self.workers());
+        let entry = self.entries.get(&index).ok_or_else(|| unknown(index))?;
+        let policer = Policer::new(&entry.params, self.workers());
         self.writer.set(index, policer)?;
         Ok(())
     }
@@ -132,29 +164,47 @@ impl Policers {
     /// # Errors
     /// When there is no such policer.
     pub fn remove(&mut self, index: u32) -> Result<(), RouterError> {
-        self.params.remove(&index).ok_or_else(|| unknown(index))?;
+        let entry = self.entries.remove(&index).ok_or_else(|| unknown(index))?;
+        if let Some(name) = entry.name {
+            self.named.remove(&name);
+        }
         self.writer.remove(index);
         Ok(())
     }
 
     /// The parameters of a policer.
     pub fn get(&self, index: u32) -> Option<&Params> {
-        self.params.get(&index)
+        self.entries.get(&index).map(|entry| &entry.params)
+    }
+
+    /// The index of the policer with this name.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.named.get(name).copied()
+    }
+
+    /// The name of a policer, if it has one.
+    pub fn name(&self, index: u32) -> Option<&str> {
+        self.entries.get(&index)?.name.as_deref()
+    }
+
+    /// Indexes of policers in order, from this one on.
+    pub fn from(&self, first: u32) -> impl Iterator<Item = u32> {
+        self.entries.range(first..).map(|(index, _)| *index)
     }
 
     /// All policers with their indexes, in order of these.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Params)> {
-        self.params.iter().map(|(index, params)| (*index, params))
+        self.entries.iter().map(|(index, entry)| (*index, &entry.params))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.params.len()
+        self.entries.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.params.is_empty()
+        self.entries.is_empty()
     }
 
     /// Tokens in the committed and the excess bucket at `now` (nanoseconds of the monotonic clock): bytes or packets.
@@ -164,11 +214,15 @@ impl Policers {
 
     /// What a policer counted since it was made or cleared: green, yellow, red.
     pub fn counted(&self, index: u32) -> [Counted; 3] {
-        let all = self.shared.counts.read(index);
-        Color::ALL.map(|color| {
-            let at = 2 * color as usize;
-            Counted { packets: all[at], bytes: all[at + 1] }
-        })
+        by_color(self.shared.counts.read(index))
+    }
+
+    /// What a policer ever counted, cleared or not: green, yellow, red.
+    pub fn total(&self, index: u32) -> [Counted; 3] {
+        let before = self.entries.get(&index).map(|entry| entry.before).unwrap_or_default();
+        let mut all = self.shared.counts.total(index);
+        all.iter_mut().zip(before).for_each(|(now, before)| *now = now.wrapping_sub(before));
+        by_color(all)
     }
 
     /// Starts the counters of a policer anew.
@@ -184,6 +238,13 @@ impl Policers {
         params.check().map_err(|e| RouterError(e.to_string()))?;
         Ok(Policer::new(params, self.workers()))
     }
+}
+
+fn by_color(all: [u64; 6]) -> [Counted; 3] {
+    Color::ALL.map(|color| {
+        let at = 2 * color as usize;
+        Counted { packets: all[at], bytes: all[at + 1] }
+    })
 }
 
 fn unknown(index: u32) -> RouterError {
@@ -232,6 +293,27 @@ mod tests {
         domain.collect();
         p.add_at(7, params(8)).unwrap();
         assert_eq!(counted(&p), [[0; 2]; 3], "what another one counted is forgotten");
+        lane.add(7, [1, 2, 0, 0, 0, 0]);
+        p.clear(7);
+        lane.add(7, [1, 2, 0, 0, 0, 0]);
+        let of = |counted: [Counted; 3]| counted.map(|c| [c.packets, c.bytes]);
+        let zero = [0; 2];
+        assert_eq!((of(p.counted(7)), of(p.total(7))), ([[1, 2], zero, zero], [[2, 4], zero, zero]));
+    }
+
+    #[test]
+    fn names_are_found_and_go_with_their_policers() {
+        let domain = Domain::new();
+        let mut p = Policers::new(&domain).unwrap();
+        let nameless = p.add(params(8)).unwrap();
+        let gold = p.add_named("gold", params(8)).unwrap();
+        assert!(p.add_named("gold", params(8)).unwrap_err().0.contains("there is a policer gold already"));
+        assert!(p.add_named("bad", params(0)).is_err() && p.find("bad").is_none());
+        assert_eq!((p.find("gold"), p.name(gold), p.name(nameless)), (Some(gold), Some("gold"), None));
+        p.change(gold, params(16), 0).unwrap();
+        assert_eq!((p.find("gold"), p.from(gold).collect::<Vec<_>>()), (Some(gold), vec![gold]));
+        p.remove(gold).unwrap();
+        assert_eq!((p.find("gold"), p.name(gold), p.from(0).count()), (None, None, 1));
     }
 
     #[test]

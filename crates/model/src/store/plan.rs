@@ -157,8 +157,9 @@ struct Shaken {
 }
 
 impl Shaken {
+    /// True if others stay as they are, once nothing that is removed is needed.
     fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
+        self.gone.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
     }
 
     /// Notes what becomes of an object.

@@ -1,6 +1,6 @@
 //! `docs/vpp-commands.md` says which of VPP's commands there are: each is read here.
 
-use crate::testing::Cli;
+use control::testing::Cli;
 
 /// What stands between backquotes in a cell.
 fn quoted(cell: &str) -> Option<&str> {
@@ -9,7 +9,7 @@ fn quoted(cell: &str) -> Option<&str> {
 
 #[test]
 fn the_commands_in_the_table_are_commands() {
-    let table = include_str!("../../../../docs/vpp-commands.md");
+    let table = include_str!("../../../docs/vpp-commands.md");
     let (commands, _) = table.split_once("## The session").unwrap();
     let misread = ["does not fit here", "there is no command", "nothing may follow", "is not complete"];
     let (mut read, mut faults) = (0, String::new());
@@ -18,7 +18,7 @@ fn the_commands_in_the_table_are_commands() {
         let (vpp, here) = (cells.next().and_then(quoted).unwrap(), cells.next().and_then(quoted));
         // Whether it can be done depends on what is there; here it is about the words.
         let command = here.unwrap_or(vpp).replace("host-eth1", "pg0");
-        if let Err(error) = Cli::new().run(&command) {
+        if let Err(error) = Cli::with(volley::features::ALL).run(&command) {
             let said = error.render();
             if misread.iter().any(|why| said.contains(why)) {
                 faults += &said;

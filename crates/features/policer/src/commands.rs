@@ -1,0 +1,236 @@
+//! What changes policers, in VPP's grammar.
+
+use std::time::{Duration, Instant};
+
+use model::cli::{Args, CliError, Job, Output, Step};
+use model::store::Change;
+use net::feature::{self, App, Registrar};
+
+use crate::action::{self, Action};
+use crate::configured::PolicedBy;
+use crate::node::Policing;
+use crate::object;
+use crate::rate::{Kind, Params, Round, Unit};
+use crate::table::Policers;
+
+/// The parameters of a policer, in any order.
+const PARAMS: &str = "[type {1r2c | 1r3c | 2r3c-2698 | 2r3c-4115 | 2r3c-mef5cf1}] [color-aware] [rate {kbps | pps}] \
+    [cir <cir:u64>] [eir <eir:u64>] [cb <cb-size:u64> [{bytes | packets | ms}]] [eb <eb-size:u64> [{bytes | packets | ms}]] \
+    [round {closest | up | down}] \
+    [conform-action {drop | transmit | mark-and-transmit <conform-dscp:word>}] \
+    [exceed-action {drop | transmit | mark-and-transmit <exceed-dscp:word>}] \
+    [violate-action {drop | transmit | mark-and-transmit <violate-dscp:word>}]";
+
+/// A policer that there is.
+const ONE: &str = "{name <policer:policer> | index <index:u32>}";
+
+/// The largest frame on most links, without its check sequence: what a burst should have room for.
+const USUAL_FRAME: u64 = 1514;
+
+/// Declares the commands.
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.command(
+        &format!("policer add name <policer:word> {PARAMS}"),
+        "Make a policer. Rates are in kbit/s and bursts in bytes; with \"rate pps\", rates are in packets a second, and bursts in \
+         milliseconds of the rate, as in VPP, or in packets if that is said. Rates are exact, however they are to be rounded. Without a \
+         word, what conforms is transmitted and all else dropped.",
+        |c, a| {
+            let name = a.need::<String>("policer")?;
+            if c.store().get(&object::key(&name)).is_some() {
+                let message = format!("there is a policer {name} already: \"configure policer\" changes it");
+                return Err(a.fault("policer", message));
+            }
+            set(c, a, &name)
+        },
+    );
+    r.command(
+        &format!("configure policer {{name <policer:word> | index <index:u32>}} {PARAMS}"),
+        "Change a policer: it has these parameters, and the usual ones where nothing is said. Its buckets stay as full as they are in \
+         proportion, and counters go on. A policer that is not there is made, as older versions of VPP do.",
+        |c, a| {
+            let name = named(c, a)?;
+            set(c, a, &name)
+        },
+    );
+    r.command(&format!("policer del {ONE}"), "Remove a policer that no interface has.", |c, a| {
+        let name = named(c, a)?;
+        let done = c.transact(vec![Change::remove(object::key(&name))]);
+        done.map_err(|e| about(a, e))?;
+        Ok(Output::none())
+    });
+    r.command(
+        &format!("policer {{input | output}} [unapply] {ONE} <interface:interface>"),
+        "Police what comes in by an interface, or goes out by it; or no longer. Several interfaces may share a policer.",
+        police,
+    );
+    r.command(
+        &format!("policer reset {ONE}"),
+        "Fill the buckets of a policer. Its counters go on.",
+        |c, a| {
+            let index = index(c, a)?;
+            let policers =
+                c.router_mut().state_mut::<Policers>().map_err(|e| CliError::new(e.to_string()))?;
+            policers.reset(index).map_err(|e| about(a, CliError::new(e.to_string())))?;
+            Ok(Output::none())
+        },
+    );
+    r.command(
+        &format!("policer bind [unbind] {ONE} [<worker:u32>]"),
+        "Does nothing: all workers share each policer, and together keep its rate exactly.",
+        |c, a| {
+            named(c, a)?;
+            Ok(Output::text("not needed: all workers share each policer"))
+        },
+    );
+    r.command(
+        &format!("clear policer [{ONE}]"),
+        "Start the counters of a policer, or of all, anew.",
+        |c, a| match a.has("name") || a.has("index") {
+            true => {
+                let index = index(c, a)?;
+                Ok(Output::job(Clear { next: index, last: index }))
+            }
+            false => Ok(Output::job(Clear { next: 0, last: u32::MAX })),
+        },
+    );
+}
+
+/// The same error about the policer that a command names.
+fn about(a: &Args, e: CliError) -> CliError {
+    a.about(if a.has("index") { "index" } else { "policer" }, e)
+}
+
+/// The name of the policer that a command is about.
+fn named<C: App>(c: &C, a: &Args) -> Result<String, CliError> {
+    let Some(index) = a.get::<u32>("index") else { return a.need("policer") };
+    let name = c.router().state::<Policers>().ok().and_then(|policers| policers.name(index));
+    name.map(str::to_string).ok_or_else(|| a.fault("index", format!("no policer has the index {index}")))
+}
+
+/// The index of the policer that a command is about.
+pub(crate) fn index<C: App>(c: &C, a: &Args) -> Result<u32, CliError> {
+    let name = named(c, a)?;
+    let index = c.router().state::<Policers>().ok().and_then(|policers| policers.find(&name));
+    index.ok_or_else(|| about(a, CliError::new(format!("there is no policer {name}"))))
+}
+
+/// Makes or changes a policer.
+fn set<C: App>(c: &mut C, a: &Args, name: &str) -> Result<Output<C>, CliError> {
+    let params = params(a)?;
+    c.transact(vec![Change::set(object::key(name), params)]).map_err(|e| about(a, e))?;
+    Ok(params.too_small_for(USUAL_FRAME).map_or_else(Output::none, Output::text))
+}
+
+/// The parameters that a command gives.
+fn params(a: &Args) -> Result<Params, CliError> {
+    let kind = match a.behind("type") {
+        Some("2r3c-mef5cf1") => {
+            return Err(a.fault("2r3c-mef5cf1", "type 2r3c-mef5cf1 is not supported: 2r3c-4115 is like it"));
+        }
+        word => word.and_then(Kind::parse).unwrap_or_default(),
+    };
+    let unit = a.behind("rate").and_then(Unit::parse).unwrap_or_default();
+    let [cir, eir] = ["cir", "eir"].map(|name| a.get::<u64>(name).unwrap_or_default());
+    let cb = burst(a, "cb", unit, cir)?;
+    let eb = burst(a, "eb", unit, if eir == 0 { cir } else { eir })?;
+    let usual = Params::default();
+    let [conform, exceed, violate] = usual.actions().map(|(name, usual)| action(a, name, usual));
+    let params = Params {
+        kind,
+        unit,
+        cir,
+        eir,
+        cb,
+        eb,
+        aware: a.has("color-aware"),
+        round: a.behind("round").and_then(Round::parse).unwrap_or_default(),
+        conform: conform?,
+        exceed: exceed?,
+        violate: violate?,
+    };
+    let place = |parameter| match parameter {
+        "cb" if a.has("cb") => "cb-size",
+        "eb" if a.has("eb") => "eb-size",
+        parameter if a.has(parameter) => parameter,
+        _ => "policer",
+    };
+    params.check().map_err(|bad| a.fault(place(bad.parameter), bad.why))?;
+    Ok(params)
+}
+
+/// A burst in tokens of a unit. Milliseconds are of `rate`.
+fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
+    let size = format!("{name}-size");
+    let Some(burst) = a.get::<u64>(&size) else { return Ok(0) };
+    let said = a.behind(&size).filter(|word| matches!(*word, "bytes" | "packets" | "ms"));
+    match (unit, said) {
+        (Unit::Kbps, None | Some("bytes")) | (Unit::Pps, Some("packets")) => Ok(burst),
+        // VPP's unit for them.
+        (Unit::Pps, None | Some("ms")) => {
+            let packets = (u128::from(burst) * u128::from(rate)).div_ceil(1000);
+            u64::try_from(packets).map_err(|_| a.fault(&size, format!("{name} {burst} ms is too long")))
+        }
+        (Unit::Kbps, _) => Err(a.fault(&size, format!("with \"rate kbps\", {name} is in bytes"))),
+        (Unit::Pps, _) => Err(a.fault(&size, format!("with \"rate pps\", {name} is in ms or packets"))),
+    }
+}
+
+/// What is to become of a colour.
+fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
+    Ok(match a.behind(name) {
+        None => usual,
+        Some("drop") => Action::Drop,
+        Some("transmit") => Action::Transmit,
+        Some(_) => {
+            let dscp = name.replace("action", "dscp");
+            let word = a.need::<String>(&dscp)?;
+            Action::Mark(action::dscp(&word).map_err(|why| a.fault(&dscp, why))?)
+        }
+    })
+}
+
+/// Switches a policer of an interface on or off.
+fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
+    let (name, interface) = (named(c, a)?, a.need::<String>("interface")?);
+    let (index, outward) = (index(c, a)?, a.has("output"));
+    if a.has("unapply") {
+        let policing =
+            c.router().interface_named(&interface).map(|i| c.router().setting::<Policing>(i.index));
+        let policing = policing.unwrap_or_default();
+        if (if outward { policing.output } else { policing.input }) != Some(index) {
+            let way = if outward { "output" } else { "input" };
+            return Err(
+                a.fault("interface", format!("policer {name} does not police the {way} of {interface}"))
+            );
+        }
+    }
+    let name = (!a.has("unapply")).then_some(name);
+    feature::set(c, a, |by: &mut PolicedBy| *(if outward { &mut by.output } else { &mut by.input }) = name)
+}
+
+/// How long a slice runs before others get their turn.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// Clears counters, in slices: those of the policers from one index to another.
+struct Clear {
+    next: u32,
+    last: u32,
+}
+
+impl<C: App> Job<C> for Clear {
+    fn step(&mut self, c: &mut C, _: &mut String) -> Step {
+        let start = Instant::now();
+        let Ok(policers) = c.router_mut().state_mut::<Policers>() else { return Step::Done };
+        while start.elapsed() < SLICE {
+            let next = policers.from(self.next).next();
+            match next.filter(|index| *index <= self.last) {
+                None => return Step::Done,
+                Some(index) => {
+                    policers.clear(index);
+                    self.next = index.saturating_add(1);
+                }
+            }
+        }
+        Step::Again
+    }
+}

@@ -1,0 +1,104 @@
+//! The policers of an interface, as the operator asks for them: by their names.
+
+use model::cli::quote;
+use model::key::Key;
+use model::metrics::{Kind, Lines, Metric};
+use model::yaml::{Fields, Reader, Text, quoted};
+use net::feature::{App, Configured, Registrar};
+use net::router::{InterfaceInfo, Router, RouterError};
+
+use crate::node::Policing;
+use crate::object;
+use crate::table::Policers;
+
+static DROPS: Metric = Metric {
+    name: "volley_interface_policer_drops_total",
+    kind: Kind::Counter,
+    labels: &["interface", "direction"],
+    help: "Packets that the interface's policer dropped, of interfaces with one in that direction.",
+};
+
+/// The names of the policers of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicedBy {
+    /// Of what comes in by it.
+    pub input: Option<String>,
+    /// Of what goes out by it.
+    pub output: Option<String>,
+}
+
+impl PolicedBy {
+    /// Both, by the words for the directions.
+    fn each(&self) -> [(&'static str, &Option<String>); 2] {
+        [("input", &self.input), ("output", &self.output)]
+    }
+}
+
+impl Configured for PolicedBy {
+    type Setting = Policing;
+    const METRICS: &'static [&'static Metric] = &[&DROPS];
+
+    fn resolve(&self, router: &Router) -> Result<Policing, RouterError> {
+        let policers = router.state::<Policers>()?;
+        let index = |name: &Option<String>| {
+            let find =
+                |name: &String| policers.find(name).ok_or_else(|| RouterError(format!("no policer {name}")));
+            name.as_ref().map(find).transpose()
+        };
+        Ok(Policing { input: index(&self.input)?, output: index(&self.output)? })
+    }
+
+    fn uses(&self, to: &mut dyn FnMut(Key)) {
+        self.each().into_iter().filter_map(|(_, name)| name.as_ref()).for_each(|name| to(object::key(name)));
+    }
+
+    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
+        let Some(node) = fields.take("policer") else { return PolicedBy::default() };
+        let mut fields = r.fields(node);
+        let [input, output] =
+            ["input", "output"].map(|way| fields.take(way).and_then(|node| r.text(node)).map(str::to_string));
+        fields.end(r);
+        PolicedBy { input, output }
+    }
+
+    fn write(&self, to: &mut Text<'_>) {
+        let both = self.each().into_iter().filter_map(|(way, name)| Some((way, name.as_ref()?)));
+        let both: Vec<String> = both.map(|(way, name)| format!("{way}: {}", quoted(name))).collect();
+        to.field("policer", (!both.is_empty()).then(|| format!("{{ {} }}", both.join(", "))));
+    }
+
+    fn dump(&self, interface: &str) -> Vec<String> {
+        let both = self.each().into_iter().filter_map(|(way, name)| Some((way, name.as_ref()?)));
+        both.map(|(way, name)| format!("policer {way} name {} {interface}", quote(name))).collect()
+    }
+
+    fn way(feature: &str, interface: &str) -> Option<String> {
+        let way = if feature == "policer-output" { "output" } else { "input" };
+        feature.starts_with("policer-").then(|| {
+            format!(
+                "{feature} is set by the name of a policer: \"policer {way} name NAME {interface}\", in a YAML file \"policer\""
+            )
+        })
+    }
+
+    fn collect(router: &Router, i: &InterfaceInfo, out: &mut Lines) {
+        let Policing { input, output } = router.setting(i.index);
+        let both = [("input", input), ("output", output)];
+        for ((way, policer), dropped) in both.into_iter().zip(router.counted::<Policing>(i)) {
+            if policer.is_some() {
+                out.add(&DROPS, &[&i.name, way], dropped);
+            }
+        }
+    }
+
+    fn examples() -> Vec<Self> {
+        let names = [None, Some("gold"), Some("a silver one")].map(|name| name.map(str::to_string));
+        let pairs = names.iter().flat_map(|input| names.iter().map(move |output| (input, output)));
+        pairs.map(|(input, output)| PolicedBy { input: input.clone(), output: output.clone() }).collect()
+    }
+}
+
+/// Declares the setting.
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.setting::<PolicedBy>();
+}
