@@ -17,6 +17,7 @@ use std::time::Duration;
 use buf::Pool;
 use graph::Builder;
 use infra::cpu::Schedule;
+use model::origin::{FrontEnd, Origin, Peer};
 use model::visible::visible;
 use net::Tables;
 use net::router::{Hooks, Parts, Router};
@@ -164,6 +165,10 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let now = context.now();
     context.system.router.poll(now);
     context.startup_config = startup.unix.startup_config.clone();
+    let file =
+        startup.unix.startup_config.as_deref().map_or_else(String::new, |file| file.display().to_string());
+    let origin = Origin::new(FrontEnd::Start, Peer::Own, &file);
+    context.begin_start(origin.clone());
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(registry);
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links, memif));
@@ -182,6 +187,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         let refused = |e: CliError| format!("it could not be carried out:\n{}", e.render());
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
+    context.borrow_mut().end_start(origin);
     let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
     let service = Service { prompt, idle: startup.unix.cli_idle_timeout, ..Service::default() };
     let address = listener.address();

@@ -494,7 +494,7 @@ pub(super) fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind
     }
     let tree = c.store.snapshot();
     if tree.has_many_dependents(&key, MANY) {
-        return Ok(Output::job(ForClient::new(Whole::without(key), c)));
+        return Ok(Output::job(ForClient::new(Whole::without(key, c.origin.clone()), c)));
     }
     let all = tree.with_dependents(&key);
     drop(tree);

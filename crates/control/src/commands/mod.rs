@@ -5,6 +5,7 @@ mod capture;
 pub mod config;
 mod filter;
 mod generator;
+mod history;
 mod interface;
 mod load;
 mod logging;
@@ -33,6 +34,8 @@ use net::Tables;
 use net::feature::{App, Configured, Registrar};
 use net::router::{Hooks, Router};
 
+use model::origin::Origin;
+
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
 use crate::logging::{CLASSES, Level, Log};
@@ -54,10 +57,14 @@ pub struct Context {
     pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
+    /// Who said the command that is carried out.
+    pub origin: Origin,
     /// What the operator asked for.
     pub store: Store,
     /// What was changed.
     pub journal: Journal,
+    /// The configuration of the start is being made, which is one entry of the journal.
+    starting: bool,
     /// Long changes.
     changes: long::Changes,
     /// Whether buffers are being added.
@@ -101,8 +108,10 @@ impl Context {
         Context {
             startup_config: None,
             system,
+            origin: Origin::default(),
             store: Store::default(),
             journal: Journal::default(),
+            starting: false,
             changes: long::Changes::default(),
             growing: buffers::Growing::default(),
             unconfirmed: None,
@@ -164,7 +173,8 @@ impl Context {
         self.finish_abandoned();
         let before = Journal::before(&self.store, &changes);
         self.change(changes)?;
-        self.journal.note(before);
+        let edits = Journal::edits(before, &self.store);
+        self.note(self.origin.clone(), edits);
         self.notice = self.goes_back_too();
         Ok(())
     }
@@ -247,6 +257,10 @@ impl Values for Context {
 
     fn notice(&mut self) -> Option<String> {
         self.notice.take()
+    }
+
+    fn acts_for(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 }
 
@@ -332,6 +346,7 @@ fn own() -> Registry<Context> {
     trace::register(&mut r);
     generator::register(&mut r);
     config::register(&mut r);
+    history::register(&mut r);
     ping::register(&mut r);
     monitor::register(&mut r);
     logging::register(&mut r);

@@ -8,6 +8,7 @@ use super::lex::Line;
 use super::output::{Answer, Output};
 use super::parse::{self, State};
 use super::report::Report;
+use crate::origin::{FrontEnd, Origin, Peer};
 use crate::visible::hidden;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -26,6 +27,9 @@ pub trait Values {
     fn notice(&mut self) -> Option<String> {
         None
     }
+
+    /// What is changed from now on, this call of a command that may change something has asked for.
+    fn acts_for(&mut self, _: Origin) {}
 }
 
 /// How a command was called.
@@ -41,6 +45,10 @@ pub struct Call {
     pub read_only: bool,
     /// Whether the client takes bytes.
     pub binary: bool,
+    /// By which front end it is called.
+    pub front_end: FrontEnd,
+    /// Who calls it.
+    pub peer: Peer,
 }
 
 /// The function of a command.
@@ -160,6 +168,9 @@ impl<C: Values + 'static> Registry<C> {
                  \"monitor ...\" and \"help\" are; the others are for those who may use the full one (unix {{ cli-listen ... }})",
                 line.trim()
             )));
+        }
+        if self.commands.get(index).is_some_and(|command| !command.reads) {
+            cx.acts_for(Origin::new(call.front_end, call.peer.clone(), line));
         }
         let json = call.json;
         let args = Args { line: line.to_owned(), taken, call };
