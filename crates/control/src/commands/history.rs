@@ -6,11 +6,11 @@ use model::store::{Counts, Deed, Detail};
 use serde::Serialize;
 
 use super::long::ForClient;
-use super::whole::{Whole, let_go};
+use super::whole::{Thread, Whole, let_go, on_a_thread};
 use super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
-use crate::journal;
+use crate::journal::{self, Found, Keeper};
 use model::origin::Origin;
 
 /// Objects that are let go of by another thread: fewer are not worth one.
@@ -54,6 +54,9 @@ impl Context {
             return;
         }
         let Some(noted) = tell(&mut self.journal) else { return };
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(noted.entry);
+        }
         // What one command changed is soon let go of.
         if noted
             .forgotten
@@ -64,6 +67,19 @@ impl Context {
         }
     }
 
+    /// Goes on with what earlier runs of the router have left, and has what comes kept by the same keeper.
+    pub(crate) fn go_on_with(&mut self, keeper: Keeper, found: Found) {
+        if found.unread > 0 {
+            tracing::warn!(
+                event = "config",
+                "{} changes cannot be read in the journal: they are passed over",
+                found.unread
+            );
+        }
+        self.journal = Journal::after(found.entries);
+        self.keeper = Some(keeper);
+    }
+
     /// The configuration of the start is made from here on.
     pub fn begin_start(&mut self, origin: Origin) {
         self.starting = true;
@@ -71,10 +87,21 @@ impl Context {
     }
 
     /// The configuration of the start is made: for the journal that is one entry, which no rollback takes back.
-    pub fn end_start(&mut self, origin: Origin) {
+    /// `known` is the newest earlier change that is in effect.
+    pub(crate) fn end_start(&mut self, origin: Origin, known: u64) {
         self.starting = false;
         let note = Note::start(origin, self.store.tree().len() as u64);
-        self.remember(|journal| Some(journal.note_start(note)));
+        self.remember(|journal| Some(journal.note_start(known, note)));
+    }
+
+    /// Looks, on a thread of its own, for the newest change of an earlier run that is in effect: nobody may have saved the last ones.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub(crate) fn find_last_in_effect(&self) -> Result<Thread<u64>, CliError> {
+        let (stack, now) = (self.journal.stack(), self.store.snapshot());
+        let catalog = self.system.abilities.catalog.clone();
+        on_a_thread(move || Ok(stack.in_effect(now.tree(), |written| journal::read(written, &catalog))))
     }
 }
 
@@ -116,13 +143,16 @@ struct Past {
     modified: u64,
     removed: u64,
     changed: String,
-    /// The rollback that took it back.
+    /// The rollback that took it back, or the start since which it is not in effect, because nobody had saved it.
     taken_back_by: Option<u64>,
+    #[serde(skip)]
+    lost: bool,
     before_this_start: bool,
 }
 
 impl Past {
-    fn of(entry: &Entry, back: Option<usize>) -> Past {
+    fn of(journal: &Journal, entry: &Entry, back: Option<usize>) -> Past {
+        let by = entry.undone.and_then(|by| journal.entry(by));
         let since = entry.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let Counts { added, changed, removed } = entry.counts;
         let command = if entry.secret { HIDDEN.into() } else { entry.origin.line.to_string() };
@@ -131,7 +161,7 @@ impl Past {
             generation: entry.number,
             kind: match entry.deed {
                 Deed::Change => "change",
-                Deed::Start => "start",
+                Deed::Start(_) => "start",
                 Deed::Rollback(_) => "rollback",
             },
             time: humantime::format_rfc3339_seconds(entry.time).to_string(),
@@ -146,6 +176,7 @@ impl Past {
             removed,
             changed: entry.title.clone(),
             taken_back_by: entry.undone,
+            lost: by.is_some_and(|by| matches!(by.deed, Deed::Start(_))),
             before_this_start: entry.earlier,
         }
     }
@@ -158,6 +189,7 @@ impl Past {
 
     fn what(&self) -> String {
         match self.taken_back_by {
+            Some(by) if self.lost => format!("{} (not in effect since start {by})", self.changed),
             Some(by) => format!("{} (taken back by {by})", self.changed),
             None => self.changed.clone(),
         }
@@ -188,7 +220,7 @@ impl Rows<Context> for History {
             if page.len() == PAGE || self.left == 0 {
                 break;
             }
-            page.push(Past::of(entry, entry.is_in_effect().then_some(back)));
+            page.push(Past::of(&c.journal, entry, entry.is_in_effect().then_some(back)));
             self.left -= 1;
             self.earlier = self.earlier.or(entry.earlier.then_some(entry.number));
         }
@@ -209,8 +241,11 @@ impl Rows<Context> for History {
     fn end(&mut self, c: &Context, out: &mut String) {
         if let Some(number) = self.earlier {
             *out += &format!(
-                "changes up to {number} were made before the router started: a rollback of them is refused if they are not in effect\n"
+                "changes up to {number} were made before the router started: a rollback takes them back if their objects are still the same\n"
             );
+        }
+        if let Some(trouble) = c.keeper.as_ref().and_then(Keeper::trouble) {
+            *out += &format!("! {trouble}\n");
         }
         let Some(waiting) = &c.unconfirmed else { return };
         let (generation, left) = (waiting.generation, waiting.left());
@@ -276,7 +311,7 @@ fn change(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let Some(entry) = c.journal.entry(number) else {
         return Err(a.fault("number", "no change with this number is remembered (show config history)"));
     };
-    let past = Past::of(entry, None);
+    let past = Past::of(&c.journal, entry, None);
     let mut head = vec![
         format!("# change {number}: {}", past.what()),
         format!("# {} by {} ({}): {}", past.time, past.user, past.front_end, past.command),

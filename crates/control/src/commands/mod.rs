@@ -38,6 +38,7 @@ use model::origin::Origin;
 
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
+use crate::journal::Keeper;
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
 use crate::system::System;
@@ -63,6 +64,8 @@ pub struct Context {
     pub store: Store,
     /// What was changed.
     pub journal: Journal,
+    /// What keeps the journal on disk.
+    pub(crate) keeper: Option<Keeper>,
     /// The configuration of the start is being made, which is one entry of the journal.
     starting: bool,
     /// Long changes.
@@ -111,6 +114,7 @@ impl Context {
             origin: Origin::default(),
             store: Store::default(),
             journal: Journal::default(),
+            keeper: None,
             starting: false,
             changes: long::Changes::default(),
             growing: buffers::Growing::default(),
@@ -150,6 +154,9 @@ impl Context {
     /// Completes what is under way, and gives every device back to the kernel.
     pub fn shut_down(&mut self) {
         self.end_capture();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end();
+        }
         // All at once: to wait for the workers takes as long for many as for one.
         let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
         self.system.router.cease_advertising(&all);
@@ -376,6 +383,8 @@ fn table(args: &Args, name: &str) -> u16 {
 
 #[cfg(test)]
 mod config_tests;
+#[cfg(test)]
+mod history_tests;
 #[cfg(test)]
 mod ip6_tests;
 #[cfg(test)]

@@ -73,7 +73,7 @@ struct Planned {
     text: String,
 }
 
-pub(super) type Thread<T> = JoinHandle<Result<T, CliError>>;
+pub(crate) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
     Reading(Thread<(Wanted, Terms)>),
@@ -495,7 +495,7 @@ pub(super) fn on_a_thread<T: Send + 'static>(
 ///
 /// # Errors
 /// As that, or that it did not come to its end.
-pub(super) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
+pub(crate) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
     thread
         .join()
         .unwrap_or_else(|_| Err(CliError::new("the configuration could not be looked at to its end")))

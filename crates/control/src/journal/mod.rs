@@ -1,6 +1,10 @@
 //! What the [journal](crate::intent::Journal) says of changes: in words for operators, and in the form of a configuration file, by which
 //! a later run of the router can take them back.
 
+mod file;
+mod keeper;
+mod record;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,6 +13,9 @@ use model::store::{Edits, Written};
 use net::objects;
 
 use crate::config::{self, Writer};
+pub use file::Found;
+pub use keeper::Keeper;
+
 use crate::intent::{Catalog, Edit, Interface, Key, Note, Refused, Route, Tree, Value};
 
 /// What is to be remembered of a change; `get` gives any object as it is after it.
@@ -78,7 +85,7 @@ pub fn public_difference(edit: &Edit) -> String {
 }
 
 /// A change in the form of a configuration file.
-pub fn write(edits: &Edits<crate::system::System>, catalog: &Arc<Catalog>) -> Written {
+fn write(edits: &Edits<crate::system::System>, catalog: &Arc<Catalog>) -> Written {
     let text = |value: fn(&Edit) -> &Option<Value>| {
         let mut tree: Tree = edits.hosts.iter().cloned().collect();
         tree.extend(edits.all.iter().filter_map(|edit| Some((edit.key.clone(), value(edit).clone()?))));

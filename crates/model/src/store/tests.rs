@@ -375,7 +375,10 @@ proptest! {
                         entry
                     };
                     journal = Journal::after(all.into_iter().rev().map(&mut write).collect::<Vec<_>>());
-                    journal.note_start(Note::start(Origin::default(), store.tree().len() as u64));
+                    let read = |text: &Written| Ok(written[text.before.parse::<usize>().unwrap()].clone());
+                    let to = journal.stack().in_effect(store.tree(), read);
+                    prop_assert_eq!(to, journal.changes().next().map_or(0, |entry| entry.number));
+                    journal.note_start(to, Note::start(Origin::default(), store.tree().len() as u64));
                 }
             }
             prop_assert_eq!(journal.changes().count(), below.len());
@@ -391,7 +394,7 @@ proptest! {
                 Some(_) => drop(other.remove(&edit.key)),
                 None => drop(edit.old.and_then(|old| other.insert(edit.key, old))),
             }
-            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("is not what this change made it")));
+            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("is no longer what this change made it")));
         }
     }
 }

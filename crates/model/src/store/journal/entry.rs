@@ -65,8 +65,8 @@ impl Counts {
 pub enum Deed {
     /// A change, which a rollback takes back.
     Change,
-    /// A start of the router. No rollback takes it back: it passes over it.
-    Start,
+    /// A start of the router, which no rollback takes back. Changes behind this number are no longer in effect: nobody had saved them.
+    Start(u64),
     /// A rollback: it takes back every change behind this number that is in effect.
     Rollback(u64),
 }

@@ -126,9 +126,9 @@ impl<W: World> Journal<W> {
         self.noted(Deed::Rollback(to), note)
     }
 
-    /// Remembers that the router has started.
-    pub fn note_start(&mut self, note: Note<W>) -> Noted<W> {
-        self.noted(Deed::Start, note)
+    /// Remembers that the router has started, with the changes up to this number: those behind it nobody had saved.
+    pub fn note_start(&mut self, to: u64, note: Note<W>) -> Noted<W> {
+        self.noted(Deed::Start(to), note)
     }
 
     fn noted(&mut self, deed: Deed, note: Note<W>) -> Noted<W> {
@@ -145,7 +145,7 @@ impl<W: World> Journal<W> {
     fn push(&mut self, entry: Entry<W>) -> Vec<Detail<W>> {
         self.generation = entry.number;
         self.objects += entry.objects();
-        if let Deed::Rollback(to) = entry.deed {
+        if let Deed::Rollback(to) | Deed::Start(to) = entry.deed {
             for below in self.entries.iter_mut().rev().take_while(|below| below.number > to) {
                 if below.is_in_effect() {
                     below.undone = Some(entry.number);
@@ -192,6 +192,11 @@ impl<W: World> Journal<W> {
         self.held.is_some()
     }
 
+    /// All changes that are in effect, as far as that is known.
+    pub fn stack(&self) -> Way<W> {
+        Way(self.changes().map(|entry| (entry.number, entry.detail.clone())).collect())
+    }
+
     /// The way back to a generation: every change behind it that is in effect is taken back.
     ///
     /// # Errors
@@ -227,6 +232,18 @@ fn title(undone: &[u64]) -> String {
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
 impl<W: World> Way<W> {
+    /// The newest change that is in effect in this tree, or of which it cannot be seen; 0 if there is none. `read` reads changes that an
+    /// earlier run of the router has written.
+    pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
+        let is_there =
+            |edits: Vec<Edit<W>>| edits.iter().all(|edit| tree.get(&edit.key) == edit.new.as_ref());
+        let newest = self.0.iter().find(|(_, detail)| match detail {
+            Detail::Written(written) => read(written).is_ok_and(is_there),
+            Detail::Edits(_) | Detail::Forgotten => true,
+        });
+        newest.map_or(0, |(number, _)| *number)
+    }
+
     /// The tree at its end, from the one at its beginning. `read` reads changes that an earlier run of the router has written.
     ///
     /// # Errors
@@ -249,7 +266,8 @@ impl<W: World> Way<W> {
                     for edit in edits {
                         if set(&edit.key, &edit.old) != edit.new {
                             return refuse(format!(
-                                "change {number} cannot be taken back: {} is not what this change made it. It was made before the                                  router started, and was not saved then, or the file was changed",
+                                "change {number} cannot be taken back: {} is no longer what this change made it: the router was \
+                                 started with something else since",
                                 edit.key
                             ));
                         }
