@@ -45,8 +45,8 @@ pub enum Peer {
     /// The router itself, or a test.
     #[default]
     Own,
-    /// A user of this machine, by number. The name is found out by a thread that may wait, so it may be missing at first.
-    User(u32, Arc<OnceLock<String>>),
+    /// A user of this machine, by number. Whether there is a name is found out by a thread that may wait, so it may not be known at first.
+    User(u32, Arc<OnceLock<Option<String>>>),
     /// Whoever is at this address: TCP knows no users.
     Address(SocketAddr),
 }
@@ -54,11 +54,7 @@ pub enum Peer {
 impl Peer {
     /// The user with this number and name.
     pub fn user(id: u32, name: Option<String>) -> Peer {
-        let found = OnceLock::new();
-        if let Some(name) = name {
-            let _ = found.set(name);
-        }
-        Peer::User(id, Arc::new(found))
+        Peer::User(id, Arc::new(OnceLock::from(name)))
     }
 
     /// The user's number, if it is a user of this machine.
@@ -72,8 +68,16 @@ impl Peer {
     /// The user's name, if it is known.
     pub fn name(&self) -> Option<&str> {
         match self {
-            Peer::User(_, name) => name.get().map(String::as_str),
+            Peer::User(_, name) => name.get().and_then(Option::as_deref),
             Peer::Own | Peer::Address(_) => None,
+        }
+    }
+
+    /// True if it is known whether there is a name.
+    pub fn is_known(&self) -> bool {
+        match self {
+            Peer::User(_, name) => name.get().is_some(),
+            Peer::Own | Peer::Address(_) => true,
         }
     }
 }
@@ -82,7 +86,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::Own => f.write_str("-"),
-            Peer::User(id, name) => match name.get() {
+            Peer::User(id, _) => match self.name() {
                 Some(name) => f.write_str(name),
                 None => write!(f, "uid {id}"),
             },

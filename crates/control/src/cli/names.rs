@@ -18,29 +18,29 @@ const FILE: &str = "/etc/passwd";
 
 /// The users that have been here.
 #[derive(Default)]
-pub(super) struct Names(BTreeMap<u32, Arc<OnceLock<String>>>);
+pub(super) struct Names(BTreeMap<u32, Arc<OnceLock<Option<String>>>>);
 
 impl Names {
     /// The user with this number. The name is looked for unless it is known.
     pub(super) fn peer(&mut self, user: u32) -> Peer {
-        if let Some(name) = self.0.get(&user).filter(|name| name.get().is_some()) {
+        if let Some(name) = self.0.get(&user).filter(|name| name.get().is_some_and(Option::is_some)) {
             return Peer::User(user, Arc::clone(name));
         }
         if self.0.len() >= MOST {
             self.0.clear();
         }
-        let name: Arc<OnceLock<String>> = Arc::default();
+        let name: Arc<OnceLock<Option<String>>> = Arc::default();
         self.0.insert(user, Arc::clone(&name));
         let found = Arc::clone(&name);
         let look = move || {
             let names = files::read(Path::new(FILE)).unwrap_or_default();
-            if let Some(name) = name_in(&names, user) {
-                // Nobody else sets it.
-                let _ = found.set(name.to_string());
-            }
+            // Nobody else sets it.
+            let _ = found.set(name_in(&names, user).map(str::to_string));
         };
-        // Without a thread the number has to do.
-        drop(std::thread::Builder::new().name("volley_names".into()).spawn(look));
+        if std::thread::Builder::new().name("volley_names".into()).spawn(look).is_err() {
+            // The number has to do.
+            let _ = name.set(None);
+        }
         Peer::User(user, name)
     }
 }

@@ -14,6 +14,8 @@ use crate::intent::{Catalog, Entry};
 const WAITING: usize = 256;
 /// How often it is tried again to write what could not be written.
 const RETRY: Duration = Duration::from_secs(5);
+/// How long the name of a user is waited for, which another thread looks for.
+const NAMES: Duration = Duration::from_secs(1);
 /// How long the start waits for a file system that does not answer, and the end of the router.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -167,6 +169,10 @@ impl Writer {
     }
 
     fn add(&mut self, entry: &Entry) {
+        let until = Instant::now() + NAMES;
+        while !entry.origin.peer.is_known() && Instant::now() < until {
+            std::thread::sleep(NAMES / 100);
+        }
         if self.pending.len() < WAITING {
             self.pending.push_back(record::line(entry, &self.catalog));
         } else {
