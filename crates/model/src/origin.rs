@@ -128,6 +128,15 @@ mod tests {
     }
 
     #[test]
+    fn front_ends_of_later_versions_are_read() {
+        let read = |text: &str| serde_json::from_str::<FrontEnd>(text).unwrap();
+        assert_eq!(
+            (read("\"cli\""), read("\"start\""), read("\"netconf\"")),
+            (FrontEnd::Cli, FrontEnd::Start, FrontEnd::Other)
+        );
+    }
+
+    #[test]
     fn a_user_without_a_name_is_a_number() {
         assert_eq!(Peer::user(1000, None).to_string(), "uid 1000");
         assert_eq!(Peer::user(0, Some("root".into())).to_string(), "root");

@@ -55,7 +55,7 @@ impl Context {
         }
         let Some(noted) = tell(&mut self.journal) else { return };
         if let Some(keeper) = &self.keeper {
-            keeper.keep(noted.entry);
+            keeper.keep(noted.entry.clone());
         }
         // What one command changed is soon let go of.
         if noted
@@ -63,7 +63,7 @@ impl Context {
             .iter()
             .any(|detail| matches!(detail, Detail::Edits(edits) if edits.all.len() > MUCH))
         {
-            let_go(noted.forgotten);
+            let_go(noted);
         }
     }
 

@@ -9,7 +9,7 @@ use net::router::Sizes;
 use proptest::prelude::*;
 
 use super::Context;
-use crate::cli::Call;
+use crate::cli::{Call, Step};
 use crate::journal::Keeper;
 use crate::testing::{Cli, FEATURES, catalog, registry, system};
 
@@ -177,6 +177,60 @@ fn the_journal_outlives_the_router() {
     assert_eq!(cli.ok("config rollback"), "- ip route add 30.0.0.0/24 via 10.0.0.2\n");
     assert_eq!(cli.ok("config rollback"), "- ip route add 20.0.0.0/24 via 10.0.0.2\n");
     assert_eq!(cli.ok("config rollback"), "- set interface mtu 1400 pg1\n");
+}
+
+/// Also of a command that is carried out by a job, between whose slices others say something.
+#[test]
+fn each_change_has_its_own_user() {
+    let mut cli = Cli::new();
+    let call = |user| Call { peer: Peer::user(user, None), ..Call::default() };
+    let registry = cli.registry.clone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    std::fs::write(&file, "interfaces:\n  pg0: { mtu: 1400 }\n").unwrap();
+    let lines = [
+        format!("create pcap interface pcap0 tx {}", folder.path().join("tx.pcap").display()),
+        "ip route add 20.0.0.0/24 via drop count 300".into(),
+        format!("config apply {}", file.display()),
+    ];
+    for (user, line) in (1..).zip(&lines) {
+        let mut job = registry.run(&mut cli.context, line, call(user)).unwrap().job;
+        // Somebody else comes in between.
+        registry.run(&mut cli.context, "ip table add 0", call(99)).unwrap();
+        while let Some(running) = &mut job {
+            match running.step(&mut cli.context, &mut String::new()) {
+                Step::Done => job = None,
+                Step::Failed(e) => panic!("{line}: {e}"),
+                _ => {}
+            }
+        }
+        let newest = &cli.json("show config history 1")[0];
+        assert_eq!((&newest["uid"], &newest["command"]), (&user.into(), &line.as_str().into()), "{line}");
+    }
+    assert_eq!(cli.json("show config history 1")[0]["front_end"], "file");
+}
+
+/// Of a file of routes whose client goes away, what was added stays, and can be taken back.
+#[test]
+fn routes_of_a_load_that_is_cut_off_are_a_change() {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("routes");
+    let text: String = (0..50_000).map(|n| format!("20.{}.{}.0/24 via drop\n", n >> 8, n & 255)).collect();
+    std::fs::write(&file, text).unwrap();
+    let line = format!("ip route load {}", file.display());
+    let mut job = cli.registry.clone().run(&mut cli.context, &line, Call::default()).unwrap().job.unwrap();
+    while cli.context.store.tree().len() < 300 {
+        assert!(!matches!(job.step(&mut cli.context, &mut String::new()), Step::Done | Step::Failed(_)));
+    }
+    drop(job);
+    while cli.context.tidy().is_some() {}
+    let there = cli.context.store.tree().len();
+    assert!((300..50_000).contains(&there), "{there}");
+    assert_eq!(cli.json("show config history 1")[0]["command"], line);
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config"), before);
 }
 
 #[test]

@@ -359,6 +359,8 @@ impl Job<Context> for CreateLater {
             return Step::After(LOOK);
         };
         let a = &self.args;
+        // Others may have said commands meanwhile.
+        c.origin = a.origin();
         let looked = joined(looked).and_then(|looked| looked.map_err(|(about, e)| a.fault(about, e)));
         let made = looked.and_then(|recording| {
             c.system.recordings.extend(recording.map(|recording| (self.name.clone(), recording)));

@@ -406,7 +406,10 @@ impl Unfinished for Load {
                 self.file,
                 self.added
             );
-            return false;
+            // They are told to the journal.
+            self.lines.clear();
+            self.ended = true;
+            return self.failed.is_none();
         }
         self.failed.get_or_insert_with(|| CliError::new("cut off"));
         self.before.as_ref().is_some_and(|before| !before.is_empty())

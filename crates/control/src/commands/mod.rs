@@ -58,7 +58,7 @@ pub struct Context {
     pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
-    /// Who said the command that is carried out.
+    /// Who said the command that is carried out now. A job keeps its own.
     pub origin: Origin,
     /// What the operator asked for.
     pub store: Store,
@@ -154,9 +154,6 @@ impl Context {
     /// Completes what is under way, and gives every device back to the kernel.
     pub fn shut_down(&mut self) {
         self.end_capture();
-        if let Some(keeper) = &mut self.keeper {
-            keeper.end();
-        }
         // All at once: to wait for the workers takes as long for many as for one.
         let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
         self.system.router.cease_advertising(&all);
@@ -166,6 +163,9 @@ impl Context {
             if let Err(e) = self.system.router.remove_interface(index) {
                 tracing::error!("{e}");
             }
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end();
         }
         // The process ends: to let go of this piece by piece would take as long as it is large.
         std::mem::forget((std::mem::take(&mut self.store), std::mem::take(&mut self.journal)));
@@ -177,11 +177,12 @@ impl Context {
     /// Why it was refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
+        let origin = self.origin.clone();
         self.finish_abandoned();
         let before = Journal::before(&self.store, &changes);
         self.change(changes)?;
         let edits = Journal::edits(before, &self.store);
-        self.note(self.origin.clone(), edits);
+        self.note(origin, edits);
         self.notice = self.goes_back_too();
         Ok(())
     }

@@ -45,7 +45,7 @@ pub struct Terms {
     pub confirm: Option<Duration>,
     /// Only if the configuration is still of this generation.
     pub expected: Option<u64>,
-    /// Nobody reads what changes.
+    /// Nobody reads what changes, and it is no change for the journal: the router starts with it.
     pub quiet: bool,
     /// It is the file that the router starts from; [`Whole::read`] finds out.
     pub start: bool,
@@ -314,7 +314,8 @@ fn planned(
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
     let goes_forward = matches!(goal, Goal::File(..));
-    let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }) | Goal::Without(_));
+    let is_start = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
+    let quiet = is_start || matches!(goal, Goal::Without(_));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
             said = numbered(&wanted.tree);
@@ -347,7 +348,8 @@ fn planned(
         plan.before.iter().map(|(key, _)| key).filter(|key| key.is::<Interface>()).cloned().collect();
     let tree = plan.after.tree();
     let edit = |(key, old): (Key, _)| Edit { new: tree.get(&key).cloned(), key, old };
-    let edits = std::mem::take(&mut plan.before).into_iter().map(edit).collect();
+    let before = std::mem::take(&mut plan.before);
+    let edits = if is_start { Vec::new() } else { before.into_iter().map(edit).collect() };
     let note = journal::note(origin, edits, |key| tree.get(key));
     Ok(Planned { plan, recordings, interfaces, note, text })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ struct Status {
     trouble: Option<String>,
     /// Changes that are lost to the file.
     lost: u64,
+    /// What is in the file came too late for the start. Numbers begin anew without it, so it is not written, either.
+    too_late: bool,
 }
 
 /// What writes changes to a file.
@@ -70,8 +72,16 @@ impl Keeper {
     pub fn found(&self, begun: Instant) -> Option<Found> {
         match self.found.try_recv() {
             Ok(found) => Some(found),
-            Err(std::sync::mpsc::TryRecvError::Empty) if begun.elapsed() < PATIENCE => None,
-            Err(_) => Some(Found::default()),
+            Err(TryRecvError::Empty) if begun.elapsed() < PATIENCE => None,
+            Err(_) => {
+                set(&self.status, |status| {
+                    status.too_late = true;
+                    status
+                        .trouble
+                        .get_or_insert_with(|| "the file system did not answer at the start".into());
+                });
+                Some(Found::default())
+            }
         }
     }
 
@@ -182,6 +192,9 @@ impl Writer {
 
     /// Writes what waits, as far as the disk takes it.
     fn write(&mut self) {
+        if self.status.lock().unwrap_or_else(PoisonError::into_inner).too_late {
+            self.kept = None;
+        }
         // A file that could not be read at the start is not written either, lest numbers begin anew in it.
         let Some(kept) = &mut self.kept else {
             let lost = std::mem::take(&mut self.pending).len() as u64;

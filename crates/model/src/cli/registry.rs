@@ -28,7 +28,8 @@ pub trait Values {
         None
     }
 
-    /// What is changed from now on, this call of a command that may change something has asked for.
+    /// A command that may change something is carried out for this one. A job, which goes on when others have said commands, has to keep it
+    /// ([`Args::origin`]).
     fn acts_for(&mut self, _: Origin) {}
 }
 
@@ -169,11 +170,11 @@ impl<C: Values + 'static> Registry<C> {
                 line.trim()
             )));
         }
-        if self.commands.get(index).is_some_and(|command| !command.reads) {
-            cx.acts_for(Origin::new(call.front_end, call.peer.clone(), line));
-        }
         let json = call.json;
         let args = Args { line: line.to_owned(), taken, call };
+        if self.commands.get(index).is_some_and(|command| !command.reads) {
+            cx.acts_for(args.origin());
+        }
         let output = match self.commands.get(index).map(|command| &command.run) {
             Some(Run::Handler(handler)) => handler(cx, &args),
             Some(Run::Help) => self.help(cx, &args),
