@@ -18,7 +18,7 @@ use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, Registry, Rows, Step};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
-use crate::intent::{Catalog, Interface, Key, Plan, Snapshot, in_order, made_anew, opened_anew};
+use crate::intent::{Catalog, Edit, Interface, Key, Plan, Snapshot, in_order, made_anew, opened_anew};
 use crate::journal;
 use crate::startup::Fault;
 
@@ -221,9 +221,8 @@ pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
 /// are the interfaces whose index was asked for.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
-    let after = plan.after.tree();
-    for (key, old) in &plan.before {
-        text += &journal::difference(key, old.as_ref(), after.get(key), numbered.contains(key));
+    for Edit { key, old, new } in &plan.edits {
+        text += &journal::difference(key, old.as_ref(), new.as_ref(), numbered.contains(key));
     }
     for name in made_anew(plan) {
         text += &format!("! {name} is made anew: its traffic stops\n");

@@ -20,7 +20,7 @@ use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
-    Abilities, Catalog, Edit, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, replays,
+    Abilities, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, replays,
 };
 use crate::journal;
 use crate::startup::Fault;
@@ -345,12 +345,10 @@ fn planned(
         }
     }
     let interfaces =
-        plan.before.iter().map(|(key, _)| key).filter(|key| key.is::<Interface>()).cloned().collect();
-    let tree = plan.after.tree();
-    let edit = |(key, old): (Key, _)| Edit { new: tree.get(&key).cloned(), key, old };
-    let before = std::mem::take(&mut plan.before);
-    let edits = if is_start { Vec::new() } else { before.into_iter().map(edit).collect() };
-    let note = journal::note(origin, edits, |key| tree.get(key));
+        plan.edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).cloned().collect();
+    let edits = std::mem::take(&mut plan.edits);
+    let edits = if is_start { Vec::new() } else { edits };
+    let note = journal::note(origin, edits, |key| plan.after.tree().get(key));
     Ok(Planned { plan, recordings, interfaces, note, text })
 }
 

@@ -36,7 +36,8 @@ fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Ke
     if names.is_empty() {
         return Vec::new();
     }
-    let changed: BTreeSet<&Key> = edits.iter().map(|edit| &edit.key).collect();
+    let changed: BTreeSet<&Key> =
+        edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).collect();
     let mut hosts = BTreeMap::new();
     while let Some(name) = names.pop() {
         for key in [Interface::key(&name), Interface::sub_key(&name)] {
