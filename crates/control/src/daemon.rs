@@ -18,6 +18,7 @@ use buf::Pool;
 use graph::Builder;
 use infra::cpu::Schedule;
 use infra::mem::{PageSize, Room};
+use model::origin::{FrontEnd, Origin, Peer};
 use model::visible::visible;
 use net::Tables;
 use net::router::{Hooks, Parts, Router};
@@ -28,9 +29,10 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
-use crate::commands::whole::{Reading, Terms, Whole};
+use crate::commands::whole::{Reading, Terms, Whole, joined};
 use crate::commands::{self, Context, Feature};
 use crate::guardian;
+use crate::journal::Keeper;
 use crate::logging::Log;
 use crate::metrics;
 use crate::process::{self, PidFile, Terminal};
@@ -41,6 +43,8 @@ use crate::system::{Absence, System};
 
 /// How often devices are looked after without word from the kernel.
 const DEVICES: Duration = Duration::from_secs(1);
+/// How often the start asks for what another thread reads.
+const LOOK: Duration = Duration::from_millis(2);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 /// How often copies of packets are taken from the workers while there is a capture: their rings have room for 1,024.
@@ -109,7 +113,9 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let guardian = guardian::start();
     let (features, left_out) = commands::selected(features, &startup.plugins);
     let (registry, catalog) = commands::declared_without(&features, &left_out);
-    // A long one is read while all else is prepared.
+    // Both are read while all else is prepared.
+    let asked = std::time::Instant::now();
+    let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
     let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
     let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose().map_err(failed)?;
     let placement = startup.cpu.place(infra::cpu::own_cores());
@@ -170,6 +176,19 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let now = context.now();
     context.system.router.poll(now);
     context.startup_config = startup.unix.startup_config.clone();
+    let file =
+        startup.unix.startup_config.as_deref().map_or_else(String::new, |file| file.display().to_string());
+    let origin = Origin::new(FrontEnd::Start, Peer::Own, &file);
+    if let Some(keeper) = keeper {
+        let found = loop {
+            match keeper.found(asked) {
+                Some(found) => break found,
+                None => tokio::time::sleep(LOOK).await,
+            }
+        };
+        context.go_on_with(keeper, found);
+    }
+    context.begin_start(origin.clone());
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(registry);
     let turns = tokio::task::spawn_local(turns(context.clone(), bell, links, memif));
@@ -188,6 +207,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         let refused = |e: CliError| format!("it could not be carried out:\n{}", e.render());
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
+    end_start(&context, origin).await;
     let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
     let service = Service { prompt, idle: startup.unix.cli_idle_timeout, ..Service::default() };
     let address = listener.address();
@@ -383,6 +403,24 @@ async fn configure(
     Ok(())
 }
 
+/// The configuration of the start is made: the journal hears of it, and which changes of earlier runs are in effect.
+async fn end_start(context: &RefCell<Context>, origin: Origin) {
+    let finder = context.borrow().find_last_in_effect();
+    let known = match finder {
+        Ok(finder) => {
+            while !finder.is_finished() {
+                tokio::time::sleep(LOOK).await;
+            }
+            joined(finder)
+        }
+        Err(e) => Err(e),
+    };
+    let mut context = context.borrow_mut();
+    // A rollback finds it out, if it is not known now.
+    let known = known.unwrap_or_else(|_| context.journal.generation());
+    context.end_start(origin, known);
+}
+
 /// A file that can be read when something has happened; what is read says nothing.
 struct Bell(pipe::Receiver);
 
@@ -465,6 +503,9 @@ async fn turns(
                 context.system.reopen_devices();
                 context.look_at_confirmation();
                 context.look_around();
+                if let Some(keeper) = &mut context.keeper {
+                    keeper.look();
+                }
                 context.log.flush();
             }
         }

@@ -4,10 +4,10 @@
 //! written by threads of their own, and only ordinary ones. These threads have no other files: a process that is killed does
 //! not wait for a file system before it gives back its sockets and interfaces.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -178,6 +178,26 @@ fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     // What was found, whatever has the name by now.
     let file = File::open(format!("/proc/thread-self/fd/{}", found.as_raw_fd()))?;
     Ok((about.len(), file.take(LARGEST)))
+}
+
+/// Opens a file of this process's own, which only its owner can open, for reading and appending. Makes it if there is none.
+///
+/// # Errors
+/// It is a link or no ordinary file, or the system refuses.
+pub fn private(path: &Path) -> io::Result<File> {
+    // Should it be a pipe, nobody waits for its other end.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut options = File::options();
+    options.create(true).read(true).append(true).mode(0o600).custom_flags(flags.bits());
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other(format!("{} is not an ordinary file", path.display())));
+    }
+    if found.mode() & 0o7777 != 0o600 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
 }
 
 /// Reads a file of text as [`open`] opens it.

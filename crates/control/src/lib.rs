@@ -13,6 +13,7 @@ pub mod daemon;
 mod files;
 pub mod guardian;
 pub mod intent;
+mod journal;
 pub mod logging;
 pub mod metrics;
 mod process;

@@ -9,6 +9,7 @@ pub mod family;
 pub mod key;
 pub mod metrics;
 pub mod object;
+pub mod origin;
 pub mod place;
 pub mod store;
 pub mod tuple;

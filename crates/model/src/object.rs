@@ -330,6 +330,11 @@ impl<W: World> Value<W> {
         self.0.is_complete()
     }
 
+    /// True if it has a secret.
+    pub fn has_secrets(&self) -> bool {
+        self.0.without_secrets().is_some()
+    }
+
     /// The same for those who may not know secrets.
     pub fn without_secrets(&self) -> Value<W> {
         self.0.without_secrets().unwrap_or_else(|| self.clone())

@@ -84,11 +84,14 @@ enum Command {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Take back the last change of a running router's configuration, or the last N.
+    /// Take back the last change of a running router's configuration, or the last N. Said again, it goes further back.
     Rollback {
         /// The router's CLI socket.
         #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
         socket: PathBuf,
+        /// Only show what would change.
+        #[arg(long)]
+        dry_run: bool,
         /// How many; what waits to be confirmed, or else one, if it is not given.
         #[arg(value_name = "N")]
         n: Option<u32>,
@@ -154,8 +157,10 @@ fn main() -> ExitCode {
             words.extend(generation.into_iter().flat_map(|n| ["generation".into(), n.to_string()]));
             command(socket, words)
         }
-        Command::Rollback { socket, n } => {
-            let mut words = vec!["config".into(), "rollback".into()];
+        Command::Rollback { socket, dry_run, n } => {
+            let mut words = vec!["config".into()];
+            words.extend(dry_run.then(|| "diff".into()));
+            words.push("rollback".into());
             words.extend(n.map(|n| n.to_string()));
             command(socket, words)
         }

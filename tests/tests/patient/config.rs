@@ -232,7 +232,7 @@ fn what_nobody_confirms_goes_back() {
     assert!(router.ctl("show config history").contains("unless confirmed"));
     Ping::until_answered(&a, "10.0.0.1", SOON);
     assert_eq!(router.ctl("show config"), before);
-    assert!(!router.ctl("show config history").contains("confirmed"));
+    assert!(!router.ctl("show config history").contains("unless confirmed"));
 }
 
 /// The mistake of the night, and a network card that dies at the same time.

@@ -23,7 +23,7 @@ fn what_happens_is_in_the_event_log() {
     for (kind, text) in [
         ("interface", "host-eth0: created"),
         ("interface", "host-eth1: set up"),
-        ("config", "generation 1: interface host-eth0"),
+        ("config", "generation 1: the router started"),
     ] {
         assert!(events(&router, kind).iter().any(|t| t == text), "{text}: {:?}", events(&router, kind));
     }

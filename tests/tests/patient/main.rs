@@ -9,6 +9,7 @@ mod examples;
 mod fragments;
 mod guardian;
 mod guides;
+mod history;
 mod ip6;
 mod lifecycle;
 mod link;

@@ -5,14 +5,15 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
 use nix::sys::stat::{major, minor};
 use nix::unistd::Uid;
+
+use crate::files;
 
 /// A lock file, open.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ impl Lock {
     /// # Errors
     /// The file is no ordinary file, or the system refuses.
     pub fn open(path: PathBuf) -> io::Result<Lock> {
-        let file = private(&path)?;
+        let file = files::private(&path)?;
         Ok(Lock { path, file })
     }
 
@@ -68,7 +69,7 @@ impl Lock {
             let locked = try_lock(&self.file)?;
             if !names(&self.path, &self.file)? {
                 // Another router has replaced the file: the lock of this one counts no more.
-                self.file = private(&self.path)?;
+                self.file = files::private(&self.path)?;
             } else if locked || !self.take_from_strangers()? {
                 return Ok(locked);
             }
@@ -100,7 +101,7 @@ impl Lock {
         // Two routers may start at once: the second one must not remove the file that the first one has made anew.
         let mut guard = OsString::from(&self.path);
         guard.push(".guard");
-        let guard = private(Path::new(&guard))?;
+        let guard = files::private(Path::new(&guard))?;
         if !try_lock(&guard)? {
             return Ok(false);
         }
@@ -115,23 +116,6 @@ impl Lock {
         }
         Ok(true)
     }
-}
-
-/// Opens a file that only its owner can open, and makes it if there is none.
-fn private(path: &Path) -> io::Result<File> {
-    // Should it be a pipe, nobody waits for its other end.
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let mut options = File::options();
-    options.create(true).append(true).mode(0o600).custom_flags(flags.bits());
-    let file = options.open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other(format!("{} is not an ordinary file", path.display())));
-    }
-    if found.mode() & 0o7777 != 0o600 {
-        file.set_permissions(Permissions::from_mode(0o600))?;
-    }
-    Ok(file)
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
@@ -177,6 +161,8 @@ fn process(pid: u32) -> Option<(String, Uid)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn mode(path: &Path) -> u32 {
         path.metadata().unwrap().mode() & 0o7777

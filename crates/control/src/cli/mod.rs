@@ -8,6 +8,7 @@ pub mod client;
 mod editor;
 mod listen;
 mod lock;
+mod names;
 mod protocol;
 mod relay;
 mod script;

@@ -2,6 +2,7 @@
 
 use crate::files;
 use model::cli::{Answer, Args, CHUNK, Call, CliError, Job, Line, Output, Registry, Step, Values};
+use model::origin::FrontEnd;
 use model::place::{Fault, Place};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -205,7 +206,8 @@ impl<C: Values + 'static> Script<C> {
         let file = path.to_owned();
         let thread = thread::Builder::new().name("volley_exec".into()).spawn(move || read(&file, &send));
         thread.map_err(|e| format!("no thread can be started to read {}: {e}", path.display()))?;
-        let call = Call { depth: call.depth + 1, binary: false, ..call.clone() };
+        let front_end = if call.front_end == FrontEnd::Cli { FrontEnd::File } else { call.front_end };
+        let call = Call { depth: call.depth + 1, binary: false, front_end, ..call.clone() };
         let (waiting, path) = (VecDeque::new(), path.to_owned());
         Ok(Script { registry, batches, waiting, path, call, args: None, job: None, familiar: false })
     }
@@ -326,7 +328,7 @@ pub fn check_commands<C: Values + 'static>(
     }
 }
 
-/// Runs the commands in the file `path`, as `exec` does; `say` is given what they print, as it comes.
+/// Runs the commands in the file `path` for the router's start, as `exec` does; `say` is given what they print, as it comes.
 ///
 /// # Errors
 /// The first command that fails, with file and line; those before it have been carried out.
@@ -336,7 +338,8 @@ pub async fn run_file<C: Values + 'static>(
     path: &Path,
     say: impl FnMut(&str),
 ) -> Result<(), CliError> {
-    let mut script = Script::begin(Rc::clone(registry), path, &Call::default())?;
+    let call = Call { front_end: FrontEnd::Start, ..Call::default() };
+    let mut script = Script::begin(Rc::clone(registry), path, &call)?;
     run_job(&mut script, cx, say).await
 }
 

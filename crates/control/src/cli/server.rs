@@ -8,9 +8,11 @@
 //! longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
 
 use super::listen::{Listener, Socket};
+use super::names::Names;
 use super::relay::Relays;
-use super::session::{LetGo, Seat, Session, Stream};
+use super::session::{LetGo, ROOT, Seat, Session, Stream};
 use model::cli::{Registry, Values};
+use model::origin::Peer;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +29,6 @@ const CLIENTS: usize = 64;
 const FAREWELLS: usize = 64;
 /// How many more there may be if these are root's.
 const FOR_ROOT: usize = 8;
-const ROOT: u32 = 0;
 /// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
 const MOST_HANGING: usize = 64;
 /// Clients that wait meanwhile, unread.
@@ -74,15 +75,16 @@ impl Acceptor {
         })
     }
 
-    async fn accept(&self) -> io::Result<Stranger> {
+    async fn accept(&self, names: &mut Names) -> io::Result<Stranger> {
         Ok(match self {
             Acceptor::Unix(listener) => {
                 let stream = listener.accept().await?.0;
-                let is_root = stream.peer_cred().is_ok_and(|peer| peer.uid() == ROOT);
-                Stranger { is_root, socket: Accepted::Unix(stream.into_std()?) }
+                let peer = stream.peer_cred().map(|peer| names.peer(peer.uid())).unwrap_or_default();
+                Stranger { peer, socket: Accepted::Unix(stream.into_std()?) }
             }
             Acceptor::Tcp(listener) => {
-                Stranger { is_root: false, socket: Accepted::Tcp(listener.accept().await?.0) }
+                let (stream, address) = listener.accept().await?;
+                Stranger { peer: Peer::Address(address), socket: Accepted::Tcp(stream) }
             }
         })
     }
@@ -100,7 +102,7 @@ impl Drop for Parked {
 
 /// A client that has just come.
 struct Stranger {
-    is_root: bool,
+    peer: Peer,
     socket: Accepted,
 }
 
@@ -110,6 +112,10 @@ enum Accepted {
 }
 
 impl Stranger {
+    fn is_root(&self) -> bool {
+        self.peer.uid() == Some(ROOT)
+    }
+
     fn stream(self, relays: &Relays) -> io::Result<Box<dyn Stream>> {
         Ok(match self.socket {
             Accepted::Unix(client) => Box::new(tokio::net::UnixStream::from_std(relays.stand_in(client)?)?),
@@ -148,7 +154,7 @@ pub async fn serve<C: Values + 'static>(
     let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
-    let (relays, mut parked) = (Relays::default(), Parked::default());
+    let (relays, mut parked, mut names) = (Relays::default(), Parked::default(), Names::default());
     loop {
         let crowded = relays.hanging(clients.len() + refused.len()) >= MOST_HANGING;
         let room_to_wait = parked.0.len() < MOST_PARKED;
@@ -158,7 +164,7 @@ pub async fn serve<C: Values + 'static>(
                 Some(stranger) => Ok(stranger),
                 None => continue,
             },
-            accepted = acceptor.accept(), if room_to_wait => accepted,
+            accepted = acceptor.accept(&mut names), if room_to_wait => accepted,
             Some(ended) = clients.join_next() => {
                 match ended {
                     Ok(Ok(())) => {}
@@ -181,7 +187,7 @@ pub async fn serve<C: Values + 'static>(
                 continue;
             }
         };
-        if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root) {
+        if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
             stuck.happened(say_stuck);
             // To close one that can have no files is safe.
             if !listener.refuses_files {
@@ -189,8 +195,8 @@ pub async fn serve<C: Values + 'static>(
             }
             continue;
         }
-        let come = accepted.and_then(|stranger| Ok((stranger.is_root, stranger.stream(&relays)?)));
-        let (is_root, stream) = match come {
+        let come = accepted.and_then(|stranger| Ok((stranger.peer.clone(), stranger.stream(&relays)?)));
+        let (peer, stream) = match come {
             Ok(come) => come,
             Err(error) => {
                 tracing::warn!("cannot accept a CLI client: {error}");
@@ -199,7 +205,8 @@ pub async fn serve<C: Values + 'static>(
             }
         };
         let (registry, cx, prompt) = (Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
-        let session = Session::new(stream, registry, cx, prompt, service.read_only, is_root);
+        let is_root = peer.uid() == Some(ROOT);
+        let session = Session::new(stream, registry, cx, prompt, service.read_only, peer);
         // A seat is the client's and this list's, until the client is gone.
         seats.retain(|seat| Rc::strong_count(seat) > 1);
         let places = CLIENTS + if is_root { service.for_root } else { 0 };

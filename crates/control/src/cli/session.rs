@@ -3,6 +3,7 @@
 use super::client::is_farewell;
 use super::protocol::{LONGEST_REQUEST, Reply, Request};
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
+use model::origin::Peer;
 use model::visible::visible;
 use std::cell::{Cell, RefCell};
 use std::future;
@@ -13,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::Notify;
 use tokio::time::{self, Instant};
 
+/// The number of the user root.
+pub(super) const ROOT: u32 = 0;
 /// How much text goes into one reply, in bytes.
 const CHUNK: usize = 32 << 10;
 /// How long a client may be silent before it counts as a person, who is shown a prompt.
@@ -134,6 +137,7 @@ pub(super) struct Session<C> {
     registry: Rc<Registry<C>>,
     cx: Rc<RefCell<C>>,
     read_only: bool,
+    peer: Peer,
 }
 
 impl<C: Values + 'static> Session<C> {
@@ -143,12 +147,13 @@ impl<C: Values + 'static> Session<C> {
         cx: Rc<RefCell<C>>,
         prompt: Rc<str>,
         read_only: bool,
-        is_root: bool,
+        peer: Peer,
     ) -> Session<C> {
+        let is_root = peer.uid() == Some(ROOT);
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new(is_root) };
         let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0 };
-        Session { requests, replies, registry, cx, read_only }
+        Session { requests, replies, registry, cx, read_only, peer }
     }
 
     pub(super) fn seat(&self) -> Rc<Seat> {
@@ -223,11 +228,12 @@ impl<C: Values + 'static> Session<C> {
     async fn answer_requests(&mut self) -> io::Result<()> {
         let seat = self.seat();
         while let Some(request) = self.requests.next().await? {
-            let Session { requests, replies, registry, cx, read_only } = self;
+            let Session { requests, replies, registry, cx, read_only, peer } = self;
+            let from = Call { read_only: *read_only, peer: peer.clone(), ..Call::default() };
             seat.begin();
             tokio::select! {
                 () = requests.gone(&seat) => return Ok(()),
-                answered = answer(&request, *read_only, replies, registry, cx) => answered?,
+                answered = answer(&request, from, replies, registry, cx) => answered?,
             }
             seat.enter(State::Asked);
         }
@@ -246,7 +252,7 @@ impl<C: Values + 'static> Session<C> {
             if is_farewell(line) {
                 return Ok(());
             }
-            let call = Call { read_only: self.read_only, ..Call::default() };
+            let call = Call { read_only: self.read_only, peer: self.peer.clone(), ..Call::default() };
             let end = run(line, call, &mut self.replies, &self.registry, &self.cx).await?;
             if let Err(error) = end {
                 self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
@@ -259,7 +265,7 @@ impl<C: Values + 'static> Session<C> {
 
 async fn answer<C: Values + 'static>(
     request: &[u8],
-    read_only: bool,
+    from: Call,
     replies: &mut Replies,
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
@@ -270,13 +276,13 @@ async fn answer<C: Values + 'static>(
             replies.send(&Reply::Hello { prompt }).await
         }
         Ok(Request::Run { line, json, directory, binary }) => {
-            let call = Call { json, directory: directory.into(), read_only, binary, ..Call::default() };
+            let call = Call { json, directory: directory.into(), binary, ..from };
             let end = run(&line, call, replies, registry, cx).await?;
             let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
             replies.send(&reply).await
         }
         Ok(Request::Complete { line }) => {
-            let completion: Completion = registry.complete(&cx.borrow(), &line, read_only);
+            let completion: Completion = registry.complete(&cx.borrow(), &line, from.read_only);
             replies.send(&Reply::Completion(completion)).await
         }
         Err(error) => replies.send(&Reply::Failed(format!("this is no request: {error}"))).await,

@@ -8,19 +8,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use model::origin::{FrontEnd, Origin, Peer};
 
 use super::long::{ForClient, SLICE, Turn};
 use super::whole::{Terms, Whole};
 use super::{Context, Output};
-use crate::cli::{Args, CliError, Job, PAGE, Registry, Rows, Step, Table};
+use crate::cli::{Args, CliError, Job, Registry, Rows, Step};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
-use crate::intent::{
-    Catalog, Entry, Interface, Key, Plan, Snapshot, Value, in_order, made_anew, opened_anew,
-};
+use crate::intent::{Catalog, Edit, Interface, Key, Plan, Snapshot, in_order, made_anew, opened_anew};
+use crate::journal;
 use crate::startup::Fault;
 
 /// What stands below a configuration that changed while it was shown.
@@ -42,7 +41,6 @@ pub fn register(r: &mut Registry<Context>) {
         let yaml = Yaml { writer, version: c.store.version(), begun: false };
         Ok(Output::rows(yaml, a.json()))
     });
-    r.add("show config history", "Show the changes that can be taken back, the newest first.", history);
     r.add(
         "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
         "Make the configuration what a YAML file says, all or nothing. With \"dry-run\" only show what would change; \
@@ -61,11 +59,6 @@ pub fn register(r: &mut Registry<Context>) {
             None => Err(CliError::new("nothing waits for a confirmation")),
         }
     });
-    r.add(
-        "config rollback [<n:u32>]",
-        "Take back the last change of the configuration, or the last n; this is a change, too.",
-        rollback,
-    );
     r.add(
         "config save [<file:path>]",
         "Write the configuration to a file: YAML if its name ends in .yaml or .yml, otherwise commands. Without a file, to \
@@ -92,9 +85,9 @@ pub struct Unconfirmed {
 /// How it was on the way back.
 #[derive(Debug)]
 pub(super) struct Failed {
-    times: u64,
+    pub(super) times: u64,
     /// What was wrong the last time.
-    why: String,
+    pub(super) why: String,
 }
 
 impl Unconfirmed {
@@ -130,7 +123,9 @@ impl Context {
                 "nobody confirmed the configuration in time: going back to generation {generation}"
             );
         }
-        self.abandoned.borrow_mut().push_back(Box::new(Whole::back_to(generation).unasked()));
+        let origin = Origin::new(FrontEnd::Router, Peer::Own, "nobody confirmed it in time");
+        let back = Whole::back_to(generation, false, origin).unasked();
+        self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
     /// Whether what nobody has confirmed goes back to this generation.
@@ -226,18 +221,8 @@ pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
 /// are the interfaces whose index was asked for.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
-    let after = plan.after.tree();
-    for (key, old) in &plan.before {
-        let index = |value: Option<&Value>| value?.get::<Interface>()?.index;
-        let (was, is) = (index(old.as_ref()), index(after.get(key)));
-        let indices = if old.is_none() { numbered.contains(key) } else { is.is_some() && was != is };
-        let of = |value: Option<&Value>| value.map(|v| v.dump(key, indices)).unwrap_or_default();
-        let (old, new) = (of(old.as_ref()), of(after.get(key)));
-        old.iter().filter(|line| !new.contains(line)).for_each(|line| text += &format!("- {line}\n"));
-        new.iter().filter(|line| !old.contains(line)).for_each(|line| text += &format!("+ {line}\n"));
-        if old.iter().all(|l| new.contains(l)) && new.iter().all(|l| old.contains(l)) {
-            text += &format!("~ the order of {}\n", key);
-        }
+    for Edit { key, old, new } in &plan.edits {
+        text += &journal::difference(key, old.as_ref(), new.as_ref(), numbered.contains(key));
     }
     for name in made_anew(plan) {
         text += &format!("! {name} is made anew: its traffic stops\n");
@@ -288,88 +273,6 @@ pub(super) fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, CliError> {
 pub(super) fn faulty(faults: &[Fault]) -> CliError {
     let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
     CliError::new(format!("{}\nnothing was changed: mend the file first", lines.join("\n")))
-}
-
-fn rollback(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let n = match (a.get::<u32>("n"), &c.unconfirmed) {
-        (Some(n), _) => u64::from(n),
-        // What waits to be confirmed is what an operator means who says no number.
-        (None, Some(waiting)) => c.journal.generation() - waiting.generation,
-        (None, None) => 1,
-    };
-    let there = c.journal.entries().count() as u64;
-    if n == 0 || n > there {
-        let message = match there {
-            0 => "no change is remembered".into(),
-            _ => format!("the last 1 to {there} changes can be taken back"),
-        };
-        return Err(a.fault("n", message));
-    }
-    let generation = c.journal.generation() - n;
-    Ok(Output::job(ForClient::new(Whole::back_to(generation), c)))
-}
-
-#[derive(Serialize)]
-struct Past {
-    back: usize,
-    generation: u64,
-    unix_seconds: u64,
-    age_seconds: u64,
-    changed: String,
-}
-
-/// The changes that can be taken back.
-struct History {
-    /// The generation of the last one that was shown.
-    last: Option<u64>,
-    table: Table,
-}
-
-impl Rows<Context> for History {
-    type Row = Past;
-
-    fn next(&mut self, c: &Context, page: &mut Vec<Past>) -> bool {
-        let older = |e: &Entry| self.last.is_none_or(|last| e.generation < last);
-        let mut last = None;
-        for (n, e) in c.journal.entries().enumerate().filter(|(_, e)| older(e)).take(PAGE) {
-            let since = e.time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            page.push(Past {
-                back: n + 1,
-                generation: e.generation,
-                unix_seconds: since.as_secs(),
-                age_seconds: e.time.elapsed().unwrap_or_default().as_secs(),
-                changed: e.what(),
-            });
-            last = Some(e.generation);
-        }
-        self.last = last.or(self.last);
-        last.is_some()
-    }
-
-    fn text(&mut self, page: &[Past], out: &mut String) {
-        for p in page {
-            let age = format!("{} s", p.age_seconds);
-            self.table.row(vec![p.back.to_string(), p.generation.to_string(), age, p.changed.clone()]);
-        }
-        self.table.flush(out);
-    }
-
-    fn end(&mut self, c: &Context, out: &mut String) {
-        let Some(waiting) = &c.unconfirmed else { return };
-        let (generation, left) = (waiting.generation, waiting.left());
-        *out += &match &waiting.failed {
-            None => format!("goes back to generation {generation} in {left} s unless confirmed\n"),
-            Some(Failed { times, why }) => format!(
-                "should have gone back to generation {generation} unless confirmed; attempt {times} failed, the next one is in \
-                 {left} s: {why}\n"
-            ),
-        };
-    }
-}
-
-fn history(_: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let table = Table::new(&["Back", "Generation", "Age", "Changed"]);
-    Ok(Output::rows(History { last: None, table }, a.json()))
 }
 
 fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {

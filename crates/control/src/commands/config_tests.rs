@@ -110,13 +110,22 @@ fn changes_are_taken_back() {
     );
     let without_mtu = cli.ok("config rollback");
     assert_eq!(without_mtu, "- set interface mtu 1300 pg0\n");
-    // The rollback is a change as well.
-    cli.ok("config rollback 4");
+    // The next one goes further back, not forward again. What it would do is shown.
+    let would = cli.ok("config diff rollback 2");
+    assert!(
+        would.contains("- ip route add 10.9.0.0/16") && would.contains("+ create packet-generator"),
+        "{would}"
+    );
+    assert_eq!(cli.ok("config rollback 2"), would);
     assert_eq!(cli.ok("show config"), before);
     cli.refused("config rollback 0", "0");
-    cli.refused("config rollback 99", "99");
-    cli.ok("config rollback");
-    assert!(cli.ok("show config").contains("10.9.0.0/16") && !cli.ok("show config").contains("pg1"));
+    assert!(cli.refused("config rollback 99", "99").contains("the last 1 to 5 changes"));
+    let history = cli.json("show config history 3");
+    assert_eq!(history.as_array().unwrap().len(), 3);
+    assert_eq!(history[0]["changed"], "rollback of changes 7, 6");
+    assert_eq!((&history[0]["kind"], &history[0]["back"]), (&"rollback".into(), &serde_json::Value::Null));
+    assert_eq!(history[2]["taken_back_by"], 9);
+    assert_eq!(history[2]["command"], "set interface mtu 1300 pg0");
     // Many routes by one command are one change; of too many only that there was one is known.
     let before = cli.ok("show config");
     cli.ok("ip route add 10.9.0.0/16 via drop count 3");
@@ -126,7 +135,9 @@ fn changes_are_taken_back() {
         "{back}"
     );
     cli.ok("ip route add 20.0.0.0/24 via drop count 300000");
-    assert!(cli.refused("config rollback 1", "1").contains("no change is remembered"));
+    let told = cli.run("config rollback 1").unwrap_err().to_string();
+    assert!(told.contains("cannot be taken back: of its 300000 objects"), "{told}");
+    assert_eq!(cli.json("show config history 1")[0]["added"], 300_000);
 }
 
 #[test]

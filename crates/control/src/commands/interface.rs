@@ -359,6 +359,8 @@ impl Job<Context> for CreateLater {
             return Step::After(LOOK);
         };
         let a = &self.args;
+        // Others may have said commands meanwhile.
+        c.origin = a.origin();
         let looked = joined(looked).and_then(|looked| looked.map_err(|(about, e)| a.fault(about, e)));
         let made = looked.and_then(|recording| {
             c.system.recordings.extend(recording.map(|recording| (self.name.clone(), recording)));
@@ -494,7 +496,7 @@ pub(super) fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind
     }
     let tree = c.store.snapshot();
     if tree.has_many_dependents(&key, MANY) {
-        return Ok(Output::job(ForClient::new(Whole::without(key), c)));
+        return Ok(Output::job(ForClient::new(Whole::without(key, c.origin.clone()), c)));
     }
     let all = tree.with_dependents(&key);
     drop(tree);

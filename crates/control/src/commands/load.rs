@@ -14,6 +14,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use model::origin::Origin;
+use model::store::Counts;
 use net::ip::IpPrefix;
 
 use super::long::{ForClient, SLICE, Unfinished};
@@ -22,7 +24,7 @@ use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::config::NOWHERE;
 use crate::files;
-use crate::intent::{Branch, Change, Family, Key, Route, Value, Via};
+use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Value, Via};
 
 /// Lines in one batch, and batches that wait for the main thread at most.
 const BATCH: usize = 256;
@@ -208,6 +210,7 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         added: 0,
         faults: 0,
         before: Some(BTreeMap::new()),
+        origin: c.origin.clone(),
         failed: None,
         broken: None,
         _beside: c.changes.beside(),
@@ -234,7 +237,9 @@ struct Load {
     added: u64,
     faults: u64,
     /// What was there before those that were added; `None` once that are more than anybody needs.
-    before: Option<BTreeMap<Key, Option<Value>>>,
+    before: Option<BTreeMap<Key, Edit>>,
+    /// Who asked for it.
+    origin: Origin,
     /// Why those that were added are being taken back.
     failed: Option<CliError>,
     /// Why the file could not be read to its end.
@@ -253,10 +258,12 @@ impl Load {
         if before == after {
             return Ok(());
         }
-        c.change(vec![Change { key: key.clone(), value: after.map(Value::from) }])
-            .inspect_err(|_| self.added -= 1)?;
+        let after = after.map(Value::from);
+        c.change(vec![Change { key: key.clone(), value: after.clone() }]).inspect_err(|_| self.added -= 1)?;
         if let Some(all) = &mut self.before {
-            all.entry(key).or_insert(before.map(Value::from));
+            let edit = all.entry(key.clone());
+            let edit = edit.or_insert_with(|| Edit { key, old: before.map(Value::from), new: None });
+            edit.new = after;
             if !self.strict && !c.journal.has_room(all.len()) {
                 self.before = None;
             }
@@ -283,8 +290,8 @@ impl Load {
     /// One line, or one step back. Returns whether there is nothing more to do now.
     fn one(&mut self, c: &mut Context, out: &mut String) -> bool {
         if self.failed.is_some() {
-            let Some((key, value)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };
-            if let Err(e) = c.change(vec![Change { key, value }]) {
+            let Some((key, edit)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };
+            if let Err(e) = c.change(vec![Change { key, value: edit.old }]) {
                 tracing::error!("a route of {} cannot be taken back: {e}", self.file);
             }
             return false;
@@ -329,9 +336,15 @@ impl Load {
         }
         match self.before.take() {
             Some(before) if c.journal.has_room(before.len()) => {
-                drop(c.journal.note(before.into_iter().collect()))
+                let edits = before.into_values().filter(|edit| edit.old != edit.new).collect();
+                c.note(self.origin.clone(), edits);
             }
-            _ => c.journal.note_too_much(),
+            _ => {
+                let counts = Counts { added: self.added, ..Counts::default() };
+                c.remember(|journal| {
+                    journal.note(Note::too_much(self.origin.clone(), [].into_iter(), counts))
+                });
+            }
         }
         let passed_over = match self.faults {
             0 => String::new(),
@@ -393,7 +406,10 @@ impl Unfinished for Load {
                 self.file,
                 self.added
             );
-            return false;
+            // They are told to the journal.
+            self.lines.clear();
+            self.ended = true;
+            return self.failed.is_none();
         }
         self.failed.get_or_insert_with(|| CliError::new("cut off"));
         self.before.as_ref().is_some_and(|before| !before.is_empty())

@@ -5,6 +5,7 @@ mod capture;
 pub mod config;
 mod filter;
 mod generator;
+mod history;
 mod interface;
 mod load;
 mod logging;
@@ -33,8 +34,11 @@ use net::Tables;
 use net::feature::{self, App, Configured};
 use net::router::{Hooks, Router};
 
+use model::origin::Origin;
+
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
+use crate::journal::Keeper;
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
 use crate::startup::Plugins;
@@ -55,10 +59,16 @@ pub struct Context {
     pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
+    /// Who said the command that is carried out now. A job keeps its own.
+    pub origin: Origin,
     /// What the operator asked for.
     pub store: Store,
     /// What was changed.
     pub journal: Journal,
+    /// What keeps the journal on disk.
+    pub(crate) keeper: Option<Keeper>,
+    /// The configuration of the start is being made, which is one entry of the journal.
+    starting: bool,
     /// Long changes.
     changes: long::Changes,
     /// Whether buffers are being added.
@@ -102,8 +112,11 @@ impl Context {
         Context {
             startup_config: None,
             system,
+            origin: Origin::default(),
             store: Store::default(),
             journal: Journal::default(),
+            keeper: None,
+            starting: false,
             changes: long::Changes::default(),
             growing: buffers::Growing::default(),
             unconfirmed: None,
@@ -152,6 +165,9 @@ impl Context {
                 tracing::error!("{e}");
             }
         }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end();
+        }
         // The process ends: to let go of this piece by piece would take as long as it is large.
         std::mem::forget((std::mem::take(&mut self.store), std::mem::take(&mut self.journal)));
     }
@@ -162,10 +178,12 @@ impl Context {
     /// Why it was refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
+        let origin = self.origin.clone();
         self.finish_abandoned();
         let before = Journal::before(&self.store, &changes);
         self.change(changes)?;
-        self.journal.note(before);
+        let edits = Journal::edits(before, &self.store);
+        self.note(origin, edits);
         self.notice = self.goes_back_too();
         Ok(())
     }
@@ -258,6 +276,10 @@ impl Values for Context {
 
     fn notice(&mut self) -> Option<String> {
         self.notice.take()
+    }
+
+    fn acts_for(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 }
 
@@ -353,6 +375,7 @@ fn own() -> Registry<Context> {
     trace::register(&mut r);
     generator::register(&mut r);
     config::register(&mut r);
+    history::register(&mut r);
     ping::register(&mut r);
     monitor::register(&mut r);
     logging::register(&mut r);
@@ -382,6 +405,8 @@ fn table(args: &Args, name: &str) -> u16 {
 
 #[cfg(test)]
 mod config_tests;
+#[cfg(test)]
+mod history_tests;
 #[cfg(test)]
 mod ip6_tests;
 #[cfg(test)]

@@ -4,12 +4,14 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use model::origin::Origin;
+use model::store::Counts;
 use net::ip::{Address, BadPaths, IpPrefix};
 
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Branch, Change, Family, Key, Route, Table, Value, Via};
+use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Table, Value, Via};
 
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
@@ -228,6 +230,8 @@ struct Work {
     had_others: u32,
     /// What those done were before, as runs: so many were this, or were not there.
     before: Vec<(u32, Option<Route>)>,
+    /// Who asked for it.
+    origin: Origin,
     /// Why those done are being taken back.
     failed: Option<CliError>,
     /// No change of all comes in between.
@@ -236,8 +240,9 @@ struct Work {
 
 impl Work {
     fn new(c: &Context, table: u16, first: IpPrefix, of: u32, branches: Vec<Branch>, deed: Deed) -> Work {
-        let (_beside, before) = (c.changes.beside(), Vec::new());
-        Work { table, first, of, branches, deed, done: 0, had_others: 0, before, failed: None, _beside }
+        let (_beside, before, origin) = (c.changes.beside(), Vec::new(), c.origin.clone());
+        let (done, had_others, failed) = (0, 0, None);
+        Work { table, first, of, branches, deed, done, had_others, before, origin, failed, _beside }
     }
 
     /// The route number `n` of those that there are.
@@ -294,16 +299,29 @@ impl Work {
     /// Tells the journal what was changed.
     fn tell(&self, c: &mut Context) {
         if !c.journal.has_room(self.of as usize) {
-            c.journal.note_too_much();
+            let first: Vec<Key> = (0..self.of.min(3)).map(|n| self.key(n)).collect();
+            let of = u64::from(self.of);
+            let counts = match self.deed {
+                Deed::Add => Counts { added: of, ..Counts::default() },
+                Deed::Replace => Counts { changed: of, ..Counts::default() },
+                Deed::Remove => Counts { removed: of, ..Counts::default() },
+            };
+            c.remember(|journal| journal.note(Note::too_much(self.origin.clone(), first.iter(), counts)));
             return;
         }
-        let states = self.before.iter().flat_map(|(run, was)| std::iter::repeat_n(was, *run as usize));
-        let changed = (0..)
-            .map(|n| self.key(n))
-            .zip(states)
-            .filter(|(key, was)| !self.made(key, was.as_ref(), was.as_ref()));
-        let before = changed.map(|(key, was)| (key, was.clone().map(Value::from)));
-        c.journal.note(before.collect());
+        // Each value is made once a run, and shared.
+        let mut edits = Vec::with_capacity(self.done as usize);
+        let mut number = 0;
+        for (run, was) in &self.before {
+            let after = self.after(was.as_ref(), &self.key(number)).unwrap_or_default();
+            let changes = *was != after;
+            let (old, new) = (was.clone().map(Value::from), after.map(Value::from));
+            for n in (number..number + run).filter(|_| changes) {
+                edits.push(Edit { key: self.key(n), old: old.clone(), new: new.clone() });
+            }
+            number += run;
+        }
+        c.note(self.origin.clone(), edits);
     }
 
     /// Whether a route that is this `now` is what was made of what it `was`.

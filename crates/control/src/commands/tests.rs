@@ -254,9 +254,9 @@ fn changes_of_routes_are_taken_back_one_by_one_and_together() {
         cli.run("ip route del 20.0.8.0/24 count 9999").unwrap_err();
         states.push(cli.ok("show config"));
     }
-    // A rollback is a change, too: back by the last 1, 3, 5 and 7.
-    for (n, state) in (0..4).zip(states.iter().rev().skip(1)) {
-        cli.ok(&format!("config rollback {}", 2 * n + 1));
+    // One rollback goes on where the last one stopped.
+    for state in states.iter().rev().skip(1) {
+        cli.ok("config rollback");
         assert_eq!(cli.ok("show config"), *state);
     }
 }

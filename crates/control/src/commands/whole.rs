@@ -20,10 +20,13 @@ use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
-    Abilities, Catalog, Interface, Key, Making, Plan, Refusal, Refused, Snapshot, Value, Way, replays,
+    Abilities, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, replays,
 };
+use crate::journal;
 use crate::startup::Fault;
 use crate::system::Absence;
+use model::origin::{FrontEnd, Origin};
+use model::store::Written;
 use std::sync::Arc;
 
 /// Plans with more steps say how far they are.
@@ -42,7 +45,7 @@ pub struct Terms {
     pub confirm: Option<Duration>,
     /// Only if the configuration is still of this generation.
     pub expected: Option<u64>,
-    /// Nobody reads what changes.
+    /// Nobody reads what changes, and it is no change for the journal: the router starts with it.
     pub quiet: bool,
     /// It is the file that the router starts from; [`Whole::read`] finds out.
     pub start: bool,
@@ -52,8 +55,8 @@ pub struct Terms {
 enum Goal {
     /// What a file says.
     File(Box<Wanted>, Terms),
-    /// What it was.
-    Generation(u64),
+    /// What it was before all changes behind this generation that are in effect. Or it is only said what would change.
+    Back { to: u64, dry_run: bool },
     /// What it is without an object, and all that cannot be without that.
     Without(Key),
 }
@@ -65,10 +68,12 @@ struct Planned {
     recordings: BTreeMap<String, Recording>,
     /// The interfaces that change. To look for them among all that does takes the main thread too long.
     interfaces: Vec<Key>,
+    /// For the journal.
+    note: Note,
     text: String,
 }
 
-pub(super) type Thread<T> = JoinHandle<Result<T, CliError>>;
+pub(crate) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
     Reading(Thread<(Wanted, Terms)>),
@@ -88,8 +93,8 @@ struct Made {
     turn: Turn,
     goal: Goal,
     making: Making,
-    before: Vec<(Key, Option<Value>)>,
     after: Snapshot,
+    note: Note,
     interfaces: Vec<Key>,
     text: String,
 }
@@ -111,6 +116,8 @@ impl Reading {
 /// The change.
 pub struct Whole {
     stage: Stage,
+    /// Who asks for it, and how.
+    origin: Origin,
     /// The client is gone.
     cut_off: bool,
     /// Nobody asked for it: what goes wrong is for the log.
@@ -140,17 +147,26 @@ impl Whole {
                 faults => Err(faulty(&faults)),
             }
         })?;
-        Ok(Whole { stage: Stage::Reading(reader), cut_off: false, unasked: false })
+        let mut origin = c.origin.clone();
+        if origin.front_end == FrontEnd::Cli {
+            origin.front_end = FrontEnd::File;
+        }
+        Ok(Whole::new(Stage::Reading(reader), origin))
     }
 
-    /// Back to what it was. Whatever devices are gone meanwhile: their interfaces come back, and wait for them.
-    pub fn back_to(generation: u64) -> Whole {
-        Whole { stage: Stage::Waiting(Goal::Generation(generation)), cut_off: false, unasked: false }
+    fn new(stage: Stage, origin: Origin) -> Whole {
+        Whole { stage, origin, cut_off: false, unasked: false }
+    }
+
+    /// Back to what it was before the changes behind this generation. Whatever devices are gone meanwhile: their interfaces come back,
+    /// and wait for them. With `dry_run` it is only said what would change.
+    pub fn back_to(to: u64, dry_run: bool, origin: Origin) -> Whole {
+        Whole::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
     /// Without an object that much else needs.
-    pub fn without(key: Key) -> Whole {
-        Whole { stage: Stage::Waiting(Goal::Without(key)), cut_off: false, unasked: false }
+    pub fn without(key: Key, origin: Origin) -> Whole {
+        Whole::new(Stage::Waiting(Goal::Without(key)), origin)
     }
 
     /// The same for what nobody has confirmed, which nobody asks for: unless there is no need any more when it is its turn.
@@ -167,15 +183,15 @@ impl Whole {
                 let (wanted, terms) = joined(reader)?;
                 now(Stage::Waiting(Goal::File(wanted.into(), terms)))
             }
-            Stage::Waiting(Goal::Generation(n)) if self.unasked && !c.goes_back_to(n) => now(Stage::Over),
+            Stage::Waiting(Goal::Back { to, .. }) if self.unasked && !c.goes_back_to(to) => now(Stage::Over),
             Stage::Waiting(goal) => {
                 let what = match goal {
                     Goal::File(..) => "an apply",
-                    Goal::Generation(_) => "a rollback",
+                    Goal::Back { .. } => "a rollback",
                     Goal::Without(_) => "a removal",
                 };
                 match c.changes.turn(what) {
-                    Some(turn) => now(Stage::Planning(turn, plan(c, goal)?)),
+                    Some(turn) => now(Stage::Planning(turn, plan(c, goal, self.origin.clone())?)),
                     None => Ok((Stage::Waiting(goal), LOOK)),
                 }
             }
@@ -259,7 +275,7 @@ fn tell_progress((before, _): (usize, usize), (done, of): (usize, usize), out: &
 }
 
 /// Has the way to the goal planned on another thread.
-fn plan(c: &mut Context, mut goal: Goal) -> Result<Thread<(Goal, Planned)>, CliError> {
+fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Thread<(Goal, Planned)>, CliError> {
     let generation = c.journal.generation();
     let mut way = None;
     match &goal {
@@ -277,15 +293,13 @@ fn plan(c: &mut Context, mut goal: Goal) -> Result<Thread<(Goal, Planned)>, CliE
                 ));
             }
         }
-        Goal::Generation(n) => {
-            let gone = || CliError::new("the changes since then are no longer remembered");
-            way = Some(c.journal.back_to(*n).ok_or_else(gone)?);
-        }
+        Goal::Back { to, .. } => way = Some(c.journal.back_to(*to).map_err(|e| CliError::new(e.0))?),
         Goal::Without(_) => {}
     }
     let (now, abilities) = (c.store.snapshot(), c.system.abilities.clone());
     on_a_thread(move || {
-        let planned = planned(&now, &mut goal, way, &abilities).map_err(|refusal| told(&goal, refusal))?;
+        let planned =
+            planned(&now, &mut goal, way, &abilities, origin).map_err(|refusal| told(&goal, refusal))?;
         Ok((goal, planned))
     })
 }
@@ -296,20 +310,26 @@ fn planned(
     goal: &mut Goal,
     way: Option<Way>,
     abilities: &Abilities,
+    origin: Origin,
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
     let goes_forward = matches!(goal, Goal::File(..));
-    let quiet = matches!(goal, Goal::File(_, Terms { quiet: true, .. }) | Goal::Without(_));
+    let is_start = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
+    let quiet = is_start || matches!(goal, Goal::Without(_));
     let after = match (goal, way) {
         (Goal::File(wanted, _), _) => {
             said = numbered(&wanted.tree);
             std::mem::take(&mut wanted.tree)
         }
         (Goal::Without(key), _) => now.without(key),
-        (_, Some(way)) => Snapshot::of(way.follow(now.tree().clone())),
+        (_, Some(way)) => {
+            let read = |written: &Written| journal::read(written, &abilities.catalog);
+            let tree = way.follow(now.tree().clone(), read).map_err(|why| Refusal { key: None, why })?;
+            Snapshot::of(tree)
+        }
         _ => now.clone(),
     };
-    let plan = now.plan(after, abilities)?;
+    let mut plan = now.plan(after, abilities)?;
     let text = if quiet { String::new() } else { difference(&plan, &said) };
     let mut recordings = BTreeMap::new();
     for (key, replay) in replays(&plan) {
@@ -325,8 +345,11 @@ fn planned(
         }
     }
     let interfaces =
-        plan.before.iter().map(|(key, _)| key).filter(|key| key.is::<Interface>()).cloned().collect();
-    Ok(Planned { plan, recordings, interfaces, text })
+        plan.edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).cloned().collect();
+    let edits = std::mem::take(&mut plan.edits);
+    let edits = if is_start { Vec::new() } else { edits };
+    let note = journal::note(origin, edits, |key| plan.after.tree().get(key));
+    Ok(Planned { plan, recordings, interfaces, note, text })
 }
 
 /// A refusal with the place in the file that it is about.
@@ -342,38 +365,41 @@ fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
 
 /// The plan is there.
 fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
-    let Planned { plan, recordings, interfaces, text } = planned;
+    let Planned { plan, recordings, interfaces, note, text } = planned;
     let nothing = |text: &str| Stage::Telling(text.into(), 0);
-    if let Goal::File(_, Terms { dry_run: true, .. }) = goal {
+    if let Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. } = goal {
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
     }
     if plan.steps.is_empty() {
         // That is what was wanted.
+        if let Goal::Back { to, .. } = goal {
+            c.remember(|journal| Some(journal.note_rollback(to, note)));
+        }
         arrived(c, &goal);
         return nothing("nothing has changed\n");
     }
     match goal {
-        Goal::Generation(_) => c.system.absence = Absence::Any,
+        Goal::Back { .. } => c.system.absence = Absence::Any,
         // However much it changes, the way back must be remembered; one that is remembered already leads past here.
         Goal::File(_, Terms { confirm: Some(_), .. }) if c.unconfirmed.is_none() => {
             c.journal.hold(Some(c.journal.generation()));
         }
         Goal::File(..) | Goal::Without(_) => {}
     }
-    let Plan { steps, before, after } = plan;
+    let Plan { steps, after, .. } = plan;
     c.system.recordings = recordings;
     let making = Making::begin(steps, &mut c.system);
-    Stage::Making(Made { turn, goal, making, before, after, interfaces, text }.into())
+    Stage::Making(Made { turn, goal, making, after, note, interfaces, text }.into())
 }
 
 /// All steps are made, or taken back.
 fn end(
     c: &mut Context,
-    Made { turn, goal, mut making, before, after, interfaces, mut text }: Made,
+    Made { turn, goal, mut making, after, note, interfaces, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
     c.system.recordings.clear();
-    if let Goal::Generation(_) = goal {
+    if let Goal::Back { .. } = goal {
         c.system.absence = Absence::Refused;
     }
     if !interfaces.is_empty() {
@@ -385,7 +411,7 @@ fn end(
         if !matches!(goal, Goal::Without(_)) {
             tracing::warn!(event = "config", "a configuration was refused: {refused}");
         }
-        let_go((goal, making, before, after));
+        let_go((goal, making, note, after));
         return Err(refused);
     }
     for key in interfaces {
@@ -396,11 +422,14 @@ fn end(
         }
     }
     let was = c.store.arrive(after);
-    let forgotten = c.journal.note(before);
+    c.remember(|journal| match goal {
+        Goal::Back { to, .. } => Some(journal.note_rollback(to, note)),
+        Goal::File(..) | Goal::Without(_) => journal.note(note),
+    });
     arrived(c, &goal);
     match &goal {
         Goal::Without(_) => text += &c.goes_back_too().unwrap_or_default(),
-        Goal::Generation(n) => tracing::info!(event = "config", "rolled back to what generation {n} was"),
+        Goal::Back { to, .. } => tracing::info!(event = "config", "rolled back to what generation {to} was"),
         Goal::File(_, terms) => {
             tracing::info!(event = "config", "a configuration was applied");
             if let Some(time) = terms.confirm {
@@ -418,7 +447,7 @@ fn end(
             }
         }
     }
-    let_go((was, goal, forgotten, making));
+    let_go((was, goal, making));
     Ok(Stage::Opening(turn, text, Instant::now() + LINKS))
 }
 
@@ -426,7 +455,7 @@ fn end(
 fn arrived(c: &mut Context, goal: &Goal) {
     let settled = |waiting: &Unconfirmed| match goal {
         // What goes back less far leaves the applied configuration to be confirmed.
-        Goal::Generation(n) => *n <= waiting.generation,
+        Goal::Back { to, .. } => *to <= waiting.generation,
         Goal::File(..) => true,
         Goal::Without(_) => false,
     };
@@ -434,7 +463,7 @@ fn arrived(c: &mut Context, goal: &Goal) {
         c.start_is_stale &= !terms.start;
     }
     let Some(waiting) = c.unconfirmed.as_ref().filter(|w| settled(w)) else { return };
-    if let (true, Goal::Generation(_), Some(file)) = (waiting.start, goal, &c.startup_config) {
+    if let (true, Goal::Back { .. }, Some(file)) = (waiting.start, goal, &c.startup_config) {
         tracing::warn!(
             event = "config",
             "the router starts from {}, which is what went back: a restart would apply it; say config save, or mend it",
@@ -446,7 +475,7 @@ fn arrived(c: &mut Context, goal: &Goal) {
 }
 
 /// Lets go of much elsewhere, for that takes as long as to make it.
-fn let_go(much: impl Send + 'static) {
+pub(super) fn let_go(much: impl Send + 'static) {
     // Without a thread it is done here.
     drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop(much)));
 }
@@ -466,7 +495,7 @@ pub(super) fn on_a_thread<T: Send + 'static>(
 ///
 /// # Errors
 /// As that, or that it did not come to its end.
-pub(super) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
+pub(crate) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
     thread
         .join()
         .unwrap_or_else(|_| Err(CliError::new("the configuration could not be looked at to its end")))

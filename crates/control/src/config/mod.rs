@@ -195,6 +195,18 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     Wanted { tree: Snapshot::of(tree), places, faults: r.faults, lost, foreign }
 }
 
+/// Reads some objects in the form of a configuration, which need not be one by themselves.
+///
+/// # Errors
+/// The first fault of the form.
+pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
+    let wanted = read(text, "the journal", catalog);
+    match wanted.faults.into_iter().next() {
+        Some(fault) => Err(fault),
+        None => Ok(wanted.tree.tree().clone()),
+    }
+}
+
 impl Wanted {
     /// Everything that is wrong with the form of the file, and with the meaning of what could be read, in order of
     /// place: each fault with line and column.

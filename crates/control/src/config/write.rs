@@ -73,6 +73,11 @@ impl Writer {
         Writer { indices: !in_order(tree), catalog: Arc::clone(catalog), ..Writer::default() }
     }
 
+    /// With the index of each interface, also where they are in order.
+    pub fn with_indices(self) -> Writer {
+        Writer { indices: true, ..self }
+    }
+
     /// For those who may not know secrets: a word stands in their place.
     pub fn hiding_secrets(self) -> Writer {
         Writer { hides: true, ..self }

@@ -71,6 +71,14 @@ pub type Making = store::Making<System>;
 pub type Journal = store::Journal<System>;
 /// One of them.
 pub type Entry = store::Entry<System>;
+/// One object of a change.
+pub type Edit = store::Edit<System>;
+/// What is to be remembered of a change.
+pub type Note = store::Note<System>;
+/// What came of noting one.
+pub type Noted = store::Noted<System>;
+/// What a change did.
+pub type Detail = store::Detail<System>;
 /// The way back to an earlier tree.
 pub type Way = store::Way<System>;
 /// What features say of themselves.

@@ -30,7 +30,7 @@ metrics! {
     StartTime: Gauge "volley_start_time_seconds" []
         "When the router started, in seconds of universal time since 1970.";
     ConfigGeneration: Gauge "volley_config_generation" []
-        "How often the configuration has changed since the start, as `show config yaml` has it.";
+        "The number of the last change of the configuration, as `show config yaml` has it; it goes on after a restart if there is a `state-dir`.";
     ConfigUnconfirmed: Gauge "volley_config_unconfirmed" []
         "1 while a configuration that was applied waits to be confirmed, or to be taken back.";
     ConfigOverdue: Gauge "volley_config_vain_rollbacks" []

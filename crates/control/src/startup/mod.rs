@@ -67,11 +67,18 @@ pub struct Unix {
     pub pidfile: Option<PathBuf>,
     /// Where relative paths of sockets and of the pidfile lie.
     pub runtime_dir: PathBuf,
+    /// Where the journal is kept across restarts; `None`: nowhere.
+    pub state_dir: Option<PathBuf>,
     /// Whether a core dump holds all mapped memory.
     pub full_coredump: bool,
     /// The largest core dump in bytes, `u64::MAX` for any; `None` leaves the limit as it is.
     pub coredump_size: Option<u64>,
 }
+
+/// Where sockets lie, unless another directory is said.
+const RUNTIME_DIR: &str = "/run/volley";
+/// Where the router with these sockets keeps what is to outlive it.
+const STATE_DIR: &str = "/var/lib/volley";
 
 /// The `buffers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,7 +245,8 @@ impl Startup {
                 gid: None,
                 gid_read_only: None,
                 pidfile: None,
-                runtime_dir: "/run/volley".into(),
+                runtime_dir: RUNTIME_DIR.into(),
+                state_dir: None,
                 full_coredump: false,
                 coredump_size: None,
             },
@@ -262,6 +270,10 @@ impl Startup {
         }
         for path in [&mut unix.pidfile, &mut unix.cli_listen_read_only].into_iter().flatten() {
             *path = unix.runtime_dir.join(&*path);
+        }
+        // Of several routers on a machine, the others need directories of their own.
+        if matches!(&unix.cli_listen, Listen::Socket(path) if path.parent() == Some(Path::new(RUNTIME_DIR))) {
+            unix.state_dir.get_or_insert_with(|| STATE_DIR.into());
         }
         self
     }

@@ -189,7 +189,16 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .default("/run/volley")
-    .help("Where relative paths of sockets and the pidfile lie. It is made if need be; no other directory is."),
+    .help("Where relative paths of sockets and the pidfile lie. It is made if need be; beside it and `state-dir`, no directory is."),
+    Parameter::sets("state-dir", "<directory>", |s, c| {
+        s.unix.state_dir = Some(c.path()?);
+        Ok(())
+    })
+    .default("/var/lib/volley, or none")
+    .help(
+        "Where the journal of changes is kept across restarts (`show config history`), in a file that only its owner can read. It is made if need be. The \
+         default holds for a router whose `cli-listen` lies in /run/volley; any other keeps none, unless it has a directory of its own.",
+    ),
     Parameter::sets("use-current-dir", "", |s, _| {
         s.unix.runtime_dir = ".".into();
         Ok(())

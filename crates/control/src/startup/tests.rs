@@ -94,6 +94,7 @@ fn the_packaged_file_of_vpp_is_accepted_with_warnings_only() {
         full_coredump: true,
         cli_listen: Listen::Socket("/run/vpp/cli.sock".into()),
         gid: Some(Group::Name("vpp".into())),
+        state_dir: None,
         ..Startup::default().unix
     };
     assert_eq!(startup.unix, unix);
@@ -121,7 +122,7 @@ fn a_list_of_cores_may_have_spaces() {
 #[test]
 fn every_value_arrives() {
     let startup = parse(
-        "unix{interactive cli-line-mode cli-idle-timeout 5 coredump-size 2M log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 gid-read-only 8 cli-listen-read-only ro pidfile p runtime-dir /r full-coredump}
+        "unix{interactive cli-line-mode cli-idle-timeout 5 coredump-size 2M log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 gid-read-only 8 cli-listen-read-only ro pidfile p runtime-dir /r state-dir /s full-coredump}
          cpu { main-core 1 corelist-workers 4,2-3 skip-cores 1 scheduler-policy rr scheduler-priority 9 }
          buffers { buffers-per-numa 32768 }
          plugins { plugin default { disable } plugin acl_plugin.so enable }
@@ -141,6 +142,7 @@ fn every_value_arrives() {
         gid_read_only: Some(Group::Id(8)),
         pidfile: Some("/r/p".into()),
         runtime_dir: "/r".into(),
+        state_dir: Some("/s".into()),
         full_coredump: true,
         coredump_size: Some(2 << 20),
     };

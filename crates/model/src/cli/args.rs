@@ -2,6 +2,7 @@
 
 use super::error::CliError;
 use super::registry::Call;
+use crate::origin::Origin;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -56,6 +57,11 @@ impl Args {
     /// Whether the keyword `name` (in full, however it was abbreviated), or an argument of that name, was given.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
+    }
+
+    /// Who said the command, by which front end, and how.
+    pub fn origin(&self) -> Origin {
+        Origin::new(self.call.front_end, self.call.peer.clone(), &self.line)
     }
 
     /// The words of each round of the choice that may be made more than once, in order.

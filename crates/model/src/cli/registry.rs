@@ -8,6 +8,7 @@ use super::lex::Line;
 use super::output::{Answer, Output};
 use super::parse::{self, State};
 use super::report::Report;
+use crate::origin::{FrontEnd, Origin, Peer};
 use crate::visible::hidden;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -26,6 +27,10 @@ pub trait Values {
     fn notice(&mut self) -> Option<String> {
         None
     }
+
+    /// A command that may change something is carried out for this one. A job, which goes on when others have said commands, has to keep it
+    /// ([`Args::origin`]).
+    fn acts_for(&mut self, _: Origin) {}
 }
 
 /// How a command was called.
@@ -41,6 +46,10 @@ pub struct Call {
     pub read_only: bool,
     /// Whether the client takes bytes.
     pub binary: bool,
+    /// By which front end it is called.
+    pub front_end: FrontEnd,
+    /// Who calls it.
+    pub peer: Peer,
 }
 
 /// The function of a command.
@@ -177,6 +186,9 @@ impl<C: Values + 'static> Registry<C> {
         }
         let json = call.json;
         let args = Args { line: line.to_owned(), taken, call };
+        if self.commands.get(index).is_some_and(|command| !command.reads) {
+            cx.acts_for(args.origin());
+        }
         let output = match self.commands.get(index).map(|command| &command.run) {
             Some(Run::Handler(handler)) => handler(cx, &args),
             Some(Run::Help) => self.help(cx, &args),

@@ -20,7 +20,7 @@ use crate::key::{Key, Need};
 use crate::object::{Refused, Value, World};
 use facts::Index;
 
-pub use journal::{Before, Entry, Journal, Way};
+pub use journal::{Before, Counts, Deed, Detail, Edit, Edits, Entry, Journal, Note, Noted, Way, Written};
 pub use making::{Making, Step};
 pub use plan::Plan;
 pub use view::View;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::facts::Changed;
 use super::making::Step;
-use super::{Refusal, Snapshot, View, view};
+use super::{Change, Edit, Refusal, Snapshot, View, view};
 use crate::key::{Key, Need};
 use crate::object::{Effect, Refused, Value, World, refuse};
 
@@ -14,8 +14,8 @@ use crate::object::{Effect, Refused, Value, World, refuse};
 pub struct Plan<W> {
     /// What has to be done, in order.
     pub steps: Vec<Step<W>>,
-    /// The objects that change, as they are before.
-    pub before: Vec<(Key, Option<Value<W>>)>,
+    /// The objects that change, as they are before and afterwards.
+    pub edits: Vec<Edit<W>>,
     /// What is there afterwards.
     pub after: Snapshot<W>,
 }
@@ -40,8 +40,8 @@ impl<W: World> Snapshot<W> {
         let changes = self.diff(&after.tree);
         let changed = changes.iter().map(|c| (&c.key, c.value.as_ref()));
         let steps = self.steps(changed, &after.view(), abilities)?;
-        let before = changes.into_iter().map(|c| (self.tree.get(&c.key).cloned(), c.key));
-        Ok(Plan { steps, before: before.map(|(old, key)| (key, old)).collect(), after })
+        let edit = |c: Change<W>| Edit { old: self.tree.get(&c.key).cloned(), key: c.key, new: c.value };
+        Ok(Plan { steps, edits: changes.into_iter().map(edit).collect(), after })
     }
 
     /// Completes what says too little, coming from the tree `now`.

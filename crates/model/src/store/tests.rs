@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::{Kind, MANY, Role};
 use crate::object::{Effect, Fact, Object, refuse};
+use crate::origin::Origin;
 use crate::tuple::Tuple;
 
 static SHELF: Role = Role { name: "shelf", title: |id| format!("shelf {}", id.get::<u8>().unwrap_or(0)) };
@@ -332,25 +333,86 @@ proptest! {
         }
     }
 
-    /// From any generation the way leads back to every earlier one.
+    /// However changes, rollbacks and restarts follow each other: a rollback of n leaves what was there before the last n changes that
+    /// are in effect. Restarts come with what was there at the end, or with something else.
     #[test]
-    fn the_way_back_leads_there(trees in prop::collection::vec(prop::collection::vec(object(), 0..12), 1..5)) {
-        let (mut journal, mut store) = (Journal::default(), Store::<Room>::default());
-        let mut past = vec![Tree::new()];
-        for objects in trees {
-            let tree: Tree<Room> = objects.into_iter().collect();
-            let changes = store.diff(&tree);
-            journal.note(Journal::before(&store, &changes));
-            store = Store::of(tree.clone());
-            if journal.generation() as usize == past.len() {
-                past.push(tree);
+    fn the_way_back_leads_there(deeds in prop::collection::vec(deed(), 0..30)) {
+        let mut journal = Journal::default();
+        let mut store = Store::<Room>::default();
+        // The plain model: what was there before each change in effect.
+        let mut below: Vec<Tree<Room>> = Vec::new();
+        let mut written: Vec<Vec<Edit<Room>>> = Vec::new();
+        for deed in deeds {
+            match deed {
+                Happens::Change(objects) => {
+                    let tree: Tree<Room> = objects.into_iter().collect();
+                    let before = Journal::before(&store, &store.diff(&tree));
+                    let was = std::mem::replace(&mut store, Store::of(tree));
+                    let edits = Journal::edits(before, &store);
+                    if journal.note(Note::new(Origin::default(), edits, Vec::new())).is_some() {
+                        below.push(was.tree().clone());
+                    }
+                }
+                Happens::Back(n) => {
+                    let Some(last) = journal.changes().nth(n).map(|entry| entry.number) else { continue };
+                    let way = journal.back_to(last - 1).map_err(|e| TestCaseError::fail(e.0))?;
+                    let read = |text: &Written| Ok(written[text.before.parse::<usize>().unwrap()].clone());
+                    let tree = way.follow(store.tree().clone(), read).map_err(|e| TestCaseError::fail(e.0))?;
+                    let expected = below.drain(below.len() - n - 1..).next().unwrap();
+                    prop_assert!(tree == expected);
+                    store = Store::of(tree);
+                    journal.note_rollback(last - 1, Note::new(Origin::default(), Vec::new(), Vec::new()));
+                }
+                Happens::Restart => {
+                    let all: Vec<_> = journal.entries().cloned().collect();
+                    let mut write = |mut entry: Entry<Room>| {
+                        if let Detail::Edits(edits) = &entry.detail {
+                            let before = written.len().to_string();
+                            written.push(edits.all.clone());
+                            entry.detail = Detail::Written(Written { before, ..Written::default() }.into());
+                        }
+                        entry.undone = None;
+                        entry
+                    };
+                    journal = Journal::after(all.into_iter().rev().map(&mut write).collect::<Vec<_>>());
+                    let read = |text: &Written| Ok(written[text.before.parse::<usize>().unwrap()].clone());
+                    let to = journal.stack().in_effect(store.tree(), read);
+                    prop_assert_eq!(to, journal.changes().next().map_or(0, |entry| entry.number));
+                    journal.note_start(to, Note::start(Origin::default(), store.tree().len() as u64));
+                }
             }
+            prop_assert_eq!(journal.changes().count(), below.len());
         }
-        for (generation, tree) in past.iter().enumerate() {
-            let way = journal.back_to(generation as u64).expect("all is remembered");
-            prop_assert!(way.follow(store.tree().clone()) == *tree);
+        // Should something else be there than what an earlier run has left, its changes are refused.
+        let Some(last) = journal.changes().next() else { return Ok(()) };
+        let way = journal.back_to(last.number - 1).map_err(|e| TestCaseError::fail(e.0))?;
+        if let Detail::Written(text) = &last.detail {
+            let read = |_: &Written| Ok(written[text.before.parse::<usize>().unwrap()].clone());
+            let edit = written[text.before.parse::<usize>().unwrap()][0].clone();
+            let mut other = store.tree().clone();
+            match edit.new {
+                Some(_) => drop(other.remove(&edit.key)),
+                None => drop(edit.old.and_then(|old| other.insert(edit.key, old))),
+            }
+            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("is no longer what this change made it")));
         }
     }
+}
+
+#[derive(Clone, Debug)]
+enum Happens {
+    Change(Vec<(Key, Value<Room>)>),
+    /// One less than that.
+    Back(usize),
+    Restart,
+}
+
+fn deed() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        6 => prop::collection::vec(object(), 0..12).prop_map(Happens::Change),
+        3 => (0usize..3).prop_map(Happens::Back),
+        1 => Just(Happens::Restart),
+    ]
 }
 
 /// The world of the tests above is not so thin that they say nothing.

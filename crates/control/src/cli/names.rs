@@ -1,0 +1,79 @@
+//! Who is at the other end of a UNIX socket.
+//!
+//! The kernel tells the number of the user (`SO_PEERCRED`, unix(7)). The name is for people who read it later, so a thread looks for it that
+//! may wait. It reads `/etc/passwd` and asks no directory service, which may be on the other side of this router.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use model::origin::Peer;
+
+use crate::files;
+
+/// Users that are remembered at most.
+const MOST: usize = 256;
+/// Where names are.
+const FILE: &str = "/etc/passwd";
+
+/// The users that have been here.
+#[derive(Default)]
+pub(super) struct Names(BTreeMap<u32, Arc<OnceLock<Option<String>>>>);
+
+impl Names {
+    /// The user with this number. The name is looked for unless it is known.
+    pub(super) fn peer(&mut self, user: u32) -> Peer {
+        if let Some(name) = self.0.get(&user).filter(|name| name.get().is_some_and(Option::is_some)) {
+            return Peer::User(user, Arc::clone(name));
+        }
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        let name: Arc<OnceLock<Option<String>>> = Arc::default();
+        self.0.insert(user, Arc::clone(&name));
+        let found = Arc::clone(&name);
+        let look = move || {
+            let names = files::read(Path::new(FILE)).unwrap_or_default();
+            // Nobody else sets it.
+            let _ = found.set(name_in(&names, user).map(str::to_string));
+        };
+        if std::thread::Builder::new().name("volley_names".into()).spawn(look).is_err() {
+            // The number has to do.
+            let _ = name.set(None);
+        }
+        Peer::User(user, name)
+    }
+}
+
+/// The name of a user, by a file as passwd(5) describes it.
+fn name_in(file: &str, user: u32) -> Option<&str> {
+    file.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(user) && !name.is_empty()).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn names_are_found_in_a_file() {
+        let file = "# who\nroot:x:0:0:root:/root:/bin/sh\nbroken\n:x:7::\n+::::\nann:x:1000:7:Ann,,,:/home/ann:/bin/sh\n";
+        assert_eq!([0, 1000, 7, 1].map(|user| name_in(file, user)), [Some("root"), Some("ann"), None, None]);
+    }
+
+    #[test]
+    fn a_name_is_known_soon_and_from_then_on_at_once() {
+        let mut names = Names::default();
+        let (peer, begun) = (names.peer(0), Instant::now());
+        while peer.name() != Some("root") {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{peer}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(names.peer(0).to_string(), "root");
+        assert_eq!(names.peer(4_000_000_000).to_string(), "uid 4000000000");
+    }
+}

@@ -1,0 +1,144 @@
+//! Who changes the configuration, by which front end, and with which words.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+
+/// Longest line that is kept of a command, in bytes.
+const LONGEST_LINE: usize = 256;
+
+/// A way in which the configuration is changed. New front ends are added here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrontEnd {
+    /// A command of a CLI client.
+    #[default]
+    Cli,
+    /// A file that a CLI client applies or executes.
+    File,
+    /// The configuration that the router starts with.
+    Start,
+    /// The router itself: it takes back what nobody confirmed.
+    Router,
+    /// One that a later version of the router has.
+    #[serde(other)]
+    Other,
+}
+
+impl fmt::Display for FrontEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FrontEnd::Cli => "cli",
+            FrontEnd::File => "file",
+            FrontEnd::Start => "start",
+            FrontEnd::Router => "router",
+            FrontEnd::Other => "other",
+        })
+    }
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub enum Peer {
+    /// The router itself, or a test.
+    #[default]
+    Own,
+    /// A user of this machine, by number. Whether there is a name is found out by a thread that may wait, so it may not be known at first.
+    User(u32, Arc<OnceLock<Option<String>>>),
+    /// Whoever is at this address: TCP knows no users.
+    Address(SocketAddr),
+}
+
+impl Peer {
+    /// The user with this number and name.
+    pub fn user(id: u32, name: Option<String>) -> Peer {
+        Peer::User(id, Arc::new(OnceLock::from(name)))
+    }
+
+    /// The user's number, if it is a user of this machine.
+    pub fn uid(&self) -> Option<u32> {
+        match self {
+            Peer::User(id, _) => Some(*id),
+            Peer::Own | Peer::Address(_) => None,
+        }
+    }
+
+    /// The user's name, if it is known.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Peer::User(_, name) => name.get().and_then(Option::as_deref),
+            Peer::Own | Peer::Address(_) => None,
+        }
+    }
+
+    /// True if it is known whether there is a name.
+    pub fn is_known(&self) -> bool {
+        match self {
+            Peer::User(_, name) => name.get().is_some(),
+            Peer::Own | Peer::Address(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Own => f.write_str("-"),
+            Peer::User(id, _) => match self.name() {
+                Some(name) => f.write_str(name),
+                None => write!(f, "uid {id}"),
+            },
+            Peer::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Who makes a change, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The way in.
+    pub front_end: FrontEnd,
+    /// Who is at its other end.
+    pub peer: Peer,
+    /// The command, or the file.
+    pub line: Arc<str>,
+}
+
+impl Origin {
+    /// An origin whose line is cut to what is kept of one.
+    pub fn new(front_end: FrontEnd, peer: Peer, line: &str) -> Origin {
+        let line = line.trim();
+        let kept = line.get(..line.floor_char_boundary(LONGEST_LINE)).unwrap_or_default();
+        let line = if kept.len() < line.len() { format!("{kept}…").into() } else { kept.into() };
+        Origin { front_end, peer, line }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        let origin = Origin::new(FrontEnd::Cli, Peer::Own, &format!(" {} ", "é".repeat(200)));
+        assert_eq!(*origin.line, format!("{}…", "é".repeat(128)));
+        assert_eq!(*Origin::new(FrontEnd::Cli, Peer::Own, " a b\n").line, *"a b");
+    }
+
+    #[test]
+    fn front_ends_of_later_versions_are_read() {
+        let read = |text: &str| serde_json::from_str::<FrontEnd>(text).unwrap();
+        assert_eq!(
+            (read("\"cli\""), read("\"start\""), read("\"netconf\"")),
+            (FrontEnd::Cli, FrontEnd::Start, FrontEnd::Other)
+        );
+    }
+
+    #[test]
+    fn a_user_without_a_name_is_a_number() {
+        assert_eq!(Peer::user(1000, None).to_string(), "uid 1000");
+        assert_eq!(Peer::user(0, Some("root".into())).to_string(), "root");
+    }
+}

@@ -1,0 +1,429 @@
+//! What was changed, by whom, and how it is taken back.
+//!
+//! Changes are numbered. Those that are in effect are a stack: a rollback takes back the newest of them, and is no change that another
+//! rollback takes back. So one rollback after the other goes further and further back.
+
+mod entry;
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use super::{Change, Store, Tree};
+use crate::key::Key;
+use crate::object::{Refused, Value, World, refuse};
+
+pub use entry::{Counts, Deed, Detail, Edit, Edits, Entry, Note, Written};
+
+/// Entries that are remembered at most.
+const MOST: usize = 1000;
+/// Changed objects that are held in memory at most, in all entries together. What changes more at once cannot be taken back, nor what
+/// came before it.
+const MOST_OBJECTS: usize = 250_000;
+/// Numbers that are named in the title of a rollback.
+const NAMED: usize = 3;
+
+/// What objects were before a transaction.
+pub type Before<W> = Vec<(Key, Option<Value<W>>)>;
+
+/// The last changes, the newest last.
+#[derive(Debug)]
+pub struct Journal<W> {
+    entries: VecDeque<Entry<W>>,
+    /// Objects in all entries.
+    objects: usize,
+    generation: u64,
+    /// The newest change in effect that is remembered no more; 0 if there is none.
+    lost: u64,
+    /// Entries behind this generation are not forgotten.
+    held: Option<u64>,
+}
+
+impl<W> Default for Journal<W> {
+    fn default() -> Journal<W> {
+        Journal { entries: VecDeque::new(), objects: 0, generation: 0, lost: 0, held: None }
+    }
+}
+
+/// What came of noting something.
+#[derive(Debug)]
+pub struct Noted<W> {
+    /// What is now the newest entry.
+    pub entry: Entry<W>,
+    /// What was forgotten for it: to drop it takes as long as it is large.
+    pub forgotten: Vec<Detail<W>>,
+}
+
+impl<W: World> Journal<W> {
+    /// One that goes on after these entries, the oldest first. Where numbers are missing, something was changed that nobody has written
+    /// down: no rollback leads past there.
+    pub fn after(entries: impl IntoIterator<Item = Entry<W>>) -> Journal<W> {
+        let mut journal = Journal::default();
+        for entry in entries.into_iter() {
+            if entry.number <= journal.generation {
+                continue;
+            }
+            let gap = journal.generation > 0 && entry.number > journal.generation + 1;
+            if gap {
+                let title = format!("changes up to {} are not written down", entry.number - 1);
+                let number = entry.number - 1;
+                let missing = Entry { number, title, time: entry.time, ..Entry::missing() };
+                journal.push(missing);
+            }
+            journal.push(entry);
+        }
+        journal
+    }
+
+    /// The number of the last entry: that of the configuration that there is now. 0 when nothing was changed yet.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// All that is remembered, the newest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry<W>> {
+        self.entries.iter().rev()
+    }
+
+    /// The entry with this number.
+    pub fn entry(&self, number: u64) -> Option<&Entry<W>> {
+        let at = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
+        self.entries.get(at)
+    }
+
+    /// The changes that are in effect, the newest first: what rollbacks take back.
+    pub fn changes(&self) -> impl Iterator<Item = &Entry<W>> {
+        self.entries().filter(|entry| entry.is_in_effect())
+    }
+
+    /// What the changes would take away from the store: to be asked before they are made.
+    pub fn before(store: &Store<W>, changes: &[Change<W>]) -> Before<W> {
+        let old = |change: &Change<W>| (change.key.clone(), store.get(&change.key).cloned());
+        changes.iter().filter(|c| store.get(&c.key) != c.value.as_ref()).map(old).collect()
+    }
+
+    /// What has become of it in the store: to be asked after they are made.
+    pub fn edits(mut before: Before<W>, store: &Store<W>) -> Vec<Edit<W>> {
+        before.sort_by(|(one, _), (other, _)| one.cmp(other));
+        before.dedup_by(|(one, _), (other, _)| one == other);
+        let edits = before.into_iter().map(|(key, old)| Edit { new: store.get(&key).cloned(), key, old });
+        edits.filter(|edit| edit.old != edit.new).collect()
+    }
+
+    /// Whether a change of so many objects would be remembered.
+    pub fn has_room(&self, objects: usize) -> bool {
+        objects <= MOST_OBJECTS || self.is_held()
+    }
+
+    /// Remembers a change that was made; one of nothing is none.
+    pub fn note(&mut self, note: Note<W>) -> Option<Noted<W>> {
+        (!note.is_empty()).then(|| self.noted(Deed::Change, note))
+    }
+
+    /// Remembers that all changes behind this generation were taken back.
+    pub fn note_rollback(&mut self, to: u64, mut note: Note<W>) -> Noted<W> {
+        let undone: Vec<u64> = self.changes().map(|entry| entry.number).take_while(|n| *n > to).collect();
+        note.title = title(&undone);
+        self.noted(Deed::Rollback(to), note)
+    }
+
+    /// Remembers that the router has started, with the changes up to this number: those behind it nobody had saved.
+    pub fn note_start(&mut self, to: u64, note: Note<W>) -> Noted<W> {
+        self.noted(Deed::Start(to), note)
+    }
+
+    fn noted(&mut self, deed: Deed, note: Note<W>) -> Noted<W> {
+        let Note { origin, title, counts, secret, detail } = note;
+        let (number, time) = (self.generation + 1, SystemTime::now());
+        let entry =
+            Entry { number, time, origin, deed, undone: None, title, counts, secret, earlier: false, detail };
+        tracing::debug!(event = "config", "generation {number}: {}", entry.title);
+        let forgotten = self.push(entry.clone());
+        Noted { entry, forgotten }
+    }
+
+    /// Puts an entry on top of the others. Gives what is forgotten for it.
+    fn push(&mut self, entry: Entry<W>) -> Vec<Detail<W>> {
+        self.generation = entry.number;
+        self.objects += entry.objects();
+        if let Deed::Rollback(to) | Deed::Start(to) = entry.deed {
+            for below in self.entries.iter_mut().rev().take_while(|below| below.number > to) {
+                if below.is_in_effect() {
+                    below.undone = Some(entry.number);
+                }
+            }
+        }
+        self.entries.push_back(entry);
+        self.forget()
+    }
+
+    /// Forgets the oldest entries, as far as there are too many, and what the oldest have in memory, as far as that is too much.
+    fn forget(&mut self) -> Vec<Detail<W>> {
+        let mut forgotten = Vec::new();
+        let held = self.held;
+        let is_free = move |entry: &Entry<W>| held.is_none_or(|held| entry.number <= held);
+        while self.entries.len() > MOST && self.entries.front().is_some_and(is_free) {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            if oldest.is_in_effect() {
+                self.lost = oldest.number;
+            }
+            self.objects -= oldest.objects();
+            forgotten.push(oldest.detail);
+        }
+        for entry in self.entries.iter_mut().filter(|entry| is_free(entry)) {
+            if self.objects <= MOST_OBJECTS {
+                break;
+            }
+            let objects = entry.objects();
+            if objects > 0 {
+                self.objects -= objects;
+                forgotten.push(std::mem::replace(&mut entry.detail, Detail::Forgotten));
+            }
+        }
+        forgotten
+    }
+
+    /// Keeps what leads back to this generation until it is let go of by `None`.
+    pub fn hold(&mut self, generation: Option<u64>) {
+        self.held = generation;
+    }
+
+    /// True if what leads back to some generation is kept, however much it is.
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// All changes that are in effect, as far as that is known.
+    pub fn stack(&self) -> Way<W> {
+        Way(self.changes().map(|entry| (entry.number, entry.detail.clone())).collect())
+    }
+
+    /// The way back to a generation: every change behind it that is in effect is taken back.
+    ///
+    /// # Errors
+    /// Which of them is not remembered.
+    pub fn back_to(&self, generation: u64) -> Result<Way<W>, Refused> {
+        if generation < self.lost {
+            return refuse(format!("change {} is no longer remembered", self.lost));
+        }
+        let changes = self.changes().take_while(|entry| entry.number > generation);
+        let part = |entry: &Entry<W>| match &entry.detail {
+            Detail::Forgotten => refuse(format!(
+                "change {} cannot be taken back: of its {} objects it is not remembered what they were",
+                entry.number,
+                entry.counts.all()
+            )),
+            detail => Ok((entry.number, detail.clone())),
+        };
+        changes.map(part).collect::<Result<_, _>>().map(Way)
+    }
+}
+
+/// What a rollback did.
+fn title(undone: &[u64]) -> String {
+    let named: Vec<String> = undone.iter().take(NAMED).map(u64::to_string).collect();
+    let more = undone.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let changes = if undone.len() == 1 { "change" } else { "changes" };
+    format!("rollback of {changes} {}{more}", named.join(", "))
+}
+
+/// A way back: the numbers and details of changes, the newest first.
+#[derive(Debug)]
+pub struct Way<W>(Vec<(u64, Detail<W>)>);
+
+impl<W: World> Way<W> {
+    /// The newest change that is in effect in this tree, or of which it cannot be seen; 0 if there is none. `read` reads changes that an
+    /// earlier run of the router has written.
+    pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
+        let is_there =
+            |edits: Vec<Edit<W>>| edits.iter().all(|edit| tree.get(&edit.key) == edit.new.as_ref());
+        let newest = self.0.iter().find(|(_, detail)| match detail {
+            Detail::Written(written) => read(written).is_ok_and(is_there),
+            Detail::Edits(_) | Detail::Forgotten => true,
+        });
+        newest.map_or(0, |(number, _)| *number)
+    }
+
+    /// The tree at its end, from the one at its beginning. `read` reads changes that an earlier run of the router has written.
+    ///
+    /// # Errors
+    /// A change cannot be read; or of an earlier run is not in effect: an object is not what the change made it.
+    pub fn follow(
+        &self,
+        mut tree: Tree<W>,
+        read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>,
+    ) -> Result<Tree<W>, Refused> {
+        let mut set = |key: &Key, value: &Option<Value<W>>| match value {
+            Some(value) => tree.insert(key.clone(), value.clone()),
+            None => tree.remove(key),
+        };
+        for (number, detail) in &self.0 {
+            match detail {
+                Detail::Edits(edits) => edits.all.iter().for_each(|edit| drop(set(&edit.key, &edit.old))),
+                Detail::Written(written) => {
+                    let edits = read(written)
+                        .map_err(|e| Refused(format!("change {number} cannot be taken back: {e}")))?;
+                    for edit in edits {
+                        if set(&edit.key, &edit.old) != edit.new {
+                            return refuse(format!(
+                                "change {number} cannot be taken back: {} is no longer what this change made it: the router was \
+                                 started with something else since",
+                                edit.key
+                            ));
+                        }
+                    }
+                }
+                Detail::Forgotten => {}
+            }
+        }
+        Ok(tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::key::{Kind, Need};
+    use crate::object::Object;
+    use crate::origin::Origin;
+    use crate::store::{Snapshot, View};
+
+    #[derive(Debug)]
+    struct Nothing;
+    impl World for Nothing {
+        type Abilities = ();
+        fn abilities(&self) -> Arc<()> {
+            Arc::new(())
+        }
+        fn begin(&mut self) {}
+        fn end(&mut self) {}
+        fn complete(_: &Snapshot<Nothing>, _: Vec<(&Key, &mut Value<Nothing>)>) {}
+    }
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Number;
+    impl Kind for Number {
+        type Key = u16;
+        const NAME: &'static str = "number";
+        const PHASE: u16 = 1;
+        fn title(n: &u16) -> String {
+            format!("number {n}")
+        }
+        fn role(_: &u16) -> Option<Need> {
+            None
+        }
+    }
+    impl Object<Nothing> for Number {
+        fn validate(&self, _: &u16, _: &View<'_, Nothing>, _: &()) -> Result<(), Refused> {
+            Ok(())
+        }
+        fn apply(&self, _: &u16, _: Option<&Self>, _: &mut Nothing) -> Result<(), Refused> {
+            Ok(())
+        }
+        fn withdraw(&self, _: &u16, _: &mut Nothing) -> Result<(), Refused> {
+            Ok(())
+        }
+        fn dump(&self, _: &u16, _: bool) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    /// A change of a number, which is there afterwards or before.
+    fn number(n: u16, there: bool) -> Note<Nothing> {
+        let value = Some(Value::from(Number));
+        let (old, new) = if there { (None, value) } else { (value, None) };
+        let edit = Edit { key: Key::of::<Number>(&n), old, new };
+        Note::new(Origin::default(), vec![edit], Vec::new())
+    }
+
+    fn counts(n: u64) -> Counts {
+        Counts { added: n, ..Counts::default() }
+    }
+
+    #[test]
+    fn it_forgets_the_oldest_unless_they_are_held() {
+        let mut j = Journal::default();
+        assert!(j.note(Note::new(Origin::default(), Vec::new(), Vec::new())).is_none());
+        assert_eq!(j.generation(), 0);
+        for n in 0..MOST as u16 + 5 {
+            j.note(number(n, true));
+        }
+        assert_eq!((j.entries().count(), j.entries().last().unwrap().number), (MOST, 6));
+        assert_eq!(j.entries().next().unwrap().title, format!("number {}", MOST + 4));
+        assert!(j.back_to(5).is_ok_and(|way| way.0.len() == MOST));
+        assert_eq!(j.back_to(4).unwrap_err().0, "change 5 is no longer remembered");
+        j.hold(Some(100));
+        for n in 0..MOST as u16 {
+            j.note(number(n, true));
+        }
+        assert!(j.back_to(100).is_ok());
+        j.hold(None);
+        j.note(number(1, false));
+        assert!(j.entries().count() == MOST && j.back_to(100).is_err());
+    }
+
+    #[test]
+    fn too_much_is_told_and_not_taken_back() {
+        let mut j = Journal::default();
+        j.note(number(1, true));
+        assert!(!j.has_room(MOST_OBJECTS + 1));
+        let keys = [1u16, 2].map(|n| Key::of::<Number>(&n));
+        j.note(Note::too_much(Origin::default(), keys.iter(), counts(MOST_OBJECTS as u64 + 1)));
+        let newest = j.entries().next().unwrap();
+        assert_eq!(newest.title, "number 1, number 2 and 249999 more");
+        j.note(number(3, true));
+        assert!(j.back_to(2).is_ok_and(|way| way.0.len() == 1));
+        let told = j.back_to(1).unwrap_err().0;
+        assert!(told.starts_with("change 2 cannot be taken back: of its 250001 objects"), "{told}");
+        assert!(j.back_to(j.generation() + 1).is_ok_and(|way| way.0.is_empty()));
+        // Of much in several changes the oldest are forgotten, and stay in the list.
+        let most = |from: u16| {
+            let edit = |n| Edit { key: Key::of::<Number>(&n), old: None, new: Some(Number.into()) };
+            let edits = (0..MOST_OBJECTS / 8).map(|n| edit(from.wrapping_add(n as u16)));
+            Note::new(Origin::default(), edits.collect(), Vec::new())
+        };
+        let forgotten: usize = (0..9).map(|n| j.note(most(n)).unwrap().forgotten.len()).sum();
+        assert_eq!(forgotten, 3, "of 1, 3 and 4");
+        assert!(j.back_to(4).is_ok() && j.back_to(3).is_err() && j.entries().count() == 12);
+    }
+
+    #[test]
+    fn a_rollback_goes_on_where_the_last_one_stopped() {
+        let mut j = Journal::default();
+        for n in 1..=5 {
+            j.note(number(n, true));
+        }
+        let nothing = || Note::new(Origin::default(), Vec::new(), Vec::new());
+        assert_eq!(j.note_rollback(3, nothing()).entry.title, "rollback of changes 5, 4");
+        j.note(number(6, true));
+        assert_eq!(j.changes().map(|e| e.number).collect::<Vec<_>>(), [7, 3, 2, 1]);
+        assert_eq!(j.note_rollback(6, nothing()).entry.title, "rollback of change 7");
+        assert_eq!(j.note_rollback(0, nothing()).entry.title, "rollback of changes 3, 2, 1");
+        assert_eq!((j.changes().count(), j.generation()), (0, 9));
+        assert_eq!(j.entry(7).unwrap().undone, Some(8));
+        assert_eq!(j.entry(4).unwrap().undone, Some(6));
+        assert!(j.entry(0).is_none() && j.entry(10).is_none());
+    }
+
+    #[test]
+    fn no_way_leads_past_numbers_that_are_missing() {
+        let mut j = Journal::default();
+        for n in 1..=6 {
+            j.note(number(n, true));
+        }
+        let some = |but: &[u64]| {
+            let all: Vec<Entry<Nothing>> = j.entries().cloned().collect();
+            Journal::after(all.into_iter().rev().filter(|entry| !but.contains(&entry.number)))
+        };
+        let all = some(&[]);
+        assert!(all.generation() == 6 && all.back_to(0).is_ok());
+        let last = some(&[6]);
+        assert!(last.generation() == 5 && last.back_to(0).is_ok());
+        let first = some(&[1]);
+        assert!(first.back_to(0).is_ok_and(|way| way.0.len() == 5), "they are no longer written down");
+        let middle = some(&[3, 4]);
+        assert!(middle.back_to(4).is_ok() && middle.back_to(3).is_err() && middle.generation() == 6);
+    }
+}
