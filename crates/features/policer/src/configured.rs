@@ -7,8 +7,10 @@ use model::yaml::{Fields, Reader, Text, quoted};
 use net::feature::{App, Configured, Registrar};
 use net::router::{InterfaceInfo, Router, RouterError};
 
+use crate::action::Action;
 use crate::node::Policing;
 use crate::object;
+use crate::rate::{Kind as Algorithm, Params, Round, Unit};
 use crate::table::Policers;
 
 static DROPS: Metric = Metric {
@@ -17,6 +19,33 @@ static DROPS: Metric = Metric {
     labels: &["interface", "direction"],
     help: "Packets that the interface's policer dropped, of interfaces with one in that direction.",
 };
+
+/// Policers of all kinds, for tests.
+const EXAMPLES: [(&str, Params); 5] = [
+    ("gold", limit(Algorithm::OneRateTwoColors, Unit::Pps, 50, 0, Action::Transmit)),
+    ("a silver one", limit(Algorithm::OneRateTwoColors, Unit::Kbps, 3000, 0, Action::Drop)),
+    ("srtcm", limit(Algorithm::OneRateThreeColors, Unit::Kbps, 1500, 1500, Action::Mark(12))),
+    ("trtcm", limit(Algorithm::TwoRates2698, Unit::Kbps, 1500, 3000, Action::Mark(63))),
+    ("trtcm-4115", limit(Algorithm::TwoRates4115, Unit::Pps, 5, 5, Action::Transmit)),
+];
+
+/// A policer of a low rate with these bursts. It regards colours if it marks packets.
+const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) -> Params {
+    let two = matches!(kind, Algorithm::TwoRates2698 | Algorithm::TwoRates4115);
+    Params {
+        kind,
+        unit,
+        cir: 800,
+        eir: if two { 900 } else { 0 },
+        cb,
+        eb,
+        aware: matches!(exceed, Action::Mark(_)),
+        round: Round::Closest,
+        conform: Action::Transmit,
+        exceed,
+        violate: Action::Drop,
+    }
+}
 
 /// The names of the policers of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,8 +120,14 @@ impl Configured for PolicedBy {
         }
     }
 
+    fn make_examples(router: &mut Router) -> Result<(), RouterError> {
+        let policers = router.state_mut::<Policers>()?;
+        EXAMPLES.iter().try_for_each(|(name, params)| policers.add_named(name, *params).map(drop))
+    }
+
     fn examples() -> Vec<Self> {
-        let names = [None, Some("gold"), Some("a silver one")].map(|name| name.map(str::to_string));
+        let named = EXAMPLES.iter().map(|(name, _)| Some(name.to_string()));
+        let names: Vec<_> = std::iter::once(None).chain(named).collect();
         let pairs = names.iter().flat_map(|input| names.iter().map(move |output| (input, output)));
         pairs.map(|(input, output)| PolicedBy { input: input.clone(), output: output.clone() }).collect()
     }

@@ -36,6 +36,13 @@ pub trait Configured: Clone + Debug + Default + PartialEq + Send + Sync + 'stati
     fn way(feature: &str, interface: &str) -> Option<String>;
     /// Adds what its metrics are of an interface.
     fn collect(router: &Router, interface: &InterfaceInfo, out: &mut Lines);
+    /// Makes in a router what the [examples](Self::examples) name.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn make_examples(_: &mut Router) -> Result<(), RouterError> {
+        Ok(())
+    }
     /// Values for tests, which together say all that there is to say; the default need not be among them.
     fn examples() -> Vec<Self>;
 }
@@ -46,6 +53,7 @@ pub(super) trait Kind: Send + Sync {
     fn way(&self, feature: &str, interface: &str) -> Option<String>;
     fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines);
     fn shown(&self, router: &Router, index: u32) -> String;
+    fn make_examples(&self, router: &mut Router) -> Result<(), RouterError>;
     fn examples(&self) -> Vec<Attached>;
 }
 
@@ -71,6 +79,10 @@ impl<T: Configured> Kind for Of<T> {
 
     fn shown(&self, router: &Router, index: u32) -> String {
         format!("{:?}", router.setting::<T::Setting>(index))
+    }
+
+    fn make_examples(&self, router: &mut Router) -> Result<(), RouterError> {
+        T::make_examples(router)
     }
 
     fn examples(&self) -> Vec<Attached> {

@@ -6,7 +6,7 @@ use model::object::Value;
 use model::yaml::{At, Fields, Node, Reader, Text};
 
 use super::attached::{Attached, Configured, Kind, kind};
-use crate::router::{InterfaceInfo, Router};
+use crate::router::{InterfaceInfo, Router, RouterError};
 
 /// A file being read: where objects go that it asks for.
 pub trait Objects<W> {
@@ -114,6 +114,14 @@ impl<W> Catalog<W> {
     /// What a router has of all settings of an interface, for tests to compare.
     pub fn shown(&self, router: &Router, index: u32) -> Vec<String> {
         self.settings.iter().map(|kind| kind.shown(router, index)).collect()
+    }
+
+    /// Makes in a router what the [examples](Self::examples) name.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn make_examples(&self, router: &mut Router) -> Result<(), RouterError> {
+        self.settings.iter().try_for_each(|kind| kind.make_examples(router))
     }
 
     /// Some values of each setting, each with all that it can say, for tests.

@@ -4,21 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use buf::bpf::Program;
-use mss::{Clamping, Clamps, Mss};
+use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
-use net::ip::{Address, Path, PathList, PerFamily, Prefix4, Weighted};
+use net::ip::{Address, Path, PathList, Prefix4, Weighted};
 use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
-use policer::Policing;
-use urpf::{Mode, Urpf};
 use wire::Mac;
 
 use crate::packet::{Arriving, arriving};
 use crate::script::{Script, own6};
-use crate::state::Configuration;
-use crate::world::{LINKS, MS, OTHERS, POLICERS, WORKERS, World, device_name};
+use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
 /// Of so many changes, one is looked at whether it changes nothing when it is refused.
 const LOOK: usize = 8;
@@ -224,10 +221,10 @@ impl Run<'_> {
     fn attempt<T, E: std::fmt::Display>(&mut self, change: impl FnOnce(&mut Router) -> Result<T, E>) {
         self.w.changed = true;
         self.changes += 1;
-        let before = self.changes.is_multiple_of(LOOK).then(|| Configuration::of(&self.w.router));
+        let before = self.changes.is_multiple_of(LOOK).then(|| self.w.configuration());
         let changed = change(&mut self.w.router);
         if let (Err(e), Some(before)) = (changed, before) {
-            assert_eq!(Configuration::of(&self.w.router), before, "refused: {e}");
+            assert_eq!(self.w.configuration(), before, "refused: {e}");
         }
     }
 
@@ -276,21 +273,19 @@ impl Run<'_> {
 
     fn interface(&mut self, s: &mut Script<'_>) {
         let index = self.some_interface(s);
-        self.attempt(|router| match s.below(9) {
+        if s.one_in(4) {
+            let examples = self.w.examples.clone();
+            let all = &examples[s.below(examples.len())];
+            let (new, none) = (&all[s.below(all.len())], Attached::default());
+            // The default is what differs from another one.
+            let old = all.last().filter(|_| *new == none).unwrap_or(&none);
+            return self.attempt(|router| new.apply(old, router, index));
+        }
+        self.attempt(|router| match s.below(7) {
             0..3 => router.set_admin(index, s.one_in(2)),
             3 | 4 => router.set_mtu(index, s.pick(&[0, 68, 70, 576, 1500, 9000, 9216, 65_535])),
-            5 if s.one_in(2) => {
-                let mss = Mss { clamping: s.pick(&Clamping::ALL), most: s.pick(&[88, 536, 1400]) };
-                router.set(index, Clamps(PerFamily { ip4: mss, ip6: mss }))
-            }
             5 => router.set_mac(index, Some(s.mac())),
-            6 => router.set_table(index, s.pick(&[0, 1, 2])),
-            8 if s.one_in(2) => {
-                let policer =
-                    |s: &mut Script<'_>| [None, Some(s.below(POLICERS.len() + 1) as u32)][s.below(2)];
-                router.set(index, Policing { input: policer(s), output: policer(s) })
-            }
-            7 => router.set(index, Urpf(PerFamily { ip4: s.pick(&Mode::ALL), ip6: s.pick(&Mode::ALL) })),
+            6 if s.one_in(2) => router.set_table(index, s.pick(&[0, 1, 2])),
             _ => {
                 router.clear_interface(index);
                 Ok(())

@@ -2,14 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use mss::Clamps;
+use control::intent::Catalog;
 use net::ethernet::Tags;
 use net::interface::Kind;
 use net::ip::{Address, IpPrefix, PathList, Source};
 use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
-use policer::Policing;
-use urpf::Urpf;
 use wire::Mac;
 
 /// What a script can change, or have refused, which then changes nothing.
@@ -31,9 +29,7 @@ struct Interface {
     mtu: u16,
     fib: u16,
     addresses: Vec<Address>,
-    urpf: Urpf,
-    mss: Clamps,
-    policing: Policing,
+    settings: Vec<String>,
     kind: Kind,
     parent: u32,
     tags: Option<Tags>,
@@ -49,7 +45,7 @@ struct Route {
 }
 
 impl Configuration {
-    pub fn of(r: &Router) -> Configuration {
+    pub fn of(r: &Router, catalog: &Catalog) -> Configuration {
         let interfaces = r.interfaces().map(|i| Interface {
             index: i.index,
             name: i.name.clone(),
@@ -59,9 +55,7 @@ impl Configuration {
             mtu: i.mtu,
             fib: i.fib,
             addresses: i.addresses.clone(),
-            urpf: r.setting(i.index),
-            mss: r.setting(i.index),
-            policing: r.setting(i.index),
+            settings: catalog.shown(r, i.index),
             kind: i.kind,
             parent: i.parent,
             tags: i.tags,

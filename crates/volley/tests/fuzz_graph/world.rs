@@ -9,20 +9,22 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use buf::{Frame, TxCaps};
+use control::intent::Catalog;
 use graph::{PuntReason, Worker};
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
-use mss::{Clamping, Clamps, Mss};
 use net::ethernet::Tags;
+use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
-use net::ip::{Address, IpPrefix, Packets, Path, PathList, PerFamily, Source, Weighted};
+use net::ip::{Address, IpPrefix, Packets, Path, PathList, Source, Weighted};
 use net::pcap::Point;
 use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
-use policer::{Action, Kind as Algorithm, Params, Policers, Policing, Round, Unit};
 use wire::nd::{self, Message};
 use wire::{
     ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
@@ -53,6 +55,9 @@ const LOOK: usize = 8;
 
 pub struct World {
     pub router: Router,
+    catalog: Arc<Catalog>,
+    /// Of each setting of a feature, values that an interface may have.
+    pub examples: Rc<[Vec<Attached>]>,
     pub workers: Vec<Worker>,
     participant: Participant,
     pub links: Vec<Far>,
@@ -99,42 +104,20 @@ pub const OTHERS: [&str; 3] = ["d0.100", "d1.200", "loop0"];
 pub const DOT1Q: Tags = Tags { outer_service: false, outer: 100, inner: None };
 pub const QINQ: Tags = Tags { outer_service: true, outer: 200, inner: Some(300) };
 
-/// Policers of all kinds, each at the index of its place. A script may name one more, which is none.
-pub const POLICERS: [Params; 5] = [
-    limit(Algorithm::OneRateTwoColors, Unit::Pps, 50, 0, Action::Transmit),
-    limit(Algorithm::OneRateTwoColors, Unit::Kbps, 3000, 0, Action::Drop),
-    limit(Algorithm::OneRateThreeColors, Unit::Kbps, 1500, 1500, Action::Mark(12)),
-    limit(Algorithm::TwoRates2698, Unit::Kbps, 1500, 3000, Action::Mark(63)),
-    limit(Algorithm::TwoRates4115, Unit::Pps, 5, 5, Action::Transmit),
-];
-
-/// A policer of a low rate with these bursts. It regards colours if it marks packets.
-const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) -> Params {
-    let two = matches!(kind, Algorithm::TwoRates2698 | Algorithm::TwoRates4115);
-    Params {
-        kind,
-        unit,
-        cir: 800,
-        eir: if two { 900 } else { 0 },
-        cb,
-        eb,
-        aware: matches!(exceed, Action::Mark(_)),
-        round: Round::Closest,
-        conform: Action::Transmit,
-        exceed,
-        violate: Action::Drop,
-    }
-}
-
 impl World {
     /// A router with an interface a link, two sub-interfaces, a loopback, two VRFs, and a neighbour and routes on each.
     pub fn new(buffers: usize) -> World {
         let sizes = Sizes { buffers, workers: WORKERS };
-        let Parts { router, workers } = Router::build(volley::features::install, &sizes).expect("a router");
+        let Parts { mut router, workers } =
+            Router::build(volley::features::install, &sizes).expect("a router");
+        let (_, catalog) = volley::features::declared();
+        catalog.make_examples(&mut router).expect("what features have examples of");
         let bounds = (router.neighbor_config::<Ipv4Addr>(), router.neighbor_config::<Ipv6Addr>());
         let mut w = World {
             participant: router.participant(),
             router,
+            examples: catalog.examples().into(),
+            catalog,
             workers,
             links: (0..LINKS).map(|_| Far::default()).collect(),
             now: 3_600_000 * MS,
@@ -147,10 +130,6 @@ impl World {
             lied: false,
         };
         w.router.add_table(1).expect("a second VRF");
-        let policers = w.router.state_mut::<Policers>().expect("policers are installed");
-        for (index, params) in (0..).zip(POLICERS) {
-            policers.add_at(index, params).expect("nobody has the index");
-        }
         // Addresses are used at once.
         w.router.set_dad_transmits(0);
         w.set_up_all();
@@ -171,8 +150,6 @@ impl World {
             let limits = reassembly_defaults(kind, self.router.pool().stats().total);
             self.router.set_reassembly(kind, limits).expect("the defaults are allowed");
         }
-        let policers = self.router.state_mut::<Policers>().expect("policers are installed");
-        (0..POLICERS.len() as u32).for_each(|index| policers.reset(index).expect("it is there"));
         self.router.graph().tracer().clear();
         self.router.graph().stats().clear_runtime();
         self.router.graph().stats().clear_errors();
@@ -227,11 +204,16 @@ impl World {
         self.settle();
     }
 
+    /// What a script can change, or have refused.
+    pub fn configuration(&self) -> Configuration {
+        Configuration::of(&self.router, &self.catalog)
+    }
+
     /// All that a script may have changed.
     fn state(&self) -> State {
         let r = &self.router;
         State {
-            configuration: Configuration::of(r),
+            configuration: self.configuration(),
             features: r.interfaces().map(|i| r.features(i.index)).collect(),
             punt_rates: r.graph().punt_reasons().iter().map(|reason| reason.rate()).collect(),
             shards: r.shards().workers().collect(),
@@ -257,15 +239,10 @@ impl World {
         if n == 3 {
             self.router.set_table(index, 1).expect("a new interface may go to another VRF");
         }
-        if n < 2 {
-            // Links that much leaves by, so that scripts need not hit on them.
-            let mss = Mss { clamping: Clamping::Both, most: 1300 };
-            self.router.set(index, Clamps(PerFamily { ip4: mss, ip6: mss })).expect("it is there");
-        }
-        if n == 2 {
-            // As of segments.
-            let policing = Policing { input: Some(2), output: Some(0) };
-            self.router.set(index, policing).expect("it is there");
+        // Some of what features have is on from the start, so that scripts need not hit on it.
+        for of_setting in self.examples.iter().skip(n).step_by(LINKS) {
+            let example = of_setting.last().expect("a setting has examples");
+            example.apply(&Attached::default(), &mut self.router, index).expect("it is there");
         }
         self.set_up(index, n);
     }
