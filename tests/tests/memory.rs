@@ -123,14 +123,17 @@ fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
     let Some(group) = Group::new(&host, 160, true) else { return };
-    let router = Router::launch_by(&host, &group.launcher(), "").wait_ready();
-    let many = |n: u32| router.attempt(&format!("ip route add count 400000 {n}.0.0.0/32 via drop"));
-    for n in [11, 12, 13] {
-        let done = many(n);
-        assert!(!done.ok() && done.stderr.contains("no room for another route: "), "{done}");
+    let router = Router::launch_by(&host, &group.launcher(), "routes { memory 1G }", "").wait_ready();
+    // Of one way, and of eight each.
+    let ways = (1..9).map(|n| format!(" via 10.9.0.{n}")).collect::<String>();
+    router.script("create loopback interface\nset interface state loop0 up\nset interface ip address loop0 10.9.0.100/24\n");
+    for (n, to) in [(11, " via drop"), (12, &ways), (13, " via drop")] {
+        let done = router.attempt(&format!("ip route add count 400000 {n}.0.0.0/32{to}"));
+        let why = "no room for another route: ";
+        assert!(!done.ok() && done.stderr.contains(why) && done.stderr.contains("memory."), "{done}");
     }
-    let refused = router.json("show ip route-memory")["refused_routes"].as_u64();
-    assert_eq!(refused, Some(3));
+    assert_eq!(router.json("show ip route-memory")["without_memory"], 3);
+    assert!(router.log().contains("a control group, has no more memory"), "{}", router.log());
     // What was begun is taken back, and there is memory for a few.
     router.ctl("ip route add 10.0.0.0/24 via drop");
     assert_eq!(router.json("show ip fib summary")["by_length"]["24"], 1);
@@ -141,9 +144,10 @@ fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
 fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
-    for (seen, why) in [(true, "memory."), (false, "a limit that cannot be seen from here")] {
+    let beside = "42 MiB of memory and 64 MiB beside them are needed, and cannot be had: the kernel killed a process that tried it";
+    for (seen, why) in [(true, "memory."), (false, beside)] {
         let Some(group) = Group::new(&host, 96, seen) else { return };
-        let mut router = Router::launch_by(&host, &group.launcher(), "");
+        let mut router = Router::launch_by(&host, &group.launcher(), "", "");
         poll(START, || (!router.running()).then_some(()));
         let log = router.log();
         assert!(!router.running() && log.contains("MiB") && log.contains(why), "{log}");
@@ -163,11 +167,11 @@ fn a_memif_client_cannot_have_the_router_take_memory_that_is_not_there() {
              set interface state memif1/0 up\n"
         )
     };
-    let router = Router::launch_by(&host, &group.launcher(), &memif("master")).wait_ready();
+    let router = Router::launch_by(&host, &group.launcher(), "", &memif("master")).wait_ready();
     let connected = || router.json("show memif memif1/0")["interfaces"][0]["connected"] == true;
     {
         let _client = Router::start(&client, &memif("slave ring-size 16384 rx-queues 4 tx-queues 4"));
-        let why = "it has pages that nobody has filled yet: 264 MiB are needed, and ";
+        let why = "its memory has 264 MiB that nobody has filled yet; ";
         poll(START, || router.log().contains(why).then_some(()))
             .unwrap_or_else(|| panic!("{}", router.log()));
         assert!(!connected());

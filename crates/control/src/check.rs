@@ -11,10 +11,10 @@ use net::router::Router;
 
 use crate::cli::{Registry, check_commands};
 use crate::commands::config::is_yaml;
-use crate::commands::{Context, Feature, Names, declared_without, selected};
+use crate::commands::{Context, Feature, Names, declared_without, selected, unknown};
 use crate::config;
 use crate::intent::Abilities;
-use crate::startup::{Fault, Place, Plugins, Startup};
+use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
 
 /// What was found in files, each with its place.
 #[derive(Debug, Default)]
@@ -37,7 +37,10 @@ pub struct Checker<'r> {
 impl<'r> Checker<'r> {
     /// Against a router like this one, with these features.
     pub fn new(router: &'r Router, features: &'r [&'r Feature]) -> Checker<'r> {
-        Checker::without(router, features, &Plugins::default())
+        let mut checker = Checker::without(router, features, &Plugins::default());
+        // As many buffers as a router may have: the file does not say how many it will be.
+        checker.abilities = checker.abilities.with_buffers(MOST_BUFFERS);
+        checker
     }
 
     /// The same, without the features that a startup.conf switches off.
@@ -70,6 +73,7 @@ impl<'r> Checker<'r> {
             Ok(startup) => {
                 found.warnings.extend(startup.warnings.iter().cloned());
                 found.warnings.extend(startup.unknown_groups());
+                found.warnings.extend(unknown(self.features, &startup));
                 if let Err((at, e)) = startup.cpu.place(infra::cpu::own_cores()) {
                     found.warnings.push(startup.about(at, format_args!("on this machine: {e}")));
                 }
@@ -85,7 +89,8 @@ impl<'r> Checker<'r> {
                         found.warnings.push(startup.about(&["startup-config | exec"], message));
                     }
                     None => configuration.into_iter().for_each(|file| {
-                        let checker = Checker::without(self.router, self.features, &startup.plugins);
+                        let mut checker = Checker::without(self.router, self.features, &startup.plugins);
+                        checker.abilities = checker.abilities.with_buffers(startup.buffers.per_numa);
                         checker.configuration(file, found);
                     }),
                 }

@@ -21,7 +21,7 @@ struct Scarce {
     count: fn(&Router) -> u64,
 }
 
-const SCARCE: [Scarce; 5] = [
+const SCARCE: [Scarce; 6] = [
     Scarce {
         what: "no buffer is free for packets: add some (set buffers; buffers { buffers-per-numa } in startup.conf), or look for who keeps them (show buffers)",
         count: |r| r.pool().stats().refused,
@@ -37,6 +37,15 @@ const SCARCE: [Scarce; 5] = [
     Scarce {
         what: "routes take all the memory that they may: new ones are refused (routes { memory } in startup.conf, show ip route-memory)",
         count: |r| r.route_memory().refused,
+    },
+    Scarce {
+        what: "the machine, or a control group, has no more memory: routes and tables are refused, and neighbours give way to new ones \
+               (show ip route-memory)",
+        count: |r| {
+            let neighbors =
+                [r.neighbor_counters::<Ipv4Addr>().no_memory, r.neighbor_counters::<Ipv6Addr>().no_memory];
+            r.route_memory().no_memory + neighbors.iter().sum::<u64>()
+        },
     },
     Scarce { what: "packets get lost without a reason: a defect, please report it", count: |_| pool::lost() },
 ];

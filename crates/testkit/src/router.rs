@@ -84,12 +84,12 @@ impl Router {
     /// # Panics
     /// As that.
     pub fn start_without(host: &Host, capabilities: &str, commands: &str) -> Router {
-        Router::launch_by(host, &format!("setpriv --bounding-set {capabilities}"), commands).wait_ready()
+        Router::launch_by(host, &format!("setpriv --bounding-set {capabilities}"), "", commands).wait_ready()
     }
 
-    /// Starts a router by a program, which is given the command as arguments, and does not wait.
-    pub fn launch_by(host: &Host, launcher: &str, commands: &str) -> Router {
-        Router::launch_from(host, &format!("{launcher} "), "", &Router::written(host, commands))
+    /// As [`launch`](Self::launch), by a program that is given the command as arguments.
+    pub fn launch_by(host: &Host, launcher: &str, sections: &str, commands: &str) -> Router {
+        Router::launch_from(host, &format!("{launcher} "), sections, &Router::written(host, commands))
     }
 
     /// Starts a router and does not wait.

@@ -41,8 +41,9 @@ fn received(host: &Host, interface: &str) -> [u64; 2] {
     [of("packets"), of("bytes")]
 }
 
-/// Checks that a count of bytes grows by this rate (kbit/s). Somebody else may have the processors for a while, so that the flow falls
-/// short, or what it saved up meanwhile passes at once: one of six looks must find the rate.
+/// Checks that a count of bytes grows by this rate (kbit/s). Somebody else may have the processors between a look at the clock and one at
+/// the count, so a rate lies between two bounds. One of six looks must find it within a few percent; where none does, the machine
+/// is busy, and none may have found another rate.
 fn has_rate(what: &str, kbps: f64, mut bytes: impl FnMut() -> u64) {
     let mut look = || {
         let before = Instant::now();
@@ -64,7 +65,9 @@ fn has_rate(what: &str, kbps: f64, mut bytes: impl FnMut() -> u64) {
             return;
         }
     }
-    panic!("{what}: {found:?} % of {kbps} kbit/s");
+    let may_be = |(least, most): &(f64, f64)| *least < 100.0 + PERCENT && *most > 100.0 - PERCENT;
+    assert!(found.iter().all(may_be), "{what}: {found:?} % of {kbps} kbit/s");
+    eprintln!("MEASURED {what}, on a busy machine: {found:.1?} % of {kbps} kbit/s");
 }
 
 /// Ends a flow, and waits until all of it has passed.

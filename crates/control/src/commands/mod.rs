@@ -41,7 +41,7 @@ use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name
 use crate::journal::Keeper;
 use crate::logging::{CLASSES, Level, Log};
 use crate::rates::Rates;
-use crate::startup::Plugins;
+use crate::startup::{Plugins, Startup};
 use crate::system::System;
 use crate::trouble::Trouble;
 
@@ -346,6 +346,15 @@ pub fn install(
 /// The features that a startup.conf wants, and the others.
 pub fn selected<'f>(features: &[&'f Feature], plugins: &Plugins) -> (Vec<&'f Feature>, Vec<&'f Feature>) {
     features.iter().partition(|feature| plugins.want(feature.name(), feature.plugin()))
+}
+
+/// Warnings of plugins that a startup.conf names, and that are neither features nor VPP's.
+pub fn unknown(features: &[&Feature], startup: &Startup) -> Vec<String> {
+    let known = |name: &str| name.ends_with("_plugin.so") || features.iter().any(|f| f.name() == name);
+    let names = startup.plugins.named.iter().map(|(name, _)| name).filter(|name| !known(name));
+    let list = || features.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ");
+    let warning = |name| format_args!("there is no plugin '{name}'; features are {}", list()).to_string();
+    names.map(|name| startup.about(&["plugin"], warning(name))).collect()
 }
 
 /// Every command, those of these features included, and what they say besides.

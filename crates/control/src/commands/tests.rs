@@ -715,7 +715,16 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
     }
     cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
     let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
-    assert!(cli.refused(large, "7").contains("its rings can hold 278528 of the router's "));
+    assert!(cli.refused(large, "7").contains("peers could have 278528 of the router's 64 buffers, and may have 32"));
+    // All of them together.
+    for id in [4, 5] {
+        cli.ok(&format!("create interface memif id {id} socket-id 7 slave trusted ring-size 8"));
+    }
+    let third = "create interface memif id 6 socket-id 7 slave trusted ring-size 2";
+    assert!(cli.refused(third, "7").contains("peers could have 36 of"));
+    for id in [4, 5] {
+        cli.ok(&format!("delete interface memif memif7/{id}"));
+    }
     let line =
         "create interface memif socket-id 7 id 3 slave secret sesame hw-addr 02:00:00:00:00:33 ring-size 64";
     assert_eq!(cli.ok(line), "memif7/3\n");

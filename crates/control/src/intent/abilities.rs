@@ -31,6 +31,11 @@ impl Abilities {
         Abilities { catalog, arcs: arcs.collect(), punt_reasons, buffers: router.pool().stats().window.total }
     }
 
+    /// Those of a router that has so many buffers.
+    pub fn with_buffers(self, buffers: usize) -> Abilities {
+        Abilities { buffers, ..self }
+    }
+
     /// Whether an arc has a feature.
     ///
     /// # Errors
@@ -48,7 +53,7 @@ impl Abilities {
         &self.punt_reasons
     }
 
-    /// Whether one interface may lend so many buffers: half of them, so that the others have some.
+    /// Whether peers may have so many buffers: half of them, so that others have some.
     ///
     /// # Errors
     /// When there are too few.
@@ -58,7 +63,7 @@ impl Abilities {
             return Ok(());
         }
         Err(format!(
-            "its rings can hold {lent} of the router's {} buffers, and may hold {most}: give it smaller rings or fewer queues, or the \
+            "peers could have {lent} of the router's {} buffers, and may have {most}: make rings smaller or queues fewer, or give the \
              router more buffers (buffers {{ buffers-per-numa }} in startup.conf)",
             self.buffers
         ))

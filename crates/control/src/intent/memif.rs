@@ -6,7 +6,7 @@ use drivers::memif::{self, Config};
 use model::key::{Kind, Need, Role};
 use model::object::Effect;
 
-use super::{Abilities, Key, Object, Refused, View, refuse};
+use super::{Abilities, Interface, Key, Object, Refused, Spec, View, refuse};
 use crate::cli::quote_last;
 use crate::system::System;
 
@@ -86,10 +86,19 @@ pub(super) fn validate(
     }
     config.check().or_else(refuse)?;
     if config.lends() {
-        let queues = config.rx_queues.saturating_add(config.tx_queues);
-        abilities.check_lent(queues.saturating_mul(config.ring_size.into())).or_else(refuse)?;
+        let all = view.range(Key::all::<Interface>()).filter_map(|(_, value)| value.get::<Interface>());
+        let others = all.filter_map(|interface| match &interface.spec {
+            Spec::Memif(other) if other.name() != name => Some(slots(other)),
+            _ => None,
+        });
+        abilities.check_lent(others.sum::<usize>() + slots(config)).or_else(refuse)?;
     }
     Ok(())
+}
+
+/// How many of the router's buffers a peer can have.
+fn slots(config: &Config) -> usize {
+    if config.lends() { (config.rx_queues + config.tx_queues) * usize::from(config.ring_size) } else { 0 }
 }
 
 /// The command that makes it.

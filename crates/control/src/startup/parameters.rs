@@ -445,7 +445,8 @@ const PLUGINS: &[Parameter] = &[
     .repeats()
     .help(
         "Whether the router has a feature: by the name that `show plugins` gives it, or by the plugin that has it in VPP, as \
-         `urpf_plugin.so`. A later line counts. `default` is about features that are plugins in VPP. A feature that is switched on \
+         `urpf_plugin.so`. Of lines with one name the last one counts, and a name goes before `default`, which is about features that are \
+         plugins in VPP. A feature that is switched on \
          costs nothing until it is configured; other plugins of VPP have no effect.",
     ),
 ];

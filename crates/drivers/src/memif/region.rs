@@ -51,6 +51,17 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
+/// How much of a sealed file has no pages, in bytes. None of its pages can be taken away any more; nor, from here on, can pages be
+/// added behind its end, which would count for those that are not there. So those that are there already are given back.
+fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
+    add_seals(file, libc::F_SEAL_GROW)?;
+    let (size, _) = sizes(file)?;
+    // SAFETY: no memory is involved, and the file keeps its length.
+    sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) } as isize)?;
+    let (size, taken) = sizes(file)?;
+    Ok(size.saturating_sub(taken))
+}
+
 /// The length of a file, and how much of it has pages, in bytes.
 fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: zeros are a valid record, and the kernel fills it.
@@ -172,10 +183,7 @@ impl Region {
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         } else {
             seal(file)?;
-            // From here on no page of it can be taken away.
-            let (size, taken) = sizes(file).map_err(unknown)?;
-            let holes = Promise::of(size.saturating_sub(taken));
-            region.holes = Some(holes.map_err(|e| format!("it has pages that nobody has filled yet: {e}"))?);
+            region.holes = Some(Promise::of(holes(file).map_err(unknown)?).map_err(|e| e.to_string())?);
         }
         Ok(region)
     }
@@ -262,6 +270,11 @@ mod heap {
 
 #[cfg(all(test, not(miri)))]
 impl Region {
+    /// What was promised of it, in bytes.
+    pub(super) fn promised(&self) -> u64 {
+        self.holes.as_ref().map_or(0, Promise::bytes)
+    }
+
     /// The same memory twice, as both sides have it.
     pub(super) fn pair(len: usize) -> [Region; 2] {
         let (own, file) = Region::create(c"test", len).unwrap();

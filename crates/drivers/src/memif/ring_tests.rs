@@ -519,6 +519,20 @@ fn memory_that_could_vanish_is_refused() {
     assert!(MemoryFile::new(null).is_err(), "a file that somebody else answers for is asked nothing more");
 }
 
+#[test]
+#[cfg(not(miri))]
+fn pages_behind_the_end_of_a_file_count_for_none_that_is_missing() {
+    let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, libc::F_SEAL_SHRINK);
+    let fill = |from: i64, len: i64| {
+        // SAFETY: no memory is involved.
+        unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, len) == 0 }
+    };
+    assert!(fill(0, 1 << 20) && fill(8 << 20, 8 << 20));
+    let region = Region::of_peer(file.as_fd(), 8 << 20, false).unwrap();
+    assert_eq!(region.promised(), 7 << 20);
+    assert!(!fill(8 << 20, 4096) && fill(1 << 20, 4096), "where it is mapped pages may be added");
+}
+
 /// Whether pages can be taken from a file.
 #[cfg(not(miri))]
 fn can_be_punched(file: &OwnedFd) -> bool {

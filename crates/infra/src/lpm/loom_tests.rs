@@ -38,7 +38,7 @@ impl List {
     /// Makes a list that nobody is shown, if there is room.
     pub fn build_elsewhere(&mut self, leaf: u32) {
         let built = self.0.build(leaf);
-        assert!(matches!(built, Ok(_) | Err(LpmFull::Memory)));
+        assert!(matches!(built, Ok(_) | Err(LpmFull::Blocks)));
     }
 }
 

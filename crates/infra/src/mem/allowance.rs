@@ -56,7 +56,7 @@ mod tests {
 
     fn room() -> Room {
         ASKED.fetch_add(1, Ordering::Relaxed);
-        Room { bytes: FREE.load(Ordering::Relaxed), bound: String::new(), huge: None }
+        Room { bytes: FREE.load(Ordering::Relaxed), promised: 0, bound: String::new(), huge: None }
     }
 
     #[test]

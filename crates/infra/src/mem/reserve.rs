@@ -97,7 +97,7 @@ impl Reserve {
         // SAFETY: at + len lies inside of the range.
         let to = unsafe { self.base.add(at) };
         // SAFETY: the piece is ours, aligned, and not committed, so nobody has memory there to lose.
-        let (fd, page) = unsafe { backend::commit(to, len, numa) }?;
+        let (fd, page) = unsafe { backend::commit(to, len, numa, committed.is_empty()) }?;
         committed.push(at..end);
         Ok(Segment { fd, at, len, page })
     }
@@ -145,19 +145,22 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
+    /// Beside the `first` piece there must be room for what else a process takes at its start.
+    ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, in which no memory is in use.
     pub unsafe fn commit(
         to: NonNull<u8>,
         len: usize,
         numa: Option<u32>,
+        first: bool,
     ) -> io::Result<(Option<OwnedFd>, PageSize)> {
         if let Ok((fd, page)) = fill(to, len, numa, true) {
             return Ok((Some(fd), page));
         }
         Room::now().must_have(len as u64)?;
         if !Room::sees_all() {
-            trial::fill(len + trial::BESIDE)?;
+            trial::fill(len, if first { trial::BESIDE } else { 0 })?;
         }
         let (fd, page) = fill(to, len, numa, false).map_err(|e| match e.kind() {
             io::ErrorKind::OutOfMemory if e.raw_os_error().is_none() => e,
@@ -287,6 +290,7 @@ mod backend {
         _to: NonNull<u8>,
         _len: usize,
         _numa: Option<u32>,
+        _first: bool,
     ) -> io::Result<(Option<OwnedFd>, PageSize)> {
         Ok((None, PageSize::Small))
     }

@@ -19,8 +19,10 @@ const SPARE: u64 = 32 << 20;
 /// How much memory may still be taken in ordinary pages, and what bounds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes.
+    /// Bytes, without those that were [promised](Promise).
     pub bytes: u64,
+    /// Bytes that were promised.
+    pub promised: u64,
     /// The tightest bound: a field of `/proc/meminfo`, or a file of a control group.
     pub bound: String,
     /// How many huge pages of the pool are free, if it has any at all.
@@ -32,11 +34,12 @@ impl Room {
     /// where the kernel does not tell.
     pub fn now() -> Room {
         let room = Room::under(Path::new("/"));
+        let promised = Promise::total();
         let bytes = match room.bytes {
             u64::MAX => u64::MAX,
-            bytes => bytes.saturating_sub(Promise::total()),
+            bytes => bytes.saturating_sub(promised),
         };
-        Room { bytes, ..room }
+        Room { bytes, promised, ..room }
     }
 
     /// The same, of the files below `root`.
@@ -47,7 +50,8 @@ impl Room {
         let huge = field("HugePages_Total:").filter(|&total| total > 0).and_then(|_| {
             Some(field("HugePages_Free:")?.saturating_sub(field("HugePages_Rsvd:").unwrap_or(0)))
         });
-        let whole = Room { bytes: available, bound: "MemAvailable of /proc/meminfo".into(), huge };
+        let whole =
+            Room { bytes: available, promised: 0, bound: "MemAvailable of /proc/meminfo".into(), huge };
         let groups = groups(root).into_iter().filter_map(|(kind, group)| kind.room(root, &group));
         groups.fold(
             whole,
@@ -87,7 +91,14 @@ impl Room {
 
 impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of memory are free ({}", Size(self.spare().unwrap_or(u64::MAX)), self.bound)?;
+        let (free, kept) = (self.spare().unwrap_or(u64::MAX), SPARE + self.promised);
+        write!(
+            f,
+            "{} of memory are free beside {} that are kept back ({}",
+            Size(free),
+            Size(kept),
+            self.bound
+        )?;
         match self.huge {
             Some(pages) => write!(f, "; {} in free huge pages)", Size(pages.saturating_mul(HUGE as u64))),
             None => f.write_str(")"),
@@ -244,8 +255,8 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert_eq!(
             error.to_string(),
-            "3.0 GiB are needed, and 2.0 GiB of memory are free (MemAvailable of /proc/meminfo; 100 MiB in free \
-             huge pages)"
+            "3.0 GiB are needed, and 2.0 GiB of memory are free beside 32 MiB that are kept back (MemAvailable of \
+             /proc/meminfo; 100 MiB in free huge pages)"
         );
     }
 

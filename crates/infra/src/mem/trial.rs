@@ -21,21 +21,21 @@ pub(super) const BESIDE: usize = 64 << 20;
 const FILLED: c_int = 0;
 const REFUSED: c_int = 1;
 
-/// Fills `bytes` of memory in a child process, which ends then.
+/// Fills `bytes` of memory, and so many `beside`, in a child process, which ends then.
 ///
 /// # Errors
 /// `OutOfMemory` when the child was killed meanwhile, or the kernel refused the memory. Where there can be no child there is no
 /// trial.
-pub(super) fn fill(bytes: usize) -> io::Result<()> {
-    if bytes < LEAST {
+pub(super) fn fill(bytes: usize, beside: usize) -> io::Result<()> {
+    if bytes + beside < LEAST {
         return Ok(());
     }
     // SAFETY: the child calls `child` only, which makes system calls and ends it: no lock that another thread has is asked for.
     let id = unsafe { libc::fork() };
     match id {
-        0 => child(bytes),
+        0 => child(bytes + beside),
         id if id < 0 => Ok(()),
-        id => fate(wait(id)?, bytes),
+        id => fate(wait(id)?, bytes, beside),
     }
 }
 
@@ -80,7 +80,7 @@ fn wait(id: libc::pid_t) -> io::Result<c_int> {
 }
 
 /// What the end of the child says of the memory.
-fn fate(status: c_int, bytes: usize) -> io::Result<()> {
+fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     let why = if libc::WIFSIGNALED(status) {
         "the kernel killed a process that tried it: a control group has a limit that cannot be seen from here (memory.max of a \
          group around a container, say)"
@@ -89,7 +89,11 @@ fn fate(status: c_int, bytes: usize) -> io::Result<()> {
     } else {
         return Ok(());
     };
-    let message = format!("{} MiB of memory are asked for, and are not to be had: {why}", bytes >> 20);
+    let beside = match beside >> 20 {
+        0 => String::new(),
+        mib => format!(" and {mib} MiB beside them"),
+    };
+    let message = format!("{} MiB of memory{beside} are needed, and cannot be had: {why}", bytes >> 20);
     Err(io::Error::new(io::ErrorKind::OutOfMemory, message))
 }
 
@@ -99,9 +103,9 @@ mod tests {
 
     #[test]
     fn what_there_is_can_be_filled_and_what_there_is_not_is_refused() {
-        fill(2 * LEAST).unwrap();
+        fill(2 * LEAST, LEAST).unwrap();
         // More than there are addresses.
-        let error = fill(1 << 60).unwrap_err();
+        let error = fill(1 << 60, 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert!(error.to_string().contains("refused"), "{error}");
     }
@@ -119,9 +123,9 @@ mod tests {
         }
         // SAFETY: no memory is involved, and the process is ours.
         assert_eq!(unsafe { libc::kill(id, libc::SIGKILL) }, 0);
-        let error = fate(wait(id).unwrap(), 64 << 20).unwrap_err();
+        let error = fate(wait(id).unwrap(), 64 << 20, 32 << 20).unwrap_err();
         assert!(
-            error.to_string().starts_with("64 MiB of memory are asked for")
+            error.to_string().starts_with("64 MiB of memory and 32 MiB beside them are needed")
                 && error.to_string().contains("killed")
         );
     }

@@ -187,7 +187,14 @@ pub(super) struct Paths {
     /// Recursive ones by VRF and each next hop on their trail, and by the interfaces that the trail ends at.
     by_hop: BTreeSet<Hop>,
     by_end: BTreeSet<(u32, u32)>,
+    /// Paths of all lists.
+    ways: usize,
 }
+
+/// What a list takes beside its state, in bytes, and what each of its paths takes: in the list, in the orders by what it depends on, and
+/// among the ways that workers read. As the memory of the process grew by 50,000 lists of eight paths, and by 60,000 of one.
+const LIST: usize = 256;
+const WAY: usize = 460;
 
 /// A place in an order of lists: VRF, a next hop, the list.
 pub(super) type Hop = (u16, IpAddr, u32);
@@ -201,6 +208,7 @@ impl Paths {
             by_interface: BTreeSet::new(),
             by_hop: BTreeSet::new(),
             by_end: BTreeSet::new(),
+            ways: 0,
         }
     }
 
@@ -209,10 +217,16 @@ impl Paths {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
 
+    /// Memory of all lists, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.states.memory_bytes() + self.by_list.len() * LIST + self.ways * WAY
+    }
+
     /// Adds a state; `None` when there is no memory for it.
     pub fn insert(&mut self, state: PathState) -> Option<u32> {
         let (fib, list) = (state.fib, state.list.clone());
         let id = self.states.insert(state)?;
+        self.ways += list.ways();
         for path in list.paths() {
             self.by_interface.extend(path.interface().map(|i| (i, id)));
             self.by_next_hop.extend(path.next_hop().map(|hop| (fib, hop, id)));
@@ -224,6 +238,7 @@ impl Paths {
     pub fn remove(&mut self, id: u32) -> Option<PathState> {
         self.set_trail(id, None);
         let state = self.states.remove(id)?;
+        self.ways -= state.list.ways();
         for path in state.list.paths() {
             path.interface().map(|i| self.by_interface.remove(&(i, id)));
             path.next_hop().map(|hop| self.by_next_hop.remove(&(state.fib, hop, id)));

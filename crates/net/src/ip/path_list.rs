@@ -80,6 +80,14 @@ impl PathList {
         }
     }
 
+    /// How many paths there are.
+    pub fn ways(&self) -> usize {
+        match self {
+            PathList::One(_) => 1,
+            PathList::Several(paths) => paths.len(),
+        }
+    }
+
     /// The paths with their weights.
     pub fn weighted(&self) -> impl Iterator<Item = Weighted> {
         let (one, several) = match self {

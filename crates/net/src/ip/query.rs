@@ -93,7 +93,14 @@ impl<A: Ip> Routes<A> {
     /// Memory of all routes and tables, in bytes.
     pub fn memory_total(&self) -> usize {
         let of_vrf = |v: &Vrf<A>| v.lookup.memory_bytes() + v.prefixes.memory_bytes();
-        self.vrfs.values().map(of_vrf).sum::<usize>() + self.rib.routes.memory_bytes()
+        self.vrfs.values().map(of_vrf).sum::<usize>()
+            + self.rib.routes.memory_bytes()
+            + self.rib.paths.memory_bytes()
+    }
+
+    /// Paths of all routes, each counted for each route that has it.
+    pub fn ways_total(&self) -> usize {
+        self.rib.ways
     }
 
     /// How many prefixes of all VRFs have routes.

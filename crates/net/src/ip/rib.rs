@@ -25,6 +25,8 @@ pub(super) struct Route<A: Ip> {
 pub(super) struct Rib<A: Ip> {
     pub routes: Slab<Route<A>>,
     pub paths: Paths,
+    /// Paths of all routes, each counted for each route that has it.
+    pub ways: usize,
 }
 
 /// The routes for one prefix, each once.
@@ -51,7 +53,7 @@ impl<A: Ip> Iterator for OfPrefix<'_, A> {
 
 impl<A: Ip> Rib<A> {
     pub fn new() -> Rib<A> {
-        Rib { routes: Slab::new(), paths: Paths::new() }
+        Rib { routes: Slab::new(), paths: Paths::new(), ways: 0 }
     }
 
     /// The routes for a prefix, from this one on; none for [`NONE`].
@@ -108,6 +110,7 @@ impl<A: Ip> Rib<A> {
 
     fn link(&mut self, at: u32) {
         let path = &mut self.paths.states[self.routes[at].path];
+        self.ways += path.list.ways();
         let older = std::mem::replace(&mut path.first, at);
         if older != NONE {
             self.routes[older].newer = at;
@@ -119,6 +122,7 @@ impl<A: Ip> Rib<A> {
     fn unlink(&mut self, at: u32) {
         let Route { path, older, newer, .. } = self.routes[at];
         let path = &mut self.paths.states[path];
+        self.ways -= path.list.ways();
         if path.next == at {
             path.next = older;
         }

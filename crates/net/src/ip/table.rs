@@ -89,7 +89,8 @@ impl std::fmt::Display for RouteError {
 impl std::error::Error for RouteError {}
 
 pub(super) fn no_memory() -> RouteError {
-    RouteError::Full(Room::now().to_string())
+    // Of address space, or of maps, there may be too little as well; the kernel does not say which.
+    RouteError::Full(format!("there is no memory for it: {}", Room::now()))
 }
 
 impl From<LpmFull> for RouteError {
@@ -207,7 +208,9 @@ impl<A: Ip> Routes<A> {
             return Ok(());
         }
         // Most packets go by VRF 0. Of others there may be many, with few routes each.
-        let refused = |e| io::Error::other(format!("no memory for the lookup table of table {fib}: {e}"));
+        let refused = |e: io::Error| {
+            io::Error::new(e.kind(), format!("no memory for the lookup table of table {fib}: {e}"))
+        };
         let (lookup, reader) = A::table(&self.domain, fib == 0).map_err(refused)?;
         self.vrfs.insert(fib, Vrf { lookup, prefixes: PrefixMap::new() });
         let prefixes: Vec<(Prefix<A>, Path)> =
@@ -218,7 +221,10 @@ impl<A: Ip> Routes<A> {
                     let _ = self.remove(fib, *prefix, Source::Special, &mut NoNeighbors);
                 }
                 self.vrfs.remove(&fib);
-                return Err(io::Error::other(e));
+                return Err(match e {
+                    RouteError::Full(_) => io::Error::new(io::ErrorKind::OutOfMemory, e),
+                    e => io::Error::other(e),
+                });
             }
         }
         self.publish(fib, Some(reader));

@@ -43,6 +43,8 @@ const ANYCAST_DELAY: u64 = SECOND;
 const MAX_ANSWERS: usize = 64;
 /// What an entry takes, in bytes: itself, its adjacency with counters for each worker, its place in orders of time.
 const ENTRY: u64 = 2048;
+/// So many entries there may be, whatever memory there is.
+const FEW: usize = 1024;
 /// Entries worked on in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
 
@@ -172,6 +174,8 @@ pub struct Counters {
     pub recycled: u64,
     /// New entries refused because the table was full of static ones.
     pub refused: u64,
+    /// New entries for which there was no memory: the oldest gave way, or they were refused.
+    pub no_memory: u64,
     /// ARP packets of others that claimed an address of this router.
     pub conflicts: u64,
 }
@@ -475,6 +479,7 @@ impl<A: Family> Neighbors<A> {
 
     /// Makes room for one more entry; `false` when there is none to be had.
     pub(super) fn make_room(&mut self, unresolved: bool, out: &mut Vec<Action<A>>) -> bool {
+        let before = self.entries.count();
         while self.entries.count() >= self.config.max_entries
             || (unresolved && self.entries.unresolved() >= self.config.max_unresolved.max(1))
         {
@@ -485,16 +490,14 @@ impl<A: Family> Neighbors<A> {
             self.counters.recycled += 1;
             self.forget(key, out);
         }
-        if self.memory.take(ENTRY) {
+        if before > self.entries.count() || before < FEW || self.memory.take(ENTRY) {
             return true;
         }
-        // Its place is there for the new one.
+        // The new one takes the memory of the oldest.
+        self.counters.no_memory += 1;
         let oldest = self.entries.first_to_go();
-        *(if oldest.is_some() { &mut self.counters.recycled } else { &mut self.counters.refused }) += 1;
-        oldest.is_some_and(|key| {
-            self.forget(key, out);
-            true
-        })
+        oldest.into_iter().for_each(|key| self.forget(key, out));
+        oldest.is_some()
     }
 
     fn forget(&mut self, key: Key<A>, out: &mut Vec<Action<A>>) {

@@ -220,16 +220,18 @@ fn a_table_full_of_static_entries_refuses() {
 }
 
 #[test]
-fn without_memory_the_oldest_gives_way_whatever_the_table_may_have() {
+fn without_memory_the_oldest_gives_way_but_a_few_there_always_are() {
     let mut t = clocked();
-    let key = |n: u8| (7, Ipv4Addr::new(10, 0, 0, n));
-    t.event(reply(key(10), A));
-    t.table.memory = Allowance::of(|| Room { bytes: 0, bound: String::new(), huge: None });
-    assert_eq!(t.event(reply(key(11), A)), [Action::Lost(key(10)), Action::Resolved(key(11), A)]);
-    t.event(Event::Set { key: key(11), mac: A, fixed: true });
-    assert_eq!(t.event(Event::Resolve(key(12))), [Action::Failed(key(12))]);
+    let key = |n: u16| (7, Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n)));
+    t.table.memory = Allowance::of(|| Room { bytes: 0, promised: 0, bound: String::new(), huge: None });
+    for n in 0..1024 {
+        t.event(reply(key(n), A));
+        t.now += 1;
+    }
+    assert_eq!((t.table.entries().count(), t.table.counters().no_memory), (1024, 0));
+    assert_eq!(t.event(reply(key(2000), A)), [Action::Lost(key(0)), Action::Resolved(key(2000), A)]);
     let counters = t.table.counters();
-    assert_eq!((t.table.entries().count(), counters.recycled, counters.refused), (1, 1, 1));
+    assert_eq!((t.table.entries().count(), counters.no_memory, counters.recycled), (1024, 1, 0));
 }
 
 #[test]

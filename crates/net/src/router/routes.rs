@@ -1,5 +1,6 @@
 //! Routes, and what resolves them.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
@@ -73,7 +74,9 @@ impl Router {
         let there = self.ip4.routes.tables().any(|t| t == fib);
         let added = self.ip4.routes.add_table(fib).and_then(|()| self.ip6.routes.add_table(fib));
         if let Err(e) = added {
-            self.budget.count_refused();
+            if e.kind() == io::ErrorKind::OutOfMemory {
+                self.budget.count_no_memory();
+            }
             if !there && self.ip4.routes.tables().any(|t| t == fib) {
                 self.ip4.routes.remove_table(fib)?;
             }
@@ -137,12 +140,12 @@ impl Router {
         };
         let mut sources = A::side(self).routes.exact(fib, prefix);
         if !sources.any(|(source, _)| source == Source::Static) {
-            self.admit_route()?;
+            self.admit_route(list.ways())?;
         }
         let (side, near) = A::side_mut(self);
         if let Err(e) = side.routes.add(fib, prefix, Source::Static, list, near) {
             if matches!(e, crate::ip::RouteError::Full(_)) {
-                self.budget.count_refused();
+                self.budget.count_no_memory();
             }
             return Err(e.into());
         }

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use infra::lpm::Address as _;
+use infra::mem::Room;
 use net::ip::{Address, Ip, Object, Path, PathList, PathState, Prefix, Routes, Trail, Weighted};
 use serde::Serialize;
 
@@ -337,14 +338,27 @@ struct Memory {
     used_bytes: u64,
     limit_bytes: u64,
     refused_routes: u64,
+    without_memory: u64,
 }
 
 fn memory(c: &mut Context, _: &Args) -> Result<Output, CliError> {
     let m = c.system.router.route_memory();
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let (used, limit) = (mib(m.used), mib(m.limit));
-    let text = format!("{used:.1} MiB of at most {limit:.0} MiB; {} routes were refused\n", m.refused);
-    let memory = Memory { used_bytes: m.used, limit_bytes: m.limit, refused_routes: m.refused };
+    let mut text = format!("{used:.1} MiB of at most {limit:.0} MiB; {} routes were refused\n", m.refused);
+    if m.no_memory > 0 {
+        text += &format!(
+            "for {} routes or tables more the machine or a control group had no memory; now {}\n",
+            m.no_memory,
+            Room::now()
+        );
+    }
+    let memory = Memory {
+        used_bytes: m.used,
+        limit_bytes: m.limit,
+        refused_routes: m.refused,
+        without_memory: m.no_memory,
+    };
     Ok(Output::show(memory, text))
 }
 
