@@ -51,6 +51,7 @@ interleavings() {
 phase "setup" scripts/setup.sh
 phase "format" cargo fmt --all --check
 phase "layers" scripts/check-layers
+phase "reach" scripts/check-reach
 phase "skips" scripts/check-skips
 phase "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
 phase "documentation" documents
