@@ -40,6 +40,17 @@ tests() {
     echo "Running has ended" >>"$log"
     return $ended
 }
+# Each feature can be left out: the router is built with every single one, and tested with none.
+without_features() {
+    local ended=0 folder
+    for folder in crates/features/*/; do
+        cargo clippy --quiet -p volley --no-default-features --features "$(basename "$folder")" -- -D warnings || ended=1
+    done
+    cargo test --quiet -p volley --no-default-features --test fuzz_graph --test metrics || ended=1
+    # The program that others find is the one with all features.
+    cargo build --quiet -p volley || ended=1
+    return $ended
+}
 interleavings() {
     wait "$loom"
     local ended=$?
@@ -59,6 +70,7 @@ if [ "${1:-all}" = all ]; then
     # Without benchmarks: the lints check them, and nobody runs them in this profile.
     phase "build" cargo test --workspace --no-run
     phase "tests" tests
+    phase "without features" without_features
     phase "interleavings" interleavings
 fi
 

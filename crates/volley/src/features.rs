@@ -10,7 +10,14 @@ use net::Tables;
 use net::router::Hooks;
 
 /// Every feature. Where nothing else is said, packets meet them on an arc in this order.
-pub const ALL: &[&Feature] = &[&urpf::Feature, &policer::Feature, &mss::Feature];
+pub const ALL: &[&Feature] = &[
+    #[cfg(feature = "urpf")]
+    &urpf::Feature,
+    #[cfg(feature = "policer")]
+    &policer::Feature,
+    #[cfg(feature = "mss")]
+    &mss::Feature,
+];
 
 /// Adds the nodes of every feature to the graph.
 ///

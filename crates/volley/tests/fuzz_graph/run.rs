@@ -273,8 +273,8 @@ impl Run<'_> {
 
     fn interface(&mut self, s: &mut Script<'_>) {
         let index = self.some_interface(s);
-        if s.one_in(4) {
-            let examples = self.w.examples.clone();
+        let examples = self.w.examples.clone();
+        if !examples.is_empty() && s.one_in(4) {
             let all = &examples[s.below(examples.len())];
             let (new, none) = (&all[s.below(all.len())], Attached::default());
             // The default is what differs from another one.
