@@ -53,12 +53,12 @@ impl Abilities {
         &self.punt_reasons
     }
 
-    /// Whether peers may have so many buffers: half of them, so that others have some.
+    /// Whether peers may have so many buffers: three of four, so that others have some.
     ///
     /// # Errors
     /// When there are too few.
     pub fn check_lent(&self, lent: usize) -> Result<(), String> {
-        let most = self.buffers / 2;
+        let most = self.buffers - self.buffers / 4;
         if lent <= most {
             return Ok(());
         }
