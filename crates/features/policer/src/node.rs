@@ -21,7 +21,7 @@ use net::Tables;
 use net::router::Hooks;
 use net::setting::{Attached, Setting, Switch};
 use wire::checksum::update16;
-use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype, protocol};
+use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
 
 use crate::bucket::{Color, DROP, MARK, Policer, TRANSMIT};
 use crate::rate::Unit;
@@ -33,7 +33,7 @@ use crate::vector::{Load, Vector};
 pub struct Policing {
     /// Of what comes in by it: IPv4 and IPv6, to hosts and to groups.
     pub input: Option<u32>,
-    /// Of what goes out by it: IPv4 and IPv6.
+    /// Of what goes out by it: all frames.
     pub output: Option<u32>,
 }
 
@@ -252,19 +252,14 @@ impl<const SITE: usize> Police<SITE> {
         (frame.total_len() + links) as u64
     }
 
-    /// What a packet is to its policer; `None` for one that the link needs to be of use: ARP and whatever is not IP, and Neighbor
-    /// Discovery. If it was dropped, too much in one direction would stop the other one.
+    /// What a packet is to its policer.
     #[inline(always)]
-    fn load(p: &mut Packet<'_>) -> Option<Load> {
-        let (at, ip6) = (SITES[SITE].network)(p)?;
-        if ip6 && is_discovery(p, at) {
-            return None;
-        }
+    fn load(p: &mut Packet<'_>) -> Load {
         let link = if Self::OUTWARD { 0 } else { usize::from(p.l2_len()) };
         let bytes = (p.total_len() + link) as u32;
-        let came = dscp(p, at, ip6);
+        let came = (SITES[SITE].network)(p).map_or(0, |(at, ip6)| dscp(p, at, ip6));
         let (packets, bytes) = if p.flags().any(Flags::GSO) { segments(p, bytes) } else { (1, bytes) };
-        Some(Load { packets, bytes, came: color_of(came) })
+        Load { packets, bytes, came: color_of(came) }
     }
 
     /// Asks the policers about each packet of a frame.
@@ -277,10 +272,7 @@ impl<const SITE: usize> Police<SITE> {
         for (i, mut p) in frame.packets().enumerate() {
             let index = settings.get(Self::interface(&p)).and_then(Self::policer);
             match index.and_then(|index| Some((index, policers.get(index)?))) {
-                Some((index, policer)) => match Self::load(&mut p) {
-                    Some(load) => vector.add(i, index, policer, load),
-                    None => vector.pass(i),
-                },
+                Some((index, policer)) => vector.add(i, index, policer, Self::load(&mut p)),
                 None => vector.pass(i),
             }
         }
@@ -362,14 +354,6 @@ fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
     let payload = bytes.saturating_sub(headers);
     let packets = payload.div_ceil(u32::from(gso.size).max(1)).max(1);
     (packets, bytes.saturating_add((packets - 1).saturating_mul(headers)))
-}
-
-/// Whether an IPv6 packet is of Neighbor Discovery (RFC 4861 section 4): nobody else sends it with 255 hops and these types.
-#[inline(always)]
-fn is_discovery(p: &mut Packet<'_>, at: usize) -> bool {
-    let header = p.peek_at::<Ipv6Header>(at);
-    let icmp = header.next_header() == protocol::ICMPV6 && header.hop_limit() == 255;
-    icmp && p.bytes().get(at + Ipv6Header::LEN).is_some_and(|kind| (133..=137).contains(kind))
 }
 
 /// The DSCP of a packet, whose network header is `at` bytes behind its start.
