@@ -55,7 +55,7 @@ metrics! {
     RxErrors: Counter "volley_interface_receive_errors_total" ["interface"]
         "What the device handed over and could not be used.";
     TxPackets: Counter "volley_interface_transmit_packets_total" ["interface"]
-        "Packets sent.";
+        "Packets for the interface to send, which features of its output, like a policer, may still drop, and its device may refuse.";
     TxBytes: Counter "volley_interface_transmit_bytes_total" ["interface"]
         "Bytes sent, with link headers.";
     TxErrors: Counter "volley_interface_transmit_errors_total" ["interface"]

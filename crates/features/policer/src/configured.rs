@@ -17,7 +17,7 @@ static DROPS: Metric = Metric {
     name: "volley_interface_policer_drops_total",
     kind: Kind::Counter,
     labels: &["interface", "direction"],
-    help: "Packets that the interface's policer dropped, of interfaces with one in that direction.",
+    help: "Packets that the interface's policer dropped, of interfaces with one in that direction. Outgoing ones are counted as sent, too.",
 };
 
 /// Policers of all kinds, for tests.

@@ -19,6 +19,7 @@ mod commands;
 mod configured;
 mod node;
 mod object;
+mod packet;
 mod rate;
 mod show;
 mod table;

@@ -7,7 +7,10 @@
 //! Ethernet frame, without its check sequence in either direction. A packet that the device is to cut counts as its segments.
 //!
 //! **Order.** Incoming packets are policed behind the check of their source, and before fragments wait and anything is counted. Outgoing ones
-//! are policed last: as they are sent, ARP included, and already counted as sent by the interface, as are those that its queue refuses.
+//! are policed last: as they are sent, and already counted as sent by the interface, as are those that its queue refuses.
+//!
+//! **Neighbours.** ARP and Neighbor Discovery on the link are policed and counted like all else, but never dropped: an overload in one direction
+//! would stop the other one.
 
 use std::fmt::Write;
 use std::io;
@@ -20,10 +23,9 @@ use infra::counters::{CounterSet, Lane};
 use net::Tables;
 use net::router::Hooks;
 use net::setting::{Attached, Setting, Switch};
-use wire::checksum::update16;
-use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
 
 use crate::bucket::{Color, DROP, MARK, Policer, TRANSMIT};
+use crate::packet::{behind_tags, color_of, dscp, keeps_neighbors, mark, segments};
 use crate::rate::Unit;
 use crate::table::{Policers, Shared};
 use crate::vector::{Load, Vector};
@@ -118,25 +120,6 @@ const SITES: [Site; 5] = [
         network: behind_tags,
     },
 ];
-
-/// Finds the network header of an Ethernet frame with up to two VLAN tags.
-fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
-    let bytes = p.bytes();
-    let (header, mut rest) = EthernetHeader::split(bytes)?;
-    let mut kind = header.ethertype();
-    for _ in 0..2 {
-        if ethertype::is_vlan(kind) {
-            let (tag, behind) = VlanTag::split(rest)?;
-            (kind, rest) = (tag.ethertype(), behind);
-        }
-    }
-    let at = bytes.len() - rest.len();
-    match kind {
-        ethertype::IPV4 if rest.len() >= Ipv4Header::LEN => Some((at, false)),
-        ethertype::IPV6 if rest.len() >= Ipv6Header::LEN => Some((at, true)),
-        _ => None,
-    }
-}
 
 /// The name of the feature, in traces.
 const FEATURE: &str = "policer";
@@ -287,6 +270,7 @@ impl<const SITE: usize> Police<SITE> {
             }
             match vector.action(i) {
                 TRANSMIT => None,
+                DROP if keeps_neighbors(p, (SITES[SITE].network)(p), Self::OUTWARD) => None,
                 DROP => {
                     let way = if Self::OUTWARD { [0, 1] } else { [1, 0] };
                     dropped.add(Self::interface(p), way);
@@ -343,46 +327,6 @@ impl<const SITE: usize> FrameNode for Police<SITE> {
 fn note(frame: &mut Frame, seen: FeatureField<[u32; 2]>, policer: u32) {
     for mut p in frame.packets().filter(|p| p.flags().any(Flags::TRACED)) {
         *p.feature_mut(seen) = Seen::of(policer, Color::Green);
-    }
-}
-
-/// Packets and bytes on the wire of a packet that is still to be cut, and has `bytes` from its Ethernet header on.
-#[cold]
-fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
-    let Some(gso) = p.cold().gso() else { return (1, bytes) };
-    let headers = u32::from(gso.header_len);
-    let payload = bytes.saturating_sub(headers);
-    let packets = payload.div_ceil(u32::from(gso.size).max(1)).max(1);
-    (packets, bytes.saturating_add((packets - 1).saturating_mul(headers)))
-}
-
-/// The DSCP of a packet, whose network header is `at` bytes behind its start.
-#[inline(always)]
-fn dscp(p: &mut Packet<'_>, at: usize, ip6: bool) -> u8 {
-    if ip6 { p.peek_at::<Ipv6Header>(at).dscp() } else { p.peek_at::<Ipv4Header>(at).dscp() }
-}
-
-/// The colour that a DSCP gives a packet: the drop precedence of assured forwarding (RFC 2597 section 6).
-#[inline(always)]
-fn color_of(dscp: u8) -> Color {
-    match dscp {
-        12 | 20 | 28 | 36 => Color::Yellow,
-        14 | 22 | 30 | 38 => Color::Red,
-        _ => Color::Green,
-    }
-}
-
-/// Writes the DSCP of a packet, whose network header is `at` bytes behind its start. ECN stays, and the checksum of IPv4 is updated.
-fn mark(p: &mut Packet<'_>, at: usize, ip6: bool, dscp: u8) {
-    if ip6 {
-        let h = p.peek_at::<Ipv6Header>(at);
-        h.set_traffic_class(dscp << 2 | h.ecn());
-    } else {
-        let h = p.peek_at::<Ipv4Header>(at);
-        let word = |h: &Ipv4Header| u16::from_be_bytes([h.version_ihl(), h.tos()]);
-        let old = word(h);
-        h.set_tos(dscp << 2 | h.ecn());
-        h.set_checksum(update16(h.checksum(), old, word(h)));
     }
 }
 

@@ -286,6 +286,64 @@ fn what_is_no_ip_packet_is_policed_and_never_marked() {
     assert_eq!(policers.counted(index)[0].packets, 4);
 }
 
+/// An ICMPv6 packet of the kind, without a checksum.
+fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
+    let mut bytes =
+        PacketBuilder::ipv6(Ipv6Addr::LOCALHOST, to).ttl(hops).udp(1, 2).payload(&[0; 20]).build();
+    bytes[6] = 58;
+    bytes[40] = kind;
+    bytes
+}
+
+/// What is dropped of these by a policer that has no tokens; those that are `ours` were made by the router.
+fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
+    let Lab { mut h, mut policers, mut settings, .. } = lab();
+    // A packet's worth of tokens is less than a packet, in bytes.
+    let params = Params { unit: Unit::Kbps, cir: 8, cb: 1, violate: Action::Drop, ..PPS };
+    let index = policers.add(params).unwrap();
+    settings.set(0, Policing { input: Some(index), output: Some(index) }).unwrap();
+    let bytes: Vec<_> = packets.iter().map(|(bytes, _)| bytes.clone()).collect();
+    let mut out = h.send(SITES[site].feature, &bytes, |i, p| {
+        p.set_rx_if(0);
+        p.set_tx_if(0);
+        if site != OUTPUT {
+            p.mark_l3(14);
+        }
+        if packets[i].1 {
+            p.set_flags(p.flags() | Flags::LOCAL_ORIGIN);
+        }
+    });
+    out.sort_by_key(|o| o.from);
+    let red = policers.counted(index)[2].packets;
+    assert_eq!(red, packets.len() as u64, "all are counted");
+    out.into_iter().map(|o| o.reason.is_some()).collect()
+}
+
+#[test]
+fn neighbours_are_kept_in_an_overload() {
+    let arp = [vec![0xff; 12], vec![8, 6], vec![0x45; 28]].concat();
+    let tagged = [vec![0xff; 12], vec![0x81, 0, 0, 5, 8, 6], vec![0x45; 28]].concat();
+    let framed = |bytes: Vec<u8>| [vec![2; 12], vec![0x86, 0xdd], bytes].concat();
+    let (near, far) =
+        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+    // The router's own ARP and Neighbor Discovery pass; echo requests, and what it forwards, do not.
+    let mut sent = vec![(arp.clone(), true), (tagged, true), (arp, false), (vec![8; 13], true)];
+    let mut dropped = vec![false, false, true, true];
+    for kind in 130..140 {
+        for (hops, to, own) in [(255, near, true), (255, far, true), (254, near, true), (255, far, false)] {
+            sent.push((framed(icmp6(kind, hops, to)), own));
+            dropped.push(!((133..=137).contains(&kind) && hops == 255 && own));
+        }
+    }
+    assert_eq!(dropped_when_empty(OUTPUT, &sent), dropped);
+    // Of what comes in, Neighbor Discovery that is forwarded is as good as any other packet.
+    for site in [IP6, IP6_GROUP] {
+        let all = [(135, 255, near), (136, 255, near), (136, 255, far), (136, 254, near), (128, 255, near)];
+        let sent: Vec<_> = all.map(|(kind, hops, to)| (icmp6(kind, hops, to), false)).into();
+        assert_eq!(dropped_when_empty(site, &sent), [false, false, true, true, true]);
+    }
+}
+
 #[test]
 fn a_setting_switches_the_features_of_its_direction() {
     let on = |input, output| -> Vec<&str> {

@@ -1,0 +1,100 @@
+//! What nodes read of packets, and write.
+
+use buf::{Flags, Packet};
+use wire::checksum::update16;
+use wire::icmpv6::kind;
+use wire::ipv4::protocol;
+use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype, ipv6, nd};
+
+use crate::bucket::Color;
+
+/// Finds the network header of an Ethernet frame with up to two VLAN tags.
+pub(crate) fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
+    let (kind, rest) = untagged(p)?;
+    let at = p.bytes().len() - rest.len();
+    match kind {
+        ethertype::IPV4 if rest.len() >= Ipv4Header::LEN => Some((at, false)),
+        ethertype::IPV6 if rest.len() >= Ipv6Header::LEN => Some((at, true)),
+        _ => None,
+    }
+}
+
+/// The EtherType behind the VLAN tags of an Ethernet frame, and what follows it.
+#[inline(always)]
+fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
+    let (header, mut rest) = EthernetHeader::split(p.bytes())?;
+    let mut kind = header.ethertype();
+    for _ in 0..2 {
+        if ethertype::is_vlan(kind) {
+            let (tag, behind) = VlanTag::split(rest)?;
+            (kind, rest) = (tag.ethertype(), behind);
+        }
+    }
+    Some((kind, rest))
+}
+
+/// True if neighbours on the link need the packet to reach each other: ARP, or Neighbor Discovery (RFC 4861). Of outgoing packets
+/// these are the router's own, of incoming ones those that no router forwards, so that no traffic can pass for them.
+///
+/// `network` says where the network header is, and whether it is IPv6.
+#[cold]
+pub(crate) fn keeps_neighbors(p: &Packet<'_>, network: Option<(usize, bool)>, outward: bool) -> bool {
+    if outward && !p.flags().any(Flags::LOCAL_ORIGIN) {
+        return false;
+    }
+    match network {
+        Some((at, true)) => p.bytes().get(at..).is_some_and(|bytes| is_discovery(bytes, outward)),
+        Some((_, false)) => false,
+        None => untagged(p).is_some_and(|(kind, _)| kind == ethertype::ARP),
+    }
+}
+
+/// True if an IPv6 packet is a message of Neighbor Discovery: to the link, unless `anywhere`.
+fn is_discovery(bytes: &[u8], anywhere: bool) -> bool {
+    let Some((ip, rest)) = Ipv6Header::split(bytes) else { return false };
+    let messages = kind::ROUTER_SOLICITATION..=kind::REDIRECT;
+    ip.next_header() == protocol::ICMPV6
+        && ip.hop_limit() == nd::HOP_LIMIT
+        && (anywhere || ipv6::stays_on_link(ip.dst_u128()))
+        && rest.first().is_some_and(|kind| messages.contains(kind))
+}
+
+/// Packets and bytes on the wire of a packet that is still to be cut, and has `bytes` from its Ethernet header on.
+#[cold]
+pub(crate) fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
+    let Some(gso) = p.cold().gso() else { return (1, bytes) };
+    let headers = u32::from(gso.header_len);
+    let payload = bytes.saturating_sub(headers);
+    let packets = payload.div_ceil(u32::from(gso.size).max(1)).max(1);
+    (packets, bytes.saturating_add((packets - 1).saturating_mul(headers)))
+}
+
+/// The DSCP of a packet, whose network header is `at` bytes behind its start.
+#[inline(always)]
+pub(crate) fn dscp(p: &mut Packet<'_>, at: usize, ip6: bool) -> u8 {
+    if ip6 { p.peek_at::<Ipv6Header>(at).dscp() } else { p.peek_at::<Ipv4Header>(at).dscp() }
+}
+
+/// The colour that a DSCP gives a packet: the drop precedence of assured forwarding (RFC 2597 section 6).
+#[inline(always)]
+pub(crate) fn color_of(dscp: u8) -> Color {
+    match dscp {
+        12 | 20 | 28 | 36 => Color::Yellow,
+        14 | 22 | 30 | 38 => Color::Red,
+        _ => Color::Green,
+    }
+}
+
+/// Writes the DSCP of a packet, whose network header is `at` bytes behind its start. ECN stays, and the checksum of IPv4 is updated.
+pub(crate) fn mark(p: &mut Packet<'_>, at: usize, ip6: bool, dscp: u8) {
+    if ip6 {
+        let h = p.peek_at::<Ipv6Header>(at);
+        h.set_traffic_class(dscp << 2 | h.ecn());
+    } else {
+        let h = p.peek_at::<Ipv4Header>(at);
+        let word = |h: &Ipv4Header| u16::from_be_bytes([h.version_ihl(), h.tos()]);
+        let old = word(h);
+        h.set_tos(dscp << 2 | h.ecn());
+        h.set_checksum(update16(h.checksum(), old, word(h)));
+    }
+}
