@@ -46,6 +46,10 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
         "Limits of rate for what comes in by an interface, or leaves by it."
     }
 
+    fn plugin(&self) -> Option<&'static str> {
+        Some("policer_plugin.so")
+    }
+
     fn install(
         &self,
         b: &mut graph::Builder,
