@@ -88,6 +88,9 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     /// The commands that would make it. `indices`: with the index of an interface, which need not be said if all are in order.
     fn dump(&self, key: &Self::Key, indices: bool) -> Vec<String>;
 
+    /// Gives what can be, and is hardly meant, to `to`: a sentence each, which says what to do about it.
+    fn warnings(&self, _: &mut dyn FnMut(String)) {}
+
     /// What it needs; not asked if it is of a kind that [needs nothing](Kind::NEEDS).
     fn needs(&self, _: &Self::Key, _: &mut dyn FnMut(Need)) {}
 
@@ -197,6 +200,7 @@ trait AnyObject<W>: Any + Debug + Send + Sync {
     fn apply(&self, key: &Key, old: Option<&Value<W>>, world: &mut W) -> Result<(), Refused>;
     fn withdraw(&self, key: &Key, world: &mut W) -> Result<(), Refused>;
     fn dump(&self, key: &Key, indices: bool) -> Vec<String>;
+    fn warnings(&self, to: &mut dyn FnMut(String));
     fn needs(&self, key: &Key, to: &mut dyn FnMut(Need));
     fn effect(&self, old: &Value<W>) -> Effect;
     fn staying(&self, new: &Value<W>) -> Option<Value<W>>;
@@ -234,6 +238,10 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
 
     fn dump(&self, key: &Key, indices: bool) -> Vec<String> {
         own::<T>(key).map(|key| Object::dump(self, &key, indices)).unwrap_or_default()
+    }
+
+    fn warnings(&self, to: &mut dyn FnMut(String)) {
+        Object::warnings(self, to);
     }
 
     fn needs(&self, key: &Key, to: &mut dyn FnMut(Need)) {
@@ -296,6 +304,11 @@ impl<W: World> Value<W> {
     /// order.
     pub fn dump(&self, key: &Key, indices: bool) -> Vec<String> {
         self.0.dump(key, indices)
+    }
+
+    /// Gives what can be, and is hardly meant, to `to`.
+    pub fn warnings(&self, to: &mut dyn FnMut(String)) {
+        self.0.warnings(to);
     }
 
     /// Whether it needs something that `wanted` says.

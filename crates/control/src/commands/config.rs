@@ -217,12 +217,17 @@ pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
     numbered.map(|(key, _)| key.clone()).collect()
 }
 
-/// Changes as an operator reads them: the commands that go, those that come, and the interfaces whose traffic stops for it. `numbered`
+/// Changes as an operator reads them: the commands that go, those that come, what is hardly meant, and the interfaces whose traffic stops for it. `numbered`
 /// are the interfaces whose index was asked for.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
     for Edit { key, old, new } in &plan.edits {
         text += &journal::difference(key, old.as_ref(), new.as_ref(), numbered.contains(key));
+    }
+    for Edit { key, new, .. } in &plan.edits {
+        if let Some(new) = new {
+            new.warnings(&mut |why| text += &format!("! {key}: {why}\n"));
+        }
     }
     for name in made_anew(plan) {
         text += &format!("! {name} is made anew: its traffic stops\n");

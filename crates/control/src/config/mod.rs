@@ -241,12 +241,14 @@ impl Wanted {
         self.foreign
     }
 
-    /// What is not as it should be on this machine, which need not be the one that the file is for: captures that cannot be
-    /// replayed, and directories that are not there to record in.
+    /// What can be, and is hardly meant; and what is not as it should be on this machine, which need not be the one that the file is
+    /// for: captures that cannot be replayed, and directories that are not there to record in.
     pub fn warnings(&self) -> Vec<Fault> {
         let mut warnings = Vec::new();
         for (key, value) in self.tree.tree() {
-            let Some((i, place)) = value.get::<Interface>().zip(self.places.get(key)) else { continue };
+            let Some(place) = self.places.get(key) else { continue };
+            value.warnings(&mut |why| warnings.push(Fault::new(place, why)));
+            let Some(i) = value.get::<Interface>() else { continue };
             let Spec::Pcap(_, config) = &i.spec else { continue };
             // All that a router does with the file, without its recording.
             let replayed = pcap::Config { record: None, ..config.clone() };

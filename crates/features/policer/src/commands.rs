@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use model::cli::{Args, CliError, Job, Output, Step};
 use model::store::Change;
 use net::feature::{self, App, Registrar};
+use wire::{EthernetHeader, VlanTag};
 
 use crate::action::{self, Action};
 use crate::configured::PolicedBy;
@@ -23,9 +24,6 @@ const PARAMS: &str = "[type {1r2c | 1r3c | 2r3c-2698 | 2r3c-4115 | 2r3c-mef5cf1}
 
 /// A policer that there is.
 const ONE: &str = "{name <policer:policer> | index <index:u32>}";
-
-/// The largest frame on most links, without its check sequence: what a burst should have room for.
-const USUAL_FRAME: u64 = 1514;
 
 /// Declares the commands.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
@@ -118,7 +116,13 @@ pub(crate) fn index<C: App>(c: &C, a: &Args) -> Result<u32, CliError> {
 fn set<C: App>(c: &mut C, a: &Args, name: &str) -> Result<Output<C>, CliError> {
     let params = params(a)?;
     c.transact(vec![Change::set(object::key(name), params)]).map_err(|e| about(a, e))?;
-    Ok(params.too_small_for(USUAL_FRAME).map_or_else(Output::none, Output::text))
+    Ok(warned(&params, object::USUAL_FRAME))
+}
+
+/// Warns of bursts that are smaller than a frame of so many bytes.
+fn warned<C: App>(params: &Params, frame: u64) -> Output<C> {
+    let warnings: Vec<_> = params.too_small_for(frame).map(|why| format!("warning: {why}")).collect();
+    if warnings.is_empty() { Output::none() } else { Output::text(warnings.join("\n")) }
 }
 
 /// The parameters that a command gives.
@@ -205,7 +209,17 @@ fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
         }
     }
     let name = (!a.has("unapply")).then_some(name);
-    feature::set(c, a, |by: &mut PolicedBy| *(if outward { &mut by.output } else { &mut by.input }) = name)
+    let on = name.is_some();
+    feature::set(c, a, |by: &mut PolicedBy| *(if outward { &mut by.output } else { &mut by.input }) = name)?;
+    let params = c.router().state::<Policers>().ok().and_then(|policers| policers.get(index));
+    Ok(match params.zip(c.router().interface_named(&interface)).filter(|_| on) {
+        Some((params, i)) => {
+            let tags = i.tags.map_or(0, |tags| 1 + usize::from(tags.inner.is_some()));
+            let link = EthernetHeader::LEN + tags * VlanTag::LEN;
+            warned(params, u64::from(i.mtu) + link as u64)
+        }
+        None => Output::none(),
+    })
 }
 
 /// How long a slice runs before others get their turn.

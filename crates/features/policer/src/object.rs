@@ -16,6 +16,9 @@ use crate::table::Policers;
 /// Bytes of a name at most, as in VPP.
 pub const MAX_NAME: usize = 63;
 
+/// The largest frame on most links, without its check sequence: what a burst should have room for.
+pub(crate) const USUAL_FRAME: u64 = 1514;
+
 /// What an interface with a policer needs.
 static POLICER: Role = Role {
     name: "policer",
@@ -68,6 +71,10 @@ impl<W: Host> Object<W> for Params {
             Some(index) => Ok(policers.remove(index)?),
             None => refuse(format!("the router has no policer {name}")),
         }
+    }
+
+    fn warnings(&self, to: &mut dyn FnMut(String)) {
+        self.too_small_for(USUAL_FRAME).for_each(to);
     }
 
     /// What is VPP's default and not ours is written as well.

@@ -258,14 +258,21 @@ impl Params {
         bad(name, format!("{what}: use 1 to {MAX_BURST} {tokens}"))
     }
 
-    /// A warning for the operator if frames of `frame` bytes (link header included) can never conform, because the committed burst
-    /// is smaller.
-    pub fn too_small_for(&self, frame: u64) -> Option<String> {
-        (self.unit == Unit::Kbps && self.cb < frame).then(|| {
-            format!(
-                "cb {} is less than a frame of {frame} bytes: such frames never conform; use a larger burst",
-                self.cb
-            )
+    /// Warnings for the operator if frames of `frame` bytes (link header included) can never get a colour, because a burst is smaller.
+    pub fn too_small_for(&self, frame: u64) -> impl Iterator<Item = String> {
+        let never = match self.kind {
+            Kind::OneRateTwoColors => None,
+            // Of RFC 2698, what conforms takes from both buckets.
+            Kind::TwoRates2698 => Some("always violate"),
+            Kind::OneRateThreeColors | Kind::TwoRates4115 => Some("never exceed"),
+        };
+        let bursts = [("cb", self.cb, Some("never conform")), ("eb", self.eb, never)];
+        let bytes = self.unit == Unit::Kbps;
+        bursts.into_iter().filter_map(move |(name, burst, never)| {
+            let never = never.filter(|_| bytes && burst < frame)?;
+            Some(format!(
+                "{name} {burst} is less than a frame of {frame} bytes: such frames {never}; use a larger burst"
+            ))
         })
     }
 
@@ -356,11 +363,24 @@ mod tests {
 
     #[test]
     fn a_burst_below_a_frame_is_worth_a_warning() {
-        assert_eq!(good().too_small_for(1514), None);
-        assert!(
-            good().too_small_for(10_001).unwrap().contains("cb 10000 is less than a frame of 10001 bytes")
-        );
-        assert_eq!(Params { unit: Unit::Pps, ..good() }.too_small_for(u64::MAX), None);
+        let told = |params: Params, frame| params.too_small_for(frame).collect::<Vec<_>>();
+        assert_eq!(told(good(), 10_000), [""; 0]);
+        let conform =
+            "cb 10000 is less than a frame of 10001 bytes: such frames never conform; use a larger burst";
+        assert_eq!(told(good(), 10_001), [conform]);
+        assert_eq!(told(Params { unit: Unit::Pps, ..good() }, u64::MAX), [""; 0]);
+        for (kind, never) in [
+            (Kind::OneRateThreeColors, "never exceed"),
+            (Kind::TwoRates2698, "always violate"),
+            (Kind::TwoRates4115, "never exceed"),
+        ] {
+            let params = Params { kind, eir: 1000, eb: 9000, ..good() };
+            let excess = format!(
+                "eb 9000 is less than a frame of 9001 bytes: such frames {never}; use a larger burst"
+            );
+            assert_eq!(told(params, 9001), [excess]);
+            assert_eq!((told(params, 9000).len(), told(params, 10_001).len()), (0, 2));
+        }
     }
 
     #[test]

@@ -135,6 +135,24 @@ fn files_are_checked_without_a_router() {
     assert_eq!(faults("f.cli", &commands.replace("cir 8", "cir x")).len(), 1);
     assert_eq!(faults("f.yaml", FILE), [""; 0]);
     assert_eq!(faults("f.yaml", &FILE.replace("cir: 7", "cir: 0")).len(), 1);
+    let path = directory.path().join("f.yaml");
+    std::fs::write(&path, FILE.replace("eb: 5000", "eb: 500")).unwrap();
+    let warnings = checker.check(&path).warnings;
+    let told = "f.yaml:15:3: eb 500 is less than a frame of 1514 bytes: such frames never exceed; use a larger burst";
+    assert!(warnings.len() == 1 && warnings[0].ends_with(told), "{warnings:?}");
+}
+
+#[test]
+fn an_apply_warns_of_bursts_that_are_too_small() {
+    let mut cli = cli();
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(&file, "policers: { gold: { cir: 8, cb: 100 }, lead: { cir: 8, cb: 2000 } }\n").unwrap();
+    let path = file.path().display();
+    let told = "! policer gold: cb 100 is less than a frame of 1514 bytes: such frames never conform; use a larger burst\n";
+    for command in [format!("config apply {path} dry-run"), format!("config apply {path}")] {
+        let text = cli.ok(&command);
+        assert!(text.contains(told) && text.matches("! ").count() == 1, "{text}");
+    }
 }
 
 /// Parameters that can be, and a few that cannot.
