@@ -478,7 +478,12 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
         let about = if matches!(e, ArcError::NoArc(_)) { "arc" } else { "feature" };
         return Err(a.fault(about, e.to_string()));
     }
-    let key = FeatureOn::key(&a.need::<String>("interface")?, &arc, &feature);
+    let interface = a.need::<String>("interface")?;
+    // Neither on nor off: a setting says which.
+    if let Some(way) = c.system.abilities.catalog.way(&feature, &interface) {
+        return Err(a.fault("feature", way));
+    }
+    let key = FeatureOn::key(&interface, &arc, &feature);
     let (was_on, on) = (c.store.get(&key).is_some(), !a.has("disable"));
     // What is on stays on, and what is off, off.
     let changes = (was_on != on).then(|| Change { key, value: on.then(|| FeatureOn.into()) });

@@ -52,7 +52,7 @@ pub(crate) fn dscp(word: &str) -> Result<u8, String> {
     let named = DSCPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, dscp)| *dscp);
     let number = || word.parse().ok().filter(|dscp| *dscp <= MAX_DSCP && !word.starts_with('+'));
     named.or_else(number).ok_or_else(|| {
-        format!("\"{word}\" is no DSCP: use a number from 0 to {MAX_DSCP}, or CS0 to CS7, AF11 to AF43, EF")
+        format!("unknown DSCP \"{word}\": use a number from 0 to {MAX_DSCP}, or CS0 to CS7, AF11 to AF43, EF")
     })
 }
 
@@ -67,7 +67,7 @@ impl Action {
             (Some("drop"), None, _) => Ok(Action::Drop),
             (Some("transmit"), None, _) => Ok(Action::Transmit),
             (Some(MARK), Some(word), None) => dscp(word).map(Action::Mark),
-            _ => Err(format!("\"{text}\" is no action: use drop, transmit, or \"{MARK} AF12\"")),
+            _ => Err(format!("unknown action \"{text}\": use drop, transmit, or \"{MARK} AF12\"")),
         }
     }
 }
@@ -104,11 +104,17 @@ mod tests {
     #[test]
     fn what_is_no_action_says_what_is() {
         for text in ["", "pass", "drop it", "transmit 1", "mark-and-transmit", "mark-and-transmit 1 2"] {
-            assert!(Action::parse(text).unwrap_err().contains("is no action: use drop"), "{text}");
+            assert_eq!(
+                Action::parse(text).unwrap_err(),
+                format!("unknown action \"{text}\": use drop, transmit, or \"mark-and-transmit AF12\"")
+            );
         }
         for word in ["64", "-1", "+1", "AF14", "0x1"] {
             let told = Action::parse(&format!("{MARK} {word}")).unwrap_err();
-            assert!(told.contains("is no DSCP: use a number from 0 to 63"), "{told}");
+            assert!(
+                told.starts_with(&format!("unknown DSCP \"{word}\": use a number from 0 to 63")),
+                "{told}"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::cli::{Args, CliError, Job, Output, Step};
+use model::cli::{Args, CliError, Job, Output, Step, quote};
 use model::store::Change;
 use net::feature::{self, App, Registrar};
 use wire::{EthernetHeader, VlanTag};
@@ -53,7 +53,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(&format!("policer del {ONE}"), "Remove a policer that no interface has.", |c, a| {
         let name = named(c, a)?;
         let done = c.transact(vec![Change::remove(object::key(&name))]);
-        done.map_err(|e| about(a, e))?;
+        done.map_err(|e| about(a, in_use(c, &name).unwrap_or(e)))?;
         Ok(Output::none())
     });
     r.command(
@@ -96,6 +96,23 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
 /// The same error about the policer that a command names.
 fn about(a: &Args, e: CliError) -> CliError {
     a.about(if a.has("index") { "index" } else { "policer" }, e)
+}
+
+/// That interfaces have a policer, and how they come not to; `None` if there are none.
+fn in_use<C: App>(c: &C, name: &str) -> Option<CliError> {
+    let (router, index) = (c.router(), c.router().state::<Policers>().ok()?.find(name)?);
+    let mut users = router.interfaces_from(0).flat_map(|i| {
+        let Policing { input, output } = router.setting(i.index);
+        let ways = [("input", input), ("output", output)];
+        ways.into_iter().filter(|(_, policer)| *policer == Some(index)).map(|(way, _)| (&i.name, way))
+    });
+    let (interface, way) = users.next()?;
+    let more = match users.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let cure = format!("policer {way} unapply name {} {}", quote(name), quote(interface));
+    Some(CliError::new(format!("policer {name} is in use, by {interface} {way}{more}: first \"{cure}\"")))
 }
 
 /// The name of the policer that a command is about.

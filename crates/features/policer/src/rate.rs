@@ -181,10 +181,10 @@ impl fmt::Display for BadParams {
 }
 impl std::error::Error for BadParams {}
 
-/// What is wrong with a number that is out of range. Zero is what it is without a word.
+/// What is wrong with a number that is out of range. Zero is what it is if nothing is said.
 fn named(parameter: &str, number: u64) -> String {
     match number {
-        0 => format!("{parameter} is missing"),
+        0 => format!("{parameter} is missing or 0"),
         _ => format!("{parameter} {number} is out of range"),
     }
 }
@@ -345,14 +345,14 @@ mod tests {
             (Params { cir: 7, ..good() }, "cir 7 is out of range: use 8 to 400000000 kbps"),
             (Params { cir: 400_000_001, ..good() }, "use 8 to 400000000 kbps"),
             (Params { unit: Unit::Pps, cir: 0, ..good() }, "use 1 to 1000000000 pps"),
-            (Params { cb: 0, ..good() }, "cb is missing: use 1 to"),
+            (Params { cb: 0, ..good() }, "cb is missing or 0: use 1 to"),
             (Params { unit: Unit::Pps, cb: 0, ..good() }, "1099511627776 packets"),
             (Params { eir: 8, ..good() }, "eir 8 is not used by type 1r2c: remove it"),
             (Params { eb: 8, ..good() }, "eb 8 is not used by type 1r2c: remove it"),
             (Params { eir: 8, ..three }, "eir 8 is not used by type 1r3c: remove it"),
             (Params { eb: MAX_BURST + 1, ..three }, "eb 1099511627777 is out of range"),
             (Params { eir: 999, ..two }, "eir 999 is less than cir 1000"),
-            (Params { eir: 0, ..four }, "eir is missing: use 8 to"),
+            (Params { eir: 0, ..four }, "eir is missing or 0: use 8 to"),
             (Params { exceed: Action::Mark(64), ..good() }, "exceed-action: DSCP 64 is more than 63"),
         ];
         for (params, why) in refused {

@@ -254,7 +254,7 @@ fn block(row: &Row, out: &mut String) {
     for (rate_name, asked, used, burst_name, burst, left) in buckets {
         let mut parts = Vec::new();
         if asked != 0 {
-            parts.push(format!("{rate_name} {asked} {rate} (used: {used} {tokens}/s exactly)"));
+            parts.push(format!("{rate_name} {asked} {rate} ({used} {tokens}/s)"));
         }
         if burst != 0 {
             parts.push(format!("{burst_name} {burst} {tokens}, of which there are {left}"));

@@ -86,14 +86,14 @@ fn what_cannot_be_is_refused_where_it_stands() {
     let mut cli = cli();
     for (line, place, why) in [
         ("policer add name p cir 7 cb 1000", "7", "cir 7 is out of range: use 8 to 400000000 kbps"),
-        ("policer add name p cb 1000", "p", "cir is missing: use 8 to"),
-        ("policer add name p cir 8", "p", "cb is missing: use 1 to"),
+        ("policer add name p cb 1000", "p", "cir is missing or 0: use 8 to"),
+        ("policer add name p cir 8", "p", "cb is missing or 0: use 1 to"),
         ("policer add name p cir 8 cb 9 eir 10", "10", "eir 10 is not used by type 1r2c: remove it"),
         ("policer add name p type 1r3c cir 8 cb 9 eb 9 eir 10", "10", "is not used by type 1r3c"),
         ("policer add name p type 2r3c-2698 cir 9 cb 9 eb 9 eir 8", "8", "less than cir 9"),
         ("policer add name p type 2r3c-mef5cf1 cir 8 cb 9", "2r3c-mef5cf1", "is not supported: 2r3c-4115"),
-        ("policer add name p exceed-action mark-and-transmit AF44", "AF44", "is no DSCP"),
-        ("policer add name p conform-action mark-and-transmit 64", "64", "is no DSCP"),
+        ("policer add name p exceed-action mark-and-transmit AF44", "AF44", "unknown DSCP"),
+        ("policer add name p conform-action mark-and-transmit 64", "64", "unknown DSCP"),
     ] {
         let told = cli.refused(line, place);
         assert!(told.contains(why), "{line}: {told}");
@@ -122,6 +122,15 @@ fn interfaces_have_policers_and_share_them() {
     cli.ok("policer input name gold pg0");
     cli.ok("policer output index 1 pg0");
     cli.ok("policer input name gold pg1.100");
+    // Bursts are held against the largest frame of the interface, with its tag.
+    cli.ok("policer add name small cir 8 cb 1514");
+    cli.ok("set interface mtu packet 1500 pg1");
+    assert_eq!(cli.ok("policer output name small pg1"), "");
+    let told = cli.ok("policer output name small pg1.100");
+    assert!(told.contains("warning: cb 1514 is less than a frame of 1518 bytes"), "{told}");
+    cli.ok("policer output unapply name small pg1");
+    cli.ok("policer output unapply name small pg1.100");
+    cli.ok("policer del name small");
     let config = cli.ok("show config");
     let at = |line: &str| config.find(line).unwrap_or_else(|| panic!("{line} is not in\n{config}"));
     assert!(at("policer add name gold ") < at("policer input name gold pg0\n"));
@@ -138,11 +147,23 @@ fn interfaces_have_policers_and_share_them() {
     }
     assert!(features.contains("\n  policer-output\n"), "{features}");
     let told = cli.refused("policer del name gold", "gold");
-    assert!(told.contains("policer gold cannot be removed: interface pg0 needs it"), "{told}");
+    let why =
+        "policer gold is in use, by pg0 input and 1 more: first \"policer input unapply name gold pg0\"";
+    assert!(told.contains(why), "{told}");
+    let told = cli.refused("policer del index 1", "1");
+    let why = "policer a silver one is in use, by pg0 output: first \"policer output unapply name \"a silver one\" pg0\"";
+    assert!(told.contains(why), "{told}");
     let told = cli.refused("policer output unapply name gold pg0", "pg0");
     assert!(told.contains("policer gold does not police the output of pg0"), "{told}");
-    let told = cli.refused("set interface feature pg1 policer-output arc interface-output", "policer-output");
-    assert!(told.contains("policer output name NAME pg1"), "{told}");
+    // What a setting switches is not switched otherwise, be it on, off, or already so.
+    for command in [
+        "set interface feature pg1 policer-output arc interface-output",
+        "set interface feature pg1 policer-output arc interface-output disable",
+        "set interface feature pg0 policer-output arc interface-output disable",
+    ] {
+        let told = cli.refused(command, "policer-output");
+        assert!(told.contains("\"policer output [unapply] name NAME pg"), "{told}");
+    }
     cli.ok("policer input unapply name gold pg0");
     cli.ok("policer input name \"a silver one\" pg1.100");
     cli.ok("policer del name gold");
@@ -199,12 +220,9 @@ fn policers_are_shown_with_rates_as_asked_and_as_used() {
     assert_eq!(lines[2][..5], ["pps", "1", "1r2c", "pps", "7"], "{table}");
     for command in ["show policer verbose", "show policer name pps", "show policer index 1"] {
         let block = cli.ok(command);
-        for part in [
-            "policer pps index 1\n",
-            "round down\n",
-            "cir 7 pps (used: 7 packets/s exactly)",
-            "used by no interface\n",
-        ] {
+        for part in
+            ["policer pps index 1\n", "round down\n", "cir 7 pps (7 packets/s)", "used by no interface\n"]
+        {
             assert!(block.contains(part), "{part} is not in\n{block}");
         }
         assert_eq!(block.contains("policer gold"), command.ends_with("verbose"));

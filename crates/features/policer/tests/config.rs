@@ -102,9 +102,9 @@ policers:
         "f:6:19: \"3r\" is not expected here",
         "f:6:29: \"bps\" is not expected here",
         "f:6:52: nothing is named \"colour-aware\" here",
-        "f:7:44: \"pass\" is no action: use drop, transmit, or \"mark-and-transmit AF12\"",
-        "f:7:66: \"AF9\" is no DSCP",
-        "f:8:3: cb is missing: use 1 to",
+        "f:7:44: unknown action \"pass\": use drop, transmit, or \"mark-and-transmit AF12\"",
+        "f:7:66: unknown DSCP \"AF9\"",
+        "f:8:3: cb is missing or 0: use 1 to",
         "f:9:50: eir 9 is not used by type 1r3c",
         "f:10:15: \"no\" is not a number",
     ] {
