@@ -66,9 +66,10 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         "Fill the buckets of a policer. Its counters go on.",
         |c, a| {
             let index = index(c, a)?;
+            let now = c.router().now();
             let policers =
                 c.router_mut().state_mut::<Policers>().map_err(|e| CliError::new(e.to_string()))?;
-            policers.reset(index).map_err(|e| about(a, CliError::new(e.to_string())))?;
+            policers.reset(index, now).map_err(|e| about(a, CliError::new(e.to_string())))?;
             Ok(Output::none())
         },
     );
