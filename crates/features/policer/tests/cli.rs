@@ -276,7 +276,7 @@ fn words_may_stand_in_the_orders_of_vpp() {
         ("policer add cir 1000 cb 15000", "add", "policer add name NAME"),
         ("policer input pg0", "input", "name the policer"),
         ("policer output name p1", "output", "name the interface"),
-        ("policer output name p1 index 0 pg0", "0", "not both"),
+        ("policer output name p1 index 0 pg1", "0", "not both"),
     ];
     for (line, about, why) in refused {
         let told = cli.refused(line, about);
