@@ -245,10 +245,14 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
     }
 
     fn needs(&self, key: &Key, to: &mut dyn FnMut(Need)) {
-        if T::NEEDS
-            && let Some(key) = key.get::<T>()
+        // A debug build asks all the same, so that no test passes with a kind that says so wrongly.
+        if (T::NEEDS || cfg!(debug_assertions))
+            && let Some(own) = key.get::<T>()
         {
-            Object::needs(self, &key, to);
+            Object::needs(self, &own, &mut |need| {
+                debug_assert!(T::NEEDS, "{key} needs {need}, but its kind says that it needs nothing");
+                to(need);
+            });
         }
     }
 

@@ -15,7 +15,10 @@
 //! **Publishing two words.** A state of one bucket is the shared word itself. A state of two lies in a *cell*, and the shared word names the
 //! cell and a version. A worker writes only cells of its own, and of these only the one that the word does not name, since it published the
 //! other one last. A worker that reads a cell while it is written has read the word before; the word has changed since, so that its
-//! exchange fails: the version never returns (2^48 vectors).
+//! exchange fails, as no two exchanges replace the same word: the version never returns (2^48 vectors).
+//!
+//! **Reading without an exchange.** Who only looks reads the word, the cell, and the word again. A writer has seen a later word before it
+//! stores into the cell, with `Release`. If the reader finds any of that, its `Acquire` fence makes it find a later word, too, and it begins anew.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -94,10 +97,11 @@ impl Cell {
         State { c: c.load(Relaxed), e: e.load(Relaxed) }
     }
 
+    /// With `Release`, as of the writer of a seqlock: see the module's words on reading without an exchange.
     fn set(&self, which: u64, state: State) {
         let [c, e] = &self.states[(which & 1) as usize];
-        c.store(state.c, Relaxed);
-        e.store(state.e, Relaxed);
+        c.store(state.c, Release);
+        e.store(state.e, Release);
     }
 }
 
@@ -155,9 +159,9 @@ fn has(used: u64, arrived: u64, tokens: u64) -> bool {
 }
 
 impl Policer {
-    /// A policer with full buckets, for workers below `workers` (further ones work, and are slower). The parameters were
-    /// [checked](Params::check).
-    pub fn new(params: &Params, workers: usize) -> Policer {
+    /// A policer whose buckets are full at `now` (nanoseconds of the workers' clock), for workers below `workers` (further ones work, and
+    /// are slower). The parameters were [checked](Params::check).
+    pub fn new(params: &Params, workers: usize, now: u64) -> Policer {
         let (c, e) = (Rate::new(params.per_second(params.cir)), Rate::new(params.per_second(params.eir)));
         let cells = if params.kind == Kind::OneRateTwoColors { 0 } else { workers + 1 };
         let policer = Policer {
@@ -173,15 +177,15 @@ impl Policer {
             e,
             eb: params.eb,
         };
-        // Full at time 0 is full at any later one.
-        policer.begin(0, [params.cb, params.eb]);
+        // Not at time 0: tokens are compared modulo 2^64, and at 400 Gbit/s half of that arrives in six years.
+        policer.begin(now, [params.cb, params.eb]);
         policer
     }
 
     /// As [`new`](Self::new), with buckets as full as those of `old` are at `now` (nanoseconds of the workers' clock), in proportion to their
     /// sizes. They are full if the policers differ in kind or unit.
     pub fn instead_of(old: &Policer, params: &Params, workers: usize, now: u64) -> Policer {
-        let new = Policer::new(params, workers);
+        let new = Policer::new(params, workers, now);
         if (old.kind, old.unit) == (new.kind, new.unit) {
             let share = |tokens: u64, of: u64, burst: u64| match of {
                 0 => burst,

@@ -28,12 +28,14 @@ const ONE: &str = "{name <policer:policer> | index <index:u32>}";
 /// Declares the commands.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
-        &format!("policer add name <policer:word> {PARAMS}"),
+        &format!("policer add [name <policer:word>] {PARAMS}"),
         "Make a policer. Rates are in kbit/s and bursts in bytes; with \"rate pps\", rates are in packets a second, and bursts in \
          milliseconds of the rate, as in VPP, or in packets if that is said. Rates are exact, however they are to be rounded. Without a \
          word, what conforms is transmitted and all else dropped.",
         |c, a| {
-            let name = a.need::<String>("policer")?;
+            let Some(name) = a.get::<String>("policer") else {
+                return Err(a.fault("add", "give the policer a name: policer add name NAME ..."));
+            };
             if c.store().get(&object::key(&name)).is_some() {
                 let message = format!("there is a policer {name} already: \"configure policer\" changes it");
                 return Err(a.fault("policer", message));
@@ -50,15 +52,12 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
             set(c, a, &name)
         },
     );
-    r.command(&format!("policer del {ONE}"), "Remove a policer that no interface has.", |c, a| {
-        let name = named(c, a)?;
-        let done = c.transact(vec![Change::remove(object::key(&name))]);
-        done.map_err(|e| about(a, in_use(c, &name).unwrap_or(e)))?;
-        Ok(Output::none())
-    });
+    r.command(&format!("policer del {ONE}"), "Remove a policer that no interface has.", remove);
+    r.command(&format!("configure policer {ONE} del"), "Remove a policer that no interface has.", remove);
     r.command(
-        &format!("policer {{input | output}} [unapply] {ONE} <interface:interface>"),
-        "Police what comes in by an interface, or goes out by it; or no longer. Several interfaces may share a policer.",
+        "policer {input | output} [unapply] [name <policer:policer>] [index <index:u32>] [<interface:interface>]",
+        "Police what comes in by an interface, or goes out by it; or no longer. An interface and a policer are needed, in any order. Several \
+         interfaces may share a policer.",
         police,
     );
     r.command(
@@ -66,9 +65,10 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         "Fill the buckets of a policer. Its counters go on.",
         |c, a| {
             let index = index(c, a)?;
+            let now = c.router().now();
             let policers =
                 c.router_mut().state_mut::<Policers>().map_err(|e| CliError::new(e.to_string()))?;
-            policers.reset(index).map_err(|e| about(a, CliError::new(e.to_string())))?;
+            policers.reset(index, now).map_err(|e| about(a, CliError::new(e.to_string())))?;
             Ok(Output::none())
         },
     );
@@ -127,6 +127,14 @@ pub(crate) fn index<C: App>(c: &C, a: &Args) -> Result<u32, CliError> {
     let name = named(c, a)?;
     let index = c.router().state::<Policers>().ok().and_then(|policers| policers.find(&name));
     index.ok_or_else(|| about(a, CliError::new(format!("there is no policer {name}"))))
+}
+
+/// Removes a policer.
+fn remove<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
+    let name = named(c, a)?;
+    let done = c.transact(vec![Change::remove(object::key(&name))]);
+    done.map_err(|e| about(a, in_use(c, &name).unwrap_or(e)))?;
+    Ok(Output::none())
 }
 
 /// Makes or changes a policer.
@@ -212,14 +220,23 @@ fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
 
 /// Switches a policer of an interface on or off.
 fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
+    let outward = a.has("output");
+    let way = if outward { "output" } else { "input" };
+    match [a.has("name"), a.has("index"), a.get::<String>("interface").is_some()] {
+        [true, true, _] => return Err(a.fault("index", "give a name or an index, not both")),
+        [true, _, true] | [_, true, true] => {}
+        [false, false, _] => {
+            return Err(a.fault(way, format!("name the policer: policer {way} name NAME INTERFACE")));
+        }
+        _ => return Err(a.fault(way, format!("name the interface: policer {way} name NAME INTERFACE"))),
+    }
     let (name, interface) = (named(c, a)?, a.need::<String>("interface")?);
-    let (index, outward) = (index(c, a)?, a.has("output"));
+    let index = index(c, a)?;
     if a.has("unapply") {
         let policing =
             c.router().interface_named(&interface).map(|i| c.router().setting::<Policing>(i.index));
         let policing = policing.unwrap_or_default();
         if (if outward { policing.output } else { policing.input }) != Some(index) {
-            let way = if outward { "output" } else { "input" };
             return Err(
                 a.fault("interface", format!("policer {name} does not police the {way} of {interface}"))
             );

@@ -121,8 +121,9 @@ impl Configured for PolicedBy {
     }
 
     fn make_examples(router: &mut Router) -> Result<(), RouterError> {
+        let now = router.now();
         let policers = router.state_mut::<Policers>()?;
-        EXAMPLES.iter().try_for_each(|(name, params)| policers.add_named(name, *params).map(drop))
+        EXAMPLES.iter().try_for_each(|(name, params)| policers.add_named(name, *params, now).map(drop))
     }
 
     fn examples() -> Vec<Self> {

@@ -144,7 +144,7 @@ proptest! {
     ) {
         let Lab { mut h, mut policers, mut settings, dropped } = lab();
         let policer_of = [Some(0usize), Some(1), Some(1), Some(2), None];
-        let indexes: Vec<u32> = all.iter().map(|p| policers.add(*p).unwrap()).collect();
+        let indexes: Vec<u32> = all.iter().map(|p| policers.add(*p, 0).unwrap()).collect();
         for (interface, policer) in policer_of.iter().enumerate() {
             let index = policer.map(|p| indexes[p]);
             let of = if site == OUTPUT {
@@ -154,7 +154,7 @@ proptest! {
             };
             settings.set(interface as u32, of).unwrap();
         }
-        let mut oracles: Vec<Oracle> = all.iter().map(|p| Oracle::new(*p)).collect();
+        let mut oracles: Vec<Oracle> = all.iter().map(|p| Oracle::new(*p, 0)).collect();
         let mut counted = [[Counted::default(); 3]; 3];
         let mut lost = [0; INTERFACES as usize];
         for (gap, frame) in frames {
@@ -216,7 +216,7 @@ const PPS: Params = Params {
 #[test]
 fn a_packet_counts_as_its_segments() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
-    let index = policers.add(PPS).unwrap();
+    let index = policers.add(PPS, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: Some(index) }).unwrap();
     // 2,946 bytes behind the Ethernet header: 2,906 of payload in segments of 1,000.
     let bytes = vec![0x45; 2946];
@@ -245,7 +245,7 @@ fn a_packet_counts_as_its_segments() {
 #[test]
 fn a_policer_that_is_gone_lets_all_pass() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
-    let index = policers.add(Params { cb: 1, ..PPS }).unwrap();
+    let index = policers.add(Params { cb: 1, ..PPS }, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: None }).unwrap();
     let sent = vec![Sent { interface: 0, tags: 0, payload: 10, tos: 0 }; 3];
     let passed = |h: &mut Harness| send(h, IP4, &sent).iter().filter(|o| o.reason.is_none()).count();
@@ -259,7 +259,7 @@ fn a_policer_that_is_gone_lets_all_pass() {
 #[test]
 fn a_trace_says_which_policer_and_which_color() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
-    policers.add_at(41, Params { cb: 2, ..PPS }).unwrap();
+    policers.add_at(41, Params { cb: 2, ..PPS }, 0).unwrap();
     settings.set(0, Policing { input: Some(41), output: None }).unwrap();
     let sent = vec![Sent { interface: 0, tags: 0, payload: 10, tos: 0 }; 2];
     send(&mut h, IP4, &sent);
@@ -275,7 +275,7 @@ fn a_trace_says_which_policer_and_which_color() {
 #[test]
 fn what_is_no_ip_packet_is_policed_and_never_marked() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
-    let index = policers.add(Params { conform: Action::Mark(46), ..PPS }).unwrap();
+    let index = policers.add(Params { conform: Action::Mark(46), ..PPS }, 0).unwrap();
     settings.set(0, Policing { input: None, output: Some(index) }).unwrap();
     let arp = [vec![0xff; 12], vec![8, 6], vec![0x45; 28]].concat();
     let short = [vec![0xff; 12], vec![8, 0], vec![0x45; 10]].concat();
@@ -300,7 +300,7 @@ fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     // A packet's worth of tokens is less than a packet, in bytes.
     let params = Params { unit: Unit::Kbps, cir: 8, cb: 1, violate: Action::Drop, ..PPS };
-    let index = policers.add(params).unwrap();
+    let index = policers.add(params, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: Some(index) }).unwrap();
     let bytes: Vec<_> = packets.iter().map(|(bytes, _)| bytes.clone()).collect();
     let mut out = h.send(SITES[site].feature, &bytes, |i, p| {
@@ -374,7 +374,7 @@ fn a_router_polices_by_interface() {
     let sizes = net::router::Sizes { buffers: 256, workers: 2 };
     let net::router::Parts { mut router, .. } = net::router::Router::build(features, &sizes).unwrap();
     let index = router.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
-    let policer = router.state_mut::<Policers>().unwrap().add(PPS).unwrap();
+    let policer = router.state_mut::<Policers>().unwrap().add(PPS, 0).unwrap();
     router.set(index, Policing { input: Some(policer), output: None }).unwrap();
     let all = router.features(index);
     let of = |arc: &str| all.iter().find(|(name, _)| *name == arc).unwrap().1.clone();

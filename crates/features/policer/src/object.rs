@@ -60,7 +60,7 @@ impl<W: Host> Object<W> for Params {
         let policers = router.state_mut::<Policers>()?;
         match policers.find(name) {
             Some(index) => policers.change(index, *self, now)?,
-            None => policers.add_named(name, *self).map(drop)?,
+            None => policers.add_named(name, *self, now).map(drop)?,
         }
         Ok(())
     }

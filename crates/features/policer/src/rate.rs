@@ -329,6 +329,9 @@ mod tests {
 
     use super::*;
 
+    /// 400 Gbit/s in bytes a second.
+    const FASTEST: u64 = 50_000_000_000;
+
     fn good() -> Params {
         Params { cir: 1000, cb: 10_000, ..Params::default() }
     }
@@ -395,7 +398,7 @@ mod tests {
     proptest! {
         /// Credit is exact at all rates, for nine years.
         #[test]
-        fn credit_is_exact(rate in 1u64..50_000_000_000, bits in 0u32..58, time in any::<u64>()) {
+        fn credit_is_exact(rate in prop_oneof![1..=FASTEST, Just(FASTEST)], bits in 0u32..58, time in any::<u64>()) {
             let time = time >> (64 - bits.max(1));
             let exact = u128::from(time) * u128::from(rate) / 1_000_000_000;
             prop_assert_eq!(Rate::new(rate).credit(time), exact as u64);
@@ -403,7 +406,7 @@ mod tests {
 
         /// It is exact when a token has just arrived, too.
         #[test]
-        fn tokens_arrive_on_time(rate in 1u64..50_000_000_000, token in 1u64..1_000_000_000_000) {
+        fn tokens_arrive_on_time(rate in prop_oneof![1..=FASTEST, Just(FASTEST)], token in 1u64..1_000_000_000_000) {
             let at = (u128::from(token) * 1_000_000_000).div_ceil(u128::from(rate)) as u64;
             prop_assume!(at < 1 << 58);
             let r = Rate::new(rate);

@@ -82,12 +82,13 @@ impl Policers {
         self.shared.clone()
     }
 
-    /// Makes a policer with full buckets and counters at zero. Returns its index, a free one.
+    /// Makes a policer with counters at zero, and buckets that are full at `now` (nanoseconds of the monotonic clock). Returns its
+    /// index, a free one.
     ///
     /// # Errors
     /// When the parameters are bad, or there are [`MAX_POLICERS`] already.
-    pub fn add(&mut self, params: Params) -> Result<u32, RouterError> {
-        let policer = self.made(&params)?;
+    pub fn add(&mut self, params: Params, now: u64) -> Result<u32, RouterError> {
+        let policer = self.made(&params, now)?;
         let index = self.writer.insert(policer)?;
         self.enter(index, params);
         Ok(index)
@@ -97,11 +98,11 @@ impl Policers {
     ///
     /// # Errors
     /// As [`add`](Self::add), and when another one has the name.
-    pub fn add_named(&mut self, name: &str, params: Params) -> Result<u32, RouterError> {
+    pub fn add_named(&mut self, name: &str, params: Params, now: u64) -> Result<u32, RouterError> {
         if self.named.contains_key(name) {
             return Err(RouterError(format!("there is a policer {name} already")));
         }
-        let index = self.add(params)?;
+        let index = self.add(params, now)?;
         if let Some(entry) = self.entries.get_mut(&index) {
             entry.name = Some(name.into());
             self.named.insert(name.into(), index);
@@ -113,8 +114,8 @@ impl Policers {
     ///
     /// # Errors
     /// When the parameters are bad, or the index is in use or at least [`MAX_POLICERS`].
-    pub fn add_at(&mut self, index: u32, params: Params) -> Result<(), RouterError> {
-        let policer = self.made(&params)?;
+    pub fn add_at(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
+        let policer = self.made(&params, now)?;
         if self.entries.contains_key(&index) {
             return Err(RouterError(format!("policer index {index} is in use")));
         }
@@ -147,13 +148,13 @@ impl Policers {
         Ok(())
     }
 
-    /// Fills the buckets of a policer. Counters go on.
+    /// Fills the buckets of a policer at `now`. Counters go on.
     ///
     /// # Errors
     /// When there is no such policer.
-    pub fn reset(&mut self, index: u32) -> Result<(), RouterError> {
+    pub fn reset(&mut self, index: u32, now: u64) -> Result<(), RouterError> {
         let entry = self.entries.get(&index).ok_or_else(|| unknown(index))?;
-        let policer = Policer::new(&entry.params, self.workers());
+        let policer = Policer::new(&entry.params, self.workers(), now);
         self.writer.set(index, policer)?;
         Ok(())
     }
@@ -234,9 +235,9 @@ impl Policers {
         self.shared.workers.load(Relaxed)
     }
 
-    fn made(&self, params: &Params) -> Result<Policer, RouterError> {
+    fn made(&self, params: &Params, now: u64) -> Result<Policer, RouterError> {
         params.check().map_err(|e| RouterError(e.to_string()))?;
-        Ok(Policer::new(params, self.workers()))
+        Ok(Policer::new(params, self.workers(), now))
     }
 }
 
@@ -265,11 +266,11 @@ mod tests {
         let domain = Domain::new();
         let mut p = Policers::new(&domain).unwrap();
         let mut lane = p.shared().lane(1).unwrap();
-        let a = p.add(params(8)).unwrap();
-        p.add_at(7, params(16)).unwrap();
+        let a = p.add(params(8), 0).unwrap();
+        p.add_at(7, params(16), 0).unwrap();
         assert_eq!(p.iter().collect::<Vec<_>>(), [(a, &params(8)), (7, &params(16))]);
-        assert!(p.add_at(7, params(8)).unwrap_err().0.contains("index 7 is in use"));
-        assert!(p.add_at(MAX_POLICERS, params(8)).is_err() && p.add(params(0)).is_err());
+        assert!(p.add_at(7, params(8), 0).unwrap_err().0.contains("index 7 is in use"));
+        assert!(p.add_at(MAX_POLICERS, params(8), 0).is_err() && p.add(params(0), 0).is_err());
         lane.add(7, [1, 100, 2, 200, 3, 300]);
         let counted = |p: &Policers| p.counted(7).map(|c| [c.packets, c.bytes]);
         assert_eq!(counted(&p), [[1, 100], [2, 200], [3, 300]]);
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(p.tokens(7, 0), Some([500, 0]));
         p.change(7, Params { cb: 3000, ..params(16) }, 0).unwrap();
         assert_eq!((p.tokens(7, 0), counted(&p)[0]), (Some([1500, 0]), [1, 100]));
-        p.reset(7).unwrap();
+        p.reset(7, 0).unwrap();
         assert_eq!(p.tokens(7, 0), Some([3000, 0]));
         p.clear(7);
         assert_eq!(counted(&p), [[0; 2]; 3]);
@@ -287,11 +288,11 @@ mod tests {
         lane.add(7, [1; 6]);
         p.remove(7).unwrap();
         assert_eq!((p.get(7), p.tokens(7, 0), p.len()), (None, None, 1));
-        for why in [p.remove(7), p.reset(7), p.change(7, params(8), 0)] {
+        for why in [p.remove(7), p.reset(7, 0), p.change(7, params(8), 0)] {
             assert_eq!(why.unwrap_err().0, "no policer has the index 7");
         }
         domain.collect();
-        p.add_at(7, params(8)).unwrap();
+        p.add_at(7, params(8), 0).unwrap();
         assert_eq!(counted(&p), [[0; 2]; 3], "what another one counted is forgotten");
         lane.add(7, [1, 2, 0, 0, 0, 0]);
         p.clear(7);
@@ -305,10 +306,10 @@ mod tests {
     fn names_are_found_and_go_with_their_policers() {
         let domain = Domain::new();
         let mut p = Policers::new(&domain).unwrap();
-        let nameless = p.add(params(8)).unwrap();
-        let gold = p.add_named("gold", params(8)).unwrap();
-        assert!(p.add_named("gold", params(8)).unwrap_err().0.contains("there is a policer gold already"));
-        assert!(p.add_named("bad", params(0)).is_err() && p.find("bad").is_none());
+        let nameless = p.add(params(8), 0).unwrap();
+        let gold = p.add_named("gold", params(8), 0).unwrap();
+        assert!(p.add_named("gold", params(8), 0).unwrap_err().0.contains("there is a policer gold already"));
+        assert!(p.add_named("bad", params(0), 0).is_err() && p.find("bad").is_none());
         assert_eq!((p.find("gold"), p.name(gold), p.name(nameless)), (Some(gold), Some("gold"), None));
         p.change(gold, params(16), 0).unwrap();
         assert_eq!((p.find("gold"), p.from(gold).collect::<Vec<_>>()), (Some(gold), vec![gold]));
@@ -321,9 +322,9 @@ mod tests {
         let mut p = Policers::new(&Domain::new()).unwrap();
         let three = Params { kind: crate::rate::Kind::TwoRates4115, eir: 8, eb: 1, ..params(8) };
         for index in 0..MAX_POLICERS {
-            assert_eq!(p.add(three), Ok(index));
+            assert_eq!(p.add(three, 0), Ok(index));
         }
         assert_eq!(p.len(), MAX_POLICERS as usize);
-        assert!(p.add(three).unwrap_err().0.contains("65536"));
+        assert!(p.add(three, 0).unwrap_err().0.contains("65536"));
     }
 }

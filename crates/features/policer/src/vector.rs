@@ -213,7 +213,7 @@ mod tests {
             let index = |k: u32| k % 8 + k / 8 * PLACES as u32;
             let burst = |k: u32| 100 + 40 * u64::from(k);
             for k in 0..40 {
-                policers.add_at(index(k), Params { cir: 8, cb: burst(k), ..Params::default() }).unwrap();
+                policers.add_at(index(k), Params { cir: 8, cb: burst(k), ..Params::default() }, 0).unwrap();
             }
             let (shared, mut participant) = (policers.shared(), domain.register());
             let mut lane = shared.lane(0).unwrap();

@@ -254,3 +254,38 @@ fn metrics_name_policers_and_colours() {
     assert!(text.contains("volley_interface_policer_drops_total{interface=\"pg0\",direction=\"input\"} 0\n"));
     assert!(!text.contains("direction=\"output\"} 0\n"), "{text}");
 }
+
+#[test]
+fn words_may_stand_in_the_orders_of_vpp() {
+    let mut cli = cli();
+    cli.ok("policer add cir 1000 cb 15000 name p1 type 1r2c");
+    assert_eq!(shown(&mut cli, "p1")["cir"], 1000);
+    for line in ["policer input pg0 name p1", "policer output name p1 pg0", "policer input pg1 index 0"] {
+        cli.ok(line);
+    }
+    assert_eq!(shown(&mut cli, "p1")["used_by"].as_array().map(Vec::len), Some(3));
+    for line in [
+        "policer input name p1 pg0 unapply",
+        "policer output pg0 unapply name p1",
+        "policer input unapply pg1 name p1",
+    ] {
+        cli.ok(line);
+    }
+    assert_eq!(shown(&mut cli, "p1")["used_by"], json!([]));
+    let refused = [
+        ("policer add cir 1000 cb 15000", "add", "policer add name NAME"),
+        ("policer input pg0", "input", "name the policer"),
+        ("policer output name p1", "output", "name the interface"),
+        ("policer output name p1 index 0 pg1", "0", "not both"),
+    ];
+    for (line, about, why) in refused {
+        let told = cli.refused(line, about);
+        assert!(told.contains(why), "{line}: {told}");
+    }
+    cli.ok("policer input pg0 name p1");
+    let told = cli.refused("configure policer name p1 del", "p1");
+    assert!(told.contains("policer input unapply name p1 pg0"), "{told}");
+    cli.ok("policer input name p1 pg0 unapply");
+    cli.ok("configure policer name p1 del");
+    assert_eq!(cli.json("show policer"), json!([]));
+}

@@ -233,7 +233,8 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
             Extra::Nothing | Extra::ManyPolicers(_) => {}
             Extra::Count => r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?,
             Extra::Policer(kind, outward) => {
-                let policer = Some(r.state_mut::<Policers>()?.add(policers::wide(kind))?);
+                let now = r.now();
+                let policer = Some(r.state_mut::<Policers>()?.add(policers::wide(kind), now)?);
                 let (input, output) = if outward { (None, policer) } else { (policer, None) };
                 r.set(*index, Policing { input, output })?;
             }

@@ -23,7 +23,7 @@ pub fn run(kind: Kind) -> Result<Figures, Box<dyn std::error::Error>> {
     let shared = policers.shared();
     let mut lane = shared.lane(0)?;
     for _ in 0..MAX_POLICERS {
-        policers.add(wide(kind))?;
+        policers.add(wide(kind), 0)?;
     }
     let mut participant = domain.register();
     let section = participant.enter();
