@@ -74,6 +74,8 @@ pub enum RouteError {
     InUse(u16, String),
     /// The tables have no more room.
     Full(String),
+    /// The machine or a control group has no more memory, and how much is free.
+    NoMemory(Room),
 }
 
 impl std::fmt::Display for RouteError {
@@ -83,14 +85,14 @@ impl std::fmt::Display for RouteError {
             RouteError::NoRoute(p) => write!(f, "there is no such route for {p}"),
             RouteError::InUse(t, why) => write!(f, "table {t} cannot be removed: {why}"),
             RouteError::Full(why) => write!(f, "no room for another route: {why}"),
+            RouteError::NoMemory(room) => write!(f, "no room for another route: out of memory: {room}"),
         }
     }
 }
 impl std::error::Error for RouteError {}
 
 pub(super) fn no_memory() -> RouteError {
-    // Of address space, or of maps, there may be too little as well; the kernel does not say which.
-    RouteError::Full(format!("there is no memory for it: {}", Room::now()))
+    RouteError::NoMemory(Room::now())
 }
 
 impl From<LpmFull> for RouteError {
@@ -222,7 +224,7 @@ impl<A: Ip> Routes<A> {
                 }
                 self.vrfs.remove(&fib);
                 return Err(match e {
-                    RouteError::Full(_) => io::Error::new(io::ErrorKind::OutOfMemory, e),
+                    RouteError::NoMemory(_) => io::Error::new(io::ErrorKind::OutOfMemory, e),
                     e => io::Error::other(e),
                 });
             }

@@ -485,3 +485,14 @@ fn the_paths_of_an_interface_are_asked_some_at_a_time() {
     assert!(slices >= HOPS as usize * recursion::COST / 40, "{slices} slices");
     assert_eq!((lab.links.asked, led(&mut lab)), (HOPS as usize, 0));
 }
+
+/// Else an operator adds memory where a table's own bound is reached.
+#[test]
+fn a_full_table_is_no_lack_of_memory() {
+    for full in [LpmFull::Groups(7), LpmFull::Blocks, LpmFull::Leaf(0)] {
+        assert!(matches!(RouteError::from(full), RouteError::Full(_)), "{full}");
+    }
+    let told = RouteError::from(LpmFull::Memory);
+    assert!(matches!(told, RouteError::NoMemory(_)));
+    assert!(told.to_string().contains("out of memory: "), "{told}");
+}

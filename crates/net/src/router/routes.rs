@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use infra::lpm::Address as _;
 
 use super::{Neighborhood, Routed, Router, RouterError};
-use crate::ip::{Affected, IpPrefix, Object, Path, PathList, Prefix, Resolver, Source};
+use crate::ip::{Affected, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source};
 
 /// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
 const VISITS_AT_ONCE: usize = 1024;
@@ -144,7 +144,7 @@ impl Router {
         }
         let (side, near) = A::side_mut(self);
         if let Err(e) = side.routes.add(fib, prefix, Source::Static, list, near) {
-            if matches!(e, crate::ip::RouteError::Full(_)) {
+            if matches!(e, RouteError::NoMemory(_)) {
                 self.budget.count_no_memory();
             }
             return Err(e.into());
