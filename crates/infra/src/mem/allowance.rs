@@ -1,20 +1,50 @@
-//! Growth by small pieces, for which there must be memory.
+//! Growth in small steps, as far as there is memory.
 
 use std::time::{Duration, Instant};
 
 use super::Room;
 
-/// So much is taken without asking again, in bytes. Several may have an allowance at once: together less than what is left to others.
+/// Bytes that an [`Allowance`] hands out between two looks at the free memory. Several allowances together stay below what [`Room`]
+/// keeps back.
 const STEP: u64 = 4 << 20;
-/// How long it is believed that there is no more memory. To ask takes some 50 µs.
-const BELIEVED: Duration = Duration::from_millis(10);
+/// How long a lack of memory is remembered. A look takes some 50 µs.
+const REMEMBERED: Duration = Duration::from_millis(10);
 
-/// Memory that somebody may take piece by piece. What there is is looked at every 4 MiB: the kernel would promise more, and kill the
-/// process when the promise is due.
+/// Looks at the free memory, and remembers a lack of it for 10 ms, so that many refusals in a row cost one look.
+#[derive(Debug, Default)]
+pub struct Watch {
+    tight: Option<(Instant, Room)>,
+}
+
+impl Watch {
+    /// Returns the free bytes by `room`; 0 if fewer than `least` were free less than 10 ms ago.
+    pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
+        if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
+            return 0;
+        }
+        let room = room();
+        let free = room.spare().unwrap_or(u64::MAX);
+        self.tight = (free < least).then(|| (Instant::now(), room));
+        free
+    }
+
+    /// Returns what the last look found, if that was too little.
+    pub fn tight(&self) -> Option<&Room> {
+        self.tight.as_ref().map(|(_, room)| room)
+    }
+
+    /// Forgets a lack of memory.
+    pub fn forget(&mut self) {
+        self.tight = None;
+    }
+}
+
+/// Memory taken in small steps. The free memory is looked at every 4 MiB: the kernel would promise more, and kill the process when the
+/// promise is due.
 #[derive(Debug)]
 pub struct Allowance {
     left: u64,
-    tight: Option<Instant>,
+    watch: Watch,
     room: fn() -> Room,
 }
 
@@ -25,23 +55,19 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// An allowance where `room` says what memory there is.
+    /// Returns an allowance from the memory that `room` finds.
     pub fn of(room: fn() -> Room) -> Allowance {
-        Allowance { left: 0, tight: None, room }
+        Allowance { left: 0, watch: Watch::default(), room }
     }
 
-    /// Takes so many bytes, less than 4 MiB; `false` when they are not there.
+    /// Takes `bytes`, fewer than 4 MiB; `false` if they are not free.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
-            if self.tight.is_some_and(|since| since.elapsed() < BELIEVED) {
-                return false;
-            }
-            self.left = (self.room)().spare().unwrap_or(u64::MAX).min(STEP);
-            self.tight = (self.left < bytes).then(Instant::now);
+            self.left = self.watch.free(bytes, self.room).min(STEP);
         }
-        let there = self.tight.is_none();
-        self.left -= if there { bytes } else { 0 };
-        there
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(0);
+        left.is_some()
     }
 }
 
@@ -75,7 +101,7 @@ mod tests {
         assert!((0..100).all(|_| !allowance.take(1000)));
         assert!((4..20).contains(&asked) && ASKED.load(Ordering::Relaxed) <= asked + 1, "{asked}");
         FREE.store(SPARE + 5000, Ordering::Relaxed);
-        std::thread::sleep(BELIEVED);
+        std::thread::sleep(REMEMBERED);
         let taken = |_: &i32| allowance.take(1000) && FREE.fetch_sub(1000, Ordering::Relaxed) > 0;
         assert_eq!((0..10).take_while(taken).count(), 5);
     }

@@ -11,7 +11,7 @@ mod room;
 mod trial;
 mod zeroed;
 
-pub use allowance::Allowance;
+pub use allowance::{Allowance, Watch};
 pub use promise::Promise;
 pub use reserve::{PageSize, Reserve, Segment};
 pub use room::Room;
