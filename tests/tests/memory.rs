@@ -133,7 +133,7 @@ fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
         assert!(!done.ok() && done.stderr.contains(why) && done.stderr.contains("memory."), "{done}");
     }
     assert_eq!(router.json("show ip route-memory")["without_memory"], 3);
-    assert!(router.log().contains("a control group, has no more memory"), "{}", router.log());
+    assert!(router.log().contains("a control group is out of memory"), "{}", router.log());
     // What was begun is taken back, and there is memory for a few.
     router.ctl("ip route add 10.0.0.0/24 via drop");
     assert_eq!(router.json("show ip fib summary")["by_length"]["24"], 1);
@@ -144,7 +144,8 @@ fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
 fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
-    let beside = "42 MiB of memory and 64 MiB beside them are needed, and cannot be had: the kernel killed a process that tried it";
+    let beside =
+        "42 MiB of memory needed, and 64 MiB for the rest of the process: the kernel killed a trial process";
     for (seen, why) in [(true, "memory."), (false, beside)] {
         let Some(group) = Group::new(&host, 96, seen) else { return };
         let mut router = Router::launch_by(&host, &group.launcher(), "", "");
@@ -171,7 +172,7 @@ fn a_memif_client_cannot_have_the_router_take_memory_that_is_not_there() {
     let connected = || router.json("show memif memif1/0")["interfaces"][0]["connected"] == true;
     {
         let _client = Router::start(&client, &memif("slave ring-size 16384 rx-queues 4 tx-queues 4"));
-        let why = "its memory has 264 MiB that nobody has filled yet; ";
+        let why = "264 MiB of the shared memory are not allocated yet";
         poll(START, || router.log().contains(why).then_some(()))
             .unwrap_or_else(|| panic!("{}", router.log()));
         assert!(!connected());

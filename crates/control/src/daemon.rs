@@ -155,7 +155,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         router.set_route_memory(limit);
     } else if !Room::sees_all() {
         tracing::info!(
-            "control groups around this one cannot be seen: if one of them limits memory, set routes {{ memory }} in startup.conf"
+            "a control group around this container may limit memory, but its limit cannot be read: set routes {{ memory }} in startup.conf"
         );
     }
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;

@@ -39,7 +39,7 @@ const SCARCE: [Scarce; 6] = [
         count: |r| r.route_memory().refused,
     },
     Scarce {
-        what: "the machine, or a control group, has no more memory: routes and tables are refused, and neighbours give way to new ones \
+        what: "the machine or a control group is out of memory: routes and tables are refused, and new neighbours replace the oldest \
                (show ip route-memory)",
         count: |r| {
             let neighbors =

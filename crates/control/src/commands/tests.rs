@@ -717,14 +717,14 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
     let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
     assert!(
         cli.refused(large, "7")
-            .contains("peers could have 278528 of the router's 64 buffers, and may have 48")
+            .contains("would hold 278528 of the router's 64 buffers, at most 48 are allowed")
     );
     // All of them together.
     for id in [4, 5] {
         cli.ok(&format!("create interface memif id {id} socket-id 7 slave trusted ring-size 8"));
     }
     let third = "create interface memif id 6 socket-id 7 slave trusted ring-size 16";
-    assert!(cli.refused(third, "7").contains("peers could have 64 of"));
+    assert!(cli.refused(third, "7").contains("would hold 64 of"));
     for id in [4, 5] {
         cli.ok(&format!("delete interface memif memif7/{id}"));
     }

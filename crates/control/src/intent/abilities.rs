@@ -53,18 +53,18 @@ impl Abilities {
         &self.punt_reasons
     }
 
-    /// Whether peers may have so many buffers: three of four, so that others have some.
+    /// Checks that memif peers may hold `lent` of the router's buffers: three of four, so that the other ports keep some.
     ///
     /// # Errors
-    /// When there are too few.
+    /// When that is too many.
     pub fn check_lent(&self, lent: usize) -> Result<(), String> {
         let most = self.buffers - self.buffers / 4;
         if lent <= most {
             return Ok(());
         }
         Err(format!(
-            "peers could have {lent} of the router's {} buffers, and may have {most}: make rings smaller or queues fewer, or give the \
-             router more buffers (buffers {{ buffers-per-numa }} in startup.conf)",
+            "the rings of trusted slaves would hold {lent} of the router's {} buffers, at most {most} are allowed: use smaller rings \
+             or fewer queues, or add buffers (buffers {{ buffers-per-numa }} in startup.conf)",
             self.buffers
         ))
     }

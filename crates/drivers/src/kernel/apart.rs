@@ -128,7 +128,8 @@ pub fn prepare() -> io::Result<()> {
 fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
     let mut nursery = NURSERY.lock().unwrap_or_else(|e| e.into_inner());
     if nursery.is_none() {
-        // Else a thread apart might begin it, and the numbers that others have it close would be those of that thread's table.
+        // A thread takes over the descriptor table of the thread that starts it. Started by a thread apart, the discarding thread would
+        // close descriptors of that thread instead of the process's.
         discard::begin();
         *nursery = Some(Nursery::new()?);
     }

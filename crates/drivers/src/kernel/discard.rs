@@ -10,7 +10,7 @@ use std::thread;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Begins the thread, if it has not begun. It has the table of file descriptors that the caller has.
+/// Starts the thread unless it runs. It shares the caller's table of file descriptors.
 pub(super) fn begin() -> Option<&'static Sender<Work>> {
     static THREAD: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {

@@ -51,8 +51,8 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// How much of a sealed file has no pages, in bytes. None of its pages can be taken away any more; nor, from here on, can pages be
-/// added behind its end, which would count for those that are not there. So those that are there already are given back.
+/// Returns the bytes of a sealed file that have no pages. The seals keep the peer from removing pages. Pages behind the end of the file
+/// would hide missing ones: this function frees them, and seals the file against new ones.
 fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     add_seals(file, libc::F_SEAL_GROW)?;
     let (size, _) = sizes(file)?;
@@ -105,7 +105,7 @@ impl Drop for MemoryFile {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
-    /// Of the pages that the file has not yet: who touches them takes them in its own name, and that may be this process.
+    /// Covers the pages that the file lacks: the kernel charges each to the process that touches it first.
     holes: Option<Promise>,
     /// In place of a mapping, which miri does not know.
     #[cfg(miri)]
@@ -179,7 +179,7 @@ impl Region {
         let len = usize::try_from(len).map_err(|_| "it is larger than this machine's memory".to_string())?;
         let mut region = Region::map(file, len, None).map_err(|e| format!("it cannot be mapped: {e}"))?;
         if trusted {
-            // Nobody may shrink it, if the peer does not forbid that.
+            // A peer that forbids seals is trusted not to shrink the file.
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         } else {
             seal(file)?;

@@ -521,7 +521,7 @@ fn memory_that_could_vanish_is_refused() {
 
 #[test]
 #[cfg(not(miri))]
-fn pages_behind_the_end_of_a_file_count_for_none_that_is_missing() {
+fn pages_behind_the_end_of_a_file_hide_no_missing_ones() {
     let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, libc::F_SEAL_SHRINK);
     let fill = |from: i64, len: i64| {
         // SAFETY: no memory is involved.

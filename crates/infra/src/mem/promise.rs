@@ -1,4 +1,4 @@
-//! Memory that somebody else may take in this process's name.
+//! Memory that another process can make the kernel charge to this one.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,21 +6,21 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Room;
 
-/// What all promises are of, in bytes.
+/// Bytes of all promises.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
-/// Held by who adds to it.
+/// Serializes additions to it.
 static ADDING: Mutex<()> = Mutex::new(());
 
-/// Memory that has been promised: nobody else is told that it is free. Pages of a file that two processes map belong to the one that
-/// touches them first, whoever made the file and whenever that is.
+/// A reservation for pages of a file that another process maps as well. The kernel charges such a page to the process that touches it
+/// first, whoever made the file. [`Room`] does not count promised bytes as free.
 #[derive(Debug)]
 pub struct Promise(u64);
 
 impl Promise {
-    /// Promises so many bytes. What of them is taken later counts twice while the promise lasts.
+    /// Promises `bytes`. Pages that are taken later count twice while the promise lasts.
     ///
     /// # Errors
-    /// `OutOfMemory` when that is more than half of what is free: some is always left for what the process itself does.
+    /// `OutOfMemory` for more than half of the free memory: the process itself always keeps some.
     pub fn of(bytes: u64) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         fits(bytes, &Room::now())?;
@@ -28,12 +28,12 @@ impl Promise {
         Ok(Promise(bytes))
     }
 
-    /// What it is of, in bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> u64 {
         self.0
     }
 
-    /// What all promises are of, in bytes.
+    /// Returns the bytes of all promises.
     pub(super) fn total() -> u64 {
         TOTAL.load(Ordering::Relaxed)
     }
@@ -45,13 +45,13 @@ impl Drop for Promise {
     }
 }
 
-/// Makes sure that so many bytes may be promised.
+/// Checks that `bytes` may be promised.
 fn fits(bytes: u64, room: &Room) -> io::Result<()> {
     if room.spare().is_none_or(|spare| bytes <= spare / 2) {
         return Ok(());
     }
     let why = format!(
-        "its memory has {} MiB that nobody has filled yet; {room}, and half of that may be promised",
+        "{} MiB of the shared memory are not allocated yet, and at most half of the free memory may be used for that: {room}",
         bytes >> 20
     );
     Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
@@ -67,8 +67,9 @@ mod tests {
         fits(100 << 20, &room(232)).unwrap();
         let error = fits(101 << 20, &room(232)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
-        let why = "its memory has 101 MiB that nobody has filled yet; 200 MiB of memory are free beside 32 MiB that are kept back";
-        assert!(error.to_string().starts_with(why), "{error}");
+        let told = error.to_string();
+        assert!(told.starts_with("101 MiB of the shared memory are not allocated yet"), "{told}");
+        assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
         fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }).unwrap();
     }
 

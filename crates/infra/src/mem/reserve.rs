@@ -145,7 +145,7 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
-    /// Beside the `first` piece there must be room for what else a process takes at its start.
+    /// For the `first` piece, the trial also covers the rest of the process.
     ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, in which no memory is in use.
@@ -348,7 +348,7 @@ mod tests {
         let r = Reserve::new(more).unwrap();
         let error = r.commit(0, more, None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
-        assert!(error.to_string().contains("of memory are free"), "{error}");
+        assert!(error.to_string().contains("of memory needed"), "{error}");
         r.commit(0, HUGE, None).unwrap();
     }
 

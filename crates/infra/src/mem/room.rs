@@ -13,7 +13,7 @@ use super::{HUGE, Promise};
 /// The namespace of control groups that the machine begins with: the kernel has a fixed number for it.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// What is left to others, in bytes.
+/// Bytes reserved for others.
 const SPARE: u64 = 32 << 20;
 
 /// How much memory may still be taken in ordinary pages, and what bounds it.
@@ -30,7 +30,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What the machine, and the control groups of this process, still give, without what was [promised](Promise). Nothing bounds it
+    /// Returns what the machine and the control groups of this process have left, without what was [promised](Promise). Unbounded
     /// where the kernel does not tell.
     pub fn now() -> Room {
         let room = Room::under(Path::new("/"));
@@ -72,7 +72,7 @@ impl Room {
         namespace == Path::new(FIRST_NAMESPACE) && own.lines().filter_map(kind).all(|(kind, _)| seen(kind))
     }
 
-    /// How many bytes may be taken so that others have what they need; `None` where nothing bounds it.
+    /// Returns the bytes that may be taken beyond what is reserved for others; `None` where nothing bounds them.
     pub fn spare(&self) -> Option<u64> {
         (self.bytes < u64::MAX).then(|| self.bytes.saturating_sub(SPARE))
     }
@@ -85,20 +85,14 @@ impl Room {
         if self.spare().is_none_or(|spare| bytes <= spare) {
             return Ok(());
         }
-        Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} are needed, and {self}", Size(bytes))))
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} of memory needed, {self}", Size(bytes))))
     }
 }
 
 impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (free, kept) = (self.spare().unwrap_or(u64::MAX), SPARE + self.promised);
-        write!(
-            f,
-            "{} of memory are free beside {} that are kept back ({}",
-            Size(free),
-            Size(kept),
-            self.bound
-        )?;
+        write!(f, "{} free and {} reserved ({}", Size(free), Size(kept), self.bound)?;
         match self.huge {
             Some(pages) => write!(f, "; {} in free huge pages)", Size(pages.saturating_mul(HUGE as u64))),
             None => f.write_str(")"),
@@ -255,8 +249,8 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert_eq!(
             error.to_string(),
-            "3.0 GiB are needed, and 2.0 GiB of memory are free beside 32 MiB that are kept back (MemAvailable of \
-             /proc/meminfo; 100 MiB in free huge pages)"
+            "3.0 GiB of memory needed, 2.0 GiB free and 32 MiB reserved (MemAvailable of /proc/meminfo; 100 MiB in free \
+             huge pages)"
         );
     }
 

@@ -13,15 +13,15 @@ use libc::{c_int, c_uint};
 /// Less is not tried: this process takes as much by itself.
 const LEAST: usize = 16 << 20;
 
-/// What a router takes beside its buffers before long, in bytes: tables, workers, and the first 60,000 routes of its configuration. It is
-/// tried together with them: who has no more than the buffers would be killed soon.
+/// Bytes that a router takes soon after its start beside its buffers: tables, workers, and 60,000 routes. They are tried together with
+/// the buffers, for a router without them would be killed soon.
 pub(super) const BESIDE: usize = 64 << 20;
 
 /// What a child ends with when it has filled the memory, or when the kernel refused it.
 const FILLED: c_int = 0;
 const REFUSED: c_int = 1;
 
-/// Fills `bytes` of memory, and so many `beside`, in a child process, which ends then.
+/// Fills `bytes` and another `beside` bytes of memory in a child process, which then ends.
 ///
 /// # Errors
 /// `OutOfMemory` when the child was killed meanwhile, or the kernel refused the memory. Where there can be no child there is no
@@ -82,8 +82,8 @@ fn wait(id: libc::pid_t) -> io::Result<c_int> {
 /// What the end of the child says of the memory.
 fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     let why = if libc::WIFSIGNALED(status) {
-        "the kernel killed a process that tried it: a control group has a limit that cannot be seen from here (memory.max of a \
-         group around a container, say)"
+        "the kernel killed a trial process that took it: a control group has a limit that cannot be read from here (such as \
+         memory.max of a group around a container)"
     } else if libc::WEXITSTATUS(status) == REFUSED {
         "the kernel refused it to a process that tried"
     } else {
@@ -91,9 +91,9 @@ fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     };
     let beside = match beside >> 20 {
         0 => String::new(),
-        mib => format!(" and {mib} MiB beside them"),
+        mib => format!(", and {mib} MiB for the rest of the process"),
     };
-    let message = format!("{} MiB of memory{beside} are needed, and cannot be had: {why}", bytes >> 20);
+    let message = format!("{} MiB of memory needed{beside}: {why}", bytes >> 20);
     Err(io::Error::new(io::ErrorKind::OutOfMemory, message))
 }
 
@@ -125,7 +125,9 @@ mod tests {
         assert_eq!(unsafe { libc::kill(id, libc::SIGKILL) }, 0);
         let error = fate(wait(id).unwrap(), 64 << 20, 32 << 20).unwrap_err();
         assert!(
-            error.to_string().starts_with("64 MiB of memory and 32 MiB beside them are needed")
+            error
+                .to_string()
+                .starts_with("64 MiB of memory needed, and 32 MiB for the rest of the process: ")
                 && error.to_string().contains("killed")
         );
     }

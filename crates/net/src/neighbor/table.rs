@@ -41,9 +41,9 @@ const DEFEND_INTERVAL: u64 = 10 * SECOND;
 const ANYCAST_DELAY: u64 = SECOND;
 /// Answers that wait for their time, at most.
 const MAX_ANSWERS: usize = 64;
-/// What an entry takes, in bytes: itself, its adjacency with counters for each worker, its place in orders of time.
+/// Bytes of an entry, with its adjacency, the counters of each worker, and its timers.
 const ENTRY: u64 = 2048;
-/// So many entries there may be, whatever memory there is.
+/// Entries that are accepted even when memory runs out.
 const FEW: usize = 1024;
 /// Entries worked on in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
@@ -174,7 +174,7 @@ pub struct Counters {
     pub recycled: u64,
     /// New entries refused because the table was full of static ones.
     pub refused: u64,
-    /// New entries for which there was no memory: the oldest gave way, or they were refused.
+    /// New entries when memory had run out: each replaced the oldest, or was refused.
     pub no_memory: u64,
     /// ARP packets of others that claimed an address of this router.
     pub conflicts: u64,
@@ -185,7 +185,7 @@ pub struct Counters {
 pub struct Neighbors<A = Ipv4Addr> {
     /// Bounds. A smaller one takes effect with the next new entry.
     pub config: Config,
-    /// For more entries, whatever the configuration allows.
+    /// Memory for new entries.
     pub(super) memory: Allowance,
     pub(super) entries: Entries<A>,
     /// Announcements to come: when, and how many.
@@ -493,7 +493,7 @@ impl<A: Family> Neighbors<A> {
         if before > self.entries.count() || before < FEW || self.memory.take(ENTRY) {
             return true;
         }
-        // The new one takes the memory of the oldest.
+        // Reuse the memory of the oldest entry.
         self.counters.no_memory += 1;
         let oldest = self.entries.first_to_go();
         oldest.into_iter().for_each(|key| self.forget(key, out));

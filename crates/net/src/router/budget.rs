@@ -138,7 +138,7 @@ impl Router {
             return Ok(());
         }
         if let Some(room) = budget.watch.tight() {
-            return Err(RouterError(format!("no room for another route: {room}")));
+            return Err(RouterError(format!("no room for another route: out of memory: {room}")));
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(RouterError(format!(

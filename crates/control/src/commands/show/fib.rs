@@ -348,7 +348,7 @@ fn memory(c: &mut Context, _: &Args) -> Result<Output, CliError> {
     let mut text = format!("{used:.1} MiB of at most {limit:.0} MiB; {} routes were refused\n", m.refused);
     if m.no_memory > 0 {
         text += &format!(
-            "for {} routes or tables more the machine or a control group had no memory; now {}\n",
+            "{} more routes or tables were refused because memory ran out; now {}\n",
             m.no_memory,
             Room::now()
         );
