@@ -21,9 +21,10 @@ const FILE: &str = "/etc/passwd";
 pub(super) struct Names(BTreeMap<u32, Arc<OnceLock<Option<String>>>>);
 
 impl Names {
-    /// The user with this number. The name is looked for unless it is known.
+    /// The user with this number. A lookup starts unless the name is known or being looked for; a user without a name is looked for
+    /// again.
     pub(super) fn peer(&mut self, user: u32) -> Peer {
-        if let Some(name) = self.0.get(&user).filter(|name| name.get().is_some_and(Option::is_some)) {
+        if let Some(name) = self.0.get(&user).filter(|name| !matches!(name.get(), Some(None))) {
             return Peer::User(user, Arc::clone(name));
         }
         if self.0.len() >= MOST {
@@ -74,6 +75,11 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(names.peer(0).to_string(), "root");
+        // One lookup serves all who come meanwhile, however long it takes.
+        let pending: Arc<OnceLock<Option<String>>> = Arc::default();
+        names.0.insert(7, Arc::clone(&pending));
+        let Peer::User(7, shared) = names.peer(7) else { panic!("another user") };
+        assert!(Arc::ptr_eq(&shared, &pending));
         assert_eq!(names.peer(4_000_000_000).to_string(), "uid 4000000000");
     }
 }
