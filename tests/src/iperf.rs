@@ -6,6 +6,8 @@ use serde_json::Value;
 use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
 
+use crate::snmp;
+
 /// A run of `iperf3` from a client to a server.
 #[derive(Debug)]
 pub struct Iperf {
@@ -61,12 +63,7 @@ impl Iperf {
 /// When the report or the kernel's statistics lack the figure.
 pub fn lost_on_the_way(end: &Value, receiver: &Host) -> u64 {
     let lost = end["sum"]["lost_packets"].as_u64().unwrap_or_else(|| panic!("no lost_packets: {end}"));
-    let snmp = receiver.run("cat /proc/net/snmp");
-    let mut udp = snmp.lines().filter_map(|l| l.strip_prefix("Udp: "));
-    let (names, values) = (udp.next().expect("names"), udp.next().expect("values"));
-    let at = names.split(' ').position(|n| n == "RcvbufErrors").expect("RcvbufErrors");
-    let unread: u64 = values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number");
-    lost.saturating_sub(unread)
+    lost.saturating_sub(snmp(receiver, "Udp", "RcvbufErrors"))
 }
 
 /// Datagrams of a UDP run that overtook others of their flow.

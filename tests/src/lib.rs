@@ -34,6 +34,13 @@ set interface ip address host-eth0 10.0.0.1/24
 set interface ip address host-eth1 10.0.1.1/24
 ";
 
+/// Commands to follow [`TWO_PORTS`], for a host behind VLAN 100 of `eth0` (see [`vlan`]).
+pub const VLAN_100: &str = "\
+create sub-interfaces host-eth0 100
+set interface state host-eth0.100 up
+set interface ip address host-eth0.100 10.0.100.1/24
+";
+
 /// Host `a` (10.0.0.2) — router (10.0.0.1 on eth0, 10.0.1.1 on eth1) — host `b` (10.0.1.2), over veth.
 #[derive(Debug)]
 pub struct Routed {
@@ -124,6 +131,18 @@ pub fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
     host.run(&format!("ip link set {name} up"));
     host.run(&format!("ip addr add {address} dev {name}"));
     device
+}
+
+/// A counter of a host's kernel, such as `InEchos` of `Icmp` (RFC 4293's names, as `/proc/net/snmp` has them).
+///
+/// # Panics
+/// When Linux does not tell it.
+pub fn snmp(host: &Host, group: &str, name: &str) -> u64 {
+    let text = host.run("cat /proc/net/snmp");
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(": "));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let at = names.split(' ').position(|n| n == name).unwrap_or_else(|| panic!("no {group} {name}: {text}"));
+    values.split(' ').nth(at).and_then(|value| value.parse().ok()).expect("a number")
 }
 
 /// A value of a process's status in KiB.

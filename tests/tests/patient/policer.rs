@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scenarios::{Routed, TWO_PORTS, cabled, vlan};
+use scenarios::{Routed, TWO_PORTS, VLAN_100, cabled, snmp, vlan};
 use serde_json::Value;
 use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
@@ -84,15 +84,6 @@ fn end(flow: Process, router: &Router, name: &str) -> Value {
     last
 }
 
-/// Datagrams that a host has sent.
-fn sent(host: &Host) -> u64 {
-    let snmp = host.run("cat /proc/net/snmp");
-    let mut udp = snmp.lines().filter_map(|l| l.strip_prefix("Udp: "));
-    let (names, values) = (udp.next().expect("names"), udp.next().expect("values"));
-    let at = names.split(' ').position(|n| n == "OutDatagrams").expect("OutDatagrams");
-    values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number")
-}
-
 #[test]
 fn a_flow_gets_its_rate_on_input_and_on_output() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
@@ -104,14 +95,14 @@ fn a_flow_gets_its_rate_on_input_and_on_output() {
         router.ctl("policer reset name p");
         router.ctl("clear policer name p");
         let (before, drops) = (received(&b, "eth0"), router.drops(node, "policer-violate"));
-        let begun = sent(&a);
+        let begun = snmp(&a, "Udp", "OutDatagrams");
         let flow = pour(&a, "10.0.1.2");
         until("the burst is used up", LIMIT, || counted(&policer(&router, "p"), "violate")[0] > 500);
         has_rate(&format!("{way}, by the policer"), 5000.0, || counted(&policer(&router, "p"), "conform")[1]);
         has_rate(&format!("{way}, by Linux"), 5000.0, || received(&b, "eth0")[1]);
         let last = end(flow, &router, "p");
         let [[conform, bytes], [violate, lost]] = ["conform", "violate"].map(|color| counted(&last, color));
-        let sent = sent(&a) - begun;
+        let sent = snmp(&a, "Udp", "OutDatagrams") - begun;
         // On output there may be requests of ARP as well.
         let others = (conform + violate).checked_sub(sent);
         assert!(others.is_some_and(|n| n == 0 || way == "output" && n < 10), "{sent} sent: {last}");
@@ -139,10 +130,7 @@ fn a_sub_interface_has_rates_of_its_own_and_marks() {
     let router = Router::start(
         &r,
         &format!(
-            "{TWO_PORTS}
-            create sub-interfaces host-eth0 100
-            set interface state host-eth0.100 up
-            set interface ip address host-eth0.100 10.0.100.1/24
+            "{TWO_PORTS}{VLAN_100}
             policer add name up type 2r3c-4115 cir 1000 eir 2000 cb 25000 eb 50000 exceed-action mark-and-transmit AF12
             policer add name down rate pps cir 400 cb 80 packets
             policer input name up host-eth0.100

@@ -1,6 +1,6 @@
 //! VLAN and QinQ: hosts behind tags, each a Linux stack whose frames `tools/vlan.py` tags and untags.
 
-use scenarios::{Ping, TWO_PORTS, cabled, vlan};
+use scenarios::{Ping, TWO_PORTS, VLAN_100, cabled, vlan};
 use testkit::router::Router;
 
 #[test]
@@ -9,15 +9,7 @@ fn tagged_hosts_reach_untagged_ones() {
     if !a.can_tap() {
         return;
     }
-    let router = Router::start(
-        &r,
-        &format!(
-            "{TWO_PORTS}
-            create sub-interfaces host-eth0 100
-            set interface state host-eth0.100 up
-            set interface ip address host-eth0.100 10.0.100.1/24"
-        ),
-    );
+    let router = Router::start(&r, &format!("{TWO_PORTS}{VLAN_100}"));
     let _vlan = vlan(&a, "vlan100", "100", "10.0.100.2/24");
     a.run("ip route replace default via 10.0.100.1");
     let ping = Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2");
@@ -36,14 +28,11 @@ fn one_tag_to_two_tags_and_back() {
     let _router = Router::start(
         &r,
         &format!(
-            "{TWO_PORTS}
-            create sub-interfaces host-eth0 100
+            "{TWO_PORTS}{VLAN_100}
             create sub-interfaces host-eth1 7 dot1q 200 inner-dot1q 300 exact-match
             create sub-interfaces host-eth1 8 dot1ad 400 inner-dot1q 300 exact-match
-            set interface state host-eth0.100 up
             set interface state host-eth1.7 up
             set interface state host-eth1.8 up
-            set interface ip address host-eth0.100 10.0.100.1/24
             set interface ip address host-eth1.7 10.0.7.1/24
             set interface ip address host-eth1.8 10.0.8.1/24"
         ),
