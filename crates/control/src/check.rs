@@ -11,7 +11,7 @@ use net::router::Router;
 
 use crate::cli::{Registry, check_commands};
 use crate::commands::config::is_yaml;
-use crate::commands::{Context, Feature, Names, declared_without, selected, unknown};
+use crate::commands::{Context, Feature, Names, declared_without, selected_features, unknown_plugins};
 use crate::config;
 use crate::intent::Abilities;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
@@ -45,7 +45,7 @@ impl<'r> Checker<'r> {
 
     /// The same, without the features that a startup.conf switches off.
     fn without(router: &'r Router, features: &'r [&'r Feature], plugins: &Plugins) -> Checker<'r> {
-        let (wanted, left_out) = selected(features, plugins);
+        let (wanted, left_out) = selected_features(features, plugins);
         let (registry, catalog) = declared_without(&wanted, &left_out);
         Checker {
             router,
@@ -73,7 +73,7 @@ impl<'r> Checker<'r> {
             Ok(startup) => {
                 found.warnings.extend(startup.warnings.iter().cloned());
                 found.warnings.extend(startup.unknown_groups());
-                found.warnings.extend(unknown(self.features, &startup));
+                found.warnings.extend(unknown_plugins(self.features, &startup));
                 if let Err((at, e)) = startup.cpu.place(infra::cpu::own_cores()) {
                     found.warnings.push(startup.about(at, format_args!("on this machine: {e}")));
                 }

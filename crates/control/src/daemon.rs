@@ -111,8 +111,8 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian::start();
-    commands::unknown(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
-    let (features, left_out) = commands::selected(features, &startup.plugins);
+    commands::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
+    let (features, left_out) = commands::selected_features(features, &startup.plugins);
     let (registry, catalog) = commands::declared_without(&features, &left_out);
     // Both are read while all else is prepared.
     let asked = std::time::Instant::now();

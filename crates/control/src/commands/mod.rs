@@ -344,16 +344,19 @@ pub fn install(
 }
 
 /// The features that a startup.conf wants, and the others.
-pub fn selected<'f>(features: &[&'f Feature], plugins: &Plugins) -> (Vec<&'f Feature>, Vec<&'f Feature>) {
+pub fn selected_features<'f>(
+    features: &[&'f Feature],
+    plugins: &Plugins,
+) -> (Vec<&'f Feature>, Vec<&'f Feature>) {
     features.iter().partition(|feature| plugins.want(feature.name(), feature.plugin()))
 }
 
-/// Warnings of plugins that a startup.conf names, and that are neither features nor VPP's.
-pub fn unknown(features: &[&Feature], startup: &Startup) -> Vec<String> {
+/// Warns of each plugin in a startup.conf that is neither a feature nor one of VPP's.
+pub fn unknown_plugins(features: &[&Feature], startup: &Startup) -> Vec<String> {
     let known = |name: &str| name.ends_with("_plugin.so") || features.iter().any(|f| f.name() == name);
     let names = startup.plugins.named.iter().map(|(name, _)| name).filter(|name| !known(name));
     let list = || features.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ");
-    let warning = |name| format_args!("there is no plugin '{name}'; features are {}", list()).to_string();
+    let warning = |name| format!("there is no plugin '{name}'; features are {}", list());
     names.map(|name| startup.about(&["plugin"], warning(name))).collect()
 }
 

@@ -332,11 +332,10 @@ const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
 })
 .default("half of what is free")
 .help(
-    "How much memory routes may take, as 2G: lookup tables, routes, and what the configuration keeps of them. The default is half of what the machine and the control groups have \
-     free at the start. At this limit, and when the machine or a control group has less than 32 MiB left, a new route is refused; the \
-     router keeps the routes that it has (`show ip route-memory`). Set it where a control group around a container limits memory: \
-     that limit cannot be seen from inside. Beside routes a router takes 50 MiB and its buffers, and 2 KiB for each neighbour (`set ip \
-     neighbor-config`).",
+    "Memory that routes may take, such as 2G: lookup tables, routes, and their configuration. The default is half of the memory that is \
+     free at the start. A new route is refused at this limit, and when the machine or a control group has less than 32 MiB left (`show ip \
+     route-memory`). Set it where a control group around a container limits memory: that limit cannot be read from inside. A router takes \
+     another 50 MiB, its buffers, and 2 KiB for each neighbour (`set ip neighbor-config`).",
 )];
 
 const LOGGING: &[Parameter] = &[
@@ -443,11 +442,11 @@ const PLUGINS: &[Parameter] = &[
         Ok(())
     })
     .repeats()
+    .default("enable")
     .help(
-        "Whether the router has a feature: by the name that `show plugins` gives it, or by the plugin that has it in VPP, as \
-         `urpf_plugin.so`. Of lines with one name the last one counts, and a name goes before `default`, which is about features that are \
-         plugins in VPP. A feature that is switched on \
-         costs nothing until it is configured; other plugins of VPP have no effect.",
+        "Enables or disables a feature, by its name in `show plugins` or by VPP's plugin of it, such as `urpf_plugin.so`. The last line \
+         with a name counts, and wins over `default`, which holds for features that are plugins in VPP. Other plugins of VPP have no \
+         effect. A feature costs nothing until it is configured.",
     ),
 ];
 
