@@ -13,7 +13,7 @@ use super::Reading;
 use crate::intent::{
     Addresses, FeatureOn, Interface, MOST_QUEUES, MemifSocket, Neighbor, Spec, Unnumbered, VLANS,
 };
-use model::yaml::{At, Content, Fields, Node, Reader};
+use model::yaml::{At, Content, Fields, NOT_YET, Node, Reader};
 
 /// The MTUs that an interface may have, bytes.
 const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
@@ -106,8 +106,8 @@ fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<S
     let elsewhere = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "tap" => "there is no such tap in \"taps\"".to_string(),
         "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
-        "BondEthernet" => "there is no bonding yet".to_string(),
-        "vxlan_tunnel" => "there is no VXLAN yet".to_string(),
+        "BondEthernet" => "bonding is not supported yet".to_string(),
+        "vxlan_tunnel" => "VXLAN is not supported yet".to_string(),
         _ => "no driver makes it. A Linux interface NAME is host-NAME here, or xdp-NAME, shared memory memifSOCKET/ID, a packet \
               generator pg0, pg1, …"
             .to_string(),
@@ -332,7 +332,7 @@ fn host(r: &mut Reader, node: &Node, config: &mut tap::Config) -> Option<u16> {
     }
     let mtu = fields.take("mtu").and_then(|n| r.number(n, MTUS));
     for name in ["bridge", "bridge-create", "namespace-create"] {
-        fields.refuse(r, name, "there is no making of bridges and namespaces on the host yet");
+        fields.refuse(r, name, NOT_YET);
     }
     fields.end(r);
     mtu
@@ -357,14 +357,8 @@ fn body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, interfac
     interface.ip6 = fields.take("ip6").and_then(|n| r.truth(n)).unwrap_or(false);
     let table = fields.take("table").map(|n| r.number(n, 0..=u16::MAX));
     interface.table = table.flatten().unwrap_or(0);
-    for (name, what) in [
-        ("lcp", "mirror of interfaces in Linux"),
-        ("l2xc", "cross-connect"),
-        ("mpls", "MPLS"),
-        ("sflow", "sFlow"),
-        ("acls", "access list"),
-    ] {
-        fields.refuse(r, name, &format!("there is no {what} yet"));
+    for name in ["lcp", "l2xc", "mpls", "sflow", "acls"] {
+        fields.refuse(r, name, NOT_YET);
     }
     if let Some(node) = fields.take("addresses") {
         let list: Vec<Address> = r.list(node).iter().filter_map(|n| address(r, n)).collect();

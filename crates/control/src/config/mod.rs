@@ -40,7 +40,7 @@ use net::objects;
 use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Spec, Tree, Value};
 use crate::startup::{Fault, Place};
 use crate::system::System;
-use model::yaml::{At, Content, Node, Reader};
+use model::yaml::{At, Content, NOT_YET, Node, Reader};
 pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
 
@@ -129,15 +129,8 @@ const SECTIONS: &[Section] = &[
     ("settings", settings::settings),
 ];
 
-/// Sections of `vppcfg` for which there is nothing yet.
-const LATER: &[(&str, &str)] = &[
-    ("bondethernets", "bonding"),
-    ("bridgedomains", "bridging"),
-    ("vxlan_tunnels", "VXLAN"),
-    ("prefixlists", "access list"),
-    ("acls", "access list"),
-    ("sflow", "sFlow"),
-];
+/// Sections of `vppcfg` that are not supported yet.
+const LATER: &[&str] = &["bondethernets", "bridgedomains", "vxlan_tunnels", "prefixlists", "acls", "sflow"];
 
 /// Reads a configuration, with what features say of it; `file` is the name that messages give to it. What is wrong with it is said by
 /// [`faults`](Wanted::faults).
@@ -156,7 +149,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         let before = reading.r.faults.len();
         let mut fields = reading.r.fields(&document);
         let of_features = catalog.sections().iter().map(|section| &section.name);
-        let sections = SECTIONS.iter().map(|(name, _)| name).chain(LATER.iter().map(|(name, _)| name));
+        let sections = SECTIONS.iter().map(|(name, _)| name).chain(LATER);
         let sections = sections.chain(of_features);
         foreign = !fields.has_any(sections) && !document.is_empty();
         let mut unread = reading.r.faults.len() > before;
@@ -176,8 +169,8 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         }
         routes.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
         let before = reading.r.faults.len();
-        for (name, what) in LATER {
-            fields.refuse(&mut reading.r, name, &format!("there is no {what} yet"));
+        for name in LATER {
+            fields.refuse(&mut reading.r, name, NOT_YET);
         }
         for (name, why) in catalog.sections_left_out() {
             fields.refuse(&mut reading.r, name, why);
@@ -241,8 +234,8 @@ impl Wanted {
         self.foreign
     }
 
-    /// What can be, and is hardly meant; and what is not as it should be on this machine, which need not be the one that the file is
-    /// for: captures that cannot be replayed, and directories that are not there to record in.
+    /// Warns of values that are valid but probably a mistake, and of what this machine lacks, which need not be the one that the file is
+    /// for: captures to replay, and directories to record in.
     pub fn warnings(&self) -> Vec<Fault> {
         let mut warnings = Vec::new();
         for (key, value) in self.tree.tree() {

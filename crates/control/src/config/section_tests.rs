@@ -235,10 +235,13 @@ fn what_belongs_to_a_feature_that_is_switched_off_is_refused_with_the_way_to_swi
     let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert!(
-        faults[0].starts_with("f:3:5: \"note\" cannot be had: the feature notes is switched off"),
+        faults[0].starts_with("f:3:5: \"note\" is not available: feature notes is disabled: to enable it, "),
         "{faults:?}"
     );
-    assert!(faults[1].starts_with("f:4:1: \"notes\" cannot be had") && faults[1].contains(way), "{faults:?}");
+    assert!(
+        faults[1].starts_with("f:4:1: \"notes\" is not available") && faults[1].contains(way),
+        "{faults:?}"
+    );
 }
 
 fn note(name: &str) -> Key {

@@ -4,5 +4,5 @@
 mod read;
 mod write;
 
-pub use read::{At, Content, Fields, Node, Reader};
+pub use read::{At, Content, Fields, NOT_YET, Node, Reader};
 pub use write::{Text, ip, mac, quoted};

@@ -352,6 +352,9 @@ impl Reader {
     }
 }
 
+/// Why fields of other programs' files are [refused](Fields::refuse).
+pub const NOT_YET: &str = "is not supported yet";
+
 /// A map whose fields have known names.
 pub struct Fields<'n> {
     /// Where the map begins.
@@ -372,18 +375,18 @@ impl<'n> Fields<'n> {
         self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
     }
 
-    /// A field that is understood, but cannot be had, and why.
+    /// Refuses a known field. `why` follows its name in the message, such as [`NOT_YET`].
     pub fn refuse(&mut self, r: &mut Reader, name: &'static str, why: &str) {
         self.refuse_all(r, why, |fields| _ = fields.take(name));
     }
 
-    /// The same of all fields that `reads` takes.
+    /// Refuses all fields that `reads` takes.
     pub fn refuse_all(&mut self, r: &mut Reader, why: &str, reads: impl FnOnce(&mut Fields<'n>)) {
         let before = self.known.len();
         reads(self);
         for (name, at, _) in self.entries {
             if self.known.iter().skip(before).any(|known| known == name) {
-                r.fault(*at, format!("\"{name}\" cannot be had: {why}"));
+                r.fault(*at, format!("\"{name}\" {why}"));
             }
         }
     }

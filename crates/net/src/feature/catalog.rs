@@ -29,8 +29,8 @@ pub struct Section<W> {
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
 }
 
-/// Adds a page of a feature's samples, from a cursor on, which is 0 at first. Returns the cursor of the next page, if there is one. A
-/// page takes less than 100 µs: others have their turn between two pages.
+/// Adds a page of a feature's samples, from a cursor on, which is 0 at first. Returns the cursor of the next page, if there is one. Others
+/// have their turn between two pages: a page takes 100 µs or less, and 500 µs at most (measured: 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
 /// What features have said of themselves.
@@ -39,7 +39,7 @@ pub struct Catalog<W> {
     pub(super) sections: Vec<Section<W>>,
     metrics: Vec<&'static Metric>,
     pages: Vec<Page>,
-    /// What features would say that are switched off, and how to switch them on.
+    /// What disabled features would say, and why it is [refused](Fields::refuse).
     pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
 
@@ -71,7 +71,7 @@ impl<W> Catalog<W> {
         &self.sections
     }
 
-    /// Names of sections that are not read, since their features are switched off, and how to switch them on.
+    /// Names of the sections of disabled features, and why they are [refused](Fields::refuse).
     pub fn sections_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.left_out.iter().flat_map(|(other, why)| other.sections.iter().map(|s| (s.name, why.as_str())))
     }

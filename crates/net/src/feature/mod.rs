@@ -89,11 +89,10 @@ pub fn declare<C: App>(
         feature.register(&mut Registrar { commands: &mut refused, catalog: &mut unused });
         let name = feature.name();
         let why = format!(
-            "the feature {name} is switched off; to switch it on, write plugins {{ plugin {name} {{ enable }} }} in startup.conf, and \
-             restart"
+            "feature {name} is disabled: to enable it, write plugins {{ plugin {name} {{ enable }} }} in startup.conf and restart"
         );
         commands.leave_out(refused, why.clone());
-        catalog.left_out.push((unused, why));
+        catalog.left_out.push((unused, format!("is not available: {why}")));
     }
     catalog
 }
