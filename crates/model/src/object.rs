@@ -88,7 +88,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
     /// The commands that would make it. `indices`: with the index of an interface, which need not be said if all are in order.
     fn dump(&self, key: &Self::Key, indices: bool) -> Vec<String>;
 
-    /// Gives what can be, and is hardly meant, to `to`: a sentence each, which says what to do about it.
+    /// Reports values that are valid but probably a mistake: a sentence each, which says what to do about it.
     fn warnings(&self, _: &mut dyn FnMut(String)) {}
 
     /// What it needs; not asked if it is of a kind that [needs nothing](Kind::NEEDS).
@@ -310,7 +310,7 @@ impl<W: World> Value<W> {
         self.0.dump(key, indices)
     }
 
-    /// Gives what can be, and is hardly meant, to `to`.
+    /// Reports values that are valid but probably a mistake.
     pub fn warnings(&self, to: &mut dyn FnMut(String)) {
         self.0.warnings(to);
     }

@@ -217,8 +217,8 @@ pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
     numbered.map(|(key, _)| key.clone()).collect()
 }
 
-/// Changes as an operator reads them: the commands that go, those that come, what is hardly meant, and the interfaces whose traffic stops for it. `numbered`
-/// are the interfaces whose index was asked for.
+/// Changes as an operator reads them: the commands that go, those that come, warnings, and the interfaces whose traffic stops for it.
+/// `numbered` are the interfaces whose index was asked for.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
     for Edit { key, old, new } in &plan.edits {
