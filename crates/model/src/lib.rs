@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod object;
 pub mod origin;
 pub mod place;
+pub mod schema;
 pub mod store;
 pub mod tuple;
 pub mod visible;

@@ -2,18 +2,19 @@
 //! interfaces that names one.
 
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use graph::{Builder, GraphError};
 use infra::counters::CounterSet;
 use model::cli::{Call, Output};
 use model::key::{Kind, Need, Role};
-use model::metrics::{Kind as MetricKind, Lines, Metric};
+use model::metrics::{Kind as MetricKind, Metric};
 use model::object::World;
-use model::yaml::{Fields, Node, Reader, Text, quoted};
+use model::schema::{Described, Schema, optional, text};
 use net::Tables;
-use net::feature::{self, App, Configured, Objects, Registrar, Section};
+use net::feature::{self, App, Configured, Registrar, Section};
 use net::objects::Host;
-use net::router::{Hooks, InterfaceInfo, Router, RouterError};
+use net::router::{Hooks, Router, RouterError};
 use net::setting::{Setting, Switch};
 
 use super::{read, write};
@@ -40,6 +41,22 @@ impl Kind for Note {
 
     fn role(name: &String) -> Option<Need> {
         Some(Need::new(&NOTE, name))
+    }
+}
+
+impl Described for Note {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Note>> = LazyLock::new(|| {
+            let says = text("a text", &["text"]);
+            Schema::new(Note(String::new())).field(
+                "says",
+                says,
+                |n| n.0.clone(),
+                |n, text| n.0 = text,
+                "What it says.",
+            )
+        });
+        &SCHEMA
     }
 }
 
@@ -83,9 +100,24 @@ impl Setting for Letters {
     }
 }
 
+impl Described for Pinned {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Pinned>> = LazyLock::new(|| {
+            let name = optional(text("a note's name", &[]));
+            Schema::new(Pinned::default()).field(
+                "note",
+                name,
+                |p| p.0.clone(),
+                |p, name| p.0 = name,
+                "The note.",
+            )
+        });
+        &SCHEMA
+    }
+}
+
 impl Configured for Pinned {
     type Setting = Letters;
-    const METRICS: &'static [&'static Metric] = &[];
 
     fn resolve(&self, _: &Router) -> Result<Letters, RouterError> {
         Ok(Letters(self.0.as_ref().map_or(0, String::len)))
@@ -95,14 +127,6 @@ impl Configured for Pinned {
         self.0.iter().for_each(|name| to(Key::of::<Note>(name)));
     }
 
-    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
-        Pinned(fields.take("note").and_then(|node| r.text(node)).map(str::to_string))
-    }
-
-    fn write(&self, to: &mut Text<'_>) {
-        to.field("note", self.0.as_deref().map(quoted));
-    }
-
     fn dump(&self, interface: &str) -> Vec<String> {
         self.0.iter().map(|name| format!("pin note {name} {interface}")).collect()
     }
@@ -110,8 +134,6 @@ impl Configured for Pinned {
     fn way(_: &str, _: &str) -> Option<String> {
         None
     }
-
-    fn collect(_: &Router, _: &InterfaceInfo, _: &mut Lines) {}
 
     fn examples() -> Vec<Self> {
         Vec::new()
@@ -142,22 +164,7 @@ impl<C: App> feature::Feature<C> for Notes {
             out.add(&PAGES, &[&page.to_string()], 1);
             (page < 2).then_some(page + 1)
         });
-        r.section(Section {
-            name: "notes",
-            kind: Note::INFO,
-            read: |file: &mut dyn Objects<C::World>, node: &Node| {
-                for (name, at, node) in file.reader().entries(node) {
-                    if let Some(text) = file.reader().text(node).map(str::to_string) {
-                        file.ask(at, Key::with::<Note>(name), Note(text).into());
-                    }
-                }
-            },
-            write: |t: &mut Text<'_>, key, value| {
-                if let (Some(name), Some(Note(text))) = (key.get::<Note>(), value.get()) {
-                    t.field(&name, Some(quoted(text)));
-                }
-            },
-        });
+        r.section(Section::of::<Note>("notes"));
         r.command("pin note <note:note> <interface:interface>", "Pin a note on an interface.", |c, a| {
             let name = a.need::<String>("note")?;
             feature::set(c, a, |Pinned(note)| *note = Some(name))
@@ -174,7 +181,7 @@ const FEATURES: &[&Feature] = &[&Notes];
 fn a_section_of_a_feature_is_read_applied_and_written_page_by_page() {
     let (_, catalog) = declared(FEATURES);
     // More than a page has.
-    let notes: String = (100..300).map(|n| format!("  n{n}: text\n")).collect();
+    let notes: String = (100..300).map(|n| format!("  n{n}:\n    says: text\n")).collect();
     let text = format!("tables: [ 7 ]\nnotes:\n{notes}");
     let wanted = read(&text, "f", &catalog);
     let mut system = system(FEATURES, &net::router::Sizes { buffers: 64, workers: 1 }, false);
@@ -195,11 +202,14 @@ fn faults_in_a_section_of_a_feature_have_their_places() {
         let all = read(text, "f", &catalog).faults(&system.abilities);
         all.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(faults("notes:\n  a: text\n  b: no\n").len(), 1);
-    assert!(faults("notes:\n  a: text\n  b: no\n")[0].starts_with("f:3:3: a note cannot say no"));
-    assert_eq!(faults("notes:\n  a: [ 1 ]\n  b: no\n").len(), 2);
+    assert_eq!(faults("notes:\n  a: { says: text }\n  b: { says: \"no\" }\n").len(), 1);
+    assert!(
+        faults("notes:\n  a: { says: text }\n  b: { says: \"no\" }\n")[0]
+            .starts_with("f:3:3: a note cannot say no")
+    );
+    assert_eq!(faults("notes:\n  a: { says: [ 1 ] }\n  b: { says: \"no\" }\n").len(), 2);
     // A program without the feature has no such section.
-    let without = read("notes: { a: text }\n", "f", &declared(&[]).1);
+    let without = read("notes: { a: { says: text } }\n", "f", &declared(&[]).1);
     assert!(without.is_foreign() && !without.faults(&system.abilities).is_empty());
 }
 
@@ -212,7 +222,7 @@ fn features_are_listed_and_what_they_keep_is_shown_as_commands() {
     let change = crate::intent::Change::set(Key::with::<Note>("a"), Note("text".into()));
     cli.context.transact(vec![change]).unwrap();
     assert!(cli.ok("show config").starts_with("note a text\n"));
-    assert!(cli.ok("show config yaml").contains("notes:\n  a: text\n"));
+    assert!(cli.ok("show config yaml").contains("notes:\n  a:\n    says: text\n"));
 }
 
 #[test]
@@ -230,7 +240,7 @@ fn what_belongs_to_a_feature_that_is_switched_off_is_refused_with_the_way_to_swi
     }
     assert!(!run("help").unwrap().contains("pin note"));
     assert!(run("show plugins").unwrap().contains("notes   disabled  Keeps notes."));
-    let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a: text\n";
+    let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a:\n    says: text\n";
     let faults = read(text, "f", &catalog).faults(&context.system.abilities);
     let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults.len(), 2, "{faults:?}");
@@ -270,7 +280,7 @@ fn a_setting_needs_the_object_that_it_names() {
 fn a_file_may_name_an_object_before_it_says_it() {
     let (_, catalog) = declared(FEATURES);
     let mut system = system(FEATURES, &net::router::Sizes { buffers: 64, workers: 1 }, false);
-    let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a: text\n";
+    let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a:\n    says: text\n";
     let mut store = Store::default();
     for text in [text, "interfaces:\n  pg0: {}\n", text, "{}"] {
         let wanted = read(text, "f", &catalog);
@@ -279,7 +289,7 @@ fn a_file_may_name_an_object_before_it_says_it() {
         assert_eq!(write(store.tree(), &catalog), format!("{}\n", text.trim_end()));
     }
     let faults = |text: &str| read(text, "f", &catalog).faults(&system.abilities);
-    let missing = faults("interfaces: { pg0: { note: b } }\nnotes: { a: text }\n");
+    let missing = faults("interfaces: { pg0: { note: b } }\nnotes: { a: { says: text } }\n");
     assert_eq!(missing.len(), 1);
     assert!(missing[0].to_string().contains("there is no note b: add it first"), "{}", missing[0]);
     // What could not be read is not missing.

@@ -1,11 +1,12 @@
 //! The largest segments of TCP, lowered as they pass.
 
+use std::sync::LazyLock;
+
 use model::cli::{Args, CliError, Output, PAGE, Rows, Table};
 use model::family::Family;
 use model::metrics::{Kind, Lines, Metric};
-use model::yaml::{Fields, Node, Reader, Text};
+use model::schema::{Bad, Described, Schema, inline, number, words};
 use net::feature::{self, App, Configured, Registrar};
-use net::ip::PerFamily;
 use net::router::{InterfaceInfo, Router, RouterError};
 use serde::Serialize;
 
@@ -27,28 +28,86 @@ static LOWERED: Metric = Metric {
     help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
 };
 
+/// A size is for both directions, unless one is said.
+fn resize(mss: &mut Mss, most: u16) {
+    let clamping = if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping };
+    *mss = Mss { clamping, most };
+}
+
+fn direction(mss: Mss) -> Clamping {
+    if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping }
+}
+
+/// What `tcp-mss-clamp` has.
+fn clamps() -> &'static Schema<Clamps> {
+    static SCHEMA: LazyLock<Schema<Clamps>> = LazyLock::new(|| {
+        Schema::new(Clamps::default())
+            .field(
+                "ip4",
+                number(MSS_SIZES).unit("bytes"),
+                |c| c.0.ip4.most,
+                |c, most| resize(&mut c.0.ip4, most),
+                "The largest segment of TCP over IPv4.",
+            )
+            .field(
+                "direction",
+                words(&Clamping::ALL, Clamping::direction),
+                |c| direction(c.0.ip4),
+                |c, clamping| c.0.ip4.clamping = clamping,
+                "Of IPv4: packets that arrive (`rx`), that leave (`tx`), or both.",
+            )
+            .field(
+                "ip6",
+                number(MSS_SIZES).unit("bytes"),
+                |c| c.0.ip6.most,
+                |c, most| resize(&mut c.0.ip6, most),
+                "The largest segment of TCP over IPv6.",
+            )
+            .field(
+                "ip6-direction",
+                words(&Clamping::ALL, Clamping::direction),
+                |c| direction(c.0.ip6),
+                |c, clamping| c.0.ip6.clamping = clamping,
+                "The same of IPv6.",
+            )
+            .check(|clamps| {
+                if *clamps == Clamps::default() {
+                    return Err(Bad::new("", "the largest segment is missing: \"ip4\" or \"ip6\""));
+                }
+                for (mss, family, field) in
+                    [(clamps.0.ip4, "ip4", "direction"), (clamps.0.ip6, "ip6", "ip6-direction")]
+                {
+                    if mss.clamping != Clamping::Off && mss.most == 0 {
+                        return Err(Bad::new(field, format!("the largest segment is missing: \"{family}\"")));
+                    }
+                }
+                Ok(())
+            })
+    });
+    &SCHEMA
+}
+
+impl Described for Clamps {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Clamps>> = LazyLock::new(|| {
+            Schema::new(Clamps::default()).field(
+                "tcp-mss-clamp",
+                inline(clamps),
+                |c| *c,
+                |c, clamps| *c = clamps,
+                "Lowers the largest segment (MSS) that TCP's ends agree on in packets that pass by the interface.",
+            )
+        });
+        &SCHEMA
+    }
+}
+
 impl Configured for Clamps {
     type Setting = Self;
     const METRICS: &'static [&'static Metric] = &[&LARGEST, &LOWERED];
 
     fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
         Ok(*self)
-    }
-
-    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
-        fields.take("tcp-mss-clamp").map(|node| read(r, node)).map(Clamps).unwrap_or_default()
-    }
-
-    fn write(&self, to: &mut Text<'_>) {
-        let clamped = [("ip4", "direction", self.0.ip4), ("ip6", "ip6-direction", self.0.ip6)]
-            .into_iter()
-            .filter_map(|(family, direction, Mss { clamping, most })| match clamping {
-                Clamping::Off => None,
-                Clamping::Both => Some(format!("{family}: {most}")),
-                one => Some(format!("{family}: {most}, {direction}: {}", one.word())),
-            });
-        let clamped: Vec<String> = clamped.collect();
-        to.field("tcp-mss-clamp", (!clamped.is_empty()).then(|| format!("{{ {} }}", clamped.join(", "))));
     }
 
     fn dump(&self, interface: &str) -> Vec<String> {
@@ -77,43 +136,6 @@ impl Configured for Clamps {
             }
         }
     }
-
-    fn examples() -> Vec<Self> {
-        let all = [Clamping::Off, Clamping::Rx, Clamping::Tx, Clamping::Both];
-        let mss = |clamping, most| match clamping {
-            Clamping::Off => Mss::default(),
-            clamping => Mss { clamping, most },
-        };
-        let pairs = all.into_iter().flat_map(|ip4| all.map(|ip6| (mss(ip4, 1400), mss(ip6, 1380))));
-        pairs.map(|(ip4, ip6)| Clamps(PerFamily { ip4, ip6 })).collect()
-    }
-}
-
-/// `tcp-mss-clamp`: the largest segment over each family, and whether of packets in one direction only.
-fn read(r: &mut Reader, node: &Node) -> PerFamily<Mss> {
-    let mut fields = r.fields(node);
-    let mut said = false;
-    let all = [("ip4", "direction"), ("ip6", "ip6-direction")].map(|(family, direction)| {
-        let words = [("both", Clamping::Both), ("rx", Clamping::Rx), ("tx", Clamping::Tx)];
-        let word = fields.take(direction).map(|n| (n.at, r.word(n, &words.map(|(word, _)| word))));
-        let most = fields.take(family).map(|n| r.number(n, MSS_SIZES));
-        said |= most.is_some() || word.is_some();
-        if most.is_none()
-            && let Some((at, _)) = word
-        {
-            r.fault(at, format!("the largest segment is missing: \"{family}\""));
-        }
-        let word = word.and_then(|(_, word)| word).unwrap_or("both");
-        let clamping = words.into_iter().find(|(name, _)| *name == word).map(|(_, clamping)| clamping);
-        let mss = |most| Some(Mss { clamping: clamping?, most });
-        most.flatten().and_then(mss)
-    });
-    fields.end(r);
-    if !said {
-        r.fault(node.at, "the largest segment is missing: \"ip4\" or \"ip6\"");
-    }
-    let [ip4, ip6] = all.map(Option::unwrap_or_default);
-    PerFamily { ip4, ip6 }
 }
 
 /// Declares the setting and its commands.

@@ -183,7 +183,7 @@ fn params(a: &Args) -> Result<Params, CliError> {
         parameter if a.has(parameter) => parameter,
         _ => "policer",
     };
-    params.check().map_err(|bad| a.fault(place(bad.parameter), bad.why))?;
+    params.check().map_err(|bad| a.fault(place(bad.field), bad.why))?;
     Ok(params)
 }
 

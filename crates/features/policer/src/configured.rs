@@ -1,9 +1,11 @@
 //! The policers of an interface, as the operator asks for them: by their names.
 
+use std::sync::LazyLock;
+
 use model::cli::quote;
 use model::key::Key;
 use model::metrics::{Kind, Lines, Metric};
-use model::yaml::{Fields, Reader, Text, quoted};
+use model::schema::{Described, Schema, inline, optional, text};
 use net::feature::{App, Configured, Registrar};
 use net::router::{InterfaceInfo, Router, RouterError};
 
@@ -63,6 +65,44 @@ impl PolicedBy {
     }
 }
 
+/// What `policer` of an interface has.
+fn both() -> &'static Schema<PolicedBy> {
+    static SCHEMA: LazyLock<Schema<PolicedBy>> = LazyLock::new(|| {
+        let policer = || optional(text("a policer's name", &EXAMPLES.map(|(name, _)| name)));
+        Schema::new(PolicedBy::default())
+            .field(
+                "input",
+                policer(),
+                |p| p.input.clone(),
+                |p, name| p.input = name,
+                "The policer of packets that arrive.",
+            )
+            .field(
+                "output",
+                policer(),
+                |p| p.output.clone(),
+                |p, name| p.output = name,
+                "The policer of packets that leave.",
+            )
+    });
+    &SCHEMA
+}
+
+impl Described for PolicedBy {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<PolicedBy>> = LazyLock::new(|| {
+            Schema::new(PolicedBy::default()).field(
+                "policer",
+                inline(both),
+                PolicedBy::clone,
+                |p, both| *p = both,
+                "Limits the rate of packets, by policers of the section `policers`.",
+            )
+        });
+        &SCHEMA
+    }
+}
+
 impl Configured for PolicedBy {
     type Setting = Policing;
     const METRICS: &'static [&'static Metric] = &[&DROPS];
@@ -79,21 +119,6 @@ impl Configured for PolicedBy {
 
     fn uses(&self, to: &mut dyn FnMut(Key)) {
         self.each().into_iter().filter_map(|(_, name)| name.as_ref()).for_each(|name| to(object::key(name)));
-    }
-
-    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
-        let Some(node) = fields.take("policer") else { return PolicedBy::default() };
-        let mut fields = r.fields(node);
-        let [input, output] =
-            ["input", "output"].map(|way| fields.take(way).and_then(|node| r.text(node)).map(str::to_string));
-        fields.end(r);
-        PolicedBy { input, output }
-    }
-
-    fn write(&self, to: &mut Text<'_>) {
-        let both = self.each().into_iter().filter_map(|(way, name)| Some((way, name.as_ref()?)));
-        let both: Vec<String> = both.map(|(way, name)| format!("{way}: {}", quoted(name))).collect();
-        to.field("policer", (!both.is_empty()).then(|| format!("{{ {} }}", both.join(", "))));
     }
 
     fn dump(&self, interface: &str) -> Vec<String> {
@@ -124,13 +149,6 @@ impl Configured for PolicedBy {
         let now = router.now();
         let policers = router.state_mut::<Policers>()?;
         EXAMPLES.iter().try_for_each(|(name, params)| policers.add_named(name, *params, now).map(drop))
-    }
-
-    fn examples() -> Vec<Self> {
-        let named = EXAMPLES.iter().map(|(name, _)| Some(name.to_string()));
-        let names: Vec<_> = std::iter::once(None).chain(named).collect();
-        let pairs = names.iter().flat_map(|input| names.iter().map(move |output| (input, output)));
-        pairs.map(|(input, output)| PolicedBy { input: input.clone(), output: output.clone() }).collect()
     }
 }
 

@@ -30,7 +30,7 @@ pub use bucket::{Color, Item, Policer};
 pub use configured::PolicedBy;
 pub use node::{Policing, install};
 pub use object::MAX_NAME;
-pub use rate::{BadParams, Kind, MAX_BURST, Params, Round, Unit};
+pub use rate::{Kind, MAX_BURST, Params, Round, Unit};
 pub use table::{Counted, MAX_POLICERS, Policers, Shared};
 pub use vector::{Load, Vector};
 

@@ -1,12 +1,14 @@
 //! Policers as objects of the configuration, by their names.
 
+use std::sync::LazyLock;
+
 use model::cli::quote;
 use model::key::{Key, Kind as ObjectKind, Need, Role};
 use model::object::{Object, Refused, World, refuse};
+use model::schema::{Described, Parsed, Schema, number, parsed, truth, words};
 use model::store::View;
 use model::visible::hidden;
-use model::yaml::{At, Node, Reader, Text, quoted};
-use net::feature::{App, Objects, Registrar, Section};
+use net::feature::{App, Registrar, Section};
 use net::objects::Host;
 
 use crate::action::Action;
@@ -106,79 +108,97 @@ pub(crate) fn key(name: &str) -> Key {
 
 /// Declares the section of the configuration's file.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
-    r.section(Section {
-        name: "policers",
-        kind: <Params as ObjectKind>::INFO,
-        read: |file: &mut dyn Objects<C::World>, node: &Node| {
-            for (name, at, node) in file.reader().entries(node) {
-                if let Some(params) = read(file.reader(), at, node) {
-                    file.ask(at, key(name), params.into());
-                }
-            }
-        },
-        write: |t, key, value| {
-            if let (Some(name), Some(params)) = (key.get::<Params>(), value.get::<Params>()) {
-                t.object(&name, |t| write(t, params));
-            }
-        },
-    });
+    r.section(Section::of::<Params>("policers"));
 }
 
-/// Reads a policer; `None` if it is faulty, which is noted.
-fn read(r: &mut Reader, at: At, node: &Node) -> Option<Params> {
-    let (before, usual) = (r.faults.len(), Params::default());
-    let mut fields = r.fields(node);
-    let kind = fields.take("type").and_then(|n| r.word(n, &Kind::ALL.map(Kind::word)));
-    let unit = fields.take("rate").and_then(|n| r.word(n, &Unit::ALL.map(Unit::word)));
-    let round = fields.take("round").and_then(|n| r.word(n, &Round::ALL.map(Round::word)));
-    let aware = fields.take("color-aware").and_then(|n| r.truth(n));
-    let [cir, eir, cb, eb] = ["cir", "eir", "cb", "eb"]
-        .map(|name| fields.take(name).and_then(|n| r.number(n, 0..=u64::MAX)).unwrap_or_default());
-    let [conform, exceed, violate] = usual.actions().map(|(name, usual)| {
-        let action = fields.take(name).and_then(|n| action(r, n));
-        action.unwrap_or(usual)
-    });
-    let params = Params {
-        kind: kind.and_then(Kind::parse).unwrap_or_default(),
-        unit: unit.and_then(Unit::parse).unwrap_or_default(),
-        round: round.and_then(Round::parse).unwrap_or_default(),
-        aware: aware.unwrap_or_default(),
-        cir,
-        eir,
-        cb,
-        eb,
-        conform,
-        exceed,
-        violate,
-    };
-    // What could not be read is no value to check.
-    if r.faults.len() == before
-        && let Err(bad) = params.check()
-    {
-        let at = fields.take(bad.parameter).map_or(at, |n| n.at);
-        r.fault(at, bad.why);
-    }
-    fields.end(r);
-    (r.faults.len() == before).then_some(params)
+fn action() -> Parsed<Action> {
+    let values =
+        "`transmit`, `drop`, or `mark-and-transmit` with a DSCP: `\"mark-and-transmit AF12\"`, or a number";
+    parsed(
+        values,
+        &["transmit", "drop", "mark-and-transmit EF", "mark-and-transmit 1"],
+        Action::parse,
+        Action::to_string,
+    )
 }
 
-fn action(r: &mut Reader, node: &Node) -> Option<Action> {
-    let action = Action::parse(r.text(node)?);
-    action.map_err(|why| r.fault(node.at, why)).ok()
-}
-
-/// Writes the fields of a policer, but for those that say what is usual.
-fn write(t: &mut Text<'_>, params: &Params) {
-    let usual = Params::default();
-    t.field("type", (params.kind != usual.kind).then(|| quoted(params.kind.word())));
-    t.field("rate", (params.unit != usual.unit).then(|| params.unit.word()));
-    t.field("color-aware", params.aware.then_some(true));
-    t.field("cir", Some(params.cir));
-    t.field("eir", (params.eir != 0).then_some(params.eir));
-    t.field("cb", Some(params.cb));
-    t.field("eb", (params.eb != 0).then_some(params.eb));
-    t.field("round", (params.round != usual.round).then(|| params.round.word()));
-    for ((name, action), (_, usual)) in params.actions().into_iter().zip(usual.actions()) {
-        t.field(name, (action != usual).then(|| quoted(&action.to_string())));
+impl Described for Params {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Params>> = LazyLock::new(|| {
+            let tokens = || number(0..=u64::MAX);
+            Schema::new(Params::default())
+                .field(
+                    "type",
+                    words(&Kind::ALL, Kind::word),
+                    |p| p.kind,
+                    |p, kind| p.kind = kind,
+                    "One rate with two colours or three (RFC 2697); two rates with three by RFC 2698, where `eir` and `eb` are the peak \
+                     rate and burst, or by RFC 4115.",
+                )
+                .field(
+                    "rate",
+                    words(&Unit::ALL, Unit::word),
+                    |p| p.unit,
+                    |p, unit| p.unit = unit,
+                    "`kbps`: rates in kbit/s of 1,000 bits, 8 to 400,000,000, bursts in bytes. `pps`: rates in packets a second, 1 to \
+                     1,000,000,000, bursts in packets.",
+                )
+                .field(
+                    "color-aware",
+                    truth(),
+                    |p| p.aware,
+                    |p, aware| p.aware = aware,
+                    "A packet gets no better colour than its DSCP says, which is the drop precedence of assured forwarding (AFx1 green, \
+                     AFx2 yellow, AFx3 red; others green). With `1r2c`, yellow and red ones violate.",
+                )
+                .field("cir", tokens(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
+                .always()
+                .field("eir", tokens(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, of types with two.")
+                .field(
+                    "cb",
+                    tokens(),
+                    |p| p.cb,
+                    |p, burst| p.cb = burst,
+                    "The committed burst. A packet larger than the burst never conforms.",
+                )
+                .always()
+                .field(
+                    "eb",
+                    tokens(),
+                    |p| p.eb,
+                    |p, burst| p.eb = burst,
+                    "The excess burst, of types with three colours.",
+                )
+                .field(
+                    "round",
+                    words(&Round::ALL, Round::word),
+                    |p| p.round,
+                    |p, round| p.round = round,
+                    "Kept, and without effect: rates are exact.",
+                )
+                .field(
+                    "conform-action",
+                    action(),
+                    |p| p.conform,
+                    |p, action| p.conform = action,
+                    "What becomes of green packets.",
+                )
+                .field(
+                    "exceed-action",
+                    action(),
+                    |p| p.exceed,
+                    |p, action| p.exceed = action,
+                    "What becomes of yellow packets.",
+                )
+                .field(
+                    "violate-action",
+                    action(),
+                    |p| p.violate,
+                    |p, action| p.violate = action,
+                    "What becomes of red packets.",
+                )
+                .check(Params::check)
+        });
+        &SCHEMA
     }
 }

@@ -1,6 +1,6 @@
 //! What an operator asks of a policer, and rates that are exact in whole tokens.
 
-use std::fmt;
+use model::schema::Bad;
 
 use crate::action::{Action, MAX_DSCP};
 
@@ -165,22 +165,6 @@ impl Default for Params {
     }
 }
 
-/// Why there can be no such policer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadParams {
-    /// The parameter at fault, by its name in commands and files.
-    pub parameter: &'static str,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl fmt::Display for BadParams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-impl std::error::Error for BadParams {}
-
 /// What is wrong with a number that is out of range. Zero is what it is if nothing is said.
 fn named(parameter: &str, number: u64) -> String {
     match number {
@@ -190,8 +174,8 @@ fn named(parameter: &str, number: u64) -> String {
 }
 
 /// A refusal of a parameter.
-fn bad(parameter: &'static str, why: String) -> Result<(), BadParams> {
-    Err(BadParams { parameter, why })
+fn bad(parameter: &'static str, why: String) -> Result<(), Bad> {
+    Err(Bad::new(parameter, why))
 }
 
 impl Params {
@@ -199,7 +183,7 @@ impl Params {
     ///
     /// # Errors
     /// A sentence that names the parameter at fault and its limits.
-    pub fn check(&self) -> Result<(), BadParams> {
+    pub fn check(&self) -> Result<(), Bad> {
         self.check_rate("cir", self.cir)?;
         self.check_burst("cb", self.cb)?;
         let word = self.kind.word();
@@ -241,7 +225,7 @@ impl Params {
         [("conform-action", self.conform), ("exceed-action", self.exceed), ("violate-action", self.violate)]
     }
 
-    fn check_rate(&self, name: &'static str, rate: u64) -> Result<(), BadParams> {
+    fn check_rate(&self, name: &'static str, rate: u64) -> Result<(), Bad> {
         let (least, most) = self.unit.rates();
         if (least..=most).contains(&rate) {
             return Ok(());
@@ -250,7 +234,7 @@ impl Params {
         bad(name, format!("{what}: use {least} to {most} {unit}"))
     }
 
-    fn check_burst(&self, name: &'static str, burst: u64) -> Result<(), BadParams> {
+    fn check_burst(&self, name: &'static str, burst: u64) -> Result<(), Bad> {
         if (1..=MAX_BURST).contains(&burst) {
             return Ok(());
         }
@@ -359,7 +343,7 @@ mod tests {
             (Params { exceed: Action::Mark(64), ..good() }, "exceed-action: DSCP 64 is more than 63"),
         ];
         for (params, why) in refused {
-            let said = params.check().unwrap_err().to_string();
+            let said = params.check().unwrap_err().why;
             assert!(said.contains(why), "{said}");
         }
     }

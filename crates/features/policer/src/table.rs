@@ -138,7 +138,7 @@ impl Policers {
     /// # Errors
     /// When there is no such policer, or the parameters are bad.
     pub fn change(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
-        params.check().map_err(|e| RouterError(e.to_string()))?;
+        params.check().map_err(|e| RouterError(e.why))?;
         let old = self.writer.get(index).ok_or_else(|| unknown(index))?;
         let new = Policer::instead_of(old, &params, self.workers(), now);
         self.writer.set(index, new)?;
@@ -236,7 +236,7 @@ impl Policers {
     }
 
     fn made(&self, params: &Params, now: u64) -> Result<Policer, RouterError> {
-        params.check().map_err(|e| RouterError(e.to_string()))?;
+        params.check().map_err(|e| RouterError(e.why))?;
         Ok(Policer::new(params, self.workers(), now))
     }
 }

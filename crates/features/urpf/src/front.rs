@@ -1,36 +1,46 @@
 //! Checks of where packets come from.
 
+use std::sync::LazyLock;
+
 use model::cli::{Args, CliError, Output, PAGE, Rows, Table};
 use model::family::Family;
-use model::metrics::{Lines, Metric};
-use model::yaml::{Fields, Reader, Text, quoted};
+use model::schema::{Described, Schema, words};
 use net::feature::{self, App, Configured, Registrar};
-use net::ip::PerFamily;
-use net::router::{InterfaceInfo, Router, RouterError};
+use net::router::{Router, RouterError};
 use serde::Serialize;
 
 use crate::node::{Mode, Urpf};
 
+impl Described for Urpf {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Urpf>> = LazyLock::new(|| {
+            Schema::new(Urpf::default())
+                .field(
+                    "urpf",
+                    words(&Mode::ALL, Mode::word),
+                    |u| u.0.ip4,
+                    |u, mode| u.0.ip4 = mode,
+                    "Checks the source of IPv4 packets that arrive (RFC 3704). `strict`: a packet to the source would leave by this \
+                     interface; `loose`: by some interface. Routes of the interface's VRF count, the default route too, but none that \
+                     drops or reports.",
+                )
+                .field(
+                    "urpf6",
+                    words(&Mode::ALL, Mode::word),
+                    |u| u.0.ip6,
+                    |u, mode| u.0.ip6 = mode,
+                    "Checks the source of IPv6 packets that arrive, as `urpf` does for IPv4.",
+                )
+        });
+        &SCHEMA
+    }
+}
+
 impl Configured for Urpf {
     type Setting = Self;
-    const METRICS: &'static [&'static Metric] = &[];
 
     fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
         Ok(*self)
-    }
-
-    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self {
-        let [ip4, ip6] = ["urpf", "urpf6"].map(|field| {
-            let mode = fields.take(field).and_then(|n| r.word(n, &Mode::ALL.map(Mode::word)));
-            mode.and_then(Mode::parse).unwrap_or_default()
-        });
-        Urpf(PerFamily { ip4, ip6 })
-    }
-
-    fn write(&self, to: &mut Text<'_>) {
-        for (field, mode) in [("urpf", self.0.ip4), ("urpf6", self.0.ip6)] {
-            to.field(field, (mode != Mode::Off).then(|| quoted(mode.word())));
-        }
     }
 
     fn dump(&self, interface: &str) -> Vec<String> {
@@ -46,13 +56,6 @@ impl Configured for Urpf {
             )
         };
         Mode::has(feature).then(way)
-    }
-
-    fn collect(_: &Router, _: &InterfaceInfo, _: &mut Lines) {}
-
-    fn examples() -> Vec<Self> {
-        let pairs = Mode::ALL.into_iter().flat_map(|ip4| Mode::ALL.map(|ip6| PerFamily { ip4, ip6 }));
-        pairs.map(Urpf).collect()
     }
 }
 

@@ -7,17 +7,19 @@ use std::marker::PhantomData;
 
 use model::key::Key;
 use model::metrics::{Lines, Metric};
+use model::schema::{Described, Row};
 use model::yaml::{Fields, Reader, Text};
 
 use crate::router::{InterfaceInfo, Router, RouterError};
 use crate::setting::Setting;
 
-/// A setting with its front ends: the value that the operator asks for. Its commands are registered by its feature.
-pub trait Configured: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
+/// A setting with its front ends: the value that the operator asks for, whose [schema](Described) says the fields of an interface in a
+/// file. Its commands are registered by its feature.
+pub trait Configured: Described + Debug + Default + Send + Sync {
     /// What workers read of it: often the same type.
     type Setting: Setting;
     /// The metrics of interfaces with it.
-    const METRICS: &'static [&'static Metric];
+    const METRICS: &'static [&'static Metric] = &[];
 
     /// Returns what workers of this router read.
     ///
@@ -26,16 +28,12 @@ pub trait Configured: Clone + Debug + Default + PartialEq + Send + Sync + 'stati
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
     /// Gives each object that an interface with this value needs to `to`.
     fn uses(&self, _to: &mut dyn FnMut(Key)) {}
-    /// Reads it from the fields of an interface in a file.
-    fn read(r: &mut Reader, fields: &mut Fields<'_>) -> Self;
-    /// Writes these fields.
-    fn write(&self, to: &mut Text<'_>);
     /// The commands that set it.
     fn dump(&self, interface: &str) -> Vec<String>;
     /// How it is said that a feature of an arc is on, if this setting switches it.
     fn way(feature: &str, interface: &str) -> Option<String>;
     /// Adds what its metrics are of an interface.
-    fn collect(router: &Router, interface: &InterfaceInfo, out: &mut Lines);
+    fn collect(_router: &Router, _interface: &InterfaceInfo, _out: &mut Lines) {}
     /// Makes in a router what the [examples](Self::examples) name.
     ///
     /// # Errors
@@ -44,12 +42,15 @@ pub trait Configured: Clone + Debug + Default + PartialEq + Send + Sync + 'stati
         Ok(())
     }
     /// Values for tests, which together say all that there is to say; the default need not be among them.
-    fn examples() -> Vec<Self>;
+    fn examples() -> Vec<Self> {
+        Self::schema().examples()
+    }
 }
 
 /// A kind of setting, whatever its type.
 pub(super) trait Kind: Send + Sync {
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
+    fn rows(&self) -> Vec<Row>;
     fn way(&self, feature: &str, interface: &str) -> Option<String>;
     fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines);
     fn shown(&self, router: &Router, index: u32) -> String;
@@ -66,7 +67,13 @@ pub(super) fn kind<T: Configured>() -> &'static dyn Kind {
 
 impl<T: Configured> Kind for Of<T> {
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached) {
-        to.put(T::read(r, fields));
+        let mut value = T::default();
+        T::schema().read_into(r, fields, &mut value);
+        to.put(value);
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        T::schema().rows("")
     }
 
     fn way(&self, feature: &str, interface: &str) -> Option<String> {
@@ -129,7 +136,7 @@ impl<T: Configured> AnyValue for T {
     }
 
     fn write(&self, to: &mut Text<'_>) {
-        Configured::write(self, to);
+        T::schema().write(to, self);
     }
 
     fn dump(&self, interface: &str) -> Vec<String> {

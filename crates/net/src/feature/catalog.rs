@@ -1,11 +1,12 @@
 //! What features have said of themselves, for configuration files, validation and metrics.
 
-use model::key::{Key, KindInfo};
+use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
-use model::object::Value;
+use model::object::{Object, Value, World};
+use model::schema::{Described, Row};
 use model::yaml::{At, Fields, Node, Reader, Text};
 
-use super::attached::{Attached, Configured, Kind, kind};
+use super::attached::{self, Attached, Configured, kind};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
 /// A file being read: where objects go that it asks for.
@@ -27,6 +28,31 @@ pub struct Section<W> {
     pub read: fn(&mut dyn Objects<W>, &Node),
     /// Writes one object of it.
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
+    /// The fields of an object.
+    pub rows: fn() -> Vec<Row>,
+}
+
+impl<W: World> Section<W> {
+    /// Objects of type `T` by their names, each with its fields.
+    pub fn of<T: Described + Kind<Key = String> + Object<W>>(name: &'static str) -> Section<W> {
+        Section {
+            name,
+            kind: T::INFO,
+            read: |file: &mut dyn Objects<W>, node: &Node| {
+                for (name, at, node) in file.reader().entries(node) {
+                    if let Some(value) = T::schema().read(file.reader(), at, node) {
+                        file.ask(at, Key::with::<T>(name), value.into());
+                    }
+                }
+            },
+            write: |t, key, value| {
+                if let (Some(name), Some(value)) = (key.get::<T>(), value.get::<T>()) {
+                    t.object(&name, |t| T::schema().write(t, value));
+                }
+            },
+            rows: || T::schema().rows(""),
+        }
+    }
 }
 
 /// Adds a page of a feature's samples, from a cursor on, which is 0 at first. Returns the cursor of the next page, if there is one. Others
@@ -35,7 +61,7 @@ pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
 /// What features have said of themselves.
 pub struct Catalog<W> {
-    settings: Vec<&'static dyn Kind>,
+    settings: Vec<&'static dyn attached::Kind>,
     pub(super) sections: Vec<Section<W>>,
     metrics: Vec<&'static Metric>,
     pages: Vec<Page>,
@@ -94,6 +120,11 @@ impl<W> Catalog<W> {
     /// Adds what the metrics of settings are of an interface.
     pub fn collect(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
+    }
+
+    /// The fields of settings in the map of an interface, for the reference.
+    pub fn setting_rows(&self) -> Vec<Row> {
+        self.settings.iter().flat_map(|kind| kind.rows()).collect()
     }
 
     /// Reads all settings from the fields of an interface in a file.

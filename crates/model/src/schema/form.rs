@@ -1,0 +1,376 @@
+//! How the value of a field is said.
+
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use super::{Row, Schema};
+use crate::yaml::{Node, Reader, Text, quoted};
+
+/// How a value is said in a configuration file.
+pub trait Form: Send + Sync + 'static {
+    /// The value.
+    type Value: Clone + PartialEq + 'static;
+
+    /// Reads one; `None` if there is a fault, which is noted.
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value>;
+
+    /// Writes one in one line.
+    fn line(&self, value: &Self::Value) -> String;
+
+    /// Writes a field with this value, in one line unless a form does otherwise.
+    fn write(&self, t: &mut Text<'_>, name: &str, value: &Self::Value) {
+        t.field(name, Some(self.line(value)));
+    }
+
+    /// What may be said, for the reference, with Markdown's backticks.
+    fn values(&self) -> String;
+
+    /// The reference of what is inside a value that is in the field `name`.
+    fn rows(&self, _name: &str) -> Vec<Row> {
+        Vec::new()
+    }
+
+    /// Values for tests, extremes among them.
+    fn examples(&self) -> Vec<Self::Value>;
+}
+
+/// `true` or `false`.
+pub struct Truth;
+
+/// `true` or `false`.
+pub fn truth() -> Truth {
+    Truth
+}
+
+impl Form for Truth {
+    type Value = bool;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<bool> {
+        r.truth(node)
+    }
+
+    fn line(&self, value: &bool) -> String {
+        value.to_string()
+    }
+
+    fn values(&self) -> String {
+        "`true`, `false`".into()
+    }
+
+    fn examples(&self) -> Vec<bool> {
+        vec![true, false]
+    }
+}
+
+/// A number of a range.
+pub struct Number<N> {
+    range: RangeInclusive<N>,
+    unit: &'static str,
+}
+
+/// A number of a range, both ends included.
+pub fn number<N>(range: RangeInclusive<N>) -> Number<N> {
+    Number { range, unit: "" }
+}
+
+impl<N> Number<N> {
+    /// Says what is counted: bytes, packets a second.
+    pub fn unit(self, unit: &'static str) -> Number<N> {
+        Number { unit, ..self }
+    }
+}
+
+impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for Number<N> {
+    type Value = N;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<N> {
+        r.number(node, self.range.clone())
+    }
+
+    fn line(&self, value: &N) -> String {
+        value.to_string()
+    }
+
+    fn values(&self) -> String {
+        let (from, to) = (self.range.start(), self.range.end());
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        format!("{from} to {to}{unit}")
+    }
+
+    fn examples(&self) -> Vec<N> {
+        vec![*self.range.start(), *self.range.end()]
+    }
+}
+
+/// One of some words, each of which stands for a value.
+pub struct Words<E: 'static> {
+    all: &'static [E],
+    word: fn(E) -> &'static str,
+}
+
+/// One of the words for these values.
+pub fn words<E>(all: &'static [E], word: fn(E) -> &'static str) -> Words<E> {
+    Words { all, word }
+}
+
+impl<E: Copy + PartialEq + Send + Sync> Form for Words<E> {
+    type Value = E;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<E> {
+        let words: Vec<&str> = self.all.iter().map(|value| (self.word)(*value)).collect();
+        let said = r.word(node, &words)?;
+        self.all.iter().copied().find(|value| (self.word)(*value) == said)
+    }
+
+    fn line(&self, value: &E) -> String {
+        quoted((self.word)(*value))
+    }
+
+    fn values(&self) -> String {
+        let words: Vec<String> = self.all.iter().map(|value| format!("`{}`", (self.word)(*value))).collect();
+        words.join(", ")
+    }
+
+    fn examples(&self) -> Vec<E> {
+        self.all.to_vec()
+    }
+}
+
+/// A text that means something.
+pub struct Parsed<V: 'static> {
+    values: &'static str,
+    read: fn(&str) -> Result<V, String>,
+    write: fn(&V) -> String,
+    examples: Vec<&'static str>,
+}
+
+/// A text that `read` understands and `write` gives: what may be said, in words, and texts for tests.
+pub fn parsed<V>(
+    values: &'static str,
+    examples: &[&'static str],
+    read: fn(&str) -> Result<V, String>,
+    write: fn(&V) -> String,
+) -> Parsed<V> {
+    Parsed { values, read, write, examples: examples.to_vec() }
+}
+
+/// Any text that is not empty, such as a name.
+pub fn text(values: &'static str, examples: &[&'static str]) -> Parsed<String> {
+    parsed(values, examples, |text| Ok(text.to_string()), String::clone)
+}
+
+impl<V: Clone + PartialEq + 'static> Form for Parsed<V> {
+    type Value = V;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<V> {
+        let text = r.text(node)?;
+        (self.read)(text).map_err(|why| r.fault(node.at, why)).ok()
+    }
+
+    fn line(&self, value: &V) -> String {
+        quoted(&(self.write)(value))
+    }
+
+    fn values(&self) -> String {
+        self.values.into()
+    }
+
+    fn examples(&self) -> Vec<V> {
+        self.examples.iter().map(|text| (self.read)(text).expect("an example can be read")).collect()
+    }
+}
+
+/// A value that may be missing.
+pub struct Optional<F>(F);
+
+/// A value that may be missing: who has none says nothing.
+pub fn optional<F: Form>(form: F) -> Optional<F> {
+    Optional(form)
+}
+
+impl<F: Form> Form for Optional<F> {
+    type Value = Option<F::Value>;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value> {
+        self.0.read(r, node).map(Some)
+    }
+
+    fn line(&self, value: &Self::Value) -> String {
+        value.as_ref().map(|value| self.0.line(value)).unwrap_or_default()
+    }
+
+    fn write(&self, t: &mut Text<'_>, name: &str, value: &Self::Value) {
+        if let Some(value) = value {
+            self.0.write(t, name, value);
+        }
+    }
+
+    fn values(&self) -> String {
+        self.0.values()
+    }
+
+    fn rows(&self, name: &str) -> Vec<Row> {
+        self.0.rows(name)
+    }
+
+    fn examples(&self) -> Vec<Self::Value> {
+        self.0.examples().into_iter().map(Some).collect()
+    }
+}
+
+/// A record in a record.
+pub struct Inline<T: 'static> {
+    schema: fn() -> &'static Schema<T>,
+    /// Over several lines.
+    block: bool,
+}
+
+/// A record in one line.
+pub fn inline<T>(schema: fn() -> &'static Schema<T>) -> Inline<T> {
+    Inline { schema, block: false }
+}
+
+/// A record with a line for each field.
+pub fn block<T>(schema: fn() -> &'static Schema<T>) -> Inline<T> {
+    Inline { schema, block: true }
+}
+
+impl<T: Clone + PartialEq + 'static> Form for Inline<T> {
+    type Value = T;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<T> {
+        (self.schema)().read(r, node.at, node)
+    }
+
+    fn line(&self, value: &T) -> String {
+        (self.schema)().line(value)
+    }
+
+    fn write(&self, t: &mut Text<'_>, name: &str, value: &T) {
+        if self.block {
+            t.map(name, |t| (self.schema)().write(t, value));
+        } else {
+            t.field(name, Some(self.line(value)));
+        }
+    }
+
+    fn values(&self) -> String {
+        "a map".into()
+    }
+
+    fn rows(&self, name: &str) -> Vec<Row> {
+        (self.schema)().rows(&format!("{name}."))
+    }
+
+    fn examples(&self) -> Vec<T> {
+        (self.schema)().examples()
+    }
+}
+
+/// Values in a list.
+pub struct List<F>(F);
+
+/// Values in a list, in order.
+pub fn list<F: Form>(form: F) -> List<F> {
+    List(form)
+}
+
+impl<F: Form> Form for List<F> {
+    type Value = Vec<F::Value>;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value> {
+        let before = r.faults.len();
+        let members = r.list(node);
+        let values = members.iter().filter_map(|node| self.0.read(r, node)).collect();
+        (r.faults.len() == before).then_some(values)
+    }
+
+    fn line(&self, value: &Self::Value) -> String {
+        let members: Vec<String> = value.iter().map(|value| self.0.line(value)).collect();
+        if members.is_empty() { "[]".into() } else { format!("[ {} ]", members.join(", ")) }
+    }
+
+    fn values(&self) -> String {
+        format!("a list of: {}", self.0.values())
+    }
+
+    fn examples(&self) -> Vec<Self::Value> {
+        vec![self.0.examples()]
+    }
+}
+
+/// Records by names that are free.
+pub struct Keyed<M, K: 'static, T: 'static> {
+    /// What stands for the name in the reference: `NUMBER`.
+    title: &'static str,
+    key: Parsed<K>,
+    schema: fn() -> &'static Schema<T>,
+    block: bool,
+    map: PhantomData<fn() -> M>,
+}
+
+/// Records by names that are free, each in one line, or over several: what stands for the name in the reference, and how it is said.
+pub fn keyed<M, K, T>(
+    title: &'static str,
+    key: Parsed<K>,
+    schema: fn() -> &'static Schema<T>,
+    block: bool,
+) -> Keyed<M, K, T> {
+    Keyed { title, key, schema, block, map: PhantomData }
+}
+
+impl<M, K, T> Form for Keyed<M, K, T>
+where
+    M: Clone + PartialEq + FromIterator<(K, T)> + 'static,
+    for<'m> &'m M: IntoIterator<Item = (&'m K, &'m T)>,
+    K: Clone + PartialEq + 'static,
+    T: Clone + PartialEq + 'static,
+{
+    type Value = M;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<M> {
+        let (before, mut all) = (r.faults.len(), Vec::new());
+        for (name, at, node) in r.entries(node) {
+            let key = (self.key.read)(name).map_err(|why| r.fault(at, why));
+            let value = (self.schema)().read(r, at, node);
+            all.extend(key.ok().zip(value));
+        }
+        (r.faults.len() == before).then(|| all.into_iter().collect())
+    }
+
+    fn line(&self, value: &M) -> String {
+        let entries = value
+            .into_iter()
+            .map(|(key, value)| format!("{}: {}", self.key.line(key), (self.schema)().line(value)));
+        let entries: Vec<String> = entries.collect();
+        if entries.is_empty() { "{}".into() } else { format!("{{ {} }}", entries.join(", ")) }
+    }
+
+    fn write(&self, t: &mut Text<'_>, name: &str, value: &M) {
+        t.map(name, |t| {
+            for (key, value) in value {
+                if self.block {
+                    t.object(&(self.key.write)(key), |t| (self.schema)().write(t, value));
+                } else {
+                    t.field(&self.key.line(key), Some((self.schema)().line(value)));
+                }
+            }
+        });
+    }
+
+    fn values(&self) -> String {
+        format!("maps by {}", self.key.values)
+    }
+
+    fn rows(&self, name: &str) -> Vec<Row> {
+        (self.schema)().rows(&format!("{name}.{}.", self.title))
+    }
+
+    fn examples(&self) -> Vec<M> {
+        let values = (self.schema)().examples().into_iter();
+        let one = |(key, value)| std::iter::once((key, value)).collect();
+        self.key.examples().into_iter().cycle().zip(values).map(one).collect()
+    }
+}

@@ -1,0 +1,271 @@
+//! What a configuration file says of a value, declared once, field by field.
+//!
+//! A [`Schema`] lists the fields of a record: name, [`Form`], place in the record, help. Reading with places and all faults, writing, the
+//! reference in the documentation and values for tests follow from it.
+//!
+//! ```
+//! use std::sync::LazyLock;
+//! use model::schema::{Schema, number, truth};
+//!
+//! #[derive(Clone, Debug, Default, PartialEq)]
+//! struct Limit { hops: u8, log: bool }
+//!
+//! static LIMIT: LazyLock<Schema<Limit>> = LazyLock::new(|| {
+//!     Schema::new(Limit::default())
+//!         .field("hops", number(0..=255), |l| l.hops, |l, hops| l.hops = hops, "Fewest hops of packets that pass.")
+//!         .field("log", truth(), |l| l.log, |l, log| l.log = log, "Whether others are logged.")
+//! });
+//!
+//! let (mut reader, mut limit) = (model::yaml::Reader::new("f"), None);
+//! let document = reader.document("{ hops: 3 }", "", |_, _| ()).unwrap();
+//! limit = LIMIT.read(&mut reader, document.at, &document);
+//! assert_eq!(limit, Some(Limit { hops: 3, log: false }));
+//! assert_eq!(LIMIT.line(&limit.unwrap()), "{ hops: 3 }");
+//! ```
+
+mod form;
+#[cfg(test)]
+mod tests;
+
+use crate::yaml::{At as Place, Fields, Node, Reader, Text};
+
+pub use form::{
+    Form, Inline, Keyed, List, Number, Optional, Parsed, Truth, Words, block, inline, keyed, list, number,
+    optional, parsed, text, truth, words,
+};
+
+/// What is wrong with a record whose fields can all be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// The field; empty for all of the record.
+    pub field: &'static str,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+impl Bad {
+    /// This is wrong with a field, or with all of the record if that has no name.
+    pub fn new(field: &'static str, why: impl Into<String>) -> Bad {
+        Bad { field, why: why.into() }
+    }
+}
+
+/// A value that configuration files say by its fields.
+pub trait Described: Clone + PartialEq + 'static {
+    /// Returns the fields.
+    fn schema() -> &'static Schema<Self>;
+}
+
+/// A line of the reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The field, with those around it: `receive.queues.NUMBER.worker`.
+    pub name: String,
+    /// What its value may be.
+    pub values: String,
+    /// What holds if nothing is said; empty if that is nothing.
+    pub usual: String,
+    /// What it means.
+    pub help: &'static str,
+}
+
+/// The fields of a record of type `T`.
+pub struct Schema<T> {
+    usual: T,
+    fields: Vec<Field<T>>,
+    check: fn(&T) -> Result<(), Bad>,
+}
+
+struct Field<T> {
+    name: &'static str,
+    help: &'static str,
+    /// Written even if it has its usual value.
+    always: bool,
+    /// The fault of a record without it; empty: there may be none.
+    needed: &'static str,
+    member: Box<dyn Member<T>>,
+}
+
+/// Gives a record an example of a field.
+type Example<T> = Box<dyn Fn(&mut T)>;
+
+/// A field of a record, whatever its type.
+trait Member<T>: Send + Sync {
+    fn read(&self, r: &mut Reader, node: &Node, to: &mut T);
+    fn write(&self, t: &mut Text<'_>, name: &str, from: &T);
+    fn line(&self, from: &T) -> String;
+    fn same(&self, a: &T, b: &T) -> bool;
+    fn rows(&self, name: &str, usual: &T, help: &'static str) -> Vec<Row>;
+    fn examples(&self) -> Vec<Example<T>>;
+}
+
+struct At<T, F: Form> {
+    form: F,
+    get: fn(&T) -> F::Value,
+    set: fn(&mut T, F::Value),
+}
+
+impl<T: 'static, F: Form> Member<T> for At<T, F> {
+    fn read(&self, r: &mut Reader, node: &Node, to: &mut T) {
+        if let Some(value) = self.form.read(r, node) {
+            (self.set)(to, value);
+        }
+    }
+
+    fn write(&self, t: &mut Text<'_>, name: &str, from: &T) {
+        self.form.write(t, name, &(self.get)(from));
+    }
+
+    fn line(&self, from: &T) -> String {
+        self.form.line(&(self.get)(from))
+    }
+
+    fn same(&self, a: &T, b: &T) -> bool {
+        (self.get)(a) == (self.get)(b)
+    }
+
+    fn rows(&self, name: &str, usual: &T, help: &'static str) -> Vec<Row> {
+        let row = Row { name: name.into(), values: self.form.values(), usual: self.line(usual), help };
+        std::iter::once(row).chain(self.form.rows(name)).collect()
+    }
+
+    fn examples(&self) -> Vec<Example<T>> {
+        let set = self.set;
+        let example = |value: F::Value| -> Example<T> { Box::new(move |to| set(to, value.clone())) };
+        self.form.examples().into_iter().map(example).collect()
+    }
+}
+
+impl<T: Clone + PartialEq + 'static> Schema<T> {
+    /// A record without fields, which is `usual` where nothing is said.
+    pub fn new(usual: T) -> Schema<T> {
+        Schema { usual, fields: Vec::new(), check: |_| Ok(()) }
+    }
+
+    /// Adds a field: its name, how its value is said, how a record has it, and what it means, in a sentence or two. Fields are written in
+    /// this order, and each is read into what those before it made.
+    pub fn field<F: Form>(
+        mut self,
+        name: &'static str,
+        form: F,
+        get: fn(&T) -> F::Value,
+        set: fn(&mut T, F::Value),
+        help: &'static str,
+    ) -> Schema<T> {
+        let member = Box::new(At { form, get, set });
+        self.fields.push(Field { name, help, always: false, needed: "", member });
+        self
+    }
+
+    /// Writes the last field even if it has its usual value.
+    #[must_use]
+    pub fn always(mut self) -> Schema<T> {
+        self.fields.last_mut().expect("a field comes first").always = true;
+        self
+    }
+
+    /// Refuses a record without the last field, with this message. The field is always written.
+    #[must_use]
+    pub fn needed(self, message: &'static str) -> Schema<T> {
+        let mut schema = self.always();
+        schema.fields.last_mut().expect("a field comes first").needed = message;
+        schema
+    }
+
+    /// Refuses records that no field alone shows to be wrong.
+    #[must_use]
+    pub fn check(self, check: fn(&T) -> Result<(), Bad>) -> Schema<T> {
+        Schema { check, ..self }
+    }
+
+    /// Reads a record from a map; `None` if there is a fault, which is noted. What is wrong with all of it is noted at this place.
+    pub fn read(&self, r: &mut Reader, at: Place, node: &Node) -> Option<T> {
+        let before = r.faults.len();
+        let (mut fields, mut value) = (r.fields(node), self.usual.clone());
+        self.take(r, at, &mut fields, &mut value);
+        if r.faults.len() == before {
+            self.verify(r, at, &mut fields, &value);
+        }
+        fields.end(r);
+        (r.faults.len() == before).then_some(value)
+    }
+
+    /// Reads the fields of a record from a map that has others, too. Of a field with a fault, which is noted, the record stays as it is.
+    pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) {
+        let before = r.faults.len();
+        let said = self.take(r, fields.at, fields, to);
+        if said && r.faults.len() == before {
+            self.verify(r, fields.at, fields, to);
+        }
+    }
+
+    /// Reads what the fields say; true if there is one.
+    fn take(&self, r: &mut Reader, at: Place, fields: &mut Fields<'_>, to: &mut T) -> bool {
+        let mut said = false;
+        for field in &self.fields {
+            match fields.take(field.name) {
+                Some(node) => {
+                    field.member.read(r, node, to);
+                    said = true;
+                }
+                None if field.needed.is_empty() => {}
+                None => r.fault(at, field.needed),
+            }
+        }
+        said
+    }
+
+    /// Notes what is wrong with a record whose fields can all be read.
+    fn verify(&self, r: &mut Reader, at: Place, fields: &mut Fields<'_>, value: &T) {
+        if let Err(bad) = (self.check)(value) {
+            let field = self.fields.iter().find(|field| field.name == bad.field);
+            let node = field.and_then(|field| fields.take(field.name));
+            r.fault(node.map_or(at, |node| node.at), bad.why);
+        }
+    }
+
+    /// Writes the fields that do not have their usual value.
+    pub fn write(&self, t: &mut Text<'_>, value: &T) {
+        self.said(value).for_each(|field| field.member.write(t, field.name, value));
+    }
+
+    /// The same in one line, as a map.
+    pub fn line(&self, value: &T) -> String {
+        let fields = self.said(value).map(|field| format!("{}: {}", field.name, field.member.line(value)));
+        let fields: Vec<String> = fields.collect();
+        if fields.is_empty() { "{}".into() } else { format!("{{ {} }}", fields.join(", ")) }
+    }
+
+    fn said<'a>(&'a self, value: &'a T) -> impl Iterator<Item = &'a Field<T>> {
+        self.fields.iter().filter(|field| field.always || !field.member.same(value, &self.usual))
+    }
+
+    /// The reference: a line for each field, and for those inside of it. Names begin with `around`.
+    pub fn rows(&self, around: &str) -> Vec<Row> {
+        let rows = |field: &Field<T>| {
+            let name = format!("{around}{}", field.name);
+            field.member.rows(&name, &self.usual, field.help)
+        };
+        self.fields.iter().flat_map(rows).collect()
+    }
+
+    /// Records for tests, all of them right: with each example of each field, and of each pair of fields. The usual one is not among them.
+    pub fn examples(&self) -> Vec<T> {
+        let all: Vec<Vec<Example<T>>> = self.fields.iter().map(|field| field.member.examples()).collect();
+        let mut records = Vec::new();
+        for (n, examples) in all.iter().enumerate() {
+            for one in examples {
+                let mut record = self.usual.clone();
+                one(&mut record);
+                records.push(record.clone());
+                for other in all.iter().skip(n + 1).flatten() {
+                    let mut both = record.clone();
+                    other(&mut both);
+                    records.push(both);
+                }
+            }
+        }
+        records.retain(|record| *record != self.usual && (self.check)(record).is_ok());
+        records
+    }
+}
